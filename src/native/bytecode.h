@@ -1,0 +1,15 @@
+/* Bytecode that would rewrite itself at its first run in a child.
+ *
+ * The owner of code objects' instructions: nothing else in pasture writes them.
+ */
+#ifndef PASTURE_BYTECODE_H
+#define PASTURE_BYTECODE_H
+
+#include "cpython.h"
+
+/* Give the instructions of `code` the form they would take at their first run.
+ * Constants must be immortal already: an instruction whose constant is not stays.
+ * Meaning and results of the code do not change. Returns the number rewritten. */
+Py_ssize_t bytecode_settle(PyCodeObject *code);
+
+#endif

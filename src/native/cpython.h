@@ -1,0 +1,454 @@
+/* All that pasture knows about CPython's internals.
+ *
+ * Every other file is written in terms of the cpy_* names below. PY_VERSION_HEX and
+ * pycore_* appear here and nowhere else. What is assumed about layouts is asserted
+ * at compile time here and compared with the running interpreter once, in layout.c.
+ *
+ * Words used throughout:
+ *   listed      an object that stands in one of the collector's lists ("tracked")
+ *   immortal    reference counting leaves the object alone (PEP 683, CPython 3.12)
+ *   pool        pymalloc's unit of one size class, 16 KiB; not an OS page
+ */
+#ifndef PASTURE_CPYTHON_H
+#define PASTURE_CPYTHON_H
+
+#ifndef Py_BUILD_CORE_MODULE
+#  define Py_BUILD_CORE_MODULE 1
+#endif
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Which interpreters are supported. An unsupported one still compiles, to a module
+   that says why it does nothing. */
+#if defined(PYPY_VERSION)
+#  define CPY_UNSUPPORTED "PyPy has no reference counts and a collector of its own"
+#elif defined(Py_GIL_DISABLED)
+#  define CPY_UNSUPPORTED \
+      "this is a free-threaded build: its objects and its collector are laid out differently"
+#elif PY_VERSION_HEX < 0x030B0000
+#  define CPY_UNSUPPORTED "CPython before 3.11 is not supported"
+#elif PY_VERSION_HEX >= 0x03100000
+#  define CPY_UNSUPPORTED "this version of CPython is newer than pasture knows"
+#elif PY_VERSION_HEX >= 0x030E0000 && PY_VERSION_HEX < 0x030E0500
+#  define CPY_UNSUPPORTED \
+      "CPython 3.14.0 to 3.14.4 has an incremental collector; 3.14.5 and later are supported"
+#elif SIZEOF_VOID_P != 8 || PY_BIG_ENDIAN
+#  define CPY_UNSUPPORTED "only 64-bit little-endian machines are supported"
+#endif
+
+/* Patch releases that share their layouts form one family: an extension built in one
+   family must not run in another. 3.14 changed its collector in 3.14.5. */
+#define CPY_LAYOUT_FAMILY(hex) \
+    (((hex) >> 16) * 2u + (((hex) >> 16) == 0x030Eu && (hex) >= 0x030E0500u))
+
+#ifndef CPY_UNSUPPORTED
+
+#include <frameobject.h>
+#include <opcode.h>
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include "internal/pycore_code.h"   /* _Py_CODEUNIT, _PyCoCached */
+#include "internal/pycore_dict.h"   /* struct _dictkeysobject */
+#include "internal/pycore_gc.h"     /* PyGC_Head, struct _gc_runtime_state */
+#include "internal/pycore_interp.h" /* struct _is */
+#if PY_VERSION_HEX >= 0x030C0000
+#  include "internal/pycore_obmalloc.h" /* struct pool_header */
+#endif
+#if PY_VERSION_HEX >= 0x030D0000
+#  include "internal/pycore_opcode_metadata.h" /* _PyOpcode_Caches, _PyOpcode_Deopt */
+#endif
+#pragma GCC diagnostic pop
+
+/* --- Immortality ------------------------------------------------------------------ */
+
+#if PY_VERSION_HEX >= 0x030C0000
+#  define CPY_HAS_IMMORTALITY 1
+#else
+#  define CPY_HAS_IMMORTALITY 0
+#endif
+
+#if CPY_HAS_IMMORTALITY
+
+static inline bool
+cpy_is_immortal(PyObject *op)
+{
+    return _Py_IsImmortal(op);
+}
+
+/* An interned string carries its immortality a second time, for the shutdown. */
+static inline void
+cpy_settle_interned(PyObject *op)
+{
+    if (PyUnicode_Check(op)
+        && ((PyASCIIObject *)op)->state.interned == SSTATE_INTERNED_MORTAL) {
+#  ifdef SSTATE_INTERNED_IMMORTAL
+        ((PyASCIIObject *)op)->state.interned = SSTATE_INTERNED_IMMORTAL;
+#  endif
+    }
+}
+
+/* 3.14 and later look at the flag before the evaluation stack takes a reference, and
+   at the count everywhere else: both must be set, or every read flips the count. */
+static inline void
+cpy_make_immortal(PyObject *op)
+{
+#  if PY_VERSION_HEX >= 0x030E0000
+    op->ob_flags |= _Py_IMMORTAL_FLAGS;
+    op->ob_refcnt = (uint32_t)_Py_IMMORTAL_INITIAL_REFCNT;
+#  else
+    op->ob_refcnt = _Py_IMMORTAL_REFCNT;
+#  endif
+    cpy_settle_interned(op);
+}
+
+#else /* no immortality */
+
+static inline bool
+cpy_is_immortal(PyObject *Py_UNUSED(op))
+{
+    return false;
+}
+
+#endif
+
+/* --- The collector's lists ----------------------------------------------------------
+ *
+ * A list is circular and doubly linked through the PyGC_Head before each object; its
+ * head is itself a PyGC_Head that belongs to no object.
+ */
+
+#define CPY_GENERATIONS NUM_GENERATIONS
+static_assert(NUM_GENERATIONS == 3, "the collector has three generations");
+static_assert(sizeof(PyGC_Head) == 16, "the GC head is two words");
+
+static inline struct _gc_runtime_state *
+cpy_gc_state(void)
+{
+    /* Not PyInterpreterState_GET(): it is inline over a thread-local that extension
+       modules cannot see. */
+    return &PyInterpreterState_Get()->gc;
+}
+
+static inline PyGC_Head *
+cpy_gc_generation(struct _gc_runtime_state *gc, int i)
+{
+    return &gc->generations[i].head;
+}
+
+static inline PyGC_Head *
+cpy_gc_permanent(struct _gc_runtime_state *gc)
+{
+    return &gc->permanent_generation.head;
+}
+
+static inline PyGC_Head *
+cpy_gc_next(const PyGC_Head *head)
+{
+    return (PyGC_Head *)head->_gc_next;
+}
+
+static inline PyGC_Head *
+cpy_gc_prev(const PyGC_Head *head)
+{
+    return (PyGC_Head *)(head->_gc_prev & _PyGC_PREV_MASK);
+}
+
+static inline PyObject *
+cpy_gc_object(PyGC_Head *head)
+{
+    return (PyObject *)(head + 1);
+}
+
+static inline PyGC_Head *
+cpy_gc_head(PyObject *op)
+{
+    return (PyGC_Head *)op - 1;
+}
+
+/* Whether `op` stands in one of the lists. */
+static inline bool
+cpy_gc_listed(PyObject *op)
+{
+    return PyObject_IS_GC(op) && cpy_gc_head(op)->_gc_next != 0;
+}
+
+/* --- Strings, bytes, tuples: hashes computed at first use --------------------------- */
+
+static inline Py_hash_t
+cpy_str_hash(PyObject *op)
+{
+    return ((PyASCIIObject *)op)->hash;
+}
+
+static inline Py_hash_t
+cpy_bytes_hash(PyObject *op)
+{
+    _Py_COMP_DIAG_PUSH
+    _Py_COMP_DIAG_IGNORE_DEPR_DECLS
+    return ((PyBytesObject *)op)->ob_shash;
+    _Py_COMP_DIAG_POP
+}
+
+/* --- Dictionaries ------------------------------------------------------------------- */
+
+/* The key table that instances of `type` share, or NULL. */
+static inline PyDictKeysObject *
+cpy_shared_keys(PyTypeObject *type)
+{
+    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
+        return NULL;
+    }
+    return ((PyHeapTypeObject *)type)->ht_cached_keys;
+}
+
+/* Call `visit` with each key of a shared table: all are strings. */
+static inline int
+cpy_shared_keys_visit(PyDictKeysObject *keys, visitproc visit, void *arg)
+{
+    if (keys->dk_kind != DICT_KEYS_SPLIT) {
+        return 0;
+    }
+    PyDictUnicodeEntry *entries = DK_UNICODE_ENTRIES(keys);
+    for (Py_ssize_t i = 0; i < keys->dk_nentries; i++) {
+        if (entries[i].me_key != NULL && visit(entries[i].me_key, arg) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* The count of a key table that is never freed. Read from the empty table, which is
+   static: its value differs between versions and has no public name. */
+static inline Py_ssize_t
+cpy_immortal_keys_count(PyObject *empty_dict)
+{
+    return ((PyDictObject *)empty_dict)->ma_keys->dk_refcnt;
+}
+
+/* --- Types -------------------------------------------------------------------------- */
+
+static inline unsigned int
+cpy_type_version(PyTypeObject *type)
+{
+    return type->tp_version_tag;
+}
+
+/* Make the interpreter give `type` a version tag; it may decline. */
+static inline void
+cpy_type_assign_version(PyTypeObject *type, PyObject *any_name)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    (void)any_name;
+    (void)PyUnstable_Type_AssignVersionTag(type);
+#else
+    (void)_PyType_Lookup(type, any_name); /* a cacheable lookup assigns one */
+#endif
+}
+
+/* New reference to the dictionary of `type`, or NULL without an exception. */
+static inline PyObject *
+cpy_type_dict(PyTypeObject *type)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyType_GetDict(type);
+#else
+    return Py_XNewRef(type->tp_dict);
+#endif
+}
+
+/* --- Running things ----------------------------------------------------------------- */
+
+/* Frames, generators and coroutines: they end, and what ends must be let go. */
+static inline bool
+cpy_is_running_thing(PyObject *op)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    return type == &PyFrame_Type || type == &PyGen_Type || type == &PyCoro_Type
+           || type == &PyAsyncGen_Type;
+}
+
+/* --- Code objects ------------------------------------------------------------------- */
+
+/* Call `visit` with everything a code object refers to. It has no tp_traverse. */
+static inline int
+cpy_code_visit(PyCodeObject *code, visitproc visit, void *arg)
+{
+    Py_VISIT(code->co_consts);
+    Py_VISIT(code->co_names);
+    Py_VISIT(code->co_exceptiontable);
+    Py_VISIT(code->co_localsplusnames);
+    Py_VISIT(code->co_localspluskinds);
+    Py_VISIT(code->co_filename);
+    Py_VISIT(code->co_name);
+    Py_VISIT(code->co_qualname);
+    Py_VISIT(code->co_linetable);
+#if PY_VERSION_HEX >= 0x030C0000
+    if (code->_co_cached != NULL) {
+        Py_VISIT(code->_co_cached->_co_code);
+        Py_VISIT(code->_co_cached->_co_varnames);
+        Py_VISIT(code->_co_cached->_co_cellvars);
+        Py_VISIT(code->_co_cached->_co_freevars);
+    }
+#else
+    Py_VISIT(code->_co_code);
+#endif
+    return 0;
+}
+
+/* Instructions that replace themselves at their first run. From 3.13 on. */
+#if PY_VERSION_HEX >= 0x030D0000
+#  define CPY_HAS_FIRST_RUN_REWRITES 1
+
+/* An instruction and its cache entries, in code units. Only for code that
+   cpy_code_is_plain() accepts. */
+static inline Py_ssize_t
+cpy_instruction_units(_Py_CODEUNIT unit)
+{
+    return 1 + _PyOpcode_Caches[_PyOpcode_Deopt[unit.op.code]];
+}
+
+/* Code without monitoring events or compiled traces: every unit is a known instruction. */
+static inline bool
+cpy_code_is_plain(PyCodeObject *code)
+{
+    return code->_co_monitoring == NULL && code->co_executors == NULL;
+}
+
+/* The opcode that `unit` takes at its first run once its constant is immortal,
+   or its own where it stays as it is. */
+static inline uint8_t
+cpy_first_run_opcode(_Py_CODEUNIT unit, PyObject *constant)
+{
+    switch (unit.op.code) {
+#  if PY_VERSION_HEX >= 0x030E0000
+    case RESUME: /* with the JIT both have other successors, which count */
+        return PyInterpreterState_Get()->jit ? RESUME : RESUME_CHECK;
+    case JUMP_BACKWARD:
+        return PyInterpreterState_Get()->jit ? JUMP_BACKWARD : JUMP_BACKWARD_NO_JIT;
+#  else
+    case RESUME:
+        return RESUME_CHECK;
+#  endif
+#  ifdef LOAD_CONST_IMMORTAL
+    case LOAD_CONST:
+    case LOAD_CONST_MORTAL:
+        return constant != NULL && cpy_is_immortal(constant) ? LOAD_CONST_IMMORTAL
+                                                             : unit.op.code;
+#  endif
+    default:
+        (void)constant;
+        return unit.op.code;
+    }
+}
+
+static inline bool
+cpy_loads_constant(_Py_CODEUNIT unit)
+{
+    return _PyOpcode_Deopt[unit.op.code] == LOAD_CONST;
+}
+
+#else
+#  define CPY_HAS_FIRST_RUN_REWRITES 0
+#endif
+
+/* --- pymalloc ----------------------------------------------------------------------- */
+
+#define CPY_POOL_BYTES 16384u
+#define CPY_SMALL_BLOCK_STEP_BYTES 16u
+#define CPY_SMALL_BLOCK_MAX_BYTES 512u
+
+#if PY_VERSION_HEX >= 0x030C0000
+typedef struct pool_header cpy_pool;
+static_assert(POOL_SIZE == CPY_POOL_BYTES, "a pool is 16 KiB");
+static_assert(ALIGNMENT == CPY_SMALL_BLOCK_STEP_BYTES, "size classes are 16 bytes apart");
+static_assert(SMALL_REQUEST_THRESHOLD == CPY_SMALL_BLOCK_MAX_BYTES, "largest small block");
+#else
+/* CPython 3.11 Objects/obmalloc.c, struct pool_header: not in a header there. */
+typedef struct cpy_pool {
+    union {
+        uint8_t *padding;
+        unsigned int count;
+    } ref;
+    uint8_t *freeblock;
+    struct cpy_pool *nextpool;
+    struct cpy_pool *prevpool;
+    unsigned int arenaindex;
+    unsigned int szidx;
+    unsigned int nextoffset;
+    unsigned int maxnextoffset;
+} cpy_pool;
+#endif
+static_assert(sizeof(cpy_pool) == 48, "a pool's header is 48 bytes");
+
+static inline cpy_pool *
+cpy_pool_of(void *block)
+{
+    return (cpy_pool *)((uintptr_t)block & ~((uintptr_t)CPY_POOL_BYTES - 1));
+}
+
+/* Number of blocks handed out from the pool. */
+static inline unsigned int
+cpy_pool_used(const cpy_pool *pool)
+{
+    return pool->ref.count;
+}
+
+static inline unsigned int
+cpy_pool_block_bytes(const cpy_pool *pool)
+{
+    return (pool->szidx + 1) * CPY_SMALL_BLOCK_STEP_BYTES;
+}
+
+/* Name of the allocator behind PyObject_Malloc ("pymalloc", "malloc", ...), or NULL
+   where hooks are in the way (tracemalloc). */
+PyAPI_FUNC(const char *) _PyMem_GetCurrentAllocatorName(void);
+
+static inline const char *
+cpy_allocator_name(void)
+{
+    return _PyMem_GetCurrentAllocatorName();
+}
+
+/* --- atexit ------------------------------------------------------------------------- */
+
+/* Make the callback that was registered last the one that runs last of all.
+   Returns 0, or -1 with an exception set and the order unchanged. */
+static inline int
+cpy_atexit_last_to_bottom(void)
+{
+    struct atexit_state *state = &PyInterpreterState_Get()->atexit;
+#if PY_VERSION_HEX >= 0x030E0000
+    /* A list in the order of execution: the newest entry stands first. */
+    PyObject *entry = Py_NewRef(PyList_GET_ITEM(state->callbacks, 0));
+    int err = PyList_Append(state->callbacks, entry);
+    Py_DECREF(entry);
+    return err < 0 ? -1 : PyList_SetSlice(state->callbacks, 0, 1, NULL);
+#else
+    /* An array run from its end to its start. */
+    for (int i = state->ncallbacks - 1; i > 0; i--) {
+        void *upper = state->callbacks[i];
+        memcpy(&state->callbacks[i], &state->callbacks[i - 1], sizeof upper);
+        memcpy(&state->callbacks[i - 1], &upper, sizeof upper);
+    }
+    return 0;
+#endif
+}
+
+static inline Py_ssize_t
+cpy_atexit_count(void)
+{
+    struct atexit_state *state = &PyInterpreterState_Get()->atexit;
+#if PY_VERSION_HEX >= 0x030E0000
+    return PyList_GET_SIZE(state->callbacks);
+#else
+    return state->ncallbacks;
+#endif
+}
+
+#endif /* CPY_UNSUPPORTED */
+#endif

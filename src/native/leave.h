@@ -1,0 +1,17 @@
+/* What a child needs to end without finalization and with the right exit status. */
+#ifndef PASTURE_LEAVE_H
+#define PASTURE_LEAVE_H
+
+#include "cpython.h"
+
+/* Register `func` with atexit so that it runs last. Returns 0, or -1 with an exception. */
+int leave_run_last(PyObject *func);
+
+/* From now on remember the code of a SystemExit that the interpreter itself reads, which
+   it does once: when that exception ends the process. Returns 0, or -1 with an exception. */
+int leave_watch_system_exit(void);
+
+/* New reference to that code, or NULL without an exception where none was read. */
+PyObject *leave_system_exit_code(void);
+
+#endif

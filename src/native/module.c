@@ -1,0 +1,197 @@
+/* The method table of pasture._native. No step is implemented here: a function parses its
+ * arguments, calls its mechanism and turns counts into a dictionary. See _native.pyi for
+ * the contract of each.
+ */
+#include "cpython.h"
+
+#ifndef CPY_UNSUPPORTED
+
+#include "holes.h"
+#include "immortal.h"
+#include "layout.h"
+#include "leave.h"
+#include "types.h"
+
+static PyObject *
+check_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    if (layout_check() < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+python_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    Py_ssize_t count = 0;
+    PyThreadState *thread = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+    for (; thread != NULL; thread = PyThreadState_Next(thread)) {
+        count++;
+    }
+    return PyLong_FromSsize_t(count);
+}
+
+static PyObject *
+precompute_types(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    Py_ssize_t assigned = types_assign_versions();
+    return assigned < 0 ? NULL : PyLong_FromSsize_t(assigned);
+}
+
+static PyObject *
+immortalize(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+#if CPY_HAS_IMMORTALITY
+    immortal_counts counts = {0};
+    if (immortal_make_heap(&counts) < 0) {
+        return NULL;
+    }
+    return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n}", "objects", counts.objects, "hashes",
+                         counts.hashes, "instructions", counts.instructions, "key_tables",
+                         counts.key_tables, "left_mortal", counts.left_mortal);
+#else
+    PyErr_SetString(PyExc_NotImplementedError,
+                    "objects can be immortal from CPython 3.12 on: on this version reading an "
+                    "object still writes its reference count");
+    return NULL;
+#endif
+}
+
+static PyObject *
+plugged_counts(const holes_plugged *plugged)
+{
+    return Py_BuildValue("{s:n,s:n}", "blocks", (Py_ssize_t)plugged->blocks, "bytes",
+                         (Py_ssize_t)plugged->bytes);
+}
+
+static PyObject *
+plug_malloc(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    holes_plugged plugged = {0};
+    if (holes_plug_malloc(&plugged) < 0) {
+        PyErr_SetString(PyExc_NotImplementedError,
+                        "malloc is not glibc's (another allocator is preloaded or linked)");
+        return NULL;
+    }
+    return plugged_counts(&plugged);
+}
+
+static PyObject *
+plug_pymalloc(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    holes_plugged plugged = {0};
+    if (holes_plug_pymalloc(&plugged) < 0) {
+        const char *name = cpy_allocator_name();
+        PyErr_Format(PyExc_NotImplementedError,
+                     "objects are not allocated by plain pymalloc but by %s "
+                     "(PYTHONMALLOC, a debug build or tracemalloc)",
+                     name != NULL ? name : "hooked functions");
+        return NULL;
+    }
+    return plugged_counts(&plugged);
+}
+
+static PyObject *
+is_immortal(PyObject *Py_UNUSED(module), PyObject *op)
+{
+    return PyBool_FromLong(cpy_is_immortal(op));
+}
+
+static PyObject *
+atexit_run_last(PyObject *Py_UNUSED(module), PyObject *func)
+{
+    if (!PyCallable_Check(func)) {
+        PyErr_SetString(PyExc_TypeError, "the function must be callable");
+        return NULL;
+    }
+    if (leave_run_last(func) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+watch_system_exit(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    if (leave_watch_system_exit() < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+system_exit_code(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    PyObject *code = leave_system_exit_code();
+    if (code == NULL) {
+        PyErr_SetString(PyExc_LookupError, "no SystemExit is ending the process");
+    }
+    return code;
+}
+
+static PyMethodDef methods[] = {
+    {"check_layout", check_layout, METH_NOARGS, NULL},
+    {"python_threads", python_threads, METH_NOARGS, NULL},
+    {"precompute_types", precompute_types, METH_NOARGS, NULL},
+    {"immortalize", immortalize, METH_NOARGS, NULL},
+    {"plug_malloc", plug_malloc, METH_NOARGS, NULL},
+    {"plug_pymalloc", plug_pymalloc, METH_NOARGS, NULL},
+    {"is_immortal", is_immortal, METH_O, NULL},
+    {"atexit_run_last", atexit_run_last, METH_O, NULL},
+    {"watch_system_exit", watch_system_exit, METH_NOARGS, NULL},
+    {"system_exit_code", system_exit_code, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static int
+add_constants(PyObject *module)
+{
+    if (PyModule_AddObjectRef(module, "UNSUPPORTED", Py_None) < 0
+        || PyModule_AddObjectRef(module, "HAS_IMMORTALITY",
+                                 CPY_HAS_IMMORTALITY ? Py_True : Py_False) < 0) {
+        return -1;
+    }
+    return PyModule_AddIntConstant(module, "BUILT_FOR", PY_VERSION_HEX);
+}
+
+#else /* CPY_UNSUPPORTED: a module that says why it does nothing */
+
+static PyMethodDef methods[] = {{NULL, NULL, 0, NULL}};
+
+static int
+add_constants(PyObject *module)
+{
+    if (PyModule_AddStringConstant(module, "UNSUPPORTED", CPY_UNSUPPORTED) < 0
+        || PyModule_AddIntConstant(module, "HAS_IMMORTALITY", 0) < 0) {
+        return -1;
+    }
+    return PyModule_AddIntConstant(module, "BUILT_FOR", PY_VERSION_HEX);
+}
+
+#endif
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, add_constants},
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+#ifdef Py_mod_gil
+    {Py_mod_gil, Py_MOD_GIL_USED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "pasture._native",
+    .m_doc = "Everything of pasture that touches the interpreter's memory.",
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC
+PyInit__native(void)
+{
+    return PyModuleDef_Init(&definition);
+}

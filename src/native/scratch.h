@@ -1,0 +1,47 @@
+/* Transient working memory, taken from the system and given back to it.
+ *
+ * Nothing here goes through malloc: whatever a step used must not leave free chunks
+ * between the objects it sealed.
+ */
+#ifndef PASTURE_SCRATCH_H
+#define PASTURE_SCRATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A stack of pointers that grows in place of being sized ahead. All zero: empty. */
+typedef struct {
+    void **items;
+    size_t count;
+    size_t capacity;   /* items */
+    size_t peak_bytes; /* most memory ever mapped */
+} scratch_stack;
+
+/* Returns 0 or errno; on failure the stack is unchanged. */
+int scratch_stack_grow(scratch_stack *stack);
+
+/* Gives all memory back. The peak is kept. */
+void scratch_stack_release(scratch_stack *stack);
+
+/* Returns 0, or errno where memory could not be had: the item is then not pushed. */
+static inline int
+scratch_stack_push(scratch_stack *stack, void *item)
+{
+    if (stack->count == stack->capacity) {
+        int err = scratch_stack_grow(stack);
+        if (err) {
+            return err;
+        }
+    }
+    stack->items[stack->count++] = item;
+    return 0;
+}
+
+/* Precondition: the stack is not empty. */
+static inline void *
+scratch_stack_pop(scratch_stack *stack)
+{
+    return stack->items[--stack->count];
+}
+
+#endif

@@ -1,0 +1,57 @@
+#include "verify.h"
+
+#ifdef PASTURE_CHECK
+
+#include "cpython.h"
+
+static void
+require(bool holds, const char *invariant)
+{
+    if (!holds) {
+        Py_FatalError(invariant);
+    }
+}
+
+static void
+each_listed(void (*check)(PyGC_Head *))
+{
+    struct _gc_runtime_state *state = cpy_gc_state();
+    for (int i = -1; i < CPY_GENERATIONS; i++) {
+        PyGC_Head *list = i < 0 ? cpy_gc_permanent(state) : cpy_gc_generation(state, i);
+        for (PyGC_Head *gc = cpy_gc_next(list); gc != list; gc = cpy_gc_next(gc)) {
+            check(gc);
+        }
+    }
+}
+
+static void
+check_links(PyGC_Head *gc)
+{
+    require(gc != NULL, "pasture: a collector list ends in NULL");
+    require(cpy_gc_prev(cpy_gc_next(gc)) == gc, "pasture: broken links in a collector list");
+    require(Py_TYPE(cpy_gc_object(gc)) != NULL, "pasture: a listed object has no type");
+    require(PyObject_IS_GC(cpy_gc_object(gc)), "pasture: a listed object is not a container");
+}
+
+static void
+check_immortal(PyGC_Head *gc)
+{
+    PyObject *op = cpy_gc_object(gc);
+    require(cpy_is_immortal(op) || cpy_is_running_thing(op),
+            "pasture: a listed object is mortal after the walk");
+}
+
+void
+verify_lists(void)
+{
+    each_listed(check_links);
+}
+
+void
+verify_heap_is_immortal(void)
+{
+    verify_lists();
+    each_listed(check_immortal);
+}
+
+#endif

@@ -1,0 +1,86 @@
+"""The C extension: everything that touches the interpreter's memory.
+
+No formatting and no policy here: functions do one step and return counts.
+`NotImplementedError` means "this interpreter or allocator has no such step", with the
+reason as text; `RuntimeError` from `check_layout` means "refuse to go on".
+"""
+
+from collections.abc import Callable
+from typing import TypedDict
+
+UNSUPPORTED: str | None
+"""Why no step can run on the interpreter this was built for (None: supported)."""
+
+HAS_IMMORTALITY: bool
+"""Whether objects can be made immortal (CPython 3.12 and later)."""
+
+BUILT_FOR: int
+"""PY_VERSION_HEX of the headers this extension was compiled with."""
+
+class Immortalized(TypedDict):
+    objects: int
+    """Objects made immortal by this call."""
+    hashes: int
+    """Hashes of strings and bytes computed ahead."""
+    instructions: int
+    """Bytecode instructions rewritten to the form they would take at their first run."""
+    key_tables: int
+    """Key tables shared by instances of a class, made immortal."""
+    left_mortal: int
+    """Running things (frames, generators, coroutines) left as they are."""
+
+class Plugged(TypedDict):
+    blocks: int
+    bytes: int
+
+def check_layout() -> None:
+    """Compare the assumed layouts with the running interpreter.
+
+    Raises:
+        RuntimeError: they differ; nothing was changed.
+    """
+
+def python_threads() -> int:
+    """Number of Python thread states of this interpreter, the caller's included."""
+
+def precompute_types() -> int:
+    """Give every type that has none a version tag. Returns how many got one."""
+
+def immortalize() -> Immortalized:
+    """Make every object reachable from the GC lists immortal (the current process, GIL held).
+
+    Raises:
+        NotImplementedError: the interpreter knows no immortality (before 3.12).
+        MemoryError: the work stack could not be had; objects made immortal so far stay so,
+            which is safe, and the call can be repeated.
+    """
+
+def plug_malloc() -> Plugged:
+    """Fill the free chunks of glibc's main heap below its top chunk.
+
+    Raises:
+        NotImplementedError: malloc is not glibc's.
+    """
+
+def plug_pymalloc() -> Plugged:
+    """Fill the free blocks of pymalloc's pools that are in use.
+
+    Raises:
+        NotImplementedError: another allocator serves objects (PYTHONMALLOC, tracemalloc).
+    """
+
+def is_immortal(obj: object, /) -> bool:
+    """Whether reference counting leaves `obj` alone."""
+
+def atexit_run_last(func: Callable[[], object], /) -> None:
+    """Register `func` with atexit so that it runs after all other functions, whenever they registered."""
+
+def watch_system_exit() -> None:
+    """From now on remember the `code` of a SystemExit that ends the process. Idempotent."""
+
+def system_exit_code() -> object:
+    """The `code` of the SystemExit that is ending the process.
+
+    Raises:
+        LookupError: none is.
+    """
