@@ -1,0 +1,1 @@
+"""The command line: arguments in, exit codes out. One module a command."""

@@ -1,0 +1,97 @@
+"""Every error that pasture raises on purpose, in one hierarchy.
+
+Each class stands for one thing that can stand in a user's way and carries the exit code
+that the command line ends with. Each instance says what happened and, as `hint`, what to
+do about it. A user never sees a traceback for one of these.
+"""
+
+from typing import ClassVar
+
+
+class PastureError(Exception):
+    """Something the user can mend.
+
+    Attributes:
+        exit_code: status with which the command line ends.
+        message: what happened, one sentence without a full stop.
+        hint: what to do about it; may run over several lines; "" if there is nothing to add.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(PastureError):
+    """An option, argument or file given by the user makes no sense."""
+
+    exit_code = 2
+
+
+class UnsupportedInterpreter(PastureError):
+    """The interpreter's objects are laid out in a way that pasture does not know."""
+
+    exit_code = 3
+
+
+class UnknownPolicy(PastureError):
+    """No policy has this name."""
+
+    exit_code = 4
+
+
+class AppImportFailed(PastureError):
+    """The application cannot be imported."""
+
+    exit_code = 5
+
+
+class AppDidNotAnswer(PastureError):
+    """The application started but answers no request, or none any more."""
+
+    exit_code = 6
+
+
+class AnswersDiffer(PastureError):
+    """The application answers differently under one policy than under another."""
+
+    exit_code = 7
+
+
+class PortTaken(PastureError):
+    """Another process listens on the port."""
+
+    exit_code = 8
+
+
+class NoPrivilege(PastureError):
+    """The kernel refuses a look into another process, or offers no such look."""
+
+    exit_code = 9
+
+
+class MissingExtra(PastureError):
+    """The command needs packages of an optional extra."""
+
+    exit_code = 10
+
+
+class ServerFailed(PastureError):
+    """The server does not start, does not stay up or does not stop."""
+
+    exit_code = 11
+
+
+class SealFailed(PastureError):
+    """The heap could not be sealed, or not completely; the process still works."""
+
+    exit_code = 12
+
+
+class WarmUpFailed(PastureError):
+    """The application did not serve the requests of the warm-up."""
+
+    exit_code = 13
