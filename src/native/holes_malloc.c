@@ -8,12 +8,10 @@
 #define _GNU_SOURCE
 #include "holes.h"
 
-#include <dlfcn.h>
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #ifdef __GLIBC__
@@ -23,20 +21,35 @@
 #define CHUNK_STEP_BYTES 16
 #define CHUNK_MIN_BYTES 32
 #define CHUNK_HEADER_BYTES 8
+#define PROBE_BYTES ((size_t)64)
 #define FINE_MAX_BYTES ((size_t)4096)      /* below: every chunk size */
 #define COARSE_MAX_BYTES ((size_t)1 << 16) /* above: cut into pieces of this size */
 
 typedef struct {
     uintptr_t start;
-    uintptr_t top;
+    uintptr_t top; /* first byte of the top chunk */
+    uintptr_t end;
 } main_heap;
 
-static bool
-is_glibc_malloc(void)
+/* The main heap ends at the program break; its size and the size of its top chunk are
+   what glibc says of it. */
+static main_heap
+find_main_heap(void)
 {
-    Dl_info info;
-    return dladdr((void *)(uintptr_t)malloc, &info) && info.dli_fname != NULL
-           && strstr(info.dli_fname, "libc.so") != NULL;
+    struct mallinfo2 info = mallinfo2();
+    uintptr_t end = (uintptr_t)sbrk(0);
+    return (main_heap){.start = end - info.arena, .end = end, .top = end - info.keepcost};
+}
+
+/* Whether malloc serves this thread from that heap. It does not where another allocator
+   stands in front of glibc's (its blocks lie elsewhere, wherever its name comes from). */
+static bool
+serves_this_thread(const main_heap *heap)
+{
+    void *block = malloc(PROBE_BYTES);
+    bool inside = (uintptr_t)block >= heap->start && (uintptr_t)block < heap->end;
+    free(block);
+    return inside;
 }
 
 /* A block from the main heap below its top chunk: from a hole. */
@@ -73,17 +86,12 @@ next_smaller(size_t chunk_bytes)
 int
 holes_plug_malloc(holes_plugged *plugged)
 {
-    if (!is_glibc_malloc()) {
-        return -1;
-    }
     /* Merges the fast bins and gives whole free pages inside holes back to the system:
        plugs then cost the pages at their edges only. */
     malloc_trim(0);
-    uintptr_t end = (uintptr_t)sbrk(0);
-    struct mallinfo2 info = mallinfo2();
-    main_heap heap = {.start = end - info.arena, .top = end - info.keepcost};
-    if (info.fordblks == info.keepcost) {
-        return 0;
+    main_heap heap = find_main_heap();
+    if (!serves_this_thread(&heap)) {
+        return -1;
     }
     for (size_t bytes = COARSE_MAX_BYTES; bytes >= CHUNK_MIN_BYTES; bytes = next_smaller(bytes)) {
         plug_chunks_of(bytes, &heap, plugged);

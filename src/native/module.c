@@ -71,7 +71,8 @@ plug_malloc(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     holes_plugged plugged = {0};
     if (holes_plug_malloc(&plugged) < 0) {
         PyErr_SetString(PyExc_NotImplementedError,
-                        "malloc is not glibc's (another allocator is preloaded or linked)");
+                        "malloc does not serve this thread from glibc's main heap (another "
+                        "allocator is preloaded or linked, or this is not the main thread)");
         return NULL;
     }
     return plugged_counts(&plugged);

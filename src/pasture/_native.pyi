@@ -59,7 +59,7 @@ def plug_malloc() -> Plugged:
     """Fill the free chunks of glibc's main heap below its top chunk.
 
     Raises:
-        NotImplementedError: malloc is not glibc's.
+        NotImplementedError: malloc does not serve this thread from glibc's main heap.
     """
 
 def plug_pymalloc() -> Plugged:
