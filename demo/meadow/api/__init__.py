@@ -1,0 +1,1 @@
+"""The read-mostly JSON API over the other apps."""

@@ -1,0 +1,1 @@
+"""Farms and what they grow: the market's catalogue."""

@@ -1,0 +1,1 @@
+"""What is written about the market: articles, recipes, events."""

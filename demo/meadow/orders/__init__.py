@@ -1,0 +1,1 @@
+"""Customers, collection points, baskets, orders and weekly boxes."""
