@@ -1,0 +1,51 @@
+"""Every native test runs in a process of its own: it changes the heap for good."""
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+
+import pytest
+
+PRELUDE = """
+import gc, os, sys
+from pasture import _native
+
+def in_child(body):
+    # Runs body() in a forked child; what it returns is printed by the child.
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            print(body())
+            sys.stdout.flush()
+            status = 0
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, f"child ended with status {status:#x}"
+
+def private_kib():
+    with open("/proc/self/smaps_rollup") as lines:
+        fields = dict(line.split()[:2] for line in lines if line.startswith("Private"))
+    return sum(map(int, fields.values()))
+"""
+
+
+@pytest.fixture
+def run_program() -> Callable[..., str]:
+    """Run Python source in a fresh interpreter and return its output, or fail with its stderr."""
+
+    def run(source: str, *, env: dict[str, str] | None = None) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", PRELUDE + textwrap.dedent(source)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=env,
+        )
+        assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return run

@@ -1,0 +1,91 @@
+"""Plugged holes: nothing allocated afterwards lies between what was there before."""
+
+import os
+
+import pytest
+
+# Blocks of `size` bytes in a row, every second one freed: holes of a known size and place.
+COMB = """
+import ctypes
+def comb(make, count):
+    kept = [make() for _ in range(count)]
+    low, high = min(map(id, kept)), max(map(id, kept))
+    del kept[::2]
+    return kept, low, high
+def inside(objects, low, high):
+    return sum(low <= id(item) <= high for item in objects)
+"""
+
+
+@pytest.mark.parametrize("size", [16, 40, 200, 470])
+def test_no_object_is_allocated_between_older_ones_after_pools_are_plugged(run_program, size):
+    out = run_program(f"""
+{COMB}
+make = lambda: bytes({size})
+kept, low, high = comb(make, 3000)
+reused = [make() for _ in range(500)]
+assert inside(reused, low, high) > 100, "the comb has no holes: the test shows nothing"
+del reused
+plugged = _native.plug_pymalloc()
+assert plugged["blocks"] >= 1000, plugged
+fresh = [make() for _ in range(2000)]
+pools = {{id(item) >> 14 for item in kept}}
+print(sum(id(item) >> 14 in pools for item in fresh))
+""")
+    assert out == "0\n"
+
+
+@pytest.mark.parametrize("size", [600, 3000, 20_000])
+def test_no_chunk_is_allocated_below_the_top_after_the_heap_is_plugged(run_program, size):
+    out = run_program(f"""
+{COMB}
+make = lambda: bytes({size})
+kept, low, high = comb(make, 400)
+reused = [make() for _ in range(50)]
+assert inside(reused, low, high) > 10, "the comb has no holes: the test shows nothing"
+del reused
+plugged = _native.plug_malloc()
+assert plugged["bytes"] >= 100 * {size}, plugged
+fresh = [make() for _ in range(300)]
+print(inside(fresh, low, high))
+""")
+    assert out == "0\n"
+
+
+def test_a_second_call_finds_only_what_was_opened_since(run_program):
+    # At most one small chunk a size near the top, and one pool a size class.
+    out = run_program(f"""
+{COMB}
+kept = comb(lambda: bytes(100), 20_000), comb(lambda: bytes(5000), 400)
+first = _native.plug_malloc(), _native.plug_pymalloc()
+again = _native.plug_malloc(), _native.plug_pymalloc()
+assert first[0]["bytes"] > 900_000 and first[1]["bytes"] > 1_300_000, first
+print(again[0]["bytes"] < 64 << 10, again[1]["bytes"] <= 32 * 16384)
+""")
+    assert out == "True True\n"
+
+
+@pytest.mark.parametrize("allocator", ["malloc", "debug"])
+def test_another_object_allocator_is_recognised_and_left_alone(run_program, allocator):
+    out = run_program(
+        """
+        try:
+            _native.plug_pymalloc()
+        except NotImplementedError as reason:
+            print(reason)
+        """,
+        env=os.environ | {"PYTHONMALLOC": allocator},
+    )
+    assert "not allocated by plain pymalloc" in out
+
+
+def test_hooks_of_tracemalloc_are_recognised(run_program):
+    out = run_program("""
+        import tracemalloc
+        tracemalloc.start()
+        try:
+            _native.plug_pymalloc()
+        except NotImplementedError as reason:
+            print(reason)
+    """)
+    assert "hooked functions" in out

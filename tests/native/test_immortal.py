@@ -1,0 +1,197 @@
+"""immortalize(): what becomes immortal, what stays, and that reading then writes nothing."""
+
+import pytest
+
+from pasture import _native
+
+needs_immortality = pytest.mark.skipif(
+    not _native.HAS_IMMORTALITY, reason="CPython before 3.12 has no immortal objects"
+)
+
+HEAP = """
+records = [{"id": i + 1000, "tags": [float(i), f"tag {i}"]} for i in range(60_000)]
+
+def read_all():
+    before = private_kib()
+    for record in records:
+        for key, value in record.items():
+            held = (key, value)
+        for tag in record["tags"]:
+            held = tag
+    return private_kib() - before
+"""
+
+
+@needs_immortality
+def test_reading_every_object_in_a_child_leaves_its_page_shared(run_program):
+    unsealed = int(run_program(f"{HEAP}\ngc.collect()\nin_child(read_all)"))
+    sealed = int(run_program(f"{HEAP}\n_native.immortalize()\nin_child(read_all)"))
+    assert unsealed > 10_000, "the heap is too small to show anything"
+    assert sealed < 512
+
+
+@pytest.mark.skipif(_native.HAS_IMMORTALITY, reason="this interpreter has immortal objects")
+def test_an_interpreter_without_immortality_says_so():
+    with pytest.raises(NotImplementedError, match="3.12"):
+        _native.immortalize()
+
+
+REACHED = {
+    "element of a list": "[object()][0]",
+    "string key of a dictionary": "next(iter({''.join(['ke', 'y one']): 1}))",
+    "value in an untracked tuple": "make(lambda: ((1.5, ''.join('ab')),))[0]",
+    "qualified name of a function": "function.__qualname__",
+    "documentation of a function": "function.__doc__",
+    "code of a function": "function.__code__",
+    "constants of code": "function.__code__.co_consts",
+    "one constant of code": "function.__code__.co_consts[-1]",
+    "line table of code": "function.__code__.co_linetable",
+    "exception table of code": "function.__code__.co_exceptiontable",
+    "local names of code": "function.__code__.co_varnames",
+    "file name of code": "function.__code__.co_filename",
+    "nested code": "[c for c in function.__code__.co_consts if hasattr(c, 'co_code')][0]",
+    "name of a class": "Klass.__name__",
+    "resolution order of a class": "Klass.__mro__",
+    "resolution order of a builtin class": "bool.__mro__",
+    "bases of a builtin class": "bool.__bases__",
+    "attribute name shared by instances": "next(iter(vars(instance)))",
+    "attribute value of an instance": "instance.attribute_of_klass",
+    "slot value": "slotted.slot",
+    "name of a slot descriptor": "Slotted.__dict__['slot'].__name__",
+    "cell of a closure": "closure.__closure__[0]",
+    "value in a cell": "closure.__closure__[0].cell_contents",
+    "module": "sys.modules['json']",
+    "instance of a subclass of dict": "subdict",
+    "key in a subclass of dict": "next(iter(subdict))",
+    "member of a set": "next(iter(holder))",
+    "weak reference": "weak",
+    "bound method": "bound",
+    "large integer in a tuple": "numbers[0]",
+}
+
+OBJECTS = """
+import json, weakref
+def make(f): return f()
+def function(argument_name):
+    "Documentation of this function"
+    try:
+        nested = lambda: 'inner'
+        return [argument_name, nested, 123456789.5]
+    except ValueError:
+        return (b'constant bytes', 'some constant text')
+class Klass: pass
+instance = Klass(); instance.attribute_of_klass = float('2.5')
+class Slotted: __slots__ = ('slot',)
+slotted = Slotted(); slotted.slot = bytes([1, 2, 3])
+def outer():
+    captured = float('7.5')
+    return lambda: captured
+closure = outer()
+class SubDict(dict): pass
+subdict = SubDict({''.join(['sub', ' key']): 1})
+holder = {''.join(['in a', ' set'])}
+weak = weakref.ref(instance)
+bound = instance.__init__
+numbers = (10 ** 30, 2)
+"""
+
+
+@needs_immortality
+@pytest.mark.parametrize("expression", REACHED.values(), ids=REACHED.keys())
+def test_what_a_listed_object_refers_to_becomes_immortal(run_program, expression):
+    program = f"{OBJECTS}\nprobed = [{expression}]\ngc.collect()\n_native.immortalize()\n"
+    assert run_program(program + "print(_native.is_immortal(probed[0]))") == "True\n"
+
+
+@needs_immortality
+def test_a_suspended_generator_stays_mortal_and_still_cleans_up(run_program):
+    out = run_program("""
+        def generator():
+            try:
+                yield 1
+            finally:
+                print("cleaned up")
+        suspended = generator(); next(suspended)
+        counts = _native.immortalize()
+        assert counts["left_mortal"] >= 1, counts
+        print(_native.is_immortal(suspended))
+        del suspended
+        print("after")
+    """)
+    assert out == "False\ncleaned up\nafter\n"
+
+
+@needs_immortality
+def test_a_second_call_counts_only_what_came_since(run_program):
+    out = run_program("""
+        first = _native.immortalize()["objects"]
+        again = _native.immortalize()["objects"]
+        later = [[float(i)] for i in range(5000)]
+        print(first > 3000, again < 200, 10_000 <= _native.immortalize()["objects"] < 10_200)
+        print(_native.is_immortal(later[77][0]))
+    """)
+    assert out == "True True True\nTrue\n"
+
+
+@needs_immortality
+def test_without_memory_for_the_walk_the_process_goes_on_and_can_repeat_it(run_program):
+    out = run_program("""
+        import resource
+        deep = None
+        for _ in range(3): deep = (deep, tuple(float(i) for i in range(50_000)))
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        used = int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        resource.setrlimit(resource.RLIMIT_AS, (used, hard))
+        try:
+            _native.immortalize()
+        except MemoryError:
+            print("refused")
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+        assert [].append(1) is None and gc.collect() >= 0
+        print(_native.immortalize()["objects"] > 1000, _native.is_immortal(deep[1][5]))
+    """)
+    assert out == "refused\nTrue True\n"
+
+
+@needs_immortality
+def test_hashes_are_computed_ahead(run_program):
+    out = run_program("""
+        texts = [f"text number {i}" for i in range(3000)]
+        print(_native.immortalize()["hashes"] >= 3000, _native.immortalize()["hashes"])
+    """)
+    assert out.split()[0] == "True"
+    assert int(out.split()[1]) < 50
+
+
+@needs_immortality
+def test_a_sealed_process_finalizes_normally(run_program):
+    out = run_program("""
+        import asyncio, ctypes, datetime, decimal, email.message, enum, http.client, json
+        import logging, multiprocessing, re, sqlite3, threading, typing, unittest, weakref
+        import xml.etree.ElementTree, zoneinfo
+        class Noisy:
+            def __del__(self): print("finalized")
+        later = None
+        _native.immortalize()
+        gc.freeze()
+        later = Noisy()
+        print("end")
+    """)
+    assert out == "end\nfinalized\n"
+
+
+@needs_immortality
+def test_instances_made_in_a_child_do_not_count_on_the_shared_key_table(run_program):
+    out = run_program("""
+        class Point:
+            def __init__(self): self.x = 1; self.y = 2
+        points = [Point() for _ in range(100)]
+        counts = _native.immortalize()
+        assert counts["key_tables"] > 0
+        more = [Point() for _ in range(1000)]
+        for point in more: vars(point)
+        del more, point
+        extra = Point(); extra.z = 3
+        print(vars(extra), vars(points[3]), gc.collect() >= 0)
+    """)
+    assert out == "{'x': 1, 'y': 2, 'z': 3} {'x': 1, 'y': 2} True\n"
