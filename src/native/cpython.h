@@ -80,6 +80,20 @@ cpy_is_immortal(PyObject *op)
     return _Py_IsImmortal(op);
 }
 
+/* A debug build asserts that a string which is neither interned nor static is mortal.
+   Release builds handle the combination (CPython Objects/unicodeobject.c, intern_common). */
+static inline bool
+cpy_must_stay_mortal(PyObject *op)
+{
+#  if defined(Py_DEBUG) && PY_VERSION_HEX >= 0x030D0000
+    return PyUnicode_Check(op)
+           && ((PyASCIIObject *)op)->state.interned == SSTATE_NOT_INTERNED;
+#  else
+    (void)op;
+    return false;
+#  endif
+}
+
 /* An interned string carries its immortality a second time, for the shutdown. */
 static inline void
 cpy_settle_interned(PyObject *op)

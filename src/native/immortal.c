@@ -63,6 +63,9 @@ static int
 make_immortal(immortal_walk *walk, PyObject *op)
 {
     precompute_hash(walk, op);
+    if (cpy_must_stay_mortal(op)) {
+        return 0;
+    }
     cpy_make_immortal(op);
     walk->counts->objects++;
     return PyCode_Check(op) ? scratch_stack_push(&walk->codes, op) : 0;

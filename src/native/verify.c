@@ -37,7 +37,7 @@ static void
 check_immortal(PyGC_Head *gc)
 {
     PyObject *op = cpy_gc_object(gc);
-    require(cpy_is_immortal(op) || cpy_is_running_thing(op),
+    require(cpy_is_immortal(op) || cpy_is_running_thing(op) || cpy_must_stay_mortal(op),
             "pasture: a listed object is mortal after the walk");
 }
 
