@@ -2,7 +2,8 @@
 
 A command lives in the module `pasture.cli.<name>` (an underscore follows a name that is a
 keyword) under the attribute `command`. The module is imported when its command is called,
-so that no command pays for what only another one needs.
+so that no command pays for what only another one needs. Modules that begin with an
+underscore are no commands.
 """
 
 import importlib
@@ -24,7 +25,11 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         modules = pkgutil.iter_modules(pasture.cli.__path__)
-        return sorted(module.name.rstrip("_") for module in modules if module.name != "main")
+        return sorted(
+            module.name.rstrip("_")
+            for module in modules
+            if module.name != "main" and not module.name.startswith("_")
+        )
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):

@@ -1,0 +1,125 @@
+# Everything a developer does, by name. `make` alone lists it.
+#
+# Environments are made by uv from uv.lock and are made again only when what they are built
+# from has changed: .venv (the best interpreter at hand), .venvs/3.X (one an interpreter of
+# the matrix) and .venvs/3.X-check (the same with the check build of the extension).
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-print-directory
+
+MATRIX ?= 3.11 3.13 3.14 3.15
+BENCH_PYTHON ?= 3.14
+ARGS ?=
+
+NATIVE := $(wildcard src/native/*.c src/native/*.h)
+BUILT_FROM := pyproject.toml uv.lock CMakeLists.txt $(NATIVE)
+SYNC := tools/uv sync --quiet --frozen --no-default-groups --group test
+EVERYTHING := --all-extras --group demo --group bench
+CHECK_BUILD := --config-settings-package pasture:cmake.define.PASTURE_CHECK=ON
+
+# An environment whose interpreter has gone is made anew.
+$(foreach stamp,$(wildcard .venv/.stamp .venvs/*/.stamp),\
+    $(if $(shell test -x $(dir $(stamp))bin/python || echo gone),$(shell rm -f $(stamp))))
+
+.PHONY: help
+help: ## List what can be made
+	@awk -F ':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} \
+	    /^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Environments
+
+.PHONY: setup
+setup: .venv/.stamp ## .venv/bin/pasture on the best interpreter, with all extras
+	@.venv/bin/python -c 'import platform; print("pasture is ready on CPython", \
+	    platform.python_version() + ": .venv/bin/pasture --help")'
+
+.venv/.stamp: $(BUILT_FROM)
+	@python=$$(tools/interpreters best) && \
+	    $(SYNC) --group lint $(EVERYTHING) --python "$$python"
+	@touch $@
+
+.PHONY: setup-matrix
+setup-matrix: $(MATRIX:%=.venvs/%/.stamp) ## .venvs/3.X for each interpreter of MATRIX
+
+.venvs/%-check/.stamp: $(BUILT_FROM)
+	@python=$$(tools/interpreters path $*) && UV_PROJECT_ENVIRONMENT=.venvs/$*-check \
+	    $(SYNC) $(CHECK_BUILD) --python "$$python"
+	@touch $@
+
+.venvs/%/.stamp: $(BUILT_FROM)
+	@python=$$(tools/interpreters path $*) && UV_PROJECT_ENVIRONMENT=.venvs/$* \
+	    $(SYNC) $(EVERYTHING) --python "$$python"
+	@touch $@
+
+.PHONY: build
+build: ## A wheel and an sdist in dist/
+	@tools/uv build --quiet --python "$$(tools/interpreters best)" --out-dir dist
+	@ls -l dist
+
+.PHONY: clean
+clean: ## Remove environments, builds and caches (unpacked interpreters stay)
+	rm -rf .venv .venvs .tools build dist var .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+##@ Tests
+
+.PHONY: test
+test: lint typecheck ## Lint, types, and the suite on every interpreter of MATRIX
+	@tools/test-matrix $(MATRIX)
+
+.PHONY: test-unit
+test-unit: .venv/.stamp ## No fork, no server: seconds
+	@.venv/bin/pytest tests/unit $(ARGS)
+
+.PHONY: test-native
+test-native: ## The extension under its verifier, on every interpreter of MATRIX
+	@tools/test-matrix --check-build-only $(MATRIX)
+
+.PHONY: test-integration
+test-integration: .venv/.stamp ## Real servers
+	@.venv/bin/pytest tests/integration $(ARGS)
+
+.PHONY: test-cpython
+test-cpython: ## CPython's own tests in a sealed process, 3.13 and 3.14
+	@for minor in 3.13 3.14; do \
+	    tools/interpreters path $$minor --with testsuite >/dev/null && \
+	    $(MAKE) .venvs/$$minor/.stamp && \
+	    .venvs/$$minor/bin/python tests/programs/cpython_suite.py $(ARGS) || exit; \
+	done
+
+##@ Code
+
+.PHONY: lint
+lint: .venv/.stamp ## Ruff, and the format of the C and Python code
+	@.venv/bin/ruff check --quiet
+	@.venv/bin/ruff format --quiet --check
+	@.venv/bin/clang-format --dry-run --Werror $(NATIVE)
+	@echo "lint: ok"
+
+.PHONY: format
+format: .venv/.stamp ## Put the C and Python code into shape
+	@.venv/bin/ruff check --quiet --fix-only
+	@.venv/bin/ruff format --quiet
+	@.venv/bin/clang-format -i $(NATIVE)
+
+.PHONY: typecheck
+typecheck: .venv/.stamp ## Strict mypy
+	@.venv/bin/mypy
+	@.venv/bin/mypy --scripts-are-modules tools/interpreters
+	@.venv/bin/mypy --scripts-are-modules tools/test-matrix
+
+##@ Shows
+
+.PHONY: demo
+demo: .venv/.stamp ## The bundled site under each policy: a table and var/demo.html
+	@.venv/bin/python -m demo $(ARGS)
+
+.PHONY: bench-heap
+bench-heap: .venvs/$(BENCH_PYTHON)/.stamp ## A child reads 236 MB of its parent's objects: what becomes private
+	@.venvs/$(BENCH_PYTHON)/bin/python benchmarks/heap.py $(ARGS)
+
+.PHONY: bench-site
+bench-site: .venvs/$(BENCH_PYTHON)/.stamp ## The bundled site, 4 workers, 2,000 requests, each policy
+	@.venvs/$(BENCH_PYTHON)/bin/python benchmarks/site.py $(ARGS)
