@@ -82,9 +82,7 @@ class RecipeViewSet(viewsets.ReadOnlyModelViewSet):
     lookup_field = "slug"
 
 
-class OrderViewSet(
-    mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet
-):
+class OrderViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
     """The orders of whoever is signed in."""
 
     serializer_class = serializers.OrderSerializer

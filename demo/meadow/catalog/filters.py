@@ -23,8 +23,8 @@ class ProductFilter(django_filters.FilterSet):
         label=_("Region"),
     )
     unit = django_filters.ChoiceFilter(choices=Unit.choices, label=_("Sold by"))
-    month = django_filters.TypedChoiceFilter(
-        choices=list(MONTHS.items()), coerce=int, method="in_season", label=_("Season")
+    month = django_filters.ChoiceFilter(
+        choices=list(MONTHS.items()), method="in_season", label=_("Season")
     )
     price = django_filters.RangeFilter(label=_("Price"))
     order = django_filters.OrderingFilter(
@@ -42,14 +42,12 @@ class ProductFilter(django_filters.FilterSet):
     def in_category(self, queryset: QuerySet, name: str, value: Category) -> QuerySet:
         return queryset.in_category(value)
 
-    def in_season(self, queryset: QuerySet, name: str, value: int) -> QuerySet:
-        return queryset.in_season(value)
+    def in_season(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
+        return queryset.in_season(int(value))
 
 
 class FarmFilter(django_filters.FilterSet):
-    q = django_filters.CharFilter(
-        field_name="name", lookup_expr="icontains", label=_("Search")
-    )
+    q = django_filters.CharFilter(field_name="name", lookup_expr="icontains", label=_("Search"))
     region = django_filters.ModelChoiceFilter(
         queryset=Region.objects.all(), to_field_name="slug", label=_("Region")
     )

@@ -41,9 +41,7 @@ class ProductDetailView(DetailView):
             Product.objects.listed()
             .for_cards()
             .select_related("farm__region")
-            .prefetch_related(
-                "allergens", "price_changes", Prefetch("reviews", queryset=approved)
-            )
+            .prefetch_related("allergens", "price_changes", Prefetch("reviews", queryset=approved))
         )
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from .models import Article, Comment, Contributor, Event, Ingredient, Recipe, St
 class CommentInline(admin.TabularInline):
     model = Comment
     extra = 0
+    fields = ["name", "email", "text", "is_approved"]
 
 
 class IngredientInline(admin.TabularInline):

@@ -63,9 +63,7 @@ class Article(models.Model):
 
 
 class Comment(models.Model):
-    article = models.ForeignKey(
-        Article, on_delete=models.CASCADE, related_name="comments"
-    )
+    article = models.ForeignKey(Article, on_delete=models.CASCADE, related_name="comments")
     name = models.CharField(_("name"), max_length=80)
     email = models.EmailField(_("e-mail"))
     text = models.TextField(_("text"))
@@ -118,9 +116,7 @@ class Recipe(models.Model):
 
 
 class Ingredient(models.Model):
-    recipe = models.ForeignKey(
-        Recipe, on_delete=models.CASCADE, related_name="ingredients"
-    )
+    recipe = models.ForeignKey(Recipe, on_delete=models.CASCADE, related_name="ingredients")
     position = models.PositiveSmallIntegerField(_("position"))
     name = models.CharField(_("name"), max_length=80)
     amount = models.CharField(_("amount"), max_length=40)

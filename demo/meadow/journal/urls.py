@@ -11,9 +11,7 @@ urlpatterns = [
     path("journal/atom/", JournalAtomFeed(), name="atom"),
     path("journal/tags/<slug:slug>/", views.TaggedArticleListView.as_view(), name="tag"),
     path("journal/<slug:slug>/", views.ArticleDetailView.as_view(), name="article"),
-    path(
-        "journal/<slug:slug>/comment/", views.CommentCreateView.as_view(), name="comment"
-    ),
+    path("journal/<slug:slug>/comment/", views.CommentCreateView.as_view(), name="comment"),
     path("recipes/", views.RecipeListView.as_view(), name="recipes"),
     path("recipes/<slug:slug>/", views.RecipeDetailView.as_view(), name="recipe"),
     path("events/", views.EventListView.as_view(), name="events"),

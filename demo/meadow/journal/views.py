@@ -57,9 +57,7 @@ class ArticleDetailView(DetailView):
         )
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        return super().get_context_data(
-            similar=self.object.tags.similar_objects()[:4], **kwargs
-        )
+        return super().get_context_data(similar=self.object.tags.similar_objects()[:4], **kwargs)
 
 
 class CommentCreateView(CreateView):

@@ -38,12 +38,8 @@ class CollectionPoint(models.Model):
 
 
 class CollectionSlot(models.Model):
-    point = models.ForeignKey(
-        CollectionPoint, on_delete=models.CASCADE, related_name="slots"
-    )
-    weekday = models.PositiveSmallIntegerField(
-        _("weekday"), choices=list(WEEKDAYS.items())
-    )
+    point = models.ForeignKey(CollectionPoint, on_delete=models.CASCADE, related_name="slots")
+    weekday = models.PositiveSmallIntegerField(_("weekday"), choices=list(WEEKDAYS.items()))
     opens = models.TimeField(_("opens"))
     closes = models.TimeField(_("closes"))
 
@@ -84,9 +80,7 @@ class OrderQuerySet(models.QuerySet):
     def with_totals(self) -> "OrderQuerySet":
         line_total = models.F("lines__quantity") * models.F("lines__unit_price")
         return self.annotate(
-            total=models.Sum(
-                line_total, output_field=models.DecimalField(decimal_places=2)
-            ),
+            total=models.Sum(line_total, output_field=models.DecimalField(decimal_places=2)),
             line_count=models.Count("lines"),
         ).order_by("-placed_at", "pk")
 
@@ -140,9 +134,7 @@ class OrderLine(models.Model):
         related_name="order_lines",
         verbose_name=_("product"),
     )
-    quantity = models.PositiveSmallIntegerField(
-        _("quantity"), validators=[MinValueValidator(1)]
-    )
+    quantity = models.PositiveSmallIntegerField(_("quantity"), validators=[MinValueValidator(1)])
     unit_price = models.DecimalField(_("unit price"), max_digits=7, decimal_places=2)
 
     class Meta:
@@ -163,9 +155,7 @@ class Box(models.Model):
     slug = models.SlugField(unique=True)
     description = models.TextField(_("description"), help_text=_("Markdown."))
     price = models.DecimalField(_("price"), max_digits=6, decimal_places=2)
-    products = models.ManyToManyField(
-        Product, related_name="boxes", verbose_name=_("products")
-    )
+    products = models.ManyToManyField(Product, related_name="boxes", verbose_name=_("products"))
 
     class Meta:
         ordering = ["price"]
@@ -185,13 +175,9 @@ class Subscription(models.Model):
         FORTNIGHTLY = "fortnightly", _("fortnightly")
         MONTHLY = "monthly", _("monthly")
 
-    customer = models.ForeignKey(
-        Customer, on_delete=models.CASCADE, related_name="subscriptions"
-    )
+    customer = models.ForeignKey(Customer, on_delete=models.CASCADE, related_name="subscriptions")
     box = models.ForeignKey(Box, on_delete=models.PROTECT, related_name="subscriptions")
-    frequency = models.CharField(
-        _("frequency"), max_length=12, choices=Frequency.choices
-    )
+    frequency = models.CharField(_("frequency"), max_length=12, choices=Frequency.choices)
     started_on = models.DateField(_("started on"))
     is_active = models.BooleanField(_("active"), default=True)
 

@@ -17,7 +17,7 @@ from meadow.catalog.models import Product
 from .basket import Basket
 from .checkout import place_order
 from .forms import AddToBasketForm, CheckoutForm, SubscriptionForm
-from .models import Box, CollectionPoint, Customer, Order, OrderLine
+from .models import Box, CollectionPoint, Customer, OrderLine
 
 ORDERS_A_PAGE = 20
 

@@ -26,8 +26,8 @@ class HomeView(TemplateView):
         this_month = timezone.localdate().month
         in_season = listed.in_season(this_month).exclude(season_start=1, season_end=12)
         return super().get_context_data(
-            new_products=listed.order_by("-listed_on", "pk")[:8],
-            seasonal_products=in_season.order_by("season_end", "pk")[:8],
+            new_products=listed.order_by("-listed_on", "pk")[:10],
+            seasonal_products=in_season.order_by("season_end", "pk")[:10],
             articles=published_articles()[:3],
             recipes=Recipe.objects.select_related("contributor")[:4],
             events=Event.objects.select_related("farm")[:5],

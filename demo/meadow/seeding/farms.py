@@ -11,7 +11,7 @@ from simple_history.utils import bulk_create_with_history
 from meadow.catalog.models import Certification, Farm, Region
 from meadow.journal.models import Event
 
-from .calendar import OPENING, TODAY, day_since_opening, moment_on
+from .dates import OPENING, TODAY, day_since_opening, moment_on
 from .prose import Writer
 from .tags import attach_tags
 from .vocabulary import (
@@ -31,16 +31,13 @@ EVENT_KINDS = ["Open day", "Orchard walk", "Lambing weekend", "Seed swap", "Harv
 
 def create_regions() -> list[Region]:
     return Region.objects.bulk_create(
-        Region(name=name, slug=slugify(name), summary=summary)
-        for name, summary in REGIONS.items()
+        Region(name=name, slug=slugify(name), summary=summary) for name, summary in REGIONS.items()
     )
 
 
 def create_certifications() -> list[Certification]:
     return Certification.objects.bulk_create(
-        Certification(
-            name=name, slug=slugify(name), issuer=issuer, description=description
-        )
+        Certification(name=name, slug=slugify(name), issuer=issuer, description=description)
         for name, (issuer, description) in CERTIFICATIONS.items()
     )
 

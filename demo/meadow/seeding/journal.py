@@ -16,7 +16,7 @@ from meadow.journal.models import (
     Step,
 )
 
-from .calendar import OPENING, day_since_opening, moment_on
+from .dates import OPENING, day_since_opening, moment_on
 from .prose import Writer
 from .tags import attach_tags
 from .vocabulary import FIRST_NAMES, JOURNAL_TAGS, LAST_NAMES

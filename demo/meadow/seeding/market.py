@@ -16,12 +16,11 @@ SEED = 1759
 @transaction.atomic
 def seed_market() -> None:
     """Fills an empty, migrated database."""
-    Site.objects.update_or_create(
-        pk=1, defaults={"domain": "meadow.example", "name": "Meadow"}
-    )
-    chance = Random(SEED)  # noqa: S311 - repeatable, not secret
+    Site.objects.update_or_create(pk=1, defaults={"domain": "meadow.example", "name": "Meadow"})
+    chance = Random(SEED)
     crops = read_crops()
-    writer = Writer(chance, [crop.name for crop in crops], list(REGIONS))
+    grown = [crop.name for crop in crops if crop.is_grown]
+    writer = Writer(chance, grown, list(REGIONS))
 
     regions = farms.create_regions()
     certifications = farms.create_certifications()
@@ -33,9 +32,7 @@ def seed_market() -> None:
     customers = people.create_customers(chance, staff, points)
 
     categories = products.create_categories(writer)
-    all_products = products.create_products(
-        chance, writer, all_farms, crops, categories
-    )
+    all_products = products.create_products(chance, writer, all_farms, crops, categories)
     products.create_price_changes(chance, all_products)
     reviewers = [customer.user for customer in customers]
     products.create_reviews(chance, writer, all_products, reviewers)

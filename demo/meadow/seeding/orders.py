@@ -20,7 +20,7 @@ from meadow.orders.models import (
 )
 from meadow.pages.models import Enquiry
 
-from .calendar import OPENING, day_since_opening, moment_on
+from .dates import OPENING, day_since_opening, moment_on
 from .prose import Writer
 from .vocabulary import FIRST_NAMES, LAST_NAMES
 
@@ -31,9 +31,7 @@ POINT_KINDS = ["Village hall", "Old dairy", "Railway arch", "Corner shop"]
 BOXES = {"Small box": "12.50", "Family box": "21.00", "Fruit box": "15.00", "Feast": "48.00"}
 
 
-def create_collection_points(
-    chance: Random, regions: Sequence[Region]
-) -> list[CollectionPoint]:
+def create_collection_points(chance: Random, regions: Sequence[Region]) -> list[CollectionPoint]:
     points = CollectionPoint.objects.bulk_create(
         CollectionPoint(
             name=f"{kind}, {region.name}",
@@ -45,9 +43,7 @@ def create_collection_points(
         for kind in chance.sample(POINT_KINDS, 2)
     )
     CollectionSlot.objects.bulk_create(
-        CollectionSlot(
-            point=point, weekday=weekday, opens=time(opens), closes=time(opens + 3)
-        )
+        CollectionSlot(point=point, weekday=weekday, opens=time(opens), closes=time(opens + 3))
         for point in points
         for weekday in sorted(chance.sample(range(3, 7), 2))
         for opens in (8, 15)
@@ -104,9 +100,7 @@ def create_boxes(chance: Random, writer: Writer, products: Sequence[Product]) ->
     )
     through = Box.products.through
     through.objects.bulk_create(
-        through(box=box, product=product)
-        for box in boxes
-        for product in chance.sample(products, 9)
+        through(box=box, product=product) for box in boxes for product in chance.sample(products, 9)
     )
     return boxes
 

@@ -9,13 +9,13 @@ from django.contrib.auth.models import User
 
 from meadow.orders.models import CollectionPoint, Customer
 
-from .calendar import OPENING, day_since_opening, moment_on
+from .dates import OPENING, day_since_opening, moment_on
 from .vocabulary import FIRST_NAMES, LAST_NAMES
 
 STAFF_NAME = "office"
-STAFF_PASSWORD = "meadow"  # noqa: S105 - the demonstration's published password
-PASSWORD_SALT = "published"  # noqa: S105
-UNUSABLE_PASSWORD = "!seeded"  # noqa: S105
+STAFF_PASSWORD = "meadow"  # of the demonstration, published
+PASSWORD_SALT = "published"
+UNUSABLE_PASSWORD = "!seeded"
 
 CUSTOMER_COUNT = 280
 
@@ -53,8 +53,7 @@ def create_customers(
     )
     everybody = [staff, *users]
     EmailAddress.objects.bulk_create(
-        EmailAddress(user=user, email=user.email, verified=True, primary=True)
-        for user in everybody
+        EmailAddress(user=user, email=user.email, verified=True, primary=True) for user in everybody
     )
     return Customer.objects.bulk_create(
         Customer(

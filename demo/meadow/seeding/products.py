@@ -18,7 +18,7 @@ from meadow.catalog.models import (
     Review,
 )
 
-from .calendar import OPENING, day_since_opening, moment_on
+from .dates import OPENING, day_since_opening, moment_on
 from .prose import Writer
 from .tags import attach_tags
 from .vocabulary import ALLERGENS, CATEGORY_TREE, PRODUCT_TAGS, Crop
@@ -128,9 +128,7 @@ def create_price_changes(chance: Random, products: Sequence[Product]) -> None:
     PriceChange.objects.bulk_create(
         PriceChange(
             product=product,
-            price=(product.price * (100 - 4 * years_ago) / 100).quantize(
-                Decimal("0.01")
-            ),
+            price=(product.price * (100 - 4 * years_ago) / 100).quantize(Decimal("0.01")),
             valid_from=product.listed_on - timedelta(days=365 * years_ago),
         )
         for product in products

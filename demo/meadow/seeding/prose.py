@@ -20,7 +20,7 @@ SENTENCES = [
     "Our bees did well in {month}; the borage was late but there was plenty of it.",
     "Green manure goes in as soon as the last {crop} are out.",
     "Washing shortens their life, so we leave the earth on.",
-    "You can see the church of {place} from the top field on a clear day.",
+    "From the top field you can see all of {place} on a clear day.",
     "The well has never run dry, not even in the {month} of 1976.",
     "It takes two people a day to harvest what one person eats in a year.",
     "Storage is simple: cool, dark, and not next to the apples.",
@@ -45,8 +45,7 @@ QUOTES = [
     "A good hedge is worth two good fences.",
 ]
 MONTH_NAMES = (
-    "January February March April May June July August September October November "
-    "December"
+    "January February March April May June July August September October November December"
 ).split()
 
 

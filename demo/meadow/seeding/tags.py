@@ -9,13 +9,10 @@ from django.utils.text import slugify
 from taggit.models import Tag, TaggedItem
 
 
-def attach_tags(
-    chance: Random, objects: Sequence[Model], names: Sequence[str], most: int
-) -> None:
+def attach_tags(chance: Random, objects: Sequence[Model], names: Sequence[str], most: int) -> None:
     """Gives each object from none to `most` of the named tags."""
     tags = [
-        Tag.objects.get_or_create(name=name, defaults={"slug": slugify(name)})[0]
-        for name in names
+        Tag.objects.get_or_create(name=name, defaults={"slug": slugify(name)})[0] for name in names
     ]
     content_type = ContentType.objects.get_for_model(type(objects[0]))
     TaggedItem.objects.bulk_create(

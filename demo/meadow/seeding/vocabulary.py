@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
+from django.utils.text import slugify
+
 CROPS_FILE = Path(__file__).with_name("crops.csv")
 
 # Name of a root category: names of its children, each with their own.
@@ -121,6 +123,12 @@ class Crop:
     season_end: int
     allergen: str
     varieties: tuple[str, ...]
+
+    @property
+    def is_grown(self) -> bool:
+        """Whether it comes from a field or a tree, so that the prose fits it."""
+        groups = (*CATEGORY_TREE["Vegetables"], *CATEGORY_TREE["Fruit"])
+        return self.category in map(slugify, groups)
 
 
 def read_crops() -> list[Crop]:

@@ -26,6 +26,7 @@ class PriceChangeInline(admin.TabularInline):
 class ReviewInline(admin.StackedInline):
     model = Review
     extra = 0
+    fields = ["author", "rating", "title", "text", "is_approved"]
     raw_id_fields = ["author"]
 
 

@@ -11,226 +11,538 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('taggit', '0006_rename_taggeditem_content_type_object_id_taggit_tagg_content_8fc721_idx'),
+        ("taggit", "0006_rename_taggeditem_content_type_object_id_taggit_tagg_content_8fc721_idx"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Allergen',
+            name="Allergen",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=60, unique=True, verbose_name='name')),
-                ('code', models.CharField(max_length=3, unique=True, verbose_name='code')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=60, unique=True, verbose_name="name")),
+                ("code", models.CharField(max_length=3, unique=True, verbose_name="code")),
             ],
             options={
-                'verbose_name': 'allergen',
-                'verbose_name_plural': 'allergens',
-                'ordering': ['code'],
+                "verbose_name": "allergen",
+                "verbose_name_plural": "allergens",
+                "ordering": ["code"],
             },
         ),
         migrations.CreateModel(
-            name='Certification',
+            name="Certification",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=80, unique=True, verbose_name='name')),
-                ('slug', models.SlugField(unique=True)),
-                ('issuer', models.CharField(max_length=120, verbose_name='issued by')),
-                ('description', models.TextField(blank=True, verbose_name='description')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=80, unique=True, verbose_name="name")),
+                ("slug", models.SlugField(unique=True)),
+                ("issuer", models.CharField(max_length=120, verbose_name="issued by")),
+                ("description", models.TextField(blank=True, verbose_name="description")),
             ],
             options={
-                'verbose_name': 'certification',
-                'verbose_name_plural': 'certifications',
-                'ordering': ['name'],
+                "verbose_name": "certification",
+                "verbose_name_plural": "certifications",
+                "ordering": ["name"],
             },
         ),
         migrations.CreateModel(
-            name='Region',
+            name="Region",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=80, unique=True, verbose_name='name')),
-                ('slug', models.SlugField(unique=True)),
-                ('summary', models.TextField(blank=True, verbose_name='summary')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=80, unique=True, verbose_name="name")),
+                ("slug", models.SlugField(unique=True)),
+                ("summary", models.TextField(blank=True, verbose_name="summary")),
             ],
             options={
-                'verbose_name': 'region',
-                'verbose_name_plural': 'regions',
-                'ordering': ['name'],
+                "verbose_name": "region",
+                "verbose_name_plural": "regions",
+                "ordering": ["name"],
             },
         ),
         migrations.CreateModel(
-            name='Category',
+            name="Category",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=80, verbose_name='name')),
-                ('slug', models.SlugField(unique=True)),
-                ('description', models.TextField(blank=True, verbose_name='description')),
-                ('lft', models.PositiveIntegerField(editable=False)),
-                ('rght', models.PositiveIntegerField(editable=False)),
-                ('tree_id', models.PositiveIntegerField(db_index=True, editable=False)),
-                ('level', models.PositiveIntegerField(editable=False)),
-                ('parent', mptt.fields.TreeForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='children', to='catalog.category', verbose_name='parent')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=80, verbose_name="name")),
+                ("slug", models.SlugField(unique=True)),
+                ("description", models.TextField(blank=True, verbose_name="description")),
+                ("lft", models.PositiveIntegerField(editable=False)),
+                ("rght", models.PositiveIntegerField(editable=False)),
+                ("tree_id", models.PositiveIntegerField(db_index=True, editable=False)),
+                ("level", models.PositiveIntegerField(editable=False)),
+                (
+                    "parent",
+                    mptt.fields.TreeForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="children",
+                        to="catalog.category",
+                        verbose_name="parent",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'category',
-                'verbose_name_plural': 'categories',
-                'ordering': ['tree_id', 'lft'],
+                "verbose_name": "category",
+                "verbose_name_plural": "categories",
+                "ordering": ["tree_id", "lft"],
             },
         ),
         migrations.CreateModel(
-            name='Farm',
+            name="Farm",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=120, unique=True, verbose_name='name')),
-                ('slug', models.SlugField(max_length=140, unique=True)),
-                ('farmer', models.CharField(max_length=120, verbose_name='farmer')),
-                ('founded', models.PositiveSmallIntegerField(verbose_name='founded')),
-                ('hectares', models.DecimalField(decimal_places=1, max_digits=7, verbose_name='hectares')),
-                ('story', models.TextField(blank=True, help_text='Markdown.', verbose_name='story')),
-                ('email', models.EmailField(blank=True, max_length=254, verbose_name='e-mail')),
-                ('website', models.URLField(blank=True, verbose_name='website')),
-                ('latitude', models.DecimalField(decimal_places=5, max_digits=8)),
-                ('longitude', models.DecimalField(decimal_places=5, max_digits=8)),
-                ('joined_on', models.DateField(verbose_name='joined on')),
-                ('is_trading', models.BooleanField(default=True, verbose_name='trading')),
-                ('certifications', models.ManyToManyField(blank=True, related_name='farms', to='catalog.certification', verbose_name='certifications')),
-                ('tags', taggit.managers.TaggableManager(blank=True, help_text='A comma-separated list of tags.', through='taggit.TaggedItem', to='taggit.Tag', verbose_name='Tags')),
-                ('region', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='farms', to='catalog.region', verbose_name='region')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=120, unique=True, verbose_name="name")),
+                ("slug", models.SlugField(max_length=140, unique=True)),
+                ("farmer", models.CharField(max_length=120, verbose_name="farmer")),
+                ("founded", models.PositiveSmallIntegerField(verbose_name="founded")),
+                (
+                    "hectares",
+                    models.DecimalField(decimal_places=1, max_digits=7, verbose_name="hectares"),
+                ),
+                (
+                    "story",
+                    models.TextField(blank=True, help_text="Markdown.", verbose_name="story"),
+                ),
+                ("email", models.EmailField(blank=True, max_length=254, verbose_name="e-mail")),
+                ("website", models.URLField(blank=True, verbose_name="website")),
+                ("latitude", models.DecimalField(decimal_places=5, max_digits=8)),
+                ("longitude", models.DecimalField(decimal_places=5, max_digits=8)),
+                ("joined_on", models.DateField(verbose_name="joined on")),
+                ("is_trading", models.BooleanField(default=True, verbose_name="trading")),
+                (
+                    "certifications",
+                    models.ManyToManyField(
+                        blank=True,
+                        related_name="farms",
+                        to="catalog.certification",
+                        verbose_name="certifications",
+                    ),
+                ),
+                (
+                    "tags",
+                    taggit.managers.TaggableManager(
+                        blank=True,
+                        help_text="A comma-separated list of tags.",
+                        through="taggit.TaggedItem",
+                        to="taggit.Tag",
+                        verbose_name="Tags",
+                    ),
+                ),
+                (
+                    "region",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="farms",
+                        to="catalog.region",
+                        verbose_name="region",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'farm',
-                'verbose_name_plural': 'farms',
-                'ordering': ['name'],
+                "verbose_name": "farm",
+                "verbose_name_plural": "farms",
+                "ordering": ["name"],
             },
         ),
         migrations.CreateModel(
-            name='HistoricalProduct',
+            name="HistoricalProduct",
             fields=[
-                ('id', models.BigIntegerField(auto_created=True, blank=True, db_index=True, verbose_name='ID')),
-                ('name', models.CharField(max_length=120, verbose_name='name')),
-                ('slug', models.SlugField(max_length=160)),
-                ('description', models.TextField(help_text='Markdown.', verbose_name='description')),
-                ('price', models.DecimalField(decimal_places=2, max_digits=7, verbose_name='price')),
-                ('unit', models.CharField(choices=[('kg', 'kilogram'), ('piece', 'piece'), ('bunch', 'bunch'), ('jar', 'jar'), ('litre', 'litre'), ('dozen', 'dozen')], max_length=8, verbose_name='unit')),
-                ('stock', models.PositiveIntegerField(default=0, verbose_name='in stock')),
-                ('season_start', models.PositiveSmallIntegerField(default=1, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(12)], verbose_name='season starts')),
-                ('season_end', models.PositiveSmallIntegerField(default=12, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(12)], verbose_name='season ends')),
-                ('is_listed', models.BooleanField(default=True, verbose_name='listed')),
-                ('listed_on', models.DateField(verbose_name='listed on')),
-                ('history_id', models.AutoField(primary_key=True, serialize=False)),
-                ('history_date', models.DateTimeField(db_index=True)),
-                ('history_change_reason', models.CharField(max_length=100, null=True)),
-                ('history_type', models.CharField(choices=[('+', 'Created'), ('~', 'Changed'), ('-', 'Deleted')], max_length=1)),
-                ('category', mptt.fields.TreeForeignKey(blank=True, db_constraint=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='catalog.category', verbose_name='category')),
-                ('farm', models.ForeignKey(blank=True, db_constraint=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='catalog.farm', verbose_name='farm')),
-                ('history_user', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                (
+                    "id",
+                    models.BigIntegerField(
+                        auto_created=True, blank=True, db_index=True, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=120, verbose_name="name")),
+                ("slug", models.SlugField(max_length=160)),
+                (
+                    "description",
+                    models.TextField(help_text="Markdown.", verbose_name="description"),
+                ),
+                (
+                    "price",
+                    models.DecimalField(decimal_places=2, max_digits=7, verbose_name="price"),
+                ),
+                (
+                    "unit",
+                    models.CharField(
+                        choices=[
+                            ("kg", "kilogram"),
+                            ("piece", "piece"),
+                            ("bunch", "bunch"),
+                            ("jar", "jar"),
+                            ("litre", "litre"),
+                            ("dozen", "dozen"),
+                        ],
+                        max_length=8,
+                        verbose_name="unit",
+                    ),
+                ),
+                ("stock", models.PositiveIntegerField(default=0, verbose_name="in stock")),
+                (
+                    "season_start",
+                    models.PositiveSmallIntegerField(
+                        default=1,
+                        validators=[
+                            django.core.validators.MinValueValidator(1),
+                            django.core.validators.MaxValueValidator(12),
+                        ],
+                        verbose_name="season starts",
+                    ),
+                ),
+                (
+                    "season_end",
+                    models.PositiveSmallIntegerField(
+                        default=12,
+                        validators=[
+                            django.core.validators.MinValueValidator(1),
+                            django.core.validators.MaxValueValidator(12),
+                        ],
+                        verbose_name="season ends",
+                    ),
+                ),
+                ("is_listed", models.BooleanField(default=True, verbose_name="listed")),
+                ("listed_on", models.DateField(verbose_name="listed on")),
+                ("history_id", models.AutoField(primary_key=True, serialize=False)),
+                ("history_date", models.DateTimeField(db_index=True)),
+                ("history_change_reason", models.CharField(max_length=100, null=True)),
+                (
+                    "history_type",
+                    models.CharField(
+                        choices=[("+", "Created"), ("~", "Changed"), ("-", "Deleted")], max_length=1
+                    ),
+                ),
+                (
+                    "category",
+                    mptt.fields.TreeForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="catalog.category",
+                        verbose_name="category",
+                    ),
+                ),
+                (
+                    "farm",
+                    models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="catalog.farm",
+                        verbose_name="farm",
+                    ),
+                ),
+                (
+                    "history_user",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'historical product',
-                'verbose_name_plural': 'historical products',
-                'ordering': ('-history_date', '-history_id'),
-                'get_latest_by': ('history_date', 'history_id'),
+                "verbose_name": "historical product",
+                "verbose_name_plural": "historical products",
+                "ordering": ("-history_date", "-history_id"),
+                "get_latest_by": ("history_date", "history_id"),
             },
             bases=(simple_history.models.HistoricalChanges, models.Model),
         ),
         migrations.CreateModel(
-            name='Product',
+            name="Product",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=120, verbose_name='name')),
-                ('slug', models.SlugField(max_length=160, unique=True)),
-                ('description', models.TextField(help_text='Markdown.', verbose_name='description')),
-                ('price', models.DecimalField(decimal_places=2, max_digits=7, verbose_name='price')),
-                ('unit', models.CharField(choices=[('kg', 'kilogram'), ('piece', 'piece'), ('bunch', 'bunch'), ('jar', 'jar'), ('litre', 'litre'), ('dozen', 'dozen')], max_length=8, verbose_name='unit')),
-                ('stock', models.PositiveIntegerField(default=0, verbose_name='in stock')),
-                ('season_start', models.PositiveSmallIntegerField(default=1, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(12)], verbose_name='season starts')),
-                ('season_end', models.PositiveSmallIntegerField(default=12, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(12)], verbose_name='season ends')),
-                ('is_listed', models.BooleanField(default=True, verbose_name='listed')),
-                ('listed_on', models.DateField(verbose_name='listed on')),
-                ('allergens', models.ManyToManyField(blank=True, related_name='products', to='catalog.allergen', verbose_name='allergens')),
-                ('category', mptt.fields.TreeForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='products', to='catalog.category', verbose_name='category')),
-                ('farm', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='products', to='catalog.farm', verbose_name='farm')),
-                ('tags', taggit.managers.TaggableManager(blank=True, help_text='A comma-separated list of tags.', through='taggit.TaggedItem', to='taggit.Tag', verbose_name='Tags')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=120, verbose_name="name")),
+                ("slug", models.SlugField(max_length=160, unique=True)),
+                (
+                    "description",
+                    models.TextField(help_text="Markdown.", verbose_name="description"),
+                ),
+                (
+                    "price",
+                    models.DecimalField(decimal_places=2, max_digits=7, verbose_name="price"),
+                ),
+                (
+                    "unit",
+                    models.CharField(
+                        choices=[
+                            ("kg", "kilogram"),
+                            ("piece", "piece"),
+                            ("bunch", "bunch"),
+                            ("jar", "jar"),
+                            ("litre", "litre"),
+                            ("dozen", "dozen"),
+                        ],
+                        max_length=8,
+                        verbose_name="unit",
+                    ),
+                ),
+                ("stock", models.PositiveIntegerField(default=0, verbose_name="in stock")),
+                (
+                    "season_start",
+                    models.PositiveSmallIntegerField(
+                        default=1,
+                        validators=[
+                            django.core.validators.MinValueValidator(1),
+                            django.core.validators.MaxValueValidator(12),
+                        ],
+                        verbose_name="season starts",
+                    ),
+                ),
+                (
+                    "season_end",
+                    models.PositiveSmallIntegerField(
+                        default=12,
+                        validators=[
+                            django.core.validators.MinValueValidator(1),
+                            django.core.validators.MaxValueValidator(12),
+                        ],
+                        verbose_name="season ends",
+                    ),
+                ),
+                ("is_listed", models.BooleanField(default=True, verbose_name="listed")),
+                ("listed_on", models.DateField(verbose_name="listed on")),
+                (
+                    "allergens",
+                    models.ManyToManyField(
+                        blank=True,
+                        related_name="products",
+                        to="catalog.allergen",
+                        verbose_name="allergens",
+                    ),
+                ),
+                (
+                    "category",
+                    mptt.fields.TreeForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="products",
+                        to="catalog.category",
+                        verbose_name="category",
+                    ),
+                ),
+                (
+                    "farm",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="products",
+                        to="catalog.farm",
+                        verbose_name="farm",
+                    ),
+                ),
+                (
+                    "tags",
+                    taggit.managers.TaggableManager(
+                        blank=True,
+                        help_text="A comma-separated list of tags.",
+                        through="taggit.TaggedItem",
+                        to="taggit.Tag",
+                        verbose_name="Tags",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'product',
-                'verbose_name_plural': 'products',
-                'ordering': ['name', 'pk'],
+                "verbose_name": "product",
+                "verbose_name_plural": "products",
+                "ordering": ["name", "pk"],
             },
         ),
         migrations.CreateModel(
-            name='PriceChange',
+            name="PriceChange",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('price', models.DecimalField(decimal_places=2, max_digits=7, verbose_name='price')),
-                ('valid_from', models.DateField(verbose_name='valid from')),
-                ('product', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='price_changes', to='catalog.product')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "price",
+                    models.DecimalField(decimal_places=2, max_digits=7, verbose_name="price"),
+                ),
+                ("valid_from", models.DateField(verbose_name="valid from")),
+                (
+                    "product",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="price_changes",
+                        to="catalog.product",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'price change',
-                'verbose_name_plural': 'price changes',
-                'ordering': ['-valid_from'],
+                "verbose_name": "price change",
+                "verbose_name_plural": "price changes",
+                "ordering": ["-valid_from"],
             },
         ),
         migrations.CreateModel(
-            name='HistoricalFarm',
+            name="HistoricalFarm",
             fields=[
-                ('id', models.BigIntegerField(auto_created=True, blank=True, db_index=True, verbose_name='ID')),
-                ('name', models.CharField(db_index=True, max_length=120, verbose_name='name')),
-                ('slug', models.SlugField(max_length=140)),
-                ('farmer', models.CharField(max_length=120, verbose_name='farmer')),
-                ('founded', models.PositiveSmallIntegerField(verbose_name='founded')),
-                ('hectares', models.DecimalField(decimal_places=1, max_digits=7, verbose_name='hectares')),
-                ('story', models.TextField(blank=True, help_text='Markdown.', verbose_name='story')),
-                ('email', models.EmailField(blank=True, max_length=254, verbose_name='e-mail')),
-                ('website', models.URLField(blank=True, verbose_name='website')),
-                ('latitude', models.DecimalField(decimal_places=5, max_digits=8)),
-                ('longitude', models.DecimalField(decimal_places=5, max_digits=8)),
-                ('joined_on', models.DateField(verbose_name='joined on')),
-                ('is_trading', models.BooleanField(default=True, verbose_name='trading')),
-                ('history_id', models.AutoField(primary_key=True, serialize=False)),
-                ('history_date', models.DateTimeField(db_index=True)),
-                ('history_change_reason', models.CharField(max_length=100, null=True)),
-                ('history_type', models.CharField(choices=[('+', 'Created'), ('~', 'Changed'), ('-', 'Deleted')], max_length=1)),
-                ('history_user', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('region', models.ForeignKey(blank=True, db_constraint=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='catalog.region', verbose_name='region')),
+                (
+                    "id",
+                    models.BigIntegerField(
+                        auto_created=True, blank=True, db_index=True, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(db_index=True, max_length=120, verbose_name="name")),
+                ("slug", models.SlugField(max_length=140)),
+                ("farmer", models.CharField(max_length=120, verbose_name="farmer")),
+                ("founded", models.PositiveSmallIntegerField(verbose_name="founded")),
+                (
+                    "hectares",
+                    models.DecimalField(decimal_places=1, max_digits=7, verbose_name="hectares"),
+                ),
+                (
+                    "story",
+                    models.TextField(blank=True, help_text="Markdown.", verbose_name="story"),
+                ),
+                ("email", models.EmailField(blank=True, max_length=254, verbose_name="e-mail")),
+                ("website", models.URLField(blank=True, verbose_name="website")),
+                ("latitude", models.DecimalField(decimal_places=5, max_digits=8)),
+                ("longitude", models.DecimalField(decimal_places=5, max_digits=8)),
+                ("joined_on", models.DateField(verbose_name="joined on")),
+                ("is_trading", models.BooleanField(default=True, verbose_name="trading")),
+                ("history_id", models.AutoField(primary_key=True, serialize=False)),
+                ("history_date", models.DateTimeField(db_index=True)),
+                ("history_change_reason", models.CharField(max_length=100, null=True)),
+                (
+                    "history_type",
+                    models.CharField(
+                        choices=[("+", "Created"), ("~", "Changed"), ("-", "Deleted")], max_length=1
+                    ),
+                ),
+                (
+                    "history_user",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "region",
+                    models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="catalog.region",
+                        verbose_name="region",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'historical farm',
-                'verbose_name_plural': 'historical farms',
-                'ordering': ('-history_date', '-history_id'),
-                'get_latest_by': ('history_date', 'history_id'),
+                "verbose_name": "historical farm",
+                "verbose_name_plural": "historical farms",
+                "ordering": ("-history_date", "-history_id"),
+                "get_latest_by": ("history_date", "history_id"),
             },
             bases=(simple_history.models.HistoricalChanges, models.Model),
         ),
         migrations.CreateModel(
-            name='Review',
+            name="Review",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('rating', models.PositiveSmallIntegerField(validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(5)], verbose_name='rating')),
-                ('title', models.CharField(max_length=120, verbose_name='title')),
-                ('text', models.TextField(verbose_name='text')),
-                ('written_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='written at')),
-                ('is_approved', models.BooleanField(default=False, verbose_name='approved')),
-                ('author', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='reviews', to=settings.AUTH_USER_MODEL, verbose_name='author')),
-                ('product', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='reviews', to='catalog.product', verbose_name='product')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "rating",
+                    models.PositiveSmallIntegerField(
+                        validators=[
+                            django.core.validators.MinValueValidator(1),
+                            django.core.validators.MaxValueValidator(5),
+                        ],
+                        verbose_name="rating",
+                    ),
+                ),
+                ("title", models.CharField(max_length=120, verbose_name="title")),
+                ("text", models.TextField(verbose_name="text")),
+                (
+                    "written_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, verbose_name="written at"
+                    ),
+                ),
+                ("is_approved", models.BooleanField(default=False, verbose_name="approved")),
+                (
+                    "author",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="reviews",
+                        to=settings.AUTH_USER_MODEL,
+                        verbose_name="author",
+                    ),
+                ),
+                (
+                    "product",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="reviews",
+                        to="catalog.product",
+                        verbose_name="product",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'review',
-                'verbose_name_plural': 'reviews',
-                'ordering': ['-written_at', 'pk'],
+                "verbose_name": "review",
+                "verbose_name_plural": "reviews",
+                "ordering": ["-written_at", "pk"],
             },
         ),
         migrations.AddIndex(
-            model_name='product',
-            index=models.Index(fields=['is_listed', '-listed_on'], name='catalog_pro_is_list_44f77d_idx'),
+            model_name="product",
+            index=models.Index(
+                fields=["is_listed", "-listed_on"], name="catalog_pro_is_list_44f77d_idx"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='pricechange',
-            constraint=models.UniqueConstraint(fields=('product', 'valid_from'), name='one_price_change_a_day'),
+            model_name="pricechange",
+            constraint=models.UniqueConstraint(
+                fields=("product", "valid_from"), name="one_price_change_a_day"
+            ),
         ),
     ]

@@ -50,9 +50,7 @@ class ProductQuerySet(models.QuerySet):
             self.select_related("farm", "category")
             .prefetch_related("tags")
             .annotate(
-                rating=models.Avg(
-                    "reviews__rating", filter=models.Q(reviews__is_approved=True)
-                )
+                rating=models.Avg("reviews__rating", filter=models.Q(reviews__is_approved=True))
             )
             .order_by("name", "pk")
         )
@@ -63,9 +61,7 @@ class ProductQuerySet(models.QuerySet):
     def in_season(self, month: int) -> "ProductQuerySet":
         """Products whose season, which may span the new year, holds `month`."""
         within = models.Q(season_start__lte=month, season_end__gte=month)
-        begun_or_not_over = models.Q(season_start__lte=month) | models.Q(
-            season_end__gte=month
-        )
+        begun_or_not_over = models.Q(season_start__lte=month) | models.Q(season_end__gte=month)
         over_new_year = models.Q(season_start__gt=models.F("season_end"))
         return self.filter(within | over_new_year & begun_or_not_over)
 
@@ -126,9 +122,7 @@ class Product(models.Model):
 
 
 class PriceChange(models.Model):
-    product = models.ForeignKey(
-        Product, on_delete=models.CASCADE, related_name="price_changes"
-    )
+    product = models.ForeignKey(Product, on_delete=models.CASCADE, related_name="price_changes")
     price = models.DecimalField(_("price"), max_digits=7, decimal_places=2)
     valid_from = models.DateField(_("valid from"))
 
@@ -137,9 +131,7 @@ class PriceChange(models.Model):
         verbose_name = _("price change")
         verbose_name_plural = _("price changes")
         constraints = [
-            models.UniqueConstraint(
-                fields=["product", "valid_from"], name="one_price_change_a_day"
-            )
+            models.UniqueConstraint(fields=["product", "valid_from"], name="one_price_change_a_day")
         ]
 
     def __str__(self) -> str:

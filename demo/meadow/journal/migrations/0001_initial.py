@@ -9,157 +9,350 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('catalog', '0001_initial'),
-        ('taggit', '0006_rename_taggeditem_content_type_object_id_taggit_tagg_content_8fc721_idx'),
+        ("catalog", "0001_initial"),
+        ("taggit", "0006_rename_taggeditem_content_type_object_id_taggit_tagg_content_8fc721_idx"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Contributor',
+            name="Contributor",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=120, unique=True, verbose_name='name')),
-                ('slug', models.SlugField(max_length=140, unique=True)),
-                ('biography', models.TextField(blank=True, verbose_name='biography')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=120, unique=True, verbose_name="name")),
+                ("slug", models.SlugField(max_length=140, unique=True)),
+                ("biography", models.TextField(blank=True, verbose_name="biography")),
             ],
             options={
-                'verbose_name': 'contributor',
-                'verbose_name_plural': 'contributors',
-                'ordering': ['name'],
+                "verbose_name": "contributor",
+                "verbose_name_plural": "contributors",
+                "ordering": ["name"],
             },
         ),
         migrations.CreateModel(
-            name='Article',
+            name="Article",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('title', models.CharField(max_length=160, verbose_name='title')),
-                ('slug', models.SlugField(max_length=180, unique=True)),
-                ('summary', models.TextField(verbose_name='summary')),
-                ('body', models.TextField(help_text='Markdown.', verbose_name='body')),
-                ('status', models.CharField(choices=[('draft', 'draft'), ('published', 'published')], default='draft', max_length=10, verbose_name='status')),
-                ('published_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='published at')),
-                ('products', models.ManyToManyField(blank=True, related_name='articles', to='catalog.product', verbose_name='products')),
-                ('tags', taggit.managers.TaggableManager(blank=True, help_text='A comma-separated list of tags.', through='taggit.TaggedItem', to='taggit.Tag', verbose_name='Tags')),
-                ('contributor', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='articles', to='journal.contributor', verbose_name='contributor')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("title", models.CharField(max_length=160, verbose_name="title")),
+                ("slug", models.SlugField(max_length=180, unique=True)),
+                ("summary", models.TextField(verbose_name="summary")),
+                ("body", models.TextField(help_text="Markdown.", verbose_name="body")),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[("draft", "draft"), ("published", "published")],
+                        default="draft",
+                        max_length=10,
+                        verbose_name="status",
+                    ),
+                ),
+                (
+                    "published_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, verbose_name="published at"
+                    ),
+                ),
+                (
+                    "products",
+                    models.ManyToManyField(
+                        blank=True,
+                        related_name="articles",
+                        to="catalog.product",
+                        verbose_name="products",
+                    ),
+                ),
+                (
+                    "tags",
+                    taggit.managers.TaggableManager(
+                        blank=True,
+                        help_text="A comma-separated list of tags.",
+                        through="taggit.TaggedItem",
+                        to="taggit.Tag",
+                        verbose_name="Tags",
+                    ),
+                ),
+                (
+                    "contributor",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="articles",
+                        to="journal.contributor",
+                        verbose_name="contributor",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'article',
-                'verbose_name_plural': 'articles',
-                'ordering': ['-published_at', 'pk'],
+                "verbose_name": "article",
+                "verbose_name_plural": "articles",
+                "ordering": ["-published_at", "pk"],
             },
         ),
         migrations.CreateModel(
-            name='Comment',
+            name="Comment",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=80, verbose_name='name')),
-                ('email', models.EmailField(max_length=254, verbose_name='e-mail')),
-                ('text', models.TextField(verbose_name='text')),
-                ('written_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='written at')),
-                ('is_approved', models.BooleanField(default=False, verbose_name='approved')),
-                ('article', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='comments', to='journal.article')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=80, verbose_name="name")),
+                ("email", models.EmailField(max_length=254, verbose_name="e-mail")),
+                ("text", models.TextField(verbose_name="text")),
+                (
+                    "written_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, verbose_name="written at"
+                    ),
+                ),
+                ("is_approved", models.BooleanField(default=False, verbose_name="approved")),
+                (
+                    "article",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="comments",
+                        to="journal.article",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'comment',
-                'verbose_name_plural': 'comments',
-                'ordering': ['written_at', 'pk'],
+                "verbose_name": "comment",
+                "verbose_name_plural": "comments",
+                "ordering": ["written_at", "pk"],
             },
         ),
         migrations.CreateModel(
-            name='Event',
+            name="Event",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('title', models.CharField(max_length=160, verbose_name='title')),
-                ('slug', models.SlugField(max_length=180, unique=True)),
-                ('starts_at', models.DateTimeField(verbose_name='starts at')),
-                ('places', models.PositiveSmallIntegerField(verbose_name='places')),
-                ('description', models.TextField(help_text='Markdown.', verbose_name='description')),
-                ('farm', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='events', to='catalog.farm', verbose_name='farm')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("title", models.CharField(max_length=160, verbose_name="title")),
+                ("slug", models.SlugField(max_length=180, unique=True)),
+                ("starts_at", models.DateTimeField(verbose_name="starts at")),
+                ("places", models.PositiveSmallIntegerField(verbose_name="places")),
+                (
+                    "description",
+                    models.TextField(help_text="Markdown.", verbose_name="description"),
+                ),
+                (
+                    "farm",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="events",
+                        to="catalog.farm",
+                        verbose_name="farm",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'event',
-                'verbose_name_plural': 'events',
-                'ordering': ['starts_at', 'pk'],
+                "verbose_name": "event",
+                "verbose_name_plural": "events",
+                "ordering": ["starts_at", "pk"],
             },
         ),
         migrations.CreateModel(
-            name='HistoricalArticle',
+            name="HistoricalArticle",
             fields=[
-                ('id', models.BigIntegerField(auto_created=True, blank=True, db_index=True, verbose_name='ID')),
-                ('title', models.CharField(max_length=160, verbose_name='title')),
-                ('slug', models.SlugField(max_length=180)),
-                ('summary', models.TextField(verbose_name='summary')),
-                ('body', models.TextField(help_text='Markdown.', verbose_name='body')),
-                ('status', models.CharField(choices=[('draft', 'draft'), ('published', 'published')], default='draft', max_length=10, verbose_name='status')),
-                ('published_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='published at')),
-                ('history_id', models.AutoField(primary_key=True, serialize=False)),
-                ('history_date', models.DateTimeField(db_index=True)),
-                ('history_change_reason', models.CharField(max_length=100, null=True)),
-                ('history_type', models.CharField(choices=[('+', 'Created'), ('~', 'Changed'), ('-', 'Deleted')], max_length=1)),
-                ('contributor', models.ForeignKey(blank=True, db_constraint=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='journal.contributor', verbose_name='contributor')),
-                ('history_user', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                (
+                    "id",
+                    models.BigIntegerField(
+                        auto_created=True, blank=True, db_index=True, verbose_name="ID"
+                    ),
+                ),
+                ("title", models.CharField(max_length=160, verbose_name="title")),
+                ("slug", models.SlugField(max_length=180)),
+                ("summary", models.TextField(verbose_name="summary")),
+                ("body", models.TextField(help_text="Markdown.", verbose_name="body")),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[("draft", "draft"), ("published", "published")],
+                        default="draft",
+                        max_length=10,
+                        verbose_name="status",
+                    ),
+                ),
+                (
+                    "published_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, verbose_name="published at"
+                    ),
+                ),
+                ("history_id", models.AutoField(primary_key=True, serialize=False)),
+                ("history_date", models.DateTimeField(db_index=True)),
+                ("history_change_reason", models.CharField(max_length=100, null=True)),
+                (
+                    "history_type",
+                    models.CharField(
+                        choices=[("+", "Created"), ("~", "Changed"), ("-", "Deleted")], max_length=1
+                    ),
+                ),
+                (
+                    "contributor",
+                    models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="journal.contributor",
+                        verbose_name="contributor",
+                    ),
+                ),
+                (
+                    "history_user",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'historical article',
-                'verbose_name_plural': 'historical articles',
-                'ordering': ('-history_date', '-history_id'),
-                'get_latest_by': ('history_date', 'history_id'),
+                "verbose_name": "historical article",
+                "verbose_name_plural": "historical articles",
+                "ordering": ("-history_date", "-history_id"),
+                "get_latest_by": ("history_date", "history_id"),
             },
             bases=(simple_history.models.HistoricalChanges, models.Model),
         ),
         migrations.CreateModel(
-            name='Recipe',
+            name="Recipe",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('title', models.CharField(max_length=160, verbose_name='title')),
-                ('slug', models.SlugField(max_length=180, unique=True)),
-                ('introduction', models.TextField(help_text='Markdown.', verbose_name='introduction')),
-                ('servings', models.PositiveSmallIntegerField(default=4, verbose_name='servings')),
-                ('minutes', models.PositiveSmallIntegerField(verbose_name='minutes')),
-                ('difficulty', models.PositiveSmallIntegerField(choices=[(1, 'easy'), (2, 'moderate'), (3, 'demanding')], default=1, verbose_name='difficulty')),
-                ('published_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='published at')),
-                ('contributor', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='recipes', to='journal.contributor', verbose_name='contributor')),
-                ('tags', taggit.managers.TaggableManager(blank=True, help_text='A comma-separated list of tags.', through='taggit.TaggedItem', to='taggit.Tag', verbose_name='Tags')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("title", models.CharField(max_length=160, verbose_name="title")),
+                ("slug", models.SlugField(max_length=180, unique=True)),
+                (
+                    "introduction",
+                    models.TextField(help_text="Markdown.", verbose_name="introduction"),
+                ),
+                ("servings", models.PositiveSmallIntegerField(default=4, verbose_name="servings")),
+                ("minutes", models.PositiveSmallIntegerField(verbose_name="minutes")),
+                (
+                    "difficulty",
+                    models.PositiveSmallIntegerField(
+                        choices=[(1, "easy"), (2, "moderate"), (3, "demanding")],
+                        default=1,
+                        verbose_name="difficulty",
+                    ),
+                ),
+                (
+                    "published_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, verbose_name="published at"
+                    ),
+                ),
+                (
+                    "contributor",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="recipes",
+                        to="journal.contributor",
+                        verbose_name="contributor",
+                    ),
+                ),
+                (
+                    "tags",
+                    taggit.managers.TaggableManager(
+                        blank=True,
+                        help_text="A comma-separated list of tags.",
+                        through="taggit.TaggedItem",
+                        to="taggit.Tag",
+                        verbose_name="Tags",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'recipe',
-                'verbose_name_plural': 'recipes',
-                'ordering': ['-published_at', 'pk'],
+                "verbose_name": "recipe",
+                "verbose_name_plural": "recipes",
+                "ordering": ["-published_at", "pk"],
             },
         ),
         migrations.CreateModel(
-            name='Ingredient',
+            name="Ingredient",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('position', models.PositiveSmallIntegerField(verbose_name='position')),
-                ('name', models.CharField(max_length=80, verbose_name='name')),
-                ('amount', models.CharField(max_length=40, verbose_name='amount')),
-                ('product', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='ingredients', to='catalog.product', verbose_name='product')),
-                ('recipe', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='ingredients', to='journal.recipe')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("position", models.PositiveSmallIntegerField(verbose_name="position")),
+                ("name", models.CharField(max_length=80, verbose_name="name")),
+                ("amount", models.CharField(max_length=40, verbose_name="amount")),
+                (
+                    "product",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="ingredients",
+                        to="catalog.product",
+                        verbose_name="product",
+                    ),
+                ),
+                (
+                    "recipe",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="ingredients",
+                        to="journal.recipe",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'ingredient',
-                'verbose_name_plural': 'ingredients',
-                'ordering': ['position'],
+                "verbose_name": "ingredient",
+                "verbose_name_plural": "ingredients",
+                "ordering": ["position"],
             },
         ),
         migrations.CreateModel(
-            name='Step',
+            name="Step",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('position', models.PositiveSmallIntegerField(verbose_name='position')),
-                ('text', models.TextField(verbose_name='text')),
-                ('recipe', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='steps', to='journal.recipe')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("position", models.PositiveSmallIntegerField(verbose_name="position")),
+                ("text", models.TextField(verbose_name="text")),
+                (
+                    "recipe",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="steps",
+                        to="journal.recipe",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'step',
-                'verbose_name_plural': 'steps',
-                'ordering': ['position'],
+                "verbose_name": "step",
+                "verbose_name_plural": "steps",
+                "ordering": ["position"],
             },
         ),
     ]

@@ -9,146 +9,378 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('catalog', '0001_initial'),
+        ("catalog", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Box',
+            name="Box",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=80, unique=True, verbose_name='name')),
-                ('slug', models.SlugField(unique=True)),
-                ('description', models.TextField(help_text='Markdown.', verbose_name='description')),
-                ('price', models.DecimalField(decimal_places=2, max_digits=6, verbose_name='price')),
-                ('products', models.ManyToManyField(related_name='boxes', to='catalog.product', verbose_name='products')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=80, unique=True, verbose_name="name")),
+                ("slug", models.SlugField(unique=True)),
+                (
+                    "description",
+                    models.TextField(help_text="Markdown.", verbose_name="description"),
+                ),
+                (
+                    "price",
+                    models.DecimalField(decimal_places=2, max_digits=6, verbose_name="price"),
+                ),
+                (
+                    "products",
+                    models.ManyToManyField(
+                        related_name="boxes", to="catalog.product", verbose_name="products"
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'box',
-                'verbose_name_plural': 'boxes',
-                'ordering': ['price'],
+                "verbose_name": "box",
+                "verbose_name_plural": "boxes",
+                "ordering": ["price"],
             },
         ),
         migrations.CreateModel(
-            name='CollectionPoint',
+            name="CollectionPoint",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=120, unique=True, verbose_name='name')),
-                ('slug', models.SlugField(max_length=140, unique=True)),
-                ('address', models.CharField(max_length=200, verbose_name='address')),
-                ('region', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='collection_points', to='catalog.region', verbose_name='region')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=120, unique=True, verbose_name="name")),
+                ("slug", models.SlugField(max_length=140, unique=True)),
+                ("address", models.CharField(max_length=200, verbose_name="address")),
+                (
+                    "region",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="collection_points",
+                        to="catalog.region",
+                        verbose_name="region",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'collection point',
-                'verbose_name_plural': 'collection points',
-                'ordering': ['name'],
+                "verbose_name": "collection point",
+                "verbose_name_plural": "collection points",
+                "ordering": ["name"],
             },
         ),
         migrations.CreateModel(
-            name='CollectionSlot',
+            name="CollectionSlot",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('weekday', models.PositiveSmallIntegerField(choices=[(0, 'Monday'), (1, 'Tuesday'), (2, 'Wednesday'), (3, 'Thursday'), (4, 'Friday'), (5, 'Saturday'), (6, 'Sunday')], verbose_name='weekday')),
-                ('opens', models.TimeField(verbose_name='opens')),
-                ('closes', models.TimeField(verbose_name='closes')),
-                ('point', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='slots', to='orders.collectionpoint')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "weekday",
+                    models.PositiveSmallIntegerField(
+                        choices=[
+                            (0, "Monday"),
+                            (1, "Tuesday"),
+                            (2, "Wednesday"),
+                            (3, "Thursday"),
+                            (4, "Friday"),
+                            (5, "Saturday"),
+                            (6, "Sunday"),
+                        ],
+                        verbose_name="weekday",
+                    ),
+                ),
+                ("opens", models.TimeField(verbose_name="opens")),
+                ("closes", models.TimeField(verbose_name="closes")),
+                (
+                    "point",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="slots",
+                        to="orders.collectionpoint",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'collection slot',
-                'verbose_name_plural': 'collection slots',
-                'ordering': ['weekday', 'opens'],
+                "verbose_name": "collection slot",
+                "verbose_name_plural": "collection slots",
+                "ordering": ["weekday", "opens"],
             },
         ),
         migrations.CreateModel(
-            name='Customer',
+            name="Customer",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('phone', models.CharField(blank=True, max_length=30, verbose_name='phone')),
-                ('wants_newsletter', models.BooleanField(default=False, verbose_name='newsletter')),
-                ('collection_point', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='customers', to='orders.collectionpoint', verbose_name='collection point')),
-                ('user', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='customer', to=settings.AUTH_USER_MODEL)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("phone", models.CharField(blank=True, max_length=30, verbose_name="phone")),
+                ("wants_newsletter", models.BooleanField(default=False, verbose_name="newsletter")),
+                (
+                    "collection_point",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="customers",
+                        to="orders.collectionpoint",
+                        verbose_name="collection point",
+                    ),
+                ),
+                (
+                    "user",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="customer",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'customer',
-                'verbose_name_plural': 'customers',
-                'ordering': ['user__last_name', 'user__first_name', 'pk'],
+                "verbose_name": "customer",
+                "verbose_name_plural": "customers",
+                "ordering": ["user__last_name", "user__first_name", "pk"],
             },
         ),
         migrations.CreateModel(
-            name='HistoricalOrder',
+            name="HistoricalOrder",
             fields=[
-                ('id', models.BigIntegerField(auto_created=True, blank=True, db_index=True, verbose_name='ID')),
-                ('number', models.CharField(db_index=True, max_length=12, verbose_name='number')),
-                ('status', models.CharField(choices=[('placed', 'placed'), ('packed', 'packed'), ('collected', 'collected'), ('cancelled', 'cancelled')], default='placed', max_length=10, verbose_name='status')),
-                ('placed_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='placed at')),
-                ('note', models.TextField(blank=True, verbose_name='note')),
-                ('history_id', models.AutoField(primary_key=True, serialize=False)),
-                ('history_date', models.DateTimeField(db_index=True)),
-                ('history_change_reason', models.CharField(max_length=100, null=True)),
-                ('history_type', models.CharField(choices=[('+', 'Created'), ('~', 'Changed'), ('-', 'Deleted')], max_length=1)),
-                ('collection_point', models.ForeignKey(blank=True, db_constraint=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='orders.collectionpoint', verbose_name='collection point')),
-                ('customer', models.ForeignKey(blank=True, db_constraint=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='orders.customer', verbose_name='customer')),
-                ('history_user', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                (
+                    "id",
+                    models.BigIntegerField(
+                        auto_created=True, blank=True, db_index=True, verbose_name="ID"
+                    ),
+                ),
+                ("number", models.CharField(db_index=True, max_length=12, verbose_name="number")),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("placed", "placed"),
+                            ("packed", "packed"),
+                            ("collected", "collected"),
+                            ("cancelled", "cancelled"),
+                        ],
+                        default="placed",
+                        max_length=10,
+                        verbose_name="status",
+                    ),
+                ),
+                (
+                    "placed_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, verbose_name="placed at"
+                    ),
+                ),
+                ("note", models.TextField(blank=True, verbose_name="note")),
+                ("history_id", models.AutoField(primary_key=True, serialize=False)),
+                ("history_date", models.DateTimeField(db_index=True)),
+                ("history_change_reason", models.CharField(max_length=100, null=True)),
+                (
+                    "history_type",
+                    models.CharField(
+                        choices=[("+", "Created"), ("~", "Changed"), ("-", "Deleted")], max_length=1
+                    ),
+                ),
+                (
+                    "collection_point",
+                    models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="orders.collectionpoint",
+                        verbose_name="collection point",
+                    ),
+                ),
+                (
+                    "customer",
+                    models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="orders.customer",
+                        verbose_name="customer",
+                    ),
+                ),
+                (
+                    "history_user",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'historical order',
-                'verbose_name_plural': 'historical orders',
-                'ordering': ('-history_date', '-history_id'),
-                'get_latest_by': ('history_date', 'history_id'),
+                "verbose_name": "historical order",
+                "verbose_name_plural": "historical orders",
+                "ordering": ("-history_date", "-history_id"),
+                "get_latest_by": ("history_date", "history_id"),
             },
             bases=(simple_history.models.HistoricalChanges, models.Model),
         ),
         migrations.CreateModel(
-            name='Order',
+            name="Order",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('number', models.CharField(max_length=12, unique=True, verbose_name='number')),
-                ('status', models.CharField(choices=[('placed', 'placed'), ('packed', 'packed'), ('collected', 'collected'), ('cancelled', 'cancelled')], default='placed', max_length=10, verbose_name='status')),
-                ('placed_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='placed at')),
-                ('note', models.TextField(blank=True, verbose_name='note')),
-                ('collection_point', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='orders', to='orders.collectionpoint', verbose_name='collection point')),
-                ('customer', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='orders', to='orders.customer', verbose_name='customer')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("number", models.CharField(max_length=12, unique=True, verbose_name="number")),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("placed", "placed"),
+                            ("packed", "packed"),
+                            ("collected", "collected"),
+                            ("cancelled", "cancelled"),
+                        ],
+                        default="placed",
+                        max_length=10,
+                        verbose_name="status",
+                    ),
+                ),
+                (
+                    "placed_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, verbose_name="placed at"
+                    ),
+                ),
+                ("note", models.TextField(blank=True, verbose_name="note")),
+                (
+                    "collection_point",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="orders",
+                        to="orders.collectionpoint",
+                        verbose_name="collection point",
+                    ),
+                ),
+                (
+                    "customer",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="orders",
+                        to="orders.customer",
+                        verbose_name="customer",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'order',
-                'verbose_name_plural': 'orders',
-                'ordering': ['-placed_at', 'pk'],
+                "verbose_name": "order",
+                "verbose_name_plural": "orders",
+                "ordering": ["-placed_at", "pk"],
             },
         ),
         migrations.CreateModel(
-            name='OrderLine',
+            name="OrderLine",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('quantity', models.PositiveSmallIntegerField(validators=[django.core.validators.MinValueValidator(1)], verbose_name='quantity')),
-                ('unit_price', models.DecimalField(decimal_places=2, max_digits=7, verbose_name='unit price')),
-                ('order', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='lines', to='orders.order')),
-                ('product', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='order_lines', to='catalog.product', verbose_name='product')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "quantity",
+                    models.PositiveSmallIntegerField(
+                        validators=[django.core.validators.MinValueValidator(1)],
+                        verbose_name="quantity",
+                    ),
+                ),
+                (
+                    "unit_price",
+                    models.DecimalField(decimal_places=2, max_digits=7, verbose_name="unit price"),
+                ),
+                (
+                    "order",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="lines",
+                        to="orders.order",
+                    ),
+                ),
+                (
+                    "product",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="order_lines",
+                        to="catalog.product",
+                        verbose_name="product",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'order line',
-                'verbose_name_plural': 'order lines',
-                'ordering': ['pk'],
+                "verbose_name": "order line",
+                "verbose_name_plural": "order lines",
+                "ordering": ["pk"],
             },
         ),
         migrations.CreateModel(
-            name='Subscription',
+            name="Subscription",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('frequency', models.CharField(choices=[('weekly', 'weekly'), ('fortnightly', 'fortnightly'), ('monthly', 'monthly')], max_length=12, verbose_name='frequency')),
-                ('started_on', models.DateField(verbose_name='started on')),
-                ('is_active', models.BooleanField(default=True, verbose_name='active')),
-                ('box', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='subscriptions', to='orders.box')),
-                ('customer', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='subscriptions', to='orders.customer')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "frequency",
+                    models.CharField(
+                        choices=[
+                            ("weekly", "weekly"),
+                            ("fortnightly", "fortnightly"),
+                            ("monthly", "monthly"),
+                        ],
+                        max_length=12,
+                        verbose_name="frequency",
+                    ),
+                ),
+                ("started_on", models.DateField(verbose_name="started on")),
+                ("is_active", models.BooleanField(default=True, verbose_name="active")),
+                (
+                    "box",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="subscriptions",
+                        to="orders.box",
+                    ),
+                ),
+                (
+                    "customer",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="subscriptions",
+                        to="orders.customer",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'subscription',
-                'verbose_name_plural': 'subscriptions',
-                'ordering': ['-started_on', 'pk'],
+                "verbose_name": "subscription",
+                "verbose_name_plural": "subscriptions",
+                "ordering": ["-started_on", "pk"],
             },
         ),
     ]

@@ -5,28 +5,46 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='Enquiry',
+            name="Enquiry",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('topic', models.CharField(choices=[('order', 'an order'), ('product', 'a product'), ('farm', 'selling on Meadow'), ('other', 'something else')], max_length=10, verbose_name='topic')),
-                ('name', models.CharField(max_length=120, verbose_name='name')),
-                ('email', models.EmailField(max_length=254, verbose_name='e-mail')),
-                ('message', models.TextField(verbose_name='message')),
-                ('sent_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='sent at')),
-                ('is_answered', models.BooleanField(default=False, verbose_name='answered')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "topic",
+                    models.CharField(
+                        choices=[
+                            ("order", "an order"),
+                            ("product", "a product"),
+                            ("farm", "selling on Meadow"),
+                            ("other", "something else"),
+                        ],
+                        max_length=10,
+                        verbose_name="topic",
+                    ),
+                ),
+                ("name", models.CharField(max_length=120, verbose_name="name")),
+                ("email", models.EmailField(max_length=254, verbose_name="e-mail")),
+                ("message", models.TextField(verbose_name="message")),
+                (
+                    "sent_at",
+                    models.DateTimeField(default=django.utils.timezone.now, verbose_name="sent at"),
+                ),
+                ("is_answered", models.BooleanField(default=False, verbose_name="answered")),
             ],
             options={
-                'verbose_name': 'enquiry',
-                'verbose_name_plural': 'enquiries',
-                'ordering': ['-sent_at', 'pk'],
+                "verbose_name": "enquiry",
+                "verbose_name_plural": "enquiries",
+                "ordering": ["-sent_at", "pk"],
             },
         ),
     ]

@@ -1,6 +1,5 @@
 """`manage.py fill`: makes the database and the load that goes with it."""
 
-import os
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -59,7 +58,7 @@ def _build(database: Path) -> dict[str, list[str]]:
         _leave_write_ahead_mode()
         connection.close()
         _remove_journals(database)
-        os.replace(unfinished, database)
+        unfinished.replace(database)
     finally:
         connection.close()
         connection.settings_dict["NAME"] = database
@@ -80,7 +79,5 @@ def _remove_journals(database: Path) -> None:
 
 
 def _as_text(paths: dict[str, list[str]]) -> str:
-    parts = [
-        "\n".join([f"# {part}", *part_paths, ""]) for part, part_paths in paths.items()
-    ]
+    parts = ["\n".join([f"# {part}", *part_paths, ""]) for part, part_paths in paths.items()]
     return "\n".join(parts)
