@@ -1,0 +1,99 @@
+"""`pasture run SERVER ARGS`: a server command with its heap sealed before each fork.
+
+Owns arguments only. The server replaces this process, so that neither the command line's
+packages nor its frames are in the heap that is sealed.
+"""
+
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+import click
+
+from pasture.errors import MissingExtra, UsageError
+from pasture.heap.policy import DEFAULT_POLICY, POLICIES, find_policy
+from pasture.heap.requests import parse_header, parse_request, read_requests
+from pasture.servers.environment import to_environment
+
+SERVERS: Mapping[str, str] = MappingProxyType({"gunicorn": "pasture.servers.gunicorn"})
+"""Module that is run in place of a server's own program, by the program's name."""
+
+
+@click.command("run", context_settings={"allow_interspersed_args": False})
+@click.option(
+    "--policy",
+    metavar="NAME",
+    help=f"What is done to the heap: {', '.join(POLICIES)}.  [default: {DEFAULT_POLICY}]",
+)
+@click.option(
+    "--warm",
+    "urls",
+    multiple=True,
+    metavar="[METHOD] URL",
+    help="Request to serve before the fork, a path or a full URL; repeat for more.",
+)
+@click.option(
+    "--warm-file",
+    type=click.Path(path_type=Path),
+    help="File with one [METHOD] URL, or 'Name: value' for a header, a line.",
+)
+@click.option(
+    "--warm-header",
+    "headers",
+    multiple=True,
+    metavar="'NAME: VALUE'",
+    help="Header of each of these requests; repeat for more.",
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="SERVER ARGS")
+def command(
+    policy: str | None,
+    urls: tuple[str, ...],
+    warm_file: Path | None,
+    headers: tuple[str, ...],
+    command: tuple[str, ...],
+) -> None:
+    """Run a pre-fork server with its heap sealed before each fork.
+
+    SERVER ARGS is the server's own command, as in
+
+        pasture run gunicorn mysite.wsgi -w 8
+
+    The application is preloaded. Supported servers: gunicorn. See docs/gunicorn.md.
+    """
+    # Looked at here, where a mistake can still be shown as one of the command line.
+    find_policy(policy)
+    for url in urls:
+        parse_request(url)
+    for header in headers:
+        parse_header(header)
+    if warm_file is not None:
+        read_requests(warm_file)
+    module = _server_module(command[0])
+    variables = to_environment(policy=policy, warm=(*urls, *headers), warm_file=warm_file)
+    _replace_this_process(module, command[1:], variables)
+
+
+def _server_module(program: str) -> str:
+    name = Path(program).name
+    if name not in SERVERS:
+        raise UsageError(
+            f"{program!r} is no server that pasture knows", hint=f"known are {', '.join(SERVERS)}"
+        )
+    if importlib.util.find_spec(name) is None:
+        raise MissingExtra(f"{name} is not installed", hint=f"pip install 'pasture[{name}]'")
+    return SERVERS[name]
+
+
+def _replace_this_process(
+    module: str, arguments: Sequence[str], variables: Mapping[str, str]
+) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(
+        sys.executable,
+        [sys.executable, "-m", module, *arguments],
+        {**os.environ, **variables},
+    )

@@ -1,0 +1,42 @@
+"""What a forked child does before anything else: the steps that its parent's policy has.
+
+Owns the one hook with `os.register_at_fork`. Invariant: without an armed policy a child is
+as it would be without pasture. A process started through exec is never touched: its
+interpreter is a new one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+from pasture.heap import collector, leave
+from pasture.heap.policy import ChildStep, ExitStep, Policy
+
+_CHILD_STEPS: Mapping[ChildStep, Callable[[], None]] = {"gc-on": collector.turn_on}
+_EXIT_STEPS: Mapping[ExitStep, Callable[[], None]] = {"leave": leave.install}
+
+_armed: Policy | None = None
+_hooked = False
+
+
+def arm(policy: Policy) -> None:
+    """From now on children of this process take the policy's steps for them.
+
+    In the parent, before the fork; the latest call counts. Children inherit it and pass
+    it on to their own.
+    """
+    global _armed, _hooked
+    _armed = policy
+    if not _hooked:
+        os.register_at_fork(after_in_child=_after_fork)
+        _hooked = True
+
+
+def _after_fork() -> None:
+    if _armed is None:
+        return
+    for child_step in _armed.in_child:
+        _CHILD_STEPS[child_step]()
+    for exit_step in _armed.at_exit:
+        _EXIT_STEPS[exit_step]()

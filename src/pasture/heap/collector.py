@@ -1,0 +1,51 @@
+"""How the built-in collector was set before a policy changed that.
+
+Invariant: the state is taken before the first change, and never again, so that a child
+gets the user's thresholds however often its parent was sealed.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_thresholds: tuple[int, int, int] | None = None
+
+
+def remember_thresholds() -> None:
+    """Keep the thresholds in force now. Only the first call does anything."""
+    global _thresholds
+    if _thresholds is None:
+        _thresholds = gc.get_threshold()
+
+
+def turn_on() -> None:
+    """Collect automatically from now on, with the thresholds from before any policy."""
+    if _thresholds is not None:
+        gc.set_threshold(*_thresholds)
+    gc.enable()
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """No automatic collection inside; afterwards as before."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextmanager
+def running() -> Iterator[None]:
+    """Automatic collection inside, if its thresholds allow; afterwards as before."""
+    enabled = gc.isenabled()
+    gc.enable()
+    try:
+        yield
+    finally:
+        if not enabled:
+            gc.disable()

@@ -1,0 +1,123 @@
+"""Closing what must not cross a fork: connections that two processes would then share.
+
+Owns the user's hooks and the libraries that are known here. A library counts only if the
+application has imported it; nothing is imported for its sake. All of them reconnect by
+themselves at the next use.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+Hook = TypeVar("Hook", bound=Callable[[], object])
+
+_hooks: list[Callable[[], object]] = []
+
+_engines: WeakSet[Any] = WeakSet()
+
+_KEPT_POOLS = ("StaticPool", "SingletonThreadPool")
+"""Pools of in-memory databases: closing their connection would lose the data."""
+
+
+def before_fork(hook: Hook) -> Hook:
+    """Have a function called before each seal, after the warm-up. A decorator.
+
+    It is the place to close what your application holds open: sockets, clients of queues
+    and caches, threads. Runs in the parent, in the order of registration.
+
+    Returns:
+        The function itself.
+    """
+    _hooks.append(hook)
+    return hook
+
+
+def close_connections() -> tuple[Mapping[str, int], tuple[str, ...]]:
+    """Run the hooks, and close the connections of libraries known here.
+
+    In the parent, before the fork. Safe with other threads running, but connections that
+    other threads opened may stay.
+
+    Returns:
+        Dict of kind to the number closed, and what went wrong, a line each.
+    """
+    counts: dict[str, int] = {}
+    problems: list[str] = []
+    for kind, close in (
+        ("hooks", _run_hooks),
+        ("django_connections", _close_django_connections),
+        ("django_caches", _close_django_caches),
+        ("sqlalchemy_engines", _dispose_sqlalchemy_engines),
+    ):
+        try:
+            closed = close(problems)
+        except Exception as error:
+            problems.append(f"{kind}: {type(error).__name__}: {error}")
+            continue
+        if closed:
+            counts[kind] = closed
+    return counts, tuple(problems)
+
+
+def _run_hooks(problems: list[str]) -> int:
+    for hook in _hooks:
+        try:
+            hook()
+        except Exception as error:
+            name = getattr(hook, "__qualname__", repr(hook))
+            problems.append(f"hook {name}: {type(error).__name__}: {error}")
+    return len(_hooks)
+
+
+def _close_django_connections(problems: list[str]) -> int:
+    database = _configured_django("django.db")
+    if database is None:
+        return 0
+    connections = list(database.connections.all(initialized_only=True))
+    opened = sum(1 for connection in connections if connection.connection is not None)
+    database.connections.close_all()
+    for connection in connections:
+        # A pool (PostgreSQL, Django 5.1 and later) has connections and threads of its own.
+        # Asking for `connection.pool` would make one.
+        if connection.alias in getattr(connection, "_connection_pools", ()):
+            connection.close_pool()
+    return opened
+
+
+def _close_django_caches(problems: list[str]) -> int:
+    cache = _configured_django("django.core.cache")
+    if cache is None:
+        return 0
+    cache.close_caches()
+    return len(list(cache.caches.all(initialized_only=True)))
+
+
+def _configured_django(module: str) -> Any:
+    conf = sys.modules.get("django.conf")
+    if conf is None or not conf.settings.configured:
+        return None
+    return sys.modules.get(module)
+
+
+def _dispose_sqlalchemy_engines(problems: list[str]) -> int:
+    module = sys.modules.get("sqlalchemy.engine")
+    if module is None:
+        return 0
+    # The type is asked, not the object: a proxy may answer for another. Engines are kept,
+    # because the next round no longer finds those that this one is about to freeze.
+    _engines.update(o for o in gc.get_objects() if issubclass(type(o), module.Engine))
+    disposed = 0
+    for engine in list(_engines):
+        if type(engine.pool).__name__ in _KEPT_POOLS:
+            continue
+        try:
+            engine.dispose()
+        except Exception as error:
+            problems.append(f"{engine!r}: {type(error).__name__}: {error}")
+        else:
+            disposed += 1
+    return disposed

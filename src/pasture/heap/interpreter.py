@@ -1,0 +1,97 @@
+"""Which interpreter this is, and whether its heap may be touched.
+
+Owns the one import of the extension. Everything else asks `native()`, so that pasture can
+be imported, and explain itself, where the extension cannot.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from types import ModuleType
+
+from pasture.errors import UnsupportedInterpreter
+
+_native: ModuleType | None
+try:
+    from pasture import _native
+except ImportError as error:
+    _native = None
+    _IMPORT_ERROR = str(error)
+
+SUPPORTED = "CPython 3.11 to 3.15 with the GIL"
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """The interpreter of a process.
+
+    Attributes:
+        implementation: "CPython", "PyPy".
+        version: as in "3.14.2".
+        free_threaded: built without the GIL.
+        has_immortality: objects can be exempt from reference counting.
+        unsupported: why its heap may not be touched; None if it may.
+    """
+
+    implementation: str
+    version: str
+    free_threaded: bool
+    has_immortality: bool
+    unsupported: str | None
+
+    def __str__(self) -> str:
+        threading = " (free-threaded)" if self.free_threaded else ""
+        return f"{self.implementation} {self.version}{threading}"
+
+
+def current() -> Interpreter:
+    """Describe the interpreter that runs. Checks the layout of its structures anew.
+
+    Safe at any time, with other threads running too.
+    """
+    return Interpreter(
+        implementation=_implementation(),
+        version=sys.version.split()[0],
+        free_threaded=_is_free_threaded(),
+        has_immortality=bool(_native is not None and _native.HAS_IMMORTALITY),
+        unsupported=_why_unsupported(),
+    )
+
+
+def native() -> ModuleType:
+    """The extension, its layout checked against this interpreter.
+
+    Raises:
+        UnsupportedInterpreter: there is none for this interpreter, or it must not be used.
+    """
+    reason = _why_unsupported()
+    if reason is not None or _native is None:
+        raise UnsupportedInterpreter(reason or "no extension", hint=f"use {SUPPORTED}")
+    return _native
+
+
+def _implementation() -> str:
+    name = sys.implementation.name
+    return {"cpython": "CPython", "pypy": "PyPy"}.get(name, name)
+
+
+def _is_free_threaded() -> bool:
+    # Not sysconfig, nor platform: they would be imported for this alone, and sealed in.
+    return "t" in sys.abiflags
+
+
+def _why_unsupported() -> str | None:
+    if sys.implementation.name != "cpython":
+        return f"{_implementation()} keeps its heap in another way than CPython"
+    if _is_free_threaded():
+        return "a free-threaded build keeps its heap in another way than one with the GIL"
+    if _native is None:
+        return f"the extension pasture._native cannot be imported: {_IMPORT_ERROR}"
+    if _native.UNSUPPORTED is not None:
+        return str(_native.UNSUPPORTED)
+    try:
+        _native.check_layout()
+    except RuntimeError as error:
+        return str(error)
+    return None

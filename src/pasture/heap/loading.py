@@ -1,0 +1,30 @@
+"""The steps that a policy takes before the application is imported."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Mapping
+
+from pasture.heap import collector
+from pasture.heap.policy import LoadingStep, Policy
+
+
+def _never_collect() -> None:
+    # Not gc.disable(): a library that calls gc.enable() would undo it.
+    gc.set_threshold(0)
+
+
+_STEPS: Mapping[LoadingStep, Callable[[], None]] = {
+    "gc-off": gc.disable,
+    "gc-threshold-0": _never_collect,
+}
+
+
+def begin_loading(policy: Policy) -> None:
+    """Take the loading steps of a policy, in the process that will fork.
+
+    Call it before the application is imported. Safe with other threads running.
+    """
+    collector.remember_thresholds()
+    for step in policy.loading:
+        _STEPS[step]()

@@ -1,0 +1,143 @@
+"""The named policies: which steps are taken on the way from loading to the worker's exit.
+
+Owns the table. A policy is data; `loading`, `steps`, `child` and `leave` carry its steps out.
+The first four rows are the published states of the art, kept because a user compares
+against them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, get_args
+
+from pasture.errors import UnknownPolicy
+
+LoadingStep = Literal["gc-off", "gc-threshold-0"]
+"""In the parent, before the application is imported."""
+
+PrepareStep = Literal["warm-up", "close-connections"]
+"""In the parent, once the application is loaded: work of the application itself."""
+
+HeapStep = Literal[
+    "collect", "precompute-types", "immortalize", "plug-malloc", "plug-pymalloc", "freeze"
+]
+"""In the parent, right before the fork: work on its heap."""
+
+ChildStep = Literal["gc-on"]
+"""In each child, right after the fork."""
+
+ExitStep = Literal["leave"]
+"""In each child, as its last atexit function."""
+
+NATIVE_STEPS: frozenset[HeapStep] = frozenset(
+    ("precompute-types", "immortalize", "plug-malloc", "plug-pymalloc")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A named list of steps, in the order in which they are taken.
+
+    Raises:
+        ValueError: a step that does not exist.
+    """
+
+    name: str
+    summary: str
+    loading: tuple[LoadingStep, ...] = ()
+    prepare: tuple[PrepareStep, ...] = ("close-connections",)
+    heap: tuple[HeapStep, ...] = ()
+    in_child: tuple[ChildStep, ...] = ()
+    at_exit: tuple[ExitStep, ...] = ()
+
+    def __post_init__(self) -> None:
+        for steps, known in (
+            (self.loading, LoadingStep),
+            (self.prepare, PrepareStep),
+            (self.heap, HeapStep),
+            (self.in_child, ChildStep),
+            (self.at_exit, ExitStep),
+        ):
+            unknown = set(steps) - set(get_args(known))
+            if unknown:
+                raise ValueError(f"no such step: {', '.join(sorted(unknown))}")
+
+    @property
+    def needs_native(self) -> bool:
+        """Whether a heap step touches the interpreter's memory through the extension."""
+        return not NATIVE_STEPS.isdisjoint(self.heap)
+
+    @property
+    def warms_up(self) -> bool:
+        """Whether requests are served before the fork."""
+        return "warm-up" in self.prepare
+
+
+_TABLE = (
+    Policy("stock", "preload the application, nothing else"),
+    Policy(
+        "dismiss",
+        "no automatic collection; leave without finalization (Instagram, January 2017)",
+        loading=("gc-threshold-0",),
+        at_exit=("leave",),
+    ),
+    Policy(
+        "freeze",
+        "no collection while loading, gc.freeze() before the fork (Instagram, December 2017)",
+        loading=("gc-off",),
+        heap=("freeze",),
+        in_child=("gc-on",),
+    ),
+    Policy(
+        "warm-freeze",
+        "warm up, collect, gc.freeze(): the best published recipe",
+        prepare=("warm-up", "close-connections"),
+        heap=("collect", "freeze"),
+        in_child=("gc-on",),
+    ),
+    # "side-table" belongs here: nothing frozen, full collections by the out-of-line
+    # collector in the child. It waits for that collector.
+    Policy(
+        "seal",
+        "warm up, collect, make the heap immortal, plug its holes, freeze; leave without "
+        "finalization",
+        prepare=("warm-up", "close-connections"),
+        heap=(
+            "collect",
+            "precompute-types",
+            "immortalize",
+            "plug-malloc",
+            "plug-pymalloc",
+            "freeze",
+        ),
+        in_child=("gc-on",),
+        at_exit=("leave",),
+    ),
+)
+
+POLICIES: Mapping[str, Policy] = MappingProxyType({policy.name: policy for policy in _TABLE})
+"""Every policy by its name, in the order in which they are compared."""
+
+DEFAULT_POLICY = "seal"
+
+
+def find_policy(policy: str | Policy | None) -> Policy:
+    """The policy of that name; a policy is returned as it is, None is the default.
+
+    Raises:
+        UnknownPolicy: none has that name; the hint names the nearest and all others.
+    """
+    if isinstance(policy, Policy):
+        return policy
+    name = DEFAULT_POLICY if policy is None else policy
+    if name in POLICIES:
+        return POLICIES[name]
+    import difflib  # only for a name that nobody has: it would be sealed in
+
+    near = difflib.get_close_matches(name, POLICIES, n=1)
+    guess = f"did you mean {near[0]}? " if near else ""
+    raise UnknownPolicy(
+        f"no policy is called {name!r}", hint=f"{guess}known are {', '.join(POLICIES)}"
+    )

@@ -1,0 +1,56 @@
+"""The steps on the heap, each a function without arguments that returns what it counted.
+
+No order and no policy here. `NotImplementedError` means that this interpreter or allocator
+has no such step, with the reason as its text; the heap is then as it was before.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Mapping
+
+from pasture.heap.interpreter import native
+from pasture.heap.policy import HeapStep
+
+Counts = Mapping[str, int]
+
+
+def _collect() -> Counts:
+    return {"unreachable": gc.collect()}
+
+
+def _precompute_types() -> Counts:
+    return {"types": native().precompute_types()}
+
+
+def _immortalize() -> Counts:
+    counts: Counts = native().immortalize()
+    return counts
+
+
+def _plug_malloc() -> Counts:
+    counts: Counts = native().plug_malloc()
+    return counts
+
+
+def _plug_pymalloc() -> Counts:
+    counts: Counts = native().plug_pymalloc()
+    return counts
+
+
+def _freeze() -> Counts:
+    # No count: gc.get_freeze_count() walks the whole list.
+    gc.freeze()
+    return {}
+
+
+HEAP_STEPS: Mapping[HeapStep, Callable[[], Counts]] = {
+    "collect": _collect,
+    "precompute-types": _precompute_types,
+    "immortalize": _immortalize,
+    "plug-malloc": _plug_malloc,
+    "plug-pymalloc": _plug_pymalloc,
+    "freeze": _freeze,
+}
+"""Each must run in the process that forks, with no other Python thread running: those of
+the extension read and write structures that any other thread may be changing."""

@@ -1,0 +1,1 @@
+"""How a policy gets into a pre-fork server: one package a server."""

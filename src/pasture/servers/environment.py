@@ -1,0 +1,83 @@
+"""The variables that carry a policy into a server process.
+
+They are the one way from `pasture run` and `pasture try` to the server: they survive the
+exec, and the server's own exec when it upgrades itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pasture.heap.policy import Policy, find_policy
+from pasture.heap.requests import Requests, parse_lines, read_requests
+
+POLICY = "PASTURE_POLICY"
+WARM = "PASTURE_WARM"
+WARM_FILE = "PASTURE_WARM_FILE"
+WARM_HEADERS_FILE = "PASTURE_WARM_HEADERS_FILE"
+REPORT_FILE = "PASTURE_REPORT_FILE"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """What a server process is to do.
+
+    Attributes:
+        policy: whose steps it takes.
+        warm_up: served before the fork, if the policy warms up.
+        report_file: where the seal's report goes as JSON; None for nowhere.
+    """
+
+    policy: Policy
+    warm_up: Requests
+    report_file: Path | None
+
+
+def read_environment(
+    environ: Mapping[str, str] = os.environ,
+    *,
+    policy: str | Policy | None = None,
+    warm: Iterable[str] = (),
+) -> ServerSettings:
+    """Settings from the variables; where one is unset, from the arguments.
+
+    The variables win, so that a trial can try other policies on an application whose own
+    configuration names one.
+
+    Args:
+        warm: lines of requests and headers.
+
+    Raises:
+        UnknownPolicy: no policy has that name.
+        UsageError: a file cannot be read, or a line of it is malformed.
+    """
+    warm_up = parse_lines(environ.get(WARM, "").splitlines())
+    for name in (WARM_FILE, WARM_HEADERS_FILE):
+        if environ.get(name):
+            warm_up += read_requests(Path(environ[name]))
+    report_file = environ.get(REPORT_FILE)
+    return ServerSettings(
+        policy=find_policy(environ.get(POLICY) or policy),
+        warm_up=warm_up or parse_lines(warm),
+        report_file=Path(report_file) if report_file else None,
+    )
+
+
+def to_environment(
+    *, policy: str | None, warm: Iterable[str], warm_file: Path | None
+) -> dict[str, str]:
+    """The variables that say the same as these options; unset ones are left out.
+
+    Args:
+        warm: lines of requests and headers.
+    """
+    lines = "\n".join(warm)
+    variables = {
+        POLICY: policy,
+        WARM: lines or None,
+        WARM_FILE: str(warm_file.absolute()) if warm_file else None,
+    }
+    return {name: value for name, value in variables.items() if value is not None}

@@ -1,0 +1,66 @@
+"""gunicorn's own command line, started through `pasture run gunicorn`.
+
+Owns what differs from the script `gunicorn`: an application that cannot be imported is an
+error of ours, and a re-exec (USR2) comes back here.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Any
+
+from gunicorn.app.wsgiapp import WSGIApplication
+from gunicorn.errors import AppImportError
+
+from pasture.errors import AppImportFailed, PastureError
+from pasture.servers.complaint import complain
+
+
+class SealedApplication(WSGIApplication):  # type: ignore[misc]
+    """`gunicorn APP` under a sealing arbiter."""
+
+    def load_config(self) -> None:
+        """As gunicorn's, and the arbiter is told how to start this program again."""
+        super().load_config()
+        users = self.cfg.on_starting
+
+        def on_starting(server: Any) -> None:
+            server.START_CTX["args"] = [sys.executable, *sys.orig_argv[1:]]
+            users(server)
+
+        self.cfg.set("on_starting", on_starting)
+
+    def load(self) -> Any:
+        """Import the application.
+
+        Raises:
+            AppImportFailed: it cannot be, and this is the master. In a worker, which loads
+                it only under --reload, gunicorn wants the original exception.
+        """
+        try:
+            return super().load()
+        except Exception as error:
+            if not self.cfg.preload_app:
+                raise
+            raise _import_failed(self.app_uri, error) from error
+
+
+def run() -> int:
+    """Serve until told to stop; returns an exit code only if that never began."""
+    try:
+        SealedApplication("%(prog)s [OPTIONS] [APP_MODULE]", prog="pasture run gunicorn").run()
+    except PastureError as error:
+        return complain(error)
+    return 0
+
+
+def _import_failed(app: str, error: Exception) -> AppImportFailed:
+    if isinstance(error, AppImportError):
+        return AppImportFailed(f"{app} cannot be imported: {error}", hint="check the name")
+    # The application's own lines are what its author needs; gunicorn's are not.
+    trace = "".join(traceback.format_exception(error)).rstrip()
+    last = traceback.format_exception_only(error)[-1].strip()
+    return AppImportFailed(
+        f"{app} cannot be imported: {last}", hint=f"check the name and --chdir\n{trace}"
+    )

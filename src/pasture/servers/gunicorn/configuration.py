@@ -1,0 +1,37 @@
+"""What a gunicorn configuration file asked for, until the arbiter is there to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pasture.heap.policy import Policy, find_policy
+from pasture.servers.environment import ServerSettings, read_environment
+
+_policy: Policy | None = None
+_warm: tuple[str, ...] = ()
+
+
+def configure(*, policy: str | Policy | None = None, warm: Iterable[str] = ()) -> None:
+    """Choose the policy and the requests of the warm-up, from a `gunicorn.conf.py`.
+
+    The options of `pasture run`, and the variables it sets, win over what is given here.
+
+    Args:
+        policy: its name, or one of your own; None is "seal".
+        warm: lines `PATH`, `METHOD PATH` or `Name: value` (a header for all of them).
+
+    Raises:
+        UnknownPolicy: no policy has that name.
+    """
+    global _policy, _warm
+    _policy = find_policy(policy)
+    _warm = tuple(warm)
+
+
+def settings() -> ServerSettings:
+    """What is in force: variables first, then the configuration file, then the defaults.
+
+    Raises:
+        UnknownPolicy, UsageError: a variable, or a file that it names, makes no sense.
+    """
+    return read_environment(policy=_policy, warm=_warm)
