@@ -117,8 +117,9 @@ demo: .venv/.stamp ## The bundled site under each policy: a table and var/demo.h
 	@.venv/bin/python -m demo $(ARGS)
 
 .PHONY: bench-heap
-bench-heap: .venvs/$(BENCH_PYTHON)/.stamp ## A child reads 236 MB of its parent's objects: what becomes private
-	@.venvs/$(BENCH_PYTHON)/bin/python benchmarks/heap.py $(ARGS)
+bench-heap: $(MATRIX:%=.venvs/%/.stamp) ## A child reads 236 MB of its parent's objects: what becomes private
+	@.venvs/$(BENCH_PYTHON)/bin/python -m benchmarks.heap \
+	    $(MATRIX:%=--python .venvs/%/bin/python) $(ARGS)
 
 .PHONY: bench-site
 bench-site: .venvs/$(BENCH_PYTHON)/.stamp ## The bundled site, 4 workers, 2,000 requests, each policy

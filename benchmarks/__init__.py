@@ -1,0 +1,1 @@
+"""Benchmarks that the documentation quotes. Run as modules: `python -m benchmarks.heap`."""
