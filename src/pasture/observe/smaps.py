@@ -1,0 +1,135 @@
+"""The memory of one process, from `/proc/PID/smaps_rollup`.
+
+Owns the text format of that file and nothing else: no sampling, no trees of processes.
+
+Invariant of a `Memory` that the kernel wrote in one go:
+    rss_bytes = private_bytes + shared_bytes + hugetlb pages that are counted apart
+    pss_bytes <= rss_bytes
+
+Source: proc_pid_smaps(5); Documentation/filesystems/proc.rst of Linux.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pasture.errors import NoPrivilege
+
+_BYTES_PER_KB = 1024
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What one process holds in memory at one moment.
+
+    Attributes:
+        rss_bytes: resident set size, shared pages counted in full.
+        pss_bytes: proportional set size: a page mapped by n processes counts 1/n. The sum
+            over a tree of processes is the memory that the tree takes.
+        private_clean_bytes: pages that only this process maps, equal to their file.
+        private_dirty_bytes: pages that only this process maps and that were written.
+        shared_bytes: pages that at least one other process maps too.
+        swap_pss_bytes: proportional part of what was swapped out; in none of the above.
+    """
+
+    rss_bytes: int
+    pss_bytes: int
+    private_clean_bytes: int
+    private_dirty_bytes: int
+    shared_bytes: int
+    swap_pss_bytes: int = 0
+
+    @property
+    def private_bytes(self) -> int:
+        """Pages that would be free if this process ended (the unique set size)."""
+        return self.private_clean_bytes + self.private_dirty_bytes
+
+
+def parse_rollup(text: str) -> Memory:
+    """Parse the text of a `smaps_rollup` file.
+
+    Args:
+        text: the whole file, its first line (the address range) included.
+
+    Raises:
+        ValueError: a field that every kernel with this file has is missing.
+    """
+    fields = dict(_fields(text))
+    try:
+        return Memory(
+            rss_bytes=fields["Rss"],
+            pss_bytes=fields["Pss"],
+            private_clean_bytes=fields["Private_Clean"],
+            private_dirty_bytes=fields["Private_Dirty"] + fields.get("Private_Hugetlb", 0),
+            shared_bytes=fields["Shared_Clean"]
+            + fields["Shared_Dirty"]
+            + fields.get("Shared_Hugetlb", 0),
+            swap_pss_bytes=fields.get("SwapPss", 0),
+        )
+    except KeyError as missing:
+        raise ValueError(f"smaps_rollup has no field {missing}") from None
+
+
+def _fields(text: str) -> list[tuple[str, int]]:
+    """Name and bytes of each `Name:  123 kB` line."""
+    found = []
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 3 and words[2] == "kB" and words[0].endswith(":"):
+            found.append((words[0][:-1], int(words[1]) * _BYTES_PER_KB))
+    return found
+
+
+def read_memory(pid: int, proc: Path = _PROC) -> Memory | None:
+    """Read the memory of a process; None if it has ended or is ending.
+
+    An ending process gives up its memory before its `/proc` entry goes away: the file is
+    then empty or the read fails with ESRCH, and both mean None.
+
+    Raises:
+        NoPrivilege: the process belongs to another user, or `/proc` hides it.
+    """
+    try:
+        text = (proc / str(pid) / "smaps_rollup").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    except PermissionError:
+        raise _no_privilege(pid) from None
+    return parse_rollup(text) if text else None
+
+
+def has_memory(pid: int, proc: Path = _PROC) -> bool:
+    """Say whether a process still holds its address space, at a fraction of the cost.
+
+    False from the moment the process starts to end. Source: proc_pid_statm(5).
+    """
+    try:
+        return not (proc / str(pid) / "statm").read_text().startswith("0 ")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def require_smaps_rollup(proc: Path = _PROC) -> None:
+    """Check that this machine can answer at all, before anything is started.
+
+    Raises:
+        NoPrivilege: no `/proc`, or a kernel before 4.14.
+    """
+    path = proc / "self" / "smaps_rollup"
+    try:
+        parse_rollup(path.read_text())
+    except (OSError, ValueError) as error:
+        raise NoPrivilege(
+            f"cannot read memory figures from {path}: {error}",
+            hint="pasture needs Linux 4.14 or newer with /proc mounted",
+        ) from None
+
+
+def _no_privilege(pid: int) -> NoPrivilege:
+    return NoPrivilege(
+        f"not allowed to read the memory figures of process {pid}",
+        hint="run pasture as the user that owns the process, or as root; "
+        "a server that changes its user after the start needs root",
+    )
