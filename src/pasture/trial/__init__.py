@@ -1,0 +1,21 @@
+"""`pasture try`: the same load against an application under several policies.
+
+    from pasture.trial import TrialPlan, run_trial
+    result = run_trial(TrialPlan(app="mysite.wsgi:application"), on_event=print)
+
+A plan says what to do, a result what was measured; both are frozen. In between, servers and
+load generators run as processes of their own, and none outlives the call. Layout:
+
+    plan                        what the user asked for
+    run                         which policy when, and what the answers say
+    job                         one policy: boot, load, samples, shutdown
+    server, load, group         the processes at the edge
+    measurement, answers        pure functions over what came back
+"""
+
+from pasture.trial.events import Event
+from pasture.trial.measurement import PolicyResult, Run, TrialResult
+from pasture.trial.plan import TrialPlan
+from pasture.trial.run import run_trial
+
+__all__ = ["Event", "PolicyResult", "Run", "TrialPlan", "TrialResult", "run_trial"]

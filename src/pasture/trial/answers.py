@@ -1,0 +1,102 @@
+"""Do two policies answer the same? Pure comparison of what a load recorded.
+
+The rule, for each URL that both runs requested:
+    status  a status that the reference never gave is a difference
+    body    compared only where it is deterministic: the reference gave one and the same
+            body at least twice, and never another
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+NO_ANSWER = 0
+_SERVER_ERROR = 500
+
+
+@dataclass(frozen=True, slots=True)
+class UrlAnswers:
+    """What one URL gave: dict of status to count, dict of body digest to count.
+
+    Status 0 is a request without an answer (refused, reset, timed out).
+    """
+
+    statuses: Mapping[int, int]
+    bodies: Mapping[str, int]
+
+    @property
+    def only_body(self) -> str | None:
+        """The digest of a deterministic body, else None."""
+        if len(self.bodies) != 1:
+            return None
+        digest, count = next(iter(self.bodies.items()))
+        return digest if count > 1 else None
+
+    @property
+    def failures(self) -> int:
+        """How many requests had no answer or a 5xx."""
+        return sum(n for status, n in self.statuses.items() if is_failure(status))
+
+
+# Keyed by `METHOD name`, where the name is the path, or what a locustfile calls the request.
+Answers = Mapping[str, UrlAnswers]
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """One URL that answered differently: `what` is "status" or "body"."""
+
+    url: str
+    what: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.url}: {self.what} {self.found} instead of {self.expected}"
+
+
+def is_failure(status: int) -> bool:
+    """Say whether a status is none, or a server's error."""
+    return status == NO_ANSWER or status >= _SERVER_ERROR
+
+
+def merge(runs: Iterable[Answers]) -> dict[str, UrlAnswers]:
+    """Add up the answers of several runs of one policy."""
+    statuses: dict[str, Counter[int]] = {}
+    bodies: dict[str, Counter[str]] = {}
+    for run in runs:
+        for url, answers in run.items():
+            statuses.setdefault(url, Counter()).update(answers.statuses)
+            bodies.setdefault(url, Counter()).update(answers.bodies)
+    return {url: UrlAnswers(statuses[url], bodies[url]) for url in statuses}
+
+
+def disagreements(reference: Answers, other: Answers) -> tuple[Disagreement, ...]:
+    """Where `other` answered in a way that the reference did not."""
+    found: list[Disagreement] = []
+    for url in other:
+        if url in reference:
+            found.extend(_compare(url, reference[url], other[url]))
+    return tuple(found)
+
+
+def always_failing(answers: Answers) -> dict[str, UrlAnswers]:
+    """The URLs that never gave an answer other than a failure."""
+    return {url: found for url, found in answers.items() if all(map(is_failure, found.statuses))}
+
+
+def _compare(url: str, reference: UrlAnswers, other: UrlAnswers) -> Iterable[Disagreement]:
+    new = sorted(set(other.statuses) - set(reference.statuses))
+    if new:
+        yield Disagreement(url, "status", _listed(sorted(reference.statuses)), _listed(new))
+        return
+    body = reference.only_body
+    strange = [digest for digest in other.bodies if digest != body]
+    if body is not None and strange:
+        yield Disagreement(url, "body", body[:12], strange[0][:12])
+
+
+def _listed(statuses: list[int]) -> str:
+    return ", ".join("no answer" if s == NO_ANSWER else str(s) for s in statuses)

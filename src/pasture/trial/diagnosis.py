@@ -1,0 +1,108 @@
+"""Why a server did not come up, read from what it printed. Pure text to error.
+
+Owns the phrases of gunicorn and of Python tracebacks. An error it makes always carries
+the end of the log, so that a wrong guess still shows the user what happened.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pasture.errors import (
+    AppDidNotAnswer,
+    AppImportFailed,
+    PastureError,
+    PortTaken,
+    ServerFailed,
+)
+
+_TAIL_LINES = 15
+_TRACEBACK = "Traceback (most recent call last):"
+# The last line of a traceback: an exception's dotted name, alone or with a message.
+_EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(: .*)?")
+_PORT_TAKEN = re.compile(r"address already in use|connection in use", re.IGNORECASE)
+_NOT_FOUND = re.compile(r"^(Failed to (?:find|parse) .*|No module named .*)$", re.MULTILINE)
+# What `pasture run` prints of an error of its own (pasture.cli.main.show).
+_OWN_ERROR = re.compile(r"^error: (.+)$(?:\nhint: (.+)$)?", re.MULTILINE)
+_NO_GUNICORN = re.compile(r"No module named '?gunicorn'?$", re.MULTILINE)
+
+
+def tail(log: str, lines: int = _TAIL_LINES) -> str:
+    """The last lines of a log, indented; says so if there are none."""
+    kept = [line.rstrip() for line in log.splitlines() if line.strip()][-lines:]
+    return "\n".join(f"    {line}" for line in kept) or "    (the log is empty)"
+
+
+def last_exception(log: str) -> str | None:
+    """The last line of the last traceback in a log, as in `ValueError: no such thing`."""
+    _, found, last = log.rpartition(_TRACEBACK)
+    if not found:
+        return None
+    return next((line for line in last.splitlines() if _EXCEPTION_LINE.fullmatch(line)), None)
+
+
+def ended_early(app: str, log: str, exit_code: int, port: int) -> PastureError:
+    """The error for a server that ended before it answered."""
+    own = _own_error(log, exit_code)
+    if own is not None:
+        return own
+    if _NO_GUNICORN.search(log):
+        return ServerFailed("gunicorn is not installed", hint="pip install 'pasture[gunicorn]'")
+    if _PORT_TAKEN.search(log):
+        return PortTaken(
+            f"port {port} was taken by another process while the server started",
+            hint="leave out --bind to use a free port, or try again",
+        )
+    reason = _import_failure(log)
+    if reason is not None:
+        return AppImportFailed(
+            f"{app} cannot be imported: {reason}",
+            hint="check the name and --chdir; the server's log ends with\n" + tail(log),
+        )
+    return ServerFailed(
+        f"the server ended with exit code {exit_code} before it answered",
+        hint="its log ends with\n" + tail(log),
+    )
+
+
+def ended_under_load(policy: str, log: str, exit_code: int) -> ServerFailed:
+    """The error for a server that ended while the load ran."""
+    return ServerFailed(
+        f"the server under {policy} ended with exit code {exit_code} while it was under load",
+        hint="its log ends with\n" + tail(log),
+    )
+
+
+def did_not_answer(app: str, log: str, timeout_s: float) -> AppDidNotAnswer:
+    """The error for a server that runs and does not answer."""
+    return AppDidNotAnswer(
+        f"{app} did not answer within {timeout_s:g} s",
+        hint="raise --server-timeout if it needs longer; the server's log ends with\n" + tail(log),
+    )
+
+
+def always_failing(url: str, statuses: list[int], log: str) -> AppDidNotAnswer:
+    """The error for a URL that gives nothing but 5xx, or no answer at all."""
+    given = " and ".join(str(s) for s in sorted(statuses) if s)
+    return AppDidNotAnswer(
+        f"{url} always answers {given}" if given else f"{url} answers no request at all",
+        hint="nothing is compared on error pages; the server's log ends with\n" + tail(log),
+    )
+
+
+def _own_error(log: str, exit_code: int) -> PastureError | None:
+    """The error that pasture itself reported inside the server, passed on as it is."""
+    found = _OWN_ERROR.search(log)
+    for kind in PastureError.__subclasses__():
+        if found and kind.exit_code == exit_code:
+            return kind(found[1], hint=found[2] or "")
+    return None
+
+
+def _import_failure(log: str) -> str | None:
+    """What went wrong while the application was loaded, None if nothing tells so."""
+    named = _NOT_FOUND.search(log)
+    exception = last_exception(log)
+    if named and (exception is None or "AppImportError" in exception):
+        return named.group(1)
+    return exception

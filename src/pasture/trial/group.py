@@ -1,0 +1,124 @@
+"""A program in a session of its own, so that it and all it forks can be ended for certain.
+
+Owns starting, signalling and ending; knows nothing of servers or loads. Invariant: when
+`end()` or the `with` block returns, no process of the session runs any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pasture.errors import ServerFailed
+from pasture.observe import tree
+
+_POLITE_S = 2.0
+_KILL_S = 10.0
+_POLL_S = 0.02
+
+
+class Group:
+    """A running program, its descendants, and the file that takes what they print.
+
+    Start it in a `with` statement: an exception inside ends all of it.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        """Start a program.
+
+        Raises:
+            ServerFailed: the program cannot be executed.
+        """
+        self.log = log
+        try:
+            with log.open("wb") as output:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env=None if env is None else dict(env),
+                    cwd=cwd,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise ServerFailed(f"cannot run {command[0]}: {error}", hint="check its path") from None
+
+    @property
+    def pid(self) -> int:
+        """The program's pid, which is also the id of its session and process group."""
+        return self._process.pid
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.end()
+
+    def exit_code(self) -> int | None:
+        """The program's exit code (negative: the signal), None while it runs."""
+        return self._process.poll()
+
+    def members(self) -> tuple[int, ...]:
+        """Pids of all processes of the session that still run."""
+        self._process.poll()  # reaps the program, which would stay a zombie
+        return tree.session_members(self.pid)
+
+    def terminate(self) -> None:
+        """Send SIGTERM to the program alone, as a service manager would."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+
+    def end(self) -> None:
+        """End every process of the session: SIGTERM first, SIGKILL to what is left then.
+
+        Raises:
+            ServerFailed: a process survived SIGKILL (it hangs in the kernel).
+        """
+        if not self.members():
+            return
+        self._signal_group(signal.SIGTERM)
+        if self._wait_until_empty(_POLITE_S):
+            return
+        self._signal_group(signal.SIGKILL)
+        if not self._wait_until_empty(_KILL_S, kill=True):
+            raise ServerFailed(
+                f"processes {', '.join(map(str, self.members()))} do not end",
+                hint="they hang in the kernel; look at their state with ps",
+            )
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def _wait_until_empty(self, timeout_s: float, kill: bool = False) -> bool:
+        """Wait; with `kill`, also kill members that left the process group."""
+        deadline = time.monotonic() + timeout_s
+        while members := self.members():
+            if time.monotonic() > deadline:
+                return False
+            if kill:
+                for pid in members:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+            time.sleep(_POLL_S)
+        return True

@@ -1,0 +1,165 @@
+"""One run: boot a server under a policy, load it, sample it, stop it.
+
+The edge of a trial: everything here touches processes, files and the clock, and all of it
+is in the `Run` that comes back. Whatever goes wrong, no process is left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from pasture.errors import AppDidNotAnswer, ServerFailed
+from pasture.heap.requests import Request
+from pasture.observe.sampler import Sample, Series, sample_tree
+from pasture.trial import diagnosis, events, load, server, shutdown
+from pasture.trial.answers import always_failing
+from pasture.trial.group import Group
+from pasture.trial.load import LoadFiles
+from pasture.trial.measurement import Run, median_private_bytes
+from pasture.trial.plan import TrialPlan, free_port
+from pasture.trial.server import Pause, ServerFiles
+
+_POLL_S = 0.05
+_SETTLE_S = 0.5
+_TORN_TRIES = 50
+
+Emit = Callable[[events.Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one run is to do.
+
+    Attributes:
+        requests: of this run; a run that only confirms answers sends fewer than the plan.
+        warm: requests of the warm-up, if the policy has one.
+        directory: for files of this run alone, exists and is empty.
+        log_prefix: start of the log files' path.
+    """
+
+    plan: TrialPlan
+    policy: str
+    round: int
+    requests: int
+    warm: tuple[Request, ...]
+    directory: Path
+    log_prefix: Path
+
+
+def run_job(job: Job, emit: Emit, pause: Pause) -> Run:
+    """Run one policy once.
+
+    Args:
+        pause: sleeps for so many seconds; raises to interrupt the run.
+
+    Raises:
+        PastureError: one of its subclasses, for everything that a user can mend.
+    """
+    plan = job.plan
+    files = ServerFiles(job.directory, Path(f"{job.log_prefix}.server.log"))
+    server.write_warm_up(files, job.warm, plan.headers)
+    port = plan.port if plan.port is not None else free_port()
+    with ExitStack() as stack:
+        group = stack.enter_context(
+            Group(
+                server.server_command(plan, job.policy, port),
+                log=files.log,
+                env=server.server_environment(plan, job.policy, files),
+                cwd=plan.chdir,
+            )
+        )
+        boot_s = server.wait_until_it_answers(plan, group, port, pause)
+        emit(events.Booted(job.policy, boot_s, port))
+        series, result = _load(job, group, port, emit, pause)
+        final = _idle_sample(job, group, result.figures.seconds, pause)
+        emit(events.Stopping(job.policy))
+        ended = shutdown.stop_and_measure(group, pause)
+    return Run(
+        policy=job.policy,
+        round=job.round,
+        boot_s=boot_s,
+        series=(*series, final),
+        final=final,
+        load=result.figures,
+        shutdown=ended,
+        answers=result.answers,
+        paths=result.paths,
+        report=server.read_report(files),
+    )
+
+
+def _load(
+    job: Job, group: Group, port: int, emit: Emit, pause: Pause
+) -> tuple[tuple[Sample, ...], load.LoadResult]:
+    """Send the load and sample the server meanwhile."""
+    files = LoadFiles(job.directory, Path(f"{job.log_prefix}.load.log"))
+    series = Series()
+    start = moved = time.monotonic()
+    done = -1
+    with load.start_load(job.plan, job.requests, port, files) as generator:
+        while True:
+            ended = generator.exit_code() is not None
+            if ended or load.read_progress(files) != done:
+                done, moved = load.read_progress(files), time.monotonic()
+                _sample(series, group, time.monotonic() - start, done)
+                emit(events.LoadMoved(job.policy, done, _private(series)))
+            _check_server(job, group)
+            if ended:
+                break
+            _check_moving(job, group, time.monotonic() - moved)
+            pause(_POLL_S)
+    return tuple(series.samples), _checked_result(job, group, files)
+
+
+def _sample(series: Series, group: Group, seconds: float, requests: int) -> None:
+    if series.is_due(seconds):
+        began = time.monotonic()
+        sample = sample_tree(group.pid, seconds, requests)
+        if sample is not None:
+            series.add(sample, cost_s=time.monotonic() - began)
+
+
+def _private(series: Series) -> int:
+    return median_private_bytes(series.samples[-1]) if series.samples else 0
+
+
+def _check_server(job: Job, group: Group) -> None:
+    code = group.exit_code()
+    if code is not None:
+        raise diagnosis.ended_under_load(job.policy, server.read_log(group), code)
+
+
+def _check_moving(job: Job, group: Group, still_s: float) -> None:
+    if still_s > job.plan.server_timeout_s:
+        raise AppDidNotAnswer(
+            f"no request was answered for {still_s:.0f} s under {job.policy}",
+            hint="raise --server-timeout if a request may take that long; the server's log "
+            "ends with\n" + diagnosis.tail(server.read_log(group)),
+        )
+
+
+def _checked_result(job: Job, group: Group, files: LoadFiles) -> load.LoadResult:
+    result = load.read_result(job.plan, files)
+    failing = always_failing(result.answers)
+    if failing:
+        url, found = next(iter(failing.items()))
+        raise diagnosis.always_failing(url, list(found.statuses), server.read_log(group))
+    return result
+
+
+def _idle_sample(job: Job, group: Group, seconds: float, pause: Pause) -> Sample:
+    """Sample once the server has nothing to do any more."""
+    pause(_SETTLE_S)
+    for _ in range(_TORN_TRIES):
+        sample = sample_tree(group.pid, seconds + _SETTLE_S, job.requests)
+        if sample is not None and sample.workers:
+            return sample
+        pause(_POLL_S)
+    raise ServerFailed(
+        f"the workers under {job.policy} do not stay alive",
+        hint="the server's log ends with\n" + diagnosis.tail(server.read_log(group)),
+    )

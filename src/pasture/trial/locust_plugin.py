@@ -1,0 +1,169 @@
+"""Loaded into Locust beside a user class: counts requests exactly and records answers.
+
+Runs in the load generator's process, maybe under another interpreter, so it imports
+nothing of pasture. Reads its settings from the JSON file that the environment variable
+PASTURE_LOAD names, keeps the progress file at `done` (decimal, fixed width, rewritten in
+place, so that a reader never sees half a number), and writes the result file at the end.
+
+Exactness: a request needs a ticket before it is sent. Without one its user stops, so no
+request beyond the number is ever under way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import gevent
+from locust import events
+from locust.clients import HttpSession
+from locust.contrib.fasthttp import FastHttpSession
+from locust.exception import StopUser
+
+_HTTP_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+_MOST_BODIES = 64  # digests kept a URL; more only says again that the body is not deterministic
+_MOST_PATHS = 500
+_POLL_S = 0.02
+_LAST_REQUESTS_S = 90.0
+
+
+class Tickets:
+    """How many requests may still be sent."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def take(self) -> None:
+        if self.left <= 0:
+            raise StopUser
+        self.left -= 1
+
+    def give_back(self) -> None:
+        self.left += 1
+
+
+class Record:
+    """What the requests of a load gave."""
+
+    def __init__(self, progress_file: str) -> None:
+        self.progress = os.open(progress_file, os.O_WRONLY | os.O_CREAT, 0o600)
+        self.done = 0
+        self.first_start = 0.0
+        self.last_end = 0.0
+        self.latencies_ms: list[float] = []
+        self.statuses: dict[str, Counter[int]] = {}
+        self.bodies: dict[str, Counter[str]] = {}
+        self.paths: dict[str, None] = {}
+
+    def add(self, method: str, name: str, url: str, latency_ms: float, response: Any) -> None:
+        key = f"{method} {name}"
+        status = int(getattr(response, "status_code", 0) or 0)
+        self.statuses.setdefault(key, Counter())[status] += 1
+        bodies = self.bodies.setdefault(key, Counter())
+        digest = _digest(response) if status else None
+        if digest and (digest in bodies or len(bodies) < _MOST_BODIES):
+            bodies[digest] += 1
+        if len(self.paths) < _MOST_PATHS:
+            self.paths[f"{method} {_path(url or name)}"] = None
+        self.latencies_ms.append(latency_ms)
+        now = time.perf_counter()
+        self.last_end = now
+        self.first_start = min(self.first_start or now, now - latency_ms / 1000)
+        self.done += 1
+        os.pwrite(self.progress, b"%012d" % self.done, 0)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "requests": self.done,
+            "seconds": self.last_end - self.first_start,
+            "latencies_ms": [round(value, 3) for value in self.latencies_ms],
+            "answers": {
+                key: {"statuses": self.statuses[key], "bodies": self.bodies[key]}
+                for key in self.statuses
+            },
+            "paths": list(self.paths),
+        }
+
+
+def _digest(response: Any) -> str | None:
+    """Digest of a body; None for a stream, which may have been read already."""
+    try:
+        content = response.content
+    except Exception:  # whatever the two clients raise for a consumed stream
+        return None
+    return hashlib.blake2b(content or b"", digest_size=16).hexdigest()
+
+
+def _path(url: str) -> str:
+    """Path and query of a URL."""
+    _, scheme, rest = url.partition("://")
+    if not scheme:
+        return url
+    _, slash, path = rest.partition("/")
+    return slash + path if slash else "/"
+
+
+def _sell_tickets(session: type, tickets: Tickets) -> None:
+    """Make a client's `request` take a ticket, and give it back if nothing was sent."""
+    send = session.request  # type: ignore[attr-defined]
+
+    def request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        tickets.take()
+        try:
+            return send(self, *args, **kwargs)
+        except Exception:
+            tickets.give_back()
+            raise
+
+    session.request = request  # type: ignore[attr-defined]
+
+
+def _watch(runner: Any, record: Record, tickets: Tickets, number: int) -> None:
+    """Quit once all requests are answered, or those under way were given enough time."""
+    while record.done < number and tickets.left > 0:
+        gevent.sleep(_POLL_S)
+    deadline = time.monotonic() + _LAST_REQUESTS_S
+    while record.done < number and runner.user_count and time.monotonic() < deadline:
+        gevent.sleep(_POLL_S)
+    runner.quit()
+
+
+def install() -> None:
+    """Connect counting, recording and stopping to Locust's events."""
+    settings = json.loads(Path(os.environ["PASTURE_LOAD"]).read_text(encoding="utf-8"))
+    number = int(settings["requests"])
+    tickets = Tickets(number)
+    record = Record(settings["progress_file"])
+    for session in (HttpSession, FastHttpSession):
+        _sell_tickets(session, tickets)
+
+    def on_request(
+        request_type: str,
+        name: str,
+        response_time: float,
+        response: Any = None,
+        url: str = "",
+        **_rest: Any,
+    ) -> None:
+        if request_type.upper() in _HTTP_METHODS:
+            record.add(request_type.upper(), name, url, response_time, response)
+
+    def on_test_start(environment: Any, **_rest: Any) -> None:
+        gevent.spawn(_watch, environment.runner, record, tickets, number)
+
+    def on_quitting(**_rest: Any) -> None:
+        unfinished = Path(settings["result_file"] + ".part")
+        unfinished.write_text(json.dumps(record.as_dict()), encoding="utf-8")
+        unfinished.replace(settings["result_file"])
+
+    events.request.add_listener(on_request)  # type: ignore[no-untyped-call]
+    events.test_start.add_listener(on_test_start)  # type: ignore[no-untyped-call]
+    events.quitting.add_listener(on_quitting)  # type: ignore[no-untyped-call]
+
+
+install()

@@ -1,0 +1,225 @@
+"""What a trial measured, and the figures that follow from it. Pure: no process, no file.
+
+Terms: a *run* is one server under one policy, from boot to shutdown; a *result* is all
+runs of a policy. Figures of a result are medians over its runs.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pasture.observe.sampler import Sample
+from pasture.trial.answers import Answers, Disagreement
+from pasture.trial.plan import TrialPlan
+
+Figure = Callable[["Run"], float]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFigures:
+    """What the load generator saw; latencies in milliseconds."""
+
+    requests: int
+    failures: int
+    seconds: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+
+    @property
+    def requests_per_s(self) -> float:
+        """Answers a second, from the first request sent to the last answer."""
+        return self.requests / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """The end of a server: from SIGTERM to its master until no process was left.
+
+    Attributes:
+        seconds: until all were gone.
+        start_pss_bytes: of master and workers, idle, before the signal.
+        peak_pss_bytes: highest seen while they ended, the start included.
+        samples: how many readings the peak is the highest of.
+        by_itself: False if what was left had to be killed.
+    """
+
+    seconds: float
+    start_pss_bytes: int
+    peak_pss_bytes: int
+    samples: int
+    by_itself: bool = True
+
+    @property
+    def peak_ratio(self) -> float:
+        """Peak against start; 1.0 is a shutdown that un-shares nothing."""
+        return self.peak_pss_bytes / self.start_pss_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One server under one policy, from boot to shutdown.
+
+    Attributes:
+        policy: name.
+        round: from 0.
+        boot_s: from the start of the process to its first answer.
+        series: samples while the load ran, the first before its first request.
+        final: after the load, server idle.
+        answers: dict of `METHOD name` to what that URL gave.
+        paths: `METHOD PATH` of the distinct requests sent, in order.
+        report: what the server's process said about its seal, None if it said nothing.
+    """
+
+    policy: str
+    round: int
+    boot_s: float
+    series: tuple[Sample, ...]
+    final: Sample
+    load: LoadFigures
+    shutdown: Shutdown
+    answers: Answers
+    paths: tuple[str, ...] = ()
+    report: Mapping[str, Any] | None = None
+
+    @property
+    def private_bytes_median(self) -> int:
+        """Private memory of the median worker."""
+        return median_private_bytes(self.final)
+
+    @property
+    def total_pss_bytes(self) -> int:
+        """Memory of master and workers together."""
+        return self.final.total_pss_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyResult:
+    """All runs of one policy (at least one), and where it answered differently."""
+
+    policy: str
+    runs: tuple[Run, ...]
+    disagreements: tuple[Disagreement, ...] = ()
+
+    def median(self, figure: Figure) -> float:
+        """Median of a figure over the runs."""
+        return statistics.median(figure(run) for run in self.runs)
+
+    def spread(self, figure: Figure) -> tuple[float, float]:
+        """Least and greatest of a figure over the runs."""
+        values = [figure(run) for run in self.runs]
+        return min(values), max(values)
+
+    @property
+    def typical(self) -> Run:
+        """The run with the median of private memory, to show workers and series of."""
+        ordered = sorted(self.runs, key=lambda run: run.private_bytes_median)
+        return ordered[(len(ordered) - 1) // 2]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """Everything a trial measured, in the order of the plan's policies.
+
+    Attributes:
+        interpreter: of the server: implementation, version, executable and platform.
+        notes: sentences about what limits the figures.
+    """
+
+    plan: TrialPlan
+    interpreter: Mapping[str, str]
+    policies: tuple[PolicyResult, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def reference(self) -> PolicyResult:
+        """The result that savings are counted against."""
+        return next(p for p in self.policies if p.policy == self.plan.reference)
+
+    @property
+    def answers_agree(self) -> bool:
+        """False if any policy answered differently."""
+        return not any(p.disagreements for p in self.policies)
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """Memory saved against the reference; negative where a policy costs more."""
+
+    saved_bytes: int
+    reference_bytes: int
+
+    @property
+    def fraction(self) -> float:
+        """Saved part of the reference, 0 to 1."""
+        return self.saved_bytes / self.reference_bytes if self.reference_bytes else 0.0
+
+
+def total_pss_saving(reference: PolicyResult, other: PolicyResult) -> Saving:
+    """Saving of the whole server."""
+    return _saving(reference, other, lambda run: run.total_pss_bytes)
+
+
+def private_saving(reference: PolicyResult, other: PolicyResult) -> Saving:
+    """Saving of the median worker's private memory."""
+    return _saving(reference, other, lambda run: run.private_bytes_median)
+
+
+def paired_ratios(reference: PolicyResult, other: PolicyResult, figure: Figure) -> list[float]:
+    """A figure against the reference's of the same round, ascending.
+
+    Rounds without either, or with a reference of 0, are left out. What drifts from round
+    to round cancels out.
+    """
+    of = {run.round: figure(run) for run in reference.runs}
+    pairs = ((figure(run), of.get(run.round)) for run in other.runs)
+    return sorted(value / base for value, base in pairs if base)
+
+
+def workers_that_fit(budget_bytes: float, result: PolicyResult) -> int:
+    """How many workers of a policy fit in a budget, its parent and shared pages included.
+
+    total PSS = parent + n * private, where `parent` is the master's own memory and
+    everything shared, each page once. Both terms come from the trial; the number is an
+    extrapolation, good as long as workers beyond those measured behave like them.
+    """
+    private = result.median(lambda run: run.private_bytes_median)
+    total = result.median(lambda run: run.total_pss_bytes)
+    parent = total - len(result.typical.final.workers) * private
+    if private <= 0:
+        return len(result.typical.final.workers)
+    # A budget that is met exactly must not be missed by a rounding error.
+    return max(0, math.floor((budget_bytes - parent) / private + 1e-9))
+
+
+def median_private_bytes(sample: Sample) -> int:
+    """Private memory of the median worker; 0 without workers."""
+    return int(statistics.median([w.memory.private_bytes for w in sample.workers] or [0]))
+
+
+def load_figures(latencies_ms: Sequence[float], failures: int, seconds: float) -> LoadFigures:
+    """Sum up the latencies of a load."""
+    ordered = sorted(latencies_ms)
+    p50, p95, p99 = (percentile(ordered, share) for share in (0.50, 0.95, 0.99))
+    return LoadFigures(len(ordered), failures, seconds, p50, p95, p99)
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """The nearest-rank percentile: the least value that `share` of all do not exceed.
+
+    Args:
+        ordered: ascending; empty gives 0.
+        share: 0 to 1.
+    """
+    if not ordered:
+        return 0.0
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def _saving(reference: PolicyResult, other: PolicyResult, figure: Figure) -> Saving:
+    before = round(reference.median(figure))
+    return Saving(before - round(other.median(figure)), before)

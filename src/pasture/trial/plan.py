@@ -1,0 +1,160 @@
+"""What a trial is to do: a frozen description, checked before anything is started.
+
+Owns the defaults and their checks. A plan is data: it can be written down, compared, and
+run again.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+from pasture.errors import MissingExtra, PortTaken, UsageError
+from pasture.heap.policy import POLICIES, find_policy
+from pasture.heap.requests import Header, Request
+from pasture.observe import smaps
+
+DEFAULT_POLICIES = ("stock", "freeze", "seal")
+DEFAULT_URLS = (Request("GET", "/"),)
+REFERENCE_POLICY = "stock"
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialPlan:
+    """What `run_trial` is to do.
+
+    Attributes:
+        app: the WSGI application, as gunicorn names it: `package.module:callable`.
+        policies: names, in the order of their runs; savings are against `stock`, or
+            against the first where `stock` is not among them.
+        workers: of the server.
+        requests: exact number of a run.
+        concurrency: simulated users, each with one request under way; None is one a worker.
+        urls: requests of the load, walked in order and from the start again.
+        headers: sent with each request of the load and of the warm-up.
+        locustfile: a load of the user's own, in place of `urls`.
+        warm: requests that a policy with a warm-up serves before the fork; None is one
+            for each distinct URL of the load.
+        env: added to the environment of the server.
+        chdir: working directory of the server; None is ours.
+        server_args: more arguments for the server.
+        server_timeout_s: how long a boot may take, and how long a load may stand still.
+        port: on 127.0.0.1; None takes a free one.
+        log_dir: where the logs of server and load stay; None keeps none.
+        rounds: how often each policy is run; the order turns around after each round.
+        server_python: interpreter of the server.
+        load_python: interpreter that has Locust.
+    """
+
+    app: str
+    policies: tuple[str, ...] = DEFAULT_POLICIES
+    workers: int = 4
+    requests: int = 2000
+    concurrency: int | None = None
+    urls: tuple[Request, ...] = DEFAULT_URLS
+    headers: tuple[Header, ...] = ()
+    locustfile: Path | None = None
+    warm: tuple[Request, ...] | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    chdir: Path | None = None
+    server_args: tuple[str, ...] = ()
+    server_timeout_s: float = 60.0
+    port: int | None = None
+    log_dir: Path | None = None
+    rounds: int = 1
+    server_python: str = sys.executable
+    load_python: str = sys.executable
+
+    @property
+    def users(self) -> int:
+        """Simulated users."""
+        return self.concurrency or self.workers
+
+    @property
+    def reference(self) -> str:
+        """The policy that savings are counted against."""
+        return REFERENCE_POLICY if REFERENCE_POLICY in self.policies else self.policies[0]
+
+
+def check_plan(plan: TrialPlan) -> None:
+    """Find what would fail later, before any process is started.
+
+    Raises:
+        UsageError: a number out of range, a missing file or directory, a policy twice.
+        UnknownPolicy: no such policy; the hint names the nearest.
+        MissingExtra: Locust is not installed.
+        PortTaken: another process listens on the port.
+        NoPrivilege: this machine does not show memory figures.
+    """
+    _check_numbers(plan)
+    _check_policies(plan.policies)
+    _check_files(plan)
+    if plan.load_python == sys.executable:
+        require_extra("locust")
+    if plan.port is not None and not port_is_free(plan.port):
+        raise PortTaken(
+            f"port {plan.port} of {LOOPBACK} is taken",
+            hint="stop the process that listens there, or leave out --bind to use a free port",
+        )
+    smaps.require_smaps_rollup()
+
+
+def require_extra(module: str) -> None:
+    """Check that a module of the extra `trial` is installed, without importing it.
+
+    Raises:
+        MissingExtra: it is not.
+    """
+    if find_spec(module) is None:
+        raise MissingExtra(
+            f"this needs {module}, which is not installed", hint="pip install 'pasture[trial]'"
+        )
+
+
+def port_is_free(port: int) -> bool:
+    """Say whether a server could listen on a port of the loopback interface."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def _check_numbers(plan: TrialPlan) -> None:
+    for name in ("workers", "requests", "users", "rounds", "server_timeout_s"):
+        if getattr(plan, name) <= 0:
+            raise UsageError(f"{name} must be more than 0", hint=f"it is {getattr(plan, name)}")
+
+
+def _check_policies(names: tuple[str, ...]) -> None:
+    if not names:
+        raise UsageError("no policy to try", hint=f"known are {', '.join(POLICIES)}")
+    if len(set(names)) < len(names):
+        raise UsageError("a policy is named twice", hint="name each policy once")
+    for name in names:
+        find_policy(name)
+
+
+def _check_files(plan: TrialPlan) -> None:
+    if plan.chdir is not None and not plan.chdir.is_dir():
+        raise UsageError(f"no such directory: {plan.chdir}", hint="check --chdir")
+    if plan.locustfile is not None and not os.access(plan.locustfile, os.R_OK):
+        raise UsageError(f"cannot read {plan.locustfile}", hint="check --locustfile")
+    if plan.locustfile is None and not plan.urls:
+        raise UsageError("no URL to request", hint="name one with --url")

@@ -1,0 +1,163 @@
+"""One server under one policy: its command line, its environment, its first answer.
+
+Owns how a policy reaches the server. The server itself is `pasture run gunicorn ...`,
+which the user could start by hand in the same way.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pasture.heap.requests import Header, Request
+from pasture.observe import tree
+from pasture.trial import diagnosis
+from pasture.trial.group import Group
+from pasture.trial.plan import LOOPBACK, TrialPlan
+
+_POLL_S = 0.05
+_WORKERS_S = 10.0
+
+Pause = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFiles:
+    """Where a server finds its warm-up and leaves its log and its report."""
+
+    directory: Path
+    log: Path
+
+    @property
+    def warm(self) -> Path:
+        """`METHOD PATH` lines."""
+        return self.directory / "warm.txt"
+
+    @property
+    def warm_headers(self) -> Path:
+        """`Name: value` lines."""
+        return self.directory / "warm-headers.txt"
+
+    @property
+    def report(self) -> Path:
+        """JSON, written by the server's process."""
+        return self.directory / "report.json"
+
+
+def server_command(plan: TrialPlan, policy: str, port: int) -> list[str]:
+    """The command line that serves an application under a policy."""
+    return [
+        plan.server_python, "-m", "pasture", "run", "--policy", policy,
+        "gunicorn", "--workers", str(plan.workers), "--bind", f"{LOOPBACK}:{port}",
+        *plan.server_args, plan.app,
+    ]  # fmt: skip
+
+
+def server_environment(plan: TrialPlan, policy: str, files: ServerFiles) -> dict[str, str]:
+    """Our environment, the user's additions, and what tells the server of policy and files.
+
+    Variables of a surrounding `pasture` are dropped: a trial must not inherit a policy.
+    """
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("PASTURE_")}
+    return (
+        inherited
+        | dict(plan.env)
+        | {
+            "PASTURE_POLICY": policy,
+            "PASTURE_WARM_FILE": str(files.warm),
+            "PASTURE_WARM_HEADERS_FILE": str(files.warm_headers),
+            "PASTURE_REPORT_FILE": str(files.report),
+            "PYTHONUNBUFFERED": "1",
+        }
+    )
+
+
+def write_warm_up(files: ServerFiles, warm: Iterable[Request], headers: Iterable[Header]) -> None:
+    """Write the requests that a policy with a warm-up serves before the fork."""
+    files.warm.write_text("".join(f"{request}\n" for request in warm))
+    files.warm_headers.write_text("".join(f"{name}: {value}\n" for name, value in headers))
+
+
+def read_report(files: ServerFiles) -> Mapping[str, Any] | None:
+    """What the server wrote of its seal; None if nothing, or nothing that is a JSON object."""
+    try:
+        report = json.loads(files.report.read_text())
+    except (OSError, ValueError):
+        return None
+    return report if isinstance(report, dict) else None
+
+
+def wait_until_it_answers(plan: TrialPlan, server: Group, port: int, pause: Pause) -> float:
+    """Wait for the first answer and for all workers; return the seconds it took.
+
+    Any answer will do: whether the URLs of the load work is judged by the load.
+
+    Raises:
+        AppImportFailed, PortTaken, ServerFailed: the server ended.
+        AppDidNotAnswer: it runs, and did not answer in `plan.server_timeout_s`.
+    """
+    start = time.monotonic()
+    probe = _Probe(plan, port)
+    while not probe.answered:
+        code = server.exit_code()
+        if code is not None:
+            raise diagnosis.ended_early(plan.app, read_log(server), code, port)
+        if time.monotonic() - start > plan.server_timeout_s:
+            raise diagnosis.did_not_answer(plan.app, read_log(server), plan.server_timeout_s)
+        pause(_POLL_S)
+    seconds = time.monotonic() - start
+    deadline = time.monotonic() + _WORKERS_S
+    while len(tree.forked_workers(server.pid)) < plan.workers and time.monotonic() < deadline:
+        pause(_POLL_S)
+    return seconds
+
+
+def headers_of(request: Request, plan: TrialPlan) -> tuple[Header, ...]:
+    """The headers that a request of the load carries: the plan's, and its own host."""
+    return plan.headers if request.host is None else (*plan.headers, ("Host", request.host))
+
+
+def read_log(group: Group) -> str:
+    """What a group printed so far."""
+    return group.log.read_text(errors="replace")
+
+
+class _Probe:
+    """Sends one request until it is answered, in a thread, so that waiting can be interrupted.
+
+    A slow application gets the whole time for its first answer: a request under way is
+    never given up for another one.
+    """
+
+    def __init__(self, plan: TrialPlan, port: int) -> None:
+        first = plan.urls[0] if plan.locustfile is None else Request("GET", "/")
+        self._method = first.method if first.method in ("GET", "HEAD") else "GET"
+        self._path = first.path
+        self._headers = dict(headers_of(first, plan))
+        self._port = port
+        self._deadline = time.monotonic() + plan.server_timeout_s
+        self.answered = False
+        threading.Thread(target=self._run, name="pasture-probe", daemon=True).start()
+
+    def _run(self) -> None:
+        while not self.answered and (left := self._deadline - time.monotonic()) > 0:
+            self.answered = self._ask(left)
+            time.sleep(_POLL_S)
+
+    def _ask(self, timeout_s: float) -> bool:
+        connection = http.client.HTTPConnection(LOOPBACK, self._port, timeout=timeout_s)
+        try:
+            connection.request(self._method, self._path, headers=self._headers)
+            connection.getresponse().read()
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+        return True

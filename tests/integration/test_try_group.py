@@ -1,0 +1,146 @@
+"""Process groups end for certain; trees of processes are seen as they are."""
+
+import os
+import sys
+import time
+
+import pytest
+
+from pasture.errors import ServerFailed
+from pasture.observe import sampler, tree
+from pasture.trial.group import Group
+from pasture.trial.shutdown import stop_and_measure
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
+
+FORKING = """
+import os, signal, subprocess, sys, time
+for _ in range(2):
+    if os.fork() == 0:
+        time.sleep(600)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print("ready", flush=True)
+time.sleep(600)
+"""
+STUBBORN = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setpgid(0, 0)
+print("ready", flush=True)
+time.sleep(600)
+"""
+# Shares 40 MB with a child that writes to all of it when it is told to end.
+SPREADING = """
+import os, signal, sys, time
+pages = bytearray(40_000_000)
+for i in range(0, len(pages), 4096):
+    pages[i] = 1
+def end(number, frame):
+    if worker == 0:
+        for i in range(0, len(pages), 4096):
+            pages[i] = 2
+        time.sleep(0.3)
+    else:
+        os.kill(worker, signal.SIGTERM)
+        os.wait()
+    os._exit(0)
+signal.signal(signal.SIGTERM, end)
+worker = os.fork()
+if worker:
+    print("ready", flush=True)
+while True:
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+    groups = []
+
+    def start(program):
+        group = Group([sys.executable, "-c", program], log=tmp_path / "log")
+        groups.append(group)
+        deadline = time.monotonic() + 20
+        while "ready" not in group.log.read_text():
+            assert group.exit_code() is None and time.monotonic() < deadline, group.log.read_text()
+            time.sleep(0.02)
+        return group
+
+    yield start
+    for group in groups:
+        group.end()
+
+
+def test_forked_workers_are_the_children_that_run_the_same_program(start):
+    group = start(FORKING)
+
+    workers = tree.forked_workers(group.pid)
+
+    assert len(workers) == 2
+    assert len(group.members()) == 4
+    assert set(workers) < set(group.members())
+
+
+def test_a_group_ends_with_all_that_it_started(start):
+    group = start(FORKING)
+    members = group.members()
+
+    group.end()
+
+    assert group.members() == ()
+    assert not any(tree.is_running(pid) for pid in members)
+
+
+def test_a_process_that_ignores_sigterm_and_leaves_the_group_is_killed(start):
+    group = start(STUBBORN)
+    members = group.members()
+    assert len({os.getpgid(pid) for pid in members}) == 2
+
+    group.end()
+
+    assert not any(tree.is_running(pid) for pid in members)
+
+
+def test_an_exception_ends_the_group(tmp_path):
+    with pytest.raises(KeyboardInterrupt), Group(["sleep", "600"], log=tmp_path / "log") as group:
+        raise KeyboardInterrupt
+
+    assert group.exit_code() == -15
+
+
+def test_a_program_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ServerFailed, match="/nowhere/python"):
+        Group(["/nowhere/python"], log=tmp_path / "log")
+
+
+def test_a_sample_has_master_and_workers_with_what_they_share(start):
+    group = start(SPREADING)
+
+    sample = sampler.sample_tree(group.pid, seconds=1.0, requests=7)
+
+    assert sample is not None
+    assert (sample.requests, len(sample.workers)) == (7, 1)
+    assert sample.workers[0].memory.shared_bytes > 40_000_000
+    assert sample.workers[0].memory.private_bytes < 10_000_000
+    assert 40_000_000 < sample.total_pss_bytes < 70_000_000
+
+
+def test_a_shutdown_that_unshares_memory_shows_in_its_peak(start):
+    group = start(SPREADING)
+
+    shutdown = stop_and_measure(group, time.sleep)
+
+    assert shutdown.by_itself
+    assert group.members() == ()
+    assert shutdown.peak_pss_bytes - shutdown.start_pss_bytes > 30_000_000
+    assert shutdown.seconds > 0.25
+
+
+def test_a_server_that_does_not_end_is_killed_and_noted(start):
+    group = start(STUBBORN)
+
+    shutdown = stop_and_measure(group, time.sleep, timeout_s=0.2)
+
+    assert not shutdown.by_itself
+    assert group.members() == ()

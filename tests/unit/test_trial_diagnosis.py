@@ -1,0 +1,113 @@
+"""Logs of servers that did not come up, as gunicorn and Python write them."""
+
+import pytest
+
+from pasture.errors import (
+    AppImportFailed,
+    PastureError,
+    PortTaken,
+    ServerFailed,
+    UnsupportedInterpreter,
+)
+from pasture.trial import diagnosis
+
+IMPORT_FAILED = """\
+[2025-01-01 12:00:00 +0000] [7] [INFO] Starting gunicorn 23.0.0
+Traceback (most recent call last):
+  File "/site/wsgi.py", line 3, in <module>
+    import nowhere
+ModuleNotFoundError: No module named 'nowhere'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/site/settings.py", line 9, in <module>
+    raise ImproperlyConfigured("the SECRET_KEY is missing")
+django.core.exceptions.ImproperlyConfigured: the SECRET_KEY is missing
+"""
+NO_ATTRIBUTE = """\
+Failed to find attribute 'app' in 'site'.
+Traceback (most recent call last):
+  File "gunicorn/util.py", line 400, in import_app
+    raise AppImportError(...)
+gunicorn.errors.AppImportError: Failed to find attribute 'app' in 'site'.
+"""
+IN_USE = """\
+[ERROR] Connection in use: ('127.0.0.1', 8000)
+[ERROR] Can't connect to ('127.0.0.1', 8000)
+"""
+OWN = "some line\nerror: CPython 3.99 is not known\nhint: use 3.14\n"
+
+
+def _early(log: str, exit_code: int = 1) -> PastureError:
+    return diagnosis.ended_early("site:app", log, exit_code, port=8000)
+
+
+def test_the_last_line_of_the_last_traceback_is_the_reason() -> None:
+    error = _early(IMPORT_FAILED)
+
+    assert isinstance(error, AppImportFailed)
+    assert error.message.endswith(
+        "django.core.exceptions.ImproperlyConfigured: the SECRET_KEY is missing"
+    )
+
+
+def test_what_gunicorn_could_not_find_is_the_reason() -> None:
+    error = _early(NO_ATTRIBUTE)
+
+    assert isinstance(error, AppImportFailed)
+    assert error.message.endswith("Failed to find attribute 'app' in 'site'.")
+
+
+def test_an_exception_without_a_message_is_still_named() -> None:
+    log = "Traceback (most recent call last):\n  File ...\n    assert x\nAssertionError\n"
+
+    assert diagnosis.last_exception(log) == "AssertionError"
+
+
+def test_a_port_that_is_in_use_is_named() -> None:
+    error = _early(IN_USE)
+
+    assert isinstance(error, PortTaken)
+    assert "8000" in error.message
+
+
+def test_an_error_of_pasture_inside_the_server_is_passed_on() -> None:
+    error = _early(OWN, UnsupportedInterpreter.exit_code)
+
+    assert type(error) is UnsupportedInterpreter
+    assert (error.message, error.hint) == ("CPython 3.99 is not known", "use 3.14")
+
+
+def test_a_server_without_gunicorn_says_what_to_install() -> None:
+    error = _early("/usr/bin/python3: No module named gunicorn\n")
+
+    assert type(error) is ServerFailed
+    assert "pip install" in error.hint
+
+
+def test_a_server_that_ends_without_a_reason_shows_its_log() -> None:
+    error = _early("going down\n", exit_code=-9)
+
+    assert type(error) is ServerFailed
+    assert "-9" in error.message
+    assert "going down" in error.hint
+
+
+def test_a_log_is_shown_by_its_end() -> None:
+    log = "".join(f"line {i}\n\n" for i in range(100))
+
+    shown = diagnosis.tail(log, lines=2)
+
+    assert shown.split() == ["line", "98", "line", "99"]
+
+
+def test_an_empty_log_is_called_empty() -> None:
+    assert "empty" in diagnosis.tail(" \n")
+
+
+@pytest.mark.parametrize(
+    ("statuses", "words"), [([500], "always answers 500"), ([0], "no request"), ([0, 503], "503")]
+)
+def test_a_url_that_never_works_is_told_by_its_statuses(statuses: list[int], words: str) -> None:
+    assert words in diagnosis.always_failing("GET /x", statuses, "").message

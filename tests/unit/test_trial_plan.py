@@ -1,0 +1,90 @@
+"""What is refused before any process is started."""
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pasture.errors import MissingExtra, PastureError, PortTaken, UnknownPolicy, UsageError
+from pasture.trial import plan as plans
+from pasture.trial.plan import TrialPlan, check_plan
+
+
+@pytest.fixture(autouse=True)
+def locust_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it is installed is one test's business alone."""
+    monkeypatch.setattr("pasture.trial.plan.find_spec", lambda name: object())
+
+
+def _refused(**changes: Any) -> PastureError:
+    with pytest.raises(PastureError) as caught:
+        check_plan(TrialPlan(app="site:app", **changes))
+    return caught.value
+
+
+def test_the_defaults_are_accepted() -> None:
+    check_plan(TrialPlan(app="site:app"))
+
+
+@pytest.mark.parametrize("name", ["workers", "requests", "rounds", "server_timeout_s"])
+def test_nothing_can_be_zero(name: str) -> None:
+    error = _refused(**{name: 0})
+
+    assert isinstance(error, UsageError)
+    assert name in error.message
+
+
+def test_an_unknown_policy_is_answered_with_the_nearest() -> None:
+    error = _refused(policies=("stock", "frezee"))
+
+    assert isinstance(error, UnknownPolicy)
+    assert "did you mean freeze?" in error.hint
+    assert "warm-freeze" in error.hint
+
+
+@pytest.mark.parametrize("policies", [(), ("stock", "stock")])
+def test_policies_are_named_once_each(policies: tuple[str, ...]) -> None:
+    assert isinstance(_refused(policies=policies), UsageError)
+
+
+def test_a_taken_port_is_found_before_the_start() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        error = _refused(port=listener.getsockname()[1])
+
+    assert isinstance(error, PortTaken)
+
+
+def test_a_free_port_can_be_listened_on() -> None:
+    assert plans.port_is_free(plans.free_port())
+
+
+def test_a_missing_locust_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pasture.trial.plan.find_spec", lambda name: None)
+
+    error = _refused()
+
+    assert isinstance(error, MissingExtra)
+    assert "pasture[trial]" in error.hint
+
+
+def test_another_interpreter_for_the_load_may_have_locust(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pasture.trial.plan.find_spec", lambda name: None)
+
+    check_plan(TrialPlan(app="site:app", load_python="/opt/load/bin/python"))
+
+
+def test_files_and_directories_must_exist(tmp_path: Path) -> None:
+    absent = tmp_path / "absent"
+
+    assert str(absent) in _refused(chdir=absent).message
+    assert str(absent) in _refused(locustfile=absent).message
+
+
+def test_a_load_needs_a_url() -> None:
+    assert "URL" in _refused(urls=()).message
+
+
+def test_one_user_a_worker_is_simulated_unless_told_otherwise() -> None:
+    assert TrialPlan(app="a", workers=3).users == 3
+    assert TrialPlan(app="a", workers=3, concurrency=7).users == 7

@@ -1,0 +1,222 @@
+"""Which runs a trial makes of a plan, and what it says of their answers.
+
+A run is played by a function, so that nothing is started.
+"""
+
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pasture.errors import ServerFailed, UsageError
+from pasture.heap.requests import Request
+from pasture.trial import events, run_trial
+from pasture.trial.answers import UrlAnswers
+from pasture.trial.job import Emit, Job
+from pasture.trial.measurement import Run, Shutdown, TrialResult
+from pasture.trial.plan import TrialPlan
+from pasture.trial.run import describe_interpreter, schedule
+from pasture.trial.server import Pause
+
+MakeRun = Callable[..., Run]
+
+
+class Stage:
+    """Plays the runs of a trial and remembers what was asked of it."""
+
+    def __init__(self, make_run: MakeRun, answer: Callable[[Job, int], str], **other: Any) -> None:
+        self.make_run = make_run
+        self.answer = answer
+        self.other = other
+        self.jobs: list[Job] = []
+        self.events: list[events.Event] = []
+
+    def run_one(self, job: Job, emit: Emit, pause: Pause) -> Run:
+        pause(0)
+        self.jobs.append(job)
+        body = self.answer(job, len(self.jobs))
+        return self.make_run(
+            job.policy,
+            round=job.round,
+            workers=job.plan.workers,
+            answers={"GET /": UrlAnswers({200: 5}, {body: 5})},
+            **self.other,
+        )
+
+    def try_out(self, **plan: Any) -> TrialResult:
+        return run_trial(
+            TrialPlan(app="site:app", **plan), on_event=self.events.append, run_one=self.run_one
+        )
+
+
+@pytest.fixture(autouse=True)
+def locust_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pasture.trial.plan.find_spec", lambda name: object())
+
+
+@pytest.fixture
+def stage(make_run: MakeRun) -> Stage:
+    return Stage(make_run, lambda job, number: "same")
+
+
+def test_each_policy_is_run_once_in_the_order_of_the_plan(stage: Stage) -> None:
+    result = stage.try_out(policies=("seal", "stock"))
+
+    assert [job.policy for job in stage.jobs] == ["seal", "stock"]
+    assert [p.policy for p in result.policies] == ["seal", "stock"]
+    assert result.answers_agree
+
+
+def test_rounds_turn_the_order_around() -> None:
+    plan = TrialPlan(app="a", policies=("stock", "freeze", "seal"), rounds=3)
+
+    names = [policy for _, policy in schedule(plan)]
+
+    assert names == [
+        "stock",
+        "freeze",
+        "seal",
+        "seal",
+        "freeze",
+        "stock",
+        "stock",
+        "freeze",
+        "seal",
+    ]
+
+
+def test_a_policy_has_all_its_rounds_in_the_result(stage: Stage) -> None:
+    result = stage.try_out(policies=("stock", "seal"), rounds=2)
+
+    assert [[run.round for run in p.runs] for p in result.policies] == [[0, 1], [0, 1]]
+
+
+def test_the_warm_up_is_one_request_for_each_distinct_url(stage: Stage) -> None:
+    a, b = Request("GET", "/a"), Request("GET", "/b")
+
+    stage.try_out(policies=("seal",), urls=(a, b, a))
+
+    assert stage.jobs[0].warm == (a, b)
+
+
+def test_a_warm_up_of_the_users_own_is_taken(stage: Stage) -> None:
+    stage.try_out(policies=("seal",), warm=(Request("GET", "/warm"),))
+
+    assert stage.jobs[0].warm == (Request("GET", "/warm"),)
+
+
+def test_the_warm_up_of_a_locustfile_is_learnt_from_a_policy_without_one(
+    make_run: MakeRun,
+) -> None:
+    paths = ("GET /a", "POST /orders", "GET /b", "GET /a")
+    stage = Stage(make_run, lambda job, number: "same", paths=paths)
+
+    stage.try_out(policies=("seal", "stock"), locustfile=Path(__file__))
+
+    assert [(job.policy, len(job.warm)) for job in stage.jobs] == [("stock", 0), ("seal", 2)]
+    assert stage.jobs[1].warm == (Request("GET", "/a"), Request("GET", "/b"))
+
+
+def test_a_difference_is_confirmed_by_a_second_run_of_the_reference(make_run: MakeRun) -> None:
+    stage = Stage(make_run, lambda job, number: job.policy)
+
+    result = stage.try_out(policies=("stock", "freeze", "seal"), requests=1000)
+
+    assert [job.policy for job in stage.jobs] == ["stock", "freeze", "seal", "stock"]
+    assert stage.jobs[-1].requests < 1000
+    assert [bool(p.disagreements) for p in result.policies] == [False, True, True]
+    assert any(isinstance(event, events.Confirming) for event in stage.events)
+
+
+def test_the_confirming_run_is_not_part_of_the_figures(make_run: MakeRun) -> None:
+    stage = Stage(make_run, lambda job, number: job.policy)
+
+    result = stage.try_out(policies=("stock", "seal"))
+
+    assert [len(p.runs) for p in result.policies] == [1, 1]
+
+
+def test_what_changes_with_each_start_is_no_difference(make_run: MakeRun) -> None:
+    stage = Stage(make_run, lambda job, number: f"start {number}")
+
+    assert stage.try_out(policies=("stock", "seal")).answers_agree
+
+
+def test_rounds_of_the_reference_confirm_each_other(make_run: MakeRun) -> None:
+    stage = Stage(make_run, lambda job, number: f"start {number}")
+
+    assert stage.try_out(policies=("stock", "seal"), rounds=2).answers_agree
+    assert len(stage.jobs) == 4
+
+
+def test_each_run_has_an_empty_directory_that_is_gone_at_the_end(stage: Stage) -> None:
+    contents: list[list[Path]] = []
+    run_one = stage.run_one
+
+    def look(job: Job, emit: Emit, pause: Pause) -> Run:
+        contents.append(list(job.directory.iterdir()))
+        return run_one(job, emit, pause)
+
+    run_trial(TrialPlan(app="a", policies=("stock", "seal"), rounds=2), run_one=look)
+
+    assert contents == [[], [], [], []]
+    assert len({job.directory for job in stage.jobs}) == 4
+    assert not any(job.directory.exists() for job in stage.jobs)
+
+
+def test_logs_stay_where_the_user_wants_them(stage: Stage, tmp_path: Path) -> None:
+    stage.try_out(policies=("stock",), log_dir=tmp_path / "new")
+
+    assert (tmp_path / "new").is_dir()
+    assert stage.jobs[0].log_prefix == tmp_path / "new" / "stock-1"
+
+
+def test_a_log_directory_that_cannot_be_made_is_refused(stage: Stage, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+
+    with pytest.raises(UsageError, match="logs"):
+        stage.try_out(log_dir=file)
+
+
+def test_an_error_of_a_run_ends_the_trial(make_run: MakeRun) -> None:
+    def fail(job: Job, number: int) -> str:
+        raise ServerFailed("it fell over")
+
+    stage = Stage(make_run, fail)
+
+    with pytest.raises(ServerFailed):
+        stage.try_out()
+    assert len(stage.jobs) == 1
+
+
+def test_a_trial_that_is_stopped_is_interrupted_where_it_waits(stage: Stage) -> None:
+    stop = threading.Event()
+    stop.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        run_trial(TrialPlan(app="a"), stop=stop, run_one=stage.run_one)
+    assert stage.jobs == []
+
+
+def test_what_limits_the_figures_is_noted(make_run: MakeRun) -> None:
+    shutdown = Shutdown(90.0, 100, 100, samples=1, by_itself=False)
+    stage = Stage(make_run, lambda job, number: "same", shutdown=shutdown)
+
+    (note,) = stage.try_out(policies=("stock",)).notes
+
+    assert "killed" in note
+
+
+def test_the_interpreter_of_the_server_is_asked() -> None:
+    described = describe_interpreter(sys.executable)
+
+    assert described["version"] == sys.version.split()[0].rstrip("+")
+
+
+def test_an_interpreter_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match="/nowhere/python"):
+        describe_interpreter("/nowhere/python")

@@ -1,0 +1,134 @@
+"""How policy, warm-up and the user's settings reach the server; what the load is told."""
+
+from pathlib import Path
+
+import pytest
+
+from pasture.errors import MissingExtra, UsageError
+from pasture.heap.requests import Request
+from pasture.trial import load, server
+from pasture.trial.load import LoadFiles
+from pasture.trial.plan import TrialPlan
+from pasture.trial.server import ServerFiles
+
+PLAN = TrialPlan(
+    app="site:app",
+    workers=3,
+    env={"MODE": "live"},
+    server_args=("--threads", "2"),
+    headers=(("Cookie", "a=b"),),
+)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> ServerFiles:
+    return ServerFiles(tmp_path, tmp_path / "server.log")
+
+
+def test_the_server_is_the_one_that_a_user_starts_by_hand() -> None:
+    command = server.server_command(PLAN, "freeze", 8123)
+
+    assert command[1:6] == ["-m", "pasture", "run", "--policy", "freeze"]
+    assert command[6:] == [
+        "gunicorn", "--workers", "3", "--bind", "127.0.0.1:8123", "--threads", "2", "site:app",
+    ]  # fmt: skip
+
+
+def test_the_environment_names_policy_and_files(files: ServerFiles) -> None:
+    environment = server.server_environment(PLAN, "freeze", files)
+
+    assert environment["PASTURE_POLICY"] == "freeze"
+    assert environment["PASTURE_WARM_FILE"] == str(files.warm)
+    assert environment["MODE"] == "live"
+
+
+def test_a_policy_of_the_surroundings_is_not_inherited(
+    files: ServerFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PASTURE_POLICY", "dismiss")
+    monkeypatch.setenv("PASTURE_SOMETHING", "else")
+
+    environment = server.server_environment(PLAN, "stock", files)
+
+    assert environment["PASTURE_POLICY"] == "stock"
+    assert "PASTURE_SOMETHING" not in environment
+
+
+def test_the_warm_up_is_written_as_lines(files: ServerFiles) -> None:
+    server.write_warm_up(files, (Request("GET", "/a"), Request("POST", "/b?c")), PLAN.headers)
+
+    assert files.warm.read_text() == "GET /a\nPOST /b?c\n"
+    assert files.warm_headers.read_text() == "Cookie: a=b\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "report"), [('{"objects": 3}', {"objects": 3}), ("[1]", None), ("{", None)]
+)
+def test_a_report_is_read_if_it_is_one(files: ServerFiles, text: str, report: object) -> None:
+    assert server.read_report(files) is None
+
+    files.report.write_text(text)
+
+    assert server.read_report(files) == report
+
+
+def test_a_locustfile_stands_in_for_the_walk_and_keeps_the_plugin(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+
+    walk = load.load_command(PLAN, 1)
+    own = load.load_command(TrialPlan(app="a", locustfile=mine), 1)
+
+    assert walk[walk.index("--locustfile") + 1].endswith("locust_plugin.py," + str(load._USER))
+    assert own[own.index("--locustfile") + 1].endswith(f"locust_plugin.py,{mine}")
+
+
+@pytest.fixture
+def load_files(tmp_path: Path) -> LoadFiles:
+    return LoadFiles(tmp_path, tmp_path / "load.log")
+
+
+def test_progress_is_nothing_before_the_first_request(load_files: LoadFiles) -> None:
+    assert load.read_progress(load_files) == 0
+    load_files.progress.write_text("")
+    assert load.read_progress(load_files) == 0
+    load_files.progress.write_text("000000000042")
+    assert load.read_progress(load_files) == 42
+
+
+def test_a_result_is_read_with_its_answers(load_files: LoadFiles) -> None:
+    load_files.result.write_text(
+        '{"requests": 2, "seconds": 0.5, "latencies_ms": [1.0, 3.0], "paths": ["GET /"],'
+        ' "answers": {"GET /": {"statuses": {"200": 1, "500": 1}, "bodies": {"aa": 2}}}}'
+    )
+
+    result = load.read_result(PLAN, load_files)
+
+    assert (result.figures.requests_per_s, result.figures.failures) == (4.0, 1)
+    assert result.answers["GET /"].statuses == {200: 1, 500: 1}
+
+
+@pytest.mark.parametrize(
+    ("log", "error", "words"),
+    [
+        ("/x/python: No module named locust\n", MissingExtra, "Locust"),
+        (
+            "Traceback (most recent call last):\nNameError: name 'x'\n",
+            UsageError,
+            "NameError: name 'x'",
+        ),
+    ],
+)
+def test_a_load_that_never_began_says_why(
+    load_files: LoadFiles, log: str, error: type[Exception], words: str
+) -> None:
+    load_files.log.write_text(log)
+
+    with pytest.raises(error, match=words):
+        load.read_result(PLAN, load_files)
+
+
+def test_a_url_with_a_host_sends_it_along() -> None:
+    request = Request("GET", "/a", "http", "shop.example")
+
+    assert server.headers_of(request, PLAN) == (("Cookie", "a=b"), ("Host", "shop.example"))
+    assert server.headers_of(Request("GET", "/a"), PLAN) == (("Cookie", "a=b"),)
