@@ -1,0 +1,130 @@
+"""What is going on while a trial runs: bars on a terminal, lines elsewhere.
+
+Both take the events of a trial; the caller picks with `for_console`.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from pasture.report.units import count, megabytes, seconds
+from pasture.trial import events
+from pasture.trial.events import Event
+
+
+class TrialProgress(Protocol):
+    """A display that is open in a `with` block and told each event."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def tell(self, event: Event) -> None:
+        """Show an event."""
+
+
+def for_console(console: Console) -> TrialProgress:
+    """Bars if the console is a terminal, else lines."""
+    return Bars(console) if console.is_terminal else Lines(console)
+
+
+class Bars:
+    """One bar a run, with what it is doing and the private memory of its workers."""
+
+    def __init__(self, console: Console) -> None:
+        self._task: TaskID | None = None
+        self._bars = Progress(
+            TextColumn("{task.description:<12}"),
+            BarColumn(bar_width=28),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[phase]}"),
+            console=console,
+        )
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bars.stop()
+
+    def tell(self, event: Event) -> None:
+        """Show an event."""
+        if isinstance(event, events.RunStarted):
+            self._task = self._bars.add_task(event.policy, total=event.requests, phase="booting")
+        elif isinstance(event, events.Confirming):
+            self._task = self._bars.add_task(event.policy, total=None, phase=_phase(event))
+        elif self._task is not None:
+            done = event.requests if isinstance(event, events.LoadMoved) else None
+            self._bars.update(self._task, completed=done, phase=_phase(event))
+            if isinstance(event, events.RunFinished):
+                self._bars.stop_task(self._task)
+
+
+class Lines:
+    """One line for each step of a run, for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+    def tell(self, event: Event) -> None:
+        """Show an event."""
+        if isinstance(event, events.RunStarted):
+            text = f"{event.policy}: run {event.number} of {event.total}"
+        elif isinstance(event, events.LoadMoved):
+            return
+        else:
+            policy = event.run.policy if isinstance(event, events.RunFinished) else event.policy
+            text = f"{policy}: {_phase(event)}"
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def _phase(event: Event) -> str:
+    """What a run does after an event."""
+    match event:
+        case events.Booted():
+            return f"answers after {seconds(event.seconds)}, starting the load"
+        case events.LoadMoved():
+            return f"{megabytes(event.private_bytes_median)} private a worker"
+        case events.Stopping():
+            return "stopping"
+        case events.RunFinished(run):
+            private = megabytes(run.private_bytes_median)
+            return f"{private} private a worker, {run.load.requests_per_s:,.0f} requests/s"
+        case events.Confirming():
+            return f"answers of {count(event.urls, 'URL')} differ, checking by a second run"
+        case _:
+            return "booting"

@@ -1,0 +1,150 @@
+"""The JSON document keeps its promise, and reports replace each other whole."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fastjsonschema
+import pytest
+
+from pasture.errors import UsageError
+from pasture.heap.requests import Request
+from pasture.report.atomic import require_writable, write_atomically
+from pasture.report.document import SCHEMA_FILE, as_document, to_json
+from pasture.trial.answers import Disagreement
+from pasture.trial.measurement import PolicyResult, Run, TrialResult
+
+MB = 1_000_000
+MakeRun = Callable[..., Run]
+MakeResult = Callable[..., TrialResult]
+
+
+@pytest.fixture(scope="module")
+def validate() -> Callable[[Any], Any]:
+    compiled: Callable[[Any], Any] = fastjsonschema.compile(json.loads(SCHEMA_FILE.read_text()))
+    return compiled
+
+
+def test_a_document_follows_its_schema(
+    make_result: MakeResult, validate: Callable[[Any], Any]
+) -> None:
+    validate(json.loads(to_json(make_result())))
+
+
+def test_a_document_of_several_rounds_follows_its_schema(
+    make_result: MakeResult, make_run: MakeRun, validate: Callable[[Any], Any]
+) -> None:
+    runs = [make_run(p, round=r) for r in range(2) for p in ("stock", "seal")]
+
+    validate(json.loads(to_json(make_result(*runs))))
+
+
+@pytest.mark.parametrize(
+    "key", ["workers", "private_bytes_median", "latency_ms", "series", "shutdown_s"]
+)
+def test_the_schema_misses_a_key_that_was_promised(
+    make_result: MakeResult, validate: Callable[[Any], Any], key: str
+) -> None:
+    document = as_document(make_result())
+    del document["policies"]["seal"][key]
+
+    with pytest.raises(fastjsonschema.JsonSchemaValueException, match=key):
+        validate(document)
+
+
+def test_sizes_are_whole_bytes_of_the_policy(make_result: MakeResult) -> None:
+    seal = as_document(make_result())["policies"]["seal"]
+
+    assert seal["private_bytes_median"] == 5 * MB
+    assert seal["workers"][0]["private_bytes"] == 5 * MB
+    assert seal["saving"]["private_fraction"] == 0.75
+    assert seal["latency_ms"] == {"p50": 4.0, "p95": 9.5, "p99": 20.25}
+    assert seal["shutdown_peak_ratio"] == 2.0
+    assert seal["series"][-1]["requests"] == 100
+
+
+def test_rounds_are_kept_and_paired(make_result: MakeResult, make_run: MakeRun) -> None:
+    result = make_result(
+        make_run("stock", round=0, private=20 * MB),
+        make_run("seal", round=0, private=4 * MB),
+        make_run("seal", round=1, private=5 * MB),
+        make_run("stock", round=1, private=10 * MB),
+    )
+
+    seal = as_document(result)["policies"]["seal"]
+
+    assert [r["private_bytes_median"] for r in seal["rounds"]] == [4 * MB, 5 * MB]
+    assert seal["against_reference"]["private_bytes_median"] == {
+        "median": 0.35, "least": 0.2, "greatest": 0.5,
+    }  # fmt: skip
+
+
+def test_different_answers_are_listed(make_result: MakeResult, make_run: MakeRun) -> None:
+    differing = (Disagreement("GET /", "status", "200", "500"),)
+    result = make_result()
+    policies = (result.policies[0], PolicyResult("seal", (make_run("seal"),), differing))
+
+    document = as_document(TrialResult(result.plan, result.interpreter, policies))
+
+    assert document["answers_agree"] is False
+    assert document["policies"]["stock"]["answers_agree"] is True
+    assert document["policies"]["seal"]["disagreements"][0]["found"] == "500"
+
+
+def test_values_of_headers_stay_secret(make_result: MakeResult) -> None:
+    result = make_result(headers=(("Cookie", "session=s3cret"),), urls=(Request("GET", "/"),))
+
+    text = to_json(result)
+
+    assert "s3cret" not in text
+    assert "Cookie" in text
+
+
+def test_what_the_server_said_of_its_seal_is_passed_on(
+    make_result: MakeResult, make_run: MakeRun
+) -> None:
+    result = make_result(make_run("stock"), make_run("seal", report={"objects": 9}))
+
+    policies = as_document(result)["policies"]
+
+    assert policies["seal"]["seal_report"] == {"objects": 9}
+    assert policies["stock"]["seal_report"] is None
+
+
+def test_a_report_replaces_an_earlier_one(tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    file.write_text("old")
+
+    write_atomically(file, "new")
+
+    assert file.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_write_that_fails_leaves_the_earlier_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "report.json"
+    file.write_text("old")
+
+    def write_half(self: Path, text: str, encoding: str) -> int:
+        self.write_bytes(text[:2].encode())
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", write_half)
+
+    with pytest.raises(UsageError, match="No space left"):
+        write_atomically(file, "new and long")
+    assert file.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_directory_that_is_not_there_is_found_before_measuring(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="report"):
+        require_writable(tmp_path / "absent" / "report.json")
+    with pytest.raises(UsageError, match="directory"):
+        require_writable(tmp_path)
+
+    require_writable(tmp_path / "report.json")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,75 @@
+"""The page is complete in itself and escapes what it is given."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+
+import pytest
+
+from pasture.trial.measurement import Run, TrialResult
+
+pytest.importorskip("plotly", reason="comes with the extra `trial`")
+pytest.importorskip("jinja2", reason="comes with the extra `trial`")
+
+from pasture.report import plots
+from pasture.report.html import render_html
+
+MB = 1_000_000
+MADE_AT = datetime(2025, 1, 2, 3, 4)
+MakeRun = Callable[..., Run]
+MakeResult = Callable[..., TrialResult]
+
+
+def _without_library(page: str) -> str:
+    """The page without the one script that is the plotting library."""
+    scripts = re.findall(r"<script>.*?</script>", page, re.DOTALL)
+    return page.replace(max(scripts, key=len), "")
+
+
+def test_a_page_loads_nothing_from_elsewhere(make_result: MakeResult) -> None:
+    page = render_html(make_result(), MADE_AT)
+
+    assert "Plotly" in page
+    assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=", _without_library(page))
+    assert "@import" not in _without_library(page)
+
+
+def test_a_page_tells_the_saving_and_every_policy(make_result: MakeResult) -> None:
+    page = _without_library(render_html(make_result(), MADE_AT))
+
+    assert "<h1>seal saves 60.0 MB of 131 MB (46 %)</h1>" in page
+    assert page.count('<article class="card') == 2
+    assert page.count("Plotly.newPlot") == 6
+    assert "2025-01-02 03:04" in page
+
+
+def test_what_the_user_typed_is_escaped(make_result: MakeResult, make_run: MakeRun) -> None:
+    run = make_run("stock", paths=("GET /?q=<script>alert(1)</script>",))
+    result = make_result(run, app="site:<b>app</b>")
+
+    page = render_html(result, MADE_AT)
+
+    assert "<script>alert(1)" not in page
+    assert "site:<b>app" not in page
+
+
+def test_a_line_ends_with_the_last_sample(make_result: MakeResult) -> None:
+    figure = plots.private_over_requests(make_result())
+
+    seal = next(trace for trace in figure.data if trace.name == "seal")
+    assert list(seal.x) == [0, 100]
+    assert list(seal.y) == [1.25, 5.0]
+
+
+def test_bars_of_memory_add_up_to_the_total(make_result: MakeResult) -> None:
+    once, private = plots.total_pss(make_result()).data
+
+    assert list(private.y) == [80.0, 20.0]
+    assert list(once.y) == [51.0, 51.0]
+
+
+def test_each_policy_has_a_colour_of_its_own(make_result: MakeResult, make_run: MakeRun) -> None:
+    names = ("stock", "dismiss", "freeze", "warm-freeze", "side-table", "seal")
+    result = make_result(*(make_run(name) for name in names))
+
+    assert len({plots.color_of(name, result) for name in names}) == len(names)

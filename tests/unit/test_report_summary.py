@@ -1,0 +1,122 @@
+"""Sentences, table and progress as a person reads them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from rich.console import Console
+
+from pasture.report import progress, summary, table, units
+from pasture.trial import events
+from pasture.trial.answers import Disagreement
+from pasture.trial.measurement import Run, TrialResult
+
+MB = 1_000_000
+MakeRun = Callable[..., Run]
+MakeResult = Callable[..., TrialResult]
+
+
+def _printed(result: TrialResult) -> str:
+    console = Console(record=True, width=110, force_terminal=False)
+    with console.capture() as capture:
+        table.print_result(result, console)
+    return capture.get()
+
+
+def test_sizes_lose_decimals_when_they_grow() -> None:
+    assert units.megabytes(1_234_567) == "1.2 MB"
+    assert units.megabytes(123_456_789) == "123 MB"
+    assert units.megabytes(-1_500_000) == "-1.5 MB"
+    assert units.seconds(0.123) == "0.12 s"
+    assert units.count(1, "worker") == "1 worker"
+    assert units.count(2000, "request") == "2,000 requests"
+
+
+def test_the_headline_names_what_the_best_policy_saves(make_result: MakeResult) -> None:
+    assert summary.headline(make_result()) == "seal saves 60.0 MB of 131 MB (46 %)"
+
+
+def test_the_headline_does_not_claim_what_is_not_there(
+    make_result: MakeResult, make_run: MakeRun
+) -> None:
+    result = make_result(make_run("stock"), make_run("freeze", private=21 * MB))
+
+    assert summary.headline(result) == "Nothing saved: stock takes 131 MB, and no policy less"
+
+
+def test_a_saving_within_the_noise_is_not_claimed(
+    make_result: MakeResult, make_run: MakeRun
+) -> None:
+    result = make_result(make_run("stock"), make_run("freeze", private=20 * MB - 1000))
+
+    assert summary.headline(result).startswith("Nothing saved")
+
+
+def test_one_sentence_says_how_many_workers_fit(make_result: MakeResult) -> None:
+    assert summary.capacity(make_result()) == (
+        "In the 131 MB that 4 workers took under stock fit 16 under seal."
+    )
+
+
+def test_a_single_policy_is_only_described(make_result: MakeResult, make_run: MakeRun) -> None:
+    result = make_result(make_run("seal", private=5 * MB))
+
+    assert summary.headline(result) == "seal takes 71.0 MB with 4 workers"
+    assert summary.capacity(result) == "4 workers under seal took 71.0 MB."
+
+
+def test_the_table_has_a_row_for_each_policy(make_result: MakeResult) -> None:
+    lines = _printed(make_result()).splitlines()
+
+    (stock,) = (line for line in lines if line.startswith("stock  "))
+    (seal,) = (line for line in lines if line.startswith("seal  "))
+    assert "20.0 MB" in stock and "131 MB" in stock and "%" not in stock
+    assert "5.0 MB" in seal and "60.0 MB" in seal and "46 %" in seal
+    assert "4.0/9.5/20" in seal and "0.50 s" in seal and "2.00x" in seal
+
+
+def test_different_answers_and_notes_stand_under_the_table(make_result: MakeResult) -> None:
+    result = make_result(notes=("stock: memory was swapped out",))
+    differing = replace(
+        result.policies[1], disagreements=(Disagreement("GET /", "status", "200", "500"),)
+    )
+    result = replace(result, policies=(result.policies[0], differing))
+
+    printed = _printed(result)
+
+    assert "seal answers differently: GET /: status 500 instead of 200" in printed
+    assert "stock: memory was swapped out" in printed
+
+
+def test_several_rounds_tell_their_spread(make_result: MakeResult, make_run: MakeRun) -> None:
+    result = make_result(make_run(round=0, private=10 * MB), make_run(round=1, private=20 * MB))
+
+    assert "stock 10.0 MB to 20.0 MB" in _printed(result)
+
+
+def test_progress_without_a_terminal_is_one_line_a_step(make_run: MakeRun) -> None:
+    console = Console(width=40, force_terminal=False)
+
+    with console.capture() as capture, progress.for_console(console) as display:
+        display.tell(events.RunStarted("seal", 1, 2, 100))
+        display.tell(events.Booted("seal", 1.25, 8000))
+        display.tell(events.LoadMoved("seal", 50, 5 * MB))
+        display.tell(events.Stopping("seal"))
+        display.tell(events.RunFinished(make_run("seal", private=5 * MB)))
+
+    assert capture.get().splitlines() == [
+        "seal: run 1 of 2",
+        "seal: answers after 1.25 s, starting the load",
+        "seal: stopping",
+        "seal: 5.0 MB private a worker, 50 requests/s",
+    ]
+
+
+def test_progress_on_a_terminal_shows_counts_and_private_memory(make_run: MakeRun) -> None:
+    console = Console(width=120, force_terminal=True)
+
+    with console.capture() as capture, progress.for_console(console) as display:
+        display.tell(events.RunStarted("seal", 1, 1, 100))
+        display.tell(events.LoadMoved("seal", 40, 7 * MB))
+
+    assert "40/100" in capture.get()
+    assert "7.0 MB private a worker" in capture.get()
