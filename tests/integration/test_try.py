@@ -1,0 +1,262 @@
+"""`pasture try` with real servers and a real load."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
+
+import fastjsonschema
+import psutil
+import pytest
+
+from pasture import errors
+from pasture.report.document import SCHEMA_FILE
+
+PROGRAMS = Path(__file__).parent.parent / "programs"
+SMALL = ("--workers", "2", "--requests", "60", "--env", "APP_OBJECTS=1000")
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(find_spec("locust") is None, reason="needs the extra `trial`"),
+]
+
+
+def command(app, *arguments):
+    return [sys.executable, "-m", "pasture", "try", app, "--chdir", str(PROGRAMS), *arguments]
+
+
+def pasture_try(app, *arguments):
+    """Run to the end; what was printed shows up if the test fails."""
+    done = subprocess.run(command(app, *arguments), capture_output=True, text=True, timeout=110)
+    print(done.stdout, done.stderr, sep="\n--- stderr\n")
+    return done
+
+
+def policies(*names):
+    return [word for name in names for word in ("--policy", name)]
+
+
+def test_a_trial_prints_a_table_and_writes_both_reports(tmp_path):
+    page, figures = tmp_path / "page.html", tmp_path / "figures.json"
+    figures.write_text("an earlier report")
+
+    done = pasture_try(
+        "steady_app:application", *SMALL, "--url", "/", "--url", "/sum",
+        "--json", str(figures), "--html", str(page), "--log-dir", str(tmp_path / "logs"),
+    )  # fmt: skip
+
+    assert done.returncode == 0
+    for policy in ("stock", "freeze", "seal"):
+        assert re.search(rf"^{policy} .* MB ", done.stdout, re.MULTILINE)
+    document = json.loads(figures.read_text())
+    fastjsonschema.validate(json.loads(SCHEMA_FILE.read_text()), document)
+    for policy in document["policies"].values():
+        assert len(policy["workers"]) == 2
+        assert policy["series"][0]["requests"] == 0
+        assert policy["series"][-1]["requests"] == 60
+        assert 0 < policy["private_bytes_median"] < policy["total_pss_bytes"]
+        assert policy["shutdown_by_itself"] and policy["failures"] == 0
+    assert "<h1>" in page.read_text()
+    assert len(list((tmp_path / "logs").glob("*.server.log"))) == 3
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["figures.json", "logs", "page.html"]
+
+
+def test_exactly_the_requests_of_the_list_are_sent_under_each_policy(tmp_path):
+    trace = tmp_path / "trace"
+
+    done = pasture_try(
+        "steady_app:application", *SMALL, *policies("stock", "freeze"), "--concurrency", "7",
+        "--url", "/", "--url", "POST /sum", "--url", "/changing", "--header", "Cookie: a=b",
+        "--env", f"APP_TRACE={trace}",
+    )  # fmt: skip
+
+    assert done.returncode == 0
+    sent = Counter(line.partition(" ")[2] for line in trace.read_text().splitlines())
+    probes = 2  # the first answer of each server
+    assert sent == {"GET / a=b": 40 + probes, "POST /sum a=b": 40, "GET /changing a=b": 40}
+
+
+def test_a_warm_up_is_served_before_the_fork_by_policies_that_have_one(tmp_path):
+    trace, urls = tmp_path / "trace", tmp_path / "urls"
+    urls.write_text("/\nPOST /sum\n/\n")
+
+    done = pasture_try(
+        "steady_app:application", *SMALL, *policies("stock", "warm-freeze"),
+        "--urls-file", str(urls), "--header", "Cookie: a=b", "--env", f"APP_TRACE={trace}",
+    )  # fmt: skip
+
+    assert done.returncode == 0
+    lines = [line.split(" ", 1) for line in trace.read_text().splitlines()]
+    by_process: dict[str, list[str]] = {}
+    for pid, request in lines:
+        by_process.setdefault(pid, []).append(request)
+    assert ["GET / a=b", "POST /sum a=b"] in by_process.values()
+    assert len(by_process) == 5  # two workers each, and one master that warmed up
+
+
+def test_a_locustfile_is_taken_as_it_is_and_ends_after_the_requests(tmp_path):
+    trace, figures = tmp_path / "trace", tmp_path / "figures.json"
+
+    done = pasture_try(
+        "steady_app:application", *SMALL, *policies("stock"), "--concurrency", "5",
+        "--locustfile", str(PROGRAMS / "posting_locustfile.py"), "--json", str(figures),
+        "--env", f"APP_TRACE={trace}",
+    )  # fmt: skip
+
+    assert done.returncode == 0
+    assert len(trace.read_text().splitlines()) == 60 + 1
+    load = json.loads(figures.read_text())["load"]
+    assert set(load["urls"]) == {"GET /?q=1", "GET /missing", "POST /sum"}
+
+
+def test_answers_that_differ_are_named_and_fail_after_the_reports_are_written(tmp_path):
+    figures = tmp_path / "figures.json"
+
+    done = pasture_try(
+        "steady_app:application", *SMALL, *policies("stock", "freeze"), "--json", str(figures),
+        "--url", "/", "--url", "/policy", "--url", "/only-stock", "--url", "/changing",
+    )  # fmt: skip
+
+    assert done.returncode == errors.AnswersDiffer.exit_code
+    assert "freeze answers differently: GET /only-stock: status 404 instead of 200" in done.stdout
+    found = json.loads(figures.read_text())["policies"]["freeze"]["disagreements"]
+    assert {(d["url"], d["what"]) for d in found} == {
+        ("GET /only-stock", "status"),
+        ("GET /policy", "body"),
+    }
+
+
+def test_a_body_that_changes_with_each_start_is_no_difference():
+    done = pasture_try(
+        "steady_app:application", *SMALL, *policies("stock", "freeze"), "--url", "/start"
+    )
+
+    assert done.returncode == 0
+    assert "checking by a second run" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("app", "words"),
+    [
+        ("broken_app:application", "No module named 'a_package_that_is_not_there'"),
+        ("no_such_module:application", "No module named 'no_such_module'"),
+        ("steady_app:no_such_name", "no_such_name"),
+    ],
+)
+def test_an_application_that_does_not_import_is_told_by_its_reason(app, words):
+    done = pasture_try(app, *SMALL)
+
+    assert done.returncode == errors.AppImportFailed.exit_code
+    assert words in done.stderr.partition("error: ")[2].splitlines()[0]
+    assert "Traceback" not in done.stderr.partition("hint: ")[0]
+
+
+def test_an_application_that_does_not_answer_ends_at_the_timeout():
+    done = pasture_try("silent_app:application", *SMALL, "--server-timeout", "2")
+
+    assert done.returncode == errors.AppDidNotAnswer.exit_code
+    assert "2 s" in done.stderr
+
+
+def test_a_page_that_always_fails_is_not_compared():
+    done = pasture_try("failing_app:application", *SMALL, "--url", "/", "--url", "/broken")
+
+    assert done.returncode == errors.AppDidNotAnswer.exit_code
+    assert "GET /broken always answers 500" in done.stderr
+    assert "broken on purpose" in done.stderr
+
+
+def test_a_server_that_dies_under_load_is_told_by_its_policy():
+    done = pasture_try(
+        "failing_app:application", *SMALL, "--url", "/", "--url", "/fatal", *policies("freeze")
+    )
+
+    assert done.returncode == errors.ServerFailed.exit_code
+    assert "under freeze" in done.stderr
+
+
+def test_a_taken_port_is_refused():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        done = pasture_try("steady_app:application", *SMALL, "--bind", str(port))
+
+    assert done.returncode == errors.PortTaken.exit_code
+    assert str(port) in done.stderr
+
+
+def test_an_unknown_policy_is_answered_with_the_nearest():
+    done = pasture_try("steady_app:application", *SMALL, *policies("seel"))
+
+    assert done.returncode == errors.UnknownPolicy.exit_code
+    assert "did you mean seal?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--url", "shop"),
+        ("--header", "no colon"),
+        ("--env", "NOVALUE"),
+        ("--bind", "0.0.0.0:80"),
+        ("--urls-file", "absent"),
+        ("--json", "absent/report.json"),
+        ("--locustfile", "mine.py", "--url", "/"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_starts(arguments):
+    done = pasture_try("steady_app:application", *SMALL, *arguments)
+
+    assert done.returncode == errors.UsageError.exit_code
+    assert "error: " in done.stderr and "Traceback" not in done.stderr
+    assert "run 1" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("moment", ["run 1 of", "starting the load"])
+def test_an_interrupt_leaves_no_process_and_no_report(tmp_path, number, moment):
+    figures = tmp_path / "figures.json"
+    figures.write_text("an earlier report")
+    arguments = ("--requests", "1000000", "--json", str(figures))
+    running = subprocess.Popen(
+        command("steady_app:application", *arguments),
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TRIAL_MARK": str(tmp_path)},
+    )
+    try:
+        for line in running.stderr:
+            if moment in line:
+                break
+        time.sleep(1.0)
+        before = _marked(str(tmp_path))
+        running.send_signal(number)
+        _, said = running.communicate(timeout=30)
+    finally:
+        running.kill()
+
+    assert len(before) >= 2  # pasture itself and what it started
+    assert running.returncode == 130
+    assert "Traceback" not in said
+    assert _marked(str(tmp_path)) == []
+    assert figures.read_text() == "an earlier report"
+
+
+def _marked(mark):
+    """Running processes that inherited a mark in their environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            marked = process.environ().get("TRIAL_MARK") == mark
+            if marked and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
