@@ -1,0 +1,165 @@
+"""Closing what must not cross a fork, for libraries that may or may not be there."""
+
+import sys
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Self
+
+import pytest
+
+from pasture.heap import fork_safety
+from pasture.heap.fork_safety import before_fork, close_connections
+
+
+@pytest.fixture(autouse=True)
+def no_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither hooks nor libraries but those that a test brings."""
+    monkeypatch.setattr(fork_safety, "_hooks", [])
+    for name in ("django.conf", "django.db", "django.core.cache", "sqlalchemy.engine"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def install(monkeypatch: pytest.MonkeyPatch, name: str, **attributes: object) -> None:
+    monkeypatch.setitem(sys.modules, name, SimpleNamespace(**attributes))
+
+
+def test_without_hooks_and_libraries_there_is_nothing_to_close() -> None:
+    assert close_connections() == ({}, ())
+
+
+def test_hooks_run_in_the_order_of_registration() -> None:
+    ran: list[str] = []
+
+    @before_fork
+    def first() -> None:
+        ran.append("first")
+
+    before_fork(lambda: ran.append("second"))
+    counts, problems = close_connections()
+    assert ran == ["first", "second"]
+    assert (counts, problems) == ({"hooks": 2}, ())
+    first()
+    assert ran[-1] == "first", "the decorator returns the function"
+
+
+def test_a_failing_hook_is_reported_and_the_next_one_runs() -> None:
+    ran: list[str] = []
+
+    @before_fork
+    def broken() -> None:
+        raise OSError("no connection")
+
+    before_fork(lambda: ran.append("next"))
+    _, [problem] = close_connections()
+    assert problem.endswith("broken: OSError: no connection")
+    assert ran == ["next"]
+
+
+class DjangoConnection:
+    def __init__(self, alias: str, connected: bool, pools: Iterable[str] = ()) -> None:
+        self.alias = alias
+        self.connection = object() if connected else None
+        self.closed = self.pool_closed = False
+        self._connection_pools = dict.fromkeys(pools)
+
+    def close_pool(self) -> None:
+        self.pool_closed = True
+
+
+class DjangoConnections(list[DjangoConnection]):
+    def all(self, initialized_only: bool) -> Self:
+        assert initialized_only, "a connection must not be made in order to close it"
+        return self
+
+    def close_all(self) -> None:
+        for connection in self:
+            connection.closed = True
+
+
+def install_django(
+    monkeypatch: pytest.MonkeyPatch, connections: DjangoConnections, *, configured: bool = True
+) -> None:
+    install(monkeypatch, "django.conf", settings=SimpleNamespace(configured=configured))
+    install(monkeypatch, "django.db", connections=connections)
+
+
+def test_django_connections_are_closed_and_the_open_ones_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connections = DjangoConnections(
+        [DjangoConnection("default", True), DjangoConnection("replica", False)]
+    )
+    install_django(monkeypatch, connections)
+    assert close_connections() == ({"django_connections": 1}, ())
+    assert all(connection.closed for connection in connections)
+
+
+def test_a_pool_of_django_connections_is_closed_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pooled = DjangoConnection("default", True, pools=["default"])
+    plain = DjangoConnection("other", True, pools=["default"])
+    install_django(monkeypatch, DjangoConnections([pooled, plain]))
+    close_connections()
+    assert pooled.pool_closed
+    assert not plain.pool_closed
+
+
+def test_a_django_that_is_not_configured_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    connections = DjangoConnections([DjangoConnection("default", True)])
+    install_django(monkeypatch, connections, configured=False)
+    assert close_connections() == ({}, ())
+    assert not connections[0].closed
+
+
+class Engine:
+    def __init__(self, pool: object, error: Exception | None = None) -> None:
+        self.pool = pool
+        self.error = error
+        self.disposals = 0
+
+    def dispose(self) -> None:
+        self.disposals += 1
+        if self.error:
+            raise self.error
+
+
+class QueuePool:
+    pass
+
+
+class StaticPool:
+    pass
+
+
+def test_sqlalchemy_engines_are_disposed_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, "sqlalchemy.engine", Engine=Engine)
+    engine = Engine(QueuePool())
+    assert close_connections() == ({"sqlalchemy_engines": 1}, ())
+    assert engine.disposals == 1
+
+
+def test_an_engine_of_an_in_memory_database_keeps_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install(monkeypatch, "sqlalchemy.engine", Engine=Engine)
+    engine = Engine(StaticPool())
+    assert close_connections() == ({}, ())
+    assert engine.disposals == 0
+
+
+def test_an_engine_that_cannot_be_disposed_of_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, "sqlalchemy.engine", Engine=Engine)
+    engine = Engine(QueuePool(), OSError("server has gone"))
+    counts, [problem] = close_connections()
+    assert counts == {}
+    assert problem == f"{engine!r}: OSError: server has gone"
+
+
+def test_a_library_that_has_changed_is_reported_and_does_not_raise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install(monkeypatch, "django.conf", settings=SimpleNamespace(configured=True))
+    install(monkeypatch, "django.db")
+    _, [problem] = close_connections()
+    assert problem.startswith("django_connections: AttributeError")

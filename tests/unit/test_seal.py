@@ -1,0 +1,242 @@
+"""The order of the steps, and what happens when one cannot run. No heap is touched here."""
+
+import gc
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pasture.errors import SealFailed, UnknownPolicy, UnsupportedInterpreter
+from pasture.heap import child, collector, fork_safety, interpreter, leave, seal
+from pasture.heap.interpreter import Interpreter
+from pasture.heap.policy import POLICIES, Policy
+from pasture.heap.report import SealReport, StepReport
+from pasture.heap.warmup import WarmUpReport, warm_up
+
+SUPPORTED = Interpreter("CPython", "3.14.2", False, True, None)
+
+
+@dataclass
+class Heap:
+    """A heap whose steps only note that they ran; `fails` maps a step to its exception."""
+
+    ran: list[str] = field(default_factory=list)
+    fails: dict[str, Exception] = field(default_factory=dict)
+    threads: int = 1
+    armed: list[Policy] = field(default_factory=list)
+    steps: dict[str, Callable[[], dict[str, int]]] = field(default_factory=dict)
+
+    def take(self, name: str) -> dict[str, int]:
+        self.ran.append(name)
+        if name in self.fails:
+            raise self.fails[name]
+        return {"taken": 1}
+
+
+@pytest.fixture
+def heap(monkeypatch: pytest.MonkeyPatch) -> Heap:
+    state = Heap()
+    state.steps = {name: partial(state.take, name) for name in POLICIES["seal"].heap}
+    monkeypatch.setattr(seal, "HEAP_STEPS", state.steps)
+    monkeypatch.setattr(seal, "current", lambda: SUPPORTED)
+    extension = SimpleNamespace(python_threads=lambda: state.threads)
+    monkeypatch.setattr(seal, "native", lambda: extension)
+    monkeypatch.setattr(child, "arm", state.armed.append)
+    monkeypatch.setattr(leave, "watch", lambda: state.ran.append("watch"))
+    monkeypatch.setattr(collector, "_thresholds", None)
+    monkeypatch.setattr(fork_safety, "_hooks", [lambda: state.ran.append("hook")])
+    monkeypatch.setattr(seal, "_rounds", 0)
+    return state
+
+
+def names(report: SealReport, attribute: str) -> list[str]:
+    return [step.name for step in report.steps if getattr(step, attribute) is not None]
+
+
+def step(report: SealReport, name: str) -> StepReport:
+    found = report.step(name)
+    assert found is not None
+    return found
+
+
+def test_steps_run_in_the_order_of_the_policy(heap: Heap) -> None:
+    report = seal.seal()
+    assert heap.ran == ["hook", "watch", *POLICIES["seal"].heap]
+    assert report.sealed and report.reason is None
+    assert [step.name for step in report.steps] == [
+        "warm-up",
+        "close-connections",
+        *POLICIES["seal"].heap,
+    ]
+
+
+def test_warm_up_comes_first_and_is_counted(heap: Heap) -> None:
+    def application(environ: object, start_response: Any) -> list[bytes]:
+        heap.ran.append("warm-up")
+        start_response("200 OK", [])
+        return []
+
+    report = seal.seal(warm_up=lambda: warm_up(application, ["/", "/two"]))
+    assert heap.ran[:3] == ["warm-up", "warm-up", "hook"]
+    assert step(report, "warm-up").counts == {"requests": 2, "failed": 0}
+
+
+def test_warm_up_runs_with_the_collector_on(heap: Heap) -> None:
+    seen: list[bool] = []
+
+    def serve() -> WarmUpReport:
+        seen.append(gc.isenabled())
+        return WarmUpReport()
+
+    gc.disable()
+    try:
+        seal.seal(warm_up=serve)
+        assert seen == [True]
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_a_policy_without_warm_up_serves_nothing(heap: Heap) -> None:
+    seal.seal("freeze", warm_up=lambda: pytest.fail("it must not run"))
+
+
+def test_a_failing_warm_up_does_not_keep_the_heap_from_being_sealed(heap: Heap) -> None:
+    def serve() -> WarmUpReport:
+        raise ZeroDivisionError
+
+    report = seal.seal(warm_up=serve)
+    assert step(report, "warm-up").failed == "ZeroDivisionError"
+    assert report.sealed
+
+
+def test_a_step_that_does_not_exist_here_is_skipped_with_its_reason(heap: Heap) -> None:
+    heap.fails["immortalize"] = NotImplementedError("not before 3.12")
+    report = seal.seal()
+    assert report.sealed
+    assert step(report, "immortalize").skipped == "not before 3.12"
+    assert heap.ran[-1] == "freeze"
+
+
+def test_after_a_failure_the_heap_is_still_frozen_but_not_plugged(heap: Heap) -> None:
+    heap.fails["immortalize"] = MemoryError()
+    report = seal.seal()
+    assert heap.ran[-2:] == ["immortalize", "freeze"]
+    assert not report.sealed and report.reason == "immortalize failed"
+    assert names(report, "failed") == ["immortalize"]
+    assert names(report, "skipped") == ["warm-up", "plug-malloc", "plug-pymalloc"]
+
+
+def test_after_a_failure_children_still_leave_as_the_heap_is_half_sealed(heap: Heap) -> None:
+    heap.fails["plug-malloc"] = MemoryError()
+    seal.seal()
+    assert heap.armed == [POLICIES["seal"]]
+
+
+def test_another_thread_is_named_and_leaves_the_heap_alone(heap: Heap) -> None:
+    heap.threads = 2
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait, name="telemetry")
+    thread.start()
+    try:
+        report = seal.seal()
+    finally:
+        stop.set()
+        thread.join()
+    assert not report.sealed
+    assert report.reason == "1 other Python thread(s) running: telemetry"
+    assert heap.ran == ["hook"], "connections are closed all the same"
+    assert heap.armed == []
+
+
+def test_a_thread_of_c_code_has_no_name(heap: Heap) -> None:
+    heap.threads = 3
+    assert "without a name" in str(seal.seal().reason)
+
+
+def test_threads_can_be_allowed(heap: Heap) -> None:
+    heap.threads = 2
+    assert seal.seal(allow_threads=True).sealed
+
+
+def test_freezing_alone_does_not_mind_threads(heap: Heap) -> None:
+    heap.threads = 2
+    assert seal.seal("warm-freeze").sealed
+
+
+def test_an_unsupported_interpreter_leaves_the_heap_alone(
+    heap: Heap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = Interpreter("PyPy", "7.3", False, False, "another heap")
+    monkeypatch.setattr(seal, "current", lambda: foreign)
+    report = seal.seal()
+    assert (report.sealed, report.reason) == (False, "another heap")
+    assert heap.ran == ["hook"]
+    with pytest.raises(UnsupportedInterpreter, match="another heap"):
+        seal.seal(strict=True)
+
+
+def test_strict_raises_after_a_failure(heap: Heap) -> None:
+    heap.fails["plug-malloc"] = MemoryError()
+    with pytest.raises(SealFailed, match="plug-malloc failed"):
+        seal.seal(strict=True)
+
+
+def test_strict_raises_when_threads_run(heap: Heap) -> None:
+    heap.threads = 2
+    with pytest.raises(SealFailed, match="thread"):
+        seal.seal(strict=True)
+
+
+def test_strict_is_content_with_a_policy_that_seals_nothing(heap: Heap) -> None:
+    assert not seal.seal("stock", strict=True).sealed
+
+
+def test_stock_closes_connections_and_leaves_the_heap(heap: Heap) -> None:
+    report = seal.seal("stock")
+    assert heap.ran == ["hook"]
+    assert report.reason == "policy stock leaves the heap as it is"
+
+
+def test_an_unknown_policy_is_refused_before_anything_is_done(heap: Heap) -> None:
+    with pytest.raises(UnknownPolicy):
+        seal.seal("seel")
+    assert heap.ran == []
+
+
+def test_rounds_are_counted(heap: Heap) -> None:
+    assert [seal.seal().round, seal.seal("stock").round, seal.seal().round] == [1, 1, 2]
+
+
+def test_the_collector_rests_during_the_steps_and_is_on_again_afterwards(heap: Heap) -> None:
+    seen: list[bool] = []
+
+    def look() -> dict[str, int]:
+        seen.append(gc.isenabled())
+        return {}
+
+    heap.steps["freeze"] = look
+    seal.seal(Policy("own", "", heap=("freeze",)))
+    assert seen == [False]
+    assert gc.isenabled()
+
+
+def test_an_interpreter_without_the_extension_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "_native", None)
+    monkeypatch.setattr(interpreter, "_IMPORT_ERROR", "no such file", raising=False)
+    assert "no such file" in str(interpreter.current().unsupported)
+    with pytest.raises(UnsupportedInterpreter, match="no such file"):
+        interpreter.native()
+
+
+def test_a_layout_that_differs_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise RuntimeError("the collector's lists are elsewhere")
+
+    extension = SimpleNamespace(UNSUPPORTED=None, HAS_IMMORTALITY=True, check_layout=refuse)
+    monkeypatch.setattr(interpreter, "_native", extension)
+    assert interpreter.current().unsupported == "the collector's lists are elsewhere"

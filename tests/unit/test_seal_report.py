@@ -1,0 +1,94 @@
+"""What a seal reports, as one line and as JSON."""
+
+import dataclasses
+import json
+
+import pytest
+
+from pasture.heap.interpreter import Interpreter
+from pasture.heap.report import SealReport, StepReport
+
+CPYTHON = Interpreter("CPython", "3.14.2", False, True, None)
+
+
+def report(*steps: StepReport, sealed: bool = True, reason: str | None = None) -> SealReport:
+    return SealReport(CPYTHON, "seal", sealed, reason, 1, steps)
+
+
+FULL = report(
+    StepReport("collect", 0.25, {"unreachable": 7}),
+    StepReport("immortalize", 0.5, {"objects": 1_234_567, "hashes": 5}),
+    StepReport("plug-malloc", 0.125, {"blocks": 3, "bytes": 2_000_000}),
+    StepReport("plug-pymalloc", 0.125, {"blocks": 4, "bytes": 500_000}),
+)
+
+
+def test_totals_are_sums_over_the_steps() -> None:
+    assert FULL.objects == 1_234_567
+    assert FULL.plugged_bytes == 2_500_000
+    assert FULL.seconds == 1.0
+
+
+def test_one_line_says_what_is_sealed() -> None:
+    assert str(FULL) == (
+        "policy seal on CPython 3.14.2: sealed, 1,234,567 objects immortal, "
+        "2.5 MB plugged in 1.00 s"
+    )
+
+
+def test_one_line_says_what_was_skipped_what_failed_and_what_went_wrong() -> None:
+    line = str(
+        report(
+            StepReport("warm-up", problems=("GET /: 500",)),
+            StepReport("immortalize", skipped="no such thing here"),
+            StepReport("plug-malloc", failed="MemoryError"),
+            sealed=False,
+            reason="plug-malloc failed",
+        )
+    )
+    assert "\n" not in line
+    assert "not sealed (plug-malloc failed)" in line
+    for note in ("no immortalize: no such thing here", "plug-malloc failed: MemoryError"):
+        assert note in line
+    assert "warm-up: GET /: 500" in line
+
+
+def test_without_these_steps_the_totals_are_zero() -> None:
+    assert report(StepReport("freeze")).objects == 0
+    assert report().plugged_bytes == 0
+
+
+def test_a_step_is_found_by_its_name() -> None:
+    found = FULL.step("collect")
+    assert found is not None and found.counts == {"unreachable": 7}
+    assert FULL.step("freeze") is None
+
+
+def test_json_carries_everything() -> None:
+    document = json.loads(json.dumps(FULL.as_dict()))
+    assert document["interpreter"] == {
+        "implementation": "CPython",
+        "version": "3.14.2",
+        "free_threaded": False,
+        "has_immortality": True,
+        "unsupported": None,
+    }
+    assert (document["policy"], document["sealed"], document["round"]) == ("seal", True, 1)
+    assert (document["objects"], document["plugged_bytes"]) == (1_234_567, 2_500_000)
+    assert document["steps"][1] == {
+        "name": "immortalize",
+        "seconds": 0.5,
+        "counts": {"objects": 1_234_567, "hashes": 5},
+        "skipped": None,
+        "failed": None,
+        "problems": [],
+    }
+
+
+def test_a_report_is_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        FULL.sealed = False  # type: ignore[misc]
+
+
+def test_a_free_threaded_interpreter_is_named_as_such() -> None:
+    assert str(dataclasses.replace(CPYTHON, free_threaded=True)) == "CPython 3.14.2 (free-threaded)"

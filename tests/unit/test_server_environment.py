@@ -1,0 +1,69 @@
+"""How a policy and a warm-up get into a server process."""
+
+from pathlib import Path
+
+import pytest
+
+from pasture.errors import UnknownPolicy, UsageError
+from pasture.heap.requests import Request
+from pasture.servers.environment import read_environment, to_environment
+
+
+def test_without_variables_the_arguments_count_and_then_the_defaults() -> None:
+    assert read_environment({}).policy.name == "seal"
+    settings = read_environment({}, policy="freeze", warm=["/a"])
+    assert settings.policy.name == "freeze"
+    assert settings.warm_up.requests == (Request("GET", "/a"),)
+    assert settings.report_file is None
+
+
+def test_variables_win() -> None:
+    environ = {"PASTURE_POLICY": "stock", "PASTURE_WARM": "/b\nCookie: x=1"}
+    settings = read_environment(environ, policy="freeze", warm=["/a"])
+    assert settings.policy.name == "stock"
+    assert settings.warm_up.requests == (Request("GET", "/b"),)
+    assert settings.warm_up.headers == (("Cookie", "x=1"),)
+
+
+def test_files_add_to_the_requests(tmp_path: Path) -> None:
+    (tmp_path / "warm").write_text("/b\n")
+    (tmp_path / "headers").write_text("Cookie: x=1\n")
+    environ = {
+        "PASTURE_WARM": "/a",
+        "PASTURE_WARM_FILE": str(tmp_path / "warm"),
+        "PASTURE_WARM_HEADERS_FILE": str(tmp_path / "headers"),
+        "PASTURE_REPORT_FILE": str(tmp_path / "report"),
+    }
+    settings = read_environment(environ)
+    assert [request.path for request in settings.warm_up.requests] == ["/a", "/b"]
+    assert settings.warm_up.headers == (("Cookie", "x=1"),)
+    assert settings.report_file == tmp_path / "report"
+
+
+def test_mistakes_in_variables_are_mistakes_of_the_user() -> None:
+    with pytest.raises(UnknownPolicy):
+        read_environment({"PASTURE_POLICY": "seel"})
+    with pytest.raises(UsageError):
+        read_environment({"PASTURE_WARM_FILE": "/does/not/exist"})
+
+
+def test_options_survive_the_way_through_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("warm").write_text("/c\n")
+    lines = ["/a", "POST /b", "Cookie: x=1"]
+    environ = to_environment(policy="freeze", warm=lines, warm_file=Path("warm"))
+    monkeypatch.chdir("/")
+    settings = read_environment(environ)
+    assert settings.policy.name == "freeze"
+    assert [str(request) for request in settings.warm_up.requests] == [
+        "GET /a",
+        "POST /b",
+        "GET /c",
+    ]
+    assert settings.warm_up.headers == (("Cookie", "x=1"),)
+
+
+def test_options_that_were_not_given_leave_no_variable() -> None:
+    assert to_environment(policy=None, warm=(), warm_file=None) == {}
