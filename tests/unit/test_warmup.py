@@ -10,7 +10,7 @@ import pytest
 
 from pasture.errors import UsageError
 from pasture.heap import wsgi
-from pasture.heap.requests import Request
+from pasture.heap.requests import Header, Request
 from pasture.heap.warmup import warm_up
 
 Environ = dict[str, Any]
