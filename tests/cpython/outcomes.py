@@ -1,0 +1,114 @@
+"""What became of each test of a module, and how two runs of the module differ.
+
+Pure functions over what module_program.py wrote down. Invariant: every test that the
+plain run knows has an outcome in the comparison, whether the sealed run came to it or not.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+FAILED = ("failed", "crashed", "not run")
+"""From bad to worse."""
+
+_WORST_LAST = ("skipped", "passed", "failed")
+
+PROCESS = "(the process)"
+"""Stands in place of a test where the process did not end well after all tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of one test: "passed", "skipped", or one of `FAILED`, with the traceback or reason."""
+
+    outcome: str
+    detail: str = ""
+
+    @property
+    def bad(self) -> bool:
+        return self.outcome in FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleRun:
+    """One module, run once.
+
+    Attributes:
+        module: without the package "test".
+        outcomes: of each test by its unittest id.
+        finished: the child came to the end of the module.
+        exit_code: of the parent, negative for a signal; the child's signals arrive as 128 + n.
+        seconds: wall time, starting the interpreter included.
+    """
+
+    module: str
+    outcomes: Mapping[str, Outcome]
+    finished: bool
+    exit_code: int
+    seconds: float
+
+    @property
+    def crashed(self) -> bool:
+        return not self.finished or self.exit_code != 0
+
+    @property
+    def ending(self) -> str:
+        """How the process ended, in words."""
+        number = -self.exit_code if self.exit_code < 0 else self.exit_code - 128
+        try:
+            return signal.Signals(number).name
+        except ValueError:
+            return f"exit status {self.exit_code}"
+
+    def count(self, *outcomes: str) -> int:
+        return sum(1 for outcome in self.outcomes.values() if outcome.outcome in outcomes)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A test that did not end in the sealed process as it did in the plain one."""
+
+    module: str
+    test: str
+    plain: str
+    sealed: Outcome
+
+
+def read_outcomes(lines: Iterable[str]) -> tuple[dict[str, Outcome], bool]:
+    """The worst outcome of each test, and whether the last line says that all were run."""
+    outcomes: dict[str, Outcome] = {}
+    finished = False
+    for line in lines:
+        record = json.loads(line)
+        test, outcome = record["test"], Outcome(record["outcome"], record["detail"])
+        if outcome.outcome == "finished":
+            finished = True
+        elif outcome.outcome == "started":
+            outcomes.setdefault(test, Outcome("crashed", "it was started and never ended"))
+        elif test not in outcomes or _is_worse(outcome, outcomes[test]):
+            outcomes[test] = outcome
+    return outcomes, finished
+
+
+def _is_worse(new: Outcome, old: Outcome) -> bool:
+    if old.outcome == "crashed":  # until now it had only started
+        return True
+    return _WORST_LAST.index(new.outcome) > _WORST_LAST.index(old.outcome)
+
+
+def differences(plain: ModuleRun, sealed: ModuleRun) -> Iterator[Difference]:
+    """Tests that fail, or are skipped, in the sealed run alone; then its end."""
+    for test in {**plain.outcomes, **sealed.outcomes}:
+        before = plain.outcomes.get(test, Outcome("not run"))
+        after = sealed.outcomes.get(test, Outcome("not run"))
+        if before.bad or after.outcome == before.outcome:
+            continue
+        if after.bad or after.outcome == "skipped":
+            yield Difference(sealed.module, test, before.outcome, after)
+    if sealed.crashed and not plain.crashed:
+        detail = "after all tests" if sealed.finished else "before all tests were run"
+        crash = Outcome("crashed", f"{sealed.ending}, {detail}")
+        yield Difference(sealed.module, PROCESS, "passed", crash)

@@ -1,0 +1,103 @@
+"""An interpreter under test, and running one module of CPython's tests on it.
+
+Results and output of each run stay below build/cpython-tests; whatever else a test
+leaves, files and processes, goes when its run ends.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from outcomes import ModuleRun, read_outcomes
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parent.parent
+BUILD = REPOSITORY / "build" / "cpython-tests"
+GRACE_S = 60
+"""Beyond the time limit, for the child to print where it hangs, and to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An interpreter under test, with pasture installed for it in `site`."""
+
+    name: str
+    python: Path
+    site: Path
+    seconds: int
+    warm: bool
+
+
+def find_target(minor: str, debug_build: bool, seconds: int, warm: bool) -> Target:
+    extras = ["testsuite", "dbg"] if debug_build else ["testsuite"]
+    for extra in extras:  # the last one names the interpreter
+        command = [str(REPOSITORY / "tools/interpreters"), "path", minor, "--with", extra]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        if done.returncode != 0:
+            raise click.ClickException(f"no CPython {minor} with its tests can be had here")
+    name = f"{minor}-dbg" if debug_build else minor
+    target = Target(name, Path(done.stdout.strip()), BUILD / name / "site", seconds, warm)
+    install(target)
+    return target
+
+
+def install(target: Target) -> None:
+    """Build pasture for the interpreter the way users get it: its flags, no editing."""
+    shutil.rmtree(target.site, ignore_errors=True)
+    command = [str(REPOSITORY / "tools/uv"), "pip", "install", "--quiet", "--no-deps"]
+    command += ["--python", str(target.python), "--target", str(target.site)]
+    command += ["--reinstall", "--refresh-package", "pasture", str(REPOSITORY)]
+    subprocess.run(command, check=True)
+
+
+def run_module(target: Target, module: str, kind: str) -> ModuleRun:
+    """Run one module. `kind` is "plain" or begins with "sealed", and names the files left."""
+    results = BUILD / target.name / f"{module}.{kind}.jsonl"
+    results.unlink(missing_ok=True)
+    command = [str(target.python), str(HERE / "module_program.py"), str(results), module]
+    command += [str(target.seconds), "--site", str(target.site)]
+    command += ["--sealed"] * kind.startswith("sealed") + ["--warm"] * target.warm
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="pasture-", ignore_cleanup_errors=True) as scratch:
+        exit_code = run_bounded(command, Path(scratch), results.with_suffix(".log"), target)
+    seconds = time.monotonic() - start
+    lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
+    outcomes, finished = read_outcomes(lines)
+    return ModuleRun(module, outcomes, finished, exit_code, seconds)
+
+
+def run_bounded(command: list[str], scratch: Path, log: Path, target: Target) -> int:
+    """Run in a session of its own and leave nothing of it behind. Returns the exit code."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(scratch), "LANG": "C.UTF-8"}
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=scratch,
+            env={**environment, "TMPDIR": str(scratch)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            return process.wait(target.seconds * (2 if target.warm else 1) + GRACE_S)
+        except subprocess.TimeoutExpired:
+            return -signal.SIGKILL
+        finally:
+            with_session(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def with_session(leader: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(leader, number)
+    except ProcessLookupError:
+        pass
