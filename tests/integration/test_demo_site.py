@@ -242,3 +242,7 @@ def test_fill_makes_the_same_rows_over_what_a_killed_server_left(
 def test_the_migrations_make_what_the_models_say(site: Filled) -> None:
     output = run([DEMO / "manage.py", "makemigrations", "--check", "--dry-run"], site.database)
     assert "No changes detected" in output
+
+
+def test_the_site_passes_its_own_tests(site: Filled) -> None:
+    run([DEMO / "manage.py", "test", "meadow"], site.database)

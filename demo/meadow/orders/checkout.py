@@ -10,6 +10,14 @@ from .basket import Basket
 from .models import Customer, Order, OrderLine
 
 
+class SoldOut(Exception):
+    """A product of the basket is no longer in stock in the quantity wanted."""
+
+    def __init__(self, product: Product) -> None:
+        super().__init__(product.name)
+        self.product = product
+
+
 def next_order_number() -> str:
     year = timezone.localdate().year
     latest = Order.objects.filter(number__startswith=f"M{year}-")
@@ -19,7 +27,11 @@ def next_order_number() -> str:
 
 @transaction.atomic
 def place_order(order: Order, customer: Customer, basket: Basket) -> Order:
-    """Saves `order` with a line for each of the basket's, and empties the basket."""
+    """Saves `order` with a line for each of the basket's, and empties the basket.
+
+    Raises:
+        SoldOut: nothing was saved, and the basket is as it was.
+    """
     order.customer = customer
     order.number = next_order_number()
     order.save()
@@ -30,8 +42,8 @@ def place_order(order: Order, customer: Customer, basket: Basket) -> Order:
             quantity=line.quantity,
             unit_price=line.product.price,
         )
-        Product.objects.filter(pk=line.product.pk, stock__gte=line.quantity).update(
-            stock=F("stock") - line.quantity
-        )
+        in_stock = Product.objects.filter(pk=line.product.pk, stock__gte=line.quantity)
+        if not in_stock.update(stock=F("stock") - line.quantity):
+            raise SoldOut(line.product)
     basket.clear()
     return order

@@ -15,7 +15,7 @@ from django.views.generic import CreateView, DetailView, ListView, TemplateView,
 from meadow.catalog.models import Product
 
 from .basket import Basket
-from .checkout import place_order
+from .checkout import SoldOut, place_order
 from .forms import AddToBasketForm, CheckoutForm, SubscriptionForm
 from .models import Box, CollectionPoint, Customer, OrderLine
 
@@ -60,7 +60,11 @@ class CheckoutView(CustomerMixin, CreateView):
         if not basket:
             messages.error(self.request, _("Your basket is empty."))
             return redirect("orders:basket")
-        return redirect(place_order(form.instance, self.get_customer(), basket))
+        try:
+            return redirect(place_order(form.instance, self.get_customer(), basket))
+        except SoldOut as problem:
+            messages.error(self.request, _("%s is sold out.") % problem.product)
+            return redirect("orders:basket")
 
 
 class OrderListView(CustomerMixin, ListView):

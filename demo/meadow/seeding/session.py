@@ -50,10 +50,13 @@ def create_staff_session(staff: User) -> None:
 
 
 def session_headers() -> list[str]:
-    """The request headers that carry the session, one `Name: value` a string."""
+    """The request headers of the load, one `Name: value` a string.
+
+    They name the host, as a proxy would, so that links in answers hold no port.
+    """
     cookies = {
         settings.SESSION_COOKIE_NAME: STAFF_SESSION_KEY,
         settings.CSRF_COOKIE_NAME: CSRF_COOKIE,
     }
     pairs = "; ".join(f"{name}={value}" for name, value in cookies.items())
-    return [f"Cookie: {pairs}", "Accept-Language: en-GB"]
+    return [f"Cookie: {pairs}", "Host: localhost", "Accept-Language: en-GB"]
