@@ -2,8 +2,8 @@
 #
 # Environments are made by uv from uv.lock and are made again only when what they are built
 # from has changed: .venv (the best interpreter at hand), .venvs/3.X (one an interpreter of
-# the matrix), .venvs/3.X-check and .venvs/3.X-dbg (the check build of the extension, on the
-# ordinary interpreter and on its debug build).
+# the matrix), and with the check build of the extension .venvs/3.X-check, .venvs/3.X-dbg (on
+# CPython's debug build) and .venvs/3.X-asan (under AddressSanitizer).
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -22,8 +22,7 @@ SYNC := tools/uv sync --quiet --frozen --no-default-groups --group test
 EVERYTHING := --all-extras --group demo --group bench
 CHECK_BUILD := --config-settings-package pasture:cmake.define.PASTURE_CHECK=ON \
     --config-settings-package pasture:install.strip=false
-ASAN_BUILD := $(CHECK_BUILD) --config-settings-package \
-    pasture:cmake.define.CMAKE_C_FLAGS=-fsanitize=address
+ASAN_BUILD := $(CHECK_BUILD) --config-settings-package pasture:cmake.define.PASTURE_SANITIZE=ON
 
 # An environment whose interpreter has gone is made anew.
 $(foreach stamp,$(wildcard .venv/.stamp .venvs/*/.stamp),\
@@ -106,15 +105,15 @@ test-native-asan: $(NATIVE_MATRIX:%=.venvs/%-asan/.stamp) ## The same under Addr
 	    $$pytest -k "not (no_chunk or second_call or without_memory)" || exit; \
 	done
 
+.PHONY: test-native-debug
+test-native-debug: $(NATIVE_MATRIX:%=.venvs/%-dbg/.stamp) ## The same on CPython's debug builds
+	@for minor in $(NATIVE_MATRIX); do \
+	    .venvs/$$minor-dbg/bin/python -m pytest -q tests/native $(ARGS) || exit; \
+	done
+
 .PHONY: test-integration
 test-integration: .venv/.stamp ## Real servers
 	@.venv/bin/pytest tests/integration $(ARGS)
-
-.PHONY: test-debug
-test-debug: .venvs/3.13-dbg/.stamp .venvs/3.14-dbg/.stamp ## The extension on CPython's debug builds
-	@for minor in 3.13 3.14; do \
-	    .venvs/$$minor-dbg/bin/python -m pytest -q tests/native $(ARGS) || exit; \
-	done
 
 .PHONY: test-cpython
 test-cpython: .venv/.stamp ## CPython's own tests in a sealed process (ARGS=--debug-build: assertions on)
