@@ -1,0 +1,139 @@
+"""Real servers on loopback ports; each test ends those that it started, by pid."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+PROGRAMS = Path(__file__).parent.parent / "programs"
+PATIENCE_S = 30
+
+
+class Server:
+    """A gunicorn that was started by a test."""
+
+    def __init__(self, command: list[str], directory: Path, port: int, env: dict[str, str]) -> None:
+        self.port = port
+        self.log_path = directory / f"server-{port}.log"
+        self.control_socket = directory / "control"
+        with self.log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, cwd=directory, stdout=log, stderr=subprocess.STDOUT, env=env
+            )
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text()
+
+    def get(self, path: str) -> dict[str, Any]:
+        url = f"http://127.0.0.1:{self.port}{path}"
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+            return json.load(answer)
+
+    def workers(self, master: int | None = None) -> list[int]:
+        """Pids of the master's children, without zombies."""
+        children = psutil.Process(master or self.process.pid).children()
+        return [c.pid for c in children if c.status() != psutil.STATUS_ZOMBIE]
+
+    def send(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def wait_for(self, condition: Callable[[], object], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert self.process.poll() is None, f"the server has ended\n{self.log}"
+            assert time.monotonic() < deadline, f"{what} did not happen\n{self.log}"
+            time.sleep(0.05)
+
+    def wait_until_it_logs(self, text: str, times: int = 1) -> None:
+        self.wait_for(lambda: self.log.count(text) >= times, f"logging {text!r}")
+
+    def wait_for_end(self) -> int:
+        return self.process.wait(PATIENCE_S)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.send(number)
+        return self.wait_for_end()
+
+    def destroy(self) -> None:
+        """End whatever is still there: this server's own processes and no other."""
+        try:
+            family = [psutil.Process(self.process.pid)]
+            family += family[0].children(recursive=True)
+        except psutil.NoSuchProcess:
+            family = []
+        for process in family:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        self.process.wait(PATIENCE_S)
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Start `pasture run gunicorn` on the herd application; logs are shown on failure.
+
+    Args of the function: arguments of gunicorn; `options` go to `pasture run`; `conf` is
+    the text of a gunicorn.conf.py; `plain` starts gunicorn's own program instead; `env`
+    adds variables; `workers` and `app` are what they say.
+    """
+    servers: list[Server] = []
+
+    def start(
+        *args: str,
+        options: tuple[str, ...] = (),
+        conf: str = "",
+        plain: bool = False,
+        env: dict[str, str] | None = None,
+        workers: int = 2,
+        app: str = "herd_app:app",
+        ready: bool = True,
+    ) -> Server:
+        (tmp_path / "gunicorn.conf.py").write_text(conf)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("PASTURE_")}
+        begin = ["-m", "gunicorn"] if plain else ["-m", "pasture", "run", *options, "gunicorn"]
+        command = [sys.executable, *begin, "--bind", f"127.0.0.1:{port}", "-w", str(workers)]
+        server = Server(
+            [*command, *_control_socket(tmp_path), *args, app],
+            tmp_path,
+            port,
+            {**inherited, "PYTHONPATH": str(PROGRAMS), "HOME": str(tmp_path), **(env or {})},
+        )
+        servers.append(server)
+        if ready:
+            server.wait_until_it_logs("Booting worker", times=workers)
+            server.wait_for(lambda: _answers(port), "an answer")
+        return server
+
+    yield start
+    for server in servers:
+        print(f"--- log of the server on port {server.port}\n{server.log}")
+        server.destroy()
+
+
+def _control_socket(directory: Path) -> tuple[str, ...]:
+    """Where the control socket goes, for those versions of gunicorn that have one."""
+    from gunicorn.config import KNOWN_SETTINGS
+
+    if any(setting.name == "control_socket" for setting in KNOWN_SETTINGS):
+        return "--control-socket", str(directory / "control")
+    return ()
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,123 @@
+"""`pasture run gunicorn`: what is sealed, when, and what the workers keep shared."""
+
+import json
+import os
+import signal
+
+import pytest
+
+from pasture import _native
+
+MB = 1_000_000
+needs_immortality = pytest.mark.skipif(
+    not _native.HAS_IMMORTALITY, reason="on CPython before 3.12 reading un-shares pages"
+)
+
+SEALED = "pasture: policy seal on "
+
+
+def kill_one_worker(server, pid):
+    """Kill a worker and return the pid of the one that comes in its place."""
+    before = set(server.workers())
+    os.kill(pid, signal.SIGKILL)
+    server.wait_for(lambda: len(set(server.workers()) - before) == 1, "a new worker")
+    server.wait_until_it_logs("Booting worker", times=len(before) + 1)
+    [new] = set(server.workers()) - before
+    return new
+
+
+def test_the_heap_is_sealed_once_after_loading_and_before_the_first_worker(serve, tmp_path):
+    server = serve(env={"PASTURE_REPORT_FILE": str(tmp_path / "report")})
+    assert server.get("/who")["pid"] in server.workers()
+    assert server.log.count(SEALED) == 1
+    assert server.log.index(SEALED) < server.log.index("Booting worker")
+    assert "preload is on" in server.log
+    report = json.loads((tmp_path / "report").read_text())
+    assert report["sealed"] is True
+    assert report["plugged_bytes"] > 0
+    assert (report["objects"] > 300_000) == _native.HAS_IMMORTALITY
+
+
+def test_requests_of_the_warm_up_are_served_by_the_master(serve, tmp_path):
+    (tmp_path / "warm").write_text("GET /collector\nX-Token: 1\n")
+    server = serve(
+        options=(
+            *("--warm", "/who", "--warm", "/fail", "--warm-header", "Cookie: a=b"),
+            *("--warm-file", str(tmp_path / "warm")),
+        )
+    )
+    assert server.get("/who")["served_by"][:3] == [server.process.pid] * 3
+    assert "warm-up: 3 requests, 1 failed" in server.log
+    assert "GET /fail: ValueError: this page is broken on purpose" in server.log
+    assert server.log.index("warm-up: 3 requests") < server.log.index(SEALED)
+
+
+@needs_immortality
+def test_a_sealed_worker_reads_and_collects_without_taking_copies(serve):
+    server = serve(workers=1)
+    before = server.get("/collect")["private_bytes"]
+    assert server.get("/read")["private_bytes"] - before < 1 * MB
+    assert server.get("/collect")["private_bytes"] - before < 1 * MB
+
+
+def test_a_stock_worker_takes_copies_so_that_the_test_above_means_something(serve):
+    server = serve(workers=1, options=("--policy", "stock"))
+    assert server.get("/collect")["private_bytes"] > 10 * MB
+
+
+def test_a_worker_that_replaces_a_killed_one_shares_as_much(serve):
+    server = serve(workers=1)
+    [first] = server.workers()
+    private = server.get("/collect")["private_bytes"]
+    second = kill_one_worker(server, first)
+    replaced = server.get("/collect")
+    assert replaced["pid"] == second
+    assert replaced["private_bytes"] < private + 2 * MB
+    assert server.log.count(SEALED) == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "enabled", "dismissed"),
+    [
+        ("stock", True, False),
+        ("dismiss", True, True),
+        ("freeze", True, False),
+        ("warm-freeze", True, False),
+        ("seal", True, False),
+    ],
+)
+def test_the_collector_of_a_worker_is_set_as_its_policy_says(serve, policy, enabled, dismissed):
+    server = serve(workers=1, options=("--policy", policy), conf="import gc\ngc.set_threshold(555)")
+    state = server.get("/collector")
+    assert state["enabled"] is enabled
+    assert state["thresholds"][0] == (0 if dismissed else 555)
+    assert server.stop() == 0
+
+
+def test_a_running_thread_leaves_the_heap_unsealed_and_is_named(serve):
+    server = serve(env={"HERD_THREAD": "1"})
+    assert "not sealed (1 other Python thread(s) running: herd-thread)" in server.log
+    assert server.get("/who")["pid"] in server.workers()
+
+
+def test_under_reload_nothing_is_preloaded_nor_sealed(serve):
+    server = serve("--reload")
+    assert "--reload loads the application in each worker: no seal" in server.log
+    assert SEALED not in server.log
+    assert server.get("/who")["pid"] in server.workers()
+
+
+def test_much_that_was_loaded_later_is_sealed_before_the_next_worker(serve):
+    conf = """
+later = []
+def child_exit(server, worker):
+    later.extend([] for _ in range(50_000))
+"""
+    server = serve(workers=1, conf=conf)
+    second = kill_one_worker(server, server.workers()[0])
+    assert server.log.count(SEALED) == 2
+    assert "new objects since the seal" in server.log
+    private = server.get("/collect")
+    assert private["pid"] == second
+    third = kill_one_worker(server, second)
+    assert server.get("/who")["pid"] == third

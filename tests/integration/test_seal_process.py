@@ -1,0 +1,231 @@
+"""`seal()` in real processes: what children get, and what stays possible afterwards."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from pasture import _native
+
+PRELUDE = """
+import gc, json, os, sys, threading
+import pasture
+
+def in_child(body):
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(writer, json.dumps(body()).encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        text = answer.read()
+    assert os.waitpid(pid, 0)[1] == 0
+    return json.loads(text)
+
+def private_kib():
+    with open("/proc/self/smaps_rollup") as lines:
+        return sum(int(line.split()[1]) for line in lines if line.startswith("Private"))
+
+def records(count):
+    return [{"id": i + 1000, "tags": [float(i), f"tag {i}"]} for i in range(count)]
+
+def growth_when_read(records):
+    before = private_kib()
+    for record in records:
+        for key, value in record.items():
+            held = (key, value)
+        for tag in record["tags"]:
+            held = tag
+    return private_kib() - before
+
+def show(**found):
+    print(json.dumps(found))
+"""
+
+needs_immortality = pytest.mark.skipif(
+    not _native.HAS_IMMORTALITY, reason="on CPython before 3.12 reading un-shares pages"
+)
+
+
+def run(program, **environ):
+    done = subprocess.run(
+        [sys.executable, "-c", PRELUDE + textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environ or None,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+STATE = "lambda: [gc.isenabled(), gc.get_threshold()[0]]"
+
+
+def test_a_child_collects_with_the_thresholds_from_before_the_policy():
+    found = run(f"""
+        from pasture.heap.loading import begin_loading
+        gc.set_threshold(555, 7)
+        begin_loading(pasture.POLICIES["freeze"])
+        loading = gc.isenabled()
+        pasture.seal("freeze")
+        show(loading=loading, parent=gc.isenabled(), child=in_child({STATE}))
+    """)
+    assert found == {"loading": False, "parent": False, "child": [True, 555]}
+
+
+def test_the_parent_collects_as_before_after_its_seal():
+    found = run(f"""
+        pasture.seal()
+        on = gc.isenabled()
+        gc.disable()
+        pasture.seal()
+        show(on=on, off=gc.isenabled(), child=in_child({STATE}))
+    """)
+    assert (found["on"], found["off"], found["child"][0]) == (True, False, True)
+
+
+def test_thresholds_that_switch_the_collector_off_are_the_users_and_stay():
+    found = run(f"gc.set_threshold(0)\npasture.seal()\nshow(child=in_child({STATE}))")
+    assert found["child"] == [True, 0]
+
+
+def test_a_process_that_was_not_sealed_has_ordinary_children():
+    found = run(f"gc.disable()\nshow(child=in_child({STATE}))")
+    assert found["child"][0] is False
+
+
+@needs_immortality
+def test_what_was_loaded_after_the_first_seal_is_sealed_by_the_second():
+    found = run("""
+        first = records(50_000)
+        pasture.seal()
+        second = records(50_000)
+        unsealed = in_child(lambda: growth_when_read(second))
+        report = pasture.seal()
+        show(
+            unsealed=unsealed,
+            sealed=in_child(lambda: growth_when_read(second)),
+            older=in_child(lambda: growth_when_read(first)),
+            round=report.round,
+            objects=report.objects,
+        )
+    """)
+    assert found["unsealed"] > 8000, "the heap is too small to show anything"
+    assert found["sealed"] < 512
+    assert found["older"] < 512
+    assert found["round"] == 2
+    assert found["objects"] >= 200_000
+
+
+@needs_immortality
+def test_a_child_of_a_sealed_process_can_be_sealed_for_its_own_children():
+    found = run("""
+        pasture.seal()
+
+        def child():
+            mine = records(50_000)
+            report = pasture.seal()
+            return [report.sealed, in_child(lambda: growth_when_read(mine)), gc.isenabled()]
+
+        show(child=in_child(child))
+    """)
+    sealed, growth, collects = found["child"]
+    assert sealed and collects
+    assert growth < 512
+
+
+def test_a_report_counts_and_can_be_written_down():
+    found = run("heap = records(20_000)\nshow(report=pasture.seal().as_dict())")
+    report = found["report"]
+    assert report["sealed"] is True and report["reason"] is None
+    assert all(step["seconds"] > 0 for step in report["steps"] if step["skipped"] is None)
+    assert report["plugged_bytes"] > 0
+    if _native.HAS_IMMORTALITY:
+        assert report["objects"] > 80_000
+    else:
+        [step] = [step for step in report["steps"] if step["name"] == "immortalize"]
+        assert "3.12" in step["skipped"]
+
+
+def test_another_allocator_costs_one_step_and_says_so():
+    found = run("show(report=pasture.seal().as_dict())", PYTHONMALLOC="malloc")
+    [step] = [s for s in found["report"]["steps"] if s["name"] == "plug-pymalloc"]
+    assert "PYTHONMALLOC" in step["skipped"]
+    assert found["report"]["sealed"] is True
+
+
+def test_a_running_thread_keeps_the_heap_unsealed_and_children_ordinary():
+    found = run("""
+        stop = threading.Event()
+        thread = threading.Thread(target=stop.wait, name="reader")
+        thread.start()
+        report = pasture.seal()
+        stop.set()
+        thread.join()
+        show(sealed=report.sealed, reason=report.reason, later=pasture.seal().sealed)
+    """)
+    assert found["sealed"] is False
+    assert found["reason"].endswith("reader")
+    assert found["later"] is True
+
+
+def test_after_a_step_has_failed_the_process_and_its_children_work():
+    found = run("""
+        from pasture.heap import seal
+
+        def fail():
+            raise MemoryError("as if there were none left")
+
+        heap = records(20_000)
+        seal.HEAP_STEPS = {**seal.HEAP_STEPS, "plug-malloc": fail}
+        report = pasture.seal()
+        heap += records(20_000)
+        gc.collect()
+        child = in_child(lambda: len([r for r in heap if r["tags"]]))
+        show(report=report.as_dict(), child=child)
+    """)
+    report = found["report"]
+    assert (report["sealed"], report["reason"]) == (False, "plug-malloc failed")
+    steps = {step["name"]: step for step in report["steps"]}
+    assert steps["plug-malloc"]["failed"] == "MemoryError: as if there were none left"
+    assert steps["plug-pymalloc"]["skipped"] == "an earlier step failed"
+    assert steps["freeze"]["skipped"] is None
+    assert found["child"] == 40_000
+
+
+def test_a_sealed_parent_goes_on_working_and_finalizes():
+    found = run("""
+        import collections, decimal, email.message, logging, sqlite3, ssl, xml.dom.minidom
+
+        class Node:
+            def __init__(self, child=None):
+                self.child, self.me = child, self
+
+        graph = [Node(Node()) for _ in range(20_000)]
+        pasture.seal()
+        for number in range(5):
+            graph = [Node(Node(old)) for old in graph[:1000]]
+            gc.collect()
+        logging.getLogger("x").addHandler(logging.StreamHandler())
+        with sqlite3.connect(":memory:") as connection:
+            rows = connection.execute("select 1").fetchall()
+        show(rows=rows, text=str(decimal.Decimal(1) / 3)[:4])
+    """)
+    assert found == {"rows": [[1]], "text": "0.33"}
+
+
+def test_many_forks_and_seals_in_a_row_leave_no_trace():
+    found = run("""
+        heap = records(5_000)
+        for number in range(20):
+            pasture.seal()
+            heap.append(records(100))
+            assert in_child(lambda: len(heap)) == 5_001 + number
+        show(round=pasture.seal().round)
+    """)
+    assert found["round"] == 21

@@ -1,0 +1,70 @@
+"""A WSGI application that tells what its worker sees: who serves, what is private.
+
+Holds a heap large enough for a page to count: 60,000 dictionaries, about 20 MB.
+"""
+
+import gc
+import json
+import os
+import threading
+import time
+from pathlib import Path
+
+RECORDS = [{"id": i, "tags": [f"tag {i}"]} for i in range(60_000)]
+SERVED_BY: list[int] = []
+
+if os.environ.get("HERD_THREAD"):
+    threading.Thread(target=time.sleep, args=(600,), name="herd-thread", daemon=True).start()
+if os.environ.get("HERD_BROKEN"):
+    raise RuntimeError("this application is broken on purpose")
+
+
+def who(environ):
+    return {
+        "pid": os.getpid(),
+        "served_by": SERVED_BY,
+        "host": environ["HTTP_HOST"],
+        "cookie": environ.get("HTTP_COOKIE"),
+    }
+
+
+def collector(environ):
+    return {"enabled": gc.isenabled(), "thresholds": gc.get_threshold()}
+
+
+def private_bytes(environ):
+    with Path("/proc/self/smaps_rollup").open() as lines:
+        sizes = [line.split()[1] for line in lines if line.startswith("Private")]
+    return {"pid": os.getpid(), "private_bytes": sum(map(int, sizes)) * 1024}
+
+
+def read(environ):
+    total = 0
+    for record in RECORDS:
+        for tag in record["tags"]:
+            total += len(tag) + record["id"]
+    return private_bytes(environ) | {"total": total}
+
+
+def collect(environ):
+    gc.collect()
+    return private_bytes(environ)
+
+
+def sleep(environ):
+    time.sleep(float(environ["QUERY_STRING"]))
+    return who(environ)
+
+
+def fail(environ):
+    raise ValueError("this page is broken on purpose")
+
+
+PAGES = {f"/{page.__name__}": page for page in (who, collector, read, collect, sleep, fail)}
+
+
+def app(environ, start_response):
+    SERVED_BY.append(os.getpid())
+    body = json.dumps(PAGES[environ["PATH_INFO"]](environ)).encode()
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]
