@@ -55,6 +55,11 @@
 #include "internal/pycore_code.h"   /* _Py_CODEUNIT, _PyCoCached */
 #include "internal/pycore_dict.h"   /* struct _dictkeysobject */
 #include "internal/pycore_gc.h"     /* PyGC_Head, struct _gc_runtime_state */
+#if PY_VERSION_HEX >= 0x030E0000
+#  include "internal/pycore_interpframe_structs.h" /* struct _PyInterpreterFrame */
+#else
+#  include "internal/pycore_frame.h" /* struct _PyInterpreterFrame */
+#endif
 #include "internal/pycore_interp.h" /* struct _is */
 #if PY_VERSION_HEX >= 0x030C0000
 #  include "internal/pycore_obmalloc.h" /* struct pool_header */
@@ -191,6 +196,227 @@ cpy_gc_listed(PyObject *op)
     return PyObject_IS_GC(op) && cpy_gc_head(op)->_gc_next != 0;
 }
 
+/* Make `list` an empty list. */
+static inline void
+cpy_gc_list_init(PyGC_Head *list)
+{
+    list->_gc_next = list->_gc_prev = (uintptr_t)list;
+}
+
+/* Make `second` follow `first`. Keeps the flags in the low bits of the link back. */
+static inline void
+cpy_gc_link(PyGC_Head *first, PyGC_Head *second)
+{
+    _PyGCHead_SET_NEXT(first, second);
+    _PyGCHead_SET_PREV(second, first);
+}
+
+/* Move everything in `from` to the end of `to`. Writes the ends of both lists only. */
+static inline void
+cpy_gc_splice(PyGC_Head *from, PyGC_Head *to)
+{
+    if (cpy_gc_next(from) != from) {
+        PyGC_Head *first = cpy_gc_next(from), *last = cpy_gc_prev(from);
+        cpy_gc_link(cpy_gc_prev(to), first);
+        cpy_gc_link(last, to);
+        cpy_gc_list_init(from);
+    }
+}
+
+/* Move one object from its list, whichever that is, to the start of `to`. Writes the
+   object and its neighbours. */
+static inline void
+cpy_gc_move_to_start(PyGC_Head *node, PyGC_Head *to)
+{
+    cpy_gc_link(cpy_gc_prev(node), cpy_gc_next(node));
+    cpy_gc_link(node, cpy_gc_next(to));
+    cpy_gc_link(to, node);
+}
+
+/* Same as PyObject_IS_GC(), without the call. */
+static inline bool
+cpy_is_container(PyObject *op)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    return PyType_HasFeature(type, Py_TPFLAGS_HAVE_GC)
+           && (type->tp_is_gc == NULL || type->tp_is_gc(op));
+}
+
+/* The list whose object-to-be is `op`: heads of lists pass for objects in a walk. */
+static inline PyObject *
+cpy_gc_list_as_object(PyGC_Head *list)
+{
+    return cpy_gc_object(list);
+}
+
+/* --- Where references from outside the heap start ------------------------------------ */
+
+/* Call `visit` with what a running frame holds: every call of a thread has one. */
+static inline void
+cpy_frame_visit(struct _PyInterpreterFrame *frame, visitproc visit, void *arg)
+{
+#define CPY_VISIT_ONE(op) \
+    do { \
+        if ((op) != NULL) { \
+            (void)visit((PyObject *)(op), arg); \
+        } \
+    } while (0)
+#if PY_VERSION_HEX >= 0x030E0000
+/* A reference on the stack is a pointer with flags in its two lowest bits; bit 1 says
+   that it is none. */
+#  define CPY_REFERENT(ref) ((ref).bits & 2 ? NULL : (PyObject *)((ref).bits & ~(uintptr_t)3))
+    PyCodeObject *code = (PyCodeObject *)CPY_REFERENT(frame->f_executable);
+    Py_ssize_t cells = frame->stackpointer != NULL ? frame->stackpointer - frame->localsplus
+                                                   : code->co_nlocalsplus;
+    CPY_VISIT_ONE(CPY_REFERENT(frame->f_funcobj));
+#else
+/* The depth of the stack is known of a frame that has called another one. */
+#  define CPY_REFERENT(ref) (ref)
+#  if PY_VERSION_HEX >= 0x030D0000
+    PyCodeObject *code = (PyCodeObject *)frame->f_executable;
+#  else
+    PyCodeObject *code = frame->f_code;
+#  endif
+    Py_ssize_t cells = Py_MAX(frame->stacktop, code->co_nlocalsplus);
+#  if PY_VERSION_HEX >= 0x030C0000
+    CPY_VISIT_ONE(frame->f_funcobj);
+#  else
+    CPY_VISIT_ONE(frame->f_func);
+#  endif
+#endif
+    CPY_VISIT_ONE(frame->f_locals);
+    CPY_VISIT_ONE(frame->frame_obj);
+    for (Py_ssize_t i = 0; i < cells; i++) {
+        CPY_VISIT_ONE(CPY_REFERENT(frame->localsplus[i]));
+    }
+#undef CPY_REFERENT
+}
+
+static inline void
+cpy_thread_visit(PyThreadState *thread, visitproc visit, void *arg)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    struct _PyInterpreterFrame *frame = thread->current_frame;
+#else
+    struct _PyInterpreterFrame *frame = thread->cframe->current_frame;
+#endif
+    for (; frame != NULL; frame = frame->previous) {
+        /* Others mark where C code was entered and hold nothing. */
+        if (frame->owner <= FRAME_OWNED_BY_FRAME_OBJECT) {
+            cpy_frame_visit(frame, visit, arg);
+        }
+    }
+    CPY_VISIT_ONE(thread->dict);
+    CPY_VISIT_ONE(thread->context);
+}
+
+/* Call `visit` with objects that the interpreter holds from outside of every object:
+   modules, and what its threads work with. Far from complete; each is certain. */
+static inline void
+cpy_roots_visit(visitproc visit, void *arg)
+{
+    PyInterpreterState *interp = PyInterpreterState_Get();
+    CPY_VISIT_ONE(interp->sysdict);
+    CPY_VISIT_ONE(interp->builtins);
+#if PY_VERSION_HEX >= 0x030C0000
+    CPY_VISIT_ONE(interp->imports.modules);
+#else
+    CPY_VISIT_ONE(interp->modules);
+#endif
+    CPY_VISIT_ONE(interp->dict);
+    PyThreadState *thread = PyInterpreterState_ThreadHead(interp);
+    for (; thread != NULL; thread = PyThreadState_Next(thread)) {
+        cpy_thread_visit(thread, visit, arg);
+    }
+#undef CPY_VISIT_ONE
+}
+
+/* Objects may be shared with another interpreter, whose roots nobody here knows. */
+static inline bool
+cpy_is_only_interpreter(void)
+{
+    return PyInterpreterState_Next(PyInterpreterState_Head()) == NULL;
+}
+
+/* New reference to the built-in gc.collect, whatever the module's attribute is by now. */
+static inline PyObject *
+cpy_builtin_collect(void)
+{
+    PyObject *module = PyImport_ImportModule("gc");
+    PyModuleDef *def = module != NULL ? PyModule_GetDef(module) : NULL;
+    PyObject *function = NULL;
+    for (PyMethodDef *method = def ? def->m_methods : NULL; method && method->ml_name; method++) {
+        if (strcmp(method->ml_name, "collect") == 0) {
+            function = PyCFunction_New(method, module);
+        }
+    }
+    if (function == NULL && !PyErr_Occurred()) {
+        PyErr_SetString(PyExc_RuntimeError, "the gc module is not CPython's");
+    }
+    Py_XDECREF(module);
+    return function;
+}
+
+/* An exception from a function that `gc.callbacks` holds: it is set, and gets reported. */
+static inline void
+cpy_report_gc_callback(PyObject *callback)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyErr_FormatUnraisable("Exception ignored while calling GC callback %R", callback);
+#else
+    PyErr_WriteUnraisable(callback);
+#endif
+}
+
+/* --- What common containers refer to, without tp_traverse ---------------------------- */
+
+/* `count` references, one every `stride` words. Some may be NULL. */
+typedef struct {
+    PyObject **first;
+    Py_ssize_t count;
+    Py_ssize_t stride;
+} cpy_references;
+
+static inline cpy_references
+cpy_list_references(PyObject *op)
+{
+    return (cpy_references){((PyListObject *)op)->ob_item, Py_SIZE(op), 1};
+}
+
+static inline cpy_references
+cpy_tuple_references(PyObject *op)
+{
+    return (cpy_references){((PyTupleObject *)op)->ob_item, Py_SIZE(op), 1};
+}
+
+/* The values; keys too where not all keys are strings: the same that dict_traverse visits. */
+static inline cpy_references
+cpy_dict_references(PyObject *op)
+{
+    PyDictObject *dict = (PyDictObject *)op;
+    PyDictKeysObject *keys = dict->ma_keys;
+    if (dict->ma_values != NULL) {
+        return (cpy_references){dict->ma_values->values, keys->dk_nentries, 1};
+    }
+    if (DK_IS_UNICODE(keys)) {
+        return (cpy_references){&DK_UNICODE_ENTRIES(keys)->me_value, keys->dk_nentries, 2};
+    }
+    return (cpy_references){NULL, -1, 0}; /* keys and hashes between: ask tp_traverse */
+}
+
+/* Where the storage of a container starts that is not part of the object; NULL: none. */
+static inline const void *
+cpy_storage(PyObject *op)
+{
+    if (PyList_CheckExact(op)) {
+        return ((PyListObject *)op)->ob_item;
+    }
+    if (PyDict_CheckExact(op)) {
+        return ((PyDictObject *)op)->ma_keys;
+    }
+    return NULL;
+}
+
 /* --- Strings, bytes, tuples: hashes computed at first use --------------------------- */
 
 static inline Py_hash_t
@@ -234,6 +460,22 @@ cpy_shared_keys_visit(PyDictKeysObject *keys, visitproc visit, void *arg)
         }
     }
     return 0;
+}
+
+/* Every new instance lowers `dk_usable` of its class's table until it is 1, so that what the
+   first instances have becomes the layout of all. Go there at once for a class that has had
+   an instance: later keys than those of the layout go to a dictionary of the instance. */
+static inline void
+cpy_shared_keys_settle(PyDictKeysObject *keys)
+{
+#if PY_VERSION_HEX >= 0x030D0000 /* the layout starts with the attributes the class assigns */
+    Py_ssize_t instances = SHARED_KEYS_MAX_SIZE - keys->dk_nentries - keys->dk_usable;
+    if (keys->dk_kind == DICT_KEYS_SPLIT && instances > 0 && keys->dk_usable > 1) {
+        keys->dk_usable = 1;
+    }
+#else
+    (void)keys;
+#endif
 }
 
 /* The count of a key table that is never freed. Read from the empty table, which is
@@ -318,6 +560,17 @@ cpy_code_visit(PyCodeObject *code, visitproc visit, void *arg)
 #if PY_VERSION_HEX >= 0x030D0000
 #  define CPY_HAS_FIRST_RUN_REWRITES 1
 
+/* The JIT keeps addresses of code objects in compiled traces. */
+static inline bool
+cpy_jit_is_on(void)
+{
+#  if PY_VERSION_HEX >= 0x030E0000
+    return PyInterpreterState_Get()->jit;
+#  else
+    return false;
+#  endif
+}
+
 /* An instruction and its cache entries, in code units. Only for code that
    cpy_code_is_plain() accepts. */
 static inline Py_ssize_t
@@ -341,9 +594,9 @@ cpy_first_run_opcode(_Py_CODEUNIT unit, PyObject *constant)
     switch (unit.op.code) {
 #  if PY_VERSION_HEX >= 0x030E0000
     case RESUME: /* with the JIT both have other successors, which count */
-        return PyInterpreterState_Get()->jit ? RESUME : RESUME_CHECK;
+        return cpy_jit_is_on() ? RESUME : RESUME_CHECK;
     case JUMP_BACKWARD:
-        return PyInterpreterState_Get()->jit ? JUMP_BACKWARD : JUMP_BACKWARD_NO_JIT;
+        return cpy_jit_is_on() ? JUMP_BACKWARD : JUMP_BACKWARD_NO_JIT;
 #  else
     case RESUME:
         return RESUME_CHECK;
@@ -364,6 +617,62 @@ static inline bool
 cpy_loads_constant(_Py_CODEUNIT unit)
 {
     return _PyOpcode_Deopt[unit.op.code] == LOAD_CONST;
+}
+
+/* The instruction every execution passes first; it changes its opcode when it does.
+   Code that is not compiled from source may lack it: NULL. */
+static inline _Py_CODEUNIT *
+cpy_code_entry(PyCodeObject *code)
+{
+    return code->_co_firsttraceable < Py_SIZE(code)
+               ? &_PyCode_CODE(code)[code->_co_firsttraceable]
+               : NULL;
+}
+
+static inline bool
+cpy_code_ran(PyCodeObject *code)
+{
+    _Py_CODEUNIT *entry = cpy_code_entry(code);
+    return entry != NULL && entry->op.code == RESUME_CHECK;
+}
+
+/* Undo the trace of the first run; the next run leaves it again. */
+static inline void
+cpy_code_forget_run(PyCodeObject *code)
+{
+    if (cpy_code_is_plain(code) && cpy_code_ran(code)) {
+        cpy_code_entry(code)->op.code = RESUME;
+    }
+}
+
+/* Code that nobody can be known to hold by address: plain, without weak references and
+   without data that a tool attached to it. */
+static inline bool
+cpy_code_is_movable(PyCodeObject *code)
+{
+    return cpy_code_is_plain(code) && code->co_weakreflist == NULL && code->co_extra == NULL;
+}
+
+static inline size_t
+cpy_code_bytes(PyCodeObject *code)
+{
+    return (size_t)(PyCode_Type.tp_basicsize + Py_SIZE(code) * PyCode_Type.tp_itemsize);
+}
+
+/* A place in a code object for a pointer of ours, while no other code runs: empty in
+   movable code, and to be emptied again. */
+static inline void **
+cpy_code_note(PyCodeObject *code)
+{
+    return &code->co_extra;
+}
+
+/* Let go of what a copy made byte by byte must not share with its original. */
+static inline void
+cpy_code_detach_copy(PyCodeObject *copy)
+{
+    copy->co_extra = NULL;
+    copy->_co_cached = NULL; /* computed again when asked for */
 }
 
 #else

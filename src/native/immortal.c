@@ -52,7 +52,11 @@ static void
 make_shared_keys_immortal(immortal_walk *walk, PyTypeObject *type)
 {
     PyDictKeysObject *keys = cpy_shared_keys(type);
-    if (keys != NULL && walk->keys_count != 0 && keys->dk_refcnt != walk->keys_count) {
+    if (keys == NULL) {
+        return;
+    }
+    cpy_shared_keys_settle(keys);
+    if (walk->keys_count != 0 && keys->dk_refcnt != walk->keys_count) {
         keys->dk_refcnt = walk->keys_count;
         walk->counts->key_tables++;
     }

@@ -6,10 +6,13 @@
 
 #ifndef CPY_UNSUPPORTED
 
+#include "collect.h"
 #include "holes.h"
+#include "hotcode.h"
 #include "immortal.h"
 #include "layout.h"
 #include "leave.h"
+#include "scratch.h"
 #include "types.h"
 
 static PyObject *
@@ -56,6 +59,24 @@ immortalize(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
                     "object still writes its reference count");
     return NULL;
 #endif
+}
+
+static PyObject *
+forget_code_runs(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    hotcode_forget();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+gather_code(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    hotcode_gathered gathered = {0};
+    if (hotcode_gather(&gathered) < 0) {
+        return NULL;
+    }
+    return Py_BuildValue("{s:n,s:n}", "codes", gathered.codes, "bytes",
+                         (Py_ssize_t)gathered.bytes);
 }
 
 static PyObject *
@@ -131,17 +152,76 @@ system_exit_code(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     return code;
 }
 
+static PyObject *
+collect(PyObject *Py_UNUSED(module), PyObject *include_frozen)
+{
+    int frozen = PyObject_IsTrue(include_frozen);
+    return frozen < 0 ? NULL : collect_now(frozen);
+}
+
+static PyObject *
+watch_collections(PyObject *Py_UNUSED(module), PyObject *on)
+{
+    int watch = PyObject_IsTrue(on);
+    if (watch < 0 || collect_watch(watch) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+is_watching_collections(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return PyBool_FromLong(collect_is_watching());
+}
+
+static PyObject *
+collection_history(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    const collect_history *history = collect_get_history();
+    const outline_report *last = &history->last;
+    return Py_BuildValue(
+        "{s:n,s:n,s:n,s:O,s:n,s:n,s:n,s:n,s:K}", "collections", (Py_ssize_t)history->collections,
+        "skipped", (Py_ssize_t)history->skipped, "declined", (Py_ssize_t)history->declined,
+        "from_roots", last->from_roots ? Py_True : Py_False, "objects", (Py_ssize_t)last->objects,
+        "remainder", (Py_ssize_t)last->remainder, "garbage", (Py_ssize_t)last->garbage,
+        "scratch_bytes", (Py_ssize_t)last->scratch_bytes, "nanoseconds",
+        (unsigned long long)last->nanoseconds);
+}
+
+#ifdef PASTURE_CHECK
+static PyObject *
+fail_scratch_after(PyObject *Py_UNUSED(module), PyObject *successes)
+{
+    long count = PyLong_AsLong(successes);
+    if (count == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    scratch_fail_after(count);
+    Py_RETURN_NONE;
+}
+#endif
+
 static PyMethodDef methods[] = {
     {"check_layout", check_layout, METH_NOARGS, NULL},
     {"python_threads", python_threads, METH_NOARGS, NULL},
     {"precompute_types", precompute_types, METH_NOARGS, NULL},
     {"immortalize", immortalize, METH_NOARGS, NULL},
+    {"forget_code_runs", forget_code_runs, METH_NOARGS, NULL},
+    {"gather_code", gather_code, METH_NOARGS, NULL},
     {"plug_malloc", plug_malloc, METH_NOARGS, NULL},
     {"plug_pymalloc", plug_pymalloc, METH_NOARGS, NULL},
     {"is_immortal", is_immortal, METH_O, NULL},
     {"atexit_run_last", atexit_run_last, METH_O, NULL},
     {"watch_system_exit", watch_system_exit, METH_NOARGS, NULL},
     {"system_exit_code", system_exit_code, METH_NOARGS, NULL},
+    {"collect", collect, METH_O, NULL},
+    {"watch_collections", watch_collections, METH_O, NULL},
+    {"is_watching_collections", is_watching_collections, METH_NOARGS, NULL},
+    {"collection_history", collection_history, METH_NOARGS, NULL},
+#ifdef PASTURE_CHECK
+    {"fail_scratch_after", fail_scratch_after, METH_O, NULL},
+#endif
     {NULL, NULL, 0, NULL},
 };
 

@@ -29,6 +29,12 @@ class Immortalized(TypedDict):
     left_mortal: int
     """Running things (frames, generators, coroutines) left as they are."""
 
+class Gathered(TypedDict):
+    codes: int
+    """Code objects that ran and were copied side by side."""
+    bytes: int
+    """Memory the copies take, for good."""
+
 class Plugged(TypedDict):
     blocks: int
     bytes: int
@@ -53,6 +59,20 @@ def immortalize() -> Immortalized:
         NotImplementedError: the interpreter knows no immortality (before 3.12).
         MemoryError: the work stack could not be had; objects made immortal so far stay so,
             which is safe, and the call can be repeated.
+    """
+
+def forget_code_runs() -> None:
+    """Forget which code has run so far, so that `gather_code` finds what runs from now on."""
+
+def gather_code() -> Gathered:
+    """Copy the code that ran onto pages of its own and bind the copies to its functions.
+
+    Before `immortalize`, which makes all code look as if it ran. A function's `__code__` is
+    then another object, equal to the one before.
+
+    Raises:
+        NotImplementedError: before CPython 3.13, or with the JIT on.
+        MemoryError: nothing was moved.
     """
 
 def plug_malloc() -> Plugged:

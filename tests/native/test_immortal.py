@@ -202,3 +202,22 @@ def test_instances_made_in_a_child_do_not_count_on_the_shared_key_table(run_prog
         print(vars(extra), vars(points[3]), gc.collect() >= 0)
     """)
     assert out == "{'x': 1, 'y': 2, 'z': 3} {'x': 1, 'y': 2} True\n"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="layouts start empty before CPython 3.13")
+def test_more_instances_in_a_child_do_not_lower_the_room_in_the_key_table(run_program):
+    out = run_program("""
+        class Point:
+            def __init__(self): self.x = 1; self.y = 2
+        points = [Point() for _ in range(3)]
+        late = points[0]
+        _native.immortalize()
+        late.another, late.yet_another = 3, 4
+        more = [Point() for _ in range(40)]
+        more[0].another = 5
+        print(vars(late), vars(more[0]), vars(more[1]))
+    """)
+    assert out == (
+        "{'x': 1, 'y': 2, 'another': 3, 'yet_another': 4} {'x': 1, 'y': 2, 'another': 5} "
+        "{'x': 1, 'y': 2}\n"
+    )
