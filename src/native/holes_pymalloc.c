@@ -38,8 +38,8 @@ pools_look_right(void)
     cpy_pool *pool = cpy_pool_of(block);
     size_t offset = (uintptr_t)block - (uintptr_t)pool;
     bool right = cpy_pool_block_bytes(pool) == block_bytes && cpy_pool_used(pool) >= 1
-                 && cpy_pool_used(pool) <= CPY_POOL_BYTES / block_bytes
-                 && offset >= sizeof *pool && (offset - sizeof *pool) % block_bytes == 0;
+                 && cpy_pool_used(pool) <= CPY_POOL_BYTES / block_bytes && offset >= sizeof *pool
+                 && (offset - sizeof *pool) % block_bytes == 0;
     PyObject_Free(block);
     return right;
 }

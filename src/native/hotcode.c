@@ -239,7 +239,8 @@ int
 hotcode_gather(hotcode_gathered *gathered)
 {
     if (cpy_jit_is_on()) {
-        PyErr_SetString(PyExc_NotImplementedError, "traces compiled by the JIT hold addresses of code");
+        PyErr_SetString(PyExc_NotImplementedError,
+                        "traces compiled by the JIT hold addresses of code");
         return -1;
     }
     gathering all = {0};

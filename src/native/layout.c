@@ -55,8 +55,8 @@ check_lists(void)
         return -1;
     }
     PyGC_Head *young = cpy_gc_generation(cpy_gc_state(), 0);
-    bool last = cpy_gc_prev(young) == cpy_gc_head(newest)
-                && cpy_gc_next(cpy_gc_head(newest)) == young;
+    bool last =
+        cpy_gc_prev(young) == cpy_gc_head(newest) && cpy_gc_next(cpy_gc_head(newest)) == young;
     Py_DECREF(newest);
     return last ? 0 : differs("youngest generation");
 }
@@ -116,8 +116,7 @@ layout_check(void)
         return -1;
     }
     int result = check_thresholds(gc_module) < 0 || check_lists() < 0
-                         || check_permanent(gc_module) < 0 || check_code() < 0
-                         || check_atexit() < 0
+                         || check_permanent(gc_module) < 0 || check_code() < 0 || check_atexit() < 0
                      ? -1
                      : 0;
     Py_DECREF(gc_module);

@@ -73,9 +73,8 @@ visit_descriptor(PyDescrObject *descr, visitproc visit, void *arg)
 static bool
 is_descriptor(PyTypeObject *type)
 {
-    return type == &PyMethodDescr_Type || type == &PyGetSetDescr_Type
-           || type == &PyMemberDescr_Type || type == &PyWrapperDescr_Type
-           || type == &PyClassMethodDescr_Type;
+    return type == &PyMethodDescr_Type || type == &PyGetSetDescr_Type || type == &PyMemberDescr_Type
+           || type == &PyWrapperDescr_Type || type == &PyClassMethodDescr_Type;
 }
 
 /* What the traversal of a builtin type leaves out. */
@@ -114,8 +113,7 @@ reach_visit(PyObject *op, visitproc visit, void *arg)
             return result;
         }
     }
-    return type == &PyTuple_Type || type == &PyList_Type ? 0
-                                                         : visit_untraversed(op, visit, arg);
+    return type == &PyTuple_Type || type == &PyList_Type ? 0 : visit_untraversed(op, visit, arg);
 }
 
 #endif

@@ -33,8 +33,7 @@ types_all(void)
 {
     PyObject *types = PyList_New(0);
     PyObject *seen = PySet_New(NULL);
-    if (types == NULL || seen == NULL
-        || PyList_Append(types, (PyObject *)&PyBaseObject_Type) < 0) {
+    if (types == NULL || seen == NULL || PyList_Append(types, (PyObject *)&PyBaseObject_Type) < 0) {
         goto error;
     }
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(types); i++) {

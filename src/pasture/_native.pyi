@@ -93,7 +93,7 @@ def is_immortal(obj: object, /) -> bool:
     """Whether reference counting leaves `obj` alone."""
 
 def atexit_run_last(func: Callable[[], object], /) -> None:
-    """Register `func` with atexit so that it runs after all other functions, whenever they registered."""
+    """Register `func` with atexit so that it runs after all others, whenever they register."""
 
 def watch_system_exit() -> None:
     """From now on remember the `code` of a SystemExit that ends the process. Idempotent."""

@@ -24,7 +24,8 @@ def opcodes(function):
 def test_cold_code_takes_its_first_run_form_and_computes_the_same(run_program):
     out = run_program(f"""
 {CODE}
-expected = (1000003 * 6 + 2000003 * 4, "a constant text that is not interned!", 3.25, (1, "two"), b"three")
+text = "a constant text that is not interned!"
+expected = (1000003 * 6 + 2000003 * 4, text, 3.25, (1, "two"), b"three")
 assert "RESUME" in opcodes(never_run) and "RESUME_CHECK" not in opcodes(never_run)
 assert _native.immortalize()["instructions"] > 0
 names = opcodes(never_run)
@@ -63,8 +64,9 @@ print("call" in lines and "line" in lines and "return" in lines)
 tool = sys.monitoring.DEBUGGER_ID
 sys.monitoring.use_tool_id(tool, "test")
 starts = []
-sys.monitoring.register_callback(tool, sys.monitoring.events.PY_START, lambda code, offset: starts.append(code.co_name))
-sys.monitoring.set_events(tool, sys.monitoring.events.PY_START)
+started = sys.monitoring.events.PY_START
+sys.monitoring.register_callback(tool, started, lambda code, offset: starts.append(code.co_name))
+sys.monitoring.set_events(tool, started)
 never_run(3)
 sys.monitoring.set_events(tool, 0)
 print("never_run" in starts)

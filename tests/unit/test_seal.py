@@ -43,7 +43,10 @@ def heap(monkeypatch: pytest.MonkeyPatch) -> Heap:
     state.steps = {name: partial(state.take, name) for name in POLICIES["seal"].heap}
     monkeypatch.setattr(seal, "HEAP_STEPS", state.steps)
     monkeypatch.setattr(seal, "current", lambda: SUPPORTED)
-    extension = SimpleNamespace(python_threads=lambda: state.threads)
+    extension = SimpleNamespace(
+        python_threads=lambda: state.threads,
+        forget_code_runs=lambda: state.ran.append("forget"),
+    )
     monkeypatch.setattr(seal, "native", lambda: extension)
     monkeypatch.setattr(child, "arm", state.armed.append)
     monkeypatch.setattr(leave, "watch", lambda: state.ran.append("watch"))
@@ -74,14 +77,14 @@ def test_steps_run_in_the_order_of_the_policy(heap: Heap) -> None:
     ]
 
 
-def test_warm_up_comes_first_and_is_counted(heap: Heap) -> None:
+def test_warm_up_comes_first_and_only_code_it_runs_counts_as_run(heap: Heap) -> None:
     def application(environ: object, start_response: Any) -> list[bytes]:
         heap.ran.append("warm-up")
         start_response("200 OK", [])
         return []
 
     report = seal.seal(warm_up=lambda: warm_up(application, ["/", "/two"]))
-    assert heap.ran[:3] == ["warm-up", "warm-up", "hook"]
+    assert heap.ran[:4] == ["forget", "warm-up", "warm-up", "hook"]
     assert step(report, "warm-up").counts == {"requests": 2, "failed": 0}
 
 

@@ -21,7 +21,13 @@ PrepareStep = Literal["warm-up", "close-connections"]
 """In the parent, once the application is loaded: work of the application itself."""
 
 HeapStep = Literal[
-    "collect", "precompute-types", "immortalize", "plug-malloc", "plug-pymalloc", "freeze"
+    "collect",
+    "precompute-types",
+    "gather-code",
+    "immortalize",
+    "plug-malloc",
+    "plug-pymalloc",
+    "freeze",
 ]
 """In the parent, right before the fork: work on its heap."""
 
@@ -32,7 +38,7 @@ ExitStep = Literal["leave"]
 """In each child, as its last atexit function."""
 
 NATIVE_STEPS: frozenset[HeapStep] = frozenset(
-    ("precompute-types", "immortalize", "plug-malloc", "plug-pymalloc")
+    ("precompute-types", "gather-code", "immortalize", "plug-malloc", "plug-pymalloc")
 )
 
 
@@ -101,12 +107,13 @@ _TABLE = (
     # collector in the child. It waits for that collector.
     Policy(
         "seal",
-        "warm up, collect, make the heap immortal, plug its holes, freeze; leave without "
-        "finalization",
+        "warm up, collect, gather the code that ran, make the heap immortal, plug its holes, "
+        "freeze; leave without finalization",
         prepare=("warm-up", "close-connections"),
         heap=(
             "collect",
             "precompute-types",
+            "gather-code",
             "immortalize",
             "plug-malloc",
             "plug-pymalloc",

@@ -23,6 +23,11 @@ def _precompute_types() -> Counts:
     return {"types": native().precompute_types()}
 
 
+def _gather_code() -> Counts:
+    counts: Counts = native().gather_code()
+    return counts
+
+
 def _immortalize() -> Counts:
     counts: Counts = native().immortalize()
     return counts
@@ -47,6 +52,7 @@ def _freeze() -> Counts:
 HEAP_STEPS: Mapping[HeapStep, Callable[[], Counts]] = {
     "collect": _collect,
     "precompute-types": _precompute_types,
+    "gather-code": _gather_code,
     "immortalize": _immortalize,
     "plug-malloc": _plug_malloc,
     "plug-pymalloc": _plug_pymalloc,
