@@ -140,7 +140,7 @@ def test_a_body_that_changes_with_each_start_is_no_difference():
     )
 
     assert done.returncode == 0
-    assert "checking by a second run" in done.stderr
+    assert "answers of 1 URL differ" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -172,6 +172,13 @@ def test_a_page_that_always_fails_is_not_compared():
     assert done.returncode == errors.AppDidNotAnswer.exit_code
     assert "GET /broken always answers 500" in done.stderr
     assert "broken on purpose" in done.stderr
+
+
+def test_a_page_that_is_never_answered_is_told_with_the_clients_reason():
+    done = pasture_try("failing_app:application", *SMALL, "--url", "/", "--url", "/closed")
+
+    assert done.returncode == errors.AppDidNotAnswer.exit_code
+    assert re.search("error: GET /closed answers no request: .*Connection", done.stderr)
 
 
 def test_a_server_that_dies_under_load_is_told_by_its_policy():

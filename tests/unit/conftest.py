@@ -83,6 +83,6 @@ def make_result(make_run: MakeRun) -> MakeResult:
             "executable": "/usr/bin/python3.14",
             "platform": "Linux",
         }
-        return TrialResult(TrialPlan(**settings | plan), interpreter, policies, notes)
+        return TrialResult(TrialPlan(**settings | plan), interpreter, policies, notes=notes)
 
     return make

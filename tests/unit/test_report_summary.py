@@ -40,7 +40,7 @@ def test_the_headline_does_not_claim_what_is_not_there(
 ) -> None:
     result = make_result(make_run("stock"), make_run("freeze", private=21 * MB))
 
-    assert summary.headline(result) == "Nothing saved: stock takes 131 MB, and no policy less"
+    assert summary.headline(result) == "Nothing saved of the 131 MB that stock takes"
 
 
 def test_a_saving_within_the_noise_is_not_claimed(
@@ -105,9 +105,9 @@ def test_progress_without_a_terminal_is_one_line_a_step(make_run: MakeRun) -> No
 
     assert capture.get().splitlines() == [
         "seal: run 1 of 2",
-        "seal: answers after 1.25 s, starting the load",
+        "seal: starting the load, answers after 1.25 s",
         "seal: stopping",
-        "seal: 5.0 MB private a worker, 50 requests/s",
+        "seal: 5.0 MB private a worker",
     ]
 
 

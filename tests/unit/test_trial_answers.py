@@ -20,9 +20,11 @@ def test_a_status_that_the_reference_never_gave_is_a_difference() -> None:
 
 
 def test_no_answer_at_all_is_a_difference_with_its_own_words() -> None:
-    (found,) = disagreements(_one({200: 5}, {"aa": 5}), _one({0: 1}, {}))
+    refused = {"GET /": UrlAnswers({0: 1}, {}, error="refused")}
 
-    assert str(found) == "GET /: status no answer instead of 200"
+    (found,) = disagreements(_one({200: 5}, {"aa": 5}), merge([refused]))
+
+    assert str(found) == "GET /: status no answer (refused) instead of 200"
 
 
 def test_a_rarer_status_of_the_reference_may_stay_away() -> None:

@@ -10,6 +10,7 @@ from pasture.errors import (
     UnsupportedInterpreter,
 )
 from pasture.trial import diagnosis
+from pasture.trial.answers import UrlAnswers
 
 IMPORT_FAILED = """\
 [2025-01-01 12:00:00 +0000] [7] [INFO] Starting gunicorn 23.0.0
@@ -107,7 +108,12 @@ def test_an_empty_log_is_called_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("statuses", "words"), [([500], "always answers 500"), ([0], "no request"), ([0, 503], "503")]
+    ("statuses", "words"),
+    [({500: 2}, "always answers 500"), ({0: 2}, "no request: refused"), ({0: 1, 503: 1}, "503")],
 )
-def test_a_url_that_never_works_is_told_by_its_statuses(statuses: list[int], words: str) -> None:
-    assert words in diagnosis.always_failing("GET /x", statuses, "").message
+def test_a_url_that_never_works_is_told_by_what_it_gave(
+    statuses: dict[int, int], words: str
+) -> None:
+    found = UrlAnswers(statuses, {}, error="refused")
+
+    assert words in diagnosis.always_failing("GET /x", found, "").message

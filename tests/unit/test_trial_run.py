@@ -68,6 +68,7 @@ def test_each_policy_is_run_once_in_the_order_of_the_plan(stage: Stage) -> None:
     assert [job.policy for job in stage.jobs] == ["seal", "stock"]
     assert [p.policy for p in result.policies] == ["seal", "stock"]
     assert result.answers_agree
+    assert result.bodies_compared == 1
 
 
 def test_rounds_turn_the_order_around() -> None:
@@ -120,6 +121,13 @@ def test_the_warm_up_of_a_locustfile_is_learnt_from_a_policy_without_one(
     assert stage.jobs[1].warm == (Request("GET", "/a"), Request("GET", "/b"))
 
 
+def test_a_locustfile_without_a_policy_to_learn_from_is_noted(stage: Stage) -> None:
+    result = stage.try_out(policies=("seal",), locustfile=Path(__file__), rounds=2)
+
+    assert [job.warm for job in stage.jobs] == [(), ()]
+    assert "--warm" in result.notes[0]
+
+
 def test_a_difference_is_confirmed_by_a_second_run_of_the_reference(make_run: MakeRun) -> None:
     stage = Stage(make_run, lambda job, number: job.policy)
 
@@ -142,7 +150,10 @@ def test_the_confirming_run_is_not_part_of_the_figures(make_run: MakeRun) -> Non
 def test_what_changes_with_each_start_is_no_difference(make_run: MakeRun) -> None:
     stage = Stage(make_run, lambda job, number: f"start {number}")
 
-    assert stage.try_out(policies=("stock", "seal")).answers_agree
+    result = stage.try_out(policies=("stock", "seal"))
+
+    assert result.answers_agree
+    assert result.bodies_compared == 0
 
 
 def test_rounds_of_the_reference_confirm_each_other(make_run: MakeRun) -> None:

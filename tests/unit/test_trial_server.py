@@ -98,7 +98,8 @@ def test_progress_is_nothing_before_the_first_request(load_files: LoadFiles) -> 
 def test_a_result_is_read_with_its_answers(load_files: LoadFiles) -> None:
     load_files.result.write_text(
         '{"requests": 2, "seconds": 0.5, "latencies_ms": [1.0, 3.0], "paths": ["GET /"],'
-        ' "answers": {"GET /": {"statuses": {"200": 1, "500": 1}, "bodies": {"aa": 2}}}}'
+        ' "answers": {"GET /": {"statuses": {"200": 1, "500": 1}, "bodies": {"aa": 2},'
+        ' "error": null}}}'
     )
 
     result = load.read_result(PLAN, load_files)

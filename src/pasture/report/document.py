@@ -59,6 +59,7 @@ def as_document(result: TrialResult) -> dict[str, Any]:
         "load": _load(result),
         "reference": result.reference.policy,
         "answers_agree": result.answers_agree,
+        "bodies_compared": result.bodies_compared,
         "notes": list(result.notes),
         "policies": {p.policy: _policy(result.reference, p) for p in result.policies},
     }

@@ -94,7 +94,7 @@ def _card(result: TrialResult, policy: PolicyResult, color: str) -> dict[str, An
         "private": megabytes(policy.median(lambda run: run.private_bytes_median)),
         "change": "" if policy is result.reference else _change(saving.fraction),
         "total": megabytes(policy.median(lambda run: run.total_pss_bytes)),
-        "fit": count(workers_that_fit(budget, policy), "worker"),
+        "fit": f"{workers_that_fit(budget, policy):,}",
         "best": policy is summary.best(result),
     }
 
@@ -141,6 +141,21 @@ def _setting(result: TrialResult, made_at: datetime) -> list[tuple[str, str]]:
         ("Server", f"gunicorn, {count(plan.workers, 'worker')}"),
         ("Load", f"{count(plan.requests, 'request')} by {count(plan.users, 'user')}"),
         ("Rounds", str(plan.rounds)),
+        ("Answers", f"compared by status, and by body for {count(result.bodies_compared, 'URL')}"),
         ("URLs", shown + more),
+        *_seals(result),
         ("Made", made_at.strftime("%Y-%m-%d %H:%M")),
     ]
+
+
+def _seals(result: TrialResult) -> list[tuple[str, str]]:
+    """What each server said of its seal, if it sealed anything."""
+    said = []
+    for policy in result.policies:
+        report = policy.typical.report or {}
+        if report.get("objects"):
+            objects = count(report["objects"], "object")
+            plugged, took = megabytes(report["plugged_bytes"]), seconds(report["seconds"])
+            words = f"{objects} immortal, {plugged} of holes plugged, in {took}"
+            said.append((f"Policy {policy.policy}", words))
+    return said

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 
 from pasture.observe.sampler import Sample
 from pasture.observe.smaps import Memory
-from pasture.report.units import BYTES_PER_MB, seconds
+from pasture.report.units import BYTES_PER_MB, milliseconds, seconds
 from pasture.trial.measurement import PolicyResult, TrialResult
 
 # One colour a policy, the same in every plot; distinguishable with any colour vision.
@@ -81,7 +81,7 @@ def latency(result: TrialResult) -> go.Figure:
             y=values,
             name=policy.policy,
             marker_color=color_of(policy.policy, result),
-            text=[f"{value:,.1f}" for value in values],
+            text=[milliseconds(value) for value in values],
             textposition="outside",
             cliponaxis=False,
             hovertemplate="%{x}: %{y:.1f} ms<extra>" + policy.policy + "</extra>",

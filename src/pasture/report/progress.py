@@ -17,6 +17,7 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.table import Column
 
 from pasture.report.units import count, megabytes, seconds
 from pasture.trial import events
@@ -50,11 +51,11 @@ class Bars:
     def __init__(self, console: Console) -> None:
         self._task: TaskID | None = None
         self._bars = Progress(
-            TextColumn("{task.description:<12}"),
-            BarColumn(bar_width=28),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[phase]}"),
+            TextColumn("{task.description:<11}", table_column=Column(no_wrap=True)),
+            BarColumn(bar_width=16, table_column=Column(no_wrap=True)),
+            MofNCompleteColumn(table_column=Column(no_wrap=True)),
+            TimeElapsedColumn(table_column=Column(no_wrap=True)),
+            TextColumn("{task.fields[phase]}", table_column=Column()),
             console=console,
         )
 
@@ -116,15 +117,14 @@ def _phase(event: Event) -> str:
     """What a run does after an event."""
     match event:
         case events.Booted():
-            return f"answers after {seconds(event.seconds)}, starting the load"
+            return f"starting the load, answers after {seconds(event.seconds)}"
         case events.LoadMoved():
             return f"{megabytes(event.private_bytes_median)} private a worker"
         case events.Stopping():
             return "stopping"
         case events.RunFinished(run):
-            private = megabytes(run.private_bytes_median)
-            return f"{private} private a worker, {run.load.requests_per_s:,.0f} requests/s"
+            return f"{megabytes(run.private_bytes_median)} private a worker"
         case events.Confirming():
-            return f"answers of {count(event.urls, 'URL')} differ, checking by a second run"
+            return f"answers of {count(event.urls, 'URL')} differ"
         case _:
             return "booting"

@@ -33,7 +33,7 @@ def headline(result: TrialResult) -> str:
     if len(result.policies) == 1:
         return f"{reference.policy} takes {total} with {count(result.plan.workers, 'worker')}"
     if winner is None:
-        return f"Nothing saved: {reference.policy} takes {total}, and no policy less"
+        return f"Nothing saved of the {total} that {reference.policy} takes"
     saving = total_pss_saving(reference, winner)
     saved, share = megabytes(saving.saved_bytes), percent(saving.fraction)
     return f"{winner.policy} saves {saved} of {total} ({share})"

@@ -20,11 +20,13 @@ _SERVER_ERROR = 500
 class UrlAnswers:
     """What one URL gave: dict of status to count, dict of body digest to count.
 
-    Status 0 is a request without an answer (refused, reset, timed out).
+    Status 0 is a request without an answer (refused, reset, timed out, no HTTP); `error`
+    is then what the client said of the last such request.
     """
 
     statuses: Mapping[int, int]
     bodies: Mapping[str, int]
+    error: str | None = None
 
     @property
     def only_body(self) -> str | None:
@@ -66,11 +68,14 @@ def merge(runs: Iterable[Answers]) -> dict[str, UrlAnswers]:
     """Add up the answers of several runs of one policy."""
     statuses: dict[str, Counter[int]] = {}
     bodies: dict[str, Counter[str]] = {}
+    errors: dict[str, str] = {}
     for run in runs:
         for url, answers in run.items():
             statuses.setdefault(url, Counter()).update(answers.statuses)
             bodies.setdefault(url, Counter()).update(answers.bodies)
-    return {url: UrlAnswers(statuses[url], bodies[url]) for url in statuses}
+            if answers.error:
+                errors[url] = answers.error
+    return {url: UrlAnswers(statuses[url], bodies[url], errors.get(url)) for url in statuses}
 
 
 def disagreements(reference: Answers, other: Answers) -> tuple[Disagreement, ...]:
@@ -82,6 +87,11 @@ def disagreements(reference: Answers, other: Answers) -> tuple[Disagreement, ...
     return tuple(found)
 
 
+def comparable_bodies(reference: Answers) -> int:
+    """How many URLs of the reference give a body that others can be held against."""
+    return sum(answers.only_body is not None for answers in reference.values())
+
+
 def always_failing(answers: Answers) -> dict[str, UrlAnswers]:
     """The URLs that never gave an answer other than a failure."""
     return {url: found for url, found in answers.items() if all(map(is_failure, found.statuses))}
@@ -90,12 +100,17 @@ def always_failing(answers: Answers) -> dict[str, UrlAnswers]:
 def _compare(url: str, reference: UrlAnswers, other: UrlAnswers) -> Iterable[Disagreement]:
     new = sorted(set(other.statuses) - set(reference.statuses))
     if new:
-        yield Disagreement(url, "status", _listed(sorted(reference.statuses)), _listed(new))
+        expected, found = (_listed(s) for s in (sorted(reference.statuses), new))
+        yield Disagreement(url, "status", expected, _with_error(found, other))
         return
     body = reference.only_body
     strange = [digest for digest in other.bodies if digest != body]
     if body is not None and strange:
         yield Disagreement(url, "body", body[:12], strange[0][:12])
+
+
+def _with_error(found: str, other: UrlAnswers) -> str:
+    return f"{found} ({other.error})" if other.error else found
 
 
 def _listed(statuses: list[int]) -> str:

@@ -15,6 +15,7 @@ from pasture.errors import (
     PortTaken,
     ServerFailed,
 )
+from pasture.trial.answers import UrlAnswers
 
 _TAIL_LINES = 15
 _TRACEBACK = "Traceback (most recent call last):"
@@ -81,11 +82,12 @@ def did_not_answer(app: str, log: str, timeout_s: float) -> AppDidNotAnswer:
     )
 
 
-def always_failing(url: str, statuses: list[int], log: str) -> AppDidNotAnswer:
+def always_failing(url: str, found: UrlAnswers, log: str) -> AppDidNotAnswer:
     """The error for a URL that gives nothing but 5xx, or no answer at all."""
-    given = " and ".join(str(s) for s in sorted(statuses) if s)
+    given = " and ".join(str(status) for status in sorted(found.statuses) if status)
+    what = f"always answers {given}" if given else f"answers no request: {found.error}"
     return AppDidNotAnswer(
-        f"{url} always answers {given}" if given else f"{url} answers no request at all",
+        f"{url} {what}",
         hint="nothing is compared on error pages; the server's log ends with\n" + tail(log),
     )
 

@@ -147,7 +147,7 @@ def _checked_result(job: Job, group: Group, files: LoadFiles) -> load.LoadResult
     failing = always_failing(result.answers)
     if failing:
         url, found = next(iter(failing.items()))
-        raise diagnosis.always_failing(url, list(found.statuses), server.read_log(group))
+        raise diagnosis.always_failing(url, found, server.read_log(group))
     return result
 
 

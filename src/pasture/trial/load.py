@@ -112,7 +112,7 @@ def read_result(plan: TrialPlan, files: LoadFiles) -> LoadResult:
 
 def _url_answers(found: Mapping[str, Any]) -> UrlAnswers:
     statuses = {int(status): count for status, count in found["statuses"].items()}
-    return UrlAnswers(statuses, found["bodies"])
+    return UrlAnswers(statuses, found["bodies"], found["error"])
 
 
 def _load_failed(plan: TrialPlan, log: str) -> MissingExtra | UsageError:

@@ -58,12 +58,17 @@ class Record:
         self.latencies_ms: list[float] = []
         self.statuses: dict[str, Counter[int]] = {}
         self.bodies: dict[str, Counter[str]] = {}
+        self.errors: dict[str, str] = {}
         self.paths: dict[str, None] = {}
 
-    def add(self, method: str, name: str, url: str, latency_ms: float, response: Any) -> None:
+    def add(
+        self, method: str, name: str, url: str, latency_ms: float, response: Any, error: Any
+    ) -> None:
         key = f"{method} {name}"
         status = int(getattr(response, "status_code", 0) or 0)
         self.statuses.setdefault(key, Counter())[status] += 1
+        if not status:
+            self.errors[key] = repr(error)
         bodies = self.bodies.setdefault(key, Counter())
         digest = _digest(response) if status else None
         if digest and (digest in bodies or len(bodies) < _MOST_BODIES):
@@ -83,7 +88,11 @@ class Record:
             "seconds": self.last_end - self.first_start,
             "latencies_ms": [round(value, 3) for value in self.latencies_ms],
             "answers": {
-                key: {"statuses": self.statuses[key], "bodies": self.bodies[key]}
+                key: {
+                    "statuses": self.statuses[key],
+                    "bodies": self.bodies[key],
+                    "error": self.errors.get(key),
+                }
                 for key in self.statuses
             },
             "paths": list(self.paths),
@@ -148,10 +157,11 @@ def install() -> None:
         response_time: float,
         response: Any = None,
         url: str = "",
+        exception: Any = None,
         **_rest: Any,
     ) -> None:
         if request_type.upper() in _HTTP_METHODS:
-            record.add(request_type.upper(), name, url, response_time, response)
+            record.add(request_type.upper(), name, url, response_time, response, exception)
 
     def on_test_start(environment: Any, **_rest: Any) -> None:
         gevent.spawn(_watch, environment.runner, record, tickets, number)

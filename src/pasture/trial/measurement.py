@@ -127,12 +127,15 @@ class TrialResult:
 
     Attributes:
         interpreter: of the server: implementation, version, executable and platform.
+        bodies_compared: how many URLs were compared by body, being deterministic; all are
+            compared by status.
         notes: sentences about what limits the figures.
     """
 
     plan: TrialPlan
     interpreter: Mapping[str, str]
     policies: tuple[PolicyResult, ...]
+    bodies_compared: int = 0
     notes: tuple[str, ...] = ()
 
     @property

@@ -19,6 +19,7 @@ from pasture.errors import UsageError
 from pasture.heap.policy import POLICIES
 from pasture.heap.requests import Request, parse_request
 from pasture.trial import answers, events
+from pasture.trial.answers import Answers, Disagreement
 from pasture.trial.job import Emit, Job, run_job
 from pasture.trial.measurement import PolicyResult, Run, TrialResult
 from pasture.trial.plan import TrialPlan, check_plan
@@ -32,6 +33,7 @@ _DESCRIBE = (
 )
 
 RunOne = Callable[[Job, Emit, Pause], Run]
+Differences = dict[str, tuple[Disagreement, ...]]
 
 
 def run_trial(
@@ -62,9 +64,18 @@ def run_trial(
     with tempfile.TemporaryDirectory(prefix="pasture-try-") as directory:
         trial = _Trial(plan, on_event, pause, run_one, Path(directory))
         runs = trial.run_all()
-        policies = trial.compare(runs)
-    interpreter = describe_interpreter(plan.server_python)
-    return TrialResult(plan, interpreter, policies, _notes(plan, policies))
+        expected, differing = trial.compare(runs)
+    policies = tuple(
+        PolicyResult(p, tuple(run for run in runs if run.policy == p), differing.get(p, ()))
+        for p in plan.policies
+    )
+    return TrialResult(
+        plan,
+        describe_interpreter(plan.server_python),
+        policies,
+        answers.comparable_bodies(expected),
+        _notes(plan, policies),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +99,22 @@ class _Trial:
             self.emit(events.RunFinished(run))
         return runs
 
-    def compare(self, runs: list[Run]) -> tuple[PolicyResult, ...]:
-        """Results in the order of the plan, with what each answered differently.
+    def compare(self, runs: list[Run]) -> tuple[Answers, Differences]:
+        """What the reference answered, and where each other policy did not.
 
         A body that the reference gave in one run alone may hold what changes with each
         start; so before a difference counts, the reference runs a second time.
         """
-        of = {p: tuple(r for r in runs if r.policy == p) for p in self.plan.policies}
-        reference = of[self.plan.reference]
-        found = _differences(of, reference)
-        if any(found.values()) and len(reference) == 1:
+        reference = [run for run in runs if run.policy == self.plan.reference]
+        expected = answers.merge(run.answers for run in reference)
+        found = _differences(expected, self.plan, runs)
+        if found and len(reference) == 1:
             urls = len({d.url for differing in found.values() for d in differing})
             self.emit(events.Confirming(self.plan.reference, urls))
-            found = _differences(of, (*reference, self._confirming_run(runs)))
-        return tuple(PolicyResult(p, of[p], found[p]) for p in self.plan.policies)
+            reference.append(self._confirming_run(runs))
+            expected = answers.merge(run.answers for run in reference)
+            found = _differences(expected, self.plan, runs)
+        return expected, found
 
     def _confirming_run(self, runs: list[Run]) -> Run:
         plan = self.plan
@@ -143,14 +156,15 @@ def schedule(plan: TrialPlan) -> tuple[tuple[int, str], ...]:
 def warm_up(plan: TrialPlan, runs: list[Run]) -> tuple[Request, ...]:
     """The requests of a warm-up: the user's, or one for each distinct URL of the load.
 
-    What a locustfile requests is known from the runs so far; only what is safe to repeat
-    is taken from it.
+    What a locustfile requests is known once a policy without a warm-up was run; only what
+    is safe to repeat is taken from it.
     """
     if plan.warm is not None:
         return plan.warm
     if plan.locustfile is None:
         return tuple(dict.fromkeys(plan.urls))
-    seen = dict.fromkeys(parse_request(path) for run in runs for path in run.paths)
+    cold = (run for run in runs if not POLICIES[run.policy].warms_up)
+    seen = dict.fromkeys(parse_request(path) for run in cold for path in run.paths)
     return tuple(request for request in seen if request.method in ("GET", "HEAD"))
 
 
@@ -170,22 +184,25 @@ def describe_interpreter(python: str) -> Mapping[str, str]:
     return described
 
 
-def _differences(
-    of: Mapping[str, tuple[Run, ...]], reference: tuple[Run, ...]
-) -> dict[str, tuple[answers.Disagreement, ...]]:
-    """By policy; the reference itself never differs."""
-    expected = answers.merge(run.answers for run in reference)
-    return {
-        policy: answers.disagreements(expected, answers.merge(run.answers for run in runs))
-        if runs[0].policy != reference[0].policy
-        else ()
-        for policy, runs in of.items()
-    }
+def _differences(expected: Answers, plan: TrialPlan, runs: list[Run]) -> Differences:
+    """By policy, those without any left out; the reference itself never differs."""
+    found: Differences = {}
+    for policy in plan.policies:
+        given = answers.merge(run.answers for run in runs if run.policy == policy)
+        differing = answers.disagreements(expected, given)
+        if policy != plan.reference and differing:
+            found[policy] = differing
+    return found
 
 
 def _notes(plan: TrialPlan, policies: tuple[PolicyResult, ...]) -> tuple[str, ...]:
     """Sentences about what limits the figures."""
     notes = []
+    if plan.locustfile and plan.warm is None and all(POLICIES[p].warms_up for p in plan.policies):
+        notes.append(
+            "no warm-up: what a locustfile requests is learnt from a policy without one; "
+            "add --policy stock, or name requests with --warm"
+        )
     for result in policies:
         runs, name = result.runs, result.policy
         if any(run.final.swap_pss_bytes for run in runs):
