@@ -44,7 +44,9 @@ leave_watch_system_exit(void)
     }
     PyObject *descr = PyDescr_NewGetSet(type, &code_getset);
     int result = descr == NULL ? -1 : PyDict_SetItemString(dict, "code", descr);
-    PyType_Modified(type);
+    /* Not PyType_Modified(): it asserts that builtin types never change. A specialized read
+       of the slot in Python code may go on; the interpreter's own goes through this cache. */
+    PyType_ClearCache();
     Py_XDECREF(descr);
     Py_DECREF(dict);
     return result;
