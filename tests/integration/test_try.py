@@ -190,6 +190,22 @@ def test_a_server_that_dies_under_load_is_told_by_its_policy():
     assert "under freeze" in done.stderr
 
 
+def test_a_server_that_goes_into_the_background_is_ended(tmp_path):
+    (tmp_path / "daemon.conf.py").write_text("daemon = True")
+
+    done = subprocess.run(
+        [*command("steady_app:application", *SMALL), "--", "--config", tmp_path / "daemon.conf.py"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | {"TRIAL_MARK": str(tmp_path)},
+    )
+
+    assert done.returncode == errors.ServerFailed.exit_code
+    assert "background" in done.stderr
+    assert _marked(str(tmp_path)) == []
+
+
 def test_a_taken_port_is_refused():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

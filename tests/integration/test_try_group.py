@@ -30,6 +30,16 @@ if os.fork() == 0:
 print("ready", flush=True)
 time.sleep(600)
 """
+DAEMON = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(600)
+    os._exit(0)
+os.wait()
+print("ready", flush=True)
+"""
 # Shares 40 MB with a child that writes to all of it when it is told to end.
 SPREADING = """
 import os, signal, sys, time
@@ -63,7 +73,7 @@ def start(tmp_path):
         groups.append(group)
         deadline = time.monotonic() + 20
         while "ready" not in group.log.read_text():
-            assert group.exit_code() is None and time.monotonic() < deadline, group.log.read_text()
+            assert not group.exit_code() and time.monotonic() < deadline, group.log.read_text()
             time.sleep(0.02)
         return group
 
@@ -100,6 +110,17 @@ def test_a_process_that_ignores_sigterm_and_leaves_the_group_is_killed(start):
     group.end()
 
     assert not any(tree.is_running(pid) for pid in members)
+
+
+def test_a_daemon_that_left_the_session_is_ended(start):
+    group = start(DAEMON)
+    strays = tree.processes_with("PASTURE_GROUP", group._mark)
+    assert len(strays) == 1
+    assert strays[0] not in group.members()
+
+    group.end()
+
+    assert not tree.is_running(strays[0])
 
 
 def test_an_exception_ends_the_group(tmp_path):

@@ -80,19 +80,25 @@ def test_an_error_of_pasture_inside_the_server_is_passed_on() -> None:
     assert (error.message, error.hint) == ("CPython 3.99 is not known", "use 3.14")
 
 
-def test_a_server_without_gunicorn_says_what_to_install() -> None:
-    error = _early("/usr/bin/python3: No module named gunicorn\n")
-
-    assert type(error) is ServerFailed
-    assert "pip install" in error.hint
-
-
 def test_a_server_that_ends_without_a_reason_shows_its_log() -> None:
     error = _early("going down\n", exit_code=-9)
 
     assert type(error) is ServerFailed
     assert "-9" in error.message
     assert "going down" in error.hint
+
+
+def test_an_error_of_the_application_is_not_taken_for_one_of_pasture() -> None:
+    error = _early(OWN + "[INFO] Shutting down: Master\n", UnsupportedInterpreter.exit_code)
+
+    assert type(error) is ServerFailed
+
+
+def test_a_server_in_the_background_is_told_apart() -> None:
+    error = _early("", exit_code=0)
+
+    assert type(error) is ServerFailed
+    assert "daemon" in error.hint
 
 
 def test_a_log_is_shown_by_its_end() -> None:

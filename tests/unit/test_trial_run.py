@@ -42,6 +42,7 @@ class Stage:
             job.policy,
             round=job.round,
             workers=job.plan.workers,
+            requests=job.requests,
             answers={"GET /": UrlAnswers({200: 5}, {body: 5})},
             **self.other,
         )

@@ -87,8 +87,8 @@ def load_files(tmp_path: Path) -> LoadFiles:
     return LoadFiles(tmp_path, tmp_path / "load.log")
 
 
-def test_progress_is_nothing_before_the_first_request(load_files: LoadFiles) -> None:
-    assert load.read_progress(load_files) == 0
+def test_progress_tells_not_begun_from_nothing_done(load_files: LoadFiles) -> None:
+    assert load.read_progress(load_files) is None
     load_files.progress.write_text("")
     assert load.read_progress(load_files) == 0
     load_files.progress.write_text("000000000042")

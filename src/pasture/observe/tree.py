@@ -44,6 +44,18 @@ def session_members(session_id: int) -> tuple[int, ...]:
     )
 
 
+def processes_with(name: str, value: str) -> tuple[int, ...]:
+    """Pids of living processes that have a variable in their environment, ascending.
+
+    Finds what left its session, as a daemon does. Not what belongs to another user, nor
+    what overwrote its environment.
+    """
+    wanted = f"{name}={value}".encode()
+    return tuple(
+        pid for pid in sorted(psutil.pids()) if wanted in _environment(pid) and is_running(pid)
+    )
+
+
 def is_running(pid: int, proc: Path = _PROC) -> bool:
     """Say whether a process exists and is no zombie."""
     fields = _stat_fields(pid, proc)
@@ -65,6 +77,13 @@ def _stat_fields(pid: int, proc: Path) -> list[str]:
     except (FileNotFoundError, ProcessLookupError):
         return []
     return text.rpartition(")")[2].split()
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 def _session(pid: int) -> int:

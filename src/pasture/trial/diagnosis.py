@@ -23,9 +23,8 @@ _TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(: .*)?")
 _PORT_TAKEN = re.compile(r"address already in use|connection in use", re.IGNORECASE)
 _NOT_FOUND = re.compile(r"^(Failed to (?:find|parse) .*|No module named .*)$", re.MULTILINE)
-# What `pasture run` prints of an error of its own (pasture.cli.main.show).
-_OWN_ERROR = re.compile(r"^error: (.+)$(?:\nhint: (.+)$)?", re.MULTILINE)
-_NO_GUNICORN = re.compile(r"No module named '?gunicorn'?$", re.MULTILINE)
+# What `pasture run` prints last of an error of its own (pasture.cli.main.show).
+_OWN_ERROR = re.compile(r"^error: (.+)(?:\nhint: (.+(?:\n[ \t]+.+)*))?\s*\Z", re.MULTILINE)
 
 
 def tail(log: str, lines: int = _TAIL_LINES) -> str:
@@ -47,8 +46,6 @@ def ended_early(app: str, log: str, exit_code: int, port: int) -> PastureError:
     own = _own_error(log, exit_code)
     if own is not None:
         return own
-    if _NO_GUNICORN.search(log):
-        return ServerFailed("gunicorn is not installed", hint="pip install 'pasture[gunicorn]'")
     if _PORT_TAKEN.search(log):
         return PortTaken(
             f"port {port} was taken by another process while the server started",
@@ -59,6 +56,10 @@ def ended_early(app: str, log: str, exit_code: int, port: int) -> PastureError:
         return AppImportFailed(
             f"{app} cannot be imported: {reason}",
             hint="check the name and --chdir; the server's log ends with\n" + tail(log),
+        )
+    if exit_code == 0:
+        return ServerFailed(
+            "the server went into the background", hint="turn off `daemon` in its configuration"
         )
     return ServerFailed(
         f"the server ended with exit code {exit_code} before it answered",

@@ -1,13 +1,15 @@
 """A program in a session of its own, so that it and all it forks can be ended for certain.
 
 Owns starting, signalling and ending; knows nothing of servers or loads. Invariant: when
-`end()` or the `with` block returns, no process of the session runs any more.
+`end()` or the `with` block returns, no process of the session runs any more, nor one that
+left it as a daemon does: those are found by a variable in their environment.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import subprocess
 import time
@@ -19,6 +21,7 @@ from typing import Self
 from pasture.errors import ServerFailed
 from pasture.observe import tree
 
+_MARK = "PASTURE_GROUP"
 _POLITE_S = 2.0
 _KILL_S = 10.0
 _POLL_S = 0.02
@@ -44,6 +47,8 @@ class Group:
             ServerFailed: the program cannot be executed.
         """
         self.log = log
+        self._mark = f"{os.getpid()}-{secrets.token_hex(8)}"
+        environment = {**(os.environ if env is None else env), _MARK: self._mark}
         try:
             with log.open("wb") as output:
                 self._process = subprocess.Popen(
@@ -51,7 +56,7 @@ class Group:
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
-                    env=None if env is None else dict(env),
+                    env=environment,
                     cwd=cwd,
                     start_new_session=True,
                 )
@@ -89,36 +94,39 @@ class Group:
             self._process.terminate()
 
     def end(self) -> None:
-        """End every process of the session: SIGTERM first, SIGKILL to what is left then.
+        """End every process of the session and its strays: SIGTERM first, then SIGKILL.
 
         Raises:
             ServerFailed: a process survived SIGKILL (it hangs in the kernel).
         """
-        if not self.members():
-            return
-        self._signal_group(signal.SIGTERM)
-        if self._wait_until_empty(_POLITE_S):
-            return
-        self._signal_group(signal.SIGKILL)
-        if not self._wait_until_empty(_KILL_S, kill=True):
-            raise ServerFailed(
-                f"processes {', '.join(map(str, self.members()))} do not end",
-                hint="they hang in the kernel; look at their state with ps",
-            )
+        self._signal_all(signal.SIGTERM)
+        if not self._wait_until_empty(_POLITE_S):
+            self._kill_what_is_left()
 
-    def _signal_group(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+    def _kill_what_is_left(self) -> None:
+        deadline = time.monotonic() + _KILL_S
+        while left := self._all():
+            self._signal_all(signal.SIGKILL)
+            if time.monotonic() > deadline:
+                raise ServerFailed(
+                    f"processes {', '.join(map(str, left))} do not end",
+                    hint="they hang in the kernel; look at their state with ps",
+                )
+            time.sleep(_POLL_S)
 
-    def _wait_until_empty(self, timeout_s: float, kill: bool = False) -> bool:
-        """Wait; with `kill`, also kill members that left the process group."""
+    def _wait_until_empty(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
-        while members := self.members():
+        while self._all():
             if time.monotonic() > deadline:
                 return False
-            if kill:
-                for pid in members:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
             time.sleep(_POLL_S)
         return True
+
+    def _all(self) -> tuple[int, ...]:
+        """The session's members, or once there are none, strays that left it."""
+        return self.members() or tree.processes_with(_MARK, self._mark)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        for pid in self._all():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)

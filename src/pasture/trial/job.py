@@ -25,6 +25,7 @@ from pasture.trial.server import Pause, ServerFiles
 
 _POLL_S = 0.05
 _SETTLE_S = 0.5
+_LOAD_START_S = 60.0
 _TORN_TRIES = 50
 
 Emit = Callable[[events.Event], None]
@@ -74,8 +75,9 @@ def run_job(job: Job, emit: Emit, pause: Pause) -> Run:
         )
         boot_s = server.wait_until_it_answers(plan, group, port, pause)
         emit(events.Booted(job.policy, boot_s, port))
+        start = time.monotonic()
         series, result = _load(job, group, port, emit, pause)
-        final = _idle_sample(job, group, result.figures.seconds, pause)
+        final = _idle_sample(job, group, start, result.figures.requests, pause)
         emit(events.Stopping(job.policy))
         ended = shutdown.stop_and_measure(group, pause)
     return Run(
@@ -99,18 +101,18 @@ def _load(
     files = LoadFiles(job.directory, Path(f"{job.log_prefix}.load.log"))
     series = Series()
     start = moved = time.monotonic()
-    done = -1
+    done: int | None = -1
     with load.start_load(job.plan, job.requests, port, files) as generator:
         while True:
             ended = generator.exit_code() is not None
             if ended or load.read_progress(files) != done:
                 done, moved = load.read_progress(files), time.monotonic()
-                _sample(series, group, time.monotonic() - start, done)
-                emit(events.LoadMoved(job.policy, done, _private(series)))
+                _sample(series, group, moved - start, done or 0)
+                emit(events.LoadMoved(job.policy, done or 0, _private(series)))
             _check_server(job, group)
             if ended:
                 break
-            _check_moving(job, group, time.monotonic() - moved)
+            _check_moving(job, group, time.monotonic() - moved, begun=done is not None)
             pause(_POLL_S)
     return tuple(series.samples), _checked_result(job, group, files)
 
@@ -133,8 +135,10 @@ def _check_server(job: Job, group: Group) -> None:
         raise diagnosis.ended_under_load(job.policy, server.read_log(group), code)
 
 
-def _check_moving(job: Job, group: Group, still_s: float) -> None:
-    if still_s > job.plan.server_timeout_s:
+def _check_moving(job: Job, group: Group, still_s: float, begun: bool) -> None:
+    """Fail when nothing moves any more; the load generator itself may take longer to begin."""
+    timeout_s = job.plan.server_timeout_s
+    if still_s > (timeout_s if begun else max(timeout_s, _LOAD_START_S)):
         raise AppDidNotAnswer(
             f"no request was answered for {still_s:.0f} s under {job.policy}",
             hint="raise --server-timeout if a request may take that long; the server's log "
@@ -151,11 +155,11 @@ def _checked_result(job: Job, group: Group, files: LoadFiles) -> load.LoadResult
     return result
 
 
-def _idle_sample(job: Job, group: Group, seconds: float, pause: Pause) -> Sample:
+def _idle_sample(job: Job, group: Group, start: float, requests: int, pause: Pause) -> Sample:
     """Sample once the server has nothing to do any more."""
     pause(_SETTLE_S)
     for _ in range(_TORN_TRIES):
-        sample = sample_tree(group.pid, seconds + _SETTLE_S, job.requests)
+        sample = sample_tree(group.pid, time.monotonic() - start, requests)
         if sample is not None and sample.workers:
             return sample
         pause(_POLL_S)

@@ -83,12 +83,12 @@ def start_load(plan: TrialPlan, requests: int, port: int, files: LoadFiles) -> G
     return Group(load_command(plan, port), log=files.log, env=environment)
 
 
-def read_progress(files: LoadFiles) -> int:
-    """Requests answered so far."""
+def read_progress(files: LoadFiles) -> int | None:
+    """Requests answered so far, None before the load has begun."""
     try:
         return int(files.progress.read_text() or 0)
     except FileNotFoundError:
-        return 0
+        return None
 
 
 def read_result(plan: TrialPlan, files: LoadFiles) -> LoadResult:

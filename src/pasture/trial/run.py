@@ -210,6 +210,8 @@ def _notes(plan: TrialPlan, policies: tuple[PolicyResult, ...]) -> tuple[str, ..
         if any(run.load.failures for run in runs):
             failures = sum(run.load.failures for run in runs)
             notes.append(f"{name}: {failures} requests failed (5xx or no answer)")
+        if any(run.load.requests < plan.requests for run in runs):
+            notes.append(f"{name}: the load ended before {plan.requests} requests were sent")
         if not all(run.shutdown.by_itself for run in runs):
             notes.append(f"{name}: the server did not end on SIGTERM and was killed")
         if any(len(run.final.workers) < plan.workers for run in runs):
