@@ -115,6 +115,8 @@ def show(
         console.print(f"{difference.module}: {difference.test}", style="bold red")
         console.print(f"  {difference.plain}, sealed {difference.sealed.outcome}")
         console.print(escape(difference.sealed.detail), highlight=False)
+        if difference.sealed.outcome == "crashed":
+            console.print(f"  output: build/cpython-tests/{name}/{difference.module}.sealed.log")
     found = [d for each in comparisons for d in each.found]
     ran = [test for each in comparisons for test in each.sealed.outcomes]
     old = outdated(found, expected, ran)

@@ -21,7 +21,7 @@ class Change:
     """A property of a sealed process that CPython's tests see.
 
     Attributes:
-        tests: by interpreter ("3.14", "3.14-dbg"), module and test id joined by a colon.
+        tests: ids by minor version; a debug build has those of its version.
     """
 
     name: str
@@ -36,7 +36,8 @@ def load_changes(file: Path = FILE) -> list[Change]:
 
 def expected_tests(changes: Iterable[Change], interpreter: str) -> dict[str, Change]:
     """The change that each listed test asserts, by test id."""
-    return {test: change for change in changes for test in change.tests.get(interpreter, ())}
+    minor = interpreter.removesuffix("-dbg")
+    return {test: change for change in changes for test in change.tests.get(minor, ())}
 
 
 def unexpected(found: Iterable[Difference], expected: Mapping[str, Change]) -> list[Difference]:

@@ -100,15 +100,21 @@ def _is_worse(new: Outcome, old: Outcome) -> bool:
 
 
 def differences(plain: ModuleRun, sealed: ModuleRun) -> Iterator[Difference]:
-    """Tests that fail, or are skipped, in the sealed run alone; then its end."""
+    """Tests that fail, or are skipped, in the sealed run alone; then its end.
+
+    What a crash kept from running is not listed test by test.
+    """
+    missed = 0
     for test in {**plain.outcomes, **sealed.outcomes}:
         before = plain.outcomes.get(test, Outcome("not run"))
         after = sealed.outcomes.get(test, Outcome("not run"))
         if before.bad or after.outcome == before.outcome:
             continue
-        if after.bad or after.outcome == "skipped":
+        if after.outcome == "not run" and not sealed.finished:
+            missed += 1
+        elif after.bad or after.outcome == "skipped":
             yield Difference(sealed.module, test, before.outcome, after)
     if sealed.crashed and not plain.crashed:
-        detail = "after all tests" if sealed.finished else "before all tests were run"
-        crash = Outcome("crashed", f"{sealed.ending}, {detail}")
+        where = "after all tests" if sealed.finished else f"{missed} tests were not run"
+        crash = Outcome("crashed", f"{sealed.ending}, {where}")
         yield Difference(sealed.module, PROCESS, "passed", crash)

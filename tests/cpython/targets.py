@@ -34,6 +34,7 @@ class Target:
     site: Path
     seconds: int
     warm: bool
+    debug_build: bool
 
 
 def find_target(minor: str, debug_build: bool, seconds: int, warm: bool) -> Target:
@@ -44,18 +45,25 @@ def find_target(minor: str, debug_build: bool, seconds: int, warm: bool) -> Targ
         if done.returncode != 0:
             raise click.ClickException(f"no CPython {minor} with its tests can be had here")
     name = f"{minor}-dbg" if debug_build else minor
-    target = Target(name, Path(done.stdout.strip()), BUILD / name / "site", seconds, warm)
+    python, site = Path(done.stdout.strip()), BUILD / name / "site"
+    target = Target(name, python, site, seconds, warm, debug_build)
     install(target)
     return target
 
 
 def install(target: Target) -> None:
-    """Build pasture for the interpreter the way users get it: its flags, no editing."""
+    """Build pasture for the interpreter the way users get it: its flags, no editing.
+
+    For a debug build with the verifier, which walks the heap after every change.
+    """
     shutil.rmtree(target.site, ignore_errors=True)
     command = [str(REPOSITORY / "tools/uv"), "pip", "install", "--quiet", "--no-deps"]
     command += ["--python", str(target.python), "--target", str(target.site)]
     command += ["--reinstall", "--refresh-package", "pasture", str(REPOSITORY)]
-    subprocess.run(command, check=True)
+    if target.debug_build:
+        command += ["--config-settings", "cmake.define.PASTURE_CHECK=ON"]
+    if subprocess.run(command).returncode != 0:
+        raise click.ClickException(f"pasture cannot be built for CPython {target.name}")
 
 
 def run_module(target: Target, module: str, kind: str) -> ModuleRun:
