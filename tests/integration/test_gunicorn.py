@@ -94,6 +94,13 @@ def test_the_collector_of_a_worker_is_set_as_its_policy_says(serve, policy, enab
     assert server.stop() == 0
 
 
+def test_workers_with_threads_are_sealed_as_well(serve):
+    server = serve("-k", "gthread", "--threads", "4", options=("--warm", "/who"))
+    assert server.log.count(SEALED) == 1
+    assert server.get("/who")["served_by"][0] == server.process.pid
+    assert server.stop() == 0
+
+
 def test_a_running_thread_leaves_the_heap_unsealed_and_is_named(serve):
     server = serve(env={"HERD_THREAD": "1"})
     assert "not sealed (1 other Python thread(s) running: herd-thread)" in server.log

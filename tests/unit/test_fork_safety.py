@@ -58,7 +58,7 @@ def test_a_failing_hook_is_reported_and_the_next_one_runs() -> None:
 class DjangoConnection:
     def __init__(self, alias: str, connected: bool, pools: Iterable[str] = ()) -> None:
         self.alias = alias
-        self.connection = object() if connected else None
+        self.connection: object = object() if connected else None
         self.closed = self.pool_closed = False
         self._connection_pools = dict.fromkeys(pools)
 
@@ -74,6 +74,7 @@ class DjangoConnections(list[DjangoConnection]):
     def close_all(self) -> None:
         for connection in self:
             connection.closed = True
+            connection.connection = None
 
 
 def install_django(

@@ -53,6 +53,11 @@ def test_one_line_says_what_was_skipped_what_failed_and_what_went_wrong() -> Non
     assert "warm-up: GET /: 500" in line
 
 
+def test_one_line_does_not_take_the_warm_up_for_a_cost_of_the_seal() -> None:
+    line = str(report(StepReport("warm-up", 3.0, {"requests": 2}), StepReport("freeze", 0.5)))
+    assert line.endswith("sealed in 0.50 s after a warm-up of 3.00 s")
+
+
 def test_without_these_steps_the_totals_are_zero() -> None:
     assert report(StepReport("freeze")).objects == 0
     assert report().plugged_bytes == 0

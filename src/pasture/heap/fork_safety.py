@@ -78,14 +78,15 @@ def _close_django_connections(problems: list[str]) -> int:
     if database is None:
         return 0
     connections = list(database.connections.all(initialized_only=True))
-    opened = sum(1 for connection in connections if connection.connection is not None)
+    opened = [connection for connection in connections if connection.connection is not None]
     database.connections.close_all()
     for connection in connections:
         # A pool (PostgreSQL, Django 5.1 and later) has connections and threads of its own.
         # Asking for `connection.pool` would make one.
         if connection.alias in getattr(connection, "_connection_pools", ()):
             connection.close_pool()
-    return opened
+    # Django keeps the connection of an in-memory database.
+    return sum(1 for connection in opened if connection.connection is None)
 
 
 def _close_django_caches(problems: list[str]) -> int:

@@ -79,7 +79,11 @@ class SealReport:
         }
 
     def __str__(self) -> str:
-        what = f"{self._outcome()} in {self.seconds:.2f} s"
+        warm_up = self.step("warm-up")
+        warm_up_s = warm_up.seconds if warm_up else 0.0
+        what = f"{self._outcome()} in {self.seconds - warm_up_s:.2f} s"
+        if warm_up_s:
+            what += f" after a warm-up of {warm_up_s:.2f} s"
         notes = [f"{s.name} failed: {s.failed}" for s in self.steps if s.failed]
         notes += [f"no {s.name}: {s.skipped}" for s in self.steps if s.skipped]
         notes += [f"{s.name}: {problem}" for s in self.steps for problem in s.problems]

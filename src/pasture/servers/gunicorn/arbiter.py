@@ -114,7 +114,8 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         Not for workers that patch the standard library: it must not be loaded before.
         """
         disabled = getattr(self.cfg, "control_socket_disable", True)
-        if not disabled and not self.cfg.worker_class_str.startswith(_COOPERATIVE):
+        cooperative = any(name in self.cfg.worker_class_str for name in _COOPERATIVE)
+        if not disabled and not cooperative:
             importlib.import_module("gunicorn.ctl.server")
 
     def _warm_up(self) -> WarmUpReport:

@@ -1,0 +1,105 @@
+"""The arguments of `pasture run`, and how they reach the server that takes its place."""
+
+import importlib.util
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from pasture.cli.main import run
+from pasture.errors import MissingExtra, UnknownPolicy, UsageError
+from pasture.heap.policy import POLICIES
+
+
+@dataclass
+class Exec:
+    """What the process would have been replaced by."""
+
+    argv: list[str] = field(default_factory=list)
+    environ: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, program: str, argv: list[str], environ: dict[str, str]) -> None:
+        assert program == sys.executable
+        self.argv, self.environ = argv, environ
+
+
+@pytest.fixture
+def replaced(monkeypatch: pytest.MonkeyPatch) -> Exec:
+    for name in ("PASTURE_POLICY", "PASTURE_WARM", "PASTURE_WARM_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    call = Exec()
+    monkeypatch.setattr(os, "execve", call)
+    return call
+
+
+def test_what_follows_the_server_goes_to_it_untouched(replaced: Exec) -> None:
+    assert run(["run", "gunicorn", "-w", "8", "--policy", "theirs", "--help", "app:app"]) == 0
+    assert replaced.argv[1:] == [
+        *("-m", "pasture.servers.gunicorn"),
+        *("-w", "8", "--policy", "theirs", "--help", "app:app"),
+    ]
+
+
+def test_a_server_may_be_named_by_its_path(replaced: Exec) -> None:
+    assert run(["run", "/opt/site/bin/gunicorn", "app:app"]) == 0
+    assert replaced.argv[1:] == ["-m", "pasture.servers.gunicorn", "app:app"]
+
+
+def test_options_travel_in_the_environment(replaced: Exec, tmp_path: Path) -> None:
+    file = tmp_path / "warm"
+    file.write_text("/c\n")
+    options = ["--policy", "freeze", "--warm", "/a", "--warm", "POST /b"]
+    files = ["--warm-header", "Cookie: x=1", "--warm-file", str(file)]
+    assert run(["run", *options, *files, "gunicorn", "app:app"]) == 0
+    assert replaced.environ["PASTURE_POLICY"] == "freeze"
+    assert replaced.environ["PASTURE_WARM"].splitlines() == ["/a", "POST /b", "Cookie: x=1"]
+    assert replaced.environ["PASTURE_WARM_FILE"] == str(file)
+
+
+def test_variables_that_no_option_sets_stay_as_they_are(
+    replaced: Exec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PASTURE_POLICY", "stock")
+    monkeypatch.setenv("OTHER", "1")
+    assert run(["run", "gunicorn", "app:app"]) == 0
+    assert replaced.environ["PASTURE_POLICY"] == "stock"
+    assert replaced.environ["OTHER"] == "1"
+    assert "PASTURE_WARM" not in replaced.environ
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code"),
+    [
+        (["--policy", "seel", "gunicorn", "app:app"], UnknownPolicy.exit_code),
+        (["--warm", "shop", "gunicorn", "app:app"], UsageError.exit_code),
+        (["--warm-header", "Cookie", "gunicorn", "app:app"], UsageError.exit_code),
+        (["--warm-file", "/does/not/exist", "gunicorn", "app:app"], UsageError.exit_code),
+        (["waitress-serve", "app:app"], UsageError.exit_code),
+        ([], UsageError.exit_code),
+    ],
+)
+def test_a_mistake_is_told_before_any_server_starts(
+    replaced: Exec, arguments: list[str], exit_code: int
+) -> None:
+    assert run(["run", *arguments]) == exit_code
+    assert replaced.argv == []
+
+
+def test_a_server_that_is_not_installed_is_named(
+    replaced: Exec, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert run(["run", "gunicorn", "app:app"]) == MissingExtra.exit_code
+    assert "pip install 'pasture[gunicorn]'" in capsys.readouterr().err
+
+
+def test_policies_are_listed_with_their_steps(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run(["policies"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in POLICIES)
+    assert "immortalize" in out
