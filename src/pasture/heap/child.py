@@ -14,7 +14,10 @@ from pasture.heap import collector, leave
 from pasture.heap.policy import ChildStep, ExitStep, Policy
 
 _CHILD_STEPS: Mapping[ChildStep, Callable[[], None]] = {"gc-on": collector.turn_on}
-_EXIT_STEPS: Mapping[ExitStep, Callable[[], None]] = {"leave": leave.install}
+_EXIT_STEPS: Mapping[ExitStep, Callable[[], None]] = {
+    "flush-files": leave.flush_open_files_too,
+    "leave": leave.install,
+}
 
 _armed: Policy | None = None
 _hooked = False

@@ -26,6 +26,7 @@ _WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 _C_LONG_MAX = 2**63 - 1
 
 _installed = False
+_open_files_too = False
 _traceback_at_fork: TracebackType | None = None
 
 
@@ -58,12 +59,23 @@ def install() -> None:
     _installed = True
 
 
+def flush_open_files_too() -> None:
+    """At the exit flush, besides stdout and stderr, files that this process left open.
+
+    In the child, and only where the heap was frozen: every object that is not frozen gets
+    a reference counted while the files are looked for.
+    """
+    global _open_files_too
+    _open_files_too = True
+
+
 def _leave() -> None:
     """End the process. Runs as the last atexit function, so threads have been joined."""
     status, interrupted = _exit_status()
     if not _flush_standard_streams():
         status = STDOUT_LOST
-    _flush_open_files()
+    if _open_files_too:
+        _flush_open_files()
     if interrupted:
         # A shell tells an interrupted program by the signal that ended it.
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -34,8 +34,9 @@ HeapStep = Literal[
 ChildStep = Literal["gc-on"]
 """In each child, right after the fork."""
 
-ExitStep = Literal["leave"]
-"""In each child, as its last atexit function."""
+ExitStep = Literal["flush-files", "leave"]
+"""In each child, as its last atexit function. Looking for open files goes through all objects
+that are not frozen and counts a reference to each: for policies that freeze."""
 
 NATIVE_STEPS: frozenset[HeapStep] = frozenset(
     ("precompute-types", "gather-code", "immortalize", "plug-malloc", "plug-pymalloc")
@@ -120,7 +121,7 @@ _TABLE = (
             "freeze",
         ),
         in_child=("gc-on",),
-        at_exit=("leave",),
+        at_exit=("flush-files", "leave"),
     ),
 )
 
