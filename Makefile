@@ -14,6 +14,7 @@ MATRIX ?= 3.11 3.13 3.14 3.15
 NATIVE_MATRIX ?= 3.13 3.14 3.15
 CPYTHON_MATRIX ?= 3.13 3.14
 BENCH_MATRIX ?= 3.14 3.13 3.15
+MATRIX_WORDS ?=
 ARGS ?=
 
 NATIVE := $(wildcard src/native/*.c src/native/*.h)
@@ -82,7 +83,7 @@ clean: ## Remove environments, builds and caches (unpacked interpreters stay)
 
 .PHONY: test
 test: lint typecheck ## Lint, types, and the suite on every interpreter of MATRIX
-	@tools/test-matrix $(MATRIX)
+	@tools/test-matrix $(MATRIX_WORDS) $(MATRIX)
 
 .PHONY: test-unit
 test-unit: .venv/.stamp ## No fork, no server: seconds
