@@ -242,13 +242,6 @@ cpy_is_container(PyObject *op)
            && (type->tp_is_gc == NULL || type->tp_is_gc(op));
 }
 
-/* The list whose object-to-be is `op`: heads of lists pass for objects in a walk. */
-static inline PyObject *
-cpy_gc_list_as_object(PyGC_Head *list)
-{
-    return cpy_gc_object(list);
-}
-
 /* --- Where references from outside the heap start ------------------------------------ */
 
 /* Call `visit` with what a running frame holds: every call of a thread has one. */
@@ -402,6 +395,50 @@ cpy_dict_references(PyObject *op)
         return (cpy_references){&DK_UNICODE_ENTRIES(keys)->me_value, keys->dk_nentries, 2};
     }
     return (cpy_references){NULL, -1, 0}; /* keys and hashes between: ask tp_traverse */
+}
+
+/* tp_traverse of classes made in Python, or NULL with an exception set. */
+static inline traverseproc
+cpy_find_class_traverse(void)
+{
+    PyObject *module = PyImport_ImportModule("_frozen_importlib");
+    PyObject *type = module != NULL ? PyObject_GetAttrString(module, "ModuleSpec") : NULL;
+    traverseproc traverse = type != NULL ? ((PyTypeObject *)type)->tp_traverse : NULL;
+    Py_XDECREF(type);
+    Py_XDECREF(module);
+    return traverse;
+}
+
+/* Instances of plain classes (3.13): values lie in the object, with room for 30 at first.
+   How many are in use is told by the keys that the instances share. Returns whether `op`
+   is one; then `values` and `dict` are all it refers to but its type. */
+static inline bool
+cpy_plain_instance(PyObject *op, traverseproc class_traverse, cpy_references *values,
+                   PyObject **dict)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyTypeObject *type = Py_TYPE(op);
+    if (type->tp_traverse != class_traverse
+        || !PyType_HasFeature(type, Py_TPFLAGS_INLINE_VALUES)) {
+        return false;
+    }
+    PyTypeObject *base = type->tp_base;
+    while (base->tp_traverse == class_traverse) {
+        base = base->tp_base;
+    }
+    if (base->tp_traverse != NULL) {
+        return false;
+    }
+    PyDictValues *stored = _PyObject_InlineValues(op);
+    Py_ssize_t used = ((PyHeapTypeObject *)type)->ht_cached_keys->dk_nentries;
+    *values = (cpy_references){stored->values, stored->valid ? Py_MIN(used, stored->capacity) : 0,
+                               1};
+    *dict = (PyObject *)_PyObject_GetManagedDict(op);
+    return true;
+#else
+    (void)op, (void)class_traverse, (void)values, (void)dict;
+    return false;
+#endif
 }
 
 /* Where the storage of a container starts that is not part of the object; NULL: none. */
@@ -678,6 +715,297 @@ cpy_code_detach_copy(PyCodeObject *copy)
 #else
 #  define CPY_HAS_FIRST_RUN_REWRITES 0
 #endif
+
+/* --- Sizes and fields of objects, for the census ------------------------------------ */
+
+/* Bytes before an object that belong to it: the collector's header, and from it downwards
+   the pointers to dictionary (or values) and weak references that the type manages. */
+static inline size_t
+cpy_prefix_bytes(PyObject *op)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    size_t bytes = cpy_is_container(op) ? sizeof(PyGC_Head) : 0;
+#if PY_VERSION_HEX >= 0x030C0000
+    bytes += PyType_HasFeature(type, Py_TPFLAGS_PREHEADER) ? 2 * sizeof(void *) : 0;
+#else
+    bytes += PyType_HasFeature(type, Py_TPFLAGS_MANAGED_DICT) ? 2 * sizeof(void *) : 0;
+#endif
+    return bytes;
+}
+
+static inline size_t
+cpy_str_bytes(PyObject *op)
+{
+    PyASCIIObject *str = (PyASCIIObject *)op;
+    if (!str->state.compact) {
+        return sizeof(PyUnicodeObject);
+    }
+    size_t header = str->state.ascii ? sizeof(PyASCIIObject) : sizeof(PyCompactUnicodeObject);
+    return header + (size_t)(str->length + 1) * str->state.kind;
+}
+
+static inline size_t
+cpy_int_bytes(PyObject *op)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    size_t digits = ((PyLongObject *)op)->long_value.lv_tag >> 3;
+#else
+    size_t digits = (size_t)Py_ABS(Py_SIZE(op));
+#endif
+    return (size_t)Py_TYPE(op)->tp_basicsize + (digits ? digits - 1 : 0) * sizeof(digit);
+}
+
+/* Room behind an object for the values of its attributes (3.13). */
+static inline size_t
+cpy_inline_values_bytes(PyTypeObject *type)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return PyType_HasFeature(type, Py_TPFLAGS_INLINE_VALUES) ? _PyInlineValuesSize(type) : 0;
+#else
+    (void)type;
+    return 0;
+#endif
+}
+
+/* Bytes from the address of an object on. Asks no Python code: at least what is written
+   through the object itself, at most its block. */
+static inline size_t
+cpy_object_bytes(PyObject *op)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    if (PyUnicode_CheckExact(op)) {
+        return cpy_str_bytes(op);
+    }
+    if (PyLong_Check(op)) {
+        return cpy_int_bytes(op);
+    }
+    if (PyType_Check(op) && !PyType_HasFeature((PyTypeObject *)op, Py_TPFLAGS_HEAPTYPE)) {
+        return sizeof(PyTypeObject);
+    }
+    size_t bytes = (size_t)type->tp_basicsize;
+    if (type->tp_itemsize > 0) {
+        bytes += (size_t)Py_ABS(Py_SIZE(op)) * (size_t)type->tp_itemsize;
+    }
+    return bytes + cpy_inline_values_bytes(type);
+}
+
+static inline size_t
+cpy_keys_bytes(const PyDictKeysObject *keys)
+{
+    size_t size = (size_t)1 << keys->dk_log2_size;
+    size_t entry = keys->dk_kind == DICT_KEYS_GENERAL ? sizeof(PyDictKeyEntry)
+                                                      : sizeof(PyDictUnicodeEntry);
+    return sizeof(PyDictKeysObject) + ((size_t)1 << keys->dk_log2_index_bytes)
+           + (size << 1) / 3 * entry;
+}
+
+/* A piece of memory that an object owns without being an object. */
+typedef enum {
+    CPY_OBJECT = 0,
+    CPY_DICT_KEYS = 1,
+    CPY_DICT_VALUES = 2,
+    CPY_LIST_ITEMS = 3,
+    CPY_SET_TABLE = 4,
+    CPY_SHARED_KEYS = 5,
+    CPY_BYTES = 6,
+} cpy_kind;
+
+typedef int (*cpy_storage_visit)(cpy_kind kind, const void *start, size_t bytes, void *arg);
+
+/* Values of a table whose keys are shared, in memory of their own. */
+static inline int
+cpy_values_visit(PyDictValues *values, PyDictKeysObject *keys, cpy_storage_visit visit, void *arg)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    if (values->embedded) {
+        return 0;
+    }
+    size_t capacity = values->capacity;
+#else
+    size_t capacity = ((size_t)1 << keys->dk_log2_size << 1) / 3;
+#endif
+    (void)keys;
+    return visit(CPY_DICT_VALUES, values,
+                 offsetof(PyDictValues, values) + capacity * sizeof(PyObject *), arg);
+}
+
+/* Call `visit` with each piece of memory that an object of a builtin type owns. */
+static inline int
+cpy_each_storage(PyObject *op, cpy_storage_visit visit, void *arg)
+{
+    if (PyDict_Check(op)) {
+        PyDictObject *dict = (PyDictObject *)op;
+        int result = 0;
+        if (dict->ma_values != NULL) {
+            result = cpy_values_visit(dict->ma_values, dict->ma_keys, visit, arg);
+        }
+        bool shared = dict->ma_values != NULL;
+        return result ? result
+                      : visit(shared ? CPY_SHARED_KEYS : CPY_DICT_KEYS, dict->ma_keys,
+                              cpy_keys_bytes(dict->ma_keys), arg);
+    }
+    if (PyList_Check(op)) {
+        PyListObject *list = (PyListObject *)op;
+        return list->ob_item == NULL
+                   ? 0
+                   : visit(CPY_LIST_ITEMS, list->ob_item,
+                           (size_t)list->allocated * sizeof(PyObject *), arg);
+    }
+    if (PyAnySet_Check(op)) {
+        PySetObject *set = (PySetObject *)op;
+        return set->table == set->smalltable
+                   ? 0
+                   : visit(CPY_SET_TABLE, set->table, (size_t)(set->mask + 1) * sizeof(setentry),
+                           arg);
+    }
+    if (PyByteArray_Check(op)) {
+        PyByteArrayObject *array = (PyByteArrayObject *)op;
+        return array->ob_alloc == 0
+                   ? 0
+                   : visit(CPY_BYTES, array->ob_bytes, (size_t)array->ob_alloc, arg);
+    }
+    if (PyType_Check(op)) {
+        PyDictKeysObject *keys = cpy_shared_keys((PyTypeObject *)op);
+        return keys == NULL ? 0 : visit(CPY_SHARED_KEYS, keys, cpy_keys_bytes(keys), arg);
+    }
+    return 0;
+}
+
+/* Where a field stands, for a reader in another process. */
+typedef struct {
+    const char *holder; /* type, or structure that is none */
+    const char *name;
+    Py_ssize_t offset;
+} cpy_field;
+
+#define CPY_FIELD(holder, type, field) {holder, #field, offsetof(type, field)}
+#define CPY_CODE(field) CPY_FIELD("code", PyCodeObject, field)
+#define CPY_FUNC(field) CPY_FIELD("function", PyFunctionObject, field)
+#define CPY_TYPE(field) CPY_FIELD("type", PyTypeObject, field)
+#define CPY_HEAP_TYPE(field) CPY_FIELD("type", PyHeapTypeObject, field)
+#define CPY_KEYS(field) CPY_FIELD("keys", PyDictKeysObject, field)
+#define CPY_SET(field) CPY_FIELD("set", PySetObject, field)
+#define CPY_WEAKREF(field) CPY_FIELD("weakref", PyWeakReference, field)
+
+static const cpy_field cpy_fields[] = {
+    CPY_FIELD("object", PyObject, ob_refcnt),
+    CPY_FIELD("object", PyObject, ob_type),
+    CPY_FIELD("object", PyVarObject, ob_size),
+    CPY_FIELD("dict", PyDictObject, ma_used),
+#if PY_VERSION_HEX >= 0x030E0000
+    CPY_FIELD("dict", PyDictObject, _ma_watcher_tag),
+#else
+    {"dict", "ma_version_tag", offsetof(PyDictObject, ma_keys) - 8},
+#endif
+    CPY_FIELD("dict", PyDictObject, ma_keys),
+    CPY_FIELD("dict", PyDictObject, ma_values),
+    CPY_KEYS(dk_refcnt),
+    CPY_KEYS(dk_log2_size),
+    CPY_KEYS(dk_log2_index_bytes),
+    CPY_KEYS(dk_kind),
+    CPY_KEYS(dk_version),
+    CPY_KEYS(dk_usable),
+    CPY_KEYS(dk_nentries),
+    CPY_KEYS(dk_indices),
+    CPY_FIELD("values", PyDictValues, values),
+    CPY_FIELD("list", PyListObject, ob_item),
+    CPY_FIELD("list", PyListObject, allocated),
+#if PY_VERSION_HEX >= 0x030E0000
+    CPY_FIELD("tuple", PyTupleObject, ob_hash),
+#endif
+    CPY_FIELD("tuple", PyTupleObject, ob_item),
+    CPY_FIELD("str", PyASCIIObject, length),
+    CPY_FIELD("str", PyASCIIObject, hash),
+    CPY_FIELD("str", PyASCIIObject, state),
+    {"str", "ascii_data", sizeof(PyASCIIObject)},
+    CPY_FIELD("str", PyCompactUnicodeObject, utf8_length),
+    CPY_FIELD("str", PyCompactUnicodeObject, utf8),
+    {"str", "compact_data", sizeof(PyCompactUnicodeObject)},
+    {"bytes", "ob_shash", offsetof(PyBytesObject, ob_sval) - 8},
+    CPY_FIELD("bytes", PyBytesObject, ob_sval),
+    CPY_SET(fill),
+    CPY_SET(used),
+    CPY_SET(mask),
+    CPY_SET(table),
+    CPY_SET(hash),
+    CPY_SET(finger),
+    CPY_SET(smalltable),
+    CPY_SET(weakreflist),
+    CPY_WEAKREF(wr_object),
+    CPY_WEAKREF(wr_callback),
+    CPY_WEAKREF(hash),
+    CPY_WEAKREF(wr_prev),
+    CPY_WEAKREF(wr_next),
+    {"module", "md_dict", sizeof(PyObject)},
+    CPY_TYPE(tp_name),
+    CPY_TYPE(tp_basicsize),
+    CPY_TYPE(tp_itemsize),
+    CPY_TYPE(tp_flags),
+    CPY_TYPE(tp_weaklistoffset),
+    CPY_TYPE(tp_members),
+    CPY_TYPE(tp_base),
+    CPY_TYPE(tp_dict),
+    CPY_TYPE(tp_dictoffset),
+    CPY_TYPE(tp_bases),
+    CPY_TYPE(tp_mro),
+    CPY_TYPE(tp_cache),
+    CPY_TYPE(tp_subclasses),
+    CPY_TYPE(tp_weaklist),
+    CPY_TYPE(tp_version_tag),
+#if PY_VERSION_HEX >= 0x030D0000
+    /* The same word. */
+    {"type", "tp_versions_used", offsetof(PyTypeObject, tp_versions_used) & ~(size_t)7},
+#endif
+    CPY_HEAP_TYPE(ht_name),
+    CPY_HEAP_TYPE(ht_slots),
+    CPY_HEAP_TYPE(ht_qualname),
+    CPY_HEAP_TYPE(ht_cached_keys),
+    CPY_HEAP_TYPE(ht_module),
+    CPY_HEAP_TYPE(_spec_cache),
+    {"type", "members", sizeof(PyHeapTypeObject)},
+    CPY_FUNC(func_globals),
+    CPY_FUNC(func_builtins),
+    CPY_FUNC(func_name),
+    CPY_FUNC(func_qualname),
+    CPY_FUNC(func_code),
+    CPY_FUNC(func_defaults),
+    CPY_FUNC(func_kwdefaults),
+    CPY_FUNC(func_closure),
+    CPY_FUNC(func_doc),
+    CPY_FUNC(func_dict),
+    CPY_FUNC(func_weakreflist),
+    CPY_FUNC(func_module),
+    CPY_FUNC(func_annotations),
+    CPY_FUNC(vectorcall),
+    CPY_FUNC(func_version),
+    CPY_CODE(co_consts),
+    CPY_CODE(co_names),
+    CPY_CODE(co_flags),
+    CPY_CODE(co_filename),
+    CPY_CODE(co_name),
+    CPY_CODE(co_qualname),
+    CPY_CODE(co_firstlineno),
+    CPY_CODE(co_weakreflist),
+#if PY_VERSION_HEX >= 0x030C0000
+    CPY_CODE(co_version),
+    CPY_CODE(co_executors),
+    CPY_CODE(_co_cached),
+    CPY_CODE(_co_instrumentation_version),
+    CPY_CODE(_co_monitoring),
+#else
+    CPY_CODE(_co_code),
+#endif
+    CPY_CODE(co_extra),
+    CPY_CODE(co_code_adaptive),
+};
+#undef CPY_FIELD
+#undef CPY_CODE
+#undef CPY_FUNC
+#undef CPY_TYPE
+#undef CPY_HEAP_TYPE
+#undef CPY_KEYS
+#undef CPY_SET
+#undef CPY_WEAKREF
 
 /* --- pymalloc ----------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 
 #ifndef CPY_UNSUPPORTED
 
+#include "census.h"
 #include "collect.h"
 #include "holes.h"
 #include "hotcode.h"
@@ -75,8 +76,7 @@ gather_code(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     if (hotcode_gather(&gathered) < 0) {
         return NULL;
     }
-    return Py_BuildValue("{s:n,s:n}", "codes", gathered.codes, "bytes",
-                         (Py_ssize_t)gathered.bytes);
+    return Py_BuildValue("{s:n,s:n}", "codes", gathered.codes, "bytes", (Py_ssize_t)gathered.bytes);
 }
 
 static PyObject *
@@ -118,6 +118,29 @@ static PyObject *
 is_immortal(PyObject *Py_UNUSED(module), PyObject *op)
 {
     return PyBool_FromLong(cpy_is_immortal(op));
+}
+
+static PyObject *
+write_census(PyObject *Py_UNUSED(module), PyObject *file)
+{
+    int fd = PyObject_AsFileDescriptor(file);
+    Py_ssize_t records = fd < 0 ? -1 : census_write(fd);
+    return records < 0 ? NULL : PyLong_FromSsize_t(records);
+}
+
+static PyObject *
+field_offsets(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    PyObject *fields = PyList_New(0);
+    for (size_t i = 0; fields != NULL && i < Py_ARRAY_LENGTH(cpy_fields); i++) {
+        const cpy_field *field = &cpy_fields[i];
+        PyObject *row = Py_BuildValue("(ssn)", field->holder, field->name, field->offset);
+        if (row == NULL || PyList_Append(fields, row) < 0) {
+            Py_CLEAR(fields);
+        }
+        Py_XDECREF(row);
+    }
+    return fields;
 }
 
 static PyObject *
@@ -189,6 +212,16 @@ collection_history(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
         (unsigned long long)last->nanoseconds);
 }
 
+static PyObject *
+full_collection_rule(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    struct _gc_runtime_state *gc = cpy_gc_state();
+    const struct gc_generation *oldest = &gc->generations[CPY_GENERATIONS - 1];
+    return Py_BuildValue("{s:i,s:i,s:n,s:n}", "count", oldest->count, "threshold",
+                         oldest->threshold, "pending", gc->long_lived_pending, "total",
+                         gc->long_lived_total);
+}
+
 #ifdef PASTURE_CHECK
 static PyObject *
 fail_scratch_after(PyObject *Py_UNUSED(module), PyObject *successes)
@@ -212,6 +245,8 @@ static PyMethodDef methods[] = {
     {"plug_malloc", plug_malloc, METH_NOARGS, NULL},
     {"plug_pymalloc", plug_pymalloc, METH_NOARGS, NULL},
     {"is_immortal", is_immortal, METH_O, NULL},
+    {"write_census", write_census, METH_O, NULL},
+    {"field_offsets", field_offsets, METH_NOARGS, NULL},
     {"atexit_run_last", atexit_run_last, METH_O, NULL},
     {"watch_system_exit", watch_system_exit, METH_NOARGS, NULL},
     {"system_exit_code", system_exit_code, METH_NOARGS, NULL},
@@ -219,6 +254,7 @@ static PyMethodDef methods[] = {
     {"watch_collections", watch_collections, METH_O, NULL},
     {"is_watching_collections", is_watching_collections, METH_NOARGS, NULL},
     {"collection_history", collection_history, METH_NOARGS, NULL},
+    {"full_collection_rule", full_collection_rule, METH_NOARGS, NULL},
 #ifdef PASTURE_CHECK
     {"fail_scratch_after", fail_scratch_after, METH_O, NULL},
 #endif
@@ -230,7 +266,8 @@ add_constants(PyObject *module)
 {
     if (PyModule_AddObjectRef(module, "UNSUPPORTED", Py_None) < 0
         || PyModule_AddObjectRef(module, "HAS_IMMORTALITY",
-                                 CPY_HAS_IMMORTALITY ? Py_True : Py_False) < 0) {
+                                 CPY_HAS_IMMORTALITY ? Py_True : Py_False)
+               < 0) {
         return -1;
     }
     return PyModule_AddIntConstant(module, "BUILT_FOR", PY_VERSION_HEX);

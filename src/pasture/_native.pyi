@@ -39,6 +39,36 @@ class Plugged(TypedDict):
     blocks: int
     bytes: int
 
+class CollectionHistory(TypedDict):
+    collections: int
+    """Full collections run out of line."""
+    skipped: int
+    """Not run at all, for want of memory."""
+    declined: int
+    """Left to the built-in collector: there were other interpreters."""
+    from_roots: bool
+    """The last one: whether it started with a walk from the known roots."""
+    objects: int
+    """The last one: objects examined."""
+    remainder: int
+    """The last one: of these, how many the known roots did not lead to."""
+    garbage: int
+    """The last one: of these, how many were found dead."""
+    scratch_bytes: int
+    """The last one: working memory mapped at most, all given back."""
+    nanoseconds: int
+    """The last one: time to find the garbage, without what CPython did with it."""
+
+class FullCollectionRule(TypedDict):
+    count: int
+    """Collections of generation 1 since the last full one."""
+    threshold: int
+    """A full collection needs more than that many."""
+    pending: int
+    """Objects that have not met a full collection yet."""
+    total: int
+    """Objects that survived the last one. A full collection needs a quarter of that pending."""
+
 def check_layout() -> None:
     """Compare the assumed layouts with the running interpreter.
 
@@ -92,6 +122,20 @@ def plug_pymalloc() -> Plugged:
 def is_immortal(obj: object, /) -> bool:
     """Whether reference counting leaves `obj` alone."""
 
+def write_census(file: int, /) -> int:
+    """Write a record of each object and its storage to a file descriptor (GIL held).
+
+    Returns:
+        The number of records, 32 bytes each: src/native/census.h has their layout.
+
+    Raises:
+        MemoryError, OSError: the file is not to be used.
+    """
+
+def field_offsets() -> list[tuple[str, str, int]]:
+    """Holder, name and offset in bytes of the fields of builtin objects, for a reader of
+    another process's memory."""
+
 def atexit_run_last(func: Callable[[], object], /) -> None:
     """Register `func` with atexit so that it runs after all others, whenever they register."""
 
@@ -104,3 +148,22 @@ def system_exit_code() -> object:
     Raises:
         LookupError: none is.
     """
+
+def collect(include_frozen: bool, /) -> int:
+    """Run a full collection out of line; return what `gc.collect()` would.
+
+    Args:
+        include_frozen: also find garbage among frozen objects.
+
+    Raises:
+        MemoryError: working memory could not be had; nothing was collected.
+        RuntimeError: other interpreters exist in this process.
+    """
+
+def watch_collections(on: bool, /) -> None:
+    """Run every full collection out of line from now on, or no longer. Idempotent."""
+
+def is_watching_collections() -> bool: ...
+def collection_history() -> CollectionHistory: ...
+def full_collection_rule() -> FullCollectionRule:
+    """What CPython decides by whether an automatic collection is a full one."""
