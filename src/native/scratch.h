@@ -9,6 +9,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Map zeroed memory. Returns 0 and the memory, or errno. The kernel backs each
+   OS page when it is first written. */
+int scratch_map(void **memory, size_t bytes);
+void scratch_unmap(void *memory, size_t bytes);
+
+#ifdef PASTURE_CHECK
+/* Fault injection: the next `successes` requests are granted, all later ones fail with
+   ENOMEM; a negative number ends that. */
+void scratch_fail_after(long successes);
+#endif
+
 /* A stack of pointers that grows in place of being sized ahead. All zero: empty. */
 typedef struct {
     void **items;

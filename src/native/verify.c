@@ -2,8 +2,6 @@
 
 #ifdef PASTURE_CHECK
 
-#include "cpython.h"
-
 static void
 require(bool holds, const char *invariant)
 {
@@ -13,14 +11,19 @@ require(bool holds, const char *invariant)
 }
 
 static void
+each_in(PyGC_Head *list, void (*check)(PyGC_Head *))
+{
+    for (PyGC_Head *gc = cpy_gc_next(list); gc != list; gc = cpy_gc_next(gc)) {
+        check(gc);
+    }
+}
+
+static void
 each_listed(void (*check)(PyGC_Head *))
 {
     struct _gc_runtime_state *state = cpy_gc_state();
     for (int i = -1; i < CPY_GENERATIONS; i++) {
-        PyGC_Head *list = i < 0 ? cpy_gc_permanent(state) : cpy_gc_generation(state, i);
-        for (PyGC_Head *gc = cpy_gc_next(list); gc != list; gc = cpy_gc_next(gc)) {
-            check(gc);
-        }
+        each_in(i < 0 ? cpy_gc_permanent(state) : cpy_gc_generation(state, i), check);
     }
 }
 
@@ -39,6 +42,12 @@ check_immortal(PyGC_Head *gc)
     PyObject *op = cpy_gc_object(gc);
     require(cpy_is_immortal(op) || cpy_is_running_thing(op) || cpy_must_stay_mortal(op),
             "pasture: a listed object is mortal after the walk");
+}
+
+void
+verify_list(PyGC_Head *list)
+{
+    each_in(list, check_links);
 }
 
 void

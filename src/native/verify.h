@@ -4,12 +4,28 @@
 #ifndef PASTURE_VERIFY_H
 #define PASTURE_VERIFY_H
 
+#include "cpython.h"
+#include "marks.h"
+
 #ifdef PASTURE_CHECK
-/* Every list is circular with matching links, and its objects have a type. */
+/* `list` is circular with matching links, and its objects have a type. */
+void verify_list(PyGC_Head *list);
+/* Every list of the collector is. */
 void verify_lists(void);
 /* After immortalizing: every listed object but running things is immortal. */
 void verify_heap_is_immortal(void);
+/* The same objects are found dead by plain reachability, computed without any of the
+   collector's means, in verify_garbage.c. */
+void verify_garbage(const marks *marks, bool include_frozen);
 #else
+static inline void
+verify_list(PyGC_Head *Py_UNUSED(list))
+{
+}
+static inline void
+verify_garbage(const marks *Py_UNUSED(marks), bool Py_UNUSED(include_frozen))
+{
+}
 static inline void
 verify_lists(void)
 {

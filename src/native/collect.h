@@ -1,0 +1,31 @@
+/* When a full collection runs out of line: one that is asked for, or all of them.
+ *
+ * The built-in collector tells its callbacks when it starts and when it is done. Ours takes
+ * the place of the list it reads and passes everything on to the functions in
+ * gc.callbacks: that list stays the user's, and nothing in it can switch this off.
+ */
+#ifndef PASTURE_COLLECT_H
+#define PASTURE_COLLECT_H
+
+#include "outline.h"
+
+/* Run a full collection out of line, as gc.collect() would. New reference to what that
+   returns, or NULL with an exception: MemoryError if it was skipped for want of memory,
+   RuntimeError if other interpreters exist. */
+PyObject *collect_now(bool include_frozen);
+
+/* Run every full collection out of line from now on, or no longer. Returns 0, or -1 with
+   an exception set and nothing changed. Idempotent. */
+int collect_watch(bool on);
+bool collect_is_watching(void);
+
+typedef struct {
+    size_t collections; /* run out of line */
+    size_t skipped;     /* for want of memory; no other collector ran in their place */
+    size_t declined;    /* left to the built-in one: there were other interpreters */
+    outline_report last;
+} collect_history;
+
+const collect_history *collect_get_history(void);
+
+#endif

@@ -1,0 +1,133 @@
+/* Side bitmaps over the whole address space: which objects were seen, without a write to
+ * any of them.
+ *
+ * One bit for each 16 bytes, since no two objects start within the same 16. A leaf covers
+ * 64 MiB and is mapped when first needed; the kernel backs only what is written, 4 KiB of
+ * each bitmap for 512 KiB of heap.
+ *
+ *   marked    reached; after the search: alive
+ *   noted     before the remainder is found: the successor of a marked object in its list;
+ *             then: part of the remainder
+ *   waiting   to be reached when the walk next passes its address (mark.h)
+ */
+#ifndef PASTURE_MARKS_H
+#define PASTURE_MARKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MARKS_GRANULE_BITS 4 /* log2 of bytes for each bit */
+#define MARKS_WORD_BITS 6    /* log2 of bits in a word */
+#define MARKS_LEAF_BITS 26   /* log2 of bytes for each leaf */
+#define MARKS_ADDRESS_BITS 48
+#define MARKS_LEAF_WORDS ((size_t)1 << (MARKS_LEAF_BITS - MARKS_GRANULE_BITS - MARKS_WORD_BITS))
+#define MARKS_LEAVES ((size_t)1 << (MARKS_ADDRESS_BITS - MARKS_LEAF_BITS))
+
+/* Words of one OS page of a bitmap: those that were never set are skipped, not read. */
+#define MARKS_CHUNK_WORDS ((size_t)512)
+
+typedef struct marks_leaf {
+    uint64_t marked[MARKS_LEAF_WORDS];
+    uint64_t noted[MARKS_LEAF_WORDS];
+    uint64_t waiting[MARKS_LEAF_WORDS];
+    bool touched[MARKS_LEAF_WORDS / MARKS_CHUNK_WORDS]; /* chunks with a bit in any bitmap */
+    uintptr_t base;                                     /* first address covered */
+    uint32_t *ranks;         /* of each word, once marks_rank() was called */
+    struct marks_leaf *next; /* the one with the next higher addresses */
+} marks_leaf;
+
+typedef struct {
+    marks_leaf **leaves; /* MARKS_LEAVES entries */
+    marks_leaf *first;   /* all leaves, in the order of addresses */
+    size_t bytes;        /* mapped for leaves and ranks */
+} marks;
+
+/* Returns 0 or errno; on failure there is nothing to release. */
+int marks_init(marks *marks);
+void marks_release(marks *marks);
+
+/* Map the leaf for an address. Returns NULL where memory could not be had. */
+marks_leaf *marks_add_leaf(marks *marks, uintptr_t address);
+
+/* Give each word its rank: the number of noted bits before it, in the order of addresses.
+   Bits noted later have none. Returns 0 or errno. */
+int marks_rank(marks *marks);
+
+static inline uint64_t
+marks_bit(const void *object)
+{
+    return (uint64_t)1 << (((uintptr_t)object >> MARKS_GRANULE_BITS) & 63);
+}
+
+static inline size_t
+marks_word_index(const void *object)
+{
+    return ((uintptr_t)object >> (MARKS_GRANULE_BITS + MARKS_WORD_BITS)) & (MARKS_LEAF_WORDS - 1);
+}
+
+static inline marks_leaf **
+marks_leaf_slot(const marks *marks, const void *object)
+{
+    return &marks->leaves[((uintptr_t)object >> MARKS_LEAF_BITS) & (MARKS_LEAVES - 1)];
+}
+
+/* The leaf of an object, mapped if need be; NULL where memory could not be had. */
+static inline marks_leaf *
+marks_leaf_for(marks *marks, const void *object)
+{
+    marks_leaf *leaf = *marks_leaf_slot(marks, object);
+    return __builtin_expect(leaf != NULL, 1) ? leaf : marks_add_leaf(marks, (uintptr_t)object);
+}
+
+/* To be called with each word in which a bit is set. */
+static inline void
+marks_touch(marks_leaf *leaf, size_t index)
+{
+    leaf->touched[index / MARKS_CHUNK_WORDS] = true;
+}
+
+/* The first word from `index` on that may have a bit set, or MARKS_LEAF_WORDS. */
+static inline size_t
+marks_skip_untouched(const marks_leaf *leaf, size_t index)
+{
+    while (index < MARKS_LEAF_WORDS && index % MARKS_CHUNK_WORDS == 0
+           && !leaf->touched[index / MARKS_CHUNK_WORDS]) {
+        index += MARKS_CHUNK_WORDS;
+    }
+    return index;
+}
+
+static inline bool
+marks_is_marked(const marks *marks, const void *object)
+{
+    marks_leaf *leaf = *marks_leaf_slot(marks, object);
+    return leaf != NULL && (leaf->marked[marks_word_index(object)] & marks_bit(object));
+}
+
+static inline bool
+marks_is_noted(const marks *marks, const void *object)
+{
+    marks_leaf *leaf = *marks_leaf_slot(marks, object);
+    return leaf != NULL && (leaf->noted[marks_word_index(object)] & marks_bit(object));
+}
+
+/* The object that a bit of a word stands for. */
+static inline void *
+marks_object_at(const marks_leaf *leaf, size_t index, unsigned int bit)
+{
+    return (void *)(leaf->base
+                    + (((uintptr_t)index << MARKS_WORD_BITS | bit) << MARKS_GRANULE_BITS));
+}
+
+/* Number of noted objects at lower addresses. Precondition: marks_rank(), and noted. */
+static inline uint32_t
+marks_rank_of(const marks *marks, const void *object)
+{
+    marks_leaf *leaf = *marks_leaf_slot(marks, object);
+    size_t index = marks_word_index(object);
+    return leaf->ranks[index]
+           + (uint32_t)__builtin_popcountll(leaf->noted[index] & (marks_bit(object) - 1));
+}
+
+#endif

@@ -1,0 +1,43 @@
+/* What the mark from known roots left: objects that only stacks and C code hold, and the
+ * garbage. Here they are told apart, by CPython's own rule.
+ *
+ * The classic algorithm (CPython Modules/gcmodule.c, deduce_unreachable): reference count
+ * minus references from within; what has some left is held from outside, with all it
+ * reaches. The rest is garbage. Counts are kept in an array, indexed by rank in the
+ * bitmap, so that no object is written to, and none outside the remainder is read.
+ */
+#ifndef PASTURE_REMAINDER_H
+#define PASTURE_REMAINDER_H
+
+#include "mark.h"
+
+typedef struct {
+    scratch_stack objects; /* in runs, each in the order of its list */
+    size_t garbage;        /* how many of them are */
+    size_t bytes;          /* of memory used at most, the stack aside */
+} remainder_set;
+
+/* All lists in which an object can stand; those before `first_examined` are not searched. */
+typedef struct {
+    PyGC_Head *heads[CPY_GENERATIONS + 1];
+    int count;
+    int first_examined;
+} remainder_lists;
+
+/* Find the objects of the lists that are not marked, and note them. Other objects are no
+   longer noted. Returns 0 or ENOMEM. */
+int remainder_find(remainder_set *remainder, marks *marks, const remainder_lists *lists);
+
+/* Mark those that are alive; those that stay unmarked are garbage. Returns 0 or ENOMEM. */
+int remainder_mark_alive(remainder_set *remainder, mark_walk *walk);
+
+/* Whether an object of the lists is garbage, after remainder_mark_alive(). */
+static inline bool
+remainder_is_garbage(const marks *marks, PyObject *op)
+{
+    return marks_is_noted(marks, op) && !marks_is_marked(marks, op);
+}
+
+void remainder_release(remainder_set *remainder);
+
+#endif
