@@ -6,6 +6,7 @@ be imported, and explain itself, where the extension cannot.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from dataclasses import dataclass
 from types import ModuleType
@@ -14,7 +15,7 @@ from pasture.errors import UnsupportedInterpreter
 
 _native: ModuleType | None
 try:
-    from pasture import _native
+    _native = importlib.import_module("pasture._native")
 except ImportError as error:
     _native = None
     _IMPORT_ERROR = str(error)

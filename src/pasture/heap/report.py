@@ -9,6 +9,10 @@ from typing import Any
 from pasture.heap.interpreter import Interpreter
 
 
+NOT_BEGUN = "not begun"
+"""Why a step was skipped where the report as a whole has a reason."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepReport:
     """One step of a policy.
@@ -85,7 +89,8 @@ class SealReport:
         if warm_up_s:
             what += f" after a warm-up of {warm_up_s:.2f} s"
         notes = [f"{s.name} failed: {s.failed}" for s in self.steps if s.failed]
-        notes += [f"no {s.name}: {s.skipped}" for s in self.steps if s.skipped]
+        skipped = [s for s in self.steps if s.skipped and s.skipped != NOT_BEGUN]
+        notes += [f"no {s.name}: {s.skipped}" for s in skipped]
         notes += [f"{s.name}: {problem}" for s in self.steps for problem in s.problems]
         tail = "".join(f"; {note}" for note in notes)
         return f"policy {self.policy} on {self.interpreter}: {what}{tail}"

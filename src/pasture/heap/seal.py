@@ -15,7 +15,7 @@ from pasture.errors import SealFailed, UnsupportedInterpreter
 from pasture.heap import child, collector, fork_safety, leave
 from pasture.heap.interpreter import SUPPORTED, current, native
 from pasture.heap.policy import HeapStep, Policy, PrepareStep, find_policy
-from pasture.heap.report import SealReport, StepReport
+from pasture.heap.report import NOT_BEGUN, SealReport, StepReport
 from pasture.heap.steps import HEAP_STEPS, Counts
 from pasture.heap.warmup import WarmUpReport
 
@@ -69,7 +69,7 @@ def seal(
         reason = _failure(chosen, steps)
         child.arm(chosen)
     else:
-        steps += [StepReport(name, skipped="not begun") for name in chosen.heap]
+        steps += [StepReport(name, skipped=NOT_BEGUN) for name in chosen.heap]
     report = SealReport(interpreter, chosen.name, reason is None, reason, _rounds, tuple(steps))
     if strict:
         _insist(chosen, report)
