@@ -82,8 +82,12 @@ clean: ## Remove environments, builds and caches (unpacked interpreters stay)
 ##@ Tests
 
 .PHONY: test
-test: lint typecheck ## Lint, types, and the suite on every interpreter of MATRIX
+test: lint typecheck test-wheel ## Lint, types, the wheel, and the suite on every interpreter of MATRIX
 	@tools/test-matrix $(MATRIX_WORDS) $(MATRIX)
+
+.PHONY: test-wheel
+test-wheel: ## The built package in an empty environment
+	@tools/test-wheel
 
 .PHONY: test-unit
 test-unit: .venv/.stamp ## No fork, no server: seconds
