@@ -8,7 +8,6 @@ from typing import Any
 
 from pasture.heap.interpreter import Interpreter
 
-
 NOT_BEGUN = "not begun"
 """Why a step was skipped where the report as a whole has a reason."""
 
