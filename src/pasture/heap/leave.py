@@ -97,7 +97,8 @@ def _exit_status() -> tuple[int, bool]:
     if trace is None or trace is _traceback_at_fork or trace.tb_frame.f_back is not None:
         return 0, False
     # It came through the outermost frame: nobody caught it.
-    return 1, issubclass(sys.last_type or BaseException, KeyboardInterrupt)
+    interrupted = issubclass(sys.last_type or BaseException, KeyboardInterrupt)
+    return (128 + signal.SIGINT if interrupted else 1), interrupted
 
 
 def status_of(code: object) -> int:
