@@ -95,3 +95,9 @@ class WarmUpFailed(PastureError):
     """The application did not serve the requests of the warm-up."""
 
     exit_code = 13
+
+
+class ProcessEnded(PastureError):
+    """A process ended, or began to end, while it was looked at."""
+
+    exit_code = 14

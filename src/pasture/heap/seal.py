@@ -7,11 +7,14 @@ docs/seal.md tells users what changes; docs/internals/child-and-exit.md what fol
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter
 
 from pasture.errors import SealFailed, UnsupportedInterpreter
+from pasture.heap import census as census_file
 from pasture.heap import child, collector, fork_safety, leave
 from pasture.heap.interpreter import SUPPORTED, current, native
 from pasture.heap.policy import HeapStep, Policy, PrepareStep, find_policy
@@ -34,6 +37,7 @@ def seal(
     allow_threads: bool = False,
     strict: bool = False,
     warm_up: WarmUp | None = None,
+    census: Path | None = None,
 ) -> SealReport:
     """Take the steps of a policy before a fork, in the process that forks.
 
@@ -48,6 +52,8 @@ def seal(
         strict: raise if the process did not get sealed.
         warm_up: serves requests first, if the policy has a warm-up: a function without
             arguments that calls `pasture.warm_up`.
+        census: where to write what lies where, for `pasture explain`; None is where the
+            variable PASTURE_CENSUS says, or nowhere.
 
     Returns:
         What was done, counted and timed, and what was not and why.
@@ -70,6 +76,7 @@ def seal(
         child.arm(chosen)
     else:
         steps += [StepReport(name, skipped=NOT_BEGUN) for name in chosen.heap]
+    steps += _take_census(census or census_file.path_for(os.getpid()), interpreter.unsupported)
     report = SealReport(interpreter, chosen.name, reason is None, reason, _rounds, tuple(steps))
     if strict:
         _insist(chosen, report)
@@ -143,6 +150,20 @@ def _take(name: HeapStep) -> StepReport:
     except Exception as error:
         return StepReport(name, perf_counter() - start, failed=_describe(error))
     return StepReport(name, perf_counter() - start, counts)
+
+
+def _take_census(path: Path | None, unsupported: str | None) -> list[StepReport]:
+    """Last of all: objects do not move any more."""
+    if path is None:
+        return []
+    if unsupported is not None:
+        return [StepReport("census", skipped=unsupported)]
+    start = perf_counter()
+    try:
+        counts = {"records": census_file.write(path)}
+    except (OSError, MemoryError) as error:
+        return [StepReport("census", perf_counter() - start, problems=(_describe(error),))]
+    return [StepReport("census", perf_counter() - start, counts)]
 
 
 def _failure(policy: Policy, steps: list[StepReport]) -> str | None:

@@ -1,0 +1,47 @@
+"""The census file: what lies where in this process, for `pasture explain` to read.
+
+Owns the file's head and where it goes; the records are the extension's. A file is there
+completely or not at all. `pasture.observe.census` reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pasture.heap.interpreter import native
+
+VARIABLE = "PASTURE_CENSUS"
+"""Environment variable with the name of the file; `{pid}` in it stands for the writer's."""
+
+MAGIC = b"pasture census 1\n"
+
+
+def path_for(pid: int, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Where a process with that environment writes its census; None if nowhere."""
+    name = environ.get(VARIABLE)
+    return Path(name.replace("{pid}", str(pid))) if name else None
+
+
+def write(path: Path) -> int:
+    """Write the census of this process; returns the number of records.
+
+    To be called in the process that forks, last thing before the fork, with no other
+    Python thread running. Allocates nothing that outlasts the call but for a few objects.
+
+    Raises:
+        OSError, MemoryError: there is no new file; an earlier one is as it was.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    head = {"pid": os.getpid(), "hexversion": sys.hexversion, "fields": native().field_offsets()}
+    try:
+        with temporary.open("wb", buffering=0) as file:
+            file.write(MAGIC + json.dumps(head).encode() + b"\n")
+            records: int = native().write_census(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return records
