@@ -1065,6 +1065,11 @@ cpy_allocator_name(void)
     return _PyMem_GetCurrentAllocatorName();
 }
 
+/* --- Exceptions --------------------------------------------------------------------- */
+
+/* Before 3.12 an exception that meets no handler on its way out never becomes an instance. */
+#define CPY_HAS_BARE_EXCEPTIONS (PY_VERSION_HEX < 0x030C0000)
+
 /* --- atexit ------------------------------------------------------------------------- */
 
 /* Make the callback that was registered last the one that runs last of all.

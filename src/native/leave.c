@@ -5,6 +5,9 @@
  */
 #include "leave.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
 #ifndef CPY_UNSUPPORTED
 
 static PyObject *exit_code; /* strong, or NULL */
@@ -33,9 +36,45 @@ set_code(PyObject *self, PyObject *value, void *Py_UNUSED(closure))
 
 static PyGetSetDef code_getset = {"code", get_code, set_code, "exception code", NULL};
 
+#if CPY_HAS_BARE_EXCEPTIONS
+/* The interpreter then finds the code itself where the instance would be and reads no
+   attribute. So sys.exit makes the instance here. It is replaced inside the function object,
+   for those who have imported the name. */
+static PyObject *
+exit_with_instance(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs > 1) {
+        return PyErr_Format(PyExc_TypeError, "exit expected at most 1 argument, got %zd", nargs);
+    }
+    PyObject *type, *value, *traceback;
+    PyErr_SetObject(PyExc_SystemExit, nargs ? args[0] : Py_None);
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyErr_Restore(type, value, traceback);
+    return NULL;
+}
+
+static void
+raise_instances(void)
+{
+    PyObject *function = PySys_GetObject("exit"); /* borrowed */
+    if (function != NULL && PyCFunction_CheckExact(function)
+        && PyCFunction_GET_FLAGS(function) == METH_FASTCALL) {
+        ((PyCFunctionObject *)function)->m_ml->ml_meth =
+            (PyCFunction)(void (*)(void))exit_with_instance;
+    }
+}
+#else
+static void
+raise_instances(void)
+{
+}
+#endif
+
 int
 leave_watch_system_exit(void)
 {
+    raise_instances();
     PyTypeObject *type = (PyTypeObject *)PyExc_SystemExit;
     PyObject *dict = cpy_type_dict(type);
     if (dict == NULL) {
@@ -56,6 +95,13 @@ PyObject *
 leave_system_exit_code(void)
 {
     return Py_XNewRef(exit_code);
+}
+
+void
+leave_now(int status)
+{
+    fflush(NULL);
+    _exit(status);
 }
 
 int

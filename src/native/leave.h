@@ -4,6 +4,9 @@
 
 #include "cpython.h"
 
+/* Flush C's streams, as the end of a process does, and end it without anything else. */
+_Noreturn void leave_now(int status);
+
 /* Register `func` with atexit so that it runs last. Returns 0, or -1 with an exception. */
 int leave_run_last(PyObject *func);
 

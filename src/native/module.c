@@ -166,6 +166,16 @@ watch_system_exit(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
+leave(PyObject *Py_UNUSED(module), PyObject *status)
+{
+    long value = PyLong_AsLong(status);
+    if (value == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    leave_now((int)(value & 0xff));
+}
+
+static PyObject *
 system_exit_code(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     PyObject *code = leave_system_exit_code();
@@ -249,6 +259,7 @@ static PyMethodDef methods[] = {
     {"field_offsets", field_offsets, METH_NOARGS, NULL},
     {"atexit_run_last", atexit_run_last, METH_O, NULL},
     {"watch_system_exit", watch_system_exit, METH_NOARGS, NULL},
+    {"leave", leave, METH_O, NULL},
     {"system_exit_code", system_exit_code, METH_NOARGS, NULL},
     {"collect", collect, METH_O, NULL},
     {"watch_collections", watch_collections, METH_O, NULL},

@@ -6,7 +6,7 @@ reason as text; `RuntimeError` from `check_layout` means "refuse to go on".
 """
 
 from collections.abc import Callable
-from typing import TypedDict
+from typing import NoReturn, TypedDict
 
 UNSUPPORTED: str | None
 """Why no step can run on the interpreter this was built for (None: supported)."""
@@ -138,6 +138,10 @@ def field_offsets() -> list[tuple[str, str, int]]:
 
 def atexit_run_last(func: Callable[[], object], /) -> None:
     """Register `func` with atexit so that it runs after all others, whenever they register."""
+
+def leave(status: int, /) -> NoReturn:
+    """Flush C's streams and end the process with the low 8 bits of `status`: no atexit
+    function, no finalization."""
 
 def watch_system_exit() -> None:
     """From now on remember the `code` of a SystemExit that ends the process. Idempotent."""

@@ -80,7 +80,7 @@ def _leave() -> None:
         # A shell tells an interrupted program by the signal that ended it.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
-    os._exit(status)
+    native().leave(status)
 
 
 def _exit_status() -> tuple[int, bool]:
