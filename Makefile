@@ -151,6 +151,14 @@ typecheck: .venv/.stamp ## Strict mypy
 demo: .venv/.stamp ## The bundled site under each policy: a table and var/demo.html
 	@.venv/bin/python -m demo $(ARGS)
 
+.PHONY: demo-pool
+demo-pool: .venvs/3.14/.stamp ## Two million objects, read by 8 workers of a pool, without and with
+	@.venvs/3.14/bin/python -m examples.side_by_side examples/data_loader.py $(ARGS)
+
+.PHONY: demo-forkserver
+demo-forkserver: .venvs/3.14/.stamp ## 16 children of the forkserver, without and with
+	@.venvs/3.14/bin/python -m examples.side_by_side examples/forkserver.py $(ARGS)
+
 .PHONY: bench-heap
 bench-heap: $(BENCH_MATRIX:%=.venvs/%/.stamp) ## A child reads 236 MB of its parent: what becomes private
 	@.venvs/3.14/bin/python -m benchmarks.heap \

@@ -4,6 +4,8 @@ The library's whole interface. It imports the standard library and the extension
 the process that is sealed imports it.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from pasture.errors import (
     PastureError,
     SealFailed,
@@ -16,6 +18,9 @@ from pasture.heap.policy import POLICIES, Policy
 from pasture.heap.report import SealReport, StepReport
 from pasture.heap.seal import seal
 from pasture.heap.warmup import WarmUpReport, warm_up
+
+if TYPE_CHECKING:
+    from pasture.servers.pools import sealed, sealed_forkserver
 
 __all__ = [
     "POLICIES",
@@ -31,5 +36,18 @@ __all__ = [
     "before_fork",
     "close_connections",
     "seal",
+    "sealed",
+    "sealed_forkserver",
     "warm_up",
 ]
+
+_POOLS = ("sealed", "sealed_forkserver")
+
+
+def __getattr__(name: str) -> Any:
+    # Not at import: `multiprocessing` would be sealed into processes that have no use for it.
+    if name in _POOLS:
+        from pasture.servers import pools
+
+        return getattr(pools, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,6 +6,7 @@ packages nor its frames are in the heap that is sealed.
 
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,10 +17,23 @@ import click
 from pasture.errors import MissingExtra, UsageError
 from pasture.heap.policy import DEFAULT_POLICY, POLICIES, find_policy
 from pasture.heap.requests import parse_header, parse_request, read_requests
+from pasture.servers.anyfork import AFTER
 from pasture.servers.environment import to_environment
 
-SERVERS: Mapping[str, str] = MappingProxyType({"gunicorn": "pasture.servers.gunicorn"})
+SERVERS: Mapping[str, str] = MappingProxyType(
+    {
+        "gunicorn": "pasture.servers.gunicorn",
+        "uwsgi": "pasture.servers.uwsgi",
+        "celery": "pasture.servers.celery",
+        "python": "pasture.servers.program",
+    }
+)
 """Module that is run in place of a server's own program, by the program's name."""
+
+_PACKAGES: Mapping[str, str] = MappingProxyType({"uwsgi": "pyuwsgi"})
+"""What is imported for a server, where that is not called as its program."""
+
+_PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False})
@@ -47,12 +61,25 @@ SERVERS: Mapping[str, str] = MappingProxyType({"gunicorn": "pasture.servers.guni
     metavar="'NAME: VALUE'",
     help="Header of each of these requests; repeat for more.",
 )
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="End rather than fork unsealed, or with what a fork breaks: threads, connections.",
+)
+@click.option(
+    "--after",
+    default="",
+    metavar="MODULE[:NAME]",
+    help="Of python: no seal before this module is imported, or this name in it set.",
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="SERVER ARGS")
 def command(
     policy: str | None,
     urls: tuple[str, ...],
     warm_file: Path | None,
     headers: tuple[str, ...],
+    strict: bool,
+    after: str,
     command: tuple[str, ...],
 ) -> None:
     """Run a pre-fork server with its heap sealed before each fork.
@@ -61,7 +88,10 @@ def command(
 
         pasture run gunicorn mysite.wsgi -w 8
 
-    The application is preloaded. Supported servers: gunicorn. See docs/gunicorn.md.
+    The application is preloaded. Supported servers: gunicorn, uwsgi, celery; and any
+    program that forks with os.fork, as in
+
+        pasture run -- python app.py
     """
     # Looked at here, where a mistake can still be shown as one of the command line.
     find_policy(policy)
@@ -71,29 +101,39 @@ def command(
         parse_header(header)
     if warm_file is not None:
         read_requests(warm_file)
-    module = _server_module(command[0])
-    variables = to_environment(policy=policy, warm=(*urls, *headers), warm_file=warm_file)
-    _replace_this_process(module, command[1:], variables)
+    name = _server_name(command[0])
+    variables = to_environment(
+        policy=policy, warm=(*urls, *headers), warm_file=warm_file, strict=strict
+    )
+    if after:
+        if name != "python":
+            raise UsageError(f"--after is of no use to {name}", hint="it preloads by itself")
+        variables[AFTER] = after
+    # A bare `python` is the one that pasture is installed for.
+    python = command[0] if name == "python" and os.sep in command[0] else sys.executable
+    _replace_this_process(python, SERVERS[name], command[1:], variables)
 
 
-def _server_module(program: str) -> str:
+def _server_name(program: str) -> str:
+    """The name under which a program is known here, once it can be started."""
     name = Path(program).name
+    if _PYTHON.fullmatch(name):
+        return "python"
     if name not in SERVERS:
         raise UsageError(
-            f"{program!r} is no server that pasture knows", hint=f"known are {', '.join(SERVERS)}"
+            f"{program!r} is no server that pasture knows",
+            hint=f"known are {', '.join(SERVERS)}; a Python program of your own: "
+            "pasture run -- python app.py",
         )
-    if importlib.util.find_spec(name) is None:
-        raise MissingExtra(f"{name} is not installed", hint=f"pip install 'pasture[{name}]'")
-    return SERVERS[name]
+    package = _PACKAGES.get(name, name)
+    if importlib.util.find_spec(package) is None:
+        raise MissingExtra(f"{package} is not installed", hint=f"pip install 'pasture[{name}]'")
+    return name
 
 
 def _replace_this_process(
-    module: str, arguments: Sequence[str], variables: Mapping[str, str]
+    python: str, module: str, arguments: Sequence[str], variables: Mapping[str, str]
 ) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(
-        sys.executable,
-        [sys.executable, "-m", module, *arguments],
-        {**os.environ, **variables},
-    )
+    os.execve(python, [python, "-m", module, *arguments], {**os.environ, **variables})

@@ -19,6 +19,7 @@ WARM = "PASTURE_WARM"
 WARM_FILE = "PASTURE_WARM_FILE"
 WARM_HEADERS_FILE = "PASTURE_WARM_HEADERS_FILE"
 REPORT_FILE = "PASTURE_REPORT_FILE"
+STRICT = "PASTURE_STRICT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +30,13 @@ class ServerSettings:
         policy: whose steps it takes.
         warm_up: served before the fork, if the policy warms up.
         report_file: where the seal's report goes as JSON; None for nowhere.
+        strict: end with an error rather than fork unsealed, or with what a fork breaks.
     """
 
     policy: Policy
     warm_up: Requests
     report_file: Path | None
+    strict: bool = False
 
 
 def read_environment(
@@ -63,11 +66,12 @@ def read_environment(
         policy=find_policy(environ.get(POLICY) or policy),
         warm_up=warm_up or parse_lines(warm),
         report_file=Path(report_file) if report_file else None,
+        strict=environ.get(STRICT, "") not in ("", "0"),
     )
 
 
 def to_environment(
-    *, policy: str | None, warm: Iterable[str], warm_file: Path | None
+    *, policy: str | None, warm: Iterable[str], warm_file: Path | None, strict: bool = False
 ) -> dict[str, str]:
     """The variables that say the same as these options; unset ones are left out.
 
@@ -79,5 +83,6 @@ def to_environment(
         POLICY: policy,
         WARM: lines or None,
         WARM_FILE: str(warm_file.absolute()) if warm_file else None,
+        STRICT: "1" if strict else None,
     }
     return {name: value for name, value in variables.items() if value is not None}

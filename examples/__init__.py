@@ -1,0 +1,1 @@
+"""Programs to learn from; each runs by itself, sealed and with `--plain`."""

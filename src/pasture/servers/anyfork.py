@@ -1,0 +1,89 @@
+"""`pasture run -- python app.py`: any program, sealed before its first fork for workers.
+
+Owns which forks count. Only those of Python code are seen (`os.register_at_fork`): neither
+a `subprocess` nor C code that forks. Of these, a fork that leads to an exec or that
+daemonizes is let pass, because its child either keeps nothing or is the program itself.
+docs/multiprocessing.md lists the rules for users.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from types import CodeType, FrameType, ModuleType
+
+AFTER = "PASTURE_AFTER"
+"""Variable with `MODULE` or `MODULE:NAME`: no seal before that is there."""
+
+_EXECUTING = frozenset(name for name in dir(os) if name.startswith("exec"))
+_DETACHING = frozenset(("setsid",))
+_LIBRARY_FILES = ("subprocess.py", "pty.py")
+
+
+def watch(before_fork: Callable[[], None], after: str = "") -> None:
+    """Call a function before each fork for a worker, from now on.
+
+    Args:
+        before_fork: called in the parent, with nothing between it and the fork but the
+            user's own hooks. Must not raise.
+        after: `MODULE` or `MODULE:NAME` that must be there first; "" for nothing.
+    """
+    owner = 0
+
+    def hook() -> None:
+        nonlocal owner
+        # Workers fork too, and their children are nobody's herd. A daemon has changed its
+        # pid before it has workers.
+        if owner not in (0, os.getpid()) or not is_there(after, sys.modules):
+            return
+        # Frame 0 is this function; C code calls it, in the name of the one that forks.
+        if not leads_elsewhere(sys._getframe(1)):
+            owner = os.getpid()
+            before_fork()
+
+    os.register_at_fork(before=hook)
+
+
+def is_there(target: str, modules: Mapping[str, ModuleType]) -> bool:
+    """Whether a module has been imported to its end, and a name in it is set.
+
+    Args:
+        target: `MODULE`, `MODULE:NAME`, or "" which is always there. A name that is set to
+            None is not there yet.
+    """
+    if not target:
+        return True
+    name, _, attribute = target.partition(":")
+    module = modules.get(name)
+    if module is None:
+        return False
+    if getattr(getattr(module, "__spec__", None), "_initializing", False):
+        return False
+    return not attribute or getattr(module, attribute, None) is not None
+
+
+def leads_elsewhere(caller: FrameType | None) -> bool:
+    """Whether a fork is followed by an exec, or makes a daemon, going by the code around it.
+
+    The function that forks and the one that called it are looked at: daemonizing is often
+    split into two. Names are what tells: `os.execv...` in the first, `os.setsid` in either.
+
+    Args:
+        caller: frame of the function that forks.
+    """
+    if caller is None:
+        return False
+    if caller.f_code.co_filename.rpartition(os.sep)[2] in _LIBRARY_FILES:
+        return True
+    if not _EXECUTING.isdisjoint(_names(caller.f_code)):
+        return True
+    outer = caller.f_back
+    near = _names(caller.f_code) | (_names(outer.f_code) if outer is not None else frozenset())
+    return not _DETACHING.isdisjoint(near)
+
+
+def _names(code: CodeType) -> frozenset[str]:
+    # A module's own level names whatever its script does somewhere: too much to go by, but
+    # a daemon made there is as common as one made in a function.
+    return frozenset(code.co_names)

@@ -1,0 +1,16 @@
+"""Preload module that seals the forkserver of `multiprocessing` before it forks.
+
+    multiprocessing.set_forkserver_preload(["my_module", "pasture.servers.forkserver"])
+
+Importing it is the switch; its place in the list does not matter, because the seal waits
+for the first fork. Children of a forkserver end by `os._exit`. Never imported by pasture
+itself: it is for the process that forks.
+"""
+
+import os
+
+from pasture.servers.sealer import from_environment, or_end
+
+sealer = from_environment()
+
+os.register_at_fork(before=lambda: or_end(sealer.before_fork))

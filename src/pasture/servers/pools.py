@@ -1,0 +1,110 @@
+"""`multiprocessing` and `concurrent.futures`, sealed: `with pasture.sealed():`.
+
+Owns the choice of the start method and what is refused. The pools themselves are the
+standard library's: a sealed process forks as any other, and `pasture.heap.child` does the
+rest in each child. docs/multiprocessing.md is the user's guide.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import forkserver
+from multiprocessing.context import BaseContext
+from typing import Any
+
+from pasture.errors import UsageError
+from pasture.heap.policy import Policy, find_policy
+from pasture.heap.report import SealReport
+from pasture.heap.seal import seal
+from pasture.servers.sealer import level_of
+
+log = logging.getLogger("pasture")
+
+PRELOAD_MODULE = "pasture.servers.forkserver"
+
+
+@dataclass(frozen=True, slots=True)
+class SealedContext:
+    """What `pasture.sealed()` hands to its block.
+
+    Attributes:
+        context: for `context.Pool()`, `context.Process()`, and as `mp_context` of a
+            `ProcessPoolExecutor`.
+        report: of the seal.
+    """
+
+    context: Any
+    report: SealReport
+
+
+@contextmanager
+def sealed(
+    context: BaseContext | str | None = None,
+    *,
+    policy: str | Policy | None = None,
+    strict: bool = False,
+) -> Iterator[SealedContext]:
+    """Seal this process for the pools and processes that the block starts.
+
+    Load the data first, start the workers inside. Call it before any thread is started.
+    The seal lasts: what was alive at the entry is never freed, also after the block.
+
+    Args:
+        context: a context of `multiprocessing` or its start method; None is "fork".
+        policy: as `pasture.seal` takes it.
+        strict: raise if the process did not get sealed.
+
+    Yields:
+        The context to start workers with, and the report.
+
+    Raises:
+        UsageError: the context does not fork from this process.
+        UnknownPolicy, UnsupportedInterpreter, SealFailed: as `pasture.seal`.
+    """
+    chosen = _fork_context(context)
+    found = find_policy(policy)
+    report = seal(found, strict=strict)
+    log.log(level_of(found, report), "%s", report)
+    yield SealedContext(chosen, report)
+
+
+def sealed_forkserver(*modules: str) -> Any:
+    """A forkserver context whose server loads these modules and is sealed before it forks.
+
+    Call it before the first child of a forkserver is started.
+
+    Args:
+        modules: imported by the server, in this order, after the program's main module.
+
+    Returns:
+        A context of `multiprocessing`.
+
+    Raises:
+        UsageError: the forkserver of this process runs already.
+    """
+    if getattr(forkserver._forkserver, "_forkserver_pid", None) is not None:
+        raise UsageError(
+            "the forkserver of this process is running already, unsealed",
+            hint="call sealed_forkserver() before the first process or pool is started",
+        )
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["__main__", *modules, PRELOAD_MODULE])
+    return context
+
+
+def _fork_context(context: BaseContext | str | None) -> BaseContext:
+    given = "fork" if context is None else context
+    chosen = multiprocessing.get_context(given) if isinstance(given, str) else given
+    method = chosen.get_start_method()
+    if method == "fork":
+        return chosen
+    raise UsageError(
+        f"children of the start method {method!r} are not forked from this process",
+        hint="seal the server: pasture.sealed_forkserver('my_module')"
+        if method == "forkserver"
+        else "they begin with an empty interpreter and share nothing: use 'fork' or 'forkserver'",
+    )

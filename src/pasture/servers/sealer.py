@@ -1,0 +1,112 @@
+"""When a process that forks again and again is sealed: before its first fork, and before a
+later one if much was loaded since.
+
+Owns that decision, the log line and the report file. Does not fork and knows no server.
+Invariant: unless the settings are strict, whatever goes wrong the fork takes place.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable
+
+from pasture.errors import PastureError
+from pasture.heap import growth
+from pasture.heap.policy import Policy
+from pasture.heap.report import SealReport
+from pasture.heap.seal import seal
+from pasture.heap.warmup import WarmUpReport
+from pasture.servers.complaint import complain
+from pasture.servers.environment import ServerSettings, read_environment
+
+log = logging.getLogger("pasture")
+
+
+class Sealer:
+    """Seals this process as often as it is worth it.
+
+    Attributes:
+        report: of the latest seal; None before the first.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.report: SealReport | None = None
+        self._settings = settings
+        self._unfrozen_then = 0
+
+    def before_fork(self, warm_up: Callable[[], WarmUpReport] | None = None) -> None:
+        """Seal, if this is the first fork or the seal is worth a new round.
+
+        In the parent, right before the fork.
+
+        Args:
+            warm_up: as `pasture.seal` takes it; called before the first seal only.
+
+        Raises:
+            PastureError: the settings are strict, and this is the first fork.
+        """
+        if self.report is None:
+            self._seal(warm_up, strict=self._settings.strict)
+        elif self.report.sealed and self._growth().is_worth_a_round:
+            log.info("%s new objects since the seal", self._growth().objects)
+            self._seal(None, strict=False)
+
+    def _growth(self) -> growth.Growth:
+        return growth.Growth(self._unfrozen_then, growth.unfrozen_objects())
+
+    def _seal(self, warm_up: Callable[[], WarmUpReport] | None, strict: bool) -> None:
+        policy = self._settings.policy
+        report = seal(policy, warm_up=warm_up if policy.warms_up else None, strict=strict)
+        self.report = report
+        self._unfrozen_then = growth.unfrozen_objects()
+        log.log(level_of(policy, report), "%s", report)
+        self._write(report)
+
+    def _write(self, report: SealReport) -> None:
+        path = self._settings.report_file
+        if path is None:
+            return
+        try:
+            path.write_text(json.dumps(report.as_dict()), encoding="utf-8")
+        except OSError as error:
+            log.warning("the report cannot be written: %s", error)
+
+
+def level_of(policy: Policy, report: SealReport) -> int:
+    """At which level a report is logged: what was wanted and not reached is a warning."""
+    return logging.INFO if report.sealed or not policy.heap else logging.WARNING
+
+
+def from_environment() -> Sealer:
+    """A sealer as the variables ask for. Ends the process if they make no sense."""
+    try:
+        return Sealer(read_environment())
+    except PastureError as error:
+        sys.exit(complain(error))
+
+
+def or_end(step: Callable[[], object]) -> None:
+    """Take a step inside of a hook that must not raise; end the process if it is refused.
+
+    An exception that leaves a fork hook is printed and forgotten: the fork takes place.
+    """
+    try:
+        step()
+    except PastureError as error:
+        sys.stdout.flush()
+        os._exit(complain(error))
+
+
+def show_log() -> None:
+    """Have the seal's line on stderr, unless the program sets up its own log.
+
+    For programs started by `pasture run`, whose user wants to see what came of it.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("pasture: %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False

@@ -1,0 +1,255 @@
+"""Pools, executors and the forkserver of the standard library under a seal."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from pasture import _native
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+needs_immortality = pytest.mark.skipif(
+    not _native.HAS_IMMORTALITY, reason="on CPython before 3.12 reading un-shares pages"
+)
+
+PRELUDE = """
+import json, multiprocessing, os, signal, sys, threading, time
+import pasture
+from concurrent.futures import ProcessPoolExecutor
+
+RECORDS = [{"id": i + 1000, "tags": [f"tag {i}"]} for i in range(60_000)]
+
+def private_kib():
+    with open("/proc/self/smaps_rollup") as lines:
+        return sum(int(line.split()[1]) for line in lines if line.startswith("Private"))
+
+def read(_=None):
+    for record in RECORDS:
+        for tag in record["tags"]:
+            held = (record["id"], tag)
+    return os.getpid(), private_kib()
+
+def show(**found):
+    print(json.dumps(found))
+"""
+
+
+def execute(tmp_path, program, *, prelude=PRELUDE):
+    """Run a program from a file, as children of a forkserver import it again."""
+    path = tmp_path / "program.py"
+    path.write_text(prelude + textwrap.dedent(program))
+    return subprocess.run(
+        [sys.executable, str(path)], capture_output=True, text=True, timeout=120, cwd=tmp_path
+    )
+
+
+def run(tmp_path, program, **kwargs):
+    done = execute(tmp_path, program, **kwargs)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@needs_immortality
+def test_workers_of_a_pool_read_everything_and_stay_small(tmp_path):
+    found = run(
+        tmp_path,
+        """
+        with pasture.sealed() as herd, herd.context.Pool(2) as pool:
+            show(sealed=herd.report.sealed, workers=pool.map(read, range(6), chunksize=1))
+        """,
+    )
+    plain = run(
+        tmp_path,
+        """
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            show(workers=pool.map(read, range(6), chunksize=1))
+        """,
+    )
+    assert found["sealed"]
+    assert min(kib for _, kib in plain["workers"]) > 8000, "the heap is too small to show anything"
+    assert max(kib for _, kib in found["workers"]) < 2500
+
+
+@needs_immortality
+def test_workers_of_an_executor_and_their_replacements_stay_small(tmp_path):
+    found = run(
+        tmp_path,
+        """
+        with pasture.sealed() as herd:
+            with herd.context.Pool(1, maxtasksperchild=1) as pool:
+                replaced = [pool.apply(read) for _ in range(4)]
+            with ProcessPoolExecutor(2, mp_context=herd.context) as executor:
+                executed = list(executor.map(read, range(4)))
+            show(replaced=replaced, executed=executed)
+        """,
+    )
+    assert len({pid for pid, _ in found["replaced"]}) == 4
+    assert max(kib for _, kib in found["replaced"] + found["executed"]) < 2500
+
+
+def test_a_worker_that_is_killed_is_replaced_and_no_result_of_others_is_lost(tmp_path):
+    found = run(
+        tmp_path,
+        """
+        with pasture.sealed() as herd, herd.context.Pool(2) as pool:
+            (first, _), *_ = pool.map(read, [0])
+            os.kill(first, signal.SIGKILL)
+            deadline = time.monotonic() + 30
+            while any(p.pid == first for p in pool._pool) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            pids = {pool.apply_async(read).get(30)[0] for _ in range(8)}
+            show(killed=first, pids=sorted(pids))
+        """,
+    )
+    assert found["pids"] and found["killed"] not in found["pids"]
+
+
+@needs_immortality
+def test_children_of_a_sealed_forkserver_stay_small(tmp_path):
+    (tmp_path / "stock_list.py").write_text(
+        "ITEMS = [{'id': i + 1000, 'tags': [f'tag {i}']} for i in range(60_000)]\n"
+    )
+    program = """
+    import stock_list
+    def look(_):
+        for item in stock_list.ITEMS:
+            held = (item["id"], item["tags"][0])
+        return os.getpid(), private_kib()
+    if __name__ == "__main__":
+        if {sealed}:
+            context = pasture.sealed_forkserver("stock_list")
+        else:
+            context = multiprocessing.get_context("forkserver")
+            context.set_forkserver_preload(["__main__", "stock_list"])
+        with context.Pool(2) as pool:
+            show(workers=pool.map(look, range(4), chunksize=1), me=os.getpid())
+    """
+    small = PRELUDE.replace("60_000", "1")
+    sealed = run(tmp_path, program.format(sealed=True), prelude=small)
+    plain = run(tmp_path, program.format(sealed=False), prelude=small)
+    assert min(kib for _, kib in plain["workers"]) > 8000, "the heap is too small to show anything"
+    assert max(kib for _, kib in sealed["workers"]) < 4500
+
+
+def test_a_forkserver_that_runs_already_is_refused(tmp_path):
+    done = execute(
+        tmp_path,
+        """
+        if __name__ == "__main__":
+            context = multiprocessing.get_context("forkserver")
+            process = context.Process(target=os.getpid)
+            process.start()
+            process.join()
+            pasture.sealed_forkserver("json")
+        """,
+    )
+    assert "UsageError: the forkserver of this process is running already" in done.stderr
+
+
+@pytest.mark.parametrize("policy", ["seel", ""])
+def test_an_unknown_policy_ends_the_forkserver_with_a_message(tmp_path, policy):
+    found = execute(
+        tmp_path,
+        f"""
+        if __name__ == "__main__":
+            os.environ["PASTURE_POLICY"] = {policy!r}
+            context = pasture.sealed_forkserver("json")
+            process = context.Process(target=os.getpid)
+            try:
+                process.start()
+                process.join()
+                show(code=process.exitcode)
+            except (EOFError, ConnectionError, BrokenPipeError):
+                show(code=None)
+        """,
+    )
+    if policy:
+        assert "error: no policy is called 'seel'" in found.stderr
+    else:
+        assert json.loads(found.stdout.splitlines()[-1]) == {"code": 0}
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_context_that_does_not_fork_from_here_is_refused_by_name(tmp_path, method):
+    done = execute(
+        tmp_path,
+        f"""
+        if __name__ == "__main__":
+            try:
+                with pasture.sealed({method!r}):
+                    raise SystemExit("was not refused")
+            except pasture.UsageError as error:
+                show(message=error.message, hint=error.hint)
+        """,
+    )
+    told = json.loads(done.stdout)
+    assert f"start method '{method}'" in told["message"]
+    assert ("sealed_forkserver" in told["hint"]) is (method == "forkserver")
+
+
+def test_a_running_thread_is_refused_when_strict_and_a_warning_otherwise(tmp_path):
+    done = execute(
+        tmp_path,
+        """
+        threading.Thread(target=threading.Event().wait, name="lookout", daemon=True).start()
+        with pasture.sealed() as herd:
+            reason = herd.report.reason
+        try:
+            with pasture.sealed(strict=True):
+                raise SystemExit("was not refused")
+        except pasture.SealFailed as error:
+            show(reason=reason, message=error.message)
+        """,
+    )
+    found = json.loads(done.stdout)
+    assert "lookout" in found["reason"] and "lookout" in found["message"]
+    assert "lookout" in done.stderr
+
+
+def test_importing_pasture_does_not_import_multiprocessing(tmp_path):
+    program = "import sys, pasture; print('multiprocessing' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "False\n"
+
+
+@needs_immortality
+@pytest.mark.parametrize("name", ["data_loader.py", "forkserver.py"])
+def test_the_examples_keep_their_workers_small(name):
+    arguments = ["--objects", "200000"] if name == "data_loader.py" else []
+    env = {**os.environ, "PYTHONPATH": str(EXAMPLES)}
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        env=env,
+    )
+    assert done.returncode == 0, done.stderr
+    workers = json.loads(done.stdout.splitlines()[-1])["workers"]
+    assert len({worker["total"] for worker in workers}) == 1
+    limit = 2_000_000 if name == "data_loader.py" else 5_000_000
+    assert max(worker["private"] for worker in workers) < limit
+
+
+def test_signals_end_a_sealed_pool_as_any_other(tmp_path):
+    found = run(
+        tmp_path,
+        """
+        with pasture.sealed() as herd:
+            process = herd.context.Process(target=time.sleep, args=(60,))
+            process.start()
+            process.terminate()
+            process.join(30)
+            failed = herd.context.Process(target=sys.exit, args=(7,))
+            failed.start()
+            failed.join(30)
+            show(codes=[process.exitcode, failed.exitcode])
+        """,
+    )
+    assert found["codes"] == [-signal.SIGTERM, 7]

@@ -1,0 +1,121 @@
+"""`pasture run -- python app.py`: which forks are sealed, and that the program notices not."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pasture import _native
+
+PROGRAMS = Path(__file__).parent.parent / "programs"
+SEALED = "pasture: policy seal on "
+
+
+def run(way, *options, env=None, program=None):
+    command = [sys.executable, "-m", "pasture", "run", *options, "--", "python"]
+    return subprocess.run(
+        [*command, *(program or [str(PROGRAMS / "forking_app.py"), way])],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **(env or {})},
+    )
+
+
+def workers(done):
+    return {row["worker"]: row["immortal"] for row in map(json.loads, done.stdout.splitlines())}
+
+
+IMMORTAL = _native.HAS_IMMORTALITY
+
+
+def test_the_first_fork_of_a_worker_is_sealed_once_and_the_exit_code_is_the_programs():
+    done = run("workers", env={"STATUS": "3"})
+    assert workers(done) == {"first": IMMORTAL, "second": IMMORTAL}
+    assert done.stderr.count(SEALED) == 1
+    assert done.returncode == 3
+
+
+@pytest.mark.parametrize("way", ["exec", "subprocess"])
+def test_a_fork_that_leads_to_an_exec_does_not_seal(way):
+    done = run(way)
+    assert workers(done) == {"parent": False, "after": IMMORTAL}
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_two_forks_of_a_daemon_do_not_seal(tmp_path):
+    out = tmp_path / "out"
+    with out.open("wb") as stream:
+        command = [sys.executable, "-m", "pasture", "run", "--", "python"]
+        begun = subprocess.run(
+            [*command, str(PROGRAMS / "forking_app.py"), "daemon"],
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            timeout=60,
+        )
+    assert begun.returncode == 0
+    deadline = time.monotonic() + 30
+    while '"after"' not in out.read_text():
+        assert time.monotonic() < deadline, out.read_text()
+        time.sleep(0.05)
+    rows = [json.loads(line) for line in out.read_text().splitlines() if line.startswith("{")]
+    assert [(row["worker"], row["immortal"]) for row in rows] == [
+        ("parent", False),
+        ("after", IMMORTAL),
+    ]
+
+
+def test_the_seal_waits_for_what_it_was_told_to_wait_for():
+    done = run("early", "--after", "__main__:RECORDS")
+    assert workers(done) == {"early": False, "late": IMMORTAL}
+    assert done.stderr.count(SEALED) == 1
+
+
+def test_a_thread_is_refused_when_strict_and_reported_otherwise():
+    assert "not sealed" in run("thread").stderr
+    done = run("thread", "--strict")
+    assert done.returncode == 12
+    assert "error: " in done.stderr and "lookout" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_script_is_main_with_its_own_arguments_and_path():
+    name, file, argv, first = json.loads(run("arguments").stdout)
+    script = str(PROGRAMS / "forking_app.py")
+    assert (name, file, argv, first) == ("__main__", script, [script, "arguments"], str(PROGRAMS))
+
+
+@pytest.mark.parametrize(
+    ("program", "shown"),
+    [
+        (["-c", "import sys; print(sys.argv, __name__)", "a"], "['-c', 'a'] __main__"),
+        (["-m", "platform", "terse"], "Linux"),
+    ],
+)
+def test_modules_and_code_run_as_python_runs_them(program, shown):
+    assert shown in run("", program=program).stdout
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        (["no_such_file.py"], "error: cannot open no_such_file.py"),
+        (["-X", "dev", "a.py"], "error: cannot run python -X dev a.py"),
+        ([], "error: cannot run python"),
+    ],
+)
+def test_what_cannot_be_run_is_told_without_a_traceback(program, told):
+    command = [sys.executable, "-m", "pasture", "run", "--", "python", *program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert told in done.stderr and "Traceback" not in done.stderr
+
+
+def test_other_servers_have_no_use_for_after():
+    command = [sys.executable, "-m", "pasture", "run", "--after", "x", "gunicorn", "x:y"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "--after is of no use to gunicorn" in done.stderr
