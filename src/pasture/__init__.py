@@ -13,6 +13,7 @@ from pasture.errors import (
     UnsupportedInterpreter,
     UsageError,
 )
+from pasture.gc import collect
 from pasture.heap.fork_safety import before_fork, close_connections
 from pasture.heap.policy import POLICIES, Policy
 from pasture.heap.report import SealReport, StepReport
@@ -35,6 +36,7 @@ __all__ = [
     "WarmUpReport",
     "before_fork",
     "close_connections",
+    "collect",
     "seal",
     "sealed",
     "sealed_forkserver",

@@ -13,7 +13,10 @@ from collections.abc import Callable, Mapping
 from pasture.heap import collector, leave
 from pasture.heap.policy import ChildStep, ExitStep, Policy
 
-_CHILD_STEPS: Mapping[ChildStep, Callable[[], None]] = {"gc-on": collector.turn_on}
+_CHILD_STEPS: Mapping[ChildStep, Callable[[], None]] = {
+    "gc-on": collector.turn_on,
+    "full-out-of-line": collector.run_full_out_of_line,
+}
 _EXIT_STEPS: Mapping[ExitStep, Callable[[], None]] = {
     "flush-files": leave.flush_open_files_too,
     "leave": leave.install,

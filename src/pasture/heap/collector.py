@@ -10,6 +10,9 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pasture.errors import UnsupportedInterpreter
+from pasture.heap.interpreter import native
+
 _thresholds: tuple[int, int, int] | None = None
 
 
@@ -25,6 +28,17 @@ def turn_on() -> None:
     if _thresholds is not None:
         gc.set_threshold(*_thresholds)
     gc.enable()
+
+
+def run_full_out_of_line() -> None:
+    """Have full collections write to no surviving object from now on.
+
+    Where there is no extension they stay the built-in ones.
+    """
+    try:
+        native().watch_collections(True)
+    except UnsupportedInterpreter:
+        pass
 
 
 @contextmanager

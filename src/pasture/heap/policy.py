@@ -31,7 +31,7 @@ HeapStep = Literal[
 ]
 """In the parent, right before the fork: work on its heap."""
 
-ChildStep = Literal["gc-on"]
+ChildStep = Literal["gc-on", "full-out-of-line"]
 """In each child, right after the fork."""
 
 ExitStep = Literal["flush-files", "leave"]
@@ -104,8 +104,14 @@ _TABLE = (
         heap=("collect", "freeze"),
         in_child=("gc-on",),
     ),
-    # "side-table" belongs here: nothing frozen, full collections by the out-of-line
-    # collector in the child. It waits for that collector.
+    Policy(
+        "side-table",
+        "warm up, collect, freeze nothing: full collections that write to no surviving object "
+        "(the GC head moved elsewhere, December 2017; PyPy's visited set, 2018)",
+        prepare=("warm-up", "close-connections"),
+        heap=("collect",),
+        in_child=("gc-on", "full-out-of-line"),
+    ),
     Policy(
         "seal",
         "warm up, collect, gather the code that ran, make the heap immortal, plug its holes, "
@@ -120,7 +126,7 @@ _TABLE = (
             "plug-pymalloc",
             "freeze",
         ),
-        in_child=("gc-on",),
+        in_child=("gc-on", "full-out-of-line"),
         at_exit=("flush-files", "leave"),
     ),
 )
