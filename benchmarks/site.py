@@ -1,0 +1,158 @@
+"""What the seal saves on the bundled site, against stock and the best published recipe.
+
+Every round runs each policy once under gunicorn with the same load, in turned-around
+order. Ratios are formed within a round. The document is that of `pasture try`, with the
+ratios added; docs/benchmarks.md says how to read them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.spread import Spread, spread_of
+from pasture.heap.requests import read_requests
+from pasture.report import progress, table
+from pasture.report.document import as_document
+from pasture.trial import TrialPlan, TrialResult, run_trial
+from pasture.trial.measurement import Figure, PolicyResult, paired_ratios
+
+SITE = Path(__file__).resolve().parent.parent / "demo"
+DATA = Path(__file__).resolve().parent.parent / "var" / "bench-site"
+POLICIES = ("stock", "freeze", "warm-freeze", "seal")
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A figure of the seal, as a multiple of another policy's of the same round.
+
+    Attributes:
+        limit: that the median must not pass: an upper one, or a lower one if `at_least`.
+    """
+
+    name: str
+    against: str
+    figure: Figure
+    limit: float
+    at_least: bool = False
+
+    def met_by(self, ratio: Spread) -> bool:
+        return ratio.median >= self.limit if self.at_least else ratio.median <= self.limit
+
+
+GOALS = (
+    Goal("private memory a worker", "stock", lambda run: run.private_bytes_median, 0.30),
+    Goal("private memory a worker", "warm-freeze", lambda run: run.private_bytes_median, 0.60),
+    Goal("requests a second", "stock", lambda run: run.load.requests_per_s, 1.0, at_least=True),
+    Goal("p99 of latency", "stock", lambda run: run.load.p99_ms, 1.0),
+)
+SHUTDOWN_GOAL = 1.1
+"""Of the peak of total PSS while the sealed server ends to its PSS before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A goal beside what was measured."""
+
+    name: str
+    ratio: Spread
+    limit: float
+    met: bool
+
+
+def fill_site() -> Mapping[str, str]:
+    """A database and load of the benchmark's own; returns the environment that names it."""
+    DATA.mkdir(parents=True, exist_ok=True)
+    named = {"MEADOW_DB": str(DATA / "meadow.sqlite3")}
+    command = [sys.executable, str(SITE / "manage.py"), "fill"]
+    if subprocess.run(command, env={**os.environ, **named}).returncode != 0:
+        raise click.ClickException("the site could not be filled")
+    return named
+
+
+def make_plan(requests: int, workers: int, rounds: int) -> TrialPlan:
+    environment = fill_site()
+    walk, common = read_requests(DATA / "urls.txt"), read_requests(DATA / "headers.txt")
+    return TrialPlan(
+        app="meadow.wsgi:application",
+        policies=POLICIES,
+        workers=workers,
+        requests=requests,
+        urls=walk.requests,
+        headers=(*walk.headers, *common.headers),
+        env=environment,
+        chdir=SITE,
+        rounds=rounds,
+        log_dir=DATA / "logs",
+    )
+
+
+def verdicts(result: TrialResult) -> Iterator[Verdict]:
+    by_name = {policy.policy: policy for policy in result.policies}
+    seal = by_name["seal"]
+    for goal in GOALS:
+        ratio = spread_of(paired_ratios(by_name[goal.against], seal, goal.figure))
+        yield Verdict(f"{goal.name}, seal to {goal.against}", ratio, goal.limit, goal.met_by(ratio))
+    peak = peak_ratio(seal)
+    yield Verdict(
+        "peak of PSS at shutdown, sealed", peak, SHUTDOWN_GOAL, peak.median <= SHUTDOWN_GOAL
+    )
+
+
+def peak_ratio(policy: PolicyResult) -> Spread:
+    return spread_of(run.shutdown.peak_ratio for run in policy.runs)
+
+
+def goals_table(found: list[Verdict]) -> Table:
+    shown = Table(title="Goals", box=box.SIMPLE_HEAD)
+    for heading in ("ratio, paired by round", "median (range)", "goal", ""):
+        shown.add_column(heading, justify="left" if "ratio" in heading else "right")
+    for verdict in found:
+        mark = "met" if verdict.met else "MISSED"
+        shown.add_row(verdict.name, verdict.ratio.text(), f"{verdict.limit:.2f}", mark)
+    return shown
+
+
+def add_verdicts(document: dict[str, Any], found: list[Verdict]) -> dict[str, Any]:
+    goals = {
+        verdict.name: {
+            **verdict.ratio.as_dict(),
+            "goal": verdict.limit,
+            "met": verdict.met,
+        }
+        for verdict in found
+    }
+    return {**document, "benchmark": "site", "goals": goals}
+
+
+@click.command(help=__doc__)
+@click.option("--requests", default=2000, show_default=True)
+@click.option("--workers", default=4, show_default=True)
+@click.option("--rounds", default=5, show_default=True)
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="All figures.")
+def main(requests: int, workers: int, rounds: int, json_file: Path | None) -> None:
+    with progress.for_console(Console(stderr=True)) as display:
+        result = run_trial(make_plan(requests, workers, rounds), on_event=display.tell)
+    found = list(verdicts(result))
+    console = table.output_console()
+    table.print_result(result, console)
+    console.print(goals_table(found))
+    if json_file is not None:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        document = add_verdicts(as_document(result), found)
+        json_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
