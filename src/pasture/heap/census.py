@@ -26,17 +26,25 @@ def path_for(pid: int, environ: Mapping[str, str] = os.environ) -> Path | None:
     return Path(name.replace("{pid}", str(pid))) if name else None
 
 
-def write(path: Path) -> int:
+def write(path: Path, policy: str) -> int:
     """Write the census of this process; returns the number of records.
 
     To be called in the process that forks, last thing before the fork, with no other
     Python thread running. Allocates nothing that outlasts the call but for a few objects.
 
+    Args:
+        policy: whose steps were taken, by name.
+
     Raises:
         OSError, MemoryError: there is no new file; an earlier one is as it was.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    head = {"pid": os.getpid(), "hexversion": sys.hexversion, "fields": native().field_offsets()}
+    head = {
+        "pid": os.getpid(),
+        "policy": policy,
+        "hexversion": sys.hexversion,
+        "fields": native().field_offsets(),
+    }
     try:
         with temporary.open("wb", buffering=0) as file:
             file.write(MAGIC + json.dumps(head).encode() + b"\n")

@@ -76,7 +76,9 @@ def seal(
         child.arm(chosen)
     else:
         steps += [StepReport(name, skipped=NOT_BEGUN) for name in chosen.heap]
-    steps += _take_census(census or census_file.path_for(os.getpid()), interpreter.unsupported)
+    path = census or census_file.path_for(os.getpid())
+    if path is not None:
+        steps += [_take_census(path, chosen, interpreter.unsupported)]
     report = SealReport(interpreter, chosen.name, reason is None, reason, _rounds, tuple(steps))
     if strict:
         _insist(chosen, report)
@@ -152,18 +154,16 @@ def _take(name: HeapStep) -> StepReport:
     return StepReport(name, perf_counter() - start, counts)
 
 
-def _take_census(path: Path | None, unsupported: str | None) -> list[StepReport]:
+def _take_census(path: Path, policy: Policy, unsupported: str | None) -> StepReport:
     """Last of all: objects do not move any more."""
-    if path is None:
-        return []
     if unsupported is not None:
-        return [StepReport("census", skipped=unsupported)]
+        return StepReport("census", skipped=unsupported)
     start = perf_counter()
     try:
-        counts = {"records": census_file.write(path)}
+        counts = {"records": census_file.write(path, policy.name)}
     except (OSError, MemoryError) as error:
-        return [StepReport("census", perf_counter() - start, problems=(_describe(error),))]
-    return [StepReport("census", perf_counter() - start, counts)]
+        return StepReport("census", perf_counter() - start, problems=(_describe(error),))
+    return StepReport("census", perf_counter() - start, counts)
 
 
 def _failure(policy: Policy, steps: list[StepReport]) -> str | None:

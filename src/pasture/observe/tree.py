@@ -91,3 +91,21 @@ def _session(pid: int) -> int:
         return os.getsid(pid)
     except OSError:
         return -1
+
+
+def find_masters() -> tuple[int, ...]:
+    """Pids of Python processes that have forked workers and are none themselves, ascending.
+
+    Of this user's processes; of all users' for root.
+    """
+    parents = {}
+    for process in psutil.process_iter(["pid", "ppid", "name", "exe"]):
+        if "python" in f"{process.info['name']}{process.info['exe'] or ''}":
+            parents[process.info["pid"]] = process.info["ppid"]
+    forked = {
+        pid: parent
+        for pid, parent in parents.items()
+        if parent in parents and _image(pid) and _image(pid) == _image(parent)
+    }
+    masters = set(forked.values()) - set(forked)
+    return tuple(sorted(master for master in masters if master != os.getpid()))

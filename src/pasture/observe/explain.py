@@ -1,0 +1,307 @@
+"""Why each private page of a worker is private.
+
+Joins difference, census and memory for one pair of processes and says what came of it as
+frozen measurements. Stops neither process. What could not be told, and why, is part of the
+answer.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import psutil
+
+from pasture.errors import UsageError
+from pasture.heap import census as census_file
+from pasture.heap.interpreter import native
+from pasture.observe import smaps, tree
+from pasture.observe.causes import Cause
+from pasture.observe.census import (
+    Census,
+    Extents,
+    Fields,
+    Kind,
+    extents_in,
+    fields_from,
+    join_extents,
+    open_census,
+)
+from pasture.observe.classify import Classifier
+from pasture.observe.difference import PrivatePages, compare, private_pages
+from pasture.observe.fields import Label
+from pasture.observe.memory import AddressSpace, Array, ended
+from pasture.observe.owners import Owners
+from pasture.observe.regions import Region
+from pasture.observe.tally import Share, Tally
+
+_MOST_OWNERS = 30
+_MOST_OF_A_TYPE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One object of the parent that a worker's writes fell on.
+
+    Attributes:
+        type: its type.
+        path: from a root; for code the qualified name.
+        file: of code, with the line; else "".
+        os_pages: of it that are private because of it.
+        words: of it that differ.
+    """
+
+    type: str
+    path: str
+    file: str
+    os_pages: int
+    words: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What the private memory of one worker is.
+
+    Attributes:
+        worker_pid, parent_pid: the processes compared.
+        private_bytes: as `smaps_rollup` said right after.
+        os_pages: private pages that were found.
+        seconds: that it took.
+        stopped_s: for which a process was stopped.
+        census: the file that was used; None without one.
+        policy: whose steps the parent took before the fork; None if it did not say.
+        missing: what could not be told, one sentence each.
+        causes: by cause, largest first.
+        fields: by cause and what was written, largest first.
+        types: by type, most pages first.
+        owners: objects, most pages first.
+        codes: code objects, most pages first.
+    """
+
+    worker_pid: int
+    parent_pid: int
+    private_bytes: int
+    os_pages: int
+    seconds: float
+    stopped_s: float
+    census: str | None
+    policy: str | None
+    missing: tuple[str, ...]
+    causes: tuple[tuple[Cause, Share], ...]
+    fields: tuple[tuple[Cause, Label, Share], ...]
+    types: tuple[tuple[str, Share], ...]
+    owners: tuple[Owner, ...]
+    codes: tuple[Owner, ...]
+
+    @property
+    def explained_bytes(self) -> float:
+        """Bytes of all causes together."""
+        return sum(share.bytes for _, share in self.causes)
+
+    def cause(self, cause: Cause) -> Share:
+        """The share of one cause, which may be nothing."""
+        return dict(self.causes).get(cause, Share())
+
+
+def find_pair(pid: int) -> tuple[int, int]:
+    """Parent and worker for a pid that a user names: a worker, or the master of workers.
+
+    Of a master's workers the one with the most private memory is taken.
+
+    Raises:
+        ProcessEnded: there is no such process.
+        UsageError: it was not forked by a process that still runs, and forked none.
+    """
+    workers = tree.forked_workers(pid)
+    if workers:
+        sizes = {w: m.private_bytes for w in workers if (m := smaps.read_memory(w))}
+        if sizes:
+            return pid, max(sizes, key=lambda worker: sizes[worker])
+    try:
+        parent = psutil.Process(pid).ppid()
+    except psutil.NoSuchProcess:
+        raise ended(pid) from None
+    if pid in tree.forked_workers(parent):
+        return parent, pid
+    raise UsageError(
+        f"process {pid} shares its memory with no other: it was started by exec and has forked "
+        "no workers",
+        hint="give the pid of a worker of a pre-fork server, or of its master; "
+        "a server without preloading has nothing to share",
+    )
+
+
+def explain(parent_pid: int, worker_pid: int, census: Path | None = None) -> Explanation:
+    """Explain the private memory of a worker.
+
+    Args:
+        census: file that the parent wrote; None is the one its environment names, if any.
+
+    Raises:
+        ProcessEnded: one of the two ended meanwhile.
+        NoPrivilege: the kernel does not let this user look.
+        UsageError: the census that was asked for is none, or of another process.
+    """
+    begin = perf_counter()
+    with AddressSpace(parent_pid) as parent, AddressSpace(worker_pid) as worker:
+        pages = private_pages(parent, worker)
+        memory = smaps.read_memory(worker_pid)
+        if memory is None:
+            raise ended(worker_pid)
+        opened, missing = _find_census(parent_pid, census)
+        fields, same_version = _fields(parent, opened, missing)
+        extents = extents_in(opened, pages.compared) if opened else join_extents([])
+        classifier = Classifier(
+            parent,
+            worker,
+            extents,
+            fields,
+            same_version=same_version,
+            has_census=opened is not None,
+        )
+        tally = _tally(classifier, pages)
+        owners, codes = _owners(classifier, opened, tally)
+        return Explanation(
+            worker_pid=worker_pid,
+            parent_pid=parent_pid,
+            private_bytes=memory.private_bytes,
+            os_pages=pages.count,
+            seconds=perf_counter() - begin,
+            stopped_s=0.0,
+            census=str(opened.path) if opened else None,
+            policy=opened.policy if opened else None,
+            missing=tuple(missing),
+            causes=tuple(sorted(tally.causes.items(), key=lambda item: -item[1].bytes)),
+            fields=tuple(
+                sorted(
+                    ((cause, label, share) for (cause, label), share in tally.fields.items()),
+                    key=lambda row: -row[2].bytes,
+                )
+            ),
+            types=tuple(sorted(tally.types.items(), key=lambda item: -item[1].os_pages)),
+            owners=owners,
+            codes=codes,
+        )
+
+
+def _tally(classifier: Classifier, pages: PrivatePages) -> Tally:
+    tally = Tally()
+    for batch in compare(classifier.parent, classifier.worker, pages.compared):
+        classified = classifier.classify(batch)
+        tally.add(classified, classifier.labels.all())
+    tally.add_pages(Cause.FILE_PAGE, Label("file", ""), len(pages.of_file))
+    for place, count in _new_places(classifier, pages.new_mappings).items():
+        tally.add_pages(Cause.NEW_MEMORY, Label("new memory", place), count)
+    return tally
+
+
+def _new_places(classifier: Classifier, mappings: Array) -> dict[str, int]:
+    names = {
+        Region.HEAP: "heap of malloc",
+        Region.STACK: "stack",
+        Region.ANONYMOUS: "arenas and mapped memory",
+        Region.INTERPRETER: "data of the interpreter",
+        Region.LIBRARY: "data of libraries",
+    }
+    found: dict[str, int] = {}
+    for i in mappings.tolist():
+        name = names[classifier.regions.kind(i)]
+        found[name] = found.get(name, 0) + 1
+    return found
+
+
+def _find_census(parent_pid: int, asked: Path | None) -> tuple[Census | None, list[str]]:
+    """The census to use, and what is missing without one."""
+    path = asked or census_file.path_for(parent_pid, _environment(parent_pid))
+    if path is not None and (asked or path.exists()):
+        census = open_census(path)
+        if census.pid == parent_pid:
+            return census, []
+        if asked:
+            raise UsageError(
+                f"{path} is the census of process {census.pid}, not of {parent_pid}",
+                hint="give the file that this worker's parent wrote",
+            )
+    return None, [
+        "no census: objects are recognised by their type pointers, without owners, and the "
+        "storage of dictionaries and lists is not told from other memory; start the server "
+        "with PASTURE_CENSUS=/path/{pid} for more"
+    ]
+
+
+def _environment(pid: int) -> dict[str, str]:
+    try:
+        return psutil.Process(pid).environ()
+    except (psutil.Error, OSError):
+        return {}
+
+
+def _fields(
+    parent: AddressSpace, census: Census | None, missing: list[str]
+) -> tuple[Fields | None, bool]:
+    """Offsets of the parent's interpreter, and whether it is the version that runs this."""
+    version = census.hexversion if census else _python_version(parent)
+    same = version is not None and version >> 16 == sys.hexversion >> 16
+    if not same:
+        shown = f"{version >> 24}.{version >> 16 & 255}" if version else "of an unknown version"
+        missing.append(
+            f"the process runs Python {shown}, pasture runs {sys.version_info.major}."
+            f"{sys.version_info.minor}: "
+            + (
+                "counters of code are not told from its caches"
+                if census
+                else "its objects cannot be recognised; use a pasture on the same version"
+            )
+        )
+    if census:
+        return census.fields, same
+    return (fields_from(native().field_offsets()) if same else None), same
+
+
+def _python_version(space: AddressSpace) -> int | None:
+    """The version of the interpreter that a process runs, from names of its files."""
+    for mapping in space.mappings:
+        found = re.search(r"/(?:lib)?python3\.(\d+)", mapping.path)
+        if found:
+            return 3 << 24 | int(found[1]) << 16
+    return None
+
+
+def _owners(
+    classifier: Classifier, census: Census | None, tally: Tally
+) -> tuple[tuple[Owner, ...], tuple[Owner, ...]]:
+    """The objects with the most private pages, code apart."""
+    objects, extents = classifier.objects, classifier.extents
+    if objects is None or census is None:
+        return (), ()
+    names = Owners(census, objects)
+    owners: list[Owner] = []
+    codes: list[Owner] = []
+    shown: dict[str, int] = {}
+    words = tally.touched_words
+    ranked = sorted(tally.touched_os_pages.items(), key=lambda i: (-i[1], -words[i[0]]))
+    for piece, os_pages in ranked:
+        if len(owners) >= _MOST_OWNERS and len(codes) >= _MOST_OWNERS:
+            break
+        type_name = _type_name(classifier, extents, piece)
+        target = codes if type_name == "code" else owners
+        if len(target) >= _MOST_OWNERS:
+            continue
+        if type_name == "code":
+            name, file, line = names.code_name(int(extents.addresses[piece]))
+            codes.append(Owner("code", name, f"{file}:{line}", os_pages, words[piece]))
+        elif shown.get(type_name, 0) < _MOST_OF_A_TYPE:
+            shown[type_name] = shown.get(type_name, 0) + 1
+            path = names.path(int(extents.numbers[piece]))
+            owners.append(Owner(type_name, path, "", os_pages, words[piece]))
+    return tuple(owners), tuple(codes)
+
+
+def _type_name(classifier: Classifier, extents: Extents, piece: int) -> str:
+    kind = Kind(int(extents.kinds[piece]))
+    if kind != Kind.OBJECT or classifier.objects is None:
+        return kind.name.lower().replace("_", " ")
+    return classifier.objects.qualified_type_name(int(extents.types[piece]))

@@ -1,0 +1,159 @@
+"""The address space of another process: what is mapped where, and the bytes there.
+
+Reads `/proc/PID/maps` and `/proc/PID/mem` and writes neither. Nothing is stopped: a
+process that runs on while it is read gives bytes of different moments.
+
+Source: proc_pid_maps(5), proc_pid_mem(5).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from pasture.errors import NoPrivilege, ProcessEnded
+
+OS_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+WORD_BYTES = 8
+
+Array = Any
+"""A numpy array; numpy's own types cannot be checked for the oldest Python supported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """One range of an address space.
+
+    Attributes:
+        start, end: addresses, the end excluded.
+        permissions: as in "rw-p".
+        path: of the file, "[heap]", "[stack]" or the like; "" if anonymous.
+    """
+
+    start: int
+    end: int
+    permissions: str
+    path: str
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it maps a file (which may be deleted by now)."""
+        return self.path.startswith("/")
+
+
+def parse_maps(text: str) -> tuple[Mapping, ...]:
+    """Parse the text of a `maps` file, in the order of addresses."""
+    found = []
+    for line in text.splitlines():
+        words = line.split(None, 5)
+        start, _, end = words[0].partition("-")
+        path = words[5].rstrip() if len(words) > 5 else ""
+        found.append(Mapping(int(start, 16), int(end, 16), words[1], path))
+    return tuple(found)
+
+
+class AddressSpace:
+    """The open memory of one process, to be closed as a context manager.
+
+    Raises:
+        ProcessEnded: from every method, if the process has ended or is ending.
+        NoPrivilege: from the constructor: another user's process, or the kernel refuses.
+    """
+
+    def __init__(self, pid: int, proc: Path = Path("/proc")) -> None:
+        self.pid = pid
+        try:
+            self._memory = os.open(proc / str(pid) / "mem", os.O_RDONLY | os.O_CLOEXEC)
+            self.mappings = parse_maps((proc / str(pid) / "maps").read_text())
+        except (FileNotFoundError, ProcessLookupError):
+            raise ended(pid) from None
+        except PermissionError:
+            raise NoPrivilege(
+                f"not allowed to read the memory of process {pid}",
+                hint="run pasture as root, or as the user that owns the process with "
+                "kernel.yama.ptrace_scope=0",
+            ) from None
+        if not self.mappings:
+            raise ended(pid)
+
+    def __enter__(self) -> AddressSpace:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        os.close(self._memory)
+
+    def read(self, address: int, size_bytes: int) -> bytes:
+        """Bytes at an address; fewer, or none, where nothing is mapped."""
+        try:
+            found = os.pread(self._memory, size_bytes, address)
+        except OSError:  # EIO: nothing is mapped there
+            found = b""
+        except OverflowError:
+            return b""
+        if not found and size_bytes and not _is_alive(self.pid):
+            raise ended(self.pid)
+        return found
+
+    def word(self, address: int) -> int:
+        """The 8 bytes at an address as a number; 0 where nothing is mapped."""
+        return int.from_bytes(self.read(address, WORD_BYTES).ljust(WORD_BYTES, b"\0"), "little")
+
+    def os_pages(self, addresses: Array) -> Array:
+        """The words of OS pages, one row each; zeros where a page cannot be read.
+
+        Args:
+            addresses: of pages, ascending, as an array of uint64.
+        """
+        rows = np.zeros((len(addresses), OS_PAGE_BYTES // WORD_BYTES), dtype=np.uint64)
+        for first, count in runs(addresses, OS_PAGE_BYTES):
+            size = count * OS_PAGE_BYTES
+            data = self.read(int(addresses[first]), size)
+            if len(data) == size:
+                part = np.frombuffer(data, dtype=np.uint64)
+                rows[first : first + count] = part.reshape(count, -1)
+            elif count > 1:  # a page in the middle: those before and after it one by one
+                for i in range(first, first + count):
+                    rows[i : i + 1] = self.os_pages(addresses[i : i + 1])
+        return rows
+
+    def find(self, address: int) -> Mapping | None:
+        """The mapping that holds an address."""
+        return next((m for m in self.mappings if m.start <= address < m.end), None)
+
+
+def runs(addresses: Array, step: int) -> Iterable[tuple[int, int]]:
+    """Stretches of neighbours in ascending addresses: index of the first, and count."""
+    if not len(addresses):
+        return
+    breaks = np.flatnonzero(np.diff(addresses) != step) + 1
+    bounds = [0, *breaks.tolist(), len(addresses)]
+    for first, after in pairwise(bounds):
+        yield first, after - first
+
+
+def ended(pid: int) -> ProcessEnded:
+    """The error to raise when a process is gone."""
+    return ProcessEnded(
+        f"process {pid} ended while it was looked at",
+        hint="its server may have replaced it: explain the one that came in its place",
+    )
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether the process still holds an address space."""
+    try:
+        return not Path(f"/proc/{pid}/statm").read_text().startswith("0 ")
+    except OSError:
+        return False

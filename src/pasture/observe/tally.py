@@ -1,0 +1,121 @@
+"""Sums over the batches of a difference: what each cause, type, field and object takes.
+
+A page is charged to its causes in proportion to the words that each of them changed, so
+that the bytes of all causes add up to the bytes of all private pages.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pasture.observe.causes import Cause
+from pasture.observe.classify import Classified
+from pasture.observe.fields import Label
+from pasture.observe.memory import OS_PAGE_BYTES, Array
+
+_CAUSES = len(Cause)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What falls to one cause, type or field.
+
+    Attributes:
+        bytes: charged to it.
+        os_pages: in which it occurs.
+        only_os_pages: in which nothing else of its kind occurs.
+        words: 8 bytes each, that differ because of it.
+    """
+
+    bytes: float = 0.0
+    os_pages: int = 0
+    only_os_pages: int = 0
+    words: int = 0
+
+    def __add__(self, other: Share) -> Share:
+        return Share(
+            self.bytes + other.bytes,
+            self.os_pages + other.os_pages,
+            self.only_os_pages + other.only_os_pages,
+            self.words + other.words,
+        )
+
+
+@dataclass(slots=True)
+class Tally:
+    """Running sums.
+
+    Attributes:
+        causes: by cause.
+        fields: by cause and label.
+        types: by the type of a label.
+        touched: by index of an extent: pages and words.
+    """
+
+    causes: dict[Cause, Share] = field(default_factory=dict)
+    fields: dict[tuple[Cause, Label], Share] = field(default_factory=dict)
+    types: dict[str, Share] = field(default_factory=dict)
+    touched_os_pages: Counter[int] = field(default_factory=Counter)
+    touched_words: Counter[int] = field(default_factory=Counter)
+
+    def add_pages(self, cause: Cause, label: Label, count: int) -> None:
+        """Add whole pages of one cause."""
+        if count:
+            share = Share(count * OS_PAGE_BYTES, count, count, 0)
+            self.causes[cause] = self.causes.get(cause, Share()) + share
+            self.fields[cause, label] = self.fields.get((cause, label), Share()) + share
+
+    def add(self, classified: Classified, labels: list[Label]) -> None:
+        """Add a batch."""
+        batch = classified.batch
+        changed = np.bincount(batch.rows, minlength=len(batch.os_pages))
+        self.add_pages(Cause.RESTORED, Label("equal", ""), int((changed == 0).sum()))
+        if not len(batch.rows):
+            return
+        weights = OS_PAGE_BYTES / changed[batch.rows]
+        by_cause = _shares(batch.rows, classified.causes.astype(np.int64), weights)
+        for code, share in by_cause.items():
+            cause = Cause(code)
+            self.causes[cause] = self.causes.get(cause, Share()) + share
+        pairs = classified.labels * _CAUSES + classified.causes
+        for pair, share in _shares(batch.rows, pairs, weights).items():
+            key = Cause(pair % _CAUSES), labels[pair // _CAUSES]
+            self.fields[key] = self.fields.get(key, Share()) + share
+        self._add_types(classified, labels, weights)
+        self._add_objects(classified)
+
+    def _add_types(self, classified: Classified, labels: list[Label], weights: Array) -> None:
+        names = sorted({label.type for label in labels})
+        number = {name: i for i, name in enumerate(names)}
+        type_of = np.array([number[label.type] for label in labels], dtype=np.int64)
+        shares = _shares(classified.batch.rows, type_of[classified.labels], weights)
+        for i, share in shares.items():
+            self.types[names[i]] = self.types.get(names[i], Share()) + share
+
+    def _add_objects(self, classified: Classified) -> None:
+        held = classified.extents >= 0
+        pieces, words = np.unique(classified.extents[held], return_counts=True)
+        self.touched_words.update(dict(zip(pieces.tolist(), words.tolist(), strict=True)))
+        rows = classified.batch.rows[held]
+        spread = np.unique(classified.extents[held] * len(classified.batch.os_pages) + rows)
+        pieces, pages = np.unique(spread // len(classified.batch.os_pages), return_counts=True)
+        self.touched_os_pages.update(dict(zip(pieces.tolist(), pages.tolist(), strict=True)))
+
+
+def _shares(rows: Array, values: Array, weights: Array) -> dict[int, Share]:
+    """A share for each distinct value; `rows` says in which page each word is."""
+    distinct, which, words = np.unique(values, return_inverse=True, return_counts=True)
+    charged = np.bincount(which, weights=weights)
+    width = len(distinct)
+    pairs = np.unique(rows * width + which)
+    pages = np.bincount(pairs % width, minlength=width)
+    rows_of, first, counts = np.unique(pairs // width, return_index=True, return_counts=True)
+    del rows_of
+    alone = np.bincount((pairs % width)[first[counts == 1]], minlength=width)
+    return {
+        int(value): Share(float(charged[i]), int(pages[i]), int(alone[i]), int(words[i]))
+        for i, value in enumerate(distinct)
+    }
