@@ -1,10 +1,17 @@
-"""Marks for every test by the folder it lies in, so that `-m "not integration"` works."""
+"""What holds for every test: the same environment everywhere, and a mark for its folder."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 MARKED_FOLDERS = ("integration", "native")
+MEANT_FOR_TESTS = {"PYTHONMALLOC"}
+
+# A shell that sets PYTHONUNBUFFERED, say, would hide what a user's shell shows.
+for name in [name for name in os.environ if name.startswith(("PYTHON", "PASTURE_"))]:
+    if name not in MEANT_FOR_TESTS:
+        del os.environ[name]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
