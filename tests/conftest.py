@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 MARKED_FOLDERS = ("integration", "native")
-MEANT_FOR_TESTS = {"PYTHONMALLOC"}
+MEANT_FOR_TESTS = {"PASTURE_MODEL_GRAPHS", "PYTHONMALLOC"}
 
 # A shell that sets PYTHONUNBUFFERED, say, would hide what a user's shell shows.
 for name in [name for name in os.environ if name.startswith(("PYTHON", "PASTURE_"))]:
