@@ -28,14 +28,14 @@
 #  define CPY_UNSUPPORTED "PyPy has no reference counts and a collector of its own"
 #elif defined(Py_GIL_DISABLED)
 #  define CPY_UNSUPPORTED \
-      "this is a free-threaded build: its objects and its collector are laid out differently"
+    "this is a free-threaded build: its objects and its collector are laid out differently"
 #elif PY_VERSION_HEX < 0x030B0000
 #  define CPY_UNSUPPORTED "CPython before 3.11 is not supported"
 #elif PY_VERSION_HEX >= 0x03100000
 #  define CPY_UNSUPPORTED "this version of CPython is newer than pasture knows"
 #elif PY_VERSION_HEX >= 0x030E0000 && PY_VERSION_HEX < 0x030E0500
 #  define CPY_UNSUPPORTED \
-      "CPython 3.14.0 to 3.14.4 has an incremental collector; 3.14.5 and later are supported"
+    "CPython 3.14.0 to 3.14.4 has an incremental collector; 3.14.5 and later are supported"
 #elif SIZEOF_VOID_P != 8 || PY_BIG_ENDIAN
 #  define CPY_UNSUPPORTED "only 64-bit little-endian machines are supported"
 #endif
@@ -52,9 +52,9 @@
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
-#include "internal/pycore_code.h"   /* _Py_CODEUNIT, _PyCoCached */
-#include "internal/pycore_dict.h"   /* struct _dictkeysobject */
-#include "internal/pycore_gc.h"     /* PyGC_Head, struct _gc_runtime_state */
+#include "internal/pycore_code.h" /* _Py_CODEUNIT, _PyCoCached */
+#include "internal/pycore_dict.h" /* struct _dictkeysobject */
+#include "internal/pycore_gc.h"   /* PyGC_Head, struct _gc_runtime_state */
 #if PY_VERSION_HEX >= 0x030E0000
 #  include "internal/pycore_interpframe_structs.h" /* struct _PyInterpreterFrame */
 #else
@@ -91,8 +91,7 @@ static inline bool
 cpy_must_stay_mortal(PyObject *op)
 {
 #  if defined(Py_DEBUG) && PY_VERSION_HEX >= 0x030D0000
-    return PyUnicode_Check(op)
-           && ((PyASCIIObject *)op)->state.interned == SSTATE_NOT_INTERNED;
+    return PyUnicode_Check(op) && ((PyASCIIObject *)op)->state.interned == SSTATE_NOT_INTERNED;
 #  else
     (void)op;
     return false;
@@ -103,8 +102,7 @@ cpy_must_stay_mortal(PyObject *op)
 static inline void
 cpy_settle_interned(PyObject *op)
 {
-    if (PyUnicode_Check(op)
-        && ((PyASCIIObject *)op)->state.interned == SSTATE_INTERNED_MORTAL) {
+    if (PyUnicode_Check(op) && ((PyASCIIObject *)op)->state.interned == SSTATE_INTERNED_MORTAL) {
 #  ifdef SSTATE_INTERNED_IMMORTAL
         ((PyASCIIObject *)op)->state.interned = SSTATE_INTERNED_IMMORTAL;
 #  endif
@@ -418,8 +416,7 @@ cpy_plain_instance(PyObject *op, traverseproc class_traverse, cpy_references *va
 {
 #if PY_VERSION_HEX >= 0x030D0000
     PyTypeObject *type = Py_TYPE(op);
-    if (type->tp_traverse != class_traverse
-        || !PyType_HasFeature(type, Py_TPFLAGS_INLINE_VALUES)) {
+    if (type->tp_traverse != class_traverse || !PyType_HasFeature(type, Py_TPFLAGS_INLINE_VALUES)) {
         return false;
     }
     PyTypeObject *base = type->tp_base;
@@ -431,8 +428,8 @@ cpy_plain_instance(PyObject *op, traverseproc class_traverse, cpy_references *va
     }
     PyDictValues *stored = _PyObject_InlineValues(op);
     Py_ssize_t used = ((PyHeapTypeObject *)type)->ht_cached_keys->dk_nentries;
-    *values = (cpy_references){stored->values, stored->valid ? Py_MIN(used, stored->capacity) : 0,
-                               1};
+    *values =
+        (cpy_references){stored->values, stored->valid ? Py_MIN(used, stored->capacity) : 0, 1};
     *dict = (PyObject *)_PyObject_GetManagedDict(op);
     return true;
 #else
@@ -641,8 +638,7 @@ cpy_first_run_opcode(_Py_CODEUNIT unit, PyObject *constant)
 #  ifdef LOAD_CONST_IMMORTAL
     case LOAD_CONST:
     case LOAD_CONST_MORTAL:
-        return constant != NULL && cpy_is_immortal(constant) ? LOAD_CONST_IMMORTAL
-                                                             : unit.op.code;
+        return constant != NULL && cpy_is_immortal(constant) ? LOAD_CONST_IMMORTAL : unit.op.code;
 #  endif
     default:
         (void)constant;
@@ -661,9 +657,8 @@ cpy_loads_constant(_Py_CODEUNIT unit)
 static inline _Py_CODEUNIT *
 cpy_code_entry(PyCodeObject *code)
 {
-    return code->_co_firsttraceable < Py_SIZE(code)
-               ? &_PyCode_CODE(code)[code->_co_firsttraceable]
-               : NULL;
+    return code->_co_firsttraceable < Py_SIZE(code) ? &_PyCode_CODE(code)[code->_co_firsttraceable]
+                                                    : NULL;
 }
 
 static inline bool
@@ -793,8 +788,8 @@ static inline size_t
 cpy_keys_bytes(const PyDictKeysObject *keys)
 {
     size_t size = (size_t)1 << keys->dk_log2_size;
-    size_t entry = keys->dk_kind == DICT_KEYS_GENERAL ? sizeof(PyDictKeyEntry)
-                                                      : sizeof(PyDictUnicodeEntry);
+    size_t entry =
+        keys->dk_kind == DICT_KEYS_GENERAL ? sizeof(PyDictKeyEntry) : sizeof(PyDictUnicodeEntry);
     return sizeof(PyDictKeysObject) + ((size_t)1 << keys->dk_log2_index_bytes)
            + (size << 1) / 3 * entry;
 }
@@ -846,10 +841,9 @@ cpy_each_storage(PyObject *op, cpy_storage_visit visit, void *arg)
     }
     if (PyList_Check(op)) {
         PyListObject *list = (PyListObject *)op;
-        return list->ob_item == NULL
-                   ? 0
-                   : visit(CPY_LIST_ITEMS, list->ob_item,
-                           (size_t)list->allocated * sizeof(PyObject *), arg);
+        return list->ob_item == NULL ? 0
+                                     : visit(CPY_LIST_ITEMS, list->ob_item,
+                                             (size_t)list->allocated * sizeof(PyObject *), arg);
     }
     if (PyAnySet_Check(op)) {
         PySetObject *set = (PySetObject *)op;
