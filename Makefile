@@ -145,6 +145,7 @@ typecheck: .venv/.stamp ## Strict mypy
 	@.venv/bin/mypy
 	@.venv/bin/mypy tools/interpreters
 	@.venv/bin/mypy tools/test-matrix
+	@.venv/bin/mypy tools/services
 
 ##@ Shows
 
