@@ -131,6 +131,12 @@ cpy_is_immortal(PyObject *Py_UNUSED(op))
     return false;
 }
 
+static inline bool
+cpy_must_stay_mortal(PyObject *Py_UNUSED(op))
+{
+    return true;
+}
+
 #endif
 
 /* --- The collector's lists ----------------------------------------------------------
