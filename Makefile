@@ -169,3 +169,7 @@ bench-heap: $(BENCH_MATRIX:%=.venvs/%/.stamp) ## A child reads 236 MB of its par
 .PHONY: bench-site
 bench-site: .venvs/3.14/.stamp ## The bundled site on 3.14, 4 workers, 2,000 requests, each policy
 	@.venvs/3.14/bin/python -m benchmarks.site $(ARGS)
+
+.PHONY: bench-explain
+bench-explain: .venvs/3.14/.stamp ## Pages dirtied for known causes, and what pasture explain says of them
+	@.venvs/3.14/bin/python -m benchmarks.explain $(ARGS)

@@ -26,15 +26,11 @@ class PrivatePages:
         compared: the parent has a page at the same address, or both map the same file.
         new: the parent has none there.
         of_file: equal to their file, mapped by the worker alone.
-        new_mappings: of each page in `new`, index of the mapping in `mappings`.
-        mappings: of the worker.
     """
 
     compared: Array
     new: Array
     of_file: Array
-    new_mappings: Array
-    mappings: tuple[Mapping, ...]
 
     @property
     def count(self) -> int:
@@ -61,8 +57,8 @@ class Batch:
 
 def private_pages(parent: AddressSpace, worker: AddressSpace) -> PrivatePages:
     """Find the worker's private pages and what the parent has in their places."""
-    compared, new, of_file, new_mappings = [], [], [], []
-    for i, mapping in enumerate(worker.mappings):
+    compared, new, of_file = [], [], []
+    for mapping in worker.mappings:
         pages = read_os_pages(worker.pid, mapping)
         of_file.append(pages.addresses[pages.private & pages.of_file])
         wanted = pages.addresses[pages.private & ~pages.of_file]
@@ -71,13 +67,10 @@ def private_pages(parent: AddressSpace, worker: AddressSpace) -> PrivatePages:
         there = _in_parent(parent, mapping, wanted)
         compared.append(wanted[there])
         new.append(wanted[~there])
-        new_mappings.append(np.full(len(new[-1]), i, dtype=np.int64))
     return PrivatePages(
-        compared=_joined(compared, np.uint64),
-        new=_joined(new, np.uint64),
-        of_file=_joined(of_file, np.uint64),
-        new_mappings=_joined(new_mappings, np.int64),
-        mappings=worker.mappings,
+        compared=_joined(compared),
+        new=_joined(new),
+        of_file=_joined(of_file),
     )
 
 
@@ -115,5 +108,5 @@ def difference(os_pages: Array, before: Array, after: Array) -> Batch:
     return Batch(os_pages, addresses, rows, before[rows, columns], after[rows, columns])
 
 
-def _joined(parts: list[Array], dtype: type) -> Array:
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=dtype)
+def _joined(parts: list[Array]) -> Array:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint64)

@@ -193,24 +193,24 @@ def _tally(classifier: Classifier, pages: PrivatePages) -> Tally:
         classified = classifier.classify(batch)
         tally.add(classified, classifier.labels.all())
     tally.add_pages(Cause.FILE_PAGE, Label("file", ""), len(pages.of_file))
-    for place, count in _new_places(classifier, pages.new_mappings).items():
+    for place, count in _new_places(classifier, pages.new).items():
         tally.add_pages(Cause.NEW_MEMORY, Label("new memory", place), count)
     return tally
 
 
-def _new_places(classifier: Classifier, mappings: Array) -> dict[str, int]:
-    names = {
-        Region.HEAP: "heap of malloc",
-        Region.STACK: "stack",
-        Region.ANONYMOUS: "arenas and mapped memory",
-        Region.INTERPRETER: "data of the interpreter",
-        Region.LIBRARY: "data of libraries",
-    }
-    found: dict[str, int] = {}
-    for i in mappings.tolist():
-        name = names[classifier.regions.kind(i)]
-        found[name] = found.get(name, 0) + 1
-    return found
+_PLACES = {
+    Region.HEAP: "heap of malloc",
+    Region.STACK: "stack",
+    Region.ANONYMOUS: "arenas and mapped memory",
+    Region.INTERPRETER: "data of the interpreter",
+    Region.LIBRARY: "data of libraries",
+}
+
+
+def _new_places(classifier: Classifier, os_pages: Array) -> dict[str, int]:
+    """Number of pages by the kind of memory they are in."""
+    regions = classifier.regions.lookup(os_pages).tolist()
+    return {name: regions.count(region) for region, name in _PLACES.items()}
 
 
 def _find_census(parent_pid: int, asked: Path | None) -> tuple[Census | None, list[str]]:

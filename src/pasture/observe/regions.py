@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import IntEnum
 from pathlib import PurePath
 
 import numpy as np
 
-from pasture.observe.memory import Array, Mapping
+from pasture.observe.elf import read_elf
+from pasture.observe.memory import OS_PAGE_BYTES, Array, Mapping
 
 _INTERPRETER = re.compile(r"(python|libpython)\d?[\w.]*$")
 
@@ -24,14 +26,25 @@ class Region(IntEnum):
     LIBRARY = 4
 
 
-class Regions:
-    """The mappings of a process by kind. Data without a file (.bss) goes with its file."""
+def _loaded_bytes(path: str) -> int:
+    """How much of the address space a file takes, its .bss included."""
+    return -(-read_elf(path).end // OS_PAGE_BYTES) * OS_PAGE_BYTES
 
-    def __init__(self, mappings: Sequence[Mapping]) -> None:
-        self._mappings = mappings
-        self._starts = np.array([m.start for m in mappings], dtype=np.uint64)
-        self._owners = _owners(mappings)
-        kinds = [_kind(m, owner) for m, owner in zip(mappings, self._owners, strict=True)]
+
+class Regions:
+    """The mappings of a process by kind. Data without a file (.bss) goes with its file.
+
+    Args:
+        mappings: ascending.
+        loaded_bytes: tells how much memory a file takes from its first mapping on.
+    """
+
+    def __init__(
+        self, mappings: Sequence[Mapping], loaded_bytes: Callable[[str], int] = _loaded_bytes
+    ) -> None:
+        self._parts, self._owners = _parts(mappings, loaded_bytes)
+        self._starts = np.array([m.start for m in self._parts], dtype=np.uint64)
+        kinds = [_kind(m, owner) for m, owner in zip(self._parts, self._owners, strict=True)]
         self._kinds = np.array(kinds, dtype=np.uint8)
 
     def index(self, addresses: Array) -> Array:
@@ -48,29 +61,31 @@ class Regions:
     def name(self, index: int) -> str:
         """Name of the file that a mapping belongs to, or its name in brackets."""
         owner = self._owners[index]
-        return PurePath(owner).name if owner else self._mappings[index].path or "anonymous"
+        return PurePath(owner).name if owner else self._parts[index].path or "anonymous"
 
 
-def _owners(mappings: Sequence[Mapping]) -> list[str]:
-    """The file of each mapping; an anonymous one right behind a file's data is its .bss."""
+def _parts(
+    mappings: Sequence[Mapping], loaded_bytes: Callable[[str], int]
+) -> tuple[list[Mapping], list[str]]:
+    """Mappings and the file each belongs to; one is split where a .bss ends within it."""
+    parts: list[Mapping] = []
     owners: list[str] = []
-    for i, mapping in enumerate(mappings):
-        before = mappings[i - 1] if i else None
-        follows = before is not None and before.end == mapping.start
-        if mapping.is_file:
-            owners.append(mapping.path)
-        elif (
-            follows
-            and before is not None
-            and before.is_file
-            and "w" in mapping.permissions
-            and before.permissions.startswith("rw")
-            and mapping.path in ("", "[anon:.bss]")
-        ):
-            owners.append(before.path)
-        else:
-            owners.append("")
-    return owners
+    first: dict[str, int] = {}
+    for mapping in mappings:
+        owner = mapping.path if mapping.is_file else ""
+        if owner:
+            first.setdefault(owner, mapping.start)
+        elif parts and owners[-1] and parts[-1].end == mapping.start and not mapping.path:
+            end = first[owners[-1]] + loaded_bytes(owners[-1])
+            bss_end = min(max(end, mapping.start), mapping.end)
+            if bss_end > mapping.start:
+                parts.append(replace(mapping, end=bss_end))
+                owners.append(owners[-1])
+                mapping = replace(mapping, start=bss_end)
+        if mapping.start < mapping.end:
+            parts.append(mapping)
+            owners.append(owner)
+    return parts, owners
 
 
 def _kind(mapping: Mapping, owner: str) -> Region:
