@@ -5,13 +5,19 @@ Owns arguments only.
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
 
 from pasture.errors import MissingExtra, UsageError
 from pasture.report.atomic import require_writable, write_atomically
 from pasture.report.table import output_console
+
+if TYPE_CHECKING:
+    from pasture.observe.explain import Explanation
 
 _FILE = click.Path(path_type=Path)
 
@@ -24,8 +30,31 @@ _FILE = click.Path(path_type=Path)
     metavar="FILE",
     help="What the parent wrote at its seal.  [default: the file that its PASTURE_CENSUS names]",
 )
+@click.option(
+    "--record",
+    "record_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=0.0,
+    metavar="SECONDS",
+    help="Sample page faults for so long before, and name the functions that wrote.",
+)
 @click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write all figures as JSON.")
-def command(pid: int | None, census: Path | None, json_file: Path | None) -> None:
+@click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Write a page with a map.")
+@click.option(
+    "--open",
+    "recorded",
+    type=_FILE,
+    metavar="FILE",
+    help="Show what --json wrote before, without any process.",
+)
+def command(
+    pid: int | None,
+    census: Path | None,
+    record_s: float,
+    json_file: Path | None,
+    html_file: Path | None,
+    recorded: Path | None,
+) -> None:
     """Say why each private page of a worker is private.
 
     PID is a worker of a running pre-fork server, or its master: then the worker with the
@@ -33,17 +62,47 @@ def command(pid: int | None, census: Path | None, json_file: Path | None) -> Non
     looked for. Nobody is stopped. See docs/explain.md.
     """
     _require_numpy()
-    from pasture.observe.explain import explain, find_pair
     from pasture.report.explain_document import to_json
+    from pasture.report.explain_html import render_html, require_html
     from pasture.report.explain_table import print_explanation
 
-    if json_file is not None:
-        require_writable(json_file)
-    parent, worker = find_pair(pid if pid is not None else _only_server())
-    found = explain(parent, worker, census)
+    if html_file is not None:
+        require_html()
+    for path in filter(None, (json_file, html_file)):
+        require_writable(path)
+    if recorded is not None:
+        if pid is not None or record_s:
+            raise UsageError("--open shows a file", hint="leave PID and --record away")
+        found = _read(recorded)
+    else:
+        found = _explain(pid if pid is not None else _only_server(), census, record_s)
     if json_file is not None:
         write_atomically(json_file, to_json(found))
+    if html_file is not None:
+        write_atomically(html_file, render_html(found, datetime.now()))
     print_explanation(found, output_console())
+
+
+def _explain(pid: int, census: Path | None, record_s: float) -> Explanation:
+    from pasture.observe.explain import explain, find_pair
+
+    parent, worker = find_pair(pid)
+    with Console(stderr=True).status(f"recording for {record_s:g} s") as status:
+        if not record_s:
+            status.stop()
+        return explain(parent, worker, census, record_s=record_s)
+
+
+def _read(path: Path) -> Explanation:
+    from pasture.report.explain_document import from_json
+
+    try:
+        return from_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{path} cannot be shown: {error}",
+            hint="give a file that `pasture explain --json` wrote",
+        ) from None
 
 
 def _only_server() -> int:

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
+import numpy as np
 import psutil
 
-from pasture.errors import UsageError
+from pasture.errors import ProcessEnded, UsageError
 from pasture.heap import census as census_file
 from pasture.heap.interpreter import native
-from pasture.observe import smaps, tree
+from pasture.observe import smaps, tree, writers
 from pasture.observe.causes import Cause
 from pasture.observe.census import (
     Census,
@@ -33,10 +36,12 @@ from pasture.observe.census import (
 from pasture.observe.classify import Classifier
 from pasture.observe.difference import PrivatePages, compare, private_pages
 from pasture.observe.fields import Label
-from pasture.observe.memory import AddressSpace, Array, ended
+from pasture.observe.memory import OS_PAGE_BYTES, AddressSpace, Array, ended
 from pasture.observe.owners import Owners
+from pasture.observe.perf import Fault
 from pasture.observe.regions import Region
 from pasture.observe.tally import Share, Tally
+from pasture.observe.writers import Recording
 
 _MOST_OWNERS = 30
 _MOST_OF_A_TYPE = 3
@@ -79,6 +84,7 @@ class Explanation:
         types: by type, most pages first.
         owners: objects, most pages first.
         codes: code objects, most pages first.
+        recording: who wrote, if that was sampled.
     """
 
     worker_pid: int
@@ -95,6 +101,7 @@ class Explanation:
     types: tuple[tuple[str, Share], ...]
     owners: tuple[Owner, ...]
     codes: tuple[Owner, ...]
+    recording: Recording | None = None
 
     @property
     def explained_bytes(self) -> float:
@@ -134,10 +141,19 @@ def find_pair(pid: int) -> tuple[int, int]:
     )
 
 
-def explain(parent_pid: int, worker_pid: int, census: Path | None = None) -> Explanation:
+def explain(
+    parent_pid: int,
+    worker_pid: int,
+    census: Path | None = None,
+    *,
+    record_s: float = 0.0,
+    tick: Callable[[], None] = lambda: None,
+) -> Explanation:
     """Explain the private memory of a worker.
 
     Args:
+        record_s: how long to sample page faults before; 0 for not at all.
+        tick: called now and then meanwhile.
         census: file that the parent wrote; None is the one its environment names, if any.
 
     Raises:
@@ -145,6 +161,7 @@ def explain(parent_pid: int, worker_pid: int, census: Path | None = None) -> Exp
         NoPrivilege: the kernel does not let this user look.
         UsageError: the census that was asked for is none, or of another process.
     """
+    faults, lost = writers.sample(parent_pid, record_s, tick) if record_s else ([], 0)
     begin = perf_counter()
     with AddressSpace(parent_pid) as parent, AddressSpace(worker_pid) as worker:
         pages = private_pages(parent, worker)
@@ -153,16 +170,24 @@ def explain(parent_pid: int, worker_pid: int, census: Path | None = None) -> Exp
             raise ended(worker_pid)
         opened, missing = _find_census(parent_pid, census)
         fields, same_version = _fields(parent, opened, missing)
-        extents = extents_in(opened, pages.compared) if opened else join_extents([])
-        classifier = Classifier(
-            parent,
-            worker,
-            extents,
-            fields,
-            same_version=same_version,
-            has_census=opened is not None,
-        )
+        wanted = np.union1d(pages.compared, _os_pages_of(faults))
+        extents = extents_in(opened, wanted) if opened else join_extents([])
+
+        def classifier_for(space: AddressSpace) -> Classifier:
+            return Classifier(
+                parent,
+                space,
+                extents,
+                fields,
+                same_version=same_version,
+                has_census=opened is not None,
+            )
+
+        classifier = classifier_for(worker)
         tally = _tally(classifier, pages)
+        recording = None
+        if record_s:
+            recording = _join(faults, lost, record_s, parent, classifier_for)
         owners, codes = _owners(classifier, opened, tally)
         return Explanation(
             worker_pid=worker_pid,
@@ -184,7 +209,32 @@ def explain(parent_pid: int, worker_pid: int, census: Path | None = None) -> Exp
             types=tuple(sorted(tally.types.items(), key=lambda item: -item[1].os_pages)),
             owners=owners,
             codes=codes,
+            recording=recording,
         )
+
+
+def _os_pages_of(faults: list[Fault]) -> Array:
+    page = np.uint64(OS_PAGE_BYTES)
+    return np.unique(np.array([fault.address for fault in faults], dtype=np.uint64) // page * page)
+
+
+def _join(
+    faults: list[Fault],
+    lost: int,
+    seconds: float,
+    parent: AddressSpace,
+    classifier_for: Callable[[AddressSpace], Classifier],
+) -> Recording:
+    """Join samples with causes, each in its own worker; in the parent if that has ended."""
+    with ExitStack() as opened:
+
+        def classifier_of(pid: int) -> Classifier:
+            try:
+                return classifier_for(opened.enter_context(AddressSpace(pid)))
+            except ProcessEnded:
+                return classifier_for(parent)
+
+        return writers.join(faults, lost, seconds, classifier_of)
 
 
 def _tally(classifier: Classifier, pages: PrivatePages) -> Tally:

@@ -35,12 +35,14 @@ class Mapping:
         start, end: addresses, the end excluded.
         permissions: as in "rw-p".
         path: of the file, "[heap]", "[stack]" or the like; "" if anonymous.
+        offset: in the file of the first byte, bytes.
     """
 
     start: int
     end: int
     permissions: str
     path: str
+    offset: int = 0
 
     @property
     def is_file(self) -> bool:
@@ -55,7 +57,7 @@ def parse_maps(text: str) -> tuple[Mapping, ...]:
         words = line.split(None, 5)
         start, _, end = words[0].partition("-")
         path = words[5].rstrip() if len(words) > 5 else ""
-        found.append(Mapping(int(start, 16), int(end, 16), words[1], path))
+        found.append(Mapping(int(start, 16), int(end, 16), words[1], path, int(words[2], 16)))
     return tuple(found)
 
 

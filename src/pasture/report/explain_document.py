@@ -10,7 +10,9 @@ from typing import Any
 
 from pasture.observe.causes import Cause
 from pasture.observe.explain import Explanation, Owner
+from pasture.observe.fields import Label
 from pasture.observe.tally import Share
+from pasture.observe.writers import Recording, Writer
 from pasture.report.advice import advice
 
 SCHEMA = 1
@@ -43,7 +45,79 @@ def as_document(found: Explanation) -> dict[str, Any]:
         "types": [{"type": name, **_share(share)} for name, share in found.types],
         "owners": [_owner(owner) for owner in found.owners],
         "codes": [_owner(owner) for owner in found.codes],
+        "recording": None if found.recording is None else _recording(found.recording),
         "advice": list(advice(found)),
+    }
+
+
+def from_json(text: str) -> Explanation:
+    """An explanation out of its document.
+
+    Raises:
+        ValueError, KeyError, TypeError: the text is no such document, or of another schema.
+    """
+    row = json.loads(text)
+    if row["schema"] != SCHEMA:
+        raise ValueError(f"schema {row['schema']} in place of {SCHEMA}")
+    named = {cause.label: cause for cause in Cause}
+    causes = [(named[name], _read_share(share)) for name, share in row["causes"].items()]
+    recording = row["recording"]
+    return Explanation(
+        worker_pid=row["worker"],
+        parent_pid=row["parent"],
+        private_bytes=row["private_bytes"],
+        os_pages=row["os_pages"],
+        seconds=row["seconds"],
+        stopped_s=row["stopped_s"],
+        census=row["census"],
+        policy=row["policy"],
+        missing=tuple(row["missing"]),
+        causes=tuple(sorted((c for c in causes if c[1].os_pages), key=lambda item: -item[1].bytes)),
+        fields=tuple(
+            (named[f["cause"]], Label(f["type"], f["field"]), _read_share(f)) for f in row["fields"]
+        ),
+        types=tuple((t["type"], _read_share(t)) for t in row["types"]),
+        owners=tuple(Owner(**owner) for owner in row["owners"]),
+        codes=tuple(Owner(**owner) for owner in row["codes"]),
+        recording=None if recording is None else _read_recording(recording, named),
+    )
+
+
+def _read_share(row: dict[str, Any]) -> Share:
+    return Share(row["bytes"], row["os_pages"], row["only_os_pages"], row["words"])
+
+
+def _read_recording(row: dict[str, Any], named: dict[str, Cause]) -> Recording:
+    writers = tuple(
+        Writer(
+            w["function"],
+            tuple(w["callers"]),
+            named[w["cause"]],
+            Label(w["type"], w["field"]),
+            w["faults"],
+        )
+        for w in row["writers"]
+    )
+    return Recording(row["seconds"], row["faults"], row["lost"], tuple(row["workers"]), writers)
+
+
+def _recording(recording: Recording) -> dict[str, Any]:
+    return {
+        "seconds": recording.seconds,
+        "faults": recording.faults,
+        "lost": recording.lost,
+        "workers": list(recording.pids),
+        "writers": [
+            {
+                "function": writer.function,
+                "callers": list(writer.callers),
+                "cause": writer.cause.label,
+                "type": writer.label.type,
+                "field": writer.label.field,
+                "faults": writer.faults,
+            }
+            for writer in recording.writers
+        ],
     }
 
 

@@ -11,8 +11,9 @@ from rich.text import Text
 
 from pasture.observe.explain import Explanation, Owner
 from pasture.observe.tally import Share
+from pasture.observe.writers import Recording
 from pasture.report.advice import advice
-from pasture.report.units import megabytes, percent, seconds
+from pasture.report.units import count, megabytes, percent, seconds
 
 _MOST_ROWS = 12
 _LONGEST_PATH = 90
@@ -29,6 +30,9 @@ def print_explanation(found: Explanation, console: Console) -> None:
         console.print(_owners("objects", found.owners))
     if found.codes:
         console.print(_owners("code", found.codes))
+    if found.recording is not None:
+        console.print(_recorded(found.recording))
+        console.print(_writers(found.recording))
     for sentence in advice(found):
         console.print(Text(f"- {sentence}."))
     for sentence in found.missing:
@@ -85,6 +89,27 @@ def _fields(found: Explanation) -> Table:
     table.add_column("cause")
     for cause, label, share in found.fields[:_MOST_ROWS]:
         table.add_row(str(label), *_cells(share), Text(cause.label, style="dim"))
+    table.add_row("")
+    return table
+
+
+def _recorded(recording: Recording) -> Text:
+    lost = f", {recording.lost:,} lost" if recording.lost else ""
+    workers = count(len(recording.pids), "worker")
+    return Text(
+        f"recorded {seconds(recording.seconds)}: {recording.faults:,} faults in {workers}{lost}",
+        style="bold",
+    )
+
+
+def _writers(recording: Recording) -> Table:
+    table = _table("writer", "faults")
+    table.add_column("wrote first")
+    table.add_column("called by")
+    for writer in recording.writers[: 2 * _MOST_ROWS]:
+        wrote = f"{writer.cause.label}: {writer.label}"
+        callers = Text(" < ".join(writer.callers), style="dim")
+        table.add_row(_cut(writer.function), f"{writer.faults:,}", _cut(wrote), callers)
     table.add_row("")
     return table
 

@@ -1,0 +1,187 @@
+"""Page faults of processes as the kernel samples them: perf_event_open and its ring buffers.
+
+One event a CPU and process, so that children forked later are sampled too (`inherit` does not
+go with one event for all CPUs and a shared buffer). Every fault is a sample: software
+events need no counters of the processor.
+
+Source: perf_event_open(2); include/uapi/linux/perf_event.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+
+from pasture.errors import NoPrivilege
+
+_SYSCALL = 298  # x86-64
+_SOFTWARE, _PAGE_FAULTS_MINOR = 1, 5
+_IP, _TID, _TIME, _ADDR, _CALLCHAIN = 1, 2, 4, 8, 32
+_INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HV = 1 << 1, 1 << 5, 1 << 6
+_EXCLUDE_CALLCHAIN_KERNEL = 1 << 21
+_ATTRIBUTE_BYTES = 128
+_SAMPLE_RECORD, _LOST_RECORD = 9, 2
+_HEAD_OFFSET, _TAIL_OFFSET, _DATA_OFFSET, _DATA_SIZE = 1024, 1032, 1040, 1048
+_BUFFER_PAGES = 256  # a power of two
+_CONTEXT_MARKERS = 0xFFFFFFFFFFFFF000
+_CLOEXEC = 8
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One page fault.
+
+    Attributes:
+        pid, tid: of the process and its thread.
+        time_ns: of the kernel's clock.
+        address: that was accessed.
+        instruction: that accessed it.
+        stack: return addresses, innermost first, without the instruction itself.
+    """
+
+    pid: int
+    tid: int
+    time_ns: int
+    address: int
+    instruction: int
+    stack: tuple[int, ...]
+
+
+class FaultSampler:
+    """Samples every minor fault of some processes, and of children they fork meanwhile.
+
+    Args:
+        pids: of the processes.
+
+    Raises:
+        NoPrivilege: the kernel does not let this user sample them.
+    """
+
+    def __init__(self, pids: tuple[int, ...]) -> None:
+        self.lost = 0
+        self._buffers: list[_Buffer] = []
+        try:
+            for pid in pids:
+                for cpu in sorted(os.sched_getaffinity(0) | set(range(os.cpu_count() or 1))):
+                    self._buffers.append(_Buffer(_open(pid, cpu)))
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> FaultSampler:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End sampling."""
+        while self._buffers:
+            self._buffers.pop().close()
+
+    def read(self) -> list[Fault]:
+        """Faults since the last call, in the order of time. `lost` counts what was missed."""
+        found = []
+        for buffer in self._buffers:
+            for kind, body in buffer.records():
+                if kind == _SAMPLE_RECORD:
+                    found.append(parse_sample(body))
+                elif kind == _LOST_RECORD:
+                    self.lost += int.from_bytes(body[8:16], "little")
+        return sorted(found, key=lambda fault: fault.time_ns)
+
+
+def parse_sample(body: bytes) -> Fault:
+    """A sample with instruction, thread, time, address and call chain."""
+    instruction, pid, tid, time_ns, address, count = struct.unpack_from("<QIIQQQ", body)
+    chain = struct.unpack_from(f"<{count}Q", body, 40)
+    stack = [entry for entry in chain if entry < _CONTEXT_MARKERS]
+    if stack and stack[0] == instruction:
+        del stack[0]
+    return Fault(pid, tid, time_ns, address, instruction, tuple(stack))
+
+
+def _attribute(*, with_kernel: bool) -> bytes:
+    flags = _INHERIT | _EXCLUDE_HV | _EXCLUDE_CALLCHAIN_KERNEL
+    flags |= 0 if with_kernel else _EXCLUDE_KERNEL
+    sample = _IP | _TID | _TIME | _ADDR | _CALLCHAIN
+    head = struct.pack(
+        "<IIQQQQQ",
+        _SOFTWARE,
+        _ATTRIBUTE_BYTES,
+        _PAGE_FAULTS_MINOR,
+        1,  # every fault
+        sample,
+        0,
+        flags,
+    )
+    return head.ljust(_ATTRIBUTE_BYTES, b"\0")
+
+
+def _open(pid: int, cpu: int) -> int:
+    # Faults that the kernel takes for a process, as in read(), are for the privileged.
+    for with_kernel in (True, False):
+        attribute = ctypes.create_string_buffer(
+            _attribute(with_kernel=with_kernel), _ATTRIBUTE_BYTES
+        )
+        fd: int = _libc.syscall(_SYSCALL, attribute, pid, cpu, -1, _CLOEXEC)
+        if fd >= 0:
+            return fd
+    error = ctypes.get_errno()
+    raise NoPrivilege(
+        f"the page faults of process {pid} cannot be sampled: {os.strerror(error)}",
+        hint="as root, or with kernel.perf_event_paranoid at 2 or less for processes of your "
+        "own; in a container the system call perf_event_open must be allowed",
+    )
+
+
+class _Buffer:
+    """One event and its ring buffer."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        try:
+            page = mmap.PAGESIZE
+            self._map = mmap.mmap(fd, (1 + _BUFFER_PAGES) * page, mmap.MAP_SHARED)
+        except OSError as error:
+            os.close(fd)
+            raise NoPrivilege(
+                f"no memory for page-fault samples: {error.strerror}",
+                hint="raise kernel.perf_event_mlock_kb, or run as root",
+            ) from None
+        self._offset = self._word(_DATA_OFFSET) or page
+        self._size = self._word(_DATA_SIZE) or _BUFFER_PAGES * page
+
+    def close(self) -> None:
+        self._map.close()
+        os.close(self._fd)
+
+    def _word(self, offset: int) -> int:
+        return int.from_bytes(self._map[offset : offset + 8], "little")
+
+    def records(self) -> Iterator[tuple[int, bytes]]:
+        """Type and body of each record that is complete; they are then given back."""
+        head, tail = self._word(_HEAD_OFFSET), self._word(_TAIL_OFFSET)
+        while tail < head:
+            kind, _, size = struct.unpack("<IHH", self._bytes(tail, 8))
+            yield kind, self._bytes(tail + 8, size - 8)
+            tail += size
+        self._map[_TAIL_OFFSET : _TAIL_OFFSET + 8] = tail.to_bytes(8, "little")
+
+    def _bytes(self, position: int, count: int) -> bytes:
+        start = position % self._size
+        first = min(count, self._size - start)
+        data = self._map[self._offset + start : self._offset + start + first]
+        return data + self._map[self._offset : self._offset + count - first]

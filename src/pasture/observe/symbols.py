@@ -1,0 +1,76 @@
+"""Names for instructions of a process: symbols of its files, and of its perf map.
+
+CPython from 3.12 on writes a perf map if it was started with `-X perf`; Python functions
+then have names of their own. Without one, the function that runs bytecode is named.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from pathlib import Path, PurePath
+
+from pasture.observe.elf import Elf, read_elf
+from pasture.observe.memory import AddressSpace, Mapping
+
+_KERNEL = 1 << 63
+
+
+class Symbols:
+    """Symbols of one process.
+
+    Args:
+        space: its memory; read for the mappings alone.
+        perf_map: file that says where generated code is; "" for the usual place.
+    """
+
+    def __init__(self, space: AddressSpace, perf_map: str = "") -> None:
+        self._mappings = space.mappings
+        self._starts = [mapping.start for mapping in space.mappings]
+        self._root = f"/proc/{space.pid}/root"
+        self._known: dict[int, str] = {}
+        self._generated = read_perf_map(Path(perf_map or f"/tmp/perf-{space.pid}.map"))
+
+    def name(self, address: int) -> str:
+        """The function at an address; the file and offset if it has no name."""
+        if address not in self._known:
+            self._known[address] = self._find(address)
+        return self._known[address]
+
+    def _find(self, address: int) -> str:
+        if address >= _KERNEL:
+            return "kernel"
+        i = bisect_right(self._starts, address) - 1
+        mapping = self._mappings[i] if i >= 0 else None
+        if mapping is None or address >= mapping.end:
+            return "?"
+        if not mapping.is_file:
+            return self._in_generated(address)
+        offset = address - mapping.start + mapping.offset
+        elf = self._elf(mapping)
+        found = elf.symbol(elf.linked(offset))
+        return found or f"{PurePath(mapping.path).name}+{offset:#x}"
+
+    def _elf(self, mapping: Mapping) -> Elf:
+        elf = read_elf(mapping.path)
+        return elf if elf.end else read_elf(self._root + mapping.path)
+
+    def _in_generated(self, address: int) -> str:
+        starts, ends, names = self._generated
+        i = bisect_right(starts, address) - 1
+        return names[i] if i >= 0 and address < ends[i] else "generated code"
+
+
+def read_perf_map(path: Path) -> tuple[list[int], list[int], list[str]]:
+    """Starts, ends and names of generated code; all empty without a file."""
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except OSError:
+        return [], [], []
+    rows = []
+    for line in lines:
+        words = line.split(" ", 2)
+        if len(words) == 3:
+            start = int(words[0], 16)
+            rows.append((start, start + int(words[1], 16), words[2]))
+    rows.sort()
+    return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
