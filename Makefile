@@ -161,6 +161,14 @@ demo-pool: .venvs/3.14/.stamp ## Two million objects, read by 8 workers of a poo
 demo-forkserver: .venvs/3.14/.stamp ## 16 children of the forkserver, without and with
 	@.venvs/3.14/bin/python -m examples.side_by_side examples/forkserver.py $(ARGS)
 
+.PHONY: demo-uwsgi
+demo-uwsgi: .venvs/3.14/.stamp ## uWSGI with 4 workers, without and with
+	@.venvs/3.14/bin/python -m examples.side_by_side examples/uwsgi_server.py $(ARGS)
+
+.PHONY: demo-celery
+demo-celery: .venvs/3.14/.stamp ## Celery with 4 pool processes and a real Redis, without and with
+	@.venvs/3.14/bin/python -m examples.side_by_side examples/celery_worker.py $(ARGS)
+
 .PHONY: bench-heap
 bench-heap: $(BENCH_MATRIX:%=.venvs/%/.stamp) ## A child reads 236 MB of its parent: what becomes private
 	@.venvs/3.14/bin/python -m benchmarks.heap \

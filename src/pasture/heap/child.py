@@ -35,11 +35,15 @@ def arm(policy: Policy) -> None:
     global _armed, _hooked
     _armed = policy
     if not _hooked:
-        os.register_at_fork(after_in_child=_after_fork)
+        os.register_at_fork(after_in_child=take_steps)
         _hooked = True
 
 
-def _after_fork() -> None:
+def take_steps() -> None:
+    """Take the steps of the policy that is armed. In the child, right after the fork.
+
+    Called by the hook; by hand only where the fork was C code's, which runs no hook.
+    """
     if _armed is None:
         return
     for child_step in _armed.in_child:

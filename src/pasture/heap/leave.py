@@ -116,6 +116,17 @@ def _last_traceback() -> TracebackType | None:
     return trace
 
 
+def flush() -> bool:
+    """Flush what finalization would flush; say whether the standard streams were written.
+
+    For a process that is about to end by `os._exit` at the hands of somebody else.
+    """
+    written = _flush_standard_streams()
+    if _open_files_too:
+        _flush_open_files()
+    return written
+
+
 def _flush_standard_streams() -> bool:
     """Flush stdout and stderr as CPython does; say whether all was written."""
     return all([_flush_standard(name) for name in ("stdout", "stderr")])

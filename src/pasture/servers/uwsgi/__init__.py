@@ -1,0 +1,21 @@
+"""uWSGI, sealed. Importing this package inside of uWSGI is the switch.
+
+In an ini file:
+
+    [uwsgi]
+    master = true
+    import = pasture.servers.uwsgi
+
+uWSGI forks in C, where Python's fork hooks do not run, so the seal hangs on the C library's
+own (`hooks`) and the workers' steps on uWSGI's post-fork hook (`worker`). Outside of uWSGI
+the import does nothing. docs/uwsgi.md is the user's guide.
+"""
+
+try:
+    import uwsgi as _uwsgi  # exists inside of uWSGI only
+except ImportError:
+    pass
+else:
+    from pasture.servers.uwsgi.master import install
+
+    install(_uwsgi)

@@ -1,0 +1,36 @@
+"""`python -m pasture.servers.uwsgi ARGS`: what `pasture run uwsgi ARGS` becomes.
+
+uWSGI runs inside of this interpreter where `pyuwsgi` is installed; else the program `uwsgi`
+takes this process's place.
+"""
+
+import os
+import shutil
+import sys
+
+from pasture.errors import MissingExtra
+from pasture.servers.complaint import complain
+
+# Shared: imported by the master under lazy-apps too, which can then be refused.
+SWITCH = ("--shared-import", "pasture.servers.uwsgi.switch")
+
+
+def run() -> int:
+    """Serve until told to stop; returns an exit code only if that never began."""
+    try:
+        import pyuwsgi
+    except ImportError:
+        program = shutil.which("uwsgi")
+        if program is None:
+            return complain(
+                MissingExtra("uWSGI is not installed", hint="pip install 'pasture[uwsgi]'")
+            )
+        os.execv(program, [program, *sys.argv[1:], *SWITCH])
+    # uWSGI starts itself anew at a reload, and would take the interpreter that the virtual
+    # environment points to, which knows nothing of the environment.
+    itself = ("--binary-path", sys.executable)
+    return int(pyuwsgi.run([*sys.argv[1:], *SWITCH, *itself]))
+
+
+if __name__ == "__main__":
+    sys.exit(run())

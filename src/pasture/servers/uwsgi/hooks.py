@@ -1,0 +1,86 @@
+"""The C library's hooks around a fork and at the exit, for a server that runs in C.
+
+Owns ctypes and the rule that no exception leaves a callback. Each hook can be set once a
+process and stays for its life.
+
+Source: glibc 2.41 nptl/register-atfork.c (`__register_atfork`); on_exit(3).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+_libc = ctypes.CDLL(None)
+
+_Prepare = ctypes.CFUNCTYPE(None)
+_AtExit = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)
+
+_kept: list[Any] = []
+"""Callbacks: C code calls them as long as the process lives."""
+
+_python_forks = False
+
+
+def before_c_fork(call: Callable[[], None]) -> None:
+    """Have a function called before each fork that C code makes, in the parent.
+
+    Not before one of Python code, such as `os.fork`, and not before what uses vfork, as
+    `subprocess` and `posix_spawn` do. The caller's thread gets the GIL for it.
+    """
+
+    def prepare() -> None:
+        if not _python_forks:
+            call()
+
+    callback = _Prepare(prepare)
+    _kept.append(callback)
+    os.register_at_fork(
+        before=lambda: _note(True),
+        after_in_parent=lambda: _note(False),
+        after_in_child=lambda: _note(False),
+    )
+    # Not `pthread_atfork`, which is linked statically and has no symbol to look up.
+    if _libc.__register_atfork(callback, None, None, None) != 0:
+        raise MemoryError("__register_atfork failed")
+
+
+def at_exit(call: Callable[[int], None]) -> None:
+    """Have a function called with the exit status when C code calls `exit`.
+
+    It comes before what was registered with `atexit` or `at_exit` earlier. Children do not
+    take it over.
+    """
+    owner = os.getpid()
+
+    def leaving(status: int, _: object) -> None:
+        if os.getpid() == owner:
+            call(status)
+
+    callback = _AtExit(leaving)
+    _kept.append(callback)
+    if _libc.on_exit(callback, None) != 0:
+        raise MemoryError("on_exit failed")
+
+
+def flush_c_streams() -> None:
+    """Write what C code has buffered in its own streams."""
+    _libc.fflush(None)
+
+
+def is_importing() -> bool:
+    """Whether some module is being imported in the calling thread right now."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def _note(forking: bool) -> None:
+    global _python_forks
+    _python_forks = forking

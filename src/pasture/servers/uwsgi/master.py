@@ -1,0 +1,171 @@
+"""uWSGI's master with a seal before its forks.
+
+Owns when that is: once the applications are loaded, which is when uWSGI itself first forks.
+Workers that uWSGI starts later, for whatever reason, are forked from the sealed master.
+Written for uWSGI 2.0.21 to 2.0.31; leans on `uwsgi.opt`, `uwsgi.post_fork_hook` and on
+`mywid` being 0 in the master.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pasture.errors import PastureError, UsageError
+from pasture.heap.loading import begin_loading
+from pasture.heap.warmup import WarmUpReport, warm_up
+from pasture.servers.complaint import complain
+from pasture.servers.environment import ServerSettings, read_environment
+from pasture.servers.sealer import Sealer, or_end, show_log
+from pasture.servers.uwsgi import arguments, hooks, worker
+
+log = logging.getLogger("pasture")
+
+_LAZY = ("lazy-apps", "lazy")
+
+_FAILED_APP = 22
+"""Exit status of a worker that could not load its application. uWSGI 2.0.31 uwsgi.h."""
+
+_installed = False
+
+
+def install(uwsgi: Any) -> None:
+    """Seal this master before it forks; end it if that cannot be.
+
+    Args:
+        uwsgi: the module of that name. Called by the import of the package, while uWSGI
+            loads.
+    """
+    global _installed
+    if _installed:
+        return
+    _installed = True
+    try:
+        refuse(uwsgi.opt, uwsgi.worker_id())
+        settings = read_environment()
+    except PastureError as error:
+        code = complain(error)
+        if uwsgi.worker_id() > 0:
+            _stop_master(uwsgi)
+            code = _FAILED_APP
+        os._exit(code)
+    show_log()
+    begin_loading(settings.policy)
+    master = _Master(uwsgi, settings)
+    hooks.before_c_fork(master.before_fork)
+
+
+def _stop_master(uwsgi: Any) -> None:
+    """End uWSGI from a worker that cannot load: the master would try again for ever."""
+    # The master hands the signal on. It must not come between here and the exit, nor find
+    # the other workers still importing, who would take it for the user's Ctrl-C.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    time.sleep(1)
+    os.kill(uwsgi.masterpid(), signal.SIGINT)
+
+
+def refuse(options: Any, worker_id: int) -> None:
+    """Raise if nothing will be loaded before the fork.
+
+    Args:
+        options: `uwsgi.opt`: a mapping with the names as str or bytes.
+
+    Raises:
+        UsageError: each worker loads the application for itself.
+    """
+    found = [name for name in _LAZY if option(options, name)]
+    if found or worker_id > 0:
+        name = found[0] if found else "lazy-apps"
+        raise UsageError(
+            f"with {name} each worker loads the application for itself: there is nothing to share",
+            hint=f"remove {name}, or keep it and leave pasture out",
+        )
+
+
+def option(options: Any, name: str) -> str | None:
+    """An option of uWSGI's as text, the last one given; None if it was not given."""
+    value = options.get(name, options.get(name.encode()))
+    if isinstance(value, (list, tuple)):
+        value = value[-1]
+    if isinstance(value, bytes):
+        value = value.decode()
+    if value is None or value is False:
+        return None
+    return value if isinstance(value, str) else "true"
+
+
+class _Master:
+    def __init__(self, uwsgi: Any, settings: ServerSettings) -> None:
+        self._uwsgi = uwsgi
+        self._settings = settings
+        self._leaves = "leave" in settings.policy.at_exit
+        # How a worker leaves is decided by uWSGI's exit status, which Python does not know.
+        policy = dataclasses.replace(settings.policy, at_exit=())
+        self._sealer = Sealer(dataclasses.replace(settings, policy=policy))
+        self._pid = os.getpid()
+        self._users_hook: Callable[[], object] | None = None
+
+    def before_fork(self) -> None:
+        """Called by the C library: workers, spoolers, mules and daemons are alike."""
+        if os.getpid() != self._pid and self._uwsgi.worker_id() > 0:
+            return
+        if hooks.is_importing():
+            return  # a library of C code, while the application loads
+        self._pid = os.getpid()  # uWSGI may have become a daemon meanwhile
+        self._take_post_fork_hook()
+        arguments.keep_out_of_the_seal()
+        or_end(lambda: self._sealer.before_fork(self._warm_up_or_none()))
+
+    def _take_post_fork_hook(self) -> None:
+        """Put ours before the user's, which may have been set at any time until now."""
+        hook = getattr(self._uwsgi, "post_fork_hook", None)
+        if hook != self._after_fork:
+            self._users_hook = hook
+            self._uwsgi.post_fork_hook = self._after_fork
+
+    def _after_fork(self) -> None:
+        worker.begin(self._uwsgi, leaves=self._leaves)
+        if self._users_hook is not None:
+            self._users_hook()
+
+    def _warm_up_or_none(self) -> Callable[[], WarmUpReport] | None:
+        wanted = self._settings.warm_up
+        if not wanted:
+            return None
+        return lambda: warm_up(self._application(), wanted.requests, headers=wanted.headers)
+
+    def _application(self) -> Callable[..., Any]:
+        """The WSGI application that uWSGI was told to load.
+
+        Raises:
+            UsageError: it was named in a way that is not understood here.
+        """
+        options = self._uwsgi.opt
+        name = option(options, "callable") or "application"
+        module = option(options, "module") or option(options, "wsgi")
+        file = option(options, "wsgi-file") or option(options, "file")
+        if module:
+            module, _, given = module.partition(":")
+            found: Any = importlib.import_module(module)
+            return _callable(found, given or name)
+        if file:
+            stem = os.path.realpath(file)
+            for candidate in list(sys.modules.values()):
+                if os.path.realpath(getattr(candidate, "__file__", None) or "") == stem:
+                    return _callable(candidate, name)
+        raise UsageError(
+            "the application to warm up was not found",
+            hint="name it with module = or wsgi-file =, not with mount =",
+        )
+
+
+def _callable(module: Any, name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = getattr(module, name)
+    return found

@@ -1,0 +1,62 @@
+"""A worker of uWSGI: its steps after the fork, and an exit without finalization.
+
+uWSGI ends a worker through C's `exit` with a status that its master understands, and
+finalizes Python on the way, which would take a private copy of every page. Owns leaving
+before that, with the same status and the same functions called.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import traceback
+from typing import Any
+
+from pasture.heap import child, leave
+from pasture.servers.uwsgi import hooks
+
+_COOPERATIVE = ("async", "gevent", "asyncio")
+
+
+def begin(uwsgi: Any, *, leaves: bool) -> None:
+    """Take the policy's steps for children. In a worker, right after the fork.
+
+    Args:
+        leaves: whether the policy has the worker leave without finalization.
+    """
+    child.take_steps()
+    # uWSGI calls no Python at the exit of such a worker.
+    if leaves and not any(name in uwsgi.opt for name in _either(_COOPERATIVE)):
+        hooks.at_exit(lambda status: _leave(uwsgi, status))
+
+
+def _leave(uwsgi: Any, status: int) -> None:
+    """Do what uWSGI's Python plugin does at the exit, but for the finalization.
+
+    Source: uWSGI 2.0.31 plugins/python/python_plugin.c, uwsgi_python_atexit; CPython 3.14
+    Python/pylifecycle.c, Py_FinalizeEx.
+    """
+    if is_busy(uwsgi):
+        return  # uWSGI finalizes nothing either: the request holds the interpreter
+    try:
+        hook = getattr(uwsgi, "atexit", None)
+        if hook is not None:
+            hook()
+        threading._shutdown()  # type: ignore[attr-defined]
+    except BaseException:
+        traceback.print_exc()
+    atexit._run_exitfuncs()
+    leave.flush()
+    hooks.flush_c_streams()
+    os._exit(status)
+
+
+def is_busy(uwsgi: Any) -> bool:
+    """Whether this worker was serving a request when it was told to end."""
+    status = next((w["status"] for w in uwsgi.workers() if w["id"] == uwsgi.worker_id()), b"")
+    return status in (b"busy", "busy")
+
+
+def _either(names: tuple[str, ...]) -> tuple[str | bytes, ...]:
+    return (*names, *(name.encode() for name in names))

@@ -1,0 +1,371 @@
+"""uWSGI under a seal: the real server, its signals, its exits, and what is refused."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pasture import _native
+
+pytest.importorskip("pyuwsgi")
+
+PROGRAMS = Path(__file__).parent.parent / "programs"
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+SEALED = "pasture: policy seal on "
+PATIENCE_S = 30
+
+needs_immortality = pytest.mark.skipif(
+    not _native.HAS_IMMORTALITY, reason="on CPython before 3.12 reading un-shares pages"
+)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Uwsgi:
+    def __init__(self, command, directory, port, env):
+        self.port = port
+        self.log_path = directory / f"uwsgi-{port}.log"
+        with self.log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, cwd=directory, stdout=log, stderr=subprocess.STDOUT, env=env
+            )
+
+    @property
+    def log(self):
+        return self.log_path.read_text()
+
+    def get(self, path, port=None):
+        url = f"http://127.0.0.1:{port or self.port}{path}"
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+            return json.load(answer)
+
+    def workers(self):
+        children = psutil.Process(self.process.pid).children()
+        return {c.pid for c in children if c.status() != psutil.STATUS_ZOMBIE}
+
+    def wait_for(self, condition, what):
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert self.process.poll() is None, f"uWSGI has ended\n{self.log}"
+            assert time.monotonic() < deadline, f"{what} did not happen\n{self.log}"
+            time.sleep(0.05)
+
+    def stop(self, number=signal.SIGQUIT):
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE_S)
+
+    def destroy(self):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            family = [psutil.Process(self.process.pid)]
+            family += family[0].children(recursive=True)
+            for process in family:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+        self.process.wait(PATIENCE_S)
+
+
+@pytest.fixture
+def serve(tmp_path):
+    servers = []
+
+    def start(*args, options=(), ini=None, env=None, workers=2, ready=True, app=True):
+        port = free_port()
+        begin = ["-m", "pyuwsgi"] if ini is not None else ["-m", "pasture", "run", *options]
+        if ini is not None:
+            (tmp_path / "uwsgi.ini").write_text(f"[uwsgi]\n{ini}")
+            begin = ["-c", "import pyuwsgi; pyuwsgi.run()", "--ini", str(tmp_path / "uwsgi.ini")]
+        else:
+            begin += ["uwsgi"]
+        socket_args = ["--http-socket", f"127.0.0.1:{port}", "--master"]
+        if app:
+            socket_args += ["--module", "herd_app:app"]
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("PASTURE_")}
+        server = Uwsgi(
+            [sys.executable, *begin, *socket_args, "--processes", str(workers), *args],
+            tmp_path,
+            port,
+            {**inherited, "PYTHONPATH": str(PROGRAMS), **(env or {})},
+        )
+        servers.append(server)
+        if ready:
+            server.wait_for(lambda: server.log.count("spawned uWSGI worker") >= workers, "a start")
+            server.get("/who")
+        return server
+
+    yield start
+    for server in servers:
+        print(f"--- log of uWSGI on port {server.port}\n{server.log}")
+        server.destroy()
+
+
+def until_all_answered(server, path, workers):
+    """An answer of each worker: dict of pid to answer."""
+    answers = {}
+    deadline = time.monotonic() + PATIENCE_S
+    while not workers <= answers.keys():
+        assert time.monotonic() < deadline, f"only {set(answers)} of {workers} answer"
+        with ThreadPoolExecutor(4) as clients:
+            found = list(clients.map(server.get, [path] * 4))
+        answers.update({answer["pid"]: answer for answer in found})
+    return {pid: answers[pid] for pid in workers}
+
+
+@needs_immortality
+def test_workers_read_everything_and_stay_small_after_a_kill_too(serve):
+    server = serve()
+    first = until_all_answered(server, "/read", server.workers())
+    killed = min(first)
+    os.kill(killed, signal.SIGKILL)
+    server.wait_for(lambda: killed not in server.workers() and len(server.workers()) == 2, "a new")
+    second = until_all_answered(server, "/read", server.workers())
+    assert max(answer["private_bytes"] for answer in first.values()) < 3_000_000
+    assert max(answer["private_bytes"] for answer in second.values()) < 3_000_000
+    assert server.log.count(SEALED) == 1
+
+
+@needs_immortality
+def test_without_the_seal_workers_grow(serve):
+    server = serve(options=("--policy", "stock"))
+    answers = until_all_answered(server, "/read", server.workers())
+    assert min(answer["private_bytes"] for answer in answers.values()) > 8_000_000
+
+
+def test_one_line_in_an_ini_file_is_enough(serve):
+    server = serve(ini="import = pasture.servers.uwsgi\n")
+    assert server.log.count(SEALED) == 1
+    assert server.get("/who")["pid"] in server.workers()
+    assert server.log.index(SEALED) < server.log.index("spawned uWSGI worker 1")
+
+
+def test_an_ini_file_without_the_line_is_not_touched(serve):
+    assert "pasture: " not in serve(ini="processes = 2\n").log
+
+
+def test_a_warm_up_is_served_before_the_fork(serve):
+    server = serve(options=("--warm", "/who", "--warm", "/collector"))
+    served_by = server.get("/who")["served_by"]
+    assert served_by[:2] == [server.process.pid] * 2
+
+
+@pytest.mark.parametrize("hooks", [(), ("--enable-threads", "--py-call-uwsgi-fork-hooks")])
+@pytest.mark.parametrize(
+    ("number", "args"),
+    [(signal.SIGQUIT, ()), (signal.SIGINT, ()), (signal.SIGTERM, ("--die-on-term",))],
+)
+def test_shutdown_ends_all_workers_with_uwsgis_own_status(serve, number, args, hooks):
+    server = serve(*args, *hooks)
+    workers = server.workers()
+    # A worker that has just been forked still has the master's handlers, and would not end.
+    until_all_answered(server, "/who", workers)
+    assert server.stop(number) == 0
+    assert not any(psutil.pid_exists(pid) for pid in workers)
+    assert "goodbye to uWSGI" in server.log
+    assert "Traceback" not in server.log
+
+
+def test_functions_at_the_exit_of_a_worker_run_and_its_files_are_flushed(serve, tmp_path):
+    (tmp_path / "leaver.py").write_text(
+        "import atexit, sys, uwsgi\n"
+        "from herd_app import app\n"
+        "held = open('held', 'w')\n"
+        "def late():\n    print('atexit ran in', uwsgi.worker_id(), flush=True)\n"
+        "def own():\n    print('uwsgi.atexit ran in', uwsgi.worker_id(), flush=True)\n"
+        "atexit.register(late)\n"
+        "uwsgi.atexit = own\n"
+    )
+    server = serve("--module", "leaver:app", app=False)
+    until_all_answered(server, "/who", server.workers())
+    assert server.stop() == 0
+    for wid in (1, 2):
+        assert server.log.count(f"\natexit ran in {wid}") == 1
+        assert server.log.count(f"uwsgi.atexit ran in {wid}") == 1
+
+
+def test_hooks_of_the_application_run_after_a_fork(serve, tmp_path):
+    (tmp_path / "hooked.py").write_text(
+        "import gc, uwsgi, uwsgidecorators\n"
+        "from herd_app import app\n"
+        "@uwsgidecorators.postfork\n"
+        "def after():\n    print('postfork in', uwsgi.worker_id(), gc.isenabled(), flush=True)\n"
+    )
+    server = serve("--module", "hooked:app", app=False, options=("--policy", "freeze"))
+    for wid in (1, 2):
+        server.wait_for(lambda w=wid: f"postfork in {w} True" in server.log, "the hook")
+
+
+def test_max_requests_replaces_workers_from_the_sealed_master_and_loses_no_request(serve):
+    server = serve("--max-requests", "5", "--min-worker-lifetime", "0")
+    first = server.workers()
+    answers = [server.get("/who")["pid"] for _ in range(40)]
+    assert len(answers) == 40 and set(answers) - first
+    assert server.log.count(SEALED) == 1
+    assert "DAMN" not in server.log
+
+
+def test_a_reload_seals_again_and_loses_no_request(serve):
+    server = serve()
+    master = server.process.pid
+    statuses = Counter()
+    stop = threading.Event()
+
+    def ask():
+        while not stop.is_set():
+            try:
+                statuses["answered"] += bool(server.get("/who"))
+            except (OSError, urllib.error.URLError) as error:
+                statuses[repr(error)] += 1
+
+    client = threading.Thread(target=ask)
+    client.start()
+    try:
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for(lambda: server.log.count(SEALED) == 2, "a second seal")
+        server.wait_for(lambda: server.log.count("spawned uWSGI worker 2") == 2, "new workers")
+        time.sleep(0.5)
+    finally:
+        stop.set()
+        client.join()
+    assert statuses.keys() == {"answered"} and statuses["answered"] > 5
+    assert psutil.Process(master).is_running()
+    until_all_answered(server, "/who", server.workers())
+    assert server.stop() == 0
+
+
+def test_cheaper_workers_come_and_go(serve, tmp_path):
+    server = serve(
+        "--cheaper",
+        "1",
+        "--cheaper-initial",
+        "1",
+        "--cheaper-overload",
+        "1",
+        workers=4,
+        ready=False,
+    )
+    server.wait_for(lambda: "spawned uWSGI worker 1" in server.log, "a start")
+    threads = [threading.Thread(target=server.get, args=("/sleep?0.5",)) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(re.findall(r"spawned uWSGI worker|Respawned uWSGI worker", server.log)) > 1
+    assert server.log.count(SEALED) == 1
+    assert server.get("/who")
+
+
+def test_chain_reload_replaces_one_after_the_other(serve, tmp_path):
+    touched = tmp_path / "touch"
+    touched.write_text("")
+    server = serve("--touch-chain-reload", str(touched))
+    first = server.workers()
+    time.sleep(1.1)  # uWSGI looks at whole seconds
+    os.utime(touched)
+    server.wait_for(lambda: len(server.workers()) == 2 and not first & server.workers(), "a chain")
+    assert server.get("/who")["pid"] in server.workers()
+    assert server.log.count(SEALED) == 1
+
+
+@pytest.mark.parametrize("how", ["pasture-run", "ini"])
+def test_lazy_apps_are_refused(serve, how):
+    ini = "import = pasture.servers.uwsgi\n" if how == "ini" else None
+    server = serve("--lazy-apps", ini=ini, ready=False)
+    try:
+        code = server.process.wait(PATIENCE_S)
+    finally:
+        assert "error: with lazy-apps each worker loads the application for itself" in server.log
+    assert code == (2 if how == "pasture-run" else 0)  # uWSGI's own for a stop by a worker
+    assert "Traceback" not in server.log
+
+
+def test_a_thread_is_refused_when_strict_and_reported_otherwise(serve):
+    server = serve(env={"HERD_THREAD": "1"})
+    assert "not sealed (1 other Python thread(s) running: herd-thread)" in server.log
+    strict = serve(env={"HERD_THREAD": "1"}, options=("--strict",), ready=False)
+    assert strict.process.wait(PATIENCE_S) == 12
+    assert "herd-thread" in strict.log and "error: " in strict.log
+
+
+def test_an_unknown_policy_is_told_without_a_traceback(serve):
+    server = serve(
+        ini="import = pasture.servers.uwsgi\n", env={"PASTURE_POLICY": "seel"}, ready=False
+    )
+    assert server.process.wait(PATIENCE_S) == 4
+    assert "did you mean seal?" in server.log and "Traceback" not in server.log
+
+
+def test_a_warm_up_without_an_application_to_find_is_told(serve, tmp_path):
+    (tmp_path / "mounted.py").write_text("from herd_app import app as application\n")
+    server = serve("--mount", "/=mounted.py", options=("--warm", "/who"), app=False)
+    assert "the application to warm up was not found" in server.log
+    assert SEALED in server.log
+
+
+def nginx():
+    done = subprocess.run([str(TOOLS / "services"), "nginx"], capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"nginx cannot be had: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+NGINX_CONF = """
+daemon off; pid {dir}/nginx.pid; error_log {dir}/nginx-error.log; worker_processes 1;
+{user}
+events {{ }}
+http {{
+    access_log off;
+    client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; uwsgi_temp_path {dir}/uwsgi;
+    fastcgi_temp_path {dir}/fastcgi; scgi_temp_path {dir}/scgi;
+    server {{
+        listen 127.0.0.1:{front};
+        location / {{
+            uwsgi_pass 127.0.0.1:{back};
+            uwsgi_param QUERY_STRING $query_string; uwsgi_param REQUEST_METHOD $request_method;
+            uwsgi_param PATH_INFO $document_uri; uwsgi_param HTTP_HOST $host;
+            uwsgi_param SERVER_NAME $server_name; uwsgi_param SERVER_PORT $server_port;
+        }}
+    }}
+}}
+"""
+
+
+def test_behind_nginx_every_request_is_answered_while_workers_are_replaced(serve, tmp_path):
+    program = nginx()
+    front, back = free_port(), free_port()
+    conf = tmp_path / "nginx.conf"
+    user = "user root;" if os.getuid() == 0 else ""
+    conf.write_text(NGINX_CONF.format(dir=tmp_path, front=front, back=back, user=user))
+    server = serve(
+        "--socket", f"127.0.0.1:{back}", "--max-requests", "20", "--min-worker-lifetime", "0"
+    )
+    proxy = subprocess.Popen([program, "-e", f"{tmp_path}/nginx-error.log", "-c", str(conf)])
+    try:
+        server.wait_for(lambda: _listens(front), "nginx")
+        pids = Counter(server.get("/who", front)["pid"] for _ in range(100))
+        assert sum(pids.values()) == 100
+        assert len(pids) > 2
+    finally:
+        proxy.terminate()
+        assert proxy.wait(PATIENCE_S) == 0
+
+
+def _listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
