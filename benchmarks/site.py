@@ -17,16 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import click
+import psutil
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.spread import Spread, spread_of
+from benchmarks.spread import Spread, paired_ratio, spread_of
 from pasture.heap.requests import read_requests
+from pasture.observe import tree
 from pasture.report import progress, table
 from pasture.report.document import as_document
-from pasture.trial import TrialPlan, TrialResult, run_trial
-from pasture.trial.measurement import Figure, PolicyResult, paired_ratios
+from pasture.trial import TrialPlan, TrialResult, events, run_trial
+from pasture.trial.measurement import Figure, paired_ratios
 
 SITE = Path(__file__).resolve().parent.parent / "demo"
 DATA = Path(__file__).resolve().parent.parent / "var" / "bench-site"
@@ -63,12 +65,35 @@ SHUTDOWN_GOAL = 1.1
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A goal beside what was measured."""
+    """What was measured, and the goal it had, if any."""
 
     name: str
     ratio: Spread
-    limit: float
-    met: bool
+    limit: float | None = None
+    met: bool | None = None
+
+
+class WorkerClock:
+    """Processor time of each run's workers, read after the load and before the end.
+
+    Unlike throughput it does not depend on what else the machine is doing.
+    """
+
+    def __init__(self, display: progress.TrialProgress) -> None:
+        self._display = display
+        self.seconds: dict[str, list[float]] = {policy: [] for policy in POLICIES}
+
+    def tell(self, event: events.Event) -> None:
+        if isinstance(event, events.Stopping):
+            self.seconds[event.policy].append(workers_cpu_s())
+        self._display.tell(event)
+
+
+def workers_cpu_s() -> float:
+    """User and system time since the fork, of the workers of the server that runs now."""
+    masters = psutil.Process().children()
+    workers = [pid for master in masters for pid in tree.forked_workers(master.pid)]
+    return sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in workers)
 
 
 def fill_site() -> Mapping[str, str]:
@@ -98,20 +123,19 @@ def make_plan(requests: int, workers: int, rounds: int) -> TrialPlan:
     )
 
 
-def verdicts(result: TrialResult) -> Iterator[Verdict]:
+def verdicts(result: TrialResult, clock: WorkerClock) -> Iterator[Verdict]:
     by_name = {policy.policy: policy for policy in result.policies}
     seal = by_name["seal"]
     for goal in GOALS:
         ratio = spread_of(paired_ratios(by_name[goal.against], seal, goal.figure))
         yield Verdict(f"{goal.name}, seal to {goal.against}", ratio, goal.limit, goal.met_by(ratio))
-    peak = peak_ratio(seal)
+    for policy in ("stock", "warm-freeze"):
+        cpu = paired_ratio(clock.seconds["seal"], clock.seconds[policy])
+        yield Verdict(f"processor time a request, seal to {policy}", cpu)
+    peak = spread_of(run.shutdown.peak_ratio for run in seal.runs)
     yield Verdict(
         "peak of PSS at shutdown, sealed", peak, SHUTDOWN_GOAL, peak.median <= SHUTDOWN_GOAL
     )
-
-
-def peak_ratio(policy: PolicyResult) -> Spread:
-    return spread_of(run.shutdown.peak_ratio for run in policy.runs)
 
 
 def goals_table(found: list[Verdict]) -> Table:
@@ -119,8 +143,9 @@ def goals_table(found: list[Verdict]) -> Table:
     for heading in ("ratio, paired by round", "median (range)", "goal", ""):
         shown.add_column(heading, justify="left" if "ratio" in heading else "right")
     for verdict in found:
-        mark = "met" if verdict.met else "MISSED"
-        shown.add_row(verdict.name, verdict.ratio.text(), f"{verdict.limit:.2f}", mark)
+        mark = {None: "", True: "met", False: "MISSED"}[verdict.met]
+        limit = "" if verdict.limit is None else f"{verdict.limit:.2f}"
+        shown.add_row(verdict.name, verdict.ratio.text(), limit, mark)
     return shown
 
 
@@ -143,14 +168,16 @@ def add_verdicts(document: dict[str, Any], found: list[Verdict]) -> dict[str, An
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="All figures.")
 def main(requests: int, workers: int, rounds: int, json_file: Path | None) -> None:
     with progress.for_console(Console(stderr=True)) as display:
-        result = run_trial(make_plan(requests, workers, rounds), on_event=display.tell)
-    found = list(verdicts(result))
+        clock = WorkerClock(display)
+        result = run_trial(make_plan(requests, workers, rounds), on_event=clock.tell)
+    found = list(verdicts(result, clock))
     console = table.output_console()
     table.print_result(result, console)
     console.print(goals_table(found))
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)
         document = add_verdicts(as_document(result), found)
+        document["workers_cpu_s"] = clock.seconds
         json_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
