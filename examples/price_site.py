@@ -1,4 +1,4 @@
-"""A WSGI application and Celery tasks around the price list of examples/price_list.py."""
+"""A WSGI application around the price list of examples/price_list.py."""
 
 import os
 

@@ -1,0 +1,234 @@
+"""Celery's prefork pool under a seal, with a real Redis as broker and for the results."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pasture import _native
+
+celery = pytest.importorskip("celery")
+pytest.importorskip("redis")
+
+PROGRAMS = Path(__file__).parent.parent / "programs"
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+SEALED = "pasture: policy seal on "
+PATIENCE_S = 40
+
+needs_immortality = pytest.mark.skipif(
+    not _native.HAS_IMMORTALITY, reason="on CPython before 3.12 reading un-shares pages"
+)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    """Address of a Redis of this module's own."""
+    found = subprocess.run(
+        [str(TOOLS / "services"), "redis-server"], capture_output=True, text=True
+    )
+    if found.returncode != 0:
+        pytest.skip(f"Redis cannot be had: {found.stderr.strip()}")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    folder = tmp_path_factory.mktemp("redis")
+    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen([found.stdout.strip(), *options], stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while b"Ready to accept" not in (folder / "log").read_bytes():
+            assert time.monotonic() < deadline and server.poll() is None, "Redis does not start"
+            time.sleep(0.05)
+        yield f"redis://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(PATIENCE_S)
+
+
+class Worker:
+    """A Celery worker and a client of its tasks, each with a database of Redis of its own."""
+
+    def __init__(self, command, directory, broker, env):
+        self.log_path = directory / "celery.log"
+        env = {**env, "HERD_BROKER": broker}
+        with self.log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, cwd=directory, stdout=log, stderr=subprocess.STDOUT, env=env
+            )
+        self.app = celery.Celery("client", broker=broker, backend=broker)
+
+    @property
+    def log(self):
+        return self.log_path.read_text()
+
+    def send(self, task, *args):
+        return self.app.send_task(f"herd_tasks.{task}", args=args)
+
+    def call(self, task, *args):
+        return self.send(task, *args).get(timeout=PATIENCE_S)
+
+    def children(self):
+        children = psutil.Process(self.process.pid).children()
+        return {c.pid for c in children if c.status() != psutil.STATUS_ZOMBIE}
+
+    def wait_for(self, condition, what):
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert self.process.poll() is None, f"the worker has ended\n{self.log}"
+            assert time.monotonic() < deadline, f"{what} did not happen\n{self.log}"
+            time.sleep(0.05)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE_S)
+
+    def destroy(self):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            family = [psutil.Process(self.process.pid)]
+            family += family[0].children(recursive=True)
+            for process in family:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+        self.process.wait(PATIENCE_S)
+        self.app.close()
+
+
+@pytest.fixture
+def work(tmp_path, broker, request):
+    workers = []
+
+    def start(*args, options=(), plain=False, env=None, ready=True, conf=None):
+        begin = ["celery"] if plain else ["pasture", "run", *options, "celery"]
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("PASTURE_")}
+        command = [sys.executable, "-m", *begin, "-A", "herd_tasks", "worker", "-c", "2"]
+        worker = Worker(
+            [*command, "-l", "INFO", *args],
+            tmp_path,
+            f"{broker}/{abs(hash(request.node.nodeid)) % 15}",
+            {
+                **inherited,
+                "PYTHONPATH": str(PROGRAMS),
+                "HERD_CONF": json.dumps(conf or {}),
+                **(env or {}),
+            },
+        )
+        workers.append(worker)
+        if ready:
+            worker.wait_for(lambda: " ready." in worker.log, "a start")
+        return worker
+
+    yield start
+    for worker in workers:
+        print(f"--- log of Celery\n{worker.log}")
+        worker.destroy()
+
+
+def read_with_all(worker, count=6):
+    """Answers of `read` that keep each pool process busy, so that all take part."""
+    results = [worker.send("read", 0.3) for _ in range(count)]
+    return [result.get(timeout=PATIENCE_S) for result in results]
+
+
+@needs_immortality
+def test_pool_processes_share_what_they_read_and_so_does_the_next_after_a_kill(work):
+    plain = work(options=("--policy", "stock"))
+    stock = min(answer["private"] for answer in read_with_all(plain))
+    assert plain.stop() == 0
+    worker = work()
+    first = read_with_all(worker)
+    killed = first[0]["pid"]
+    os.kill(killed, signal.SIGKILL)
+    worker.wait_for(
+        lambda: killed not in worker.children() and len(worker.children()) == 2, "a replacement"
+    )
+    second = read_with_all(worker)
+    assert killed not in {answer["pid"] for answer in second}
+    assert max(answer["private"] for answer in first + second) < stock / 2
+    assert worker.log.count(SEALED) == 1
+    assert worker.stop() == 0
+
+
+def test_no_task_is_lost_when_a_pool_process_is_killed(work):
+    worker = work()
+    worker.call("add", 0, 0)
+    results = [worker.send("add", i, 1, 0.05) for i in range(40)]
+    for _ in range(3):
+        time.sleep(0.3)
+        os.kill(min(worker.children()), signal.SIGKILL)
+        worker.wait_for(lambda: len(worker.children()) == 2, "a replacement")
+    assert [result.get(timeout=PATIENCE_S) for result in results] == list(range(1, 41))
+
+
+def test_max_tasks_per_child_replaces_from_the_sealed_parent(work):
+    worker = work("--max-tasks-per-child", "2")
+    pids = {answer["pid"] for answer in read_with_all(worker, 12)}
+    assert len(pids) >= 4
+    assert worker.log.count(SEALED) == 1
+
+
+def test_one_import_in_the_application_is_enough(work):
+    worker = work(plain=True, env={"HERD_SWITCH": "1"})
+    assert "policy seal on " in worker.log
+    assert worker.call("add", 1, 2) == 3
+
+
+def test_celery_without_the_import_is_not_touched(work):
+    assert "policy" not in work(plain=True).log
+
+
+def test_autoscaling_forks_from_the_sealed_parent(work):
+    worker = work("--autoscale", "4,1")
+    answers = read_with_all(worker, 12)
+    assert len({answer["pid"] for answer in answers}) > 1
+    assert worker.log.count(SEALED) == 1
+
+
+def test_the_memory_limit_counts_private_memory(work):
+    """100 MB: a sealed process's RSS is above it at once, its private memory only later."""
+    worker = work("--max-memory-per-child", "100000")
+    rss = psutil.Process(min(worker.children())).memory_info().rss
+    for _ in range(6):
+        worker.call("keep", 1)
+    assert "recycling" not in worker.log
+    before = worker.children()
+    worker.call("keep", 120)
+    worker.wait_for(lambda: worker.children() != before, "a replacement")
+    assert "private memory of " in worker.log and "passes this worker's limit of" in worker.log
+    assert worker.call("add", 1, 2) == 3
+    assert rss > 50_000_000
+
+
+@pytest.mark.parametrize("pool", ["solo", "threads"])
+def test_a_pool_that_does_not_fork_is_refused(work, pool):
+    worker = work("--pool", pool, ready=False)
+    assert worker.process.wait(PATIENCE_S) == 2
+    assert "does not fork: there is nothing to share" in worker.log
+    assert "Traceback" not in worker.log
+
+
+def test_a_pool_that_does_not_fork_is_a_warning_for_the_import(work):
+    worker = work("--pool", "solo", plain=True, env={"HERD_SWITCH": "1"})
+    assert "not sealed: the pool 'solo' does not fork" in worker.log
+    assert worker.call("add", 1, 2) == 3
+
+
+@pytest.mark.skipif(celery.VERSION < (5, 7), reason="this Celery always forks")
+def test_a_pool_of_fresh_interpreters_is_refused(work):
+    worker = work(ready=False, conf={"worker_pool_start_method": "spawn"})
+    assert worker.process.wait(PATIENCE_S) == 2
+    assert "starts fresh interpreters" in worker.log
+
+
+def test_an_unknown_policy_is_told_without_a_traceback(work):
+    worker = work(plain=True, env={"HERD_SWITCH": "1", "PASTURE_POLICY": "seel"}, ready=False)
+    assert worker.process.wait(PATIENCE_S) == 4
+    assert "did you mean seal?" in worker.log and "Traceback" not in worker.log

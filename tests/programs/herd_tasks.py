@@ -1,0 +1,60 @@
+"""A Celery application that tells what its pool processes see; its heap is a herd's.
+
+The broker and the results are at HERD_BROKER.
+"""
+
+import json
+import os
+import time
+
+import celery
+
+if os.environ.get("HERD_SWITCH"):
+    import pasture.servers.celery  # noqa: F401
+
+RECORDS = [{"id": i, "tags": [f"tag {i}"]} for i in range(60_000)]
+KEPT = []
+
+app = celery.Celery(
+    "herd_tasks",
+    broker=os.environ["HERD_BROKER"],
+    backend=os.environ["HERD_BROKER"],
+    broker_connection_retry_on_startup=True,
+    task_acks_late=True,
+    task_reject_on_worker_lost=True,
+    worker_prefetch_multiplier=1,
+    **json.loads(os.environ.get("HERD_CONF", "{}")),
+)
+
+
+def private_bytes():
+    with open("/proc/self/smaps_rollup") as lines:
+        return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Private"))
+
+
+def pss_bytes():
+    with open("/proc/self/smaps_rollup") as lines:
+        return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+
+
+@app.task
+def read(seconds=0.0):
+    total = 0
+    for record in RECORDS:
+        for tag in record["tags"]:
+            total += len(tag) + record["id"]
+    time.sleep(seconds)
+    return {"pid": os.getpid(), "private": private_bytes(), "pss": pss_bytes(), "total": total}
+
+
+@app.task
+def add(left, right, seconds=0.0):
+    time.sleep(seconds)
+    return left + right
+
+
+@app.task
+def keep(megabytes):
+    before = private_bytes()
+    KEPT.append(b"x" * (megabytes << 20))
+    return {"pid": os.getpid(), "before": before, "private": private_bytes()}
