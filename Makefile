@@ -121,6 +121,14 @@ test-native-debug: $(NATIVE_MATRIX:%=.venvs/%-dbg/.stamp) ## The same on CPython
 test-integration: .venv/.stamp ## Real servers
 	@.venv/bin/pytest tests/integration $(ARGS)
 
+.PHONY: test-model
+test-model: .venvs/3.14/.stamp ## 10,000 random graphs under both collectors
+	@PASTURE_MODEL_GRAPHS=10000 .venvs/3.14/bin/pytest tests/model $(ARGS)
+
+.PHONY: test-cpython-collector
+test-cpython-collector: .venv/.stamp ## CPython's own tests with every full collection out of line
+	@.venv/bin/python tests/cpython/collector.py 3.13 3.14 3.15 $(ARGS)
+
 .PHONY: test-cpython
 test-cpython: .venv/.stamp ## CPython's own tests in a sealed process (ARGS=--debug-build: assertions on)
 	@.venv/bin/python tests/cpython $(CPYTHON_MATRIX) $(ARGS)
@@ -173,6 +181,14 @@ demo-celery: .venvs/3.14/.stamp ## Celery with 4 pool processes and a real Redis
 bench-heap: $(BENCH_MATRIX:%=.venvs/%/.stamp) ## A child reads 236 MB of its parent: what becomes private
 	@.venvs/3.14/bin/python -m benchmarks.heap \
 	    $(BENCH_MATRIX:%=--python .venvs/%/bin/python) $(ARGS)
+
+.PHONY: bench-collect
+bench-collect: .venvs/3.14/.stamp ## Full collections, built in and out of line, on five heaps; var/bench-collect.html
+	@.venvs/3.14/bin/python -m benchmarks.collect --html var/bench-collect.html $(ARGS)
+
+.PHONY: soak
+soak: .venvs/3.14-check/.stamp ## Ten minutes of cycles, threads and forks under the check build
+	@.venvs/3.14-check/bin/python -W ignore -m benchmarks.soak $(ARGS)
 
 .PHONY: bench-site
 bench-site: .venvs/3.14/.stamp ## The bundled site on 3.14, 4 workers, 2,000 requests, each policy

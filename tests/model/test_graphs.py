@@ -81,6 +81,17 @@ class Collector:
         return json.loads(line)
 
 
+def comparable(result: dict[str, Any], ordered: bool) -> list[Any]:
+    """What must not depend on the order of the collector's lists.
+
+    The built-in collector changes the order of what survives, ours does not: events come
+    in the same order as long as no full collection went before.
+    """
+    first, second = result["collections"]
+    events = first[3] if ordered else sorted(first[3], key=str)
+    return [first[:3], events, first[4], sorted(second[3], key=str), second[4], result["missed"]]
+
+
 @pytest.fixture(scope="module")
 def collectors() -> Iterator[tuple[Collector, Collector, Collector]]:
     made = Collector("builtin"), Collector("outline"), Collector("installed")
@@ -101,8 +112,10 @@ def collectors() -> Iterator[tuple[Collector, Collector, Collector]]:
 def test_a_graph_meets_the_same_end_as_under_the_builtin_collector(
     collectors: tuple[Collector, Collector, Collector], graph: dict[str, Any]
 ) -> None:
-    builtin, outline, installed = collectors
-    expected = builtin.run(graph)
-    note(f"builtin: {expected}")
-    assert outline.run(graph) == expected
-    assert installed.run(graph) == expected
+    results = [collector.run(graph) for collector in collectors]
+    note("\n".join(map(str, results)))
+    nested = any(kind == "Collecting" for kind, _ in graph["nodes"])
+    expected, outline, _ = (comparable(result, True) for result in results)
+    assert outline == expected
+    expected, _, installed = (comparable(result, not nested) for result in results)
+    assert installed == expected
