@@ -101,3 +101,9 @@ class ProcessEnded(PastureError):
     """A process ended, or began to end, while it was looked at."""
 
     exit_code = 14
+
+
+class ObstaclesFound(PastureError):
+    """Something stands in the way of shared memory."""
+
+    exit_code = 15

@@ -33,7 +33,7 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--record",
     "record_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=click.FloatRange(min=0),
     default=0.0,
     metavar="SECONDS",
     help="Sample page faults for so long before, and name the functions that wrote.",
@@ -75,7 +75,7 @@ def command(
             raise UsageError("--open shows a file", hint="leave PID and --record away")
         found = _read(recorded)
     else:
-        found = _explain(pid if pid is not None else _only_server(), census, record_s)
+        found = _explain(pid if pid is not None else only_server(), census, record_s)
     if json_file is not None:
         write_atomically(json_file, to_json(found))
     if html_file is not None:
@@ -105,7 +105,7 @@ def _read(path: Path) -> Explanation:
         ) from None
 
 
-def _only_server() -> int:
+def only_server() -> int:
     """The master to look at if none is named.
 
     Raises:

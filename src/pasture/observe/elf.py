@@ -34,6 +34,7 @@ class Elf:
         segments: file offset, size in the file and address of what is loaded.
         values: addresses of symbols, ascending.
         sizes, names: of these symbols; a size may be 0.
+        needs: names of symbols that others must have.
     """
 
     end: int = 0
@@ -41,6 +42,7 @@ class Elf:
     values: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
     names: tuple[str, ...] = field(default=(), repr=False)
+    needs: frozenset[str] = frozenset()
 
     def symbol(self, address: int) -> str:
         """Name of the symbol that holds an address as linked; "" if none does."""
@@ -91,6 +93,9 @@ def parse_elf(data: bytes) -> Elf:
         values=tuple(symbol[0] for symbol in symbols),
         sizes=tuple(symbol[1] for symbol in symbols),
         names=tuple(symbol[2] for symbol in symbols),
+        needs=frozenset(
+            name for part, _, _, _, name in _entries(data, sections, _DYNSYM) if not part
+        ),
     )
 
 
@@ -98,6 +103,15 @@ def _symbols(data: bytes, sections: list[tuple[int, ...]]) -> Iterable[tuple[int
     """Address, size and name of functions and variables; the full table if there is one."""
     kinds = {section[1] for section in sections}
     wanted = _SYMTAB if _SYMTAB in kinds else _DYNSYM
+    for part, kind, value, size, name in _entries(data, sections, wanted):
+        if value and part and kind in (_OBJECT, _FUNCTION):
+            yield value, size, name
+
+
+def _entries(
+    data: bytes, sections: list[tuple[int, ...]], wanted: int
+) -> Iterable[tuple[int, int, int, int, str]]:
+    """Section, kind, address, size and name of each symbol in tables of one type."""
     for section in sections:
         if section[1] != wanted:
             continue
@@ -105,5 +119,5 @@ def _symbols(data: bytes, sections: list[tuple[int, ...]]) -> Iterable[tuple[int
         names = data[strings[4] : strings[4] + strings[5]]
         table = data[section[4] : section[4] + section[5] // _SYMBOL.size * _SYMBOL.size]
         for name, info, _, part, value, size in _SYMBOL.iter_unpack(table):
-            if value and part and info & 15 in (_OBJECT, _FUNCTION):
-                yield value, size, names[name : names.index(b"\0", name)].decode("latin-1")
+            text = names[name : names.index(b"\0", name)].decode("latin-1")
+            yield part, info & 15, value, size, text

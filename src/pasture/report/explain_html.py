@@ -111,7 +111,7 @@ def _cause_row(found: Explanation, cause: Cause, share: Share) -> dict[str, Any]
     }
 
 
-def _treemap(leaves: Sequence[tuple[tuple[str, ...], float, str]], unit: str) -> Any:
+def _treemap(leaves: Sequence[tuple[tuple[str, ...], float, str]], unit: str, whole: str) -> Any:
     """A map of nested names; `leaves` are the names from the outside in, size and color."""
     import plotly.graph_objects as go
 
@@ -126,7 +126,7 @@ def _treemap(leaves: Sequence[tuple[tuple[str, ...], float, str]], unit: str) ->
     figure = go.Figure(
         go.Treemap(
             ids=["/".join(("all", *place)) for place in places],
-            labels=[place[-1] if place else "private memory" for place in places],
+            labels=[place[-1] if place else whole for place in places],
             parents=["/".join(("all", *place[:-1])) if place else "" for place in places],
             values=[sizes[place] for place in places],
             marker={"colors": [colors[place] for place in places]},
@@ -146,7 +146,7 @@ def _memory_map(found: Explanation) -> Any:
     for cause, label, share in found.fields[:_MOST_LEAVES]:
         names = (cause.label, label.type, label.field or label.type)
         leaves.append((names, share.bytes / 1e6, color_of(cause)))
-    return _treemap(leaves, "MB")
+    return _treemap(leaves, "MB", "private memory")
 
 
 def _writer_map(found: Explanation) -> Any:
@@ -155,7 +155,7 @@ def _writer_map(found: Explanation) -> Any:
     for writer in found.recording.writers[:_MOST_LEAVES] if found.recording else ():
         names = (writer.function, f"{writer.cause.label}: {writer.label}")
         leaves.append((names, float(writer.faults), color_of(writer.cause)))
-    return _treemap(leaves, "faults")
+    return _treemap(leaves, "faults", "page faults")
 
 
 def _plot(figure: Any) -> str:

@@ -1,0 +1,116 @@
+"""`pasture doctor [PID | -- COMMAND]`: what stands in the way of shared memory.
+
+Owns arguments, and the process of a command that it starts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import click
+
+from pasture.cli.explain import only_server
+from pasture.errors import ObstaclesFound, ServerFailed, UsageError
+from pasture.observe import obstacles, tree
+from pasture.report import doctor_table
+from pasture.report.atomic import write_atomically
+from pasture.report.table import output_console
+
+_GC_WATCH = Path(obstacles.__file__).with_name("gc_watch")
+_SETTLE_S = 2.0
+_GRACE_S = 15.0
+
+
+@click.command("doctor")
+@click.argument("target", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(min=1),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a COMMAND may take to fork its workers.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the findings as JSON.",
+)
+def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> None:
+    """Find out what stands in the way of shared memory.
+
+    TARGET is the pid of a pre-fork server's master, or after `--` a command that starts
+    one: it is run until it has forked workers, watched for gc.enable(), and stopped.
+    Without TARGET, the one pre-fork server of this user is looked for. Ends with status 15
+    if there is an obstacle. See docs/doctor.md.
+    """
+    if len(target) == 1 and target[0].isdecimal():
+        evidence = obstacles.gather(int(target[0]))
+    elif target:
+        evidence = _try(target, wait_s)
+    else:
+        evidence = obstacles.gather(only_server())
+    findings = obstacles.diagnose(evidence)
+    if json_file is not None:
+        document = doctor_table.as_document(evidence.master_pid, findings)
+        write_atomically(json_file, json.dumps(document, indent=1) + "\n")
+    doctor_table.print_findings(findings, output_console())
+    found = sum(finding.is_obstacle for finding in findings)
+    if found:
+        raise ObstaclesFound(doctor_table.verdict(found), hint="each says above how to mend it")
+
+
+def _try(arguments: tuple[str, ...], wait_s: float) -> obstacles.Evidence:
+    """Run a server until it has workers, look at it, and stop it."""
+    with tempfile.TemporaryDirectory() as folder:
+        callers = Path(folder) / "callers"
+        callers.touch()
+        path = os.pathsep.join(filter(None, (str(_GC_WATCH), os.environ.get("PYTHONPATH"))))
+        environ = {**os.environ, "PYTHONPATH": path, "PASTURE_DOCTOR_GC_FILE": str(callers)}
+        try:
+            process = subprocess.Popen(arguments, env=environ, stdout=subprocess.DEVNULL)
+        except OSError as error:
+            raise UsageError(
+                f"{arguments[0]} cannot be started: {error}",
+                hint="give a pid, or a command after --",
+            ) from None
+        try:
+            master = _wait_for_workers(process, wait_s)
+            time.sleep(_SETTLE_S)
+            return obstacles.gather(master, tuple(callers.read_text().splitlines()))
+        finally:
+            _stop(process)
+
+
+def _wait_for_workers(process: subprocess.Popen[bytes], wait_s: float) -> int:
+    end = time.monotonic() + wait_s
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            raise ServerFailed(
+                f"the command ended with status {process.returncode} before it forked a worker",
+                hint="run it by itself first",
+            )
+        if tree.forked_workers(process.pid):
+            return process.pid
+        time.sleep(0.1)
+    raise ServerFailed(
+        f"the command forked no worker in {wait_s:g} s",
+        hint="give the command of a pre-fork server, without a shell around it; or raise --wait",
+    )
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,69 @@
+"""`pasture top [PID]`: a process tree, live.
+
+Owns arguments only.
+"""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from pasture.cli.explain import only_server
+from pasture.errors import MissingExtra
+from pasture.observe.watch import Watch
+from pasture.report import top_table
+
+
+@click.command("top")
+@click.argument("pid", type=click.IntRange(min=1), required=False)
+@click.option("--once", is_flag=True, help="Print one table as plain text, after two readings.")
+@click.option(
+    "--interval",
+    "interval_s",
+    type=click.FloatRange(min=0.1),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Between two readings.",
+)
+def command(pid: int | None, once: bool, interval_s: float) -> None:
+    """Watch a pre-fork server: PSS, private and shared memory, growth, page faults.
+
+    PID is the master, or one of its workers. Without PID, the one pre-fork server of this
+    user is looked for. See docs/top.md.
+    """
+    master = _master(pid if pid is not None else only_server())
+    watch = Watch(master)
+    if once:
+        watch.look()
+        time.sleep(interval_s)
+        click.echo(top_table.plain(watch.look()), nl=False)
+        return
+    try:
+        from pasture.report.top_screen import TopApp
+    except ImportError as error:
+        raise MissingExtra(
+            f"the live view needs {error.name}, which is not installed",
+            hint="pip install 'pasture[top]', or add --once for plain text",
+        ) from None
+    watch.look()
+    app = TopApp(master, watch.look, interval_s)
+    app.run()
+    if app.error is not None:
+        raise app.error
+
+
+def _master(pid: int) -> int:
+    """The process itself if it has workers, or else its parent if it is one."""
+    import psutil
+
+    from pasture.observe import tree
+
+    if tree.forked_workers(pid):
+        return pid
+    try:
+        parent = psutil.Process(pid).ppid()
+    except psutil.NoSuchProcess:
+        return pid
+    return parent if pid in tree.forked_workers(parent) else pid
