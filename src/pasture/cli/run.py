@@ -19,6 +19,7 @@ from pasture.heap.policy import DEFAULT_POLICY, POLICIES, find_policy
 from pasture.heap.requests import parse_header, parse_request, read_requests
 from pasture.servers.anyfork import AFTER
 from pasture.servers.environment import to_environment
+from pasture.servers.recycle import DEFAULT_JITTER, parse_limit
 
 SERVERS: Mapping[str, str] = MappingProxyType(
     {
@@ -67,6 +68,17 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
     help="End rather than fork unsealed, or with what a fork breaks: threads, connections.",
 )
 @click.option(
+    "--max-uss",
+    metavar="SIZE",
+    help="Replace a worker whose private memory passes this, as in 200M; not of python.",
+)
+@click.option(
+    "--max-uss-jitter",
+    type=float,
+    metavar="FRACTION",
+    help=f"By how much a worker's own limit may be lower.  [default: {DEFAULT_JITTER}]",
+)
+@click.option(
     "--after",
     default="",
     metavar="MODULE[:NAME]",
@@ -79,6 +91,8 @@ def command(
     warm_file: Path | None,
     headers: tuple[str, ...],
     strict: bool,
+    max_uss: str | None,
+    max_uss_jitter: float | None,
     after: str,
     command: tuple[str, ...],
 ) -> None:
@@ -101,13 +115,22 @@ def command(
         parse_header(header)
     if warm_file is not None:
         read_requests(warm_file)
+    if max_uss is not None:
+        parse_limit(max_uss, DEFAULT_JITTER if max_uss_jitter is None else max_uss_jitter)
     name = _server_name(command[0])
+    if after and name != "python":
+        raise UsageError(f"--after is of no use to {name}", hint="it preloads by itself")
+    if max_uss and name == "python":
+        raise UsageError("python has no way to replace a worker", hint="leave --max-uss out")
     variables = to_environment(
-        policy=policy, warm=(*urls, *headers), warm_file=warm_file, strict=strict
+        policy=policy,
+        warm=(*urls, *headers),
+        warm_file=warm_file,
+        strict=strict,
+        max_uss=max_uss,
+        max_uss_jitter=max_uss_jitter,
     )
     if after:
-        if name != "python":
-            raise UsageError(f"--after is of no use to {name}", hint="it preloads by itself")
         variables[AFTER] = after
     # A bare `python` is the one that pasture is installed for.
     python = command[0] if name == "python" and os.sep in command[0] else sys.executable

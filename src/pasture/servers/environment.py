@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pasture.heap.policy import Policy, find_policy
 from pasture.heap.requests import Requests, parse_lines, read_requests
+from pasture.servers.recycle import DEFAULT_JITTER, MemoryLimit, parse_limit
 
 POLICY = "PASTURE_POLICY"
 WARM = "PASTURE_WARM"
@@ -20,6 +21,8 @@ WARM_FILE = "PASTURE_WARM_FILE"
 WARM_HEADERS_FILE = "PASTURE_WARM_HEADERS_FILE"
 REPORT_FILE = "PASTURE_REPORT_FILE"
 STRICT = "PASTURE_STRICT"
+MAX_USS = "PASTURE_MAX_USS"
+MAX_USS_JITTER = "PASTURE_MAX_USS_JITTER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +34,14 @@ class ServerSettings:
         warm_up: served before the fork, if the policy warms up.
         report_file: where the seal's report goes as JSON; None for nowhere.
         strict: end with an error rather than fork unsealed, or with what a fork breaks.
+        memory_limit: of a worker's private memory; None for none.
     """
 
     policy: Policy
     warm_up: Requests
     report_file: Path | None
     strict: bool = False
+    memory_limit: MemoryLimit | None = None
 
 
 def read_environment(
@@ -44,6 +49,7 @@ def read_environment(
     *,
     policy: str | Policy | None = None,
     warm: Iterable[str] = (),
+    max_uss: str | None = None,
 ) -> ServerSettings:
     """Settings from the variables; where one is unset, from the arguments.
 
@@ -52,11 +58,14 @@ def read_environment(
 
     Args:
         warm: lines of requests and headers.
+        max_uss: limit of a worker's private memory, as in `200M`.
 
     Raises:
         UnknownPolicy: no policy has that name.
-        UsageError: a file cannot be read, or a line of it is malformed.
+        UsageError: a file cannot be read, or a line of it or a limit is malformed.
     """
+    limit = environ.get(MAX_USS) or max_uss
+    jitter = environ.get(MAX_USS_JITTER) or DEFAULT_JITTER
     warm_up = parse_lines(environ.get(WARM, "").splitlines())
     for name in (WARM_FILE, WARM_HEADERS_FILE):
         if environ.get(name):
@@ -67,11 +76,18 @@ def read_environment(
         warm_up=warm_up or parse_lines(warm),
         report_file=Path(report_file) if report_file else None,
         strict=environ.get(STRICT, "") not in ("", "0"),
+        memory_limit=parse_limit(limit, jitter) if limit else None,
     )
 
 
 def to_environment(
-    *, policy: str | None, warm: Iterable[str], warm_file: Path | None, strict: bool = False
+    *,
+    policy: str | None,
+    warm: Iterable[str],
+    warm_file: Path | None,
+    strict: bool = False,
+    max_uss: str | None = None,
+    max_uss_jitter: float | None = None,
 ) -> dict[str, str]:
     """The variables that say the same as these options; unset ones are left out.
 
@@ -84,5 +100,7 @@ def to_environment(
         WARM: lines or None,
         WARM_FILE: str(warm_file.absolute()) if warm_file else None,
         STRICT: "1" if strict else None,
+        MAX_USS: max_uss,
+        MAX_USS_JITTER: None if max_uss_jitter is None else str(max_uss_jitter),
     }
     return {name: value for name, value in variables.items() if value is not None}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import random
 import resource
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,9 +120,23 @@ class UssWatch:
         self._bytes_per_fault = per_fault
         self._faults_then = 0
         self._requests = LOOK_AT_LEAST_EVERY
+        self._looking = threading.Lock()
+        self._has_said_so = False
 
     def has_passed(self) -> bool:
-        """Say whether the worker is to be replaced. After each request, in the worker."""
+        """Say whether the worker is to be replaced. After each request, in the worker.
+
+        True once only, also where several threads serve requests.
+        """
+        if self._has_said_so or not self._looking.acquire(blocking=False):
+            return False
+        try:
+            self._has_said_so = self._look()
+            return self._has_said_so
+        finally:
+            self._looking.release()
+
+    def _look(self) -> bool:
         self._requests += 1
         faults = self._faults()
         if self._requests < LOOK_AT_LEAST_EVERY:

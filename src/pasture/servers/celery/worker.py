@@ -57,7 +57,10 @@ def after_setup(worker: Any, settings: ServerSettings) -> None:
             os._exit(complain(error))
         log.warning("not sealed: %s", error)
         return
-    if worker.max_memory_per_child:
+    if settings.memory_limit is not None:
+        worker.max_memory_per_child = settings.memory_limit.limit_bytes // 1024
+        count_private_memory(settings.memory_limit)
+    elif worker.max_memory_per_child:
         count_private_memory(MemoryLimit(worker.max_memory_per_child * 1024))
     import_transports(worker.app)
     sealer = Sealer(settings)

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
+from gunicorn import sock
 from gunicorn.arbiter import Arbiter
 
 from pasture.errors import PastureError
@@ -23,7 +25,7 @@ from pasture.heap.seal import seal
 from pasture.heap.warmup import Answer, WarmUpReport, warm_up
 from pasture.servers.complaint import complain
 from pasture.servers.gunicorn.configuration import settings
-from pasture.servers.gunicorn.hooks import call_before_fork
+from pasture.servers.gunicorn.hooks import call_after_request, call_before_fork
 
 _COOPERATIVE = ("gevent", "eventlet")
 
@@ -53,6 +55,8 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             app.cfg.set("preload_app", False)
         super().setup(app)
         call_before_fork(app.cfg, self._before_fork)
+        if self._settings.memory_limit is not None:
+            call_after_request(app.cfg, self._settings.memory_limit)
         if not preload:
             self.log.warning("pasture: --reload loads the application in each worker: no seal")
             return
@@ -93,12 +97,27 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
 
     def _seal_once(self, warm: bool) -> None:
         wanted = warm and self._settings.policy.warms_up and bool(self._settings.warm_up)
-        report = seal(self._settings.policy, warm_up=self._warm_up if wanted else None)
+        try:
+            report = seal(
+                self._settings.policy,
+                warm_up=self._warm_up if wanted else None,
+                strict=self._settings.strict and self._report is None,
+            )
+        except PastureError as error:
+            # Nothing is forked yet. gunicorn would take an exception for a worker's.
+            self._unlink_and_end(complain(error))
         self._report = report
         self._unfrozen_then = growth.unfrozen_objects()
         log = self.log.info if report.sealed or not self._settings.policy.heap else self.log.warning
         log("pasture: %s", report)
         self._write(report)
+
+    def _unlink_and_end(self, status: int) -> NoReturn:
+        if self.pidfile is not None:
+            self.pidfile.unlink()
+        sock.close_sockets(self.LISTENERS, self.cfg.reuse_port is False)
+        sys.stdout.flush()
+        os._exit(status)
 
     def _seal_without_control_server(self) -> None:
         running = getattr(self, "_control_server", None) is not None

@@ -9,9 +9,15 @@ from pasture.servers.environment import ServerSettings, read_environment
 
 _policy: Policy | None = None
 _warm: tuple[str, ...] = ()
+_max_uss: str | None = None
 
 
-def configure(*, policy: str | Policy | None = None, warm: Iterable[str] = ()) -> None:
+def configure(
+    *,
+    policy: str | Policy | None = None,
+    warm: Iterable[str] = (),
+    max_uss: str | None = None,
+) -> None:
     """Choose the policy and the requests of the warm-up, from a `gunicorn.conf.py`.
 
     The options of `pasture run`, and the variables it sets, win over what is given here.
@@ -19,11 +25,13 @@ def configure(*, policy: str | Policy | None = None, warm: Iterable[str] = ()) -
     Args:
         policy: its name, or one of your own; None is "seal".
         warm: lines `PATH`, `METHOD PATH` or `Name: value` (a header for all of them).
+        max_uss: a worker whose private memory passes this is replaced, as in `200M`.
 
     Raises:
         UnknownPolicy: no policy has that name.
     """
-    global _policy, _warm
+    global _policy, _warm, _max_uss
+    _max_uss = max_uss
     _policy = find_policy(policy)
     _warm = tuple(warm)
 
@@ -34,4 +42,4 @@ def settings() -> ServerSettings:
     Raises:
         UnknownPolicy, UsageError: a variable, or a file that it names, makes no sense.
     """
-    return read_environment(policy=_policy, warm=_warm)
+    return read_environment(policy=_policy, warm=_warm, max_uss=_max_uss)

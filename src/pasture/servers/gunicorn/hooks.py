@@ -1,9 +1,11 @@
-"""Putting a call behind the user's `pre_fork` hook, whatever that is."""
+"""Putting a call behind the user's `pre_fork` or `post_request` hook, whatever that is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+
+from pasture.servers.recycle import MemoryLimit, UssWatch
 
 
 class BeforeFork:
@@ -29,3 +31,34 @@ def call_before_fork(cfg: Any, ours: Callable[[], None]) -> None:
     """
     if not isinstance(cfg.pre_fork, BeforeFork):
         cfg.set("pre_fork", BeforeFork(cfg.pre_fork, ours))
+
+
+class AfterRequest:
+    """The user's `post_request`, then a look at the worker's memory.
+
+    The response has been sent by then. A worker that has passed its limit ends as one does
+    at `max_requests`: it takes no more connections, finishes those it has, and is replaced.
+    """
+
+    def __init__(self, users: Callable[..., object], limit: MemoryLimit) -> None:
+        self._users = users
+        self._limit = limit
+        self._watch: UssWatch | None = None
+
+    def __call__(self, worker: Any, req: Any, environ: Any, resp: Any) -> None:
+        self._users(worker, req, environ, resp)
+        if self._watch is None:  # made in the worker: the arbiter serves no request
+            self._watch = UssWatch(self._limit)
+        if worker.alive and self._watch.has_passed():
+            worker.log.info("pasture: recycling worker %s: %s", worker.pid, self._watch)
+            worker.alive = False
+
+
+def call_after_request(cfg: Any, limit: MemoryLimit) -> None:
+    """Have workers that pass a limit end after their response. A second call changes nothing.
+
+    Args:
+        cfg: gunicorn's configuration, with which workers are forked later.
+    """
+    if not isinstance(cfg.post_request, AfterRequest):
+        cfg.set("post_request", AfterRequest(cfg.post_request, limit))

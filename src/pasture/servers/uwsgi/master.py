@@ -59,7 +59,22 @@ def install(uwsgi: Any) -> None:
     show_log()
     begin_loading(settings.policy)
     master = _Master(uwsgi, settings)
+    if settings.memory_limit is not None:
+        call_after_request(uwsgi)
     hooks.before_c_fork(master.before_fork)
+
+
+def call_after_request(uwsgi: Any) -> None:
+    """Have workers look at their memory after each request.
+
+    uWSGI reads the hook once, when the application is loaded: one that the application sets
+    for itself takes the place of this one.
+    """
+
+    def hook() -> None:
+        worker.after_request(uwsgi)
+
+    uwsgi.after_req_hook = hook
 
 
 def _stop_master(uwsgi: Any) -> None:
@@ -131,7 +146,7 @@ class _Master:
             self._uwsgi.post_fork_hook = self._after_fork
 
     def _after_fork(self) -> None:
-        worker.begin(self._uwsgi, leaves=self._leaves)
+        worker.begin(self._uwsgi, leaves=self._leaves, limit=self._settings.memory_limit)
         if self._users_hook is not None:
             self._users_hook()
 

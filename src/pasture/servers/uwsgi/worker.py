@@ -8,27 +8,47 @@ before that, with the same status and the same functions called.
 from __future__ import annotations
 
 import atexit
+import logging
 import os
+import signal
 import threading
 import traceback
 from typing import Any
 
 from pasture.heap import child, leave
+from pasture.servers.recycle import MemoryLimit, UssWatch
 from pasture.servers.uwsgi import hooks
+
+log = logging.getLogger("pasture")
+
+_watch: UssWatch | None = None
 
 _COOPERATIVE = ("async", "gevent", "asyncio")
 
 
-def begin(uwsgi: Any, *, leaves: bool) -> None:
+def begin(uwsgi: Any, *, leaves: bool, limit: MemoryLimit | None = None) -> None:
     """Take the policy's steps for children. In a worker, right after the fork.
 
     Args:
         leaves: whether the policy has the worker leave without finalization.
+        limit: of the worker's private memory.
     """
     child.take_steps()
+    global _watch
+    _watch = UssWatch(limit) if limit is not None else None
     # uWSGI calls no Python at the exit of such a worker.
     if leaves and not any(name in uwsgi.opt for name in _either(_COOPERATIVE)):
         hooks.at_exit(lambda status: _leave(uwsgi, status))
+
+
+def after_request(uwsgi: Any) -> None:
+    """End the worker after this response if it has passed its limit. In the worker.
+
+    It ends as at a graceful reload, with which uWSGI's master replaces it.
+    """
+    if _watch is not None and _watch.has_passed():
+        log.info("recycling worker %s: %s", uwsgi.worker_id(), _watch)
+        os.kill(os.getpid(), signal.SIGHUP)
 
 
 def _leave(uwsgi: Any, status: int) -> None:
