@@ -307,19 +307,31 @@ cpy_thread_visit(PyThreadState *thread, visitproc visit, void *arg)
     CPY_VISIT_ONE(thread->context);
 }
 
+static inline PyObject *
+cpy_sysdict(void)
+{
+    return PyInterpreterState_Get()->sysdict;
+}
+
+static inline PyObject *
+cpy_modules(void)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyInterpreterState_Get()->imports.modules;
+#else
+    return PyInterpreterState_Get()->modules;
+#endif
+}
+
 /* Call `visit` with objects that the interpreter holds from outside of every object:
    modules, and what its threads work with. Far from complete; each is certain. */
 static inline void
 cpy_roots_visit(visitproc visit, void *arg)
 {
     PyInterpreterState *interp = PyInterpreterState_Get();
-    CPY_VISIT_ONE(interp->sysdict);
+    CPY_VISIT_ONE(cpy_sysdict());
+    CPY_VISIT_ONE(cpy_modules());
     CPY_VISIT_ONE(interp->builtins);
-#if PY_VERSION_HEX >= 0x030C0000
-    CPY_VISIT_ONE(interp->imports.modules);
-#else
-    CPY_VISIT_ONE(interp->modules);
-#endif
     CPY_VISIT_ONE(interp->dict);
     PyThreadState *thread = PyInterpreterState_ThreadHead(interp);
     for (; thread != NULL; thread = PyThreadState_Next(thread)) {
@@ -988,10 +1000,12 @@ static const cpy_field cpy_fields[] = {
     CPY_CODE(co_weakreflist),
 #if PY_VERSION_HEX >= 0x030C0000
     CPY_CODE(co_version),
-    CPY_CODE(co_executors),
     CPY_CODE(_co_cached),
     CPY_CODE(_co_instrumentation_version),
     CPY_CODE(_co_monitoring),
+#  if PY_VERSION_HEX >= 0x030D0000
+    CPY_CODE(co_executors),
+#  endif
 #else
     CPY_CODE(_co_code),
 #endif

@@ -75,6 +75,21 @@ check_permanent(PyObject *gc_module)
     return counted_empty == seen_empty ? 0 : differs("permanent generation");
 }
 
+/* Where the out-of-line collector starts from, and what it exchanges during a collection. */
+static int
+check_roots(PyObject *gc_module)
+{
+    PyObject *garbage = PyObject_GetAttrString(gc_module, "garbage");
+    PyObject *sys_module = PyImport_ImportModule("sys");
+    struct _gc_runtime_state *state = cpy_gc_state();
+    bool same = garbage != NULL && sys_module != NULL && cpy_modules() == PyImport_GetModuleDict()
+                && cpy_sysdict() == PyModule_GetDict(sys_module) && state->garbage == garbage
+                && PyList_CheckExact(state->callbacks);
+    Py_XDECREF(garbage);
+    Py_XDECREF(sys_module);
+    return PyErr_Occurred() ? -1 : same ? 0 : differs("interpreter state");
+}
+
 static int
 check_code(void)
 {
@@ -116,7 +131,8 @@ layout_check(void)
         return -1;
     }
     int result = check_thresholds(gc_module) < 0 || check_lists() < 0
-                         || check_permanent(gc_module) < 0 || check_code() < 0 || check_atexit() < 0
+                         || check_permanent(gc_module) < 0 || check_roots(gc_module) < 0
+                         || check_code() < 0 || check_atexit() < 0
                      ? -1
                      : 0;
     Py_DECREF(gc_module);
