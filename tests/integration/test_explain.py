@@ -1,0 +1,229 @@
+"""`pasture explain` on real parents and workers, with truths that are known without it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numpy")
+
+from pasture.errors import ProcessEnded, UsageError
+from pasture.observe.causes import WHOLE_PAGE, Cause
+from pasture.observe.explain import explain, find_pair
+from pasture.observe.smaps import read_memory
+from pasture.report.explain_document import from_json, to_json
+
+PROGRAM = Path(__file__).parent.parent / "programs" / "dirty_pages.py"
+COUNT = 400
+CAUSES = [
+    "reference count",
+    "GC header",
+    "hole reused",
+    "pool header",
+    "dict keys",
+    "dict values",
+    "list storage",
+    "set storage",
+    "object field",
+    "weak-reference list",
+    "string hash",
+    "C allocation",
+    "stack",
+    "new memory",
+    "written and restored",
+]
+chromium = shutil.which("chromium") or shutil.which("google-chrome")
+
+
+@contextmanager
+def dirtying(cause, census=None, count=COUNT):
+    environ = {k: v for k, v in os.environ.items() if k != "PASTURE_CENSUS"}
+    if census:
+        environ["PASTURE_CENSUS"] = str(census)
+    process = subprocess.Popen(
+        [sys.executable, str(PROGRAM), cause, str(count)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environ,
+    )
+    try:
+        line = process.stdout.readline()
+        assert line, f"the program ended with status {process.wait()}"
+        yield json.loads(line)
+    finally:
+        process.communicate()
+
+
+def pages_of(found, label):
+    return next((share.os_pages for cause, share in found.causes if cause.label == label), 0)
+
+
+@pytest.fixture(scope="module")
+def census(tmp_path_factory):
+    return tmp_path_factory.mktemp("census") / "census"
+
+
+@pytest.fixture(scope="module")
+def noise(census):
+    """What a worker that dirties nothing is explained by."""
+    with dirtying("nothing", census) as said:
+        return explain(said["parent"], said["worker"], census)
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_pages_dirtied_for_a_known_cause_are_explained_by_it(cause, census, noise):
+    with dirtying(cause, census) as said:
+        found = explain(said["parent"], said["worker"], census)
+    true, explained = said["os_pages"], pages_of(found, cause) - pages_of(noise, cause)
+    assert true > COUNT / 2
+    # Noise differs from run to run by a few pages.
+    assert abs(explained - true) <= 0.02 * true + 15
+    assert pages_of(found, "unknown") == 0
+
+
+def test_bytes_of_all_causes_add_up_to_what_the_kernel_counts_as_private(census):
+    # Much, since pages of libraries become shared and private as other programs come and go.
+    with dirtying("new memory", census, count=8000) as said:
+        found = explain(said["parent"], said["worker"], census)
+    assert found.explained_bytes == pytest.approx(found.private_bytes, rel=0.02)
+    assert found.os_pages * 4096 == pytest.approx(found.explained_bytes)
+
+
+def test_pages_with_one_cause_are_no_more_than_pages_with_it(noise):
+    for cause, share in noise.causes:
+        assert 0 <= share.only_os_pages <= share.os_pages
+        if cause in WHOLE_PAGE:
+            assert share.only_os_pages == share.os_pages
+
+
+def test_without_a_census_objects_are_recognised_and_the_lack_is_named():
+    with dirtying("object field") as said:
+        found = explain(said["parent"], said["worker"])
+    assert found.census is None
+    assert any("no census" in sentence for sentence in found.missing)
+    fields = {(str(label)): share.os_pages for _, label, share in found.fields}
+    assert fields["Wide.slot_300"] >= COUNT
+    assert found.owners == ()
+
+
+def test_an_owner_is_named_by_its_way_from_a_module(census):
+    with dirtying("object field", census) as said:
+        found = explain(said["parent"], said["worker"], census)
+    assert any(owner.type == "__main__.Wide" for owner in found.owners)
+
+
+def test_the_document_gives_the_same_explanation_again(noise):
+    again = from_json(to_json(noise))
+    assert to_json(again) == to_json(noise)
+
+
+def test_a_census_of_another_process_is_refused(census, noise):
+    with dirtying("nothing") as said, pytest.raises(UsageError, match="census of process"):
+        explain(said["parent"], said["worker"], census)
+
+
+def test_a_process_that_is_gone_is_named():
+    process = subprocess.Popen(["true"])
+    process.wait()
+    with pytest.raises(ProcessEnded, match=str(process.pid)):
+        find_pair(process.pid)
+
+
+def test_a_worker_killed_meanwhile_is_named():
+    with dirtying("nothing") as said:
+        os.kill(said["worker"], 9)
+        time.sleep(0.1)
+        with pytest.raises(ProcessEnded, match="ended while it was looked at"):
+            explain(said["parent"], said["worker"])
+
+
+def test_a_process_without_workers_is_refused():
+    with pytest.raises(UsageError, match="shares its memory with no other"):
+        find_pair(os.getpid())
+
+
+def test_nobody_is_stopped_and_the_server_answers_meanwhile(serve, tmp_path):
+    server = serve(workers=2, env={"PASTURE_CENSUS": str(tmp_path / "census")})
+    for _ in range(20):
+        server.get("/who")
+    [worker, *_] = server.workers()
+    command = [sys.executable, "-m", "pasture", "explain", str(worker)]
+    report = tmp_path / "report.json"
+    running = subprocess.Popen([*command, "--json", str(report)], stdout=subprocess.PIPE)
+    while running.poll() is None:
+        assert server.get("/who")["pid"] in server.workers()
+    output = running.stdout.read().decode()
+    assert running.returncode == 0, output
+    assert "nobody was stopped" in output
+    document = json.loads(report.read_text())
+    assert document["worker"] == worker and document["parent"] == server.process.pid
+    assert document["explained_bytes"] == pytest.approx(document["private_bytes"], rel=0.02)
+    assert document["causes"]["unknown"]["os_pages"] <= 0.1 * document["os_pages"]
+    assert document["policy"] == "seal"
+
+
+def test_explaining_leaves_the_shared_memory_shared(serve):
+    server = serve(workers=1)
+    server.get("/who")
+    [worker] = server.workers()
+    before = read_memory(worker).private_bytes
+    explain(*find_pair(worker))
+    assert read_memory(worker).private_bytes <= before + 200_000
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="sampling faults may need root")
+def test_recorded_faults_name_functions_and_what_they_wrote(serve, tmp_path):
+    # Workers come and go, so that there are first writes all the time.
+    server = serve("--max-requests", "12", workers=2, options=("--policy", "stock"))
+    report = tmp_path / "report.json"
+    command = [*(sys.executable, "-m", "pasture", "explain"), str(server.process.pid)]
+    running = subprocess.Popen(
+        [*command, "--record", "3", "--json", str(report)], stdout=subprocess.PIPE
+    )
+    while running.poll() is None:
+        server.get("/collect")
+    output = running.stdout.read().decode()
+    assert running.returncode == 0, output
+    found = from_json(report.read_text())
+    assert found.recording.faults > 100
+    assert len(found.recording.pids) > 1
+    causes = {writer.cause for writer in found.recording.writers}
+    assert causes & {Cause.GC_HEADER, Cause.REFERENCE_COUNT}, output
+    again = subprocess.run(
+        [sys.executable, "-m", "pasture", "explain", "--open", str(report)],
+        capture_output=True,
+        text=True,
+    )
+    assert again.returncode == 0 and "recorded 3.00 s" in again.stdout, again.stderr
+
+
+@pytest.mark.skipif(chromium is None, reason="no Chromium on this machine")
+def test_the_page_draws_its_map_in_a_browser(noise, tmp_path):
+    pytest.importorskip("plotly")
+    from pasture.report.explain_html import render_html
+
+    page = tmp_path / "page.html"
+    page.write_text(render_html(noise, datetime(2026, 1, 2)))
+    done = subprocess.run(
+        [
+            *(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
+            *(f"--user-data-dir={tmp_path}/profile", "--virtual-time-budget=10000"),
+            *("--dump-dom", page.as_uri()),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.count('class="slice') > len(noise.causes)
+    for cause, _ in noise.causes:
+        assert cause.label in done.stdout
+    assert "https://" not in "".join(
+        part.split('"')[1] for part in done.stdout.split(" src=")[1:] if part.startswith('"')
+    )
