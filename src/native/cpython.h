@@ -580,6 +580,18 @@ cpy_is_running_thing(PyObject *op)
            || type == &PyAsyncGen_Type;
 }
 
+/* tp_finalize of files, which flushes and closes them; or NULL with an exception set. */
+static inline destructor
+cpy_find_file_finalizer(void)
+{
+    PyObject *module = PyImport_ImportModule("_io");
+    PyObject *type = module != NULL ? PyObject_GetAttrString(module, "_IOBase") : NULL;
+    destructor finalizer = type != NULL ? ((PyTypeObject *)type)->tp_finalize : NULL;
+    Py_XDECREF(type);
+    Py_XDECREF(module);
+    return finalizer;
+}
+
 /* --- Code objects ------------------------------------------------------------------- */
 
 /* Call `visit` with everything a code object refers to. It has no tp_traverse. */

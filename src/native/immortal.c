@@ -19,6 +19,8 @@
 #include "types.h"
 #include "verify.h"
 
+static destructor file_finalizer; /* found at the first walk, before any use */
+
 /* Longer ones are texts and blobs, which are not used as keys. */
 #define HASHED_MAX_BYTES 256
 
@@ -28,6 +30,13 @@ typedef struct {
     scratch_stack codes;   /* code objects whose instructions are to be settled */
     Py_ssize_t keys_count; /* of an immortal key table; 0: there is none */
 } immortal_walk;
+
+bool
+immortal_leaves_mortal(PyObject *op)
+{
+    return cpy_is_running_thing(op) || Py_TYPE(op)->tp_finalize == file_finalizer
+           || cpy_must_stay_mortal(op);
+}
 
 static void
 precompute_hash(immortal_walk *walk, PyObject *op)
@@ -105,7 +114,7 @@ static int
 visit_listed(immortal_walk *walk, PyObject *op)
 {
     int err = 0;
-    if (cpy_is_running_thing(op)) {
+    if (immortal_leaves_mortal(op)) {
         walk->counts->left_mortal++;
     }
     else if (!cpy_is_immortal(op)) {
@@ -178,6 +187,9 @@ int
 immortal_make_heap(immortal_counts *counts)
 {
     immortal_walk walk = {.counts = counts};
+    if (file_finalizer == NULL && (file_finalizer = cpy_find_file_finalizer()) == NULL) {
+        return -1;
+    }
     PyObject *types = types_all(); /* made first: the walk itself allocates no object */
     if (types == NULL || find_keys_count(&walk) < 0) {
         Py_XDECREF(types);

@@ -9,7 +9,7 @@ typedef struct {
     Py_ssize_t hashes;       /* of strings and bytes, computed ahead */
     Py_ssize_t instructions; /* rewritten to their first-run form */
     Py_ssize_t key_tables;   /* shared by instances of a class, made immortal */
-    Py_ssize_t left_mortal;  /* frames, generators, coroutines */
+    Py_ssize_t left_mortal;  /* frames, generators, coroutines, files */
     size_t scratch_bytes;    /* most working memory used; all of it is given back */
 } immortal_counts;
 
@@ -19,5 +19,8 @@ typedef struct {
  * exception set; objects made immortal until then stay so, which is safe.
  */
 int immortal_make_heap(immortal_counts *counts);
+
+/* Whether the walk leaves `op` as it is: it ends, and its end has an effect. */
+bool immortal_leaves_mortal(PyObject *op);
 
 #endif

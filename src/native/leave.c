@@ -104,6 +104,37 @@ leave_now(int status)
     _exit(status);
 }
 
+static int
+append_files(PyObject *files, PyGC_Head *list, destructor finalizer)
+{
+    for (PyGC_Head *gc = cpy_gc_next(list); gc != list; gc = cpy_gc_next(gc)) {
+        PyObject *op = cpy_gc_object(gc);
+        if (Py_TYPE(op)->tp_finalize == finalizer && PyList_Append(files, op) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+PyObject *
+leave_files(void)
+{
+    destructor finalizer = cpy_find_file_finalizer();
+    PyObject *files = finalizer != NULL ? PyList_New(0) : NULL;
+    if (files == NULL) {
+        return NULL;
+    }
+    struct _gc_runtime_state *state = cpy_gc_state();
+    int err = append_files(files, cpy_gc_permanent(state), finalizer);
+    for (int i = 0; i < CPY_GENERATIONS && !err; i++) {
+        err = append_files(files, cpy_gc_generation(state, i), finalizer);
+    }
+    if (err) {
+        Py_CLEAR(files);
+    }
+    return files;
+}
+
 int
 leave_run_last(PyObject *func)
 {

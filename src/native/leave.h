@@ -7,6 +7,10 @@
 /* Flush C's streams, as the end of a process does, and end it without anything else. */
 _Noreturn void leave_now(int status);
 
+/* New list of the open or closed files that the collector knows, frozen ones included, or
+   NULL with an exception set. Looking for them writes to no other object. */
+PyObject *leave_files(void);
+
 /* Register `func` with atexit so that it runs last. Returns 0, or -1 with an exception. */
 int leave_run_last(PyObject *func);
 

@@ -166,6 +166,12 @@ watch_system_exit(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
+files(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return leave_files();
+}
+
+static PyObject *
 leave(PyObject *Py_UNUSED(module), PyObject *status)
 {
     long value = PyLong_AsLong(status);
@@ -259,6 +265,7 @@ static PyMethodDef methods[] = {
     {"field_offsets", field_offsets, METH_NOARGS, NULL},
     {"atexit_run_last", atexit_run_last, METH_O, NULL},
     {"watch_system_exit", watch_system_exit, METH_NOARGS, NULL},
+    {"files", files, METH_NOARGS, NULL},
     {"leave", leave, METH_O, NULL},
     {"system_exit_code", system_exit_code, METH_NOARGS, NULL},
     {"collect", collect, METH_O, NULL},

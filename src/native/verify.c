@@ -2,6 +2,8 @@
 
 #ifdef PASTURE_CHECK
 
+#  include "immortal.h"
+
 static void
 require(bool holds, const char *invariant)
 {
@@ -36,13 +38,22 @@ check_links(PyGC_Head *gc)
     require(PyObject_IS_GC(cpy_gc_object(gc)), "pasture: a listed object is not a container");
 }
 
+#  if CPY_HAS_IMMORTALITY
 static void
 check_immortal(PyGC_Head *gc)
 {
     PyObject *op = cpy_gc_object(gc);
-    require(cpy_is_immortal(op) || cpy_is_running_thing(op) || cpy_must_stay_mortal(op),
+    require(cpy_is_immortal(op) || immortal_leaves_mortal(op),
             "pasture: a listed object is mortal after the walk");
 }
+
+void
+verify_heap_is_immortal(void)
+{
+    verify_lists();
+    each_listed(check_immortal);
+}
+#  endif
 
 void
 verify_list(PyGC_Head *list)
@@ -54,13 +65,6 @@ void
 verify_lists(void)
 {
     each_listed(check_links);
-}
-
-void
-verify_heap_is_immortal(void)
-{
-    verify_lists();
-    each_listed(check_immortal);
 }
 
 #endif

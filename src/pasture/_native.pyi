@@ -27,7 +27,7 @@ class Immortalized(TypedDict):
     key_tables: int
     """Key tables shared by instances of a class, made immortal."""
     left_mortal: int
-    """Running things (frames, generators, coroutines) left as they are."""
+    """Frames, generators, coroutines and files, left as they are: their end has an effect."""
 
 class Gathered(TypedDict):
     codes: int
@@ -138,6 +138,10 @@ def field_offsets() -> list[tuple[str, str, int]]:
 
 def atexit_run_last(func: Callable[[], object], /) -> None:
     """Register `func` with atexit so that it runs after all others, whenever they register."""
+
+def files() -> list[object]:
+    """The files (whatever derives from `io.IOBase` and does not define `__del__`) that the
+    collector knows, frozen ones included. Looking for them writes to no other object."""
 
 def leave(status: int, /) -> NoReturn:
     """Flush C's streams and end the process with the low 8 bits of `status`: no atexit

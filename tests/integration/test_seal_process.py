@@ -229,3 +229,25 @@ def test_many_forks_and_seals_in_a_row_leave_no_trace():
         show(round=pasture.seal().round)
     """)
     assert found["round"] == 21
+
+
+def test_what_was_written_to_a_file_from_before_the_seal_is_not_lost(tmp_path):
+    program = f"""
+import os, sys, pasture
+class Holder: pass
+Holder.log = open({str(tmp_path / "log")!r}, "a")
+Holder.log.write("pending at the seal\\n")
+pasture.seal()
+pid = os.fork()
+if pid == 0:
+    Holder.log.write("from the child\\n")
+    sys.exit(0)
+os.waitpid(pid, 0)
+Holder.log.write("from the parent\\n")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    assert (tmp_path / "log").read_text().splitlines() == [
+        "pending at the seal",
+        "from the child",
+        "from the parent",
+    ]

@@ -129,6 +129,24 @@ def test_a_suspended_generator_stays_mortal_and_still_cleans_up(run_program):
 
 
 @needs_immortality
+def test_files_stay_mortal_and_are_flushed_when_dropped(run_program, tmp_path):
+    out = run_program(f"""
+        import tempfile
+        class Derived(__import__("io").BufferedWriter): pass
+        text = open({str(tmp_path / "text")!r}, "w"); text.write("kept")
+        raw = open({str(tmp_path / "raw")!r}, "wb", buffering=0)
+        derived = Derived(raw); derived.write(b"kept too")
+        _native.immortalize()
+        print([_native.is_immortal(file) for file in (text, text.buffer, raw, derived)])
+        known = _native.files()
+        print(text in known, derived in known, sys.stdout in known)
+        del known, text, derived, raw
+        print(open({str(tmp_path / "text")!r}).read(), open({str(tmp_path / "raw")!r}).read())
+    """)
+    assert out == "[False, False, False, False]\nTrue True True\nkept kept too\n"
+
+
+@needs_immortality
 def test_a_second_call_counts_only_what_came_since(run_program):
     out = run_program("""
         first = _native.immortalize()["objects"]

@@ -8,7 +8,6 @@ docs/internals/child-and-exit.md has the whole order of events.
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import signal
@@ -26,17 +25,26 @@ _WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 _C_LONG_MAX = 2**63 - 1
 
 _installed = False
+_flushes_at_end = False
 _open_files_too = False
 _traceback_at_fork: TracebackType | None = None
 
 
 def watch() -> None:
-    """Have the interpreter's exit code kept. In the parent, before its heap is sealed.
+    """Prepare the exits of parent and children. In the parent, before its heap is sealed.
 
-    Does nothing where there is no extension: `install` does nothing either, then.
+    Has the interpreter's exit code kept, and open files flushed: now, so that a child does
+    not inherit what is still to be written, and at the end of the process, because what
+    holds a file may be sealed and never let go of it. Does nothing where there is no
+    extension: `install` does nothing either, then.
     """
+    global _flushes_at_end
     try:
         native().watch_system_exit()
+        _flush_open_files()
+        if not _flushes_at_end:
+            native().atexit_run_last(_flush_open_files)
+            _flushes_at_end = True
     except UnsupportedInterpreter:
         pass
 
@@ -62,8 +70,7 @@ def install() -> None:
 def flush_open_files_too() -> None:
     """At the exit flush, besides stdout and stderr, files that this process left open.
 
-    In the child, and only where the heap was frozen: every object that is not frozen gets
-    a reference counted while the files are looked for.
+    In the child.
     """
     global _open_files_too
     _open_files_too = True
@@ -155,14 +162,13 @@ def _report_unwritten(stream: object, error: BaseException) -> None:
 
 
 def _flush_open_files() -> None:
-    """Flush what this process opened and did not close; finalization would have.
+    """Flush the files that were not closed; finalization would have.
 
-    Files opened before the seal are not seen: frozen objects are in no list of the
-    collector. The type is asked, not the object: a proxy may answer for another.
+    The type is asked, not the object: a proxy may answer for another.
     """
-    for candidate in gc.get_objects():
-        if issubclass(type(candidate), _WRITERS):
+    for file in native().files():
+        if issubclass(type(file), _WRITERS):
             try:
-                candidate.flush()
+                file.flush()
             except Exception:
                 continue  # closed, detached, or its other end is gone
