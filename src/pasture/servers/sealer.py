@@ -19,6 +19,7 @@ from pasture.heap.policy import Policy
 from pasture.heap.report import SealReport
 from pasture.heap.seal import seal
 from pasture.heap.warmup import WarmUpReport
+from pasture.metrics import recorder
 from pasture.servers.complaint import complain
 from pasture.servers.environment import ServerSettings, read_environment
 
@@ -36,6 +37,7 @@ class Sealer:
         self.report: SealReport | None = None
         self._settings = settings
         self._unfrozen_then = 0
+        recorder.arm()
 
     def before_fork(self, warm_up: Callable[[], WarmUpReport] | None = None) -> None:
         """Seal, if this is the first fork or the seal is worth a new round.

@@ -18,6 +18,7 @@ from celery import signals
 
 from pasture.errors import PastureError, UsageError
 from pasture.heap.loading import begin_loading
+from pasture.metrics import recorder
 from pasture.servers import anyfork
 from pasture.servers.complaint import complain
 from pasture.servers.environment import ServerSettings, read_environment
@@ -118,6 +119,7 @@ def count_private_memory(limit: MemoryLimit) -> None:
             watch = watches[os.getpid()] = UssWatch(limit)
         if not watch.has_passed():
             return 1  # 0 would mean that it is not known
+        recorder.count_recycle()
         log.warning("recycling pool process %s: %s", os.getpid(), watch)
         return max(watch.uss_bytes, limit.limit_bytes) // 1024 + 1
 

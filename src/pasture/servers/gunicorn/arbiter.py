@@ -23,6 +23,7 @@ from pasture.heap.loading import begin_loading
 from pasture.heap.report import SealReport
 from pasture.heap.seal import seal
 from pasture.heap.warmup import Answer, WarmUpReport, warm_up
+from pasture.metrics import recorder
 from pasture.servers.complaint import complain
 from pasture.servers.gunicorn.configuration import settings
 from pasture.servers.gunicorn.hooks import call_after_request, call_before_fork
@@ -43,6 +44,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         self._unfrozen_then = 0
         self._workers_forked = False
         self._control_server_wanted = False
+        recorder.arm()
         super().__init__(app)
 
     def setup(self, app: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pasture.metrics import recorder
 from pasture.servers.recycle import MemoryLimit, UssWatch
 
 
@@ -51,6 +52,7 @@ class AfterRequest:
             self._watch = UssWatch(self._limit)
         if worker.alive and self._watch.has_passed():
             worker.log.info("pasture: recycling worker %s: %s", worker.pid, self._watch)
+            recorder.count_recycle()
             worker.alive = False
 
 

@@ -16,6 +16,7 @@ import traceback
 from typing import Any
 
 from pasture.heap import child, leave
+from pasture.metrics import recorder
 from pasture.servers.recycle import MemoryLimit, UssWatch
 from pasture.servers.uwsgi import hooks
 
@@ -34,6 +35,7 @@ def begin(uwsgi: Any, *, leaves: bool, limit: MemoryLimit | None = None) -> None
         limit: of the worker's private memory.
     """
     child.take_steps()
+    recorder.begin()
     global _watch
     _watch = UssWatch(limit) if limit is not None else None
     # uWSGI calls no Python at the exit of such a worker.
@@ -48,6 +50,7 @@ def after_request(uwsgi: Any) -> None:
     """
     if _watch is not None and _watch.has_passed():
         log.info("recycling worker %s: %s", uwsgi.worker_id(), _watch)
+        recorder.count_recycle()
         os.kill(os.getpid(), signal.SIGHUP)
 
 

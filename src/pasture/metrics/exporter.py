@@ -1,0 +1,183 @@
+"""The figures of one server in Prometheus's form.
+
+Owns names, help and labels: docs/grafana-dashboard.json and docs/metrics.md use them. Reads
+at each scrape; keeps nothing but where each worker's private memory began.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pasture.errors import MissingExtra
+from pasture.metrics.board import PAUSE_BOUNDS_S, Counts, read_all
+from pasture.observe.sampler import ProcessMemory, Sample, sample_tree
+from pasture.observe.tree import forked_workers
+
+try:
+    from prometheus_client.core import (
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        HistogramMetricFamily,
+        InfoMetricFamily,
+        Metric,
+    )
+    from prometheus_client.registry import Collector
+except ImportError as error:
+    raise MissingExtra(
+        f"prometheus_client cannot be imported: {error}", hint="pip install 'pasture[metrics]'"
+    ) from error
+
+_TRIES = 5
+_PROCESS_GAUGES = (
+    ("pss_bytes", "Proportional set size", "pss_bytes"),
+    ("private_bytes", "Private memory (USS)", "private_bytes"),
+    ("shared_bytes", "Memory that another process maps too", "shared_bytes"),
+)
+
+
+class ServerCollector(Collector):
+    """Collects the figures of a master and its forked workers."""
+
+    def __init__(
+        self, master_pid: int, directory: Path | None = None, report_file: Path | None = None
+    ) -> None:
+        """Name the server.
+
+        Args:
+            master_pid: the process that forks the workers.
+            directory: PASTURE_METRICS_DIR of the server; None if it has none.
+            report_file: PASTURE_REPORT_FILE of the server; None if it has none.
+        """
+        self._master_pid = master_pid
+        self._directory = directory
+        self._report_file = report_file
+        self._first_private: dict[int, int] = {}
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: prometheus_client would collect at the registration otherwise."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Read everything once. In any process that may read the server's `/proc` entries.
+
+        Raises:
+            NoPrivilege: the server belongs to another user.
+        """
+        workers = forked_workers(self._master_pid)
+        living: dict[int, Counts] = {}
+        total = Counts()
+        if self._directory is not None:
+            living, total = read_all(self._directory, self._master_pid, workers)
+        sample = self._sample()
+        yield GaugeMetricFamily("pasture_up", "Whether the server was there", sample is not None)
+        if sample is not None:
+            yield from self._memory(sample, living)
+            yield from _faults(sample)
+        if self._directory is not None:
+            yield from _counted(total)
+        yield from _seal(self._report_file)
+
+    def _sample(self) -> Sample | None:
+        """A reading during which no process ended; under constant recycling it may take some."""
+        for _ in range(_TRIES):
+            sample = sample_tree(self._master_pid)
+            if sample is not None:
+                return sample
+        return None
+
+    def _memory(self, sample: Sample, living: dict[int, Counts]) -> Iterator[Metric]:
+        yield GaugeMetricFamily("pasture_workers", "Forked workers", len(sample.workers))
+        total = "Proportional set size of master and workers: what the server takes"
+        yield GaugeMetricFamily("pasture_tree_pss_bytes", total, sample.total_pss_bytes)
+        for name, help_text, attribute in _PROCESS_GAUGES:
+            gauge = GaugeMetricFamily(f"pasture_process_{name}", help_text, labels=("role", "pid"))
+            for role, process in _processes(sample):
+                gauge.add_metric((role, str(process.pid)), getattr(process.memory, attribute))
+            yield gauge
+        yield self._growth(sample, living)
+
+    def _growth(self, sample: Sample, living: dict[int, Counts]) -> Metric:
+        help_text = "Private memory of a worker above what it had right after its fork"
+        gauge = GaugeMetricFamily("pasture_process_growth_bytes", help_text, labels=("role", "pid"))
+        first = {}
+        for worker in sample.workers:
+            now, pid = worker.memory.private_bytes, worker.pid
+            counted = living[pid].private_at_start_bytes if pid in living else 0
+            first[pid] = counted or self._first_private.get(pid, now)
+            gauge.add_metric(("worker", str(pid)), max(0, now - first[pid]))
+        self._first_private = first
+        return gauge
+
+
+def _processes(sample: Sample) -> Iterator[tuple[str, ProcessMemory]]:
+    yield "master", sample.master
+    for worker in sample.workers:
+        yield "worker", worker
+
+
+def _faults(sample: Sample) -> Iterator[Metric]:
+    """Source: proc_pid_stat(5), fields 10 and 12."""
+    labels = ("role", "pid", "kind")
+    counter = CounterMetricFamily("pasture_process_faults", "Page faults", labels=labels)
+    for role, process in _processes(sample):
+        try:
+            text = Path(f"/proc/{process.pid}/stat").read_text()
+        except OSError:
+            continue
+        fields = text.rpartition(")")[2].split()
+        for kind, position in (("minor", 7), ("major", 9)):
+            counter.add_metric((role, str(process.pid), kind), int(fields[position]))
+    yield counter
+
+
+def _counted(total: Counts) -> Iterator[Metric]:
+    yield CounterMetricFamily("pasture_worker_starts", "Workers that began", total.starts)
+    recycles = "Workers that were replaced for their private memory"
+    yield CounterMetricFamily("pasture_recycles", recycles, total.recycles)
+    for name, help_text, by_generation in (
+        ("pasture_collections", "Garbage collections in workers", total.collections),
+        ("pasture_collected_objects", "Objects found dead in workers", total.collected),
+    ):
+        counter = CounterMetricFamily(name, help_text, labels=("generation",))
+        for generation, count in enumerate(by_generation):
+            counter.add_metric((str(generation),), count)
+        yield counter
+    buckets, cumulated = [], 0
+    for bound, count in zip((*map(str, PAUSE_BOUNDS_S), "+Inf"), total.pauses, strict=True):
+        cumulated += count
+        buckets.append((bound, float(cumulated)))
+    yield HistogramMetricFamily(
+        "pasture_collection_pause_seconds",
+        "Time for which a garbage collection stopped a worker",
+        buckets=buckets,
+        sum_value=total.pause_ns / 1e9,
+    )
+
+
+def _seal(report_file: Path | None) -> Iterator[Metric]:
+    report = _read_report(report_file)
+    if report is None:
+        return
+    info = {"policy": report["policy"], "python": str(report["interpreter"]["version"])}
+    yield InfoMetricFamily("pasture_seal", "The latest seal of the master", value=info)
+    for name, help_text in (
+        ("sealed", "Whether the master is sealed"),
+        ("round", "How many times it was sealed"),
+        ("objects", "Objects made immortal by the latest seal"),
+        ("plugged_bytes", "Free memory taken out of use by the latest seal"),
+        ("seconds", "Time that the latest seal took"),
+    ):
+        yield GaugeMetricFamily(f"pasture_seal_{name}", help_text, float(report[name]))
+
+
+def _read_report(path: Path | None) -> dict[str, Any] | None:
+    if path is None:
+        return None
+    try:
+        report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None  # not written yet
+    return report
