@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pasture.errors import UnsupportedInterpreter
-from pasture.heap.interpreter import native
+from pasture.heap.interpreter import current, native
+
+current()  # checks the interpreter's layout before any fork rather than after each
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,9 @@ def is_nearly_due() -> bool:
     gc_select_generation).
     """
     rule = native().full_collection_rule()
-    return 2 * rule["count"] > rule["threshold"] and 8 * rule["pending"] > rule["total"]
+    often: bool = 2 * rule["count"] > rule["threshold"]
+    grown: bool = 8 * rule["pending"] > rule["total"]
+    return often and grown
 
 
 def collect_between_requests() -> int:

@@ -20,6 +20,10 @@ except ImportError as error:
     _native = None
     _IMPORT_ERROR = str(error)
 
+_fits: ModuleType | None = None
+"""The extension whose layout was found to fit: the check writes to half a megabyte, so that a
+child had better not repeat it."""
+
 SUPPORTED = "CPython 3.11 to 3.15 with the GIL"
 
 
@@ -47,7 +51,7 @@ class Interpreter:
 
 
 def current() -> Interpreter:
-    """Describe the interpreter that runs. Checks the layout of its structures anew.
+    """Describe the interpreter that runs. Checks the layout of its structures once.
 
     Safe at any time, with other threads running too.
     """
@@ -91,8 +95,15 @@ def _why_unsupported() -> str | None:
         return f"the extension pasture._native cannot be imported: {_IMPORT_ERROR}"
     if _native.UNSUPPORTED is not None:
         return str(_native.UNSUPPORTED)
-    try:
-        _native.check_layout()
-    except RuntimeError as error:
-        return str(error)
+    return _why_layout_differs(_native)
+
+
+def _why_layout_differs(extension: ModuleType) -> str | None:
+    global _fits
+    if extension is not _fits:
+        try:
+            extension.check_layout()
+        except RuntimeError as error:
+            return str(error)
+        _fits = extension
     return None
