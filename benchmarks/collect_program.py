@@ -87,7 +87,10 @@ def paired(name: str, objects: int, rounds: int) -> dict[str, Any]:
     gc.collect()
     tracked = len(gc.get_objects())
     times: dict[str, list[dict[str, float]]] = {"builtin": [], "outline": []}
-    collectors = {"builtin": gc.collect, "outline": pasture.gc.collect}
+    collectors: dict[str, Callable[[], int]] = {
+        "builtin": gc.collect,
+        "outline": pasture.gc.collect,
+    }
     for number in range(rounds + 1):
         for key in sorted(collectors, reverse=number % 2 == 0):
             if name == "cycles":

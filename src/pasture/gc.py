@@ -109,7 +109,7 @@ def is_nearly_due() -> bool:
     rule = native().full_collection_rule()
     often: bool = 2 * rule["count"] > rule["threshold"]
     grown: bool = 8 * rule["pending"] > rule["total"]
-    return often and grown
+    return bool(often and grown)
 
 
 def collect_between_requests() -> int:
