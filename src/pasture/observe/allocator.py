@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pasture.observe.distinct import of_ascending
 from pasture.observe.memory import AddressSpace, Array
 
 POOL_BYTES = 16384
@@ -64,8 +65,8 @@ class Pools:
 
 
 def pool_bases(addresses: Array) -> Array:
-    """Where pools that hold the addresses would start: distinct, ascending."""
-    return np.unique(addresses & np.uint64(~(POOL_BYTES - 1) & (2**64 - 1)))
+    """Where pools that hold the addresses (ascending) would start: distinct, ascending."""
+    return of_ascending(addresses & np.uint64(~(POOL_BYTES - 1) & (2**64 - 1)))
 
 
 def read_pools(space: AddressSpace, bases: Array) -> Pools:

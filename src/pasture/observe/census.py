@@ -7,6 +7,7 @@ that are asked about; the rest stays in the file and is looked up by number.
 from __future__ import annotations
 
 import json
+import mmap
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -136,23 +137,58 @@ def open_census(path: Path) -> Census:
         ) from None
 
 
-def extents_in(census: Census, os_pages: Array) -> Extents:
-    """What the census has in the given OS pages.
+class Windows:
+    """A census cut into windows of OS pages, so that memory stays bounded.
+
+    Keeps 4 bytes a record; the records themselves are read from the file when their window
+    comes, and let go of after it.
 
     Args:
-        os_pages: addresses of pages, uint64, ascending.
+        census: of the parent.
+        os_pages: addresses of pages that are asked about, uint64, ascending.
+        size: pages of a window.
     """
-    kept = []
-    for first in range(0, len(census.records), _CHUNK_RECORDS):
-        part = np.array(census.records[first : first + _CHUNK_RECORDS])
-        touches = _touches(part, os_pages)
-        chosen = part[touches]
-        kept.append((chosen, np.flatnonzero(touches) + first))
-    if not kept:
-        return join_extents([])
-    records = np.concatenate([chosen for chosen, _ in kept])
-    numbers = np.concatenate([numbers for _, numbers in kept])
-    return Extents(*_sorted(records, numbers))
+
+    def __init__(self, census: Census, os_pages: Array, size: int) -> None:
+        self._census = census
+        numbers, windows, spanning = [], [], []
+        for first in range(0, len(census.records), _CHUNK_RECORDS):
+            part = np.array(census.records[first : first + _CHUNK_RECORDS])
+            low, high = _places(part, os_pages)
+            held = np.flatnonzero(low <= high)
+            start, end = low[held] // size, high[held] // size
+            single = start == end
+            numbers.append((held[single] + first).astype(np.uint32))
+            windows.append(start[single].astype(np.uint16))
+            spanning.append(held[~single] + first)
+            self._forget()
+        self._spanning = np.concatenate(spanning) if spanning else np.zeros(0, np.int64)
+        window = np.concatenate(windows) if windows else np.zeros(0, np.uint16)
+        order = np.argsort(window, kind="stable")
+        joined = np.concatenate(numbers) if numbers else np.zeros(0, np.uint32)
+        self._numbers = joined[order]
+        count = -(-len(os_pages) // size)
+        self._bounds = np.searchsorted(window[order], np.arange(count + 1))
+
+    def extents(self, window: int) -> Extents:
+        """What lies in the pages of one window, and what lies in several."""
+        first, after = self._bounds[window], self._bounds[window + 1]
+        numbers = np.concatenate((self._numbers[first:after].astype(np.int64), self._spanning))
+        numbers.sort()
+        found = Extents(*_sorted(np.array(self._census.records[numbers]), numbers))
+        self._forget()
+        return found
+
+    def _forget(self) -> None:
+        """Let go of the parts of the file that were read; the kernel's cache keeps them."""
+        mapped = getattr(self._census.records, "_mmap", None)
+        if mapped is not None:
+            mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def extents_in(census: Census, os_pages: Array) -> Extents:
+    """All that a census has in some OS pages, for few of them."""
+    return Windows(census, os_pages, max(1, len(os_pages))).extents(0) if len(os_pages) else NOTHING
 
 
 def _sorted(records: Array, numbers: Array) -> tuple[Array, ...]:
@@ -169,24 +205,16 @@ def _sorted(records: Array, numbers: Array) -> tuple[Array, ...]:
     )
 
 
-def _touches(records: Array, os_pages: Array) -> Array:
-    """Which records have a byte in one of the pages."""
-    if not len(os_pages):
-        return np.zeros(len(records), dtype=bool)
+def _places(records: Array, os_pages: Array) -> tuple[Array, Array]:
+    """Index of the first and last page that each record has a byte in; last < first: none."""
     page = np.uint64(OS_PAGE_BYTES)
     first = (records["address"] - records["prefix"]) // page * page
-    at = np.minimum(np.searchsorted(os_pages, first), len(os_pages) - 1)
-    nearest = os_pages[at]
-    return (nearest >= first) & (nearest < records["address"] + np.maximum(records["bytes"], 1))
+    last = records["address"] + np.maximum(records["bytes"], 1) - np.uint64(1)
+    low = np.searchsorted(os_pages, first, side="left")
+    high = np.searchsorted(os_pages, last, side="right") - 1
+    return low.astype(np.int64), high.astype(np.int64)
 
 
-def join_extents(parts: list[Extents]) -> Extents:
-    """Several lists of pieces as one, in ascending order."""
-    if not parts:
-        empty = np.zeros(0, dtype=np.uint64)
-        none = np.zeros(0, dtype=np.int64)
-        return Extents(empty, empty, empty, empty, none.astype(np.uint8), none)
-    names = ("starts", "ends", "addresses", "types", "kinds", "numbers")
-    joined = [np.concatenate([getattr(part, name) for part in parts]) for name in names]
-    order = np.argsort(joined[0], kind="stable")
-    return Extents(*(values[order] for values in joined))
+_EMPTY = np.zeros(0, dtype=np.uint64)
+NOTHING = Extents(_EMPTY, _EMPTY, _EMPTY, _EMPTY, _EMPTY.astype(np.uint8), _EMPTY.astype(np.int64))
+"""Extents without a census."""

@@ -14,8 +14,9 @@ import numpy as np
 from pasture.observe import allocator, bytecode, recognition, regions
 from pasture.observe.allocator import Chunks, Pools
 from pasture.observe.causes import Cause
-from pasture.observe.census import Extents, Fields, Kind
+from pasture.observe.census import NOTHING, Fields, Kind
 from pasture.observe.difference import Batch
+from pasture.observe.distinct import of_codes
 from pasture.observe.fields import Label, Meaning, limit_offset, object_field, storage_field
 from pasture.observe.memory import AddressSpace, Array
 from pasture.observe.objects import Objects
@@ -59,7 +60,6 @@ class Classifier:
 
     Args:
         parent, worker: their memory.
-        extents: objects and storage of the parent, from a census; may be empty.
         fields: offsets of the interpreter; None if it is one that nobody here knows.
         same_version: whether the interpreter's instructions are those of this one.
         has_census: whether memory in use without a record is known to be no object.
@@ -69,13 +69,14 @@ class Classifier:
         self,
         parent: AddressSpace,
         worker: AddressSpace,
-        extents: Extents,
         fields: Fields | None,
         *,
         same_version: bool,
         has_census: bool,
     ) -> None:
-        self.parent, self.worker, self.extents = parent, worker, extents
+        self.parent, self.worker = parent, worker
+        self.extents = NOTHING  # objects and storage of the parent where words are looked up
+        self.code_types: set[int] = set()
         self.fields = fields
         self.objects = Objects(parent, fields) if fields else None
         self.same_version, self.has_census = same_version, has_census
@@ -177,7 +178,9 @@ class Classifier:
         offsets = (words.batch.addresses[at] - self.extents.addresses[index]).astype(np.int64)
         is_object = kinds == Kind.OBJECT
         retyped = np.unique(index[is_object & (offsets == _TYPE_OFFSET)])
-        replaced = np.isin(index, retyped) & is_object & (words.block_starts[at] != 0)
+        replaced = np.zeros(len(at), dtype=bool)
+        if len(retyped):
+            replaced = np.isin(index, retyped) & is_object & (words.block_starts[at] != 0)
         self._set(words, at[replaced], Cause.FREED, Label("malloc", "block freed and reused"))
         plain = is_object & ~replaced
         self._objects(words, at[plain], self.extents.types[index[plain]], offsets[plain])
@@ -219,11 +222,14 @@ class Classifier:
         infos = [self.objects.type_at(int(address)) for address in distinct]
         limits = np.array([limit_offset(info) for info in infos], dtype=np.int64)
         is_code = np.array([info is not None and info.name == "code" for info in infos])
+        self.code_types.update(distinct[is_code].tolist())
         limited = np.minimum(offsets, limits[which])
-        pairs, pair_of = np.unique(which * (1 << 40) + limited + 64, return_inverse=True)
+        # No prefix is longer than 64 bytes.
+        width = int(limited.max()) + 65
+        pairs, pair_of = of_codes(which * width + limited + 64)
         meanings = []
         for pair in pairs.tolist():
-            info, offset = infos[pair >> 40], (pair & ((1 << 40) - 1)) - 64
+            info, offset = infos[pair // width], pair % width - 64
             meanings.append(object_field(info, offset, self.fields))
         self._mean(words, at, pair_of, meanings)
         start = self.fields["code"]["co_code_adaptive"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -24,27 +25,29 @@ from pasture.heap.interpreter import native
 from pasture.observe import smaps, tree, writers
 from pasture.observe.causes import Cause
 from pasture.observe.census import (
+    NOTHING,
     Census,
-    Extents,
     Fields,
     Kind,
+    Windows,
     extents_in,
     fields_from,
-    join_extents,
     open_census,
 )
 from pasture.observe.classify import Classifier
 from pasture.observe.difference import PrivatePages, compare, private_pages
 from pasture.observe.fields import Label
 from pasture.observe.memory import OS_PAGE_BYTES, AddressSpace, Array, ended
+from pasture.observe.objects import Objects
 from pasture.observe.owners import Owners
 from pasture.observe.perf import Fault
 from pasture.observe.regions import Region
-from pasture.observe.tally import Share, Tally
+from pasture.observe.tally import Share, Tally, Touched
 from pasture.observe.writers import Recording
 
 _MOST_OWNERS = 30
 _MOST_OF_A_TYPE = 3
+_WINDOW_OS_PAGES = 16384
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,20 +116,15 @@ class Explanation:
         return dict(self.causes).get(cause, Share())
 
 
-def find_pair(pid: int) -> tuple[int, int]:
-    """Parent and worker for a pid that a user names: a worker, or the master of workers.
-
-    Of a master's workers the one with the most private memory is taken.
+def find_pair(pid: int) -> tuple[int, int | None]:
+    """Parent and worker for a pid that a user names; no worker if it is that of a master.
 
     Raises:
         ProcessEnded: there is no such process.
         UsageError: it was not forked by a process that still runs, and forked none.
     """
-    workers = tree.forked_workers(pid)
-    if workers:
-        sizes = {w: m.private_bytes for w in workers if (m := smaps.read_memory(w))}
-        if sizes:
-            return pid, max(sizes, key=lambda worker: sizes[worker])
+    if tree.forked_workers(pid):
+        return pid, None
     try:
         parent = psutil.Process(pid).ppid()
     except psutil.NoSuchProcess:
@@ -141,9 +139,24 @@ def find_pair(pid: int) -> tuple[int, int]:
     )
 
 
+def largest_worker(parent_pid: int) -> int:
+    """The worker of a master that has the most private memory.
+
+    Raises:
+        ProcessEnded: it has none, or they are ending.
+    """
+    workers = tree.forked_workers(parent_pid)
+    sizes = {w: m.private_bytes for w in workers if (m := smaps.read_memory(w)) is not None}
+    if not sizes:
+        raise ProcessEnded(
+            f"process {parent_pid} has no workers any more", hint="wait until it forks some"
+        )
+    return max(sizes, key=lambda worker: sizes[worker])
+
+
 def explain(
     parent_pid: int,
-    worker_pid: int,
+    worker_pid: int | None,
     census: Path | None = None,
     *,
     record_s: float = 0.0,
@@ -152,6 +165,7 @@ def explain(
     """Explain the private memory of a worker.
 
     Args:
+        worker_pid: None is the worker with the most private memory, once recording is over.
         record_s: how long to sample page faults before; 0 for not at all.
         tick: called now and then meanwhile.
         census: file that the parent wrote; None is the one its environment names, if any.
@@ -163,6 +177,7 @@ def explain(
     """
     faults, lost = writers.sample(parent_pid, record_s, tick) if record_s else ([], 0)
     begin = perf_counter()
+    worker_pid = worker_pid or largest_worker(parent_pid)
     with AddressSpace(parent_pid) as parent, AddressSpace(worker_pid) as worker:
         pages = private_pages(parent, worker)
         memory = smaps.read_memory(worker_pid)
@@ -170,21 +185,28 @@ def explain(
             raise ended(worker_pid)
         opened, missing = _find_census(parent_pid, census)
         fields, same_version = _fields(parent, opened, missing)
-        wanted = np.union1d(pages.compared, _os_pages_of(faults))
-        extents = extents_in(opened, wanted) if opened else join_extents([])
+        classifier = Classifier(
+            parent,
+            worker,
+            fields,
+            same_version=same_version,
+            has_census=opened is not None,
+        )
+        tally = _tally(classifier, pages, opened)
+        fallen_on = _os_pages_of(faults)
 
         def classifier_for(space: AddressSpace) -> Classifier:
-            return Classifier(
+            found = Classifier(
                 parent,
                 space,
-                extents,
                 fields,
                 same_version=same_version,
                 has_census=opened is not None,
             )
+            found.extents = extents
+            return found
 
-        classifier = classifier_for(worker)
-        tally = _tally(classifier, pages)
+        extents = extents_in(opened, fallen_on) if opened and record_s else NOTHING
         recording = None
         if record_s:
             recording = _join(faults, lost, record_s, parent, classifier_for)
@@ -237,11 +259,18 @@ def _join(
         return writers.join(faults, lost, seconds, classifier_of)
 
 
-def _tally(classifier: Classifier, pages: PrivatePages) -> Tally:
+def _tally(classifier: Classifier, pages: PrivatePages, census: Census | None) -> Tally:
     tally = Tally()
-    for batch in compare(classifier.parent, classifier.worker, pages.compared):
-        classified = classifier.classify(batch)
-        tally.add(classified, classifier.labels.all())
+    windows = Windows(census, pages.compared, _WINDOW_OS_PAGES) if census else None
+    for i, first in enumerate(range(0, len(pages.compared), _WINDOW_OS_PAGES)):
+        classifier.extents = windows.extents(i) if windows else NOTHING
+        tally.begin_window(classifier.extents)
+        chosen = pages.compared[first : first + _WINDOW_OS_PAGES]
+        for batch in compare(classifier.parent, classifier.worker, chosen):
+            classified = classifier.classify(batch)
+            tally.add(classified, classifier.labels.all())
+        tally.code_types |= classifier.code_types
+        tally.end_window(classifier.extents)
     tally.add_pages(Cause.FILE_PAGE, Label("file", ""), len(pages.of_file))
     for place, count in _new_places(classifier, pages.new).items():
         tally.add_pages(Cause.NEW_MEMORY, Label("new memory", place), count)
@@ -324,34 +353,27 @@ def _owners(
     classifier: Classifier, census: Census | None, tally: Tally
 ) -> tuple[tuple[Owner, ...], tuple[Owner, ...]]:
     """The objects with the most private pages, code apart."""
-    objects, extents = classifier.objects, classifier.extents
-    if objects is None or census is None:
+    if classifier.objects is None or census is None:
         return (), ()
-    names = Owners(census, objects)
+    names = Owners(census, classifier.objects)
     owners: list[Owner] = []
     codes: list[Owner] = []
-    shown: dict[str, int] = {}
-    words = tally.touched_words
-    ranked = sorted(tally.touched_os_pages.items(), key=lambda i: (-i[1], -words[i[0]]))
-    for piece, os_pages in ranked:
-        if len(owners) >= _MOST_OWNERS and len(codes) >= _MOST_OWNERS:
-            break
-        type_name = _type_name(classifier, extents, piece)
-        target = codes if type_name == "code" else owners
-        if len(target) >= _MOST_OWNERS:
-            continue
-        if type_name == "code":
-            name, file, line = names.code_name(int(extents.addresses[piece]))
-            codes.append(Owner("code", name, f"{file}:{line}", os_pages, words[piece]))
-        elif shown.get(type_name, 0) < _MOST_OF_A_TYPE:
-            shown[type_name] = shown.get(type_name, 0) + 1
-            path = names.path(int(extents.numbers[piece]))
-            owners.append(Owner(type_name, path, "", os_pages, words[piece]))
+    shown: Counter[str] = Counter()
+    for touched in sorted(tally.touched.values(), key=lambda t: (-t.os_pages, -t.words)):
+        counts = touched.os_pages, touched.words
+        if touched.kind == Kind.OBJECT and touched.type in tally.code_types:
+            if len(codes) < _MOST_OWNERS:
+                name, file, line = names.code_name(touched.address)
+                codes.append(Owner("code", name, f"{file}:{line}", *counts))
+        elif len(owners) < _MOST_OWNERS:
+            kind = _type_name(classifier.objects, touched)
+            shown[kind] += 1
+            if shown[kind] <= _MOST_OF_A_TYPE:
+                owners.append(Owner(kind, names.path(touched.number), "", *counts))
     return tuple(owners), tuple(codes)
 
 
-def _type_name(classifier: Classifier, extents: Extents, piece: int) -> str:
-    kind = Kind(int(extents.kinds[piece]))
-    if kind != Kind.OBJECT or classifier.objects is None:
-        return kind.name.lower().replace("_", " ")
-    return classifier.objects.qualified_type_name(int(extents.types[piece]))
+def _type_name(objects: Objects, touched: Touched) -> str:
+    if touched.kind != Kind.OBJECT:
+        return touched.kind.name.lower().replace("_", " ")
+    return objects.qualified_type_name(touched.type)

@@ -6,17 +6,19 @@ that the bytes of all causes add up to the bytes of all private pages.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from pasture.observe.causes import Cause
+from pasture.observe.census import Extents, Kind
 from pasture.observe.classify import Classified
+from pasture.observe.distinct import of_ascending, of_codes
 from pasture.observe.fields import Label
 from pasture.observe.memory import OS_PAGE_BYTES, Array
 
 _CAUSES = len(Cause)
+_KEPT = 500  # objects, and code objects, of each window
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,25 @@ class Share:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """One object, or storage of one, in which words differ.
+
+    Attributes:
+        number: of its record in the census.
+        address, type: as in the record.
+        kind: likewise.
+        os_pages, words: that differ.
+    """
+
+    number: int
+    address: int
+    type: int
+    kind: Kind
+    os_pages: int
+    words: int
+
+
 @dataclass(slots=True)
 class Tally:
     """Running sums.
@@ -52,14 +73,17 @@ class Tally:
         causes: by cause.
         fields: by cause and label.
         types: by the type of a label.
-        touched: by index of an extent: pages and words.
+        code_types: addresses of the types of code objects.
+        touched: objects and storage with the most pages, after each window.
     """
 
     causes: dict[Cause, Share] = field(default_factory=dict)
     fields: dict[tuple[Cause, Label], Share] = field(default_factory=dict)
     types: dict[str, Share] = field(default_factory=dict)
-    touched_os_pages: Counter[int] = field(default_factory=Counter)
-    touched_words: Counter[int] = field(default_factory=Counter)
+    touched: dict[int, Touched] = field(default_factory=dict)
+    code_types: set[int] = field(default_factory=set)
+    _pages_of: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    _words_of: Array = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def add_pages(self, cause: Cause, label: Label, count: int) -> None:
         """Add whole pages of one cause."""
@@ -95,26 +119,49 @@ class Tally:
         for i, share in shares.items():
             self.types[names[i]] = self.types.get(names[i], Share()) + share
 
+    def begin_window(self, extents: Extents) -> None:
+        """Count objects of these extents from now on."""
+        self._pages_of = np.zeros(len(extents.starts), dtype=np.int64)
+        self._words_of = np.zeros(len(extents.starts), dtype=np.int64)
+
+    def end_window(self, extents: Extents) -> None:
+        """Keep those with the most pages; what spans windows is added up."""
+        touched = np.flatnonzero(self._pages_of)
+        ranked = touched[np.lexsort((-self._words_of[touched], -self._pages_of[touched]))]
+        is_code = np.isin(extents.types[ranked], list(self.code_types)) & (
+            extents.kinds[ranked] == Kind.OBJECT
+        )
+        for i in (*ranked[is_code][:_KEPT].tolist(), *ranked[~is_code][:_KEPT].tolist()):
+            number = int(extents.numbers[i])
+            before = self.touched.get(number)
+            self.touched[number] = Touched(
+                number,
+                int(extents.addresses[i]),
+                int(extents.types[i]),
+                Kind(int(extents.kinds[i])),
+                int(self._pages_of[i]) + (before.os_pages if before else 0),
+                int(self._words_of[i]) + (before.words if before else 0),
+            )
+
     def _add_objects(self, classified: Classified) -> None:
         held = classified.extents >= 0
-        pieces, words = np.unique(classified.extents[held], return_counts=True)
-        self.touched_words.update(dict(zip(pieces.tolist(), words.tolist(), strict=True)))
-        rows = classified.batch.rows[held]
-        spread = np.unique(classified.extents[held] * len(classified.batch.os_pages) + rows)
-        pieces, pages = np.unique(spread // len(classified.batch.os_pages), return_counts=True)
-        self.touched_os_pages.update(dict(zip(pieces.tolist(), pages.tolist(), strict=True)))
+        pieces = classified.extents[held]
+        self._words_of += np.bincount(pieces, minlength=len(self._words_of))
+        width = len(classified.batch.os_pages)
+        spread = of_ascending(pieces * width + classified.batch.rows[held])  # both ascend
+        self._pages_of += np.bincount(spread // width, minlength=len(self._pages_of))
 
 
 def _shares(rows: Array, values: Array, weights: Array) -> dict[int, Share]:
-    """A share for each distinct value; `rows` says in which page each word is."""
-    distinct, which, words = np.unique(values, return_inverse=True, return_counts=True)
-    charged = np.bincount(which, weights=weights)
+    """A share for each distinct value (small numbers); `rows` says in which page a word is."""
+    distinct, which = of_codes(values)
     width = len(distinct)
-    pairs = np.unique(rows * width + which)
-    pages = np.bincount(pairs % width, minlength=width)
-    rows_of, first, counts = np.unique(pairs // width, return_index=True, return_counts=True)
-    del rows_of
-    alone = np.bincount((pairs % width)[first[counts == 1]], minlength=width)
+    words = np.bincount(which, minlength=width)
+    charged = np.bincount(which, weights=weights, minlength=width)
+    occurs = np.zeros((int(rows[-1]) + 1, width), dtype=bool)
+    occurs[rows, which] = True
+    pages = occurs.sum(axis=0)
+    alone = occurs[occurs.sum(axis=1) == 1].sum(axis=0)
     return {
         int(value): Share(float(charged[i]), int(pages[i]), int(alone[i]), int(words[i]))
         for i, value in enumerate(distinct)
