@@ -31,8 +31,9 @@ typedef struct {
     Py_ssize_t keys_count; /* of an immortal key table; 0: there is none */
 } immortal_walk;
 
-bool
-immortal_leaves_mortal(PyObject *op)
+/* Whether the walk leaves `op` as it is: it ends, and its end has an effect. */
+static bool
+leaves_mortal(PyObject *op)
 {
     return cpy_is_running_thing(op) || Py_TYPE(op)->tp_finalize == file_finalizer
            || cpy_must_stay_mortal(op);
@@ -114,7 +115,7 @@ static int
 visit_listed(immortal_walk *walk, PyObject *op)
 {
     int err = 0;
-    if (immortal_leaves_mortal(op)) {
+    if (leaves_mortal(op)) {
         walk->counts->left_mortal++;
     }
     else if (!cpy_is_immortal(op)) {
@@ -209,7 +210,7 @@ immortal_make_heap(immortal_counts *counts)
         PyErr_NoMemory();
         return -1;
     }
-    verify_heap_is_immortal();
+    verify_heap_is_immortal(leaves_mortal);
     return 0;
 }
 

@@ -20,7 +20,4 @@ typedef struct {
  */
 int immortal_make_heap(immortal_counts *counts);
 
-/* Whether the walk leaves `op` as it is: it ends, and its end has an effect. */
-bool immortal_leaves_mortal(PyObject *op);
-
 #endif

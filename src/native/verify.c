@@ -2,8 +2,6 @@
 
 #ifdef PASTURE_CHECK
 
-#  include "immortal.h"
-
 static void
 require(bool holds, const char *invariant)
 {
@@ -38,22 +36,20 @@ check_links(PyGC_Head *gc)
     require(PyObject_IS_GC(cpy_gc_object(gc)), "pasture: a listed object is not a container");
 }
 
-#  if CPY_HAS_IMMORTALITY
-static void
-check_immortal(PyGC_Head *gc)
-{
-    PyObject *op = cpy_gc_object(gc);
-    require(cpy_is_immortal(op) || immortal_leaves_mortal(op),
-            "pasture: a listed object is mortal after the walk");
-}
-
 void
-verify_heap_is_immortal(void)
+verify_heap_is_immortal(bool (*may_be_mortal)(PyObject *))
 {
     verify_lists();
-    each_listed(check_immortal);
+    struct _gc_runtime_state *state = cpy_gc_state();
+    for (int i = -1; i < CPY_GENERATIONS; i++) {
+        PyGC_Head *list = i < 0 ? cpy_gc_permanent(state) : cpy_gc_generation(state, i);
+        for (PyGC_Head *gc = cpy_gc_next(list); gc != list; gc = cpy_gc_next(gc)) {
+            PyObject *op = cpy_gc_object(gc);
+            require(cpy_is_immortal(op) || may_be_mortal(op),
+                    "pasture: a listed object is mortal after the walk");
+        }
+    }
 }
-#  endif
 
 void
 verify_list(PyGC_Head *list)

@@ -12,8 +12,9 @@
 void verify_list(PyGC_Head *list);
 /* Every list of the collector is. */
 void verify_lists(void);
-/* After immortalizing: every listed object but running things is immortal. */
-void verify_heap_is_immortal(void);
+/* After immortalizing: every listed object is immortal but those of which `may_be_mortal`
+   is true. */
+void verify_heap_is_immortal(bool (*may_be_mortal)(PyObject *));
 /* The same objects are found dead by plain reachability, computed without any of the
    collector's means, in verify_garbage.c. */
 void verify_garbage(const marks *marks, bool include_frozen);
@@ -31,8 +32,9 @@ verify_lists(void)
 {
 }
 static inline void
-verify_heap_is_immortal(void)
+verify_heap_is_immortal(bool (*may_be_mortal)(PyObject *))
 {
+    (void)may_be_mortal;
 }
 #endif
 
