@@ -15,7 +15,7 @@ from time import perf_counter
 
 from pasture.errors import SealFailed, UnsupportedInterpreter
 from pasture.heap import census as census_file
-from pasture.heap import child, collector, fork_safety, leave
+from pasture.heap import child, collector, fork_safety, hazards, leave
 from pasture.heap.interpreter import SUPPORTED, current, native
 from pasture.heap.policy import HeapStep, Policy, PrepareStep, find_policy
 from pasture.heap.report import NOT_BEGUN, SealReport, StepReport
@@ -61,7 +61,8 @@ def seal(
     Raises:
         UnknownPolicy: no policy has that name; nothing was done.
         UnsupportedInterpreter: `strict`, and the policy cannot work on this interpreter.
-        SealFailed: `strict`, and a step failed or other threads run.
+        SealFailed: `strict`, and a step failed, other threads run, or something is open that
+            does not survive a fork (see `pasture.heap.hazards`).
     """
     chosen = find_policy(policy)
     interpreter = current()
@@ -69,6 +70,7 @@ def seal(
     if warm_up is not None and interpreter.unsupported is None and "gather-code" in chosen.heap:
         native().forget_code_runs()  # what the warm-up runs is what a worker will run
     steps = [_prepare(name, warm_up) for name in chosen.prepare]
+    steps += _survey(chosen, strict)
     reason = _obstacle(chosen, interpreter.unsupported, allow_threads)
     if reason is None:
         steps += _work_on_heap(chosen)
@@ -83,6 +85,24 @@ def seal(
     if strict:
         _insist(chosen, report)
     return report
+
+
+def _survey(policy: Policy, strict: bool) -> list[StepReport]:
+    """What a fork will break; a step of the report only where there is something to tell.
+
+    Raises:
+        SealFailed: `strict`, and there is.
+    """
+    start = perf_counter()
+    found = hazards.survey(threads=not policy.needs_native)
+    if found and strict:
+        raise SealFailed(
+            f"the process is not safe to fork: {found[0].what}"
+            + (f", and {len(found) - 1} more" if len(found) > 1 else ""),
+            hint="\n".join(str(hazard) for hazard in found),
+        )
+    problems = tuple(str(hazard) for hazard in found)
+    return [StepReport("survey", perf_counter() - start, problems=problems)] if found else []
 
 
 def _prepare(name: PrepareStep, warm_up: WarmUp | None) -> StepReport:

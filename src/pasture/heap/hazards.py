@@ -1,0 +1,165 @@
+"""What is open or running in a parent and does not survive a fork.
+
+Owns finding it, right before the seal and after everything known has been closed
+(`fork_safety`). Nothing is imported, opened or closed for its sake: a library counts only
+if the application has imported it. Costs a look at each open file, no walk over the heap.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_SELF = Path("/proc/self")
+_STANDARD_STREAMS = (0, 1, 2)
+_SQLITE_HEADER = b"SQLite format 3\0"
+_JOURNAL = "/run/systemd/"
+"""Where standard streams of a service lead to; logging to it is meant to be shared."""
+
+_THREADS_OF = (
+    ("Otel", "OpenTelemetry's exporter", "set OpenTelemetry up in each worker"),
+    ("OpenTelemetry", "OpenTelemetry's exporter", "set OpenTelemetry up in each worker"),
+    ("sentry", "the Sentry client", "call sentry_sdk.init() in each worker"),
+    ("raven", "the Raven client", "set it up in each worker"),
+    ("ddtrace", "ddtrace", "start it in each worker"),
+    ("grpc", "gRPC", "open the channel in each worker"),
+    ("ThreadPoolExecutor", "a thread pool", "make it at its first use in each worker"),
+    ("APScheduler", "a scheduler", "run it in a process of its own"),
+)
+"""Begin of a thread's name, whose it is, and what to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """One thing that breaks in forked children.
+
+    Attributes:
+        what: it is, as the subject of a sentence.
+        hint: what to do about it.
+    """
+
+    what: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.what} does not survive a fork: {self.hint}"
+
+
+def survey(*, threads: bool) -> tuple[Hazard, ...]:
+    """Look for what children will not have, or have to share with their parent.
+
+    In the parent, before the fork. Safe with other threads running.
+
+    Args:
+        threads: count Python threads too. Not where they keep the heap from being sealed,
+            which is reported by itself.
+    """
+    found = [*_connections(), *_databases(), *_libraries()]
+    if threads:
+        found += _threads()
+    return tuple(found)
+
+
+def _threads() -> Iterator[Hazard]:
+    own = threading.current_thread()
+    for thread in threading.enumerate():
+        if thread is own:
+            continue
+        whose = next((row for row in _THREADS_OF if row[0] in thread.name), None)
+        owner = f" of {whose[1]}" if whose else ""
+        hint = whose[2] if whose else "start it in each worker"
+        yield Hazard(f"thread {thread.name}{owner}", hint)
+
+
+def _connections() -> Iterator[Hazard]:
+    """Connected streams, to another host or through a named socket of this one."""
+    for number, mode in _open_files():
+        if number in _STANDARD_STREAMS or not stat.S_ISSOCK(mode):
+            continue
+        peer = _peer(number)
+        if peer and not peer.startswith(_JOURNAL):
+            yield Hazard(
+                f"the connection to {peer}",
+                "close it in a function under @pasture.before_fork, or open it in each worker",
+            )
+
+
+def _peer(number: int) -> str:
+    """The other end of a connected stream; "" for any other socket, and for socket pairs."""
+    # Not `socket`: most parents have it, the others would have it sealed in.
+    import _socket
+
+    copy = os.dup(number)
+    try:
+        connection = _socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        return ""
+    try:
+        if connection.type & 0xF != _socket.SOCK_STREAM:
+            return ""
+        address: Any = connection.getpeername()
+    except OSError:
+        return ""
+    finally:
+        connection.close()
+    if isinstance(address, tuple):
+        return f"{address[0]}:{address[1]}"
+    return address if isinstance(address, str) else os.fsdecode(address)
+
+
+def _databases() -> Iterator[Hazard]:
+    """SQLite's files, known by their first bytes.
+
+    Source: https://www.sqlite.org/howtocorrupt.html, section 2.6.
+    """
+    if "_sqlite3" not in sys.modules:
+        return
+    for number, mode in _open_files():
+        if stat.S_ISREG(mode) and _begins(number) == _SQLITE_HEADER:
+            name = (_SELF / "fd" / str(number)).readlink()
+            yield Hazard(
+                f"the open SQLite database {name}",
+                "close it in a function under @pasture.before_fork, or open it in each worker",
+            )
+
+
+def _begins(number: int) -> bytes:
+    try:
+        return os.pread(number, len(_SQLITE_HEADER), 0)
+    except OSError:
+        return b""
+
+
+def _libraries() -> Iterator[Hazard]:
+    events = sys.modules.get("asyncio.events")
+    if events is not None and events._get_running_loop() is not None:
+        yield Hazard("a running asyncio loop", "fork before the loop is started")
+    monkey = sys.modules.get("gevent.monkey")
+    if monkey is not None and getattr(monkey, "saved", None):
+        yield Hazard("gevent's hub, whose patches are in", "patch in each worker, after the fork")
+    if "grpc._cython.cygrpc" in sys.modules and _has_threads_of_c():
+        yield Hazard("gRPC's core, which runs threads", "open the first channel in each worker")
+    cuda = sys.modules.get("torch.cuda")
+    if cuda is not None and getattr(cuda, "_initialized", False):
+        yield Hazard("CUDA, which is initialized", "use the GPU in workers only")
+
+
+def _has_threads_of_c() -> bool:
+    return len(list((_SELF / "task").iterdir())) > len(threading.enumerate())
+
+
+def _open_files() -> Iterator[tuple[int, int]]:
+    """Number and mode of each open file."""
+    for path in list((_SELF / "fd").iterdir()):
+        number = int(path.name)
+        try:
+            yield number, os.fstat(number).st_mode
+        except OSError:
+            continue  # the one with which the folder was listed

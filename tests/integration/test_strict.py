@@ -1,0 +1,98 @@
+"""`--strict` ends a server rather than let it fork with what a fork breaks."""
+
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+CONNECTED = """
+import socket
+server = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(server.getsockname())
+{close}
+from herd_app import app
+"""
+
+
+@pytest.fixture
+def connected(tmp_path):
+    """Write an application that holds a connection, or one that closes it before the fork."""
+
+    def write(close=""):
+        (tmp_path / "connected.py").write_text(CONNECTED.format(close=close))
+        return "connected:app"
+
+    return write
+
+
+def test_without_it_a_connection_is_reported_and_the_server_runs(serve, connected):
+    server = serve(app=connected())
+    assert "does not survive a fork: close it in a function under @pasture.before" in server.log
+    assert "pasture: policy seal on " in server.log
+    assert server.get("/who")["pid"] in server.workers()
+
+
+def test_with_it_a_connection_ends_the_server_before_any_worker(serve, connected, tmp_path):
+    pidfile = tmp_path / "pid"
+    server = serve("--pid", str(pidfile), app=connected(), options=("--strict",), ready=False)
+    assert server.wait_for_end() == 12
+    assert "error: the process is not safe to fork: the connection to 127.0.0.1:" in server.log
+    assert "hint: " in server.log and "Traceback" not in server.log
+    assert "Booting worker" not in server.log
+    assert not pidfile.exists()
+
+
+def test_what_is_closed_before_the_fork_is_no_reason(serve, connected):
+    close = "import pasture\npasture.before_fork(client.close)"
+    server = serve(app=connected(close), options=("--strict",))
+    assert "does not survive" not in server.log
+    assert server.stop(signal.SIGTERM) == 0
+
+
+def test_with_it_a_thread_ends_the_server(serve):
+    server = serve(env={"HERD_THREAD": "1"}, options=("--strict",), ready=False)
+    assert server.wait_for_end() == 12
+    assert "herd-thread" in server.log and "Booting worker" not in server.log
+
+
+def test_with_it_a_thread_ends_the_server_under_a_policy_that_could_live_with_it(serve):
+    options = ("--strict", "--policy", "freeze")
+    server = serve(env={"HERD_THREAD": "1"}, options=options, ready=False)
+    assert server.wait_for_end() == 12
+    assert "not safe to fork: thread herd-thread" in server.log
+
+
+def test_seal_raises_before_it_touches_the_heap():
+    program = textwrap.dedent("""
+        import gc, json, socket, pasture
+        server = socket.create_server(("127.0.0.1", 0))
+        client = socket.create_connection(server.getsockname())
+        try:
+            pasture.seal(strict=True)
+        except pasture.SealFailed as error:
+            message = error.message
+        frozen = gc.get_freeze_count()
+        report = pasture.seal()
+        print(json.dumps([message, frozen, report.sealed, report.step("survey").problems]))
+    """)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    message, frozen, sealed, problems = json.loads(done.stdout)
+    assert message.startswith("the process is not safe to fork: the connection to 127.0.0.1:")
+    assert frozen == 0 and sealed is True
+    assert len(problems) == 1
+
+
+def test_gevents_patches_in_the_parent_are_refused(tmp_path):
+    pytest.importorskip("gevent")
+    program = tmp_path / "patched.py"
+    program.write_text(
+        "from gevent import monkey\nmonkey.patch_all()\nimport os\n"
+        "if os.fork() == 0:\n    os._exit(0)\n"
+    )
+    command = [sys.executable, "-m", "pasture", "run", "--strict", "--", "python", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 12
+    assert "gevent's hub, whose patches are in" in done.stderr

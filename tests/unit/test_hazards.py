@@ -1,0 +1,138 @@
+"""What is open or running and does not survive a fork is found, and nothing else is."""
+
+import asyncio
+import socket
+import sqlite3
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from pasture.heap.hazards import Hazard, survey
+
+
+def texts(*, threads: bool = False) -> list[str]:
+    return [hazard.what for hazard in survey(threads=threads)]
+
+
+@pytest.fixture(autouse=True)
+def only_what_the_test_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("gevent.monkey", "grpc._cython.cygrpc", "torch.cuda"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+@contextmanager
+def running(name: str) -> Iterator[None]:
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait, name=name)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_process_with_nothing_open_is_safe() -> None:
+    assert survey(threads=False) == ()
+
+
+def test_a_connection_is_named_by_its_other_end_and_gone_when_closed() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with closing(socket.create_connection(server.getsockname())):
+            accepted, _ = server.accept()
+            with closing(accepted):
+                assert f"the connection to {address}" in texts()
+        assert texts() == [], "a listening socket is shared on purpose"
+
+
+def test_a_connection_through_a_named_socket_is_named_by_its_path(tmp_path: Path) -> None:
+    path = str(tmp_path / "database")
+    with (
+        closing(socket.socket(socket.AF_UNIX)) as server,
+        closing(socket.socket(socket.AF_UNIX)) as client,
+    ):
+        server.bind(path)
+        server.listen()
+        client.connect(path)
+        assert texts() == [f"the connection to {path}"]
+
+
+def test_socket_pairs_and_datagrams_are_no_connections(tmp_path: Path) -> None:
+    left, right = socket.socketpair()
+    with closing(left), closing(right), closing(socket.socket(type=socket.SOCK_DGRAM)) as log:
+        log.connect(("127.0.0.1", 9))
+        assert texts() == []
+
+
+def test_an_open_sqlite_file_is_found_and_one_in_memory_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "site.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE farm (name)")
+        assert texts() == [f"the open SQLite database {path}"]
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE farm (name)")
+        assert texts() == []
+
+
+def test_threads_are_counted_only_where_they_are_asked_for() -> None:
+    with running("lookout"):
+        assert texts(threads=True) == ["thread lookout"]
+        assert texts() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "owner"),
+    [
+        ("OtelBatchSpanRecordProcessor", "OpenTelemetry's exporter"),
+        ("sentry.monitor", "the Sentry client"),
+        ("ThreadPoolExecutor-0_0", "a thread pool"),
+    ],
+)
+def test_threads_of_known_libraries_are_named_with_what_to_do(name: str, owner: str) -> None:
+    with running(name):
+        [hazard] = survey(threads=True)
+    assert hazard.what == f"thread {name} of {owner}"
+    assert "in each worker" in hazard.hint
+
+
+def test_a_running_loop_is_found() -> None:
+    async def look() -> list[str]:
+        return texts()
+
+    assert "a running asyncio loop" in asyncio.run(look())
+
+
+def test_gevents_patches_are_found_once_they_are_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gevent.monkey", SimpleNamespace(saved={}))
+    assert texts() == []
+    monkeypatch.setitem(
+        sys.modules,
+        "gevent.monkey",
+        SimpleNamespace(saved={"socket": {}}),
+    )
+    assert texts() == ["gevent's hub, whose patches are in"]
+
+
+def test_cuda_is_found_once_it_is_initialized(monkeypatch: pytest.MonkeyPatch) -> None:
+    for initialized in (False, True):
+        module = SimpleNamespace(_initialized=initialized)
+        monkeypatch.setitem(sys.modules, "torch.cuda", module)
+        assert bool(texts()) is initialized
+
+
+def test_grpc_counts_only_with_threads_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "grpc._cython.cygrpc", SimpleNamespace())
+    monkeypatch.setattr("pasture.heap.hazards._has_threads_of_c", lambda: False)
+    assert texts() == []
+    monkeypatch.setattr("pasture.heap.hazards._has_threads_of_c", lambda: True)
+    assert texts() == ["gRPC's core, which runs threads"]
+
+
+def test_a_hazard_says_what_and_what_to_do() -> None:
+    assert str(Hazard("a lion", "leave it")) == "a lion does not survive a fork: leave it"
