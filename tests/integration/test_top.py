@@ -1,0 +1,125 @@
+"""`pasture top` on real servers, and its screen."""
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import pytest
+
+from pasture.observe.smaps import Memory
+from pasture.observe.watch import Reading, Row, Watch, row
+from pasture.report import top_table
+
+MB = 1_000_000
+
+
+def memory(private, shared=50 * MB):
+    return Memory(private + shared, private + shared // 2, 0, private, shared)
+
+
+def example(pid, private, *, is_master=False, faults=None):
+    return Row(pid, is_master, memory(private), None, faults)
+
+
+ROWS = (
+    example(10, 1 * MB, is_master=True),
+    example(11, 5 * MB, faults=3.0),
+    example(12, 9 * MB, faults=1.0),
+)
+
+
+def test_one_table_as_plain_text_has_a_line_for_each_process(serve):
+    server = serve(workers=2)
+    command = [sys.executable, "-m", "pasture", "top", str(server.process.pid), "--once"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == [column.title for column in top_table.COLUMNS]
+    shown = {int(line.split()[0]): line.split()[1] for line in lines[1:-1]}
+    assert shown == {
+        server.process.pid: "master",
+        **dict.fromkeys(server.workers(), "worker"),
+    }
+    assert "2 workers" in lines[-1]
+
+
+def test_a_worker_leads_to_its_master(serve):
+    server = serve(workers=1)
+    [worker] = server.workers()
+    command = [sys.executable, "-m", "pasture", "top", str(worker), "--once"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert f"{server.process.pid}  master" in done.stdout
+
+
+def test_a_worker_that_collects_a_stock_heap_is_seen_to_grow_and_to_fault(serve):
+    server = serve(workers=1, options=("--policy", "stock"))
+    watch = Watch(server.process.pid)
+    before = {r.pid: r for r in watch.look()}
+    server.get("/collect")
+    after = {r.pid: r for r in watch.look()}
+    [worker] = server.workers()
+    assert after[worker].memory.private_bytes > before[worker].memory.private_bytes + 5 * MB
+    assert after[worker].faults_a_second > after[server.process.pid].faults_a_second
+
+
+def test_growth_is_of_the_last_minute_and_absent_at_first():
+    def reading(seconds, private):
+        return Reading(7, seconds, False, memory(private), 100 * int(seconds))
+
+    assert row([reading(0, MB)]).growth_bytes_a_minute is None
+    grown = row([reading(0, 90 * MB), reading(100, 1 * MB), reading(130, 4 * MB)])
+    assert grown.growth_bytes_a_minute == 6 * MB
+    assert grown.faults_a_second == 100
+
+
+@pytest.mark.parametrize(("key", "first"), [("v", 12), ("f", 11), ("i", 11)])
+def test_workers_are_ordered_by_a_column_and_the_master_stays_on_top(key, first):
+    assert [r.pid for r in top_table.ordered(ROWS, key)][:2] == [10, first]
+
+
+def test_the_screen_shows_sorts_and_writes_snapshots(tmp_path):
+    pytest.importorskip("textual")
+    from textual.widgets import DataTable, Static
+
+    from pasture.report.top_screen import TopApp
+
+    async def drive():
+        app = TopApp(10, lambda: ROWS, interval_s=60, folder=tmp_path)
+        async with app.run_test(size=(150, 24)) as pilot:
+            table = app.query_one(DataTable)
+            pids = lambda: [table.get_row_at(i)[0] for i in range(table.row_count)]  # noqa: E731
+            assert pids() == ["10", "12", "11"]
+            await pilot.press("f")
+            assert pids() == ["10", "11", "12"]
+            summary = str(app.query_one("#summary", Static).render())
+            assert summary == top_table.summary(ROWS)
+            await pilot.press("s")
+            await pilot.pause()
+            return app.export_screenshot()
+
+    picture = asyncio.run(drive())
+    for text in ("private", "growth/min", "faults/s", "9.0&#160;MB", "snapshot"):
+        assert text in picture
+    [snapshot] = tmp_path.glob("pasture-top-*.json")
+    document = json.loads(snapshot.read_text())
+    assert document["master"] == 10
+    assert [p["private_bytes"] for p in document["processes"]] == [1 * MB, 5 * MB, 9 * MB]
+
+
+def test_the_screen_closes_with_the_reason_when_the_master_ends(tmp_path):
+    pytest.importorskip("textual")
+    from pasture.errors import ProcessEnded
+    from pasture.report.top_screen import TopApp
+
+    def gone():
+        raise ProcessEnded("process 10 has ended")
+
+    app = TopApp(10, gone, interval_s=60, folder=tmp_path)
+
+    async def drive():
+        async with app.run_test():
+            pass
+
+    asyncio.run(drive())
+    assert isinstance(app.error, ProcessEnded)
