@@ -207,6 +207,16 @@ def test_the_memory_limit_counts_private_memory(work):
     assert rss > 50_000_000
 
 
+def test_a_restart_seals_again_and_loses_no_task(work):
+    worker = work()
+    results = [worker.send("add", i, 1, 0.05) for i in range(20)]
+    worker.process.send_signal(signal.SIGHUP)
+    worker.wait_for(lambda: worker.log.count(SEALED) == 2, "a second seal")
+    worker.wait_for(lambda: worker.log.count(" ready.") == 2, "a second start")
+    assert [result.get(timeout=PATIENCE_S) for result in results] == list(range(1, 21))
+    assert worker.stop() == 0
+
+
 @pytest.mark.parametrize("pool", ["solo", "threads"])
 def test_a_pool_that_does_not_fork_is_refused(work, pool):
     worker = work("--pool", pool, ready=False)

@@ -220,6 +220,14 @@ def test_max_requests_replaces_workers_from_the_sealed_master_and_loses_no_reque
     assert "DAMN" not in server.log
 
 
+def test_reload_on_rss_replaces_workers_from_the_sealed_master_and_loses_no_request(serve):
+    server = serve("--reload-on-rss", "1", "--min-worker-lifetime", "0")
+    first = server.workers()
+    answers = [server.get("/who")["pid"] for _ in range(20)]
+    assert len(answers) == 20 and set(answers) - first
+    assert server.log.count(SEALED) == 1
+
+
 def test_a_reload_seals_again_and_loses_no_request(serve):
     server = serve()
     master = server.process.pid
