@@ -33,6 +33,7 @@ RECORD = np.dtype(
 """One record: struct census_record in src/native/census.h."""
 
 _CHUNK_RECORDS = 1 << 18
+_NO_WINDOW = 0xFFFF
 
 
 class Kind(IntEnum):
@@ -140,7 +141,7 @@ def open_census(path: Path) -> Census:
 class Windows:
     """A census cut into windows of OS pages, so that memory stays bounded.
 
-    Keeps 4 bytes a record; the records themselves are read from the file when their window
+    Keeps 2 bytes a record; the records themselves are read from the file when their window
     comes, and let go of after it.
 
     Args:
@@ -151,29 +152,21 @@ class Windows:
 
     def __init__(self, census: Census, os_pages: Array, size: int) -> None:
         self._census = census
-        numbers, windows, spanning = [], [], []
+        self._window_of = np.full(len(census.records), _NO_WINDOW, dtype=np.uint16)
+        spanning = []
         for first in range(0, len(census.records), _CHUNK_RECORDS):
             part = np.array(census.records[first : first + _CHUNK_RECORDS])
             low, high = _places(part, os_pages)
-            held = np.flatnonzero(low <= high)
-            start, end = low[held] // size, high[held] // size
-            single = start == end
-            numbers.append((held[single] + first).astype(np.uint32))
-            windows.append(start[single].astype(np.uint16))
-            spanning.append(held[~single] + first)
+            start, end = low // size, high // size
+            single = (low <= high) & (start == end)
+            self._window_of[first : first + len(part)][single] = start[single]
+            spanning.append(np.flatnonzero((low <= high) & ~single) + first)
             self._forget()
         self._spanning = np.concatenate(spanning) if spanning else np.zeros(0, np.int64)
-        window = np.concatenate(windows) if windows else np.zeros(0, np.uint16)
-        order = np.argsort(window, kind="stable")
-        joined = np.concatenate(numbers) if numbers else np.zeros(0, np.uint32)
-        self._numbers = joined[order]
-        count = -(-len(os_pages) // size)
-        self._bounds = np.searchsorted(window[order], np.arange(count + 1))
 
     def extents(self, window: int) -> Extents:
         """What lies in the pages of one window, and what lies in several."""
-        first, after = self._bounds[window], self._bounds[window + 1]
-        numbers = np.concatenate((self._numbers[first:after].astype(np.int64), self._spanning))
+        numbers = np.concatenate((np.flatnonzero(self._window_of == window), self._spanning))
         numbers.sort()
         found = Extents(*_sorted(np.array(self._census.records[numbers]), numbers))
         self._forget()
