@@ -91,7 +91,10 @@ def test_chunks_of_a_heap_are_free_as_their_successors_say() -> None:
         struct.pack_into("<Q", heap, start + 8, size)
     base = 0x1000000
     space: Any = SimpleNamespace(
-        mappings=[Mapping(base, base + 4096, "rw-p", "[heap]")],
+        mappings=[
+            Mapping(base, base + 1024, "rw-p", "[heap]"),
+            Mapping(base + 1024, base + 4096, "rw-p", "[heap]"),
+        ],
         read=lambda address, size: bytes(heap[address - base : address - base + size]),
     )
     chunks = read_chunks(space)

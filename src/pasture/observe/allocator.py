@@ -146,20 +146,21 @@ class Chunks:
 
 def read_chunks(space: AddressSpace) -> Chunks:
     """Walk through the main heap of a process; empty where glibc does not own it."""
-    heap = next((m for m in space.mappings if m.path == "[heap]"), None)
+    # The kernel may cut it in two, between what was there at a fork and what came after.
+    parts = [m for m in space.mappings if m.path == "[heap]"]
+    address, end = (parts[0].start, parts[-1].end) if parts else (0, 0)
     starts, flags = array("Q"), bytearray()
-    end = heap.end if heap else 0
-    address, window, base = (heap.start if heap else 0), b"", 0
-    while heap and address + 16 <= heap.end:
+    window, base = b"", 0
+    while address + 16 <= end:
         if not base <= address <= base + len(window) - 16:
-            base, window = address, space.read(address, min(_WINDOW_BYTES, heap.end - address))
+            base, window = address, space.read(address, min(_WINDOW_BYTES, end - address))
             if len(window) < 16:
                 break
         size = int.from_bytes(window[address - base + 8 : address - base + 16], "little")
         flags.append(size & _PREVIOUS_IN_USE)
         starts.append(address)
         step = size & ~_CHUNK_FLAGS
-        if step < _LEAST_CHUNK_BYTES or step % 16 or address + step > heap.end:
+        if step < _LEAST_CHUNK_BYTES or step % 16 or address + step > end:
             if len(starts) < 3:  # no header of glibc's: another allocator, or none
                 return Chunks(np.zeros(0, np.uint64), np.zeros(0, bool), 0)
             break
