@@ -19,7 +19,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = Path(item.path).relative_to(Path(__file__).parent).parts[0]
         if folder in MARKED_FOLDERS:
             item.add_marker(folder)
-        if folder == "integration":
-            # Real servers, workers and signals on a machine that may be busy: a test that
-            # fails is run again, and listed as rerun in the summary.
-            item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=2))

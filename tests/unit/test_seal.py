@@ -49,6 +49,7 @@ def heap(monkeypatch: pytest.MonkeyPatch) -> Heap:
     )
     monkeypatch.setattr(seal, "native", lambda: extension)
     monkeypatch.setattr(child, "arm", state.armed.append)
+    monkeypatch.setattr(seal.hazards, "survey", lambda threads: [])
     monkeypatch.setattr(leave, "watch", lambda: state.ran.append("watch"))
     monkeypatch.setattr(collector, "_thresholds", None)
     monkeypatch.setattr(fork_safety, "_hooks", [lambda: state.ran.append("hook")])
