@@ -7,12 +7,16 @@ plain run knows has an outcome in the comparison, whether the sealed run came to
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 FAILED = ("failed", "crashed", "not run")
 """From bad to worse."""
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+"""In the ids of subtests; another one in each process."""
 
 _WORST_LAST = ("skipped", "passed", "failed")
 
@@ -83,7 +87,8 @@ def read_outcomes(lines: Iterable[str]) -> tuple[dict[str, Outcome], bool]:
     finished = False
     for line in lines:
         record = json.loads(line)
-        test, outcome = record["test"], Outcome(record["outcome"], record["detail"])
+        test = _ADDRESS.sub("", record["test"])
+        outcome = Outcome(record["outcome"], record["detail"])
         if outcome.outcome == "finished":
             finished = True
         elif outcome.outcome == "started":
