@@ -14,7 +14,6 @@ import pytest
 
 from pasture.heap.hazards import Hazard, survey
 
-
 before: set[Hazard] = set()
 """What is pytest's and its plugins' own."""
 
