@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pasture.errors import SealFailed, UnknownPolicy, UnsupportedInterpreter
-from pasture.heap import child, collector, fork_safety, interpreter, leave, seal
+from pasture.heap import child, collector, fork_safety, hazards, interpreter, leave, seal
 from pasture.heap.interpreter import Interpreter
 from pasture.heap.policy import POLICIES, Policy
 from pasture.heap.report import SealReport, StepReport
@@ -49,7 +49,7 @@ def heap(monkeypatch: pytest.MonkeyPatch) -> Heap:
     )
     monkeypatch.setattr(seal, "native", lambda: extension)
     monkeypatch.setattr(child, "arm", state.armed.append)
-    monkeypatch.setattr(seal.hazards, "survey", lambda threads: [])
+    monkeypatch.setattr(hazards, "survey", lambda threads: [])
     monkeypatch.setattr(leave, "watch", lambda: state.ran.append("watch"))
     monkeypatch.setattr(collector, "_thresholds", None)
     monkeypatch.setattr(fork_safety, "_hooks", [lambda: state.ran.append("hook")])
