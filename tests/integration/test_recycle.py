@@ -13,6 +13,7 @@ import time
 import urllib.request
 from pathlib import Path
 
+import gunicorn
 import psutil
 import pytest
 
@@ -95,6 +96,8 @@ def ask(port):
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_thirty_recycles_under_load_lose_no_request_and_keep_the_limit(start, name):
+    if name == "gunicorn-gthread" and gunicorn.version_info < (24,):
+        pytest.skip("threaded workers of this gunicorn reset connections at max_requests too")
     process, port, log = start(name, "--max-uss", "40M", "--max-uss-jitter", "0.3")
     answers, failures = [], []
     stop = threading.Event()
