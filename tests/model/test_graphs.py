@@ -1,6 +1,7 @@
 """The out-of-line collector against the built-in one, each in a process of its own.
 
-200 graphs, or as many as PASTURE_MODEL_GRAPHS says (`make test-model`).
+200 graphs, 50 under the slow check build, or as many as PASTURE_MODEL_GRAPHS says
+(`make test-model`).
 """
 
 import json
@@ -15,8 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
+from pasture import _native
+
 PROGRAM = Path(__file__).with_name("graph_program.py")
-GRAPHS = int(os.environ.get("PASTURE_MODEL_GRAPHS", "200"))
+CHECK_BUILD = hasattr(_native, "fail_scratch_after")
+GRAPHS = int(os.environ.get("PASTURE_MODEL_GRAPHS", "50" if CHECK_BUILD else "200"))
 
 NODES = ("Plain", "Slotted", "Finalized", "Resurrected", "Freeing", "Collecting")
 EDGES = (
