@@ -11,6 +11,7 @@ import gc
 import json
 import os
 import sys
+import time
 import weakref
 
 PAGE = 4096
@@ -294,6 +295,15 @@ CAUSES = {
 }
 
 
+def wait_for_parent():
+    """Until it sleeps in waitpid: what it writes on the way there makes pages private too."""
+    while True:
+        with open(f"/proc/{os.getppid()}/stat") as file:
+            if file.read().rpartition(")")[2].split()[0] == "S":
+                return
+        time.sleep(0.01)
+
+
 def main():
     cause, count = sys.argv[1], int(sys.argv[2])
     gc.disable()
@@ -306,6 +316,7 @@ def main():
     if worker:
         os.waitpid(worker, 0)
         os._exit(0)
+    wait_for_parent()
     true = work()
     print(json.dumps({"parent": os.getppid(), "worker": os.getpid(), "os_pages": true}), flush=True)
     sys.stdin.read()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -48,6 +49,8 @@ from pasture.observe.writers import Recording
 _MOST_OWNERS = 30
 _MOST_OF_A_TYPE = 3
 _WINDOW_OS_PAGES = 16384
+_MOST_TRIES = 5
+_BETWEEN_TRIES_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +179,29 @@ def explain(
         UsageError: the census that was asked for is none, or of another process.
     """
     faults, lost = writers.sample(parent_pid, record_s, tick) if record_s else ([], 0)
+    sampled = _Sampled(record_s, faults, lost) if record_s else None
+    if worker_pid is not None:
+        return _explain(parent_pid, worker_pid, census, sampled)
+    for _ in range(_MOST_TRIES):
+        try:
+            return _explain(parent_pid, largest_worker(parent_pid), census, sampled)
+        except ProcessEnded as error:  # of a busy server that recycles its workers
+            last = error
+            time.sleep(_BETWEEN_TRIES_S)
+    raise last
+
+
+@dataclass(frozen=True, slots=True)
+class _Sampled:
+    seconds: float
+    faults: list[Fault]
+    lost: int
+
+
+def _explain(
+    parent_pid: int, worker_pid: int, census: Path | None, sampled: _Sampled | None
+) -> Explanation:
     begin = perf_counter()
-    worker_pid = worker_pid or largest_worker(parent_pid)
     with AddressSpace(parent_pid) as parent, AddressSpace(worker_pid) as worker:
         pages = private_pages(parent, worker)
         memory = smaps.read_memory(worker_pid)
@@ -193,23 +217,7 @@ def explain(
             has_census=opened is not None,
         )
         tally = _tally(classifier, pages, opened)
-        fallen_on = _os_pages_of(faults)
-
-        def classifier_for(space: AddressSpace) -> Classifier:
-            found = Classifier(
-                parent,
-                space,
-                fields,
-                same_version=same_version,
-                has_census=opened is not None,
-            )
-            found.extents = extents
-            return found
-
-        extents = extents_in(opened, fallen_on) if opened and record_s else NOTHING
-        recording = None
-        if record_s:
-            recording = _join(faults, lost, record_s, parent, classifier_for)
+        recording = None if sampled is None else _join(classifier, opened, sampled)
         owners, codes = _owners(classifier, opened, tally)
         return Explanation(
             worker_pid=worker_pid,
@@ -235,28 +243,29 @@ def explain(
         )
 
 
-def _os_pages_of(faults: list[Fault]) -> Array:
-    page = np.uint64(OS_PAGE_BYTES)
-    return np.unique(np.array([fault.address for fault in faults], dtype=np.uint64) // page * page)
-
-
-def _join(
-    faults: list[Fault],
-    lost: int,
-    seconds: float,
-    parent: AddressSpace,
-    classifier_for: Callable[[AddressSpace], Classifier],
-) -> Recording:
+def _join(like: Classifier, census: Census | None, sampled: _Sampled) -> Recording:
     """Join samples with causes, each in its own worker; in the parent if that has ended."""
+    page = np.uint64(OS_PAGE_BYTES)
+    addresses = np.array([fault.address for fault in sampled.faults], dtype=np.uint64)
+    extents = extents_in(census, np.unique(addresses // page * page)) if census else NOTHING
     with ExitStack() as opened:
 
         def classifier_of(pid: int) -> Classifier:
             try:
-                return classifier_for(opened.enter_context(AddressSpace(pid)))
+                space = opened.enter_context(AddressSpace(pid))
             except ProcessEnded:
-                return classifier_for(parent)
+                space = like.parent
+            found = Classifier(
+                like.parent,
+                space,
+                like.fields,
+                same_version=like.same_version,
+                has_census=like.has_census,
+            )
+            found.extents = extents
+            return found
 
-        return writers.join(faults, lost, seconds, classifier_of)
+        return writers.join(sampled.faults, sampled.lost, sampled.seconds, classifier_of)
 
 
 def _tally(classifier: Classifier, pages: PrivatePages, census: Census | None) -> Tally:

@@ -30,7 +30,7 @@ def as_document(found: Explanation) -> dict[str, Any]:
         "worker": found.worker_pid,
         "parent": found.parent_pid,
         "private_bytes": found.private_bytes,
-        "explained_bytes": round(found.explained_bytes),
+        "explained_bytes": sum(round(share.bytes) for _, share in found.causes),
         "os_pages": found.os_pages,
         "seconds": round(found.seconds, 3),
         "stopped_s": round(found.stopped_s, 6),
