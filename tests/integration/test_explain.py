@@ -171,6 +171,7 @@ def test_nobody_is_stopped_and_the_server_answers_meanwhile(serve, tmp_path):
 
 def test_explaining_makes_nothing_private():
     with dirtying("nothing") as said:
+        time.sleep(0.5)  # until the worker waits for its input
         before = read_memory(said["worker"]).private_dirty_bytes
         explain(said["parent"], said["worker"])
         assert read_memory(said["worker"]).private_dirty_bytes <= before + 20_000
