@@ -80,7 +80,8 @@ def start(tmp_path):
             time.sleep(0.1)
 
     yield start
-    print((tmp_path / "log").read_text())
+    if started:
+        print((tmp_path / "log").read_text())
     for process in started:
         with contextlib.suppress(psutil.NoSuchProcess):
             for child in psutil.Process(process.pid).children(recursive=True):
