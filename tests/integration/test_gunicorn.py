@@ -128,3 +128,18 @@ def child_exit(server, worker):
     assert private["pid"] == second
     third = kill_one_worker(server, second)
     assert server.get("/who")["pid"] == third
+
+
+def full_collections_after_litter(serve, hook):
+    server = serve(workers=1, conf=f"import gc\ngc.set_threshold(100_000, 50, 10)\n{hook}")
+    assert server.get("/litter") == {"inside": 0, "between": 0}
+    return server.get("/full_collections")
+
+
+def test_a_full_collection_that_is_nearly_due_runs_between_requests_if_asked_for(serve):
+    hook = "from pasture.servers.gunicorn.between_requests import post_request"
+    assert full_collections_after_litter(serve, hook) == {"inside": 0, "between": 1}
+
+
+def test_no_full_collection_runs_between_requests_by_default(serve):
+    assert full_collections_after_litter(serve, hook="") == {"inside": 0, "between": 0}

@@ -12,6 +12,8 @@ from pathlib import Path
 
 RECORDS = [{"id": i, "tags": [f"tag {i}"]} for i in range(60_000)]
 SERVED_BY: list[int] = []
+FULL_COLLECTIONS = {"inside": 0, "between": 0}
+inside = False
 
 if os.environ.get("HERD_THREAD"):
     threading.Thread(target=time.sleep, args=(600,), name="herd-thread", daemon=True).start()
@@ -51,6 +53,25 @@ def collect(environ):
     return private_bytes(environ)
 
 
+def watch_collections(phase, info):
+    if phase == "stop" and info["generation"] == 2:
+        FULL_COLLECTIONS["inside" if inside else "between"] += 1
+
+
+def litter(environ):
+    """Leave objects behind until a full collection is more than half way to being due."""
+    if watch_collections not in gc.callbacks:
+        gc.callbacks.append(watch_collections)
+    RECORDS.append({"tags": [[] for _ in range(100_000)], "id": -1})
+    for _ in range(gc.get_threshold()[2] // 2 + 1):
+        gc.collect(1)
+    return FULL_COLLECTIONS
+
+
+def full_collections(environ):
+    return FULL_COLLECTIONS
+
+
 def sleep(environ):
     time.sleep(float(environ["QUERY_STRING"]))
     return who(environ)
@@ -60,11 +81,17 @@ def fail(environ):
     raise ValueError("this page is broken on purpose")
 
 
-PAGES = {f"/{page.__name__}": page for page in (who, collector, read, collect, sleep, fail)}
+PAGES = {
+    f"/{page.__name__}": page
+    for page in (who, collector, read, collect, litter, full_collections, sleep, fail)
+}
 
 
 def app(environ, start_response):
+    global inside
+    inside = True
     SERVED_BY.append(os.getpid())
     body = json.dumps(PAGES[environ["PATH_INFO"]](environ)).encode()
+    inside = False
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]
