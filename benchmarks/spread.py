@@ -6,19 +6,29 @@ conditions of the machine, and only then summed up over the rounds.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
+
+CONFIDENCE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What several rounds gave, in the unit of the measurement."""
+    """What several rounds gave, in the unit of the measurement.
+
+    Attributes:
+        surely: values between which the true median lies with a probability of 90% or more,
+            whatever the distribution; the range where the rounds are too few for that.
+    """
 
     median: float
     low: float
     high: float
     rounds: int
+    surely: tuple[float, float]
 
     def text(self, scale: float = 1.0) -> str:
         """As in "0.31 (0.29-0.35)"; `scale` divides."""
@@ -32,7 +42,7 @@ class Spread:
         median, low, high = (number(v / scale) for v in (self.median, self.low, self.high))
         return form.format(median, low, high) if low != high else median
 
-    def as_dict(self) -> dict[str, float]:
+    def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
@@ -46,10 +56,23 @@ def number(value: float) -> str:
 
 def spread_of(values: Iterable[float]) -> Spread:
     """Raises `ValueError` where there is no value."""
-    kept = list(values)
+    kept = sorted(values)
     if not kept:
         raise ValueError("no measurement to sum up")
-    return Spread(statistics.median(kept), min(kept), max(kept), len(kept))
+    cut = values_outside(len(kept))
+    surely = kept[cut], kept[-1 - cut]
+    return Spread(statistics.median(kept), kept[0], kept[-1], len(kept), surely)
+
+
+def values_outside(rounds: int) -> int:
+    """How many values at each end can be left out of the interval that holds the median.
+
+    The number of values below the true median is binomial with 1/2: the sign test's interval.
+    """
+    tail, cut = 0.0, -1
+    while 2 * (tail := tail + math.comb(rounds, cut + 1) / 2**rounds) <= 1 - CONFIDENCE:
+        cut += 1
+    return max(cut, 0)
 
 
 def paired_ratio(values: Sequence[float], others: Sequence[float]) -> Spread:
