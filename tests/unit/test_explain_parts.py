@@ -14,9 +14,9 @@ import numpy as np
 from pasture.observe import allocator, bytecode, distinct
 from pasture.observe.allocator import HEADER_BYTES, POOL_BYTES, Pools, decode_pools, read_chunks
 from pasture.observe.causes import Cause
-from pasture.observe.census import NOTHING, Extents, Kind
+from pasture.observe.census import NOTHING, Extents, Kind, PageRanks
 from pasture.observe.classify import Classified
-from pasture.observe.difference import difference
+from pasture.observe.difference import Batch, difference
 from pasture.observe.elf import parse_elf, read_elf
 from pasture.observe.fields import Label, object_field, storage_field
 from pasture.observe.memory import Mapping
@@ -24,6 +24,7 @@ from pasture.observe.objects import TypeInfo
 from pasture.observe.perf import parse_sample
 from pasture.observe.symbols import read_perf_map
 from pasture.observe.tally import Tally
+from pasture.observe.touched import TouchedObjects
 
 FIELDS = {
     "object": {"ob_refcnt": 0, "ob_type": 8, "ob_size": 16},
@@ -168,7 +169,6 @@ def test_a_page_is_charged_to_its_causes_by_the_words_of_each() -> None:
     causes = np.array([Cause.HASH, Cause.HASH, Cause.STACK, Cause.HASH], dtype=np.uint8)
     labels = [Label("a", "x"), Label("b", "y")]
     tally = Tally()
-    tally.begin_window(NOTHING)
     none = np.full(4, -1, dtype=np.int64)
     tally.add(Classified(batch, causes, np.array([0, 0, 1, 0]), none), labels)
     hash_, stack = tally.causes[Cause.HASH], tally.causes[Cause.STACK]
@@ -238,3 +238,30 @@ def test_a_perf_map_names_generated_code(tmp_path: Any) -> None:
 def test_every_cause_has_a_name_and_a_meaning_of_its_own() -> None:
     assert len({cause.label for cause in Cause}) == len(Cause)
     assert all(cause.meaning for cause in Cause)
+
+
+def test_pages_before_an_address_are_the_same_as_by_searching() -> None:
+    rng = np.random.default_rng(1)
+    near = np.unique(rng.integers(0, 5000, 900)).astype(np.uint64) * np.uint64(4096)
+    pages = np.concatenate((near + np.uint64(1 << 40), near + np.uint64(1 << 45)))
+    wanted = np.concatenate(
+        [rng.integers(at - 10**6, at + 3 * 10**7, 5000) for at in (1 << 40, 1 << 45)]
+    ).astype(np.uint64)
+    true = np.searchsorted(pages, wanted // np.uint64(4096) * np.uint64(4096))
+    assert (PageRanks(pages).before(wanted) == true).all()
+
+
+def test_a_kind_of_which_many_objects_were_written_once_is_ranked_first() -> None:
+    starts = np.arange(8, dtype=np.uint64) * np.uint64(4096)
+    types = np.array([7000, 8000, 8000, 8000, 8000, 0, 0, 7000], dtype=np.uint64)
+    kinds = np.array([0, 0, 0, 0, 0, 3, 3, 0], dtype=np.uint8)
+    extents = Extents(starts, starts + np.uint64(64), starts, types, kinds, np.arange(8))
+    rows = np.array([0, 0, 0, 1, 2, 3, 4, 5])
+    words = starts[rows] + np.arange(8, dtype=np.uint64) * np.uint64(8)
+    batch = Batch(starts, words, rows, words, words)
+    touched = TouchedObjects()
+    touched.begin_window(extents)
+    touched.add(Classified(batch, rows, rows, extents.lookup(words)))
+    touched.end_window()
+    found = [[(t.type, t.os_pages, t.words) for t in group] for group in touched.groups()]
+    assert found == [[(8000, 1, 1)] * 4, [(7000, 1, 3)], [(0, 1, 1)]]

@@ -16,6 +16,7 @@ import numpy as np
 
 from pasture.errors import UsageError
 from pasture.heap.census import MAGIC
+from pasture.observe.distinct import of_ascending
 from pasture.observe.memory import OS_PAGE_BYTES, Array
 
 NO_OWNER = 0xFFFFFFFF
@@ -33,6 +34,7 @@ RECORD = np.dtype(
 """One record: struct census_record in src/native/census.h."""
 
 _CHUNK_RECORDS = 1 << 18
+_PART_OS_PAGES = 64
 _NO_WINDOW = 0xFFFF
 
 
@@ -138,6 +140,32 @@ def open_census(path: Path) -> Census:
         ) from None
 
 
+class PageRanks:
+    """How many of some OS pages lie before an address: a table, since a census asks it twice
+    for each of its records.
+
+    Args:
+        os_pages: addresses, uint64, ascending; at least one.
+    """
+
+    def __init__(self, os_pages: Array) -> None:
+        numbers = os_pages // np.uint64(OS_PAGE_BYTES)
+        self._parts = of_ascending(numbers // np.uint64(_PART_OS_PAGES))
+        starts = self._parts * np.uint64(_PART_OS_PAGES)
+        wanted = starts[:, None] + np.arange(_PART_OS_PAGES, dtype=np.uint64)[None, :]
+        self._ranks = np.searchsorted(numbers, wanted).astype(np.int32)
+        self._last = np.append(self._ranks[:, 0], len(os_pages)).astype(np.int32)
+
+    def before(self, addresses: Array) -> Array:
+        """Number of the pages below the page of each address, int64."""
+        numbers = addresses // np.uint64(OS_PAGE_BYTES)
+        at = np.searchsorted(self._parts, numbers // np.uint64(_PART_OS_PAGES))
+        inside = np.minimum(at, len(self._parts) - 1)
+        found = self._ranks[inside, (numbers % np.uint64(_PART_OS_PAGES)).astype(np.int64)]
+        known = self._parts[inside] == numbers // np.uint64(_PART_OS_PAGES)
+        return np.where(known & (at == inside), found, self._last[at]).astype(np.int64)
+
+
 class Windows:
     """A census cut into windows of OS pages, so that memory stays bounded.
 
@@ -154,9 +182,10 @@ class Windows:
         self._census = census
         self._window_of = np.full(len(census.records), _NO_WINDOW, dtype=np.uint16)
         spanning = []
-        for first in range(0, len(census.records), _CHUNK_RECORDS):
+        ranks = PageRanks(os_pages) if len(os_pages) else None
+        for first in range(0, len(census.records) if ranks else 0, _CHUNK_RECORDS):
             part = np.array(census.records[first : first + _CHUNK_RECORDS])
-            low, high = _places(part, os_pages)
+            low, high = _places(part, ranks)
             start, end = low // size, high // size
             single = (low <= high) & (start == end)
             self._window_of[first : first + len(part)][single] = start[single]
@@ -198,14 +227,12 @@ def _sorted(records: Array, numbers: Array) -> tuple[Array, ...]:
     )
 
 
-def _places(records: Array, os_pages: Array) -> tuple[Array, Array]:
+def _places(records: Array, ranks: PageRanks) -> tuple[Array, Array]:
     """Index of the first and last page that each record has a byte in; last < first: none."""
-    page = np.uint64(OS_PAGE_BYTES)
-    first = (records["address"] - records["prefix"]) // page * page
-    last = records["address"] + np.maximum(records["bytes"], 1) - np.uint64(1)
-    low = np.searchsorted(os_pages, first, side="left")
-    high = np.searchsorted(os_pages, last, side="right") - 1
-    return low.astype(np.int64), high.astype(np.int64)
+    address = records["address"]
+    low = ranks.before(address - records["prefix"])
+    last = address + np.maximum(records["bytes"], 1) + np.uint64(OS_PAGE_BYTES - 1)
+    return low, ranks.before(last) - 1
 
 
 _EMPTY = np.zeros(0, dtype=np.uint64)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -43,7 +42,8 @@ from pasture.observe.objects import Objects
 from pasture.observe.owners import Owners
 from pasture.observe.perf import Fault
 from pasture.observe.regions import Region
-from pasture.observe.tally import Share, Tally, Touched
+from pasture.observe.tally import Share, Tally
+from pasture.observe.touched import Touched, TouchedObjects
 from pasture.observe.writers import Recording
 
 _MOST_OWNERS = 30
@@ -88,7 +88,7 @@ class Explanation:
         causes: by cause, largest first.
         fields: by cause and what was written, largest first.
         types: by type, most pages first.
-        owners: objects, most pages first.
+        owners: objects, of the kinds with the most pages first.
         codes: code objects, most pages first.
         recording: who wrote, if that was sampled.
     """
@@ -216,9 +216,9 @@ def _explain(
             same_version=same_version,
             has_census=opened is not None,
         )
-        tally = _tally(classifier, pages, opened)
+        tally, touched = _tally(classifier, pages, opened)
         recording = None if sampled is None else _join(classifier, opened, sampled)
-        owners, codes = _owners(classifier, opened, tally)
+        owners, codes = _owners(classifier, opened, touched)
         return Explanation(
             worker_pid=worker_pid,
             parent_pid=parent_pid,
@@ -268,22 +268,25 @@ def _join(like: Classifier, census: Census | None, sampled: _Sampled) -> Recordi
         return writers.join(sampled.faults, sampled.lost, sampled.seconds, classifier_of)
 
 
-def _tally(classifier: Classifier, pages: PrivatePages, census: Census | None) -> Tally:
-    tally = Tally()
+def _tally(
+    classifier: Classifier, pages: PrivatePages, census: Census | None
+) -> tuple[Tally, TouchedObjects]:
+    tally, touched = Tally(), TouchedObjects()
     windows = Windows(census, pages.compared, _WINDOW_OS_PAGES) if census else None
     for i, first in enumerate(range(0, len(pages.compared), _WINDOW_OS_PAGES)):
         classifier.extents = windows.extents(i) if windows else NOTHING
-        tally.begin_window(classifier.extents)
+        touched.begin_window(classifier.extents)
         chosen = pages.compared[first : first + _WINDOW_OS_PAGES]
         for batch in compare(classifier.parent, classifier.worker, chosen):
             classified = classifier.classify(batch)
             tally.add(classified, classifier.labels.all())
-        tally.code_types |= classifier.code_types
-        tally.end_window(classifier.extents)
+            touched.add(classified)
+        touched.code_types |= classifier.code_types
+        touched.end_window()
     tally.add_pages(Cause.FILE_PAGE, Label("file", ""), len(pages.of_file))
     for place, count in _new_places(classifier, pages.new).items():
         tally.add_pages(Cause.NEW_MEMORY, Label("new memory", place), count)
-    return tally
+    return tally, touched
 
 
 _PLACES = {
@@ -359,27 +362,27 @@ def _python_version(space: AddressSpace) -> int | None:
 
 
 def _owners(
-    classifier: Classifier, census: Census | None, tally: Tally
+    classifier: Classifier, census: Census | None, touched: TouchedObjects
 ) -> tuple[tuple[Owner, ...], tuple[Owner, ...]]:
-    """The objects with the most private pages, code apart."""
+    """Of the kinds with the most private pages the objects with the most; code apart."""
     if classifier.objects is None or census is None:
         return (), ()
     names = Owners(census, classifier.objects)
     owners: list[Owner] = []
     codes: list[Owner] = []
-    shown: Counter[str] = Counter()
-    for touched in sorted(tally.touched.values(), key=lambda t: (-t.os_pages, -t.words)):
-        counts = touched.os_pages, touched.words
-        if touched.kind == Kind.OBJECT and touched.type in tally.code_types:
-            if len(codes) < _MOST_OWNERS:
-                name, file, line = names.code_name(touched.address)
-                codes.append(Owner("code", name, f"{file}:{line}", *counts))
-        elif len(owners) < _MOST_OWNERS:
-            kind = _type_name(classifier.objects, touched)
-            shown[kind] += 1
-            if shown[kind] <= _MOST_OF_A_TYPE:
-                owners.append(Owner(kind, names.path(touched.number), "", *counts))
+    for group in touched.groups():
+        if group[0].kind == Kind.OBJECT and group[0].type in touched.code_types:
+            codes += [_code(names, found) for found in group[:_MOST_OWNERS]]
+            continue
+        kind = _type_name(classifier.objects, group[0])
+        for found in group[: min(_MOST_OF_A_TYPE, _MOST_OWNERS - len(owners))]:
+            owners.append(Owner(kind, names.path(found.number), "", found.os_pages, found.words))
     return tuple(owners), tuple(codes)
+
+
+def _code(names: Owners, found: Touched) -> Owner:
+    name, file, line = names.code_name(found.address)
+    return Owner("code", name, f"{file}:{line}", found.os_pages, found.words)
 
 
 def _type_name(objects: Objects, touched: Touched) -> str:

@@ -1,4 +1,4 @@
-"""Sums over the batches of a difference: what each cause, type, field and object takes.
+"""Sums over the batches of a difference: what each cause, field and type takes.
 
 A page is charged to its causes in proportion to the words that each of them changed, so
 that the bytes of all causes add up to the bytes of all private pages.
@@ -11,14 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pasture.observe.causes import Cause
-from pasture.observe.census import Extents, Kind
 from pasture.observe.classify import Classified
-from pasture.observe.distinct import of_ascending, of_codes
+from pasture.observe.distinct import of_codes
 from pasture.observe.fields import Label
 from pasture.observe.memory import OS_PAGE_BYTES, Array
 
 _CAUSES = len(Cause)
-_KEPT = 500  # objects, and code objects, of each window
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +44,6 @@ class Share:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Touched:
-    """One object, or storage of one, in which words differ.
-
-    Attributes:
-        number: of its record in the census.
-        address, type: as in the record.
-        kind: likewise.
-        os_pages, words: that differ.
-    """
-
-    number: int
-    address: int
-    type: int
-    kind: Kind
-    os_pages: int
-    words: int
-
-
 @dataclass(slots=True)
 class Tally:
     """Running sums.
@@ -73,17 +52,11 @@ class Tally:
         causes: by cause.
         fields: by cause and label.
         types: by the type of a label.
-        code_types: addresses of the types of code objects.
-        touched: objects and storage with the most pages, after each window.
     """
 
     causes: dict[Cause, Share] = field(default_factory=dict)
     fields: dict[tuple[Cause, Label], Share] = field(default_factory=dict)
     types: dict[str, Share] = field(default_factory=dict)
-    touched: dict[int, Touched] = field(default_factory=dict)
-    code_types: set[int] = field(default_factory=set)
-    _pages_of: Array = field(default_factory=lambda: np.zeros(0, np.int64))
-    _words_of: Array = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def add_pages(self, cause: Cause, label: Label, count: int) -> None:
         """Add whole pages of one cause."""
@@ -109,7 +82,6 @@ class Tally:
             key = Cause(pair % _CAUSES), labels[pair // _CAUSES]
             self.fields[key] = self.fields.get(key, Share()) + share
         self._add_types(classified, labels, weights)
-        self._add_objects(classified)
 
     def _add_types(self, classified: Classified, labels: list[Label], weights: Array) -> None:
         names = sorted({label.type for label in labels})
@@ -118,38 +90,6 @@ class Tally:
         shares = _shares(classified.batch.rows, type_of[classified.labels], weights)
         for i, share in shares.items():
             self.types[names[i]] = self.types.get(names[i], Share()) + share
-
-    def begin_window(self, extents: Extents) -> None:
-        """Count objects of these extents from now on."""
-        self._pages_of = np.zeros(len(extents.starts), dtype=np.int64)
-        self._words_of = np.zeros(len(extents.starts), dtype=np.int64)
-
-    def end_window(self, extents: Extents) -> None:
-        """Keep those with the most pages; what spans windows is added up."""
-        touched = np.flatnonzero(self._pages_of)
-        ranked = touched[np.lexsort((-self._words_of[touched], -self._pages_of[touched]))]
-        is_code = np.isin(extents.types[ranked], list(self.code_types)) & (
-            extents.kinds[ranked] == Kind.OBJECT
-        )
-        for i in (*ranked[is_code][:_KEPT].tolist(), *ranked[~is_code][:_KEPT].tolist()):
-            number = int(extents.numbers[i])
-            before = self.touched.get(number)
-            self.touched[number] = Touched(
-                number,
-                int(extents.addresses[i]),
-                int(extents.types[i]),
-                Kind(int(extents.kinds[i])),
-                int(self._pages_of[i]) + (before.os_pages if before else 0),
-                int(self._words_of[i]) + (before.words if before else 0),
-            )
-
-    def _add_objects(self, classified: Classified) -> None:
-        held = classified.extents >= 0
-        pieces = classified.extents[held]
-        self._words_of += np.bincount(pieces, minlength=len(self._words_of))
-        width = len(classified.batch.os_pages)
-        spread = of_ascending(pieces * width + classified.batch.rows[held])  # both ascend
-        self._pages_of += np.bincount(spread // width, minlength=len(self._pages_of))
 
 
 def _shares(rows: Array, values: Array, weights: Array) -> dict[int, Share]:
