@@ -107,3 +107,9 @@ class ObstaclesFound(PastureError):
     """Something stands in the way of shared memory."""
 
     exit_code = 15
+
+
+class NotMeasurable(PastureError):
+    """This machine, or what is installed on it, does not allow a measurement."""
+
+    exit_code = 16

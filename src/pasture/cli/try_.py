@@ -5,18 +5,14 @@ Owns arguments only: turns them into a `TrialPlan`, shows progress, writes the r
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
 from rich.console import Console
 
+from pasture.cli._signals import stop_on_signals
 from pasture.errors import AnswersDiffer, UsageError
 from pasture.heap.requests import Requests, parse_header, parse_request, read_requests
 from pasture.report import progress, table
@@ -187,29 +183,8 @@ def _port(text: str) -> int:
 
 
 def _run(plan: TrialPlan) -> TrialResult:
-    with _stop_on_signals() as stop, progress.for_console(Console(stderr=True)) as display:
+    with stop_on_signals() as stop, progress.for_console(Console(stderr=True)) as display:
         return run_trial(plan, on_event=display.tell, stop=stop)
-
-
-@contextmanager
-def _stop_on_signals() -> Iterator[threading.Event]:
-    """An event that is set by what ends a command: Ctrl-C, kill, a closed terminal.
-
-    The handler only sets it; the trial looks at it wherever it waits, and ends its
-    processes before it lets go. A second signal so cannot cut that short.
-    """
-    stop = threading.Event()
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        stop.set()
-
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, handle) for number in numbers}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _report(result: TrialResult, json_file: Path | None, html_file: Path | None) -> None:

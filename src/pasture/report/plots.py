@@ -16,8 +16,8 @@ from pasture.observe.smaps import Memory
 from pasture.report.units import BYTES_PER_MB, milliseconds, seconds
 from pasture.trial.measurement import PolicyResult, TrialResult
 
-# One colour a policy, the same in every plot; distinguishable with any colour vision.
-_COLORS = {
+# The same in every plot; distinguishable with any colour vision.
+COLORS = {
     "stock": "#8b8f98",
     "dismiss": "#c08a4b",
     "freeze": "#4c7fb8",
@@ -25,6 +25,7 @@ _COLORS = {
     "side-table": "#b5596a",
     "seal": "#2f8f5b",
 }
+"""One colour a policy."""
 _OTHER_COLORS = ("#3b9aa5", "#a07d2c", "#94518f")
 _INK, _FAINT, _GRID = "#23262b", "#6b7079", "#e7e8ea"
 _FONT = 'Inter, "Segoe UI", system-ui, -apple-system, sans-serif'
@@ -35,7 +36,7 @@ MemoryFigure = Callable[[Memory], int]
 def color_of(policy: str, result: TrialResult) -> str:
     """The colour of a policy; one that is not known gets one by its place in the plan."""
     place = result.plan.policies.index(policy)
-    return _COLORS.get(policy, _OTHER_COLORS[place % len(_OTHER_COLORS)])
+    return COLORS.get(policy, _OTHER_COLORS[place % len(_OTHER_COLORS)])
 
 
 def private_over_requests(result: TrialResult) -> go.Figure:
@@ -64,7 +65,7 @@ def total_pss(result: TrialResult) -> go.Figure:
         ]
     )
     _label_tops(figure, names, [_mb(v) for v in totals], "{:,.0f}")
-    return _laid_out(figure, "MB", barmode="stack", showlegend=False)
+    return laid_out(figure, "MB", barmode="stack", showlegend=False)
 
 
 def latency(result: TrialResult) -> go.Figure:
@@ -86,7 +87,7 @@ def latency(result: TrialResult) -> go.Figure:
             cliponaxis=False,
             hovertemplate="%{x}: %{y:.1f} ms<extra>" + policy.policy + "</extra>",
         )
-    return _laid_out(figure, "ms", barmode="group")
+    return laid_out(figure, "ms", barmode="group")
 
 
 def throughput(result: TrialResult) -> go.Figure:
@@ -96,7 +97,7 @@ def throughput(result: TrialResult) -> go.Figure:
     colors = [color_of(name, result) for name in names]
     figure = go.Figure([_bars(names, values, "requests/s", colors)])
     _label_tops(figure, names, values, "{:,.0f}")
-    return _laid_out(figure, "requests/s")
+    return laid_out(figure, "requests/s")
 
 
 def shutdown(result: TrialResult) -> go.Figure:
@@ -114,7 +115,7 @@ def shutdown(result: TrialResult) -> go.Figure:
     )
     figure.data[1].update(text=[f"{ratio:.2f}x" for ratio in ratios], textposition="outside")
     figure.update_xaxes(tickvals=names, ticktext=[_timed(p) for p in result.policies])
-    return _laid_out(figure, "MB", barmode="group", showlegend=False)
+    return laid_out(figure, "MB", barmode="group", showlegend=False)
 
 
 def _timed(policy: PolicyResult) -> str:
@@ -142,7 +143,7 @@ def _over_requests(result: TrialResult, memory_figure: MemoryFigure) -> go.Figur
         )
     figure.update_layout(hovermode="x unified")
     figure.update_xaxes(title_text="requests served", rangemode="tozero")
-    return _laid_out(figure, "MB a worker")
+    return laid_out(figure, "MB a worker")
 
 
 def _values(sample: Sample, memory_figure: MemoryFigure) -> list[float]:
@@ -182,7 +183,8 @@ def _label_tops(figure: go.Figure, names: list[str], values: list[float], form: 
         figure.add_annotation(x=name, y=value, text=form.format(value), showarrow=False, yshift=11)
 
 
-def _laid_out(figure: go.Figure, unit: str, **layout: str | bool) -> go.Figure:
+def laid_out(figure: go.Figure, unit: str, **layout: str | bool) -> go.Figure:
+    """The look of every plot, with `unit` along the y axis."""
     figure.update_layout(
         template="none",
         font={"family": _FONT, "size": 13, "color": _INK},

@@ -1,0 +1,147 @@
+"""`pasture lab`: the published experiments, re-run on this machine.
+
+Owns arguments, and where results and reports go.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from datetime import datetime
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from pasture.cli._signals import stop_on_signals
+from pasture.errors import ServerFailed, UsageError
+from pasture.lab import EXPERIMENTS, Experiment, LabResult, Options, Store, run_lab
+from pasture.report import lab_progress, lab_table
+from pasture.report.atomic import require_writable, write_atomically
+from pasture.report.lab_document import to_json
+from pasture.report.lab_html import render_html, require_html
+from pasture.report.table import output_console
+
+_FILE = click.Path(path_type=Path)
+_RESULTS = Path("pasture-lab")
+_BUNDLED_SITE = Path(__file__).resolve().parents[3] / "demo"
+
+
+@click.group("lab")
+def command() -> None:
+    """Re-run the published experiments on this machine. See docs/lab.md."""
+
+
+@command.command("list")
+def list_command() -> None:
+    """List the experiments, their sources, and how long each takes on two cores."""
+    lab_table.print_list(EXPERIMENTS.values(), output_console())
+
+
+@command.command("run")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--all", "everything", is_flag=True, help="Every experiment.")
+@click.option("--quick", is_flag=True, help="Less of everything: minutes, not an hour.")
+@click.option("--again", is_flag=True, help="Run finished runs again, too.")
+@click.option(
+    "--results",
+    type=_FILE,
+    default=_RESULTS,
+    show_default=True,
+    metavar="DIR",
+    help="Where finished runs, logs and the report are kept.",
+)
+@click.option(
+    "--json", "json_file", type=_FILE, metavar="FILE", help="[default: report.json in DIR]"
+)
+@click.option(
+    "--html", "html_file", type=_FILE, metavar="FILE", help="[default: report.html in DIR]"
+)
+@click.option(
+    "--python",
+    metavar="PATH",
+    help="Of webserver: another interpreter, a PyPy say, to run without pasture beside ours.",
+)
+@click.option("--wagtail", is_flag=True, help="Of site: a Wagtail site too, fetched with uv.")
+@click.option(
+    "--site",
+    type=_FILE,
+    metavar="DIR",
+    help="Of site: the bundled site.  [default: demo/ of the repository]",
+)
+def run_command(
+    names: tuple[str, ...],
+    everything: bool,
+    quick: bool,
+    again: bool,
+    results: Path,
+    json_file: Path | None,
+    html_file: Path | None,
+    python: str | None,
+    wagtail: bool,
+    site: Path | None,
+) -> None:
+    """Run experiments and report: published figure beside measured one.
+
+    Finished runs are kept in DIR and not run again. Servers listen on 127.0.0.1 only;
+    nothing is left running. What this machine cannot measure is named, with the reason.
+    """
+    chosen = _chosen(names, everything)
+    options = Options(quick=quick, python=python, wagtail=wagtail, site=_site(site))
+    wants_html = html_file is not None or _can_draw()
+    if html_file is not None:
+        require_html()
+    _make(results)
+    json_file, html_file = (
+        json_file or results / "report.json",
+        html_file or results / "report.html",
+    )
+    for path in (json_file, html_file):
+        require_writable(path)
+    with stop_on_signals() as stop, lab_progress.for_console(Console(stderr=True)) as display:
+        found = run_lab(
+            chosen, options, Store(results), again=again, on_event=display.tell, stop=stop
+        )
+    write_atomically(json_file, to_json(found))
+    if wants_html:
+        write_atomically(html_file, render_html(found, datetime.now()))
+    lab_table.print_result(found, output_console())
+    click.echo(f"report: {html_file if wants_html else json_file}", err=True)
+    _complain(found)
+
+
+def _chosen(names: tuple[str, ...], everything: bool) -> list[Experiment]:
+    known = ", ".join(EXPERIMENTS)
+    if everything == bool(names):
+        raise UsageError("name experiments, or say --all", hint=f"there are {known}")
+    for name in names:
+        if name not in EXPERIMENTS:
+            raise UsageError(f"no experiment is called {name!r}", hint=f"there are {known}")
+    return [e for name, e in EXPERIMENTS.items() if everything or name in names]
+
+
+def _site(named: Path | None) -> Path | None:
+    if named is not None and not (named / "manage.py").is_file():
+        raise UsageError(f"{named} holds no manage.py", hint="name the folder of the bundled site")
+    found = named or _BUNDLED_SITE
+    return found.resolve() if (found / "manage.py").is_file() else None
+
+
+def _can_draw() -> bool:
+    return all(importlib.util.find_spec(module) for module in ("jinja2", "plotly"))
+
+
+def _make(results: Path) -> None:
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot keep results: {error}", hint="check --results") from None
+
+
+def _complain(found: LabResult) -> None:
+    """Fail if a run did, for another reason than what this machine lacks."""
+    failed = [f"{r.experiment.name} {part}" for r in found.results for part in r.failed]
+    if failed:
+        raise ServerFailed(
+            f"not all runs came to their end: {', '.join(failed)}",
+            hint="the table names the reasons; logs are kept beside the results",
+        )

@@ -1,0 +1,69 @@
+"""From figures to verdicts: of each row, and of an experiment as a whole. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pasture.lab.experiment import Experiment, Row
+from pasture.lab.figures import Figures
+from pasture.lab.rule import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A row with what came of it.
+
+    Attributes:
+        ratio: that was measured; None without one.
+        verdict: None for a row of ours.
+        reason: why it is not measurable here; "" if it is.
+    """
+
+    row: Row
+    ratio: float | None
+    verdict: Verdict | None
+    reason: str = ""
+
+
+def judge_rows(
+    experiment: Experiment, figures: Figures, gaps: Mapping[str, str]
+) -> tuple[Judged, ...]:
+    """Judge each row.
+
+    Args:
+        gaps: by part, why it brought back nothing.
+    """
+    return tuple(_judge(row, figures, gaps) for row in experiment.rows)
+
+
+def judge_experiment(rows: Sequence[Judged]) -> Verdict:
+    """Reproduced if each row that decides and could be measured was, and there is one."""
+    deciding = [judged.verdict for judged in rows if judged.row.decides and judged.verdict]
+    measured = [verdict for verdict in deciding if verdict is not Verdict.NOT_MEASURABLE]
+    if not measured:
+        return Verdict.NOT_MEASURABLE
+    if Verdict.NOT_REPRODUCED in measured:
+        return Verdict.NOT_REPRODUCED
+    return Verdict.REPRODUCED
+
+
+def _judge(row: Row, figures: Figures, gaps: Mapping[str, str]) -> Judged:
+    if row.never:
+        return Judged(row, None, Verdict.NOT_MEASURABLE, row.never)
+    if row.rule is None:
+        return Judged(row, None, None)
+    ratio = row.rule.ratio(figures)
+    if ratio is None:
+        missing = [name for name in row.rule.needs if not figures.get(name)]
+        return Judged(row, None, Verdict.NOT_MEASURABLE, _why(missing, gaps))
+    return Judged(row, ratio, row.rule.judge(ratio))
+
+
+def _why(missing: Sequence[str], gaps: Mapping[str, str]) -> str:
+    for name in missing:
+        part = name.rpartition(".")[0]
+        if part in gaps:
+            return gaps[part]
+    # A figure that several parts make together has no part of its own.
+    return next(iter(gaps.values()), f"{', '.join(missing)} was not measured, or is 0")

@@ -1,0 +1,90 @@
+"""`pasture lab --html`: one self-contained page, an experiment a section.
+
+Works without a network. jinja2 and plotly are imported when a page is made.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pasture.lab.rule import Verdict
+from pasture.lab.runner import LabResult, Result
+from pasture.report import lab_words as words
+from pasture.report.explain_html import require_html as require_html
+from pasture.report.units import seconds
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_CLASSES = {
+    Verdict.REPRODUCED: "yes",
+    Verdict.NOT_REPRODUCED: "no",
+    Verdict.NOT_MEASURABLE: "open",
+}
+
+
+def render_html(lab: LabResult, made_at: datetime) -> str:
+    """The page as text."""
+    import jinja2
+    from plotly.offline import get_plotlyjs
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("lab.html.j2").render(
+        headline=words.headline(lab),
+        quick=lab.options.quick,
+        machine=lab.machine,
+        results=[_section(result) for result in lab.results],
+        made_at=made_at.strftime("%Y-%m-%d %H:%M"),
+        plotly_js=get_plotlyjs(),
+    )
+
+
+def _section(result: Result) -> dict[str, Any]:
+    return {
+        "experiment": result.experiment,
+        "verdict": str(result.verdict),
+        "class": _CLASSES[result.verdict],
+        "counts": words.rows_line(result),
+        "seconds": seconds(result.seconds),
+        "rows": [
+            {
+                "row": judged.row,
+                "measured": words.measured(judged, result.figures) or judged.reason,
+                "reason": judged.reason if words.measured(judged, result.figures) else "",
+                "ratio": words.ratio(judged),
+                "verdict": str(judged.verdict or ""),
+                "class": _CLASSES[judged.verdict] if judged.verdict else "ours",
+            }
+            for judged in result.rows
+        ],
+        "plots": _plots(result),
+        "gaps": [
+            f"{', '.join(parts)}: {reason}"
+            for reason, parts in words.by_reason(result.gaps).items()
+        ],
+        "notes": result.notes,
+    }
+
+
+def _plots(result: Result) -> list[dict[str, Any]]:
+    from pasture.report import lab_plots
+
+    found = []
+    for plot in result.experiment.plots:
+        figure = lab_plots.drawn(plot, result)
+        if figure is not None:
+            markup = figure.to_html(
+                full_html=False,
+                include_plotlyjs=False,
+                config={"displayModeBar": False, "responsive": True},
+                default_height="320px",
+                div_id=f"{result.experiment.name}-{plot.key}-{plot.kind}",
+            )
+            found.append({"plot": plot, "markup": markup})
+    return found
