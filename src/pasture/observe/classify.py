@@ -96,6 +96,12 @@ class Classifier:
         self._rest(words)
         return Classified(batch, words.causes, words.labels, words.extents)
 
+    def chunks(self) -> tuple[Chunks, Chunks]:
+        """The chunks of the main heaps of parent and worker, read once."""
+        if self._chunks is None:
+            self._chunks = allocator.read_chunks(self.parent), allocator.read_chunks(self.worker)
+        return self._chunks
+
     # --- Steps: each decides words that no earlier one has decided ------------------
 
     def _by_region(self, words: _Words) -> None:
@@ -146,7 +152,7 @@ class Classifier:
         at = np.flatnonzero(words.open & (words.regions == Region.HEAP))
         if not len(at):
             return
-        before, after = self._read_chunks()
+        before, after = self.chunks()
         # The word before a header belongs to the chunk before it while that is in use.
         addresses = words.batch.addresses[at] - np.uint64(8)
         index, later = before.index(addresses), after.index(addresses)
@@ -299,11 +305,6 @@ class Classifier:
     def _decide(self, words: _Words, at: Array, cause: Cause, label: Label) -> None:
         words.causes[at] = cause
         words.labels[at] = self.labels.number(label)
-
-    def _read_chunks(self) -> tuple[Chunks, Chunks]:
-        if self._chunks is None:
-            self._chunks = allocator.read_chunks(self.parent), allocator.read_chunks(self.worker)
-        return self._chunks
 
 
 class _Words:

@@ -38,13 +38,17 @@ from pasture.observe.classify import Classifier
 from pasture.observe.difference import PrivatePages, compare, private_pages
 from pasture.observe.fields import Label
 from pasture.observe.memory import OS_PAGE_BYTES, AddressSpace, Array, ended
+from pasture.observe.new_memory import NewMemory
 from pasture.observe.objects import Objects
 from pasture.observe.owners import Owners
-from pasture.observe.perf import Fault
-from pasture.observe.regions import Region
 from pasture.observe.tally import Share, Tally
 from pasture.observe.touched import Touched, TouchedObjects
-from pasture.observe.writers import Recording
+from pasture.observe.writers import Recording, Sampled
+
+WITHOUT_KERNEL = (
+    "faults that the kernel took for a process, as when read() fills a buffer, are not in the "
+    "recording: record as root, or with kernel.perf_event_paranoid at 1 or less"
+)
 
 _MOST_OWNERS = 30
 _MOST_OF_A_TYPE = 3
@@ -178,8 +182,7 @@ def explain(
         NoPrivilege: the kernel does not let this user look.
         UsageError: the census that was asked for is none, or of another process.
     """
-    faults, lost = writers.sample(parent_pid, record_s, tick) if record_s else ([], 0)
-    sampled = _Sampled(record_s, faults, lost) if record_s else None
+    sampled = writers.sample(parent_pid, record_s, tick) if record_s else None
     if worker_pid is not None:
         return _explain(parent_pid, worker_pid, census, sampled)
     for _ in range(_MOST_TRIES):
@@ -191,15 +194,8 @@ def explain(
     raise last
 
 
-@dataclass(frozen=True, slots=True)
-class _Sampled:
-    seconds: float
-    faults: list[Fault]
-    lost: int
-
-
 def _explain(
-    parent_pid: int, worker_pid: int, census: Path | None, sampled: _Sampled | None
+    parent_pid: int, worker_pid: int, census: Path | None, sampled: Sampled | None
 ) -> Explanation:
     begin = perf_counter()
     with AddressSpace(parent_pid) as parent, AddressSpace(worker_pid) as worker:
@@ -218,6 +214,8 @@ def _explain(
         )
         tally, touched = _tally(classifier, pages, opened)
         recording = None if sampled is None else _join(classifier, opened, sampled)
+        if sampled is not None and not sampled.with_kernel:
+            missing.append(WITHOUT_KERNEL)
         owners, codes = _owners(classifier, opened, touched)
         return Explanation(
             worker_pid=worker_pid,
@@ -243,7 +241,7 @@ def _explain(
         )
 
 
-def _join(like: Classifier, census: Census | None, sampled: _Sampled) -> Recording:
+def _join(like: Classifier, census: Census | None, sampled: Sampled) -> Recording:
     """Join samples with causes, each in its own worker; in the parent if that has ended."""
     page = np.uint64(OS_PAGE_BYTES)
     addresses = np.array([fault.address for fault in sampled.faults], dtype=np.uint64)
@@ -265,7 +263,7 @@ def _join(like: Classifier, census: Census | None, sampled: _Sampled) -> Recordi
             found.extents = extents
             return found
 
-        return writers.join(sampled.faults, sampled.lost, sampled.seconds, classifier_of)
+        return writers.join(sampled, classifier_of)
 
 
 def _tally(
@@ -284,24 +282,21 @@ def _tally(
         touched.code_types |= classifier.code_types
         touched.end_window()
     tally.add_pages(Cause.FILE_PAGE, Label("file", ""), len(pages.of_file))
-    for place, count in _new_places(classifier, pages.new).items():
-        tally.add_pages(Cause.NEW_MEMORY, Label("new memory", place), count)
+    _tally_new(tally, classifier, pages.new)
     return tally, touched
 
 
-_PLACES = {
-    Region.HEAP: "heap of malloc",
-    Region.STACK: "stack",
-    Region.ANONYMOUS: "arenas and mapped memory",
-    Region.INTERPRETER: "data of the interpreter",
-    Region.LIBRARY: "data of libraries",
-}
-
-
-def _new_places(classifier: Classifier, os_pages: Array) -> dict[str, int]:
-    """Number of pages by the kind of memory they are in."""
-    regions = classifier.regions.lookup(os_pages).tolist()
-    return {name: regions.count(region) for region, name in _PLACES.items()}
+def _tally_new(tally: Tally, classifier: Classifier, os_pages: Array) -> None:
+    """Add the pages that the parent never had, by what stands in them."""
+    worker, fields = classifier.worker, classifier.fields
+    new = NewMemory(
+        worker,
+        Objects(worker, fields) if fields else None,
+        classifier.regions,
+        classifier.chunks()[1],
+    )
+    for count, words in new.words(os_pages):
+        tally.add_new(count, words, new.labels())
 
 
 def _find_census(parent_pid: int, asked: Path | None) -> tuple[Census | None, list[str]]:

@@ -118,17 +118,27 @@ class AddressSpace:
         Args:
             addresses: of pages, ascending, as an array of uint64.
         """
-        rows = np.zeros((len(addresses), OS_PAGE_BYTES // WORD_BYTES), dtype=np.uint64)
+        rows = np.empty((len(addresses), OS_PAGE_BYTES // WORD_BYTES), dtype=np.uint64)
         for first, count in runs(addresses, OS_PAGE_BYTES):
-            size = count * OS_PAGE_BYTES
-            data = self.read(int(addresses[first]), size)
-            if len(data) == size:
-                part = np.frombuffer(data, dtype=np.uint64)
-                rows[first : first + count] = part.reshape(count, -1)
-            elif count > 1:  # a page in the middle: those before and after it one by one
+            part = rows[first : first + count]
+            if self._read_into(int(addresses[first]), part):
+                continue
+            if count > 1:  # a page in the middle: those before and after it one by one
                 for i in range(first, first + count):
                     rows[i : i + 1] = self.os_pages(addresses[i : i + 1])
+            else:
+                part[:] = 0
         return rows
+
+    def _read_into(self, address: int, words: Array) -> bool:
+        """Fill an array from an address on; whether all of it could be read."""
+        try:
+            done = os.preadv(self._memory, [words.data.cast("B")], address)
+        except OSError:  # EIO: nothing is mapped there
+            done = 0
+        if not done and not _is_alive(self.pid):
+            raise ended(self.pid)
+        return done == words.nbytes
 
     def find(self, address: int) -> Mapping | None:
         """The mapping that holds an address."""

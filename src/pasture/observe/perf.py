@@ -66,11 +66,14 @@ class FaultSampler:
 
     def __init__(self, pids: tuple[int, ...]) -> None:
         self.lost = 0
+        self.with_kernel = True
         self._buffers: list[_Buffer] = []
         try:
             for pid in pids:
                 for cpu in sorted(os.sched_getaffinity(0) | set(range(os.cpu_count() or 1))):
-                    self._buffers.append(_Buffer(_open(pid, cpu)))
+                    fd, with_kernel = _open(pid, cpu)
+                    self._buffers.append(_Buffer(fd))
+                    self.with_kernel &= with_kernel
         except BaseException:
             self.close()
             raise
@@ -130,7 +133,8 @@ def _attribute(*, with_kernel: bool) -> bytes:
     return head.ljust(_ATTRIBUTE_BYTES, b"\0")
 
 
-def _open(pid: int, cpu: int) -> int:
+def _open(pid: int, cpu: int) -> tuple[int, bool]:
+    """An event, and whether it includes the faults that the kernel takes for the process."""
     # Faults that the kernel takes for a process, as in read(), are for the privileged.
     for with_kernel in (True, False):
         attribute = ctypes.create_string_buffer(
@@ -138,7 +142,7 @@ def _open(pid: int, cpu: int) -> int:
         )
         fd: int = _libc.syscall(_SYSCALL, attribute, pid, cpu, -1, _CLOEXEC)
         if fd >= 0:
-            return fd
+            return fd, with_kernel
     error = ctypes.get_errno()
     raise NoPrivilege(
         f"the page faults of process {pid} cannot be sampled: {os.strerror(error)}",

@@ -6,7 +6,7 @@ that the bytes of all causes add up to the bytes of all private pages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from pasture.observe.causes import Cause
 from pasture.observe.classify import Classified
 from pasture.observe.distinct import of_codes
 from pasture.observe.fields import Label
-from pasture.observe.memory import OS_PAGE_BYTES, Array
+from pasture.observe.memory import OS_PAGE_BYTES, WORD_BYTES, Array
 
 _CAUSES = len(Cause)
 
@@ -64,6 +64,20 @@ class Tally:
             share = Share(count * OS_PAGE_BYTES, count, count, 0)
             self.causes[cause] = self.causes.get(cause, Share()) + share
             self.fields[cause, label] = self.fields.get((cause, label), Share()) + share
+
+    def add_new(self, os_pages: int, words: Array, labels: list[Label]) -> None:
+        """Add pages of new memory.
+
+        Args:
+            words: number of a label for each word of the pages, page after page.
+        """
+        share = Share(os_pages * OS_PAGE_BYTES, os_pages, os_pages, 0)
+        self.causes[Cause.NEW_MEMORY] = self.causes.get(Cause.NEW_MEMORY, Share()) + share
+        rows = np.repeat(np.arange(os_pages), len(words) // os_pages)
+        weights = np.full(len(words), WORD_BYTES, dtype=np.float64)
+        for number, found in _shares(rows, words, weights).items():
+            key = Cause.NEW_MEMORY, labels[number]
+            self.fields[key] = self.fields.get(key, Share()) + replace(found, words=0)
 
     def add(self, classified: Classified, labels: list[Label]) -> None:
         """Add a batch."""

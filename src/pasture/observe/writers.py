@@ -68,13 +68,25 @@ class Recording:
     writers: tuple[Writer, ...]
 
 
-def sample(
-    parent_pid: int, seconds: float, tick: Callable[[], None] = lambda: None
-) -> tuple[list[Fault], int]:
-    """Sample the faults of a parent's workers, and of those it forks meanwhile.
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """Faults as they were sampled.
 
-    Returns:
-        Faults in the order of time, and the number of those that were lost.
+    Attributes:
+        seconds: for which it was.
+        faults: in the order of time.
+        lost: number of those that did not fit into the buffers.
+        with_kernel: whether those are there that the kernel took for a process.
+    """
+
+    seconds: float
+    faults: list[Fault]
+    lost: int
+    with_kernel: bool
+
+
+def sample(parent_pid: int, seconds: float, tick: Callable[[], None] = lambda: None) -> Sampled:
+    """Sample the faults of a parent's workers, and of those it forks meanwhile.
 
     Raises:
         NoPrivilege: the kernel does not allow it.
@@ -93,17 +105,17 @@ def sample(
                     hint="record the process that came in its place",
                 )
         found += sampler.read()
-        return [fault for fault in found if fault.pid != parent_pid], sampler.lost
+        found = [fault for fault in found if fault.pid != parent_pid]
+        return Sampled(seconds, found, sampler.lost, sampler.with_kernel)
 
 
-def join(
-    faults: list[Fault], lost: int, seconds: float, classifier_of: Callable[[int], Classifier]
-) -> Recording:
+def join(sampled: Sampled, classifier_of: Callable[[int], Classifier]) -> Recording:
     """Say of each fault who wrote what.
 
     Args:
         classifier_of: finds causes in the worker with that pid.
     """
+    faults = sampled.faults
     counted: Counter[tuple[str, tuple[str, ...], Cause, Label]] = Counter()
     pids = sorted({fault.pid for fault in faults})
     for pid in pids:
@@ -114,7 +126,7 @@ def join(
             if cause is not Cause.FILE_PAGE:
                 counted[*_function(fault, symbols), cause, label] += 1
     writers = [Writer(*key, faults=count) for key, count in counted.most_common()]
-    return Recording(seconds, len(faults), lost, tuple(pids), tuple(writers))
+    return Recording(sampled.seconds, len(faults), sampled.lost, tuple(pids), tuple(writers))
 
 
 def _meanings(faults: list[Fault], classifier: Classifier) -> Iterable[tuple[Cause, Label]]:

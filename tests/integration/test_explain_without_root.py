@@ -1,0 +1,74 @@
+"""`pasture explain` as a user without privileges: his own processes, and another's."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numpy")
+
+from pasture.report.explain_document import from_json
+
+PROGRAMS = Path(__file__).parent.parent / "programs"
+AS_NOBODY = (sys.executable, str(PROGRAMS / "as_nobody.py"))
+COUNT = 200
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="all other tests run without root then"),
+    pytest.mark.skipif(sys.version_info[:2] != (3, 14), reason="one interpreter is enough"),
+]
+
+
+@contextmanager
+def dirtying(*command, census):
+    process = subprocess.Popen(
+        [*command, str(PROGRAMS / "dirty_pages.py"), "object field", str(COUNT)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PASTURE_CENSUS": str(census)},
+    )
+    try:
+        yield json.loads(process.stdout.readline())
+    finally:
+        process.communicate()
+
+
+def explain_as_nobody(worker, *options):
+    command = [*AS_NOBODY, "-m", "pasture", "explain", str(worker), *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def folder():
+    """One that everybody may write to; pytest's own are closed to others."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
+
+
+def test_pages_of_the_same_user_are_explained_and_what_a_recording_misses_is_named(folder):
+    document = folder / "found.json"
+    with dirtying(*AS_NOBODY, census=folder / "census") as said:
+        assert f"Uid:\t{65534}" in Path(f"/proc/{said['worker']}/status").read_text()
+        done = explain_as_nobody(said["worker"], "--record", "0.2", "--json", str(document))
+    assert done.returncode == 0, done.stderr
+    found = from_json(document.read_text())
+    [field] = [share for _, label, share in found.fields if str(label) == "Wide.slot_300"]
+    assert field.os_pages == pytest.approx(said["os_pages"], rel=0.02)
+    assert found.explained_bytes == pytest.approx(found.private_bytes, rel=0.02)
+    assert any(owner.type == "__main__.Wide" for owner in found.owners)
+    if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) > 1:
+        assert "perf_event_paranoid" in done.stdout
+
+
+def test_processes_of_another_user_are_refused_with_the_way_to_mend_it(folder):
+    with dirtying(sys.executable, census=folder / "census") as said:
+        done = explain_as_nobody(said["worker"])
+    assert done.returncode == 9
+    assert "not allowed" in done.stderr
+    assert "root" in done.stderr

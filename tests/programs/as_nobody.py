@@ -1,0 +1,56 @@
+"""Runs a program, or `-m MODULE`, as a user without any privilege: `as_nobody.py PROGRAM ...`.
+
+To be started as root. The interpreter may lie where that user cannot read, so all modules
+that the programs need are imported first.
+"""
+
+import ctypes
+import os
+import runpy
+import sys
+
+PR_SET_DUMPABLE = 4
+NOBODY = 65534
+
+
+def drop_privileges():
+    os.setgroups([])
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)
+    # A process that changes its user is closed to that user's other processes; one that
+    # was started by him is not.
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def import_what_is_needed():
+    import gc  # noqa: F401
+    import importlib
+    import json  # noqa: F401
+    import opcode  # noqa: F401
+    import weakref  # noqa: F401
+
+    import numpy  # noqa: F401
+    import rich.console  # noqa: F401
+
+    for name in (
+        "pasture.cli.main",
+        "pasture.cli.explain",
+        "pasture.heap.census",
+        "pasture.observe.explain",
+        "pasture.report.explain_document",
+        "pasture.report.explain_html",
+        "pasture.report.explain_table",
+    ):
+        importlib.import_module(name)
+
+
+if __name__ == "__main__":
+    import_what_is_needed()
+    drop_privileges()
+    del sys.argv[0]
+    if sys.argv[0] == "-m":
+        del sys.argv[0]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(sys.argv[0], run_name="__main__")
