@@ -8,6 +8,7 @@
 
 #include "census.h"
 #include "collect.h"
+#include "family.h"
 #include "holes.h"
 #include "hotcode.h"
 #include "immortal.h"
@@ -15,6 +16,8 @@
 #include "leave.h"
 #include "scratch.h"
 #include "types.h"
+
+#include <errno.h>
 
 static PyObject *
 check_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
@@ -238,6 +241,32 @@ full_collection_rule(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
                          gc->long_lived_total);
 }
 
+static PyObject *
+none_or_os_error(int err)
+{
+    if (err) {
+        errno = err;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+adopt_orphans(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return none_or_os_error(family_adopt_orphans());
+}
+
+static PyObject *
+die_with_parent(PyObject *Py_UNUSED(module), PyObject *signal)
+{
+    int number = (int)PyLong_AsLong(signal);
+    if (number == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    return none_or_os_error(family_die_with_parent(number));
+}
+
 #ifdef PASTURE_CHECK
 static PyObject *
 fail_scratch_after(PyObject *Py_UNUSED(module), PyObject *successes)
@@ -273,6 +302,8 @@ static PyMethodDef methods[] = {
     {"is_watching_collections", is_watching_collections, METH_NOARGS, NULL},
     {"collection_history", collection_history, METH_NOARGS, NULL},
     {"full_collection_rule", full_collection_rule, METH_NOARGS, NULL},
+    {"adopt_orphans", adopt_orphans, METH_NOARGS, NULL},
+    {"die_with_parent", die_with_parent, METH_O, NULL},
 #ifdef PASTURE_CHECK
     {"fail_scratch_after", fail_scratch_after, METH_O, NULL},
 #endif

@@ -175,3 +175,18 @@ def is_watching_collections() -> bool: ...
 def collection_history() -> CollectionHistory: ...
 def full_collection_rule() -> FullCollectionRule:
     """What CPython decides by whether an automatic collection is a full one."""
+
+def adopt_orphans() -> None:
+    """From now on orphaned descendants become children of this process (a "subreaper").
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+
+def die_with_parent(signal: int, /) -> None:
+    """Have this process sent `signal` when its parent ends. Look at `os.getppid()` afterwards:
+    a parent that has already ended sends nothing. Not inherited by a fork.
+
+    Raises:
+        OSError: no such signal.
+    """
