@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from pasture.lab import micro
+from pasture.lab import code_refcount, dismiss, growth, micro, webserver
 from pasture.lab.experiment import Experiment
 
-_ALL = (micro.EXPERIMENT,)
+_ALL = (
+    micro.EXPERIMENT,
+    dismiss.EXPERIMENT,
+    code_refcount.EXPERIMENT,
+    growth.EXPERIMENT,
+    webserver.EXPERIMENT,
+)
 
 EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType({e.name: e for e in _ALL})
 """Every experiment."""

@@ -1,0 +1,147 @@
+"""uWSGI in pre-fork mode with one of the lab's sites, as it is or under a policy.
+
+Owns the command line and when the server is ready: once all workers are forked, before any
+request. As it is means without pasture in the process at all.
+"""
+
+from __future__ import annotations
+
+import socket
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from pasture.errors import ServerFailed
+from pasture.lab.experiment import Bench
+from pasture.lab.program import environment
+from pasture.observe import tree
+from pasture.observe.sampler import Sample, sample_tree
+from pasture.observe.smaps import Memory
+from pasture.trial.diagnosis import tail
+from pasture.trial.group import Group
+from pasture.trial.plan import LOOPBACK, free_port
+
+SITES = Path(__file__).parent / "sites"
+
+_BOOT_S = 90.0
+_POLL_S = 0.02
+_TORN_TRIES = 50
+_PLAIN = "import sys, pyuwsgi; sys.exit(pyuwsgi.run(sys.argv[1:]))"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPlan:
+    """What to serve and how.
+
+    Attributes:
+        module: of `sites`, with the callable `application`.
+        workers: to fork.
+        policy: of pasture; None starts uWSGI without it.
+        env: added to the environment.
+        http: serve HTTP itself; else uWSGI's protocol, for a server in front.
+        prefix: a command that starts the command that follows it.
+    """
+
+    module: str
+    workers: int
+    policy: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    http: bool = True
+    prefix: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that runs."""
+
+    group: Group
+    port: int
+
+    def workers(self) -> tuple[int, ...]:
+        """Pids, ascending."""
+        return tree.forked_workers(self.group.pid)
+
+    def cpu_s(self) -> float:
+        """User and system time of the workers so far."""
+        times = [psutil.Process(pid).cpu_times() for pid in self.workers()]
+        return sum(t.user + t.system for t in times)
+
+    def sample(self, requests: int = 0) -> Sample:
+        """The memory of master and workers.
+
+        Raises:
+            ServerFailed: they end all the time.
+        """
+        for _ in range(_TORN_TRIES):
+            sample = sample_tree(self.group.pid, requests=requests)
+            if sample is not None and sample.workers:
+                return sample
+            if self.group.exit_code() is not None:
+                break
+            time.sleep(_POLL_S)
+        raise ServerFailed(
+            "the workers do not stay alive",
+            hint="the server's log ends with\n" + tail(self.group.log.read_text(errors="replace")),
+        )
+
+
+def command(plan: ServerPlan, port: int) -> list[str]:
+    """The command line that serves a plan."""
+    program = ["-c", _PLAIN] if plan.policy is None else ["-m", "pasture.servers.uwsgi"]
+    listen = "--http-socket" if plan.http else "--socket"
+    itself = ["--binary-path", sys.executable] if plan.policy is None else []
+    return [
+        *plan.prefix, sys.executable, *program,
+        "--master", "--die-on-term", "--need-app", "--single-interpreter", "--disable-logging",
+        "--processes", str(plan.workers), "--module", f"{plan.module}:application",
+        listen, f"{LOOPBACK}:{port}", "--listen", "100", *itself,
+    ]  # fmt: skip
+
+
+def variables(plan: ServerPlan) -> dict[str, str]:
+    """The environment of the server."""
+    policy = {} if plan.policy is None else {"PASTURE_POLICY": plan.policy, "PASTURE_WARM": "GET /"}
+    return environment({"PYTHONPATH": str(SITES), **policy, **plan.env})
+
+
+@contextmanager
+def serving(bench: Bench, plan: ServerPlan) -> Iterator[Server]:
+    """Start a server; whatever happens, none of its processes is left.
+
+    Raises:
+        ServerFailed: it does not come up.
+    """
+    port = free_port()
+    log = bench.log("server")
+    with Group(command(plan, port), log=log, env=variables(plan), cwd=bench.directory) as group:
+        server = Server(group, port)
+        _wait(bench, server, plan.workers)
+        yield server
+
+
+def median(sample: Sample, figure: Callable[[Memory], int]) -> float:
+    """A figure of the median worker."""
+    return statistics.median(figure(worker.memory) for worker in sample.workers)
+
+
+def _wait(bench: Bench, server: Server, workers: int) -> None:
+    deadline = time.monotonic() + _BOOT_S
+    while len(server.workers()) < workers or not listens(server.port):
+        code = server.group.exit_code()
+        if code is not None or time.monotonic() > deadline:
+            log = server.group.log.read_text(errors="replace")
+            what = "did not come up" if code is None else f"ended with exit code {code}"
+            raise ServerFailed(f"the server {what}", hint="its log ends with\n" + tail(log))
+        bench.pause(_POLL_S)
+
+
+def listens(port: int) -> bool:
+    """Say whether somebody listens on a port of the loopback interface."""
+    with socket.socket() as probe:
+        return probe.connect_ex((LOOPBACK, port)) == 0
