@@ -197,3 +197,7 @@ bench-site: .venvs/3.14/.stamp ## The bundled site on 3.14, 4 workers, 2,000 req
 .PHONY: bench-explain
 bench-explain: .venvs/3.14/.stamp ## Pages dirtied for known causes, and what pasture explain says of them
 	@.venvs/3.14/bin/python -m benchmarks.explain $(ARGS)
+
+.PHONY: bench-explain-size
+bench-explain-size: .venvs/3.14/.stamp ## A worker of 1 GB is explained: time, memory, and the server's answers meanwhile
+	@.venvs/3.14/bin/python -m benchmarks.explain_size $(ARGS)

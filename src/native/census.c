@@ -7,7 +7,9 @@
 
 #ifndef CPY_UNSUPPORTED
 
+#include "marks.h"
 #include "reach.h"
+#include "scratch.h"
 #include "types.h"
 
 #include <errno.h>
@@ -16,33 +18,13 @@
 
 #define FIRST_RECORDS ((size_t)1 << 16)
 
-/* The addresses seen, one bit for each 16 bytes, since no two records start within the same
-   16: a directory of leaves that are mapped when first needed. */
-#define GRANULE_BITS 4
-#define LEAF_BITS 26 /* log2 of the bytes that a leaf covers */
-#define LEAF_WORDS ((size_t)1 << (LEAF_BITS - GRANULE_BITS - 6))
-#define LEAVES ((size_t)1 << (48 - LEAF_BITS))
-
 typedef struct {
     census_record *records;
     size_t count, capacity;
     size_t next;     /* the first record that is not followed yet */
     uint32_t owner;  /* of records that are added */
-    uint64_t **seen; /* LEAVES entries */
+    marks seen;      /* marked: where a record starts */
 } census;
-
-/* Zeroed memory from the system, backed as it is written. Returns 0 or errno. */
-static int
-map_memory(void **memory, size_t bytes)
-{
-    void *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapped == MAP_FAILED) {
-        return errno;
-    }
-    *memory = mapped;
-    return 0;
-}
 
 static int
 grow(census *all)
@@ -61,17 +43,15 @@ grow(census *all)
 static int
 is_new(census *all, const void *start)
 {
-    uint64_t **leaf = &all->seen[((uintptr_t)start >> LEAF_BITS) & (LEAVES - 1)];
-    if (*leaf == NULL && map_memory((void **)leaf, LEAF_WORDS * sizeof **leaf) != 0) {
+    marks_leaf *leaf = marks_leaf_for(&all->seen, start);
+    if (leaf == NULL) {
         return -ENOMEM;
     }
-    uintptr_t granule = (uintptr_t)start >> GRANULE_BITS;
-    uint64_t *word = &(*leaf)[granule / 64 % LEAF_WORDS];
-    uint64_t bit = (uint64_t)1 << granule % 64;
-    if (*word & bit) {
+    uint64_t *word = &leaf->marked[marks_word_index(start)];
+    if (*word & marks_bit(start)) {
         return 0;
     }
-    *word |= bit;
+    *word |= marks_bit(start);
     return 1;
 }
 
@@ -204,9 +184,9 @@ static int
 start(census *all)
 {
     all->owner = CENSUS_NO_OWNER;
-    int err = map_memory((void **)&all->seen, LEAVES * sizeof *all->seen);
+    int err = marks_init(&all->seen);
     if (!err) {
-        err = map_memory((void **)&all->records, FIRST_RECORDS * sizeof *all->records);
+        err = scratch_map((void **)&all->records, FIRST_RECORDS * sizeof *all->records);
         all->capacity = err ? 0 : FIRST_RECORDS;
     }
     return err;
@@ -215,16 +195,11 @@ start(census *all)
 static void
 release(census *all)
 {
-    if (all->seen != NULL) {
-        for (size_t i = 0; i < LEAVES; i++) {
-            if (all->seen[i] != NULL) {
-                (void)munmap(all->seen[i], LEAF_WORDS * sizeof **all->seen);
-            }
-        }
-        (void)munmap(all->seen, LEAVES * sizeof *all->seen);
+    if (all->seen.leaves != NULL) {
+        marks_release(&all->seen);
     }
     if (all->capacity) {
-        (void)munmap(all->records, all->capacity * sizeof *all->records);
+        scratch_unmap(all->records, all->capacity * sizeof *all->records);
     }
 }
 

@@ -17,6 +17,7 @@ from pasture.observe.causes import Cause
 from pasture.observe.census import NOTHING, Extents, Kind, PageRanks
 from pasture.observe.classify import Classified
 from pasture.observe.difference import Batch, difference
+from pasture.observe.distinct import Numbered
 from pasture.observe.elf import parse_elf, read_elf
 from pasture.observe.fields import Label, object_field, storage_field
 from pasture.observe.memory import Mapping
@@ -240,6 +241,13 @@ def test_every_cause_has_a_name_and_a_meaning_of_its_own() -> None:
     assert all(cause.meaning for cause in Cause)
 
 
+def test_numbers_of_values_stay_when_new_ones_come() -> None:
+    numbered = Numbered()
+    assert numbered.of(np.array([7, 5, 7], dtype=np.uint64)).tolist() == [1, 0, 1]
+    assert numbered.of(np.array([6, 7, 1, 5], dtype=np.uint64)).tolist() == [3, 1, 2, 0]
+    assert numbered.values == [5, 7, 1, 6]
+
+
 def test_pages_before_an_address_are_the_same_as_by_searching() -> None:
     rng = np.random.default_rng(1)
     near = np.unique(rng.integers(0, 5000, 900)).astype(np.uint64) * np.uint64(4096)
@@ -258,7 +266,7 @@ def test_a_kind_of_which_many_objects_were_written_once_is_ranked_first() -> Non
     extents = Extents(starts, starts + np.uint64(64), starts, types, kinds, np.arange(8))
     rows = np.array([0, 0, 0, 1, 2, 3, 4, 5])
     words = starts[rows] + np.arange(8, dtype=np.uint64) * np.uint64(8)
-    batch = Batch(starts, words, rows, words, words)
+    batch = Batch(starts, words, rows)
     touched = TouchedObjects()
     touched.begin_window(extents)
     touched.add(Classified(batch, rows, rows, extents.lookup(words)))

@@ -69,10 +69,23 @@ def pool_bases(addresses: Array) -> Array:
     return of_ascending(addresses & np.uint64(~(POOL_BYTES - 1) & (2**64 - 1)))
 
 
-def read_pools(space: AddressSpace, bases: Array) -> Pools:
-    """Read the pools at `bases` and follow their lists of free blocks."""
+def read_pools(
+    space: AddressSpace, bases: Array, os_pages: Array | None = None, rows: Array | None = None
+) -> Pools:
+    """Read the pools at `bases` and follow their lists of free blocks.
+
+    Args:
+        os_pages, rows: pages of that space that were read already, ascending, and their words.
+    """
     pages = (bases[:, None] + np.arange(0, POOL_BYTES, 4096, dtype=np.uint64)).reshape(-1)
-    return decode_pools(bases, space.os_pages(pages).reshape(len(bases), _POOL_WORDS))
+    if os_pages is None or rows is None or not len(os_pages):
+        words = space.os_pages(pages)
+    else:
+        at = np.minimum(np.searchsorted(os_pages, pages), len(os_pages) - 1)
+        words = rows[at]
+        unknown = np.flatnonzero(os_pages[at] != pages)
+        words[unknown] = space.os_pages(pages[unknown])
+    return decode_pools(bases, words.reshape(len(bases), _POOL_WORDS))
 
 
 def decode_pools(bases: Array, words: Array) -> Pools:

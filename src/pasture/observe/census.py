@@ -34,7 +34,9 @@ RECORD = np.dtype(
 """One record: struct census_record in src/native/census.h."""
 
 _CHUNK_RECORDS = 1 << 18
-_PART_OS_PAGES = 64
+_PAGE_BITS = np.uint64(OS_PAGE_BYTES.bit_length() - 1)
+_PART_BITS = np.uint64(6)  # log2 of pages
+_IN_PART = np.uint64((1 << 6) - 1)
 _NO_WINDOW = 0xFFFF
 
 
@@ -149,21 +151,23 @@ class PageRanks:
     """
 
     def __init__(self, os_pages: Array) -> None:
-        numbers = os_pages // np.uint64(OS_PAGE_BYTES)
-        self._parts = of_ascending(numbers // np.uint64(_PART_OS_PAGES))
-        starts = self._parts * np.uint64(_PART_OS_PAGES)
-        wanted = starts[:, None] + np.arange(_PART_OS_PAGES, dtype=np.uint64)[None, :]
+        numbers = os_pages >> _PAGE_BITS
+        self._parts = of_ascending(numbers >> _PART_BITS)
+        starts = self._parts << _PART_BITS
+        wanted = starts[:, None] + np.arange(int(_IN_PART) + 1, dtype=np.uint64)[None, :]
         self._ranks = np.searchsorted(numbers, wanted).astype(np.int32)
         self._last = np.append(self._ranks[:, 0], len(os_pages)).astype(np.int32)
 
     def before(self, addresses: Array) -> Array:
         """Number of the pages below the page of each address, int64."""
-        numbers = addresses // np.uint64(OS_PAGE_BYTES)
-        at = np.searchsorted(self._parts, numbers // np.uint64(_PART_OS_PAGES))
+        numbers = addresses >> _PAGE_BITS
+        parts = numbers >> _PART_BITS
+        at = np.searchsorted(self._parts, parts)
         inside = np.minimum(at, len(self._parts) - 1)
-        found = self._ranks[inside, (numbers % np.uint64(_PART_OS_PAGES)).astype(np.int64)]
-        known = self._parts[inside] == numbers // np.uint64(_PART_OS_PAGES)
-        return np.where(known & (at == inside), found, self._last[at]).astype(np.int64)
+        found = self._ranks[inside, (numbers & _IN_PART).view(np.int64)]
+        outside = np.flatnonzero(self._parts[inside] != parts)
+        found[outside] = self._last[at[outside]]
+        return found.astype(np.int64)
 
 
 class Windows:

@@ -16,7 +16,7 @@ from pasture.observe.allocator import Chunks, Pools
 from pasture.observe.causes import Cause
 from pasture.observe.census import NOTHING, Fields, Kind
 from pasture.observe.difference import Batch
-from pasture.observe.distinct import of_codes
+from pasture.observe.distinct import Numbered, of_codes
 from pasture.observe.fields import Label, Meaning, limit_offset, object_field, storage_field
 from pasture.observe.memory import AddressSpace, Array
 from pasture.observe.objects import Objects
@@ -81,6 +81,7 @@ class Classifier:
         self.objects = Objects(parent, fields) if fields else None
         self.same_version, self.has_census = same_version, has_census
         self.labels = Labels()
+        self._types = Numbered()
         self.regions = Regions(worker.mappings)
         self._chunks: tuple[Chunks, Chunks] | None = None
 
@@ -113,8 +114,9 @@ class Classifier:
             return
         addresses = words.batch.addresses[at]
         bases = allocator.pool_bases(addresses)
-        before = allocator.read_pools(self.parent, bases)
-        after = allocator.read_pools(self.worker, bases)
+        batch = words.batch
+        before = allocator.read_pools(self.parent, bases, batch.os_pages, batch.before)
+        after = allocator.read_pools(self.worker, bases, batch.os_pages, batch.after)
         index = before.index(addresses)
         fresh = (index < 0) & (after.index(addresses) >= 0) & (words.extents[at] < 0)
         self._set(words, at[fresh], Cause.FREE_MEMORY, Label("pymalloc", "free pool"))
@@ -224,11 +226,11 @@ class Classifier:
         """Decide words by the types of the objects that hold them."""
         if not len(at) or self.objects is None or self.fields is None:
             return
-        distinct, which = np.unique(types, return_inverse=True)
-        infos = [self.objects.type_at(int(address)) for address in distinct]
+        which = self._types.of(types)
+        infos = [self.objects.type_at(address) for address in self._types.values]
         limits = np.array([limit_offset(info) for info in infos], dtype=np.int64)
         is_code = np.array([info is not None and info.name == "code" for info in infos])
-        self.code_types.update(distinct[is_code].tolist())
+        self.code_types.update(info.address for info in infos if info and info.name == "code")
         limited = np.minimum(offsets, limits[which])
         # No prefix is longer than 64 bytes.
         width = int(limited.max()) + 65

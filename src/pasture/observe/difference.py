@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pasture.observe.memory import OS_PAGE_BYTES, AddressSpace, Array, Mapping
+from pasture.observe.memory import OS_PAGE_BYTES, WORD_BYTES, AddressSpace, Array, Mapping
 from pasture.observe.pagemap import read_os_pages
 
 BATCH_OS_PAGES = 2048
@@ -45,14 +45,15 @@ class Batch:
         os_pages: addresses of the pages.
         addresses: of each word that differs.
         rows: index into `os_pages` of each word that differs.
-        before, after: the words in parent and worker.
+        before, after: all words of the pages in parent and worker, one row a page; None
+            where they were not read.
     """
 
     os_pages: Array
     addresses: Array
     rows: Array
-    before: Array
-    after: Array
+    before: Array | None = None
+    after: Array | None = None
 
 
 def private_pages(parent: AddressSpace, worker: AddressSpace) -> PrivatePages:
@@ -103,9 +104,10 @@ def compare(parent: AddressSpace, worker: AddressSpace, os_pages: Array) -> Iter
 
 def difference(os_pages: Array, before: Array, after: Array) -> Batch:
     """What differs between two readings of the same pages (one row a page)."""
-    rows, columns = np.nonzero(before != after)
-    addresses = os_pages[rows] + columns.astype(np.uint64) * np.uint64(8)
-    return Batch(os_pages, addresses, rows, before[rows, columns], after[rows, columns])
+    places = np.flatnonzero(before.reshape(-1) != after.reshape(-1))
+    rows, columns = np.divmod(places, OS_PAGE_BYTES // WORD_BYTES)
+    addresses = os_pages[rows] + columns.astype(np.uint64) * np.uint64(WORD_BYTES)
+    return Batch(os_pages, addresses, rows, before, after)
 
 
 def _joined(parts: list[Array]) -> Array:

@@ -136,8 +136,7 @@ def _meanings(faults: list[Fault], classifier: Classifier) -> Iterable[tuple[Cau
     pages, rows = np.unique(
         addresses[kept] // np.uint64(OS_PAGE_BYTES) * np.uint64(OS_PAGE_BYTES), return_inverse=True
     )
-    nothing = np.zeros(len(rows), dtype=np.uint64)
-    found = classifier.classify(Batch(pages, addresses[kept], rows, nothing, nothing))
+    found = classifier.classify(Batch(pages, addresses[kept], rows))
     labels = classifier.labels.all()
     known = iter(zip(found.causes.tolist(), found.labels.tolist(), strict=True))
     for i, had in enumerate(kept.tolist()):
