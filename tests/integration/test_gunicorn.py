@@ -1,5 +1,6 @@
 """`pasture run gunicorn`: what is sealed, when, and what the workers keep shared."""
 
+import importlib.util
 import json
 import os
 import signal
@@ -143,3 +144,20 @@ def test_a_full_collection_that_is_nearly_due_runs_between_requests_if_asked_for
 
 def test_no_full_collection_runs_between_requests_by_default(serve):
     assert full_collections_after_litter(serve, hook="") == {"inside": 0, "between": 0}
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("gunicorn.workers.gasgi") is None,
+    reason="gunicorn before 24 has no worker for ASGI",
+)
+def test_an_asgi_application_is_started_warmed_up_and_ended_before_the_seal(serve):
+    server = serve(
+        "-k", "asgi", options=("--warm", "/a", "--warm", "/b"), app="herd_asgi_app:app"
+    )  # fmt: skip
+    assert "warm-up: 2 requests, 0 failed" in server.log
+    assert server.log.index("warm-up: 2 requests") < server.log.index(SEALED)
+    answer = server.get("/")
+    master = server.process.pid
+    assert answer["served_by"] == [master, master, answer["pid"]]
+    assert answer["life"] == [["startup", master], ["shutdown", master], ["startup", answer["pid"]]]
+    assert server.stop() == 0

@@ -193,15 +193,6 @@ def test_nothing_is_served_when_a_request_is_malformed() -> None:
     assert application.seen == []
 
 
-def test_an_asgi_application_is_refused() -> None:
-    async def application(scope: Any, receive: Any, send: Any) -> None:
-        raise AssertionError("never called")
-
-    report = warm_up(application, ["/"])
-    assert "ASGI" in report.problems[0]
-    assert report.counts == {"requests": 0, "failed": 0}
-
-
 def test_what_a_request_sets_for_itself_is_not_left_behind() -> None:
     language = contextvars.ContextVar("language", default="en")
 

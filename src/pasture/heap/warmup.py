@@ -18,6 +18,13 @@ from typing import Any
 from pasture.heap import wsgi
 from pasture.heap.requests import Header, Request, parse_request
 
+_THREADS_END_S = 1.0
+"""AnyIO's worker threads, which serve the synchronous pages of FastAPI, end when the loop does,
+and nobody waits for them."""
+
+Call = Callable[[Request], int]
+"""Serves a request and returns its status, or raises what the application raises."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -50,7 +57,7 @@ class WarmUpReport:
         answers: one for each request, in order.
         threads: names of the threads that the requests started and that still run. They
             do not run in children.
-        refused: why no request was served; None if they were.
+        refused: why no request was served, or not all were; None if they were.
     """
 
     answers: tuple[Answer, ...] = ()
@@ -79,11 +86,12 @@ def warm_up(
     host: str = "localhost",
     on_answer: Callable[[Answer], object] = lambda answer: None,
 ) -> WarmUpReport:
-    """Serve requests through a WSGI application object, one after the other.
+    """Serve requests through a WSGI or ASGI application object, one after the other.
 
     In the parent, before the fork; call `close_connections` (or `seal`, which does) after
     it. Each request runs in a copy of the context, so that nothing a request sets for
-    itself is left to the workers. Responses are read up to 16 MiB.
+    itself is left to the workers. Responses are read up to 16 MiB. An ASGI application is
+    started and ended around its requests (its lifespan), in an event loop of its own.
 
     Args:
         requests: as `Request`, or as text: `PATH` or `METHOD PATH`.
@@ -96,25 +104,57 @@ def warm_up(
     """
     served = [parse_request(r) if isinstance(r, str) else r for r in requests]
     carried = tuple(headers)
-    if _is_asgi(application):
-        return WarmUpReport(refused="an ASGI application cannot be warmed up yet, only WSGI")
     before = set(threading.enumerate())
     answers = []
-    for request in served:
-        answer = contextvars.copy_context().run(_serve, application, request, carried, host)
-        on_answer(answer)
-        answers.append(answer)
-    started = [thread.name for thread in threading.enumerate() if thread not in before]
-    return WarmUpReport(tuple(answers), tuple(started))
+
+    def serve(call: Call) -> None:
+        for request in served:
+            answers.append(_serve(call, request))
+            on_answer(answers[-1])
+
+    refused = None
+    if _is_asgi(application):
+        refused = _in_session(application, carried, host, serve)
+    else:
+        serve(
+            lambda request: contextvars.copy_context().run(
+                wsgi.call, application, wsgi.build_environ(request, carried, host)
+            )
+        )
+    return WarmUpReport(tuple(answers), _threads_left(before), refused)
 
 
-def _serve(
-    application: Callable[..., Any], request: Request, headers: tuple[Header, ...], host: str
-) -> Answer:
+def _threads_left(before: set[threading.Thread]) -> tuple[str, ...]:
+    """Names of the threads that run on. Those that were told to end get a moment for it."""
+    deadline = perf_counter() + _THREADS_END_S
+    started = [thread for thread in threading.enumerate() if thread not in before]
+    for thread in started:
+        thread.join(max(0.0, deadline - perf_counter()))
+    return tuple(thread.name for thread in started if thread.is_alive())
+
+
+def _in_session(
+    application: Callable[..., Any],
+    headers: tuple[Header, ...],
+    host: str,
+    serve: Callable[[Call], None],
+) -> str | None:
+    """Serve between the start and the end of an ASGI application; returns what failed of these."""
+    from pasture.heap import asgi  # asyncio is not loaded for WSGI
+
+    try:
+        with asgi.Session(application) as session:
+            serve(lambda request: session.call(asgi.build_scope(request, headers, host)))
+    except asgi.LifespanFailed as error:
+        return f"the application's lifespan: {error}"
+    return None
+
+
+def _serve(call: Call, request: Request) -> Answer:
     status = error = None
     start = perf_counter()
     try:
-        status = wsgi.call(application, wsgi.build_environ(request, headers, host))
+        status = call(request)
     except (Exception, SystemExit) as raised:
         error = f"{type(raised).__name__}: {raised}"
     return Answer(request, status, error, perf_counter() - start)

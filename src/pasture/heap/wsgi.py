@@ -59,7 +59,7 @@ def build_environ(request: Request, headers: Iterable[Header], host: str) -> dic
         environ[key if key in _NOT_HTTP_HEADERS else f"HTTP_{key}"] = value
     if request.host is not None:
         environ["HTTP_HOST"] = request.host
-    name, port = _split_host(environ["HTTP_HOST"], request.scheme)
+    name, port = split_host(environ["HTTP_HOST"], request.scheme)
     return environ | {"SERVER_NAME": name, "SERVER_PORT": port}
 
 
@@ -108,7 +108,7 @@ class _Response:
         self.body_bytes += len(chunk)
 
 
-def _split_host(host: str, scheme: str) -> tuple[str, str]:
+def split_host(host: str, scheme: str) -> tuple[str, str]:
     """Name and port of a `Host` header; an IPv6 address keeps its brackets."""
     name, colon, port = host.rpartition(":")
     if colon and port.isdecimal():

@@ -1,0 +1,24 @@
+"""An ASGI application that tells who served it, and when it was started and ended."""
+
+import json
+import os
+
+SERVED_BY = []
+LIFE = []
+
+
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        for what in ("startup", "shutdown"):
+            await receive()
+            LIFE.append([what, os.getpid()])
+            await send({"type": f"lifespan.{what}.complete"})
+        return
+    SERVED_BY.append(os.getpid())
+    told = {"pid": os.getpid(), "served_by": SERVED_BY, "life": LIFE}
+    body = json.dumps(told).encode()
+    length = str(len(body)).encode()
+    await send(
+        {"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]}
+    )
+    await send({"type": "http.response.body", "body": body})
