@@ -14,7 +14,7 @@ from pasture.errors import (
     UsageError,
 )
 from pasture.gc import collect
-from pasture.heap.fork_safety import before_fork, close_connections
+from pasture.heap.fork_safety import before_fork, close_connections, fork_unsafe
 from pasture.heap.policy import POLICIES, Policy
 from pasture.heap.report import SealReport, StepReport
 from pasture.heap.seal import seal
@@ -37,6 +37,7 @@ __all__ = [
     "before_fork",
     "close_connections",
     "collect",
+    "fork_unsafe",
     "seal",
     "sealed",
     "sealed_forkserver",

@@ -20,6 +20,7 @@ from pasture.heap.requests import parse_header, parse_request, read_requests
 from pasture.servers.anyfork import AFTER
 from pasture.servers.environment import to_environment
 from pasture.servers.recycle import DEFAULT_JITTER, parse_limit
+from pasture.servers.refork.schedule import parse_schedule
 
 SERVERS: Mapping[str, str] = MappingProxyType(
     {
@@ -79,6 +80,12 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
     help=f"By how much a worker's own limit may be lower.  [default: {DEFAULT_JITTER}]",
 )
 @click.option(
+    "--refork",
+    metavar="REQUESTS",
+    help="Of gunicorn: after so many requests a worker becomes the next parent, by generation, "
+    "as in 50,500,2000.",
+)
+@click.option(
     "--after",
     default="",
     metavar="MODULE[:NAME]",
@@ -93,6 +100,7 @@ def command(
     strict: bool,
     max_uss: str | None,
     max_uss_jitter: float | None,
+    refork: str | None,
     after: str,
     command: tuple[str, ...],
 ) -> None:
@@ -122,6 +130,10 @@ def command(
         raise UsageError(f"--after is of no use to {name}", hint="it preloads by itself")
     if max_uss and name == "python":
         raise UsageError("python has no way to replace a worker", hint="leave --max-uss out")
+    if refork is not None:
+        parse_schedule(refork)
+        if name != "gunicorn":
+            raise UsageError(f"{name} cannot refork", hint="only gunicorn can")
     variables = to_environment(
         policy=policy,
         warm=(*urls, *headers),
@@ -129,6 +141,7 @@ def command(
         strict=strict,
         max_uss=max_uss,
         max_uss_jitter=max_uss_jitter,
+        refork=refork,
     )
     if after:
         variables[AFTER] = after

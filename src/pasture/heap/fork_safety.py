@@ -17,6 +17,8 @@ Hook = TypeVar("Hook", bound=Callable[[], object])
 
 _hooks: list[Callable[[], object]] = []
 
+_unsafe: str | None = None
+
 _engines: WeakSet[Any] = WeakSet()
 
 _KEPT_POOLS = ("StaticPool", "SingletonThreadPool")
@@ -34,6 +36,25 @@ def before_fork(hook: Hook) -> Hook:
     """
     _hooks.append(hook)
     return hook
+
+
+def fork_unsafe(reason: str) -> None:
+    """Mark this process as one from which nothing must be forked any more.
+
+    For an application that has started what no fork survives and what cannot be closed: a
+    refork then leaves this worker alone. Cannot be undone; processes forked later from
+    other workers are not concerned. Safe at any time, with other threads running too.
+
+    Args:
+        reason: for the log, as in "CUDA is initialized".
+    """
+    global _unsafe
+    _unsafe = reason
+
+
+def unsafe_reason() -> str | None:
+    """Why nothing must be forked from this process any more; None if it may be."""
+    return _unsafe
 
 
 def close_connections() -> tuple[Mapping[str, int], tuple[str, ...]]:

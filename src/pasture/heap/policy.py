@@ -7,6 +7,7 @@ against them.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -58,6 +59,8 @@ class Policy:
     heap: tuple[HeapStep, ...] = ()
     in_child: tuple[ChildStep, ...] = ()
     at_exit: tuple[ExitStep, ...] = ()
+    refork: tuple[int, ...] = ()
+    """Requests after which a worker becomes the next parent, by generation; see docs/refork.md."""
 
     def __post_init__(self) -> None:
         for steps, known in (
@@ -82,7 +85,7 @@ class Policy:
         return "warm-up" in self.prepare
 
 
-_TABLE = (
+_TABLE: tuple[Policy, ...] = (
     Policy("stock", "preload the application, nothing else"),
     Policy(
         "dismiss",
@@ -128,6 +131,17 @@ _TABLE = (
         ),
         in_child=("gc-on", "full-out-of-line"),
         at_exit=("flush-files", "leave"),
+    ),
+)
+
+_TABLE += (
+    dataclasses.replace(
+        _TABLE[-1],
+        name="refork",
+        summary="seal without a warm-up; then a worker that has served becomes the next parent, "
+        "after 50, 500, and each 2,000 requests",
+        prepare=("close-connections",),
+        refork=(50, 500, 2000),
     ),
 )
 

@@ -23,6 +23,7 @@ _BOUNDS_NS = tuple(int(bound * 1e9) for bound in board.PAUSE_BOUNDS_S)
 _board: board.Board | None = None
 _began_ns = 0
 _armed = False
+_paused = False
 
 
 def arm() -> None:
@@ -30,12 +31,24 @@ def arm() -> None:
     global _armed
     if not _armed and os.environ.get(DIRECTORY):
         _armed = True
-        os.register_at_fork(after_in_child=begin)
+        os.register_at_fork(after_in_child=_begin_in_child)
+
+
+def pause() -> None:
+    """Do not take forked children for workers, until one of them calls `begin` itself."""
+    global _paused
+    _paused = True
+
+
+def _begin_in_child() -> None:
+    if not _paused:
+        begin()
 
 
 def begin() -> None:
     """Count from now on. In a worker, right after the fork; by hand only for forks of C."""
-    global _board
+    global _board, _paused
+    _paused = False
     directory = os.environ.get(DIRECTORY)
     if not directory:
         return

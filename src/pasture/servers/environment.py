@@ -14,6 +14,7 @@ from pathlib import Path
 from pasture.heap.policy import Policy, find_policy
 from pasture.heap.requests import Requests, parse_lines, read_requests
 from pasture.servers.recycle import DEFAULT_JITTER, MemoryLimit, parse_limit
+from pasture.servers.refork.schedule import Schedule, parse_schedule
 
 POLICY = "PASTURE_POLICY"
 WARM = "PASTURE_WARM"
@@ -23,6 +24,7 @@ REPORT_FILE = "PASTURE_REPORT_FILE"
 STRICT = "PASTURE_STRICT"
 MAX_USS = "PASTURE_MAX_USS"
 MAX_USS_JITTER = "PASTURE_MAX_USS_JITTER"
+REFORK = "PASTURE_REFORK"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class ServerSettings:
         report_file: where the seal's report goes as JSON; None for nowhere.
         strict: end with an error rather than fork unsealed, or with what a fork breaks.
         memory_limit: of a worker's private memory; None for none.
+        refork: when workers become parents; None for never.
     """
 
     policy: Policy
@@ -42,6 +45,7 @@ class ServerSettings:
     report_file: Path | None
     strict: bool = False
     memory_limit: MemoryLimit | None = None
+    refork: Schedule | None = None
 
 
 def read_environment(
@@ -50,6 +54,7 @@ def read_environment(
     policy: str | Policy | None = None,
     warm: Iterable[str] = (),
     max_uss: str | None = None,
+    refork: str | None = None,
 ) -> ServerSettings:
     """Settings from the variables; where one is unset, from the arguments.
 
@@ -59,11 +64,15 @@ def read_environment(
     Args:
         warm: lines of requests and headers.
         max_uss: limit of a worker's private memory, as in `200M`.
+        refork: requests by generation, as in `50,500,2000`. Without a policy it means the
+            policy of that name.
 
     Raises:
         UnknownPolicy: no policy has that name.
         UsageError: a file cannot be read, or a line of it or a limit is malformed.
     """
+    schedule = environ.get(REFORK) or refork
+    chosen = find_policy(environ.get(POLICY) or policy or ("refork" if schedule else None))
     limit = environ.get(MAX_USS) or max_uss
     jitter = environ.get(MAX_USS_JITTER) or DEFAULT_JITTER
     warm_up = parse_lines(environ.get(WARM, "").splitlines())
@@ -72,12 +81,19 @@ def read_environment(
             warm_up += read_requests(Path(environ[name]))
     report_file = environ.get(REPORT_FILE)
     return ServerSettings(
-        policy=find_policy(environ.get(POLICY) or policy),
+        policy=chosen,
         warm_up=warm_up or parse_lines(warm),
         report_file=Path(report_file) if report_file else None,
         strict=environ.get(STRICT, "") not in ("", "0"),
         memory_limit=parse_limit(limit, jitter) if limit else None,
+        refork=_schedule(schedule, chosen),
     )
+
+
+def _schedule(text: str | None, policy: Policy) -> Schedule | None:
+    if text:
+        return parse_schedule(text)
+    return Schedule(policy.refork) if policy.refork else None
 
 
 def to_environment(
@@ -88,6 +104,7 @@ def to_environment(
     strict: bool = False,
     max_uss: str | None = None,
     max_uss_jitter: float | None = None,
+    refork: str | None = None,
 ) -> dict[str, str]:
     """The variables that say the same as these options; unset ones are left out.
 
@@ -102,5 +119,6 @@ def to_environment(
         STRICT: "1" if strict else None,
         MAX_USS: max_uss,
         MAX_USS_JITTER: None if max_uss_jitter is None else str(max_uss_jitter),
+        REFORK: refork,
     }
     return {name: value for name, value in variables.items() if value is not None}

@@ -22,10 +22,10 @@ except ImportError as error:
         f"gunicorn cannot be imported: {error}", hint="pip install 'pasture[gunicorn]'"
     ) from error
 
-from pasture.servers.gunicorn.arbiter import SealingArbiter
+from pasture.servers.gunicorn.choice import make_arbiter
 from pasture.servers.gunicorn.configuration import configure
 
-gunicorn.app.base.Arbiter = SealingArbiter
+gunicorn.app.base.Arbiter = make_arbiter
 
 preload_app = True
 """A setting of gunicorn's. The arbiter switches it on in any case; here it is for

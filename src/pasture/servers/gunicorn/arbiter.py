@@ -25,7 +25,7 @@ from pasture.heap.seal import seal
 from pasture.heap.warmup import Answer, WarmUpReport, warm_up
 from pasture.metrics import recorder
 from pasture.servers.complaint import complain
-from pasture.servers.gunicorn.configuration import settings
+from pasture.servers.environment import ServerSettings
 from pasture.servers.gunicorn.hooks import call_after_request, call_before_fork
 
 _COOPERATIVE = ("gevent", "eventlet")
@@ -34,12 +34,8 @@ _COOPERATIVE = ("gevent", "eventlet")
 class SealingArbiter(Arbiter):  # type: ignore[misc]
     """An arbiter that takes a policy's steps before it forks workers."""
 
-    def __init__(self, app: Any) -> None:
-        try:
-            self._settings = settings()
-        except PastureError as error:
-            # Raised from here it would be a traceback under gunicorn's own program.
-            sys.exit(complain(error))
+    def __init__(self, app: Any, settings: ServerSettings) -> None:
+        self._settings = settings
         self._report: SealReport | None = None
         self._unfrozen_then = 0
         self._workers_forked = False
@@ -70,6 +66,9 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def manage_workers(self) -> None:
         """Fork what is missing, then start the control socket if it had to wait for that."""
         super().manage_workers()
+        self._workers_are_forked()
+
+    def _workers_are_forked(self) -> None:
         self._workers_forked = True
         if self._control_server_wanted:
             self._control_server_wanted = False

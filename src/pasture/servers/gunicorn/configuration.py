@@ -10,6 +10,7 @@ from pasture.servers.environment import ServerSettings, read_environment
 _policy: Policy | None = None
 _warm: tuple[str, ...] = ()
 _max_uss: str | None = None
+_refork: str | None = None
 
 
 def configure(
@@ -17,6 +18,7 @@ def configure(
     policy: str | Policy | None = None,
     warm: Iterable[str] = (),
     max_uss: str | None = None,
+    refork: str | None = None,
 ) -> None:
     """Choose the policy and the requests of the warm-up, from a `gunicorn.conf.py`.
 
@@ -26,13 +28,15 @@ def configure(
         policy: its name, or one of your own; None is "seal".
         warm: lines `PATH`, `METHOD PATH` or `Name: value` (a header for all of them).
         max_uss: a worker whose private memory passes this is replaced, as in `200M`.
+        refork: requests by generation after which a worker becomes the next parent, as in
+            `50,500,2000`; see docs/refork.md.
 
     Raises:
         UnknownPolicy: no policy has that name.
     """
-    global _policy, _warm, _max_uss
-    _max_uss = max_uss
-    _policy = find_policy(policy)
+    global _policy, _warm, _max_uss, _refork
+    _max_uss, _refork = max_uss, refork
+    _policy = None if policy is None else find_policy(policy)
     _warm = tuple(warm)
 
 
@@ -42,4 +46,4 @@ def settings() -> ServerSettings:
     Raises:
         UnknownPolicy, UsageError: a variable, or a file that it names, makes no sense.
     """
-    return read_environment(policy=_policy, warm=_warm, max_uss=_max_uss)
+    return read_environment(policy=_policy, warm=_warm, max_uss=_max_uss, refork=_refork)

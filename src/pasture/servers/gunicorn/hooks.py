@@ -16,11 +16,11 @@ class BeforeFork:
     """
 
     def __init__(self, users: Callable[[Any, Any], object], ours: Callable[[], None]) -> None:
-        self._users = users
+        self.users = users
         self._ours = ours
 
     def __call__(self, server: Any, worker: Any) -> None:
-        self._users(server, worker)
+        self.users(server, worker)
         self._ours()
 
 
@@ -45,11 +45,12 @@ class AfterRequest:
         self._users = users
         self._limit = limit
         self._watch: UssWatch | None = None
+        self._worker: Any = None
 
     def __call__(self, worker: Any, req: Any, environ: Any, resp: Any) -> None:
         self._users(worker, req, environ, resp)
-        if self._watch is None:  # made in the worker: the arbiter serves no request
-            self._watch = UssWatch(self._limit)
+        if self._watch is None or self._worker is not worker:  # forked, of whomever
+            self._watch, self._worker = UssWatch(self._limit), worker
         if worker.alive and self._watch.has_passed():
             worker.log.info("pasture: recycling worker %s: %s", worker.pid, self._watch)
             recorder.count_recycle()

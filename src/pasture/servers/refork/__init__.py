@@ -1,0 +1,10 @@
+"""Refork: a warmed worker becomes the next parent, whatever the server.
+
+`lifecycle` decides and touches no process; `line`, `board`, `mold` and `pss` are the edges.
+A server's own part is beside it (`pasture.servers.gunicorn.reforking`). docs/refork.md is the
+user's guide, docs/internals/refork.md the design.
+
+Terms: a *mold* is a process that serves no request and forks workers; the server's own
+first process is the mold of generation 0. A *generation* is a mold and the workers that it
+forked. A *round* is the way from one generation to the next.
+"""

@@ -1,0 +1,476 @@
+"""Who forks whom and when: the life cycle of molds and generations, a pure state machine.
+
+It is told what happened (`born`, `sealed`, `ended` ...) and asked, one `step` at a time, what
+is to be done. It touches no process and no clock, so every course of events can be played
+through in a test.
+
+A round, from one generation to the next:
+
+    idle -> marking -> relieving -> molding -> scouting -> rolling -> idle
+
+- marking: the chosen worker notes which code runs while it serves on.
+- relieving: a spare worker is forked, so that the chosen one will not be missed.
+- molding: the chosen worker finishes its requests, seals itself, and serves no more.
+- scouting: the new mold has forked one worker, which has to prove itself.
+- rolling: workers are replaced, each only after its replacement is ready.
+
+Invariants:
+- Of `wanted` workers a round takes away at most a tenth, rounded down, at any time.
+- Until a round is over the mold before is kept. The server's own process, the mold of
+  generation 0, is always there. So whatever fails, there is a parent that has proven itself.
+- A round ends in success, or with one note that says why it failed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pasture.servers.refork.actions import (
+    Action,
+    Dismiss,
+    Kill,
+    Mark,
+    Measure,
+    Note,
+    Promote,
+    Retire,
+    Spawn,
+)
+from pasture.servers.refork.herd import OUTDATED, Facts, Herd, Member, mean_requests, ready
+from pasture.servers.refork.payoff import Payoff
+from pasture.servers.refork.schedule import Schedule
+
+Phase = Literal["idle", "marking", "relieving", "molding", "scouting", "rolling"]
+
+MOST_FAILURES = 3
+"""In a row; then no further round is begun until a reload."""
+
+STILLBORN = 2
+"""Workers of one mold that end by themselves before their first answer: it is broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long what may take, seconds, and how much evidence is enough.
+
+    Attributes:
+        boot_s: from a worker's birth until it is ready.
+        mold_s: from a promotion until the mold is sealed: last requests included.
+        proof_s: for which a ready worker has to live if no request reaches it.
+        leave_s: for a mold to end once it is dismissed.
+        backoff_s: after the first failure; doubles with each in a row.
+        mark_requests: with its notes on, before a worker is promoted; 0 leaves notes out.
+        mark_s: at most, for want of requests.
+    """
+
+    boot_s: float = 30.0
+    mold_s: float = 60.0
+    proof_s: float = 2.0
+    leave_s: float = 5.0
+    backoff_s: float = 10.0
+    mark_requests: int = 0
+    mark_s: float = 60.0
+
+
+class Lifecycle:
+    """The processes of one server and the round under way.
+
+    Attributes:
+        phase: of the round.
+        generation: of the mold from which workers are forked now; 0 is the server itself.
+    """
+
+    def __init__(self, schedule: Schedule, limits: Limits | None = None) -> None:
+        self.herd = Herd()
+        self._schedule, self._limits = schedule, limits or Limits()
+        self._queue: deque[Action] = deque()
+        self._warned_of: set[int] = set()
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self.phase: Phase = "idle"
+        self.generation = 0
+        self._level = 0
+        self._molds: dict[int, int] = {}
+        self._before = 0
+        self._chosen: int | None = None
+        self._served_then = 0
+        self._scout: int | None = None
+        self._since = 0.0
+        self._last_generation = 0
+        self._failures = 0
+        self._wait_until = 0.0
+        self._stopped = False
+        self._stillborn: Counter[int] = Counter()
+        self._payoff: Payoff | None = None
+        self._measuring = False
+
+    # --- What happened -----------------------------------------------------------------
+
+    def born(self, pid: int, generation: int, now: float) -> None:
+        """A worker was forked."""
+        self.herd.add(pid, generation, now)
+        if self.phase == "scouting" and generation == self._target and self._scout is None:
+            self._scout, self._since = pid, now
+
+    def not_born(self, generation: int, why: str, now: float) -> None:
+        """The mold of a generation did not fork. It is not asked again."""
+        self._lose_mold(generation, why, now, is_there=True)
+
+    def sealed(self, pid: int, now: float) -> None:
+        """The promoted worker can fork from now on."""
+        if self.phase == "molding" and pid == self._chosen:
+            self._molds[self._target] = pid
+            self._enter("scouting", now)
+
+    def refused(self, pid: int, why: str, now: float) -> None:
+        """The promoted worker cannot become a mold, and ends."""
+        self._leave(pid, now)
+        if pid == self._chosen and self.phase in ("molding", "scouting"):
+            self._fail(why, now)
+
+    def ended(self, pid: int, clean: bool, now: float) -> None:
+        """A process is gone.
+
+        Args:
+            clean: by itself and with status 0.
+        """
+        member = self.herd.remove(pid)
+        if member is None:
+            return
+        if member.role == "mold":
+            self._mold_ended(member, now)
+        else:
+            self._worker_ended(member, clean, now)
+
+    def hung(self, pid: int, now: float) -> None:
+        """A mold has not shown a sign of life for too long."""
+        self._queue.append(Kill(pid))
+        for generation, mold in list(self._molds.items()):
+            if mold == pid:
+                self._lose_mold(generation, "its mold hangs", now, is_there=False)
+
+    def measured(self, total_bytes: int | None, now: float) -> None:
+        """What the whole server takes; None if it cannot be told."""
+        if not self._measuring:
+            return
+        self._measuring = False
+        if self.phase != "idle":  # before: the round goes on
+            self._payoff = Payoff(self._target, total_bytes, mean_requests(self.herd.workers))
+            return
+        payoff, self._payoff = self._payoff, None
+        verdict = payoff and total_bytes is not None and payoff.verdict(total_bytes)
+        if verdict:
+            self._note("info" if verdict.pays else "warning", str(verdict))
+            self._stopped = not verdict.pays
+
+    def reload(self, now: float) -> None:
+        """All there is is outdated: back to generation 0. The server replaces its workers."""
+        for mold in self.herd.molds:
+            self._dismiss(mold.pid, now)
+        self.herd.outdate()
+        self._begin_anew()
+
+    def mold_of(self, generation: int) -> int | None:
+        """Pid of the mold that forks workers of a generation; None if there is none."""
+        return self._molds.get(generation)
+
+    @property
+    def limit(self) -> int:
+        """Requests of a worker at which something may have to be done."""
+        if self._payoff is not None:
+            return math.ceil(self._payoff.settled_at)
+        return self._schedule.limit(self._level)
+
+    # --- What is to be done ------------------------------------------------------------
+
+    def step(self, now: float, wanted: int, facts: Mapping[int, Facts]) -> Action | None:
+        """The next thing to do; None if there is nothing for now.
+
+        Args:
+            wanted: number of workers.
+            facts: by pid, of workers that can be read; others stay as they were.
+        """
+        self.herd.look(facts, now)
+        self._watch_leaving(now)
+        while True:
+            before = self.phase
+            if self._queue:
+                return self._queue.popleft()
+            action = self._population(now, wanted) or self._round(now, wanted)
+            if action is not None or (self.phase == before and not self._queue):
+                return action
+
+    def _population(self, now: float, wanted: int) -> Action | None:
+        workers = [m for m in self.herd.workers if m.pid != self._scout]
+        if len(workers) < wanted:
+            return Spawn(self.generation)
+        if len(workers) > wanted + self._extra(wanted):
+            return self._retire(workers[0], now)
+        return None
+
+    def _extra(self, wanted: int) -> int:
+        return {"relieving": 1, "rolling": _batch(wanted)}.get(self.phase, 0)
+
+    def _round(self, now: float, wanted: int) -> Action | None:
+        return {
+            "idle": self._idle,
+            "marking": self._marking,
+            "relieving": self._relieving,
+            "molding": self._molding,
+            "scouting": self._scouting,
+            "rolling": self._rolling,
+        }[self.phase](now, wanted)
+
+    def _idle(self, now: float, wanted: int) -> Action | None:
+        workers = self.herd.workers
+        if self._payoff is not None:
+            if mean_requests(workers) >= self._payoff.settled_at:
+                return self._measure()
+            return None
+        if self._stopped or now < self._wait_until or not self._is_full(wanted):
+            return None
+        warmed = self._warmed(workers)
+        if warmed is None:
+            return None
+        self._chosen, self._served_then = warmed.pid, warmed.facts.requests
+        self._last_generation += 1
+        self._enter("marking", now)
+        return Mark(warmed.pid) if self._limits.mark_requests else self._measure()
+
+    def _warmed(self, workers: list[Member]) -> Member | None:
+        """The worker that has served most, if it has served enough."""
+        limit = self._schedule.limit(self._level)
+        warmed = [m for m in ready(workers) if m.facts.requests >= limit]
+        for member in warmed:
+            if member.facts.unsafe and member.pid not in self._warned_of:
+                self._warned_of.add(member.pid)
+                self._note("warning", f"worker {member.pid} is no longer safe to fork")
+        safe = [m for m in warmed if not m.facts.unsafe]
+        return max(safe, key=lambda m: m.facts.requests, default=None)
+
+    def _marking(self, now: float, wanted: int) -> Action | None:
+        chosen = self._still_chosen(now)
+        if chosen is None:
+            return None
+        if self._payoff is not None:
+            self._enter("relieving", now)
+            return None
+        noted = chosen.facts.requests - self._served_then >= self._limits.mark_requests
+        return self._measure() if noted or now - self._since > self._limits.mark_s else None
+
+    def _relieving(self, now: float, wanted: int) -> Action | None:
+        chosen = self._still_chosen(now)
+        if chosen is None:
+            return None
+        workers = self.herd.workers
+        if len(ready(workers)) > wanted - wanted // 10:
+            chosen.role = "mold"
+            self._enter("molding", now)
+            return Promote(chosen.pid, self._target)
+        if len(workers) <= wanted:
+            return Spawn(self.generation)
+        if now - self._since > self._limits.boot_s:
+            self._fail("no spare worker became ready", now)
+        return None
+
+    def _still_chosen(self, now: float) -> Member | None:
+        """The chosen worker; without it the round is given up."""
+        chosen = self.herd.get(self._chosen)
+        if chosen is not None and chosen.active and not chosen.facts.unsafe:
+            return chosen
+        self._payoff = None
+        self._last_generation -= 1
+        self._enter("idle", now)
+        return None
+
+    def _molding(self, now: float, wanted: int) -> Action | None:
+        if now - self._since > self._limits.mold_s:
+            self._kill_chosen(now)
+            self._fail(f"its mold was not ready after {self._limits.mold_s:.0f} s", now)
+        return None
+
+    def _scouting(self, now: float, wanted: int) -> Action | None:
+        scout = self.herd.get(self._scout)
+        if scout is None:
+            return Spawn(self._target)
+        if self._has_proven_itself(scout, now):
+            self._before, self.generation = self.generation, self._target
+            self._scout = None
+            self._enter("rolling", now)
+            return None
+        if scout.ready_at is None and now - scout.born_at > self._limits.boot_s:
+            self._fail(f"its first worker was not ready after {self._limits.boot_s:.0f} s", now)
+        return None
+
+    def _has_proven_itself(self, scout: Member, now: float) -> bool:
+        if scout.ready_at is None:
+            return False
+        return scout.facts.requests > 0 or now - scout.ready_at >= self._limits.proof_s
+
+    def _rolling(self, now: float, wanted: int) -> Action | None:
+        workers = self.herd.workers
+        old = [m for m in workers if m.generation != self.generation]
+        late = [m for m in workers if m.generation == self.generation and not m.facts.ready]
+        if late:
+            if now - late[0].born_at > self._limits.boot_s:
+                self._lose_mold(self.generation, "a worker of it did not become ready", now, True)
+        elif not old:
+            self._succeed(now)
+        elif len(workers) > wanted and len(ready(workers)) > wanted - wanted // 10:
+            return self._retire(old[0], now)
+        elif len(workers) <= wanted and self._leaving_workers() < _batch(wanted):
+            return Spawn(self.generation)
+        return None
+
+    def _leaving_workers(self) -> int:
+        return sum(1 for m in self.herd.leaving if m.role == "worker")
+
+    # --- Ends of rounds ----------------------------------------------------------------
+
+    def _succeed(self, now: float) -> None:
+        self._note("info", f"all workers are of generation {self.generation}")
+        self._end_mold(self._before, now)
+        self._level += 1
+        self._failures = 0
+        self._enter("idle", now)
+
+    def _fail(self, why: str, now: float) -> None:
+        """End the round; the mold that was good before is good again."""
+        failed, scout = self._target, self.herd.get(self._scout)
+        if scout is not None:
+            if scout.ready_at is None:
+                self._queue.append(Kill(scout.pid))
+            else:
+                self._queue.append(self._retire(scout, now))
+        self._end_mold(failed, now)
+        self._payoff = None
+        self._failures += 1
+        self._enter("idle", now)
+        wait_s = self._limits.backoff_s * 2 ** (self._failures - 1)
+        self._wait_until = now + wait_s
+        self._stopped = self._failures >= MOST_FAILURES
+        then = f"the next try is in {wait_s:.0f} s at the earliest"
+        if self._stopped:
+            then = f"{self._failures} failures in a row, no further try until the next HUP"
+        self._note(
+            "warning",
+            f"refork to generation {failed} failed: {why}; "
+            f"generation {self.generation} goes on; {then}",
+        )
+
+    def _lose_mold(self, generation: int, why: str, now: float, is_there: bool) -> None:
+        """A mold is of no use any more: what it means depends on what it was needed for."""
+        if generation == 0 or generation not in self._molds:
+            return
+        if is_there:
+            self._end_mold(generation, now)
+        else:
+            self._forget_mold(generation)
+        if generation == self._before:
+            self._before = 0
+        if generation != self.generation:
+            if generation == self._target and self.phase == "scouting":
+                self._fail(why, now)
+            return
+        self.generation = self._before if self.phase == "rolling" else 0
+        if self.phase == "rolling":
+            self._fail(why, now)
+            return
+        self._level = max(0, self._level - 1)
+        self._payoff = None
+        self._note(
+            "warning",
+            f"mold of generation {generation} lost: {why}; "
+            "workers are forked from generation 0 until the next refork",
+        )
+
+    def _mold_ended(self, member: Member, now: float) -> None:
+        if self.phase == "molding" and member.pid == self._chosen:
+            self._fail("its mold ended before it was ready", now)
+            return
+        for generation, pid in list(self._molds.items()):
+            if pid == member.pid:
+                self._lose_mold(generation, f"its mold (pid {pid}) ended", now, is_there=False)
+
+    def _worker_ended(self, member: Member, clean: bool, now: float) -> None:
+        if member.pid == self._scout:
+            self._scout = None
+            self._fail("its first worker ended before it had proven itself", now)
+            return
+        if clean or member.generation <= 0 or member.facts.requests or not member.active:
+            return
+        self._stillborn[member.generation] += 1
+        if self._stillborn[member.generation] >= STILLBORN:
+            why = "its workers end before their first answer"
+            self._lose_mold(member.generation, why, now, is_there=True)
+
+    # --- Small steps -------------------------------------------------------------------
+
+    @property
+    def _target(self) -> int:
+        """The generation that the round leads to."""
+        return self._last_generation
+
+    def _enter(self, phase: Phase, now: float) -> None:
+        self.phase, self._since = phase, now
+        if phase == "idle":
+            self._chosen = self._scout = None
+            self._before = 0
+            self._measuring = False
+
+    def _measure(self) -> Action:
+        self._measuring = True
+        return Measure()
+
+    def _is_full(self, wanted: int) -> bool:
+        workers = self.herd.workers
+        up = len(ready(workers)) == len(workers) >= wanted > 0
+        return up and all(m.generation != OUTDATED for m in workers)
+
+    def _retire(self, member: Member, now: float) -> Action:
+        member.leaving_at = now
+        return Retire(member.pid)
+
+    def _leave(self, pid: int, now: float) -> None:
+        member = self.herd.get(pid)
+        if member is not None and member.leaving_at is None:
+            member.leaving_at = now
+
+    def _dismiss(self, pid: int, now: float) -> None:
+        self._leave(pid, now)
+        self._queue.append(Dismiss(pid))
+
+    def _end_mold(self, generation: int, now: float) -> None:
+        pid = self._molds.get(generation)
+        self._forget_mold(generation)
+        if self.herd.get(pid) is not None and pid is not None:
+            self._dismiss(pid, now)
+
+    def _forget_mold(self, generation: int) -> None:
+        self._molds.pop(generation, None)
+
+    def _kill_chosen(self, now: float) -> None:
+        if self._chosen is not None:
+            self._leave(self._chosen, now)
+            self._queue.append(Kill(self._chosen))
+
+    def _watch_leaving(self, now: float) -> None:
+        """Molds that do not end are killed. Workers have requests to finish."""
+        for member in self.herd.leaving:
+            overdue = member.leaving_at is not None and now - member.leaving_at
+            if member.role == "mold" and overdue and overdue > self._limits.leave_s:
+                member.leaving_at = now
+                self._queue.append(Kill(member.pid))
+
+    def _note(self, level: Literal["info", "warning"], text: str) -> None:
+        self._queue.append(Note(level, text))
+
+
+def _batch(wanted: int) -> int:
+    """How many workers are replaced at a time."""
+    return max(1, wanted // 10)

@@ -1,0 +1,192 @@
+"""The making and the life of a mold: from a worker that serves no more to the last fork.
+
+Owns what is the same for all servers. Invariant: nothing that a fork breaks is open or runs
+in a mold, or it does not become one; and every process that it forks is known to the server
+before it does anything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pasture.heap import fork_safety, hazards
+from pasture.heap.policy import Policy
+from pasture.heap.report import SealReport
+from pasture.heap.seal import seal
+from pasture.metrics import recorder
+from pasture.servers.refork.line import Line, line_of
+
+FORK_S = 5.0
+"""How long a fork may take, through both processes and until the server knows."""
+
+_POLL_S = 0.001
+
+
+class Refused(Exception):
+    """This process cannot become a mold; the text says why."""
+
+
+class ForkFailed(Exception):
+    """No new process; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a new worker was forked for.
+
+    Attributes:
+        line: its own to the server.
+        files: that the server sent along.
+    """
+
+    line: Line
+    values: dict[str, Any]
+    files: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A worker that a mold has forked, in its own process.
+
+    Attributes:
+        worker: what `before_fork` made.
+    """
+
+    order: Order
+    worker: Any
+
+
+def policy_of_molds(policy: Policy, gather: bool) -> Policy:
+    """The steps that a policy takes again in a worker that has served.
+
+    Args:
+        gather: code that ran can be told from code that did not.
+    """
+    heap = tuple(step for step in policy.heap if gather or step != "gather-code")
+    return dataclasses.replace(policy, prepare=(), heap=heap)
+
+
+def make_mold(policy: Policy) -> SealReport:
+    """Close what must not be shared and take the policy's heap steps. In the worker.
+
+    Raises:
+        Refused: something is open or runs that does not survive a fork, or a step failed.
+    """
+    reason = fork_safety.unsafe_reason()
+    if reason is not None:
+        raise Refused(f"the application is no longer safe to fork: {reason}")
+    _, problems = fork_safety.close_connections()
+    if problems:
+        raise Refused(problems[0])
+    found = hazards.survey(threads=True)
+    if found:
+        raise Refused(str(found[0]))
+    report = seal(policy)
+    if policy.heap and not report.sealed:
+        raise Refused(f"not sealed: {report.reason}")
+    return report
+
+
+def fork_for(
+    line: Line,
+    before_fork: Callable[[Order], Any],
+    alive: Callable[[], None],
+    idle_s: float,
+) -> Child | None:
+    """Fork a worker for each order, until the line is closed.
+
+    Args:
+        line: the mold's own.
+        before_fork: makes the server's own object for the worker, whose `tmp` is a file.
+        alive: called at least every `idle_s` seconds.
+
+    Returns:
+        In each new worker, as soon as the server has taken it in; in the mold itself None,
+        when it is to end.
+    """
+    server = os.getppid()
+    while True:
+        alive()
+        message = line.receive(idle_s)
+        if message is None:
+            continue
+        if message.word != "spawn":
+            return None
+        order = Order(line_of(message.files[0]), message.values, message.files[1:])
+        worker = None
+        try:
+            worker = before_fork(order)
+            is_worker = fork_orphan()
+        except Exception as error:
+            line.send("not born", why=f"{type(error).__name__}: {error}")
+            is_worker = False
+        for file in order.files:
+            os.close(file)
+        if is_worker:
+            line.close()
+            _introduce(order.line, server)
+            return Child(order, worker)
+        order.line.close()
+        if worker is not None:
+            worker.tmp.close()
+
+
+def fork_orphan() -> bool:
+    """Fork a process that becomes the server's child. Returns True in that, else False.
+
+    It is forked twice, and the process in between ends at once. This leaves an orphan, and
+    the server has asked the kernel for its orphans.
+
+    Raises:
+        ForkFailed: in the mold; there is no new process.
+    """
+    between = _fork_quietly()
+    if between == 0:
+        try:
+            grandchild = _fork_quietly()
+        except BaseException:
+            os._exit(1)
+        if grandchild:
+            os._exit(0)
+        return True
+    deadline = time.monotonic() + FORK_S
+    while True:
+        ended, status = os.waitpid(between, os.WNOHANG)
+        if ended:
+            break
+        if time.monotonic() > deadline:
+            os.kill(between, 9)
+            os.waitpid(between, 0)
+            raise ForkFailed(f"no fork in {FORK_S:.0f} s")
+        time.sleep(_POLL_S)
+    if status:
+        raise ForkFailed("the second fork failed")
+    return False
+
+
+def _fork_quietly() -> int:
+    """`os.fork` without counting the new process as a worker: it is not one yet."""
+    recorder.pause()
+    return os.fork()
+
+
+def _introduce(line: Line, server: int) -> None:
+    """Wait until the server is the parent, and until it has taken this process in.
+
+    Ends the process if the server does not want it any more.
+    """
+    deadline = time.monotonic() + FORK_S
+    while os.getppid() != server:
+        if time.monotonic() > deadline:
+            os._exit(1)
+        time.sleep(_POLL_S)
+    line.send("born", pid=os.getpid())
+    answer = line.receive(FORK_S)
+    if answer is None or answer.word != "go":
+        os._exit(1)
+    recorder.begin()

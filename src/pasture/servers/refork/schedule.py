@@ -1,0 +1,39 @@
+"""After how many requests a worker of each generation may become the next mold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pasture.errors import UsageError
+
+_HINT = "as in 50,500,2000: requests that a worker has served, by generation"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Requests by generation.
+
+    Attributes:
+        limits: at least one, each at least 1; the last one holds for all later generations.
+    """
+
+    limits: tuple[int, ...]
+
+    def limit(self, level: int) -> int:
+        """Requests that make a worker a candidate after `level` successful rounds."""
+        return self.limits[min(level, len(self.limits) - 1)]
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.limits))
+
+
+def parse_schedule(text: str) -> Schedule:
+    """A schedule as a user writes it: `50,500,2000`.
+
+    Raises:
+        UsageError: it cannot be understood.
+    """
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() and int(word) > 0 for word in words):
+        raise UsageError(f"{text!r} is no schedule of reforks", hint=_HINT)
+    return Schedule(tuple(map(int, words)))
