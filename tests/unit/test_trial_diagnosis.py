@@ -123,3 +123,15 @@ def test_a_url_that_never_works_is_told_by_what_it_gave(
     found = UrlAnswers(statuses, {}, error="refused")
 
     assert words in diagnosis.always_failing("GET /x", found, "").message
+
+
+def test_an_asgi_application_under_a_wsgi_worker_is_told_which_worker_to_choose() -> None:
+    found = UrlAnswers({500: 3}, {}, error=None)
+    log = """[ERROR] Error handling request GET /
+Traceback (most recent call last):
+  File "sync.py", line 184, in handle_request
+TypeError: FastAPI.__call__() missing 1 required positional argument: 'send'
+"""
+    error = diagnosis.always_failing("GET /", found, log)
+    assert "ASGI" in error.message
+    assert "-- -k" in error.hint

@@ -111,9 +111,9 @@ _POSITIVE = click.IntRange(min=1)
 def command(**options: Any) -> None:
     """Run the same load against APP under several policies and compare.
 
-    APP is a WSGI application as gunicorn names it, as in mysite.wsgi:application. What
-    follows `--` goes to gunicorn. Each policy gets a server of its own on a free port of
-    127.0.0.1; nothing is left running. See docs/try.md.
+    APP is an application as gunicorn names it, as in mysite.wsgi:application. What follows
+    `--` goes to gunicorn; an ASGI application needs a worker for it (`-k`). Each policy gets
+    a server of its own on a free port of 127.0.0.1; nothing is left running. See docs/try.md.
     """
     json_file, html_file = options.pop("json_file"), options.pop("html_file")
     plan = _plan(**options)

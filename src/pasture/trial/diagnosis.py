@@ -22,6 +22,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 # The last line of a traceback: an exception's dotted name, alone or with a message.
 _EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(: .*)?")
 _PORT_TAKEN = re.compile(r"address already in use|connection in use", re.IGNORECASE)
+_CALLED_AS_WSGI = re.compile(r"^TypeError: .*missing 1 required positional argument: 'send'$")
 _NOT_FOUND = re.compile(r"^(Failed to (?:find|parse) .*|No module named .*)$", re.MULTILINE)
 # What `pasture run` prints last of an error of its own (pasture.cli.main.show).
 _OWN_ERROR = re.compile(r"^error: (.+)(?:\nhint: (.+(?:\n[ \t]+.+)*))?\s*\Z", re.MULTILINE)
@@ -87,6 +88,11 @@ def always_failing(url: str, found: UrlAnswers, log: str) -> AppDidNotAnswer:
     """The error for a URL that gives nothing but 5xx, or no answer at all."""
     given = " and ".join(str(status) for status in sorted(found.statuses) if status)
     what = f"always answers {given}" if given else f"answers no request: {found.error}"
+    if _CALLED_AS_WSGI.search(last_exception(log) or ""):
+        return AppDidNotAnswer(
+            f"{url} {what}, because the application is an ASGI one and the worker is not",
+            hint="choose a worker for ASGI: pasture try APP -- -k uvicorn_worker.UvicornWorker",
+        )
     return AppDidNotAnswer(
         f"{url} {what}",
         hint="nothing is compared on error pages; the server's log ends with\n" + tail(log),
