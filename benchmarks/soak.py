@@ -25,8 +25,8 @@ import click
 import pasture.gc
 
 GROWTH_LIMIT_BYTES = 24_000_000
-"""Of resident memory at its lowest, from the second quarter of the time to the last: in
-between, garbage that waits for a collection comes and goes."""
+"""Of resident memory at its lowest, from the second quarter of the time to the last. Samples
+are taken after full collections, but the other threads have gone on by then."""
 
 GROWTH_LIMIT = 0.05
 """Of the memory blocks that objects use, as a share, between the same quarters."""
@@ -150,8 +150,17 @@ def watch(until: float) -> tuple[int, list[Sample]]:
         if status:
             raise click.ClickException(f"a child ended with status {status:#x}")
         forks += 1
+        collect_for_certain()
         samples.append(take_sample())
     return forks, samples
+
+
+def collect_for_certain() -> None:
+    """Return after a full collection. While one runs, `gc.collect()` does nothing, and with
+    threads that allocate one nearly always does."""
+    before = full_collections[0]
+    while full_collections[0] == before:
+        gc.collect()
 
 
 def count_full_collections(phase: str, info: dict[str, int]) -> None:
@@ -187,6 +196,8 @@ def main(minutes: float, threads: int, built_in: bool) -> None:
         worker.join()
     if failures:
         raise failures[0]
+    if len(samples) < 4:
+        raise click.ClickException("too few samples to see growth: run it for more --minutes")
     growth = Growth.of(samples)
     out_of_line = pasture.gc.history().collections
     print(
