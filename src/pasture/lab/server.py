@@ -43,6 +43,7 @@ class ServerPlan:
         module: of `sites`, with the callable `application`.
         workers: to fork.
         policy: of pasture; None starts uWSGI without it.
+        warm: whether a policy that warms up serves the first page before the fork.
         env: added to the environment.
         http: serve HTTP itself; else uWSGI's protocol, for a server in front.
         prefix: a command that starts the command that follows it.
@@ -51,6 +52,7 @@ class ServerPlan:
     module: str
     workers: int
     policy: str | None = None
+    warm: bool = True
     env: Mapping[str, str] = field(default_factory=dict)
     http: bool = True
     prefix: tuple[str, ...] = ()
@@ -106,8 +108,9 @@ def command(plan: ServerPlan, port: int) -> list[str]:
 
 def variables(plan: ServerPlan) -> dict[str, str]:
     """The environment of the server."""
-    policy = {} if plan.policy is None else {"PASTURE_POLICY": plan.policy, "PASTURE_WARM": "GET /"}
-    return environment({"PYTHONPATH": str(SITES), **policy, **plan.env})
+    policy = {} if plan.policy is None else {"PASTURE_POLICY": plan.policy}
+    warm = {"PASTURE_WARM": "GET /"} if plan.policy is not None and plan.warm else {}
+    return environment({"PYTHONPATH": str(SITES), **policy, **warm, **plan.env})
 
 
 @contextmanager

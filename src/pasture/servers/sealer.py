@@ -37,6 +37,8 @@ class Sealer:
         self.report: SealReport | None = None
         self._settings = settings
         self._unfrozen_then = 0
+        # Counting what is not frozen writes to all of it: to a whole heap, where nothing is.
+        self._freezes = "freeze" in settings.policy.heap
         recorder.arm()
 
     def before_fork(self, warm_up: Callable[[], WarmUpReport] | None = None) -> None:
@@ -52,7 +54,7 @@ class Sealer:
         """
         if self.report is None:
             self._seal(warm_up, strict=self._settings.strict)
-        elif self.report.sealed and self._growth().is_worth_a_round:
+        elif self.report.sealed and self._freezes and self._growth().is_worth_a_round:
             log.info("%s new objects since the seal", self._growth().objects)
             self._seal(None, strict=False)
 
@@ -63,7 +65,8 @@ class Sealer:
         policy = self._settings.policy
         report = seal(policy, warm_up=warm_up if policy.warms_up else None, strict=strict)
         self.report = report
-        self._unfrozen_then = growth.unfrozen_objects()
+        if self._freezes:
+            self._unfrozen_then = growth.unfrozen_objects()
         log.log(level_of(policy, report), "%s", report)
         self._write(report)
 

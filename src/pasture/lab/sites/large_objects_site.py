@@ -20,8 +20,12 @@ class LargeObject:
 
     def __init__(self, text: str) -> None:
         blank = " "  # from a variable: a constant would be one string
-        self.lists = [[text] * i for i in range(LISTS)]
-        self.strings = [blank * 8 for _ in range(LISTS * STRINGS_EACH)]
+        self.lists: list[list[str]] = []
+        self.strings: list[str] = []
+        for i in range(LISTS):
+            self.lists.append([text] * i)
+            for _ in range(STRINGS_EACH):
+                self.strings.append(blank * 8)
 
 
 def allocate(number: int) -> LargeObject:

@@ -135,7 +135,8 @@ class _Master:
             return  # a library of C code, while the application loads
         self._pid = os.getpid()  # uWSGI may have become a daemon meanwhile
         self._take_post_fork_hook()
-        arguments.keep_out_of_the_seal()
+        if "immortalize" in self._settings.policy.heap:
+            arguments.keep_out_of_the_seal()
         or_end(lambda: self._sealer.before_fork(self._warm_up_or_none()))
 
     def _take_post_fork_hook(self) -> None:
