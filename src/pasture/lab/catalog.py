@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from pasture.lab import code_refcount, dismiss, growth, micro, webserver
+from pasture.lab import cache, code_refcount, dismiss, faults, growth, micro, site, webserver
 from pasture.lab.experiment import Experiment
 
 _ALL = (
-    micro.EXPERIMENT,
     dismiss.EXPERIMENT,
     code_refcount.EXPERIMENT,
+    faults.EXPERIMENT,
+    cache.EXPERIMENT,
+    micro.EXPERIMENT,
     growth.EXPERIMENT,
     webserver.EXPERIMENT,
+    site.EXPERIMENT,
 )
 
 EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType({e.name: e for e in _ALL})

@@ -8,7 +8,6 @@ Source: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of Linu
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import time
@@ -38,13 +37,9 @@ class MemoryGroup:
         return ("/bin/sh", "-c", enter, "sh")
 
     def limit(self, size_bytes: int) -> None:
-        """Set the limit, in memory and swap together where that can be said."""
-        if self.version == 2:
-            self._write("memory.max", size_bytes)
-            with contextlib.suppress(OSError):
-                self._write("memory.swap.max", 0)
-        else:
-            self._write("memory.limit_in_bytes", size_bytes)
+        """Set the limit on memory alone: what is beyond is paged out where there is swap."""
+        name = "memory.max" if self.version == 2 else "memory.limit_in_bytes"
+        (self.path / name).write_text(f"{size_bytes}\n")
 
     def peak_bytes(self) -> int:
         """The most that was charged so far, page cache included."""
@@ -58,9 +53,6 @@ class MemoryGroup:
             if line.startswith("oom_kill "):
                 return int(line.split()[1])
         return 0
-
-    def _write(self, name: str, value: int) -> None:
-        (self.path / name).write_text(f"{value}\n")
 
 
 @contextmanager

@@ -86,6 +86,7 @@ class Row:
         published: the figure as published; "" for a row of ours.
         shows: the measured figures, with their names in braces.
         rule: decides; None for a row of ours, or if `never` says why nothing can.
+        without: why, where the figures are missing although the runs came to their end.
         never: why no machine of this kind can measure it.
         decides: whether it counts for the experiment's verdict. Rows about what a change
             cost, or that follow from another row, do not.
@@ -95,6 +96,7 @@ class Row:
     published: str = ""
     shows: str = ""
     rule: Rule | None = None
+    without: str = ""
     never: str = ""
     decides: bool = True
 

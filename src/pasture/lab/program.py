@@ -55,6 +55,7 @@ def run_to_end(
     log: Path,
     *,
     env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
     timeout_s: float = _TIMEOUT_S,
 ) -> str:
     """Run a command to its end; return what it printed.
@@ -63,7 +64,7 @@ def run_to_end(
         NotMeasurable, ServerFailed: it failed; with the last line of its traceback if any.
     """
     start = time.monotonic()
-    with Group(command, log=log, env=environment() if env is None else env) as group:
+    with Group(command, log=log, env=environment() if env is None else env, cwd=cwd) as group:
         while (code := group.exit_code()) is None:
             if time.monotonic() - start > timeout_s:
                 raise ServerFailed(f"{Path(command[0]).name} did not end in {timeout_s:g} s")

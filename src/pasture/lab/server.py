@@ -45,6 +45,7 @@ class ServerPlan:
         policy: of pasture; None starts uWSGI without it.
         warm: whether a policy that warms up serves the first page before the fork.
         env: added to the environment.
+        first: a module of `sites` that is imported before anything else.
         http: serve HTTP itself; else uWSGI's protocol, for a server in front.
         prefix: a command that starts the command that follows it.
     """
@@ -54,6 +55,7 @@ class ServerPlan:
     policy: str | None = None
     warm: bool = True
     env: Mapping[str, str] = field(default_factory=dict)
+    first: str = ""
     http: bool = True
     prefix: tuple[str, ...] = ()
 
@@ -97,12 +99,13 @@ def command(plan: ServerPlan, port: int) -> list[str]:
     """The command line that serves a plan."""
     program = ["-c", _PLAIN] if plan.policy is None else ["-m", "pasture.servers.uwsgi"]
     listen = "--http-socket" if plan.http else "--socket"
+    first = ["--shared-import", plan.first] if plan.first else []
     itself = ["--binary-path", sys.executable] if plan.policy is None else []
     return [
         *plan.prefix, sys.executable, *program,
         "--master", "--die-on-term", "--need-app", "--single-interpreter", "--disable-logging",
         "--processes", str(plan.workers), "--module", f"{plan.module}:application",
-        listen, f"{LOOPBACK}:{port}", "--listen", "100", *itself,
+        *first, listen, f"{LOOPBACK}:{port}", "--listen", "100", *itself,
     ]  # fmt: skip
 
 

@@ -56,14 +56,14 @@ def _judge(row: Row, figures: Figures, gaps: Mapping[str, str]) -> Judged:
     ratio = row.rule.ratio(figures)
     if ratio is None:
         missing = [name for name in row.rule.needs if not figures.get(name)]
-        return Judged(row, None, Verdict.NOT_MEASURABLE, _why(missing, gaps))
+        return Judged(row, None, Verdict.NOT_MEASURABLE, _why(missing, gaps, row.without))
     return Judged(row, ratio, row.rule.judge(ratio))
 
 
-def _why(missing: Sequence[str], gaps: Mapping[str, str]) -> str:
+def _why(missing: Sequence[str], gaps: Mapping[str, str], without: str) -> str:
     for name in missing:
         part = name.rpartition(".")[0]
         if part in gaps:
             return gaps[part]
     # A figure that several parts make together has no part of its own.
-    return next(iter(gaps.values()), f"{', '.join(missing)} was not measured, or is 0")
+    return next(iter(gaps.values()), without or f"{', '.join(missing)}: not measured, or 0")
