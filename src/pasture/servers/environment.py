@@ -14,7 +14,7 @@ from pathlib import Path
 from pasture.heap.policy import Policy, find_policy
 from pasture.heap.requests import Requests, parse_lines, read_requests
 from pasture.servers.recycle import DEFAULT_JITTER, MemoryLimit, parse_limit
-from pasture.servers.refork.schedule import Schedule, parse_schedule
+from pasture.servers.refork.schedule import LEAST_SAVING, Schedule, parse_schedule
 
 POLICY = "PASTURE_POLICY"
 WARM = "PASTURE_WARM"
@@ -25,6 +25,7 @@ STRICT = "PASTURE_STRICT"
 MAX_USS = "PASTURE_MAX_USS"
 MAX_USS_JITTER = "PASTURE_MAX_USS_JITTER"
 REFORK = "PASTURE_REFORK"
+REFORK_LEAST_SAVING = "PASTURE_REFORK_LEAST_SAVING"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +87,13 @@ def read_environment(
         report_file=Path(report_file) if report_file else None,
         strict=environ.get(STRICT, "") not in ("", "0"),
         memory_limit=parse_limit(limit, jitter) if limit else None,
-        refork=_schedule(schedule, chosen),
+        refork=_schedule(schedule or ",".join(map(str, chosen.refork)), environ),
     )
 
 
-def _schedule(text: str | None, policy: Policy) -> Schedule | None:
-    if text:
-        return parse_schedule(text)
-    return Schedule(policy.refork) if policy.refork else None
+def _schedule(text: str, environ: Mapping[str, str]) -> Schedule | None:
+    least_saving = environ.get(REFORK_LEAST_SAVING) or LEAST_SAVING
+    return parse_schedule(text, least_saving) if text else None
 
 
 def to_environment(

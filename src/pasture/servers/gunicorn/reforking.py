@@ -43,6 +43,7 @@ from pasture.servers.refork.pss import total_pss_bytes
 
 _ABLE = ("gunicorn.workers.sync", "gunicorn.workers.gthread")
 _SEAL_S = 30.0
+_MEASURE_TRIES = 5
 
 
 @dataclass(slots=True)
@@ -189,10 +190,17 @@ class ReforkingArbiter(SealingArbiter):
         )
 
     def _measure(self) -> None:
-        total = total_pss_bytes((os.getpid(), *self.WORKERS, *self._molds))
-        if total is None:
-            self.log.info("pasture: total PSS cannot be read")
-        self._cycle_or_fail().measured(total, time.monotonic())
+        self._cycle_or_fail().measured(self._total_pss_bytes(), time.monotonic())
+
+    def _total_pss_bytes(self) -> int | None:
+        for _ in range(_MEASURE_TRIES):
+            total = total_pss_bytes((os.getpid(), *self.WORKERS, *self._molds))
+            if total is not None:
+                return total
+            time.sleep(0.02)  # most likely one of them is about to end
+            self.reap_workers()
+        self.log.info("pasture: total PSS cannot be read")
+        return None
 
     def _tell(self, pid: int, word: str, **values: Any) -> None:
         if self._pens[pid].line.send(word, **values):
@@ -255,6 +263,8 @@ class ReforkingArbiter(SealingArbiter):
             here.close()
             worker.tmp.close()
             self._board.give_back(pen.row)
+            if mold is not None and answer.word == "no answer":
+                self._cycle_or_fail().hung(mold, time.monotonic())
             self._cycle_or_fail().not_born(generation, why, time.monotonic())
             return
         self._adopt(answer.values["pid"], worker, pen)
@@ -262,13 +272,16 @@ class ReforkingArbiter(SealingArbiter):
 
     def _await_birth(self, line: Line, mold: int) -> Message:
         """The answer of the new worker, or what its mold says instead."""
+        lines = [line, self._pens[mold].line]
         deadline = time.monotonic() + FORK_S
-        while (left := deadline - time.monotonic()) > 0:
-            for ready in wait_for([line, self._pens[mold].line], left):
+        while lines and (left := deadline - time.monotonic()) > 0:
+            for ready in wait_for(lines, left):
                 message = ready.receive()
-                if message is not None:
+                if message == CLOSED:
+                    lines.remove(ready)  # the other one may know why
+                elif message is not None:
                     return message
-        return Message("no answer")
+        return Message("no answer") if lines else CLOSED
 
     def _make_worker(self) -> Any:
         self.worker_age += 1

@@ -160,7 +160,8 @@ class Lifecycle:
             return
         self._measuring = False
         if self.phase != "idle":  # before: the round goes on
-            self._payoff = Payoff(self._target, total_bytes, mean_requests(self.herd.workers))
+            requests, least = mean_requests(self.herd.workers), self._schedule.least_saving
+            self._payoff = Payoff(self._target, total_bytes, requests, least)
             return
         payoff, self._payoff = self._payoff, None
         verdict = payoff and total_bytes is not None and payoff.verdict(total_bytes)

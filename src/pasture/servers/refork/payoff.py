@@ -9,9 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LEAST_SAVING = 0.01
-"""Fraction of the memory before. Less is within what the figure itself wavers by."""
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -21,12 +18,14 @@ class Verdict:
         generation: that was reached.
         before_bytes, after_bytes: total PSS of the server.
         requests: a worker had served on average, both times.
+        least_saving: fraction of the memory before that makes it pay.
     """
 
     generation: int
     before_bytes: int
     after_bytes: int
     requests: int
+    least_saving: float
 
     @property
     def saved_bytes(self) -> int:
@@ -34,7 +33,7 @@ class Verdict:
 
     @property
     def pays(self) -> bool:
-        return self.saved_bytes >= LEAST_SAVING * self.before_bytes
+        return self.saved_bytes >= self.least_saving * self.before_bytes
 
     def __str__(self) -> str:
         figures = (
@@ -57,14 +56,17 @@ class Payoff:
     Attributes:
         before_bytes: None while it is not measured, or cannot be.
         settled_at: requests a worker, on average, from which `after` counts.
+        least_saving: see `Verdict`.
     """
 
     generation: int
     before_bytes: int | None
     settled_at: float
+    least_saving: float
 
     def verdict(self, after_bytes: int) -> Verdict | None:
         """None where there is nothing to compare with."""
         if self.before_bytes is None:
             return None
-        return Verdict(self.generation, self.before_bytes, after_bytes, round(self.settled_at))
+        requests = round(self.settled_at)
+        return Verdict(self.generation, self.before_bytes, after_bytes, requests, self.least_saving)

@@ -1,0 +1,326 @@
+"""`pasture run --refork ... gunicorn`: generations, signals in each of them, and failures."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import urllib.request
+from collections import Counter
+from uuid import uuid4
+
+import psutil
+import pytest
+
+from pasture.observe.tree import processes_with
+from pasture.servers.refork.board import read_board
+
+pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 14), reason="one version is enough")
+
+REFORKED = "pasture: all workers are of generation "
+CLIENTS = 3
+
+
+@pytest.fixture
+def start(serve):
+    """A server whose processes can be found after its end, and that reforks at any price.
+
+    Args of the function: as of `serve`, and the schedule.
+    """
+    marks = []
+
+    def start(*args, refork="5", workers=2, least_saving=-100, **more):
+        marks.append(uuid4().hex)
+        environment = {"HERD_MARK": marks[-1], "PASTURE_REFORK_LEAST_SAVING": str(least_saving)}
+        server = serve(
+            *("--graceful-timeout", "10", *args),
+            **{"options": ("--refork", refork), "app": "refork_app:app", **more},
+            env=environment,
+            workers=workers,
+        )
+        server.mark = marks[-1]
+        return server
+
+    yield start
+    for mark in marks:
+        for pid in processes_with("HERD_MARK", mark):
+            os.kill(pid, signal.SIGKILL)
+
+
+def processes(server):
+    """All that belong to a server, whoever their parent is."""
+    return processes_with("HERD_MARK", server.mark)
+
+
+def load(server, requests, path="/who"):
+    """Send requests with several clients; returns how often each process answered."""
+    answers, lock = Counter(), threading.Lock()
+
+    def client():
+        for _ in range(requests // CLIENTS):
+            pid = server.get(path)["pid"]
+            with lock:
+                answers[pid] += 1
+
+    clients = [threading.Thread(target=client) for _ in range(CLIENTS)]
+    for thread in clients:
+        thread.start()
+    for thread in clients:
+        thread.join()
+    assert sum(answers.values()) == requests // CLIENTS * CLIENTS, server.log
+    return answers
+
+
+def refork(server, generation, path="/who"):
+    """Send requests until all workers are of a generation."""
+    server.wait_for(
+        lambda: load(server, CLIENTS, path) and f"{REFORKED}{generation}\n" in server.log,
+        f"generation {generation}",
+    )
+
+
+def roles(server, master=None):
+    """Dict of pid to role and generation."""
+    board = read_board(master or server.process.pid)
+    return {pid: (entry.role, entry.generation) for pid, entry in board.items()}
+
+
+def mold_of(server):
+    [pid] = [pid for pid, (role, _) in roles(server).items() if role == "mold"]
+    return pid
+
+
+def assert_ends_without_a_trace(server):
+    assert server.stop() == 0, server.log
+    assert processes(server) == ()
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", server.port))
+
+
+def wait_for_roles(server, *expected):
+    server.wait_for(lambda: sorted(roles(server).values()) == sorted(expected), f"{expected}")
+
+
+def test_workers_of_each_generation_are_children_of_the_arbiter(start):
+    server = start(refork="5,15,25")
+    for generation in (1, 2, 3):
+        refork(server, generation)
+        wait_for_roles(server, ("mold", generation), *[("worker", generation)] * 2)
+        assert set(roles(server)) == set(server.workers())
+        assert server.get("/who")["parent"] == server.process.pid
+    statuses = [child.status() for child in psutil.Process(server.process.pid).children()]
+    assert psutil.STATUS_ZOMBIE not in statuses and "Traceback" not in server.log
+    assert_ends_without_a_trace(server)
+
+
+def test_what_a_worker_built_is_there_in_its_successors(start):
+    server = start(refork="5,1000")
+    refork(server, 1, path="/grow")
+    assert server.get("/who")["cache"] == 20_000
+    assert_ends_without_a_trace(server)
+
+
+def test_every_request_is_served_exactly_once_through_the_generations(start, tmp_path):
+    server = start(refork="30,60", workers=3)
+    names, lock, answered = iter(range(900)), threading.Lock(), []
+
+    def client():
+        while True:
+            with lock:
+                name = next(names, None)
+            if name is None:
+                return
+            url = f"http://127.0.0.1:{server.port}/serve"
+            with urllib.request.urlopen(url, data=str(name).encode(), timeout=30) as answer:
+                answered.append(answer.read())
+
+    clients = [threading.Thread(target=client) for _ in range(CLIENTS)]
+    for thread in clients:
+        thread.start()
+    for thread in clients:
+        thread.join()
+    served = Counter(line.split()[0] for line in (tmp_path / "served").read_text().splitlines())
+    assert served == {str(name): 1 for name in range(900)}
+    assert sorted(answered) == sorted(b'{"id": "%d"}' % name for name in range(900))
+    server.wait_until_it_logs(f"{REFORKED}2")
+    assert_ends_without_a_trace(server)
+
+
+def test_operators_signals_work_in_a_later_generation(start):
+    server = start("--timeout", "2", refork="5,1000")
+    refork(server, 1)
+    wait_for_roles(server, ("mold", 1), *[("worker", 1)] * 2)
+    server.send(signal.SIGTTIN)
+    wait_for_roles(server, ("mold", 1), *[("worker", 1)] * 3)
+    server.send(signal.SIGTTOU)
+    wait_for_roles(server, ("mold", 1), *[("worker", 1)] * 2)
+    server.send(signal.SIGUSR1)
+    with pytest.raises(OSError):
+        server.get("/sleep?60")
+    server.wait_until_it_logs("WORKER TIMEOUT")
+    wait_for_roles(server, ("mold", 1), ("worker", 1), ("worker", 1))
+    before = set(server.workers())
+    server.send(signal.SIGHUP)
+    server.wait_for(lambda: not before & set(server.workers()), "the end of the old workers")
+    wait_for_roles(server, ("worker", 0), ("worker", 0))
+    load(server, 12)
+    server.wait_until_it_logs(f"{REFORKED}1", times=2)
+    assert_ends_without_a_trace(server)
+
+
+def test_workers_at_their_request_limit_are_followed_by_workers_of_the_same_mold(start):
+    server = start("--max-requests", "12", refork="5,1000")
+    refork(server, 1)
+    pids = load(server, 60)
+    assert len(pids) >= 4
+    server.wait_for(lambda: len(roles(server)) == 3, "two workers and a mold")
+    assert {generation for _, generation in roles(server).values()} == {1}
+    assert_ends_without_a_trace(server)
+
+
+def test_usr2_starts_a_new_server_at_generation_0_beside_the_old_one(start, tmp_path):
+    server = start("--pid", str(tmp_path / "pid"), refork="5,1000")
+    refork(server, 1)
+    server.send(signal.SIGUSR2)
+    upgraded = tmp_path / "pid.2"
+    server.wait_for(upgraded.exists, "a new pidfile")
+    new = int(upgraded.read_text())
+    server.wait_for(lambda: len(roles(server, new)) == 2, "workers of the new server")
+    assert server.stop() == 0
+    assert {psutil.Process(pid).ppid() for pid in processes(server) if pid != new} == {new}
+    server.process = psutil.Popen(["true"])  # what the fixture looks after; the rest is ours
+    assert load(server, CLIENTS)
+    os.kill(new, signal.SIGTERM)
+    psutil.wait_procs([psutil.Process(new)], timeout=20)
+    assert processes(server) == ()
+
+
+def test_term_waits_for_the_last_request_of_a_worker_on_its_way_to_a_mold(start):
+    server = start(refork="3,1000", workers=1)
+    for _ in range(2):
+        server.get("/who")
+    answers = []
+    client = threading.Thread(target=lambda: answers.append(server.get("/sleep?1.5")))
+    client.start()
+    time.sleep(0.3)
+    slow = server.workers()
+    server.send(signal.SIGTTIN)
+    server.wait_for(lambda: len(server.workers()) > 1, "another worker")
+    assert server.stop() == 0
+    client.join()
+    assert answers[0]["pid"] in slow and processes(server) == ()
+
+
+FAILURES = {
+    "dies": "its mold ended before it was ready",
+    "hangs": "its mold was not ready after",
+    "raises": "the queue does not answer",
+    "kills its forks": "the second fork failed",
+    "broken worker": "its first worker ended before it had proven itself",
+}
+
+BROKEN_WORKER = """
+def post_fork(server, worker):
+    from pathlib import Path
+    if Path("mood").exists() and Path("mood").read_text() == "broken worker":
+        raise RuntimeError("this worker is broken on purpose")
+"""
+
+
+@pytest.mark.parametrize("mood", FAILURES)
+def test_when_a_mold_fails_the_generation_before_goes_on(start, tmp_path, mood):
+    times = ("--timeout", "2", "--graceful-timeout", "1")
+    server = start(*times, refork="5", conf=BROKEN_WORKER)
+    refork(server, 1)
+    # The spare worker is forked before the promotion, from the mold that is good.
+    (tmp_path / "mood").write_text(mood if mood != "broken worker" else "")
+    server.wait_for(lambda: load(server, 6) and server.log.count("is to become") > 1, "a promotion")
+    (tmp_path / "mood").write_text(mood)
+    server.wait_for(lambda: load(server, 6) and "refork to generation 2 failed" in server.log, mood)
+    assert FAILURES[mood] in server.log
+    wait_for_roles(server, ("mold", 1), ("worker", 1), ("worker", 1))
+    server.wait_for(
+        lambda: set(processes(server)) == {server.process.pid, *roles(server)},
+        "the end of what failed",
+    )
+    assert load(server, 30)
+    assert_ends_without_a_trace(server)
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/unsafe", "is no longer safe to fork"),
+        ("/thread", "thread exporter"),
+        ("/connect", "does not survive a fork"),
+    ],
+)
+def test_a_worker_that_must_not_be_forked_does_not_become_a_mold(start, path, told):
+    server = start(refork="9")
+    for _ in range(8):
+        server.get(path)
+    load(server, 30)
+    server.wait_until_it_logs(told)
+    assert load(server, 30)
+    assert {generation for _, generation in roles(server).values()} == {0}
+    assert server.stop() == 0 and processes(server) == ()
+
+
+def test_a_mold_that_is_killed_is_followed_by_another(start):
+    server = start(refork="9")
+    refork(server, 1)
+    os.kill(mold_of(server), signal.SIGKILL)
+    server.wait_until_it_logs("mold of generation 1 lost")
+    refork(server, 2)
+    assert_ends_without_a_trace(server)
+
+
+def test_a_mold_that_hangs_is_given_up_when_it_is_needed(start):
+    server = start(refork="5,1000")
+    refork(server, 1)
+    mold = mold_of(server)
+    os.kill(mold, signal.SIGSTOP)
+    os.kill(next(pid for pid in server.workers() if pid != mold), signal.SIGKILL)
+    server.wait_until_it_logs("its mold hangs")
+    wait_for_roles(server, ("worker", 0), ("worker", 1))
+    assert_ends_without_a_trace(server)
+
+
+@pytest.mark.parametrize("generation", [0, 1])
+def test_nothing_survives_the_arbiter(start, generation):
+    server = start(refork="5,1000")
+    if generation:
+        refork(server, 1)
+    server.process.kill()
+    server.wait_for_end()
+    deadline = time.monotonic() + 10
+    while processes(server):
+        assert time.monotonic() < deadline, server.log
+        time.sleep(0.05)
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", server.port))
+
+
+def test_threaded_workers_become_molds_once_their_threads_have_ended(start):
+    server = start("-k", "gthread", "--threads", "3", refork="9,18", workers=2)
+    for generation in (1, 2):
+        refork(server, generation)
+    assert server.get("/who")["parent"] == server.process.pid
+    assert_ends_without_a_trace(server)
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("--reload",), "no refork: --reload"),
+        (("--reuse-port",), "no refork: with reuse_port"),
+    ],
+)
+def test_where_reforks_are_impossible_the_log_says_so(start, args, told):
+    server = start(*args)
+    assert told in server.log
+    assert load(server, 30)
+    assert server.stop() == 0
