@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from pasture.observe import smaps, tree
 from pasture.observe.smaps import Memory
+from pasture.servers.refork import board
 
 _IDLE_PER_COST = 20
 
@@ -32,23 +33,26 @@ class Sample:
         requests: answered so far.
         master: the process that forked the workers.
         workers: ascending by pid.
+        molds: former workers that serve no more and fork in the master's place.
     """
 
     seconds: float
     requests: int
     master: ProcessMemory
     workers: tuple[ProcessMemory, ...]
+    molds: tuple[ProcessMemory, ...] = ()
 
     @property
     def total_pss_bytes(self) -> int:
         """What the whole tree takes."""
-        return self.master.memory.pss_bytes + sum(w.memory.pss_bytes for w in self.workers)
+        forked = (*self.workers, *self.molds)
+        return self.master.memory.pss_bytes + sum(p.memory.pss_bytes for p in forked)
 
     @property
     def swap_pss_bytes(self) -> int:
         """What of the tree was swapped out, and is missing from every other figure."""
         return self.master.memory.swap_pss_bytes + sum(
-            w.memory.swap_pss_bytes for w in self.workers
+            p.memory.swap_pss_bytes for p in (*self.workers, *self.molds)
         )
 
 
@@ -62,7 +66,10 @@ def sample_tree(master_pid: int, seconds: float = 0.0, requests: int = 0) -> Sam
     read = read_together((master_pid, *workers))
     if read is None:
         return None
-    return Sample(seconds, requests, read[0], read[1:])
+    shown = board.read_board(master_pid)
+    molds = tuple(p for p in read[1:] if p.pid in shown and shown[p.pid].role == "mold")
+    serving = tuple(p for p in read[1:] if p not in molds)
+    return Sample(seconds, requests, read[0], serving, molds)
 
 
 def read_together(pids: tuple[int, ...]) -> tuple[ProcessMemory, ...] | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from pasture.errors import ProcessEnded
 from pasture.observe import smaps, tree
 from pasture.observe.smaps import Memory
+from pasture.servers.refork.board import Entry, read_board
 
 _MINOR_FAULTS = 7  # field of /proc/PID/stat, counted from after the command name
 _WINDOW_S = 60.0
@@ -44,6 +45,7 @@ class Row:
         growth_bytes_a_minute: of private memory, over the last minute at most; None in the
             first seconds.
         faults_a_second: minor page faults since the reading before; None without one.
+        shown: what a server that reforks shows of this process; None of any other.
     """
 
     pid: int
@@ -51,9 +53,15 @@ class Row:
     memory: Memory
     growth_bytes_a_minute: float | None
     faults_a_second: float | None
+    shown: Entry | None = None
+
+    @property
+    def role(self) -> str:
+        """master, mold or worker."""
+        return "master" if self.is_master else self.shown.role if self.shown else "worker"
 
 
-def row(readings: list[Reading]) -> Row:
+def row(readings: list[Reading], shown: Entry | None = None) -> Row:
     """What several readings of one process say, oldest first; at least one."""
     last = readings[-1]
     growth = faults = None
@@ -64,7 +72,7 @@ def row(readings: list[Reading]) -> Row:
             growth = gained * 60 / (last.seconds - first.seconds)
         before = readings[-2]
         faults = (last.minor_faults - before.minor_faults) / (last.seconds - before.seconds)
-    return Row(last.pid, last.is_master, last.memory, growth, faults)
+    return Row(last.pid, last.is_master, last.memory, growth, faults, shown)
 
 
 @dataclass(slots=True)
@@ -86,6 +94,7 @@ class Watch:
             NoPrivilege: the processes belong to another user.
         """
         pids = (self.master_pid, *tree.forked_workers(self.master_pid))
+        shown = read_board(self.master_pid)
         rows = []
         for pid in pids:
             reading = _read(pid, is_master=pid == self.master_pid)
@@ -96,7 +105,7 @@ class Watch:
                 continue
             history = self._readings.setdefault(pid, deque(maxlen=240))
             history.append(reading)
-            rows.append(row(list(history)))
+            rows.append(row(list(history), shown.get(pid)))
         self._readings = {pid: kept for pid, kept in self._readings.items() if pid in pids}
         return tuple(rows)
 

@@ -75,6 +75,7 @@ class TopApp(App[None]):
         Binding("h", "sort('h')", "by shared"),
         Binding("g", "sort('g')", "by growth"),
         Binding("f", "sort('f')", "by faults"),
+        Binding("r", "sort('r')", "by requests"),
         Binding("i", "sort('i')", "by pid"),
         Binding("e,enter", "explain", "explain"),
         Binding("s", "snapshot", "snapshot"),

@@ -36,7 +36,8 @@ def _rate(value: float | None, form: Callable[[float], str]) -> str:
 
 COLUMNS = (
     Column("i", "pid", lambda r: str(r.pid), lambda r: -r.pid),
-    Column("", "role", lambda r: "master" if r.is_master else "worker", lambda r: r.is_master),
+    Column("", "role", lambda r: r.role, lambda r: r.is_master),
+    Column("", "gen", lambda r: str(r.shown.generation) if r.shown else "", lambda r: 0),
     Column("p", "PSS", lambda r: megabytes(r.memory.pss_bytes), lambda r: r.memory.pss_bytes),
     Column(
         "v",
@@ -62,6 +63,12 @@ COLUMNS = (
         lambda r: _rate(r.faults_a_second, lambda v: f"{v:,.0f}"),
         lambda r: r.faults_a_second or 0.0,
     ),
+    Column(
+        "r",
+        "requests",
+        lambda r: f"{r.shown.requests:,}" if r.shown else "",
+        lambda r: r.shown.requests if r.shown else 0,
+    ),
 )
 
 
@@ -74,7 +81,7 @@ def ordered(rows: Sequence[Row], key: str) -> list[Row]:
 def summary(rows: Sequence[Row]) -> str:
     """One line over all processes."""
     total = sum(r.memory.pss_bytes for r in rows)
-    workers = [r for r in rows if not r.is_master]
+    workers = [r for r in rows if r.role == "worker"]
     private = sum(r.memory.private_bytes for r in workers)
     each = f", {megabytes(private / len(workers))} private each" if workers else ""
     return f"{megabytes(total)} in all, {len(workers)} workers{each}"
@@ -100,7 +107,9 @@ def as_document(master_pid: int, rows: Sequence[Row]) -> dict[str, Any]:
         "processes": [
             {
                 "pid": r.pid,
-                "role": "master" if r.is_master else "worker",
+                "role": r.role,
+                "generation": r.shown.generation if r.shown else None,
+                "requests": r.shown.requests if r.shown else None,
                 "pss_bytes": r.memory.pss_bytes,
                 "private_bytes": r.memory.private_bytes,
                 "shared_bytes": r.memory.shared_bytes,
