@@ -5,6 +5,14 @@
 
 #if CPY_HAS_FIRST_RUN_REWRITES
 
+static bool keeps_first_run;
+
+void
+bytecode_keep_first_run(bool keep)
+{
+    keeps_first_run = keep;
+}
+
 static PyObject *
 constant_of(PyCodeObject *code, _Py_CODEUNIT unit, unsigned int oparg)
 {
@@ -28,7 +36,7 @@ bytecode_settle(PyCodeObject *code)
         unsigned int oparg = extended << 8 | units[i].op.arg;
         extended = units[i].op.code == EXTENDED_ARG ? oparg : 0;
         uint8_t settled = cpy_first_run_opcode(units[i], constant_of(code, units[i], oparg));
-        if (settled != units[i].op.code) {
+        if (settled != units[i].op.code && !(keeps_first_run && units[i].op.code == RESUME)) {
             units[i].op.code = settled;
             rewritten++;
         }
@@ -37,6 +45,11 @@ bytecode_settle(PyCodeObject *code)
 }
 
 #else
+
+void
+bytecode_keep_first_run(bool Py_UNUSED(keep))
+{
+}
 
 Py_ssize_t
 bytecode_settle(PyCodeObject *Py_UNUSED(code))

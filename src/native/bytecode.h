@@ -12,4 +12,8 @@
  * Meaning and results of the code do not change. Returns the number rewritten. */
 Py_ssize_t bytecode_settle(PyCodeObject *code);
 
+/* Whether settling leaves the instruction alone by which code shows that it ran. Off at the
+ * beginning; on in a process whose children gather code again. */
+void bytecode_keep_first_run(bool keep);
+
 #endif

@@ -90,6 +90,27 @@ hotcode_forget(void)
 
 /* --- Gather ------------------------------------------------------------------------- */
 
+/* Where the copies of earlier rounds are: in this process or in one before it. */
+#define MOST_ROUNDS 64
+
+static struct {
+    const char *memory;
+    size_t bytes;
+} rounds[MOST_ROUNDS];
+static size_t round_count;
+
+static bool
+is_copy(PyCodeObject *code)
+{
+    const char *at = (const char *)code;
+    for (size_t i = 0; i < round_count; i++) {
+        if (at >= rounds[i].memory && at < rounds[i].memory + rounds[i].bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
 typedef struct {
     scratch_stack functions; /* all there are, borrowed */
     scratch_stack originals; /* hot code, each with a reference */
@@ -101,7 +122,8 @@ static int
 note_if_hot(PyCodeObject *code, void *arg)
 {
     gathering *all = arg;
-    if (!cpy_code_is_movable(code) || !cpy_code_ran(code)) { /* or noted already */
+    if (!cpy_code_is_movable(code) || !cpy_code_ran(code) /* or noted already */
+        || is_copy(code)) {
         return 0;
     }
     int err = scratch_stack_push(&all->originals, code);
@@ -229,6 +251,8 @@ gather(gathering *all)
     }
     err = map_memory(all);
     if (!err) {
+        rounds[round_count].memory = all->memory;
+        rounds[round_count++].bytes = all->bytes;
         copy_originals(all);
         redirect_functions(all);
     }
@@ -244,7 +268,7 @@ hotcode_gather(hotcode_gathered *gathered)
         return -1;
     }
     gathering all = {0};
-    int err = gather(&all);
+    int err = round_count < MOST_ROUNDS ? gather(&all) : 0;
     if (!err) {
         *gathered = (hotcode_gathered){(Py_ssize_t)all.originals.count, all.bytes};
     }

@@ -6,6 +6,7 @@
 
 #ifndef CPY_UNSUPPORTED
 
+#include "bytecode.h"
 #include "census.h"
 #include "collect.h"
 #include "family.h"
@@ -69,6 +70,17 @@ static PyObject *
 forget_code_runs(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     hotcode_forget();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+keep_code_runs(PyObject *Py_UNUSED(module), PyObject *keep)
+{
+    int on = PyObject_IsTrue(keep);
+    if (on < 0) {
+        return NULL;
+    }
+    bytecode_keep_first_run(on);
     Py_RETURN_NONE;
 }
 
@@ -286,6 +298,7 @@ static PyMethodDef methods[] = {
     {"precompute_types", precompute_types, METH_NOARGS, NULL},
     {"immortalize", immortalize, METH_NOARGS, NULL},
     {"forget_code_runs", forget_code_runs, METH_NOARGS, NULL},
+    {"keep_code_runs", keep_code_runs, METH_O, NULL},
     {"gather_code", gather_code, METH_NOARGS, NULL},
     {"plug_malloc", plug_malloc, METH_NOARGS, NULL},
     {"plug_pymalloc", plug_pymalloc, METH_NOARGS, NULL},

@@ -94,10 +94,15 @@ def immortalize() -> Immortalized:
 def forget_code_runs() -> None:
     """Forget which code has run so far, so that `gather_code` finds what runs from now on."""
 
+def keep_code_runs(keep: bool, /) -> None:
+    """Whether `immortalize` leaves it visible which code has run and which has not, so that
+    a child can gather in its turn what it ran. A child's first run of a piece of code then
+    writes one instruction of it."""
+
 def gather_code() -> Gathered:
     """Copy the code that ran onto pages of its own and bind the copies to its functions.
 
-    Before `immortalize`, which makes all code look as if it ran. A function's `__code__` is
+    Code that an earlier call has copied stays where it is. Before `immortalize`, which makes all code look as if it ran. A function's `__code__` is
     then another object, equal to the one before.
 
     Raises:

@@ -28,6 +28,12 @@ def _precompute_types() -> Counts:
     return {"types": native().precompute_types()}
 
 
+def _trace_code() -> Counts:
+    native().forget_code_runs()
+    native().keep_code_runs(True)
+    return {}
+
+
 def _gather_code() -> Counts:
     counts: Counts = native().gather_code()
     return counts
@@ -57,6 +63,7 @@ def _freeze() -> Counts:
 HEAP_STEPS: Mapping[HeapStep, Callable[[], Counts]] = {
     "collect": _collect,
     "precompute-types": _precompute_types,
+    "trace-code": _trace_code,
     "gather-code": _gather_code,
     "immortalize": _immortalize,
     "plug-malloc": _plug_malloc,

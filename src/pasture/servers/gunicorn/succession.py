@@ -101,7 +101,7 @@ def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Child | 
         return None
     try:
         promotable.leave_service()
-        report = make_mold(policy_of_molds(arbiter._settings.policy, gather=False))
+        report = make_mold(policy_of_molds(arbiter._settings.policy))
     except Refused as refusal:
         line.send("refused", why=str(refusal))
         promotable.wake_arbiter()

@@ -61,13 +61,14 @@ class Child:
     worker: Any
 
 
-def policy_of_molds(policy: Policy, gather: bool) -> Policy:
-    """The steps that a policy takes again in a worker that has served.
-
-    Args:
-        gather: code that ran can be told from code that did not.
-    """
-    heap = tuple(step for step in policy.heap if gather or step != "gather-code")
+def policy_of_molds(policy: Policy) -> Policy:
+    """The steps that a policy takes again in a worker that has served."""
+    heap = policy.heap
+    if "trace-code" in heap:
+        # Where nothing was traced all code looks as if it had run.
+        heap = tuple("gather-code" if step == "trace-code" else step for step in heap)
+    else:
+        heap = tuple(step for step in heap if step != "gather-code")
     return dataclasses.replace(policy, prepare=(), heap=heap)
 
 
