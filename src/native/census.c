@@ -21,9 +21,9 @@
 typedef struct {
     census_record *records;
     size_t count, capacity;
-    size_t next;     /* the first record that is not followed yet */
-    uint32_t owner;  /* of records that are added */
-    marks seen;      /* marked: where a record starts */
+    size_t next;    /* the first record that is not followed yet */
+    uint32_t owner; /* of records that are added */
+    marks seen;     /* marked: where a record starts */
 } census;
 
 static int

@@ -2,9 +2,12 @@
 
 #ifndef CPY_UNSUPPORTED
 
+#include "trim.h"
+
 static PyObject *hook;           /* the function in the list that the collector reads */
 static PyObject *user_callbacks; /* gc.callbacks, while it does not read that */
 static bool watching;            /* every full collection, not only one that is asked for */
+static bool trimming;            /* give free memory back after each of them */
 static bool asked;               /* collect_now() is running */
 static bool asked_include_frozen;
 static collect_history history;
@@ -60,6 +63,10 @@ on_phase(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count)
     bool starts = PyUnicode_CompareWithASCIIString(args[0], "start") == 0;
     if (!starts && outline_is_hiding()) {
         outline_end();
+    }
+    if (!starts && trimming && is_full_collection(args[1])) {
+        (void)trim_pools();
+        trim_chunks();
     }
     call_user_callbacks(args, count);
     if (starts && (watching || asked) && is_full_collection(args[1]) && cpy_gc_state()->collecting
@@ -150,6 +157,12 @@ collect_watch(bool on)
         hook_out();
     }
     return 0;
+}
+
+void
+collect_trim(bool on)
+{
+    trimming = on;
 }
 
 bool

@@ -19,6 +19,9 @@ PyObject *collect_now(bool include_frozen);
 int collect_watch(bool on);
 bool collect_is_watching(void);
 
+/* Give free memory back to the system after each full collection that is watched (trim.h). */
+void collect_trim(bool on);
+
 typedef struct {
     size_t collections; /* run out of line */
     size_t skipped;     /* for want of memory; no other collector ran in their place */

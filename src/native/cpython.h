@@ -530,6 +530,24 @@ cpy_shared_keys_settle(PyDictKeysObject *keys)
 #endif
 }
 
+/* The version of a shared table by which specialized instructions recognise it; it is given
+   when one is specialized. Versions are few (some instructions have 16 bits for them): only
+   for tables of classes that have had an instance, and while plenty are left. */
+static inline void
+cpy_shared_keys_assign_version(PyDictKeysObject *keys)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    uint32_t *next = &PyInterpreterState_Get()->dict_state.next_keys_version;
+    Py_ssize_t instances = SHARED_KEYS_MAX_SIZE - keys->dk_nentries - keys->dk_usable;
+    if (keys->dk_kind == DICT_KEYS_SPLIT && instances > 0 && keys->dk_version == 0 && *next != 0
+        && *next < UINT16_MAX / 2) {
+        keys->dk_version = (*next)++;
+    }
+#else
+    (void)keys;
+#endif
+}
+
 /* The count of a key table that is never freed. Read from the empty table, which is
    static: its value differs between versions and has no public name. */
 static inline Py_ssize_t
@@ -1080,6 +1098,34 @@ cpy_pool_block_bytes(const cpy_pool *pool)
 {
     return (pool->szidx + 1) * CPY_SMALL_BLOCK_STEP_BYTES;
 }
+
+/* Arenas, of which pools are cut. From 3.13 on, where the interpreter points to their state. */
+#if PY_VERSION_HEX >= 0x030D0000
+#  define CPY_HAS_ARENAS 1
+#  define CPY_ARENA_BYTES ((size_t)ARENA_SIZE)
+
+/* Call `visit` with the start of each arena that has free pools, and the first of these. */
+static inline void
+cpy_each_arena(void (*visit)(uintptr_t start, cpy_pool *free_pools, void *arg), void *arg)
+{
+    const struct _obmalloc_mgmt *state = &PyInterpreterState_Get()->obmalloc->mgmt;
+    for (unsigned int i = 0; i < state->maxarenas; i++) {
+        const struct arena_object *arena = &state->arenas[i];
+        if (arena->address != 0 && arena->freepools != NULL) {
+            visit(arena->address, arena->freepools, arg);
+        }
+    }
+}
+
+/* Have a free pool set up anew when it is next taken, whatever its blocks hold by then. */
+static inline void
+cpy_pool_forget_class(cpy_pool *pool)
+{
+    pool->szidx = DUMMY_SIZE_IDX;
+}
+#else
+#  define CPY_HAS_ARENAS 0
+#endif
 
 /* Name of the allocator behind PyObject_Malloc ("pymalloc", "malloc", ...), or NULL
    where hooks are in the way (tracemalloc). */

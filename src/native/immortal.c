@@ -65,6 +65,7 @@ make_shared_keys_immortal(immortal_walk *walk, PyTypeObject *type)
     if (keys == NULL) {
         return;
     }
+    cpy_shared_keys_assign_version(keys);
     cpy_shared_keys_settle(keys);
     if (walk->keys_count != 0 && keys->dk_refcnt != walk->keys_count) {
         keys->dk_refcnt = walk->keys_count;

@@ -15,7 +15,9 @@
 #include "immortal.h"
 #include "layout.h"
 #include "leave.h"
+#include "outline.h"
 #include "scratch.h"
+#include "trim.h"
 #include "types.h"
 
 #include <errno.h>
@@ -254,6 +256,31 @@ full_collection_rule(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
+forget_frozen(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return PyBool_FromLong(outline_forget_frozen());
+}
+
+static PyObject *
+trim_after_collections(PyObject *Py_UNUSED(module), PyObject *on)
+{
+    int truth = PyObject_IsTrue(on);
+    if (truth < 0) {
+        return NULL;
+    }
+    collect_trim(truth);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+trim(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    size_t bytes = trim_pools();
+    trim_chunks();
+    return PyLong_FromSize_t(bytes);
+}
+
+static PyObject *
 none_or_os_error(int err)
 {
     if (err) {
@@ -315,6 +342,9 @@ static PyMethodDef methods[] = {
     {"is_watching_collections", is_watching_collections, METH_NOARGS, NULL},
     {"collection_history", collection_history, METH_NOARGS, NULL},
     {"full_collection_rule", full_collection_rule, METH_NOARGS, NULL},
+    {"forget_frozen", forget_frozen, METH_NOARGS, NULL},
+    {"trim", trim, METH_NOARGS, NULL},
+    {"trim_after_collections", trim_after_collections, METH_O, NULL},
     {"adopt_orphans", adopt_orphans, METH_NOARGS, NULL},
     {"die_with_parent", die_with_parent, METH_O, NULL},
 #ifdef PASTURE_CHECK

@@ -17,6 +17,9 @@
 /* So many frozen objects do not matter: 3.12 and 3.13 freeze some by themselves. */
 #define FROZEN_ALWAYS_OBJECTS 1000u
 
+/* An oldest generation of that size is nobody's remainder of a freeze. */
+#define OLD_MAX_OBJECTS ((size_t)20000)
+
 static PyGC_Head hidden; /* a list; its links are NULL while nothing is hidden */
 static size_t hidden_objects;
 static traverseproc class_traverse;
@@ -237,6 +240,19 @@ bool
 outline_is_hiding(void)
 {
     return hidden._gc_next != 0;
+}
+
+bool
+outline_forget_frozen(void)
+{
+    struct _gc_runtime_state *gc = cpy_gc_state();
+    size_t old = count_up_to(cpy_gc_generation(gc, CPY_GENERATIONS - 1), OLD_MAX_OBJECTS);
+    if (old == OLD_MAX_OBJECTS || (Py_ssize_t)old >= gc->long_lived_total) {
+        return false;
+    }
+    gc->long_lived_total = (Py_ssize_t)old;
+    gc->long_lived_pending = 0;
+    return true;
 }
 
 #endif

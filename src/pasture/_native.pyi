@@ -181,6 +181,26 @@ def collection_history() -> CollectionHistory: ...
 def full_collection_rule() -> FullCollectionRule:
     """What CPython decides by whether an automatic collection is a full one."""
 
+def forget_frozen() -> bool:
+    """Have that rule count no frozen objects, if most of the heap is frozen.
+
+    CPython counts what it froze as survivors of the last full collection for as long as no
+    other one runs. Returns whether there was something to do.
+    """
+
+def trim() -> int:
+    """Give free memory that this process has to itself back to the system.
+
+    Of pymalloc's free pools all but the first OS page each, and whole free pages of malloc's
+    heaps. Costs a system call for each pool and chunk that is given back.
+
+    Returns:
+        Bytes of pools; 0 where pymalloc does not serve objects, and before CPython 3.13.
+    """
+
+def trim_after_collections(on: bool, /) -> None:
+    """Have that done after every full collection that is watched, or no longer."""
+
 def adopt_orphans() -> None:
     """From now on orphaned descendants become children of this process (a "subreaper").
 

@@ -94,6 +94,46 @@ def test_thresholds_that_switch_the_collector_off_are_the_users_and_stay():
     assert found["child"] == [True, 0]
 
 
+CYCLES = """
+def full_collections_among(cycles):
+    before = gc.get_stats()[2]["collections"]
+    for _ in range(cycles):
+        ring = []
+        ring.append(ring)
+    return gc.get_stats()[2]["collections"] - before
+"""
+
+
+def test_a_sealed_child_collects_fully_soon_since_little_is_not_frozen():
+    found = run(f"""
+        exec({CYCLES!r})
+        old = records(200_000)
+        pasture.seal()
+        show(child=in_child(lambda: [full_collections_among(60_000), *gc.get_threshold()[1:]]))
+    """)
+    fulls, *older = found["child"]
+    assert fulls >= 3
+    assert older == [3, 0]
+
+
+def test_thresholds_of_older_generations_that_somebody_has_set_stay():
+    found = run("""
+        gc.set_threshold(700, 11, 12)
+        pasture.seal()
+        show(child=in_child(gc.get_threshold))
+    """)
+    assert found["child"] == [700, 11, 12]
+
+
+def test_a_child_whose_heap_is_not_frozen_collects_as_often_as_ever():
+    found = run("""
+        old = records(200_000)
+        pasture.seal("side-table")
+        show(child=in_child(gc.get_threshold), parent=gc.get_threshold())
+    """)
+    assert found["child"] == found["parent"]
+
+
 def test_a_process_that_was_not_sealed_has_ordinary_children():
     found = run(f"gc.disable()\nshow(child=in_child({STATE}))")
     assert found["child"][0] is False
