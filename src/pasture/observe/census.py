@@ -186,8 +186,10 @@ class Windows:
         self._census = census
         self._window_of = np.full(len(census.records), _NO_WINDOW, dtype=np.uint16)
         spanning = []
-        ranks = PageRanks(os_pages) if len(os_pages) else None
-        for first in range(0, len(census.records) if ranks else 0, _CHUNK_RECORDS):
+        if not len(os_pages):
+            os_pages = np.full(1, np.iinfo(np.uint64).max)  # in which no record lies
+        ranks = PageRanks(os_pages)
+        for first in range(0, len(census.records), _CHUNK_RECORDS):
             part = np.array(census.records[first : first + _CHUNK_RECORDS])
             low, high = _places(part, ranks)
             start, end = low // size, high // size

@@ -138,7 +138,7 @@ class AddressSpace:
             done = 0
         if not done and not _is_alive(self.pid):
             raise ended(self.pid)
-        return done == words.nbytes
+        return done == len(words) * OS_PAGE_BYTES
 
     def find(self, address: int) -> Mapping | None:
         """The mapping that holds an address."""
