@@ -20,8 +20,6 @@ _Static_assert(sizeof(segment) == SEGMENT_BYTES, "a segment is its entries and o
 void **pasture_stack_top;
 void **pasture_stack_base;
 void **pasture_stack_limit;
-void *pasture_queue[PASTURE_QUEUE_LENGTH];
-unsigned pasture_queue_at;
 
 static segment *current;
 static segment *spare; /* so that a stack swinging about a boundary does not map each time */
@@ -90,20 +88,12 @@ pasture_stack_length(void)
             length += (long)SEGMENT_ENTRIES;
         }
     }
-    for (unsigned i = 0; i < PASTURE_QUEUE_LENGTH; i++) {
-        length += pasture_queue[i] != NULL;
-    }
     return length;
 }
 
 void *
 pasture_stack_peek(long number)
 {
-    for (unsigned i = 0; i < PASTURE_QUEUE_LENGTH; i++) {
-        if (pasture_queue[i] != NULL && number-- == 0) {
-            return pasture_queue[i];
-        }
-    }
     long here = pasture_stack_top - pasture_stack_base;
     segment *looked_at = current;
     while (looked_at != NULL && number >= here) {

@@ -61,6 +61,14 @@ pasture_arena_unmap(void *arena, long arena_bytes)
     (void)munmap(arena, (uintptr_t)arena_bytes);
 }
 
+void
+pasture_arena_offer(void *arena, long arena_bytes)
+{
+#ifdef MADV_FREE
+    (void)madvise(arena, (uintptr_t)arena_bytes, MADV_FREE);
+#endif
+}
+
 WITH_POPCNT long
 pasture_sweep_page(void *page, unsigned long *allocated, long first_word, long owned,
                    long block_bytes, long block_count)

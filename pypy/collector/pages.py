@@ -18,6 +18,10 @@ live; and a child knows pages from before the fork: it neither fills their free 
 writes their bitmaps, so what it shares with its parent it goes on sharing. Pages all of whose
 objects died it does free, and arenas of such pages it unmaps.
 
+Empty arenas of a process's own are kept for its next pages, up to as many as are in use, and
+offered to the system (MADV_FREE): mapping and faulting in what was just unmapped costs more
+than allocating in it.
+
 Invariant, for each page that is not shared: marks are a subset of `allocated`.
 """
 from rpython.memory.gc.minimarkpage import WORD, WORD_POWER_2, _dummy_size, out_of_memory
@@ -31,11 +35,14 @@ PAGES_SHIFT = 6
 MOST_PAGES = 1 << PAGES_SHIFT   # of an arena
 WORDS_OF_PAGE = 16              # of the bitmap, for a page of 1,024 words
 NO_PAGE = -1
+KEPT_AT_LEAST = 8               # empty arenas, 4 MiB
 
 ARENA = lltype.Struct(
     'pasture_arena',
     ('base', llmemory.Address),
     ('free_pages', lltype.Signed),
+    ('begun', lltype.Signed),                                       # epoch
+    ('kept', lltype.Signed),                                        # 1: empty, for later
     ('allocated', WORDS),                                           # 16 words a page
     ('size_class', rffi.CFixedArray(lltype.Signed, MOST_PAGES)),    # 0: the page is free
     ('epoch', rffi.CFixedArray(lltype.Signed, MOST_PAGES)),
@@ -91,6 +98,10 @@ _map = function('pasture_arena_map', [lltype.Signed, lltype.Signed], llmemory.Ad
                 _map_model)
 _unmap = function('pasture_arena_unmap', [llmemory.Address, lltype.Signed], lltype.Void,
                   _unmap_model)
+_offer = function('pasture_arena_offer', [llmemory.Address, lltype.Signed], lltype.Void,
+                  lambda arena, arena_bytes: None)
+_prefetch = function('pasture_prefetch_blocks', [llmemory.Address], lltype.Void,
+                     lambda address: None)
 _sweep = function('pasture_sweep_page',
                   [llmemory.Address, WORDS, lltype.Signed, lltype.Signed, lltype.Signed,
                    lltype.Signed], lltype.Signed, _sweep_model)
@@ -114,6 +125,13 @@ class PageStore(object):
                                             flavor='raw', immortal=True)
         for size_class in range(self.size_classes):
             self.blocks_of_page[size_class] = page_size // (WORD * max(size_class, 1))
+        # For each size class the bitmap of a page with all its blocks in use.
+        self.full_bitmaps = lltype.malloc(WORDS.TO, self.size_classes * WORDS_OF_PAGE,
+                                          flavor='raw', zero=True, immortal=True)
+        for size_class in range(1, self.size_classes):
+            for block in range(self.blocks_of_page[size_class]):
+                word, bit = divmod(block * size_class, LONG_BIT)
+                self.full_bitmaps[size_class * WORDS_OF_PAGE + word] |= r_uint(1) << bit
         #
         # Slots of freed arenas hold NO_ARENA and are used again: numbers of pages stay.
         self.arenas = lltype.nullptr(ARENA_TABLE)
@@ -122,6 +140,8 @@ class PageStore(object):
         # The arena that pages are taken from, and whether another might have one.
         self.current_slot = -1
         self.search_arenas = False
+        self.arena_count = 0
+        self.kept_count = 0
         #
         self.epoch = 1
         self.sweep_epoch = 0        # pages of this epoch or later are not swept
@@ -152,6 +172,7 @@ class PageStore(object):
         result = allocation.next
         allocation.next = result + nsize
         allocation.left -= 1
+        _prefetch(result)
         llarena.arena_reserve(result, _dummy_size(size))
         return result
 
@@ -163,11 +184,11 @@ class PageStore(object):
             if page != NO_PAGE and self._take_run_of_page(size_class, page):
                 return
             page = allocation.partial
-            if page != NO_PAGE:
-                arena = self.arenas[page >> PAGES_SHIFT]
-                allocation.partial = arena.next_partial[page & (MOST_PAGES - 1)]
-            else:
-                page = self._begin_page(size_class)
+            if page == NO_PAGE:
+                self._begin_page(size_class)
+                return
+            arena = self.arenas[page >> PAGES_SHIFT]
+            allocation.partial = arena.next_partial[page & (MOST_PAGES - 1)]
             allocation.page = page
             allocation.block = 0
     _take_run._dont_inline_ = True
@@ -213,7 +234,7 @@ class PageStore(object):
     # ----- pages and arenas
 
     def _begin_page(self, size_class):
-        """Returns the number of a page that is now of this size class, with no block in use."""
+        """Makes a free page one of this size class, and all of it the run."""
         if self.current_slot < 0 or self.arenas[self.current_slot].free_pages == 0:
             self._choose_arena()
         arena = self.arenas[self.current_slot]
@@ -223,12 +244,17 @@ class PageStore(object):
         arena.free_pages -= 1
         arena.size_class[place] = size_class
         arena.epoch[place] = self.epoch
+        full = size_class * WORDS_OF_PAGE
         word = place * WORDS_OF_PAGE
         last = word + WORDS_OF_PAGE
         while word < last:
-            arena.allocated[word] = r_uint(0)
+            arena.allocated[word] = self.full_bitmaps[full]
+            full += 1
             word += 1
-        return self.current_slot * MOST_PAGES + place
+        allocation = self.allocations[size_class]
+        allocation.next = arena.base + place * self.page_size
+        allocation.left = self.blocks_of_page[size_class]
+        allocation.page = NO_PAGE
 
     def _choose_arena(self):
         """Prefers the arena with the fewest free pages, so that others may become empty."""
@@ -245,6 +271,10 @@ class PageStore(object):
         if best < 0:
             self.search_arenas = False
             best = self._begin_arena()
+        arena = self.arenas[best]
+        if arena.kept != 0:
+            arena.kept = 0
+            self.kept_count -= 1
         self.current_slot = best
 
     def _begin_arena(self):
@@ -254,6 +284,7 @@ class PageStore(object):
         arena = lltype.malloc(ARENA, flavor='raw', zero=True, track_allocation=False)
         arena.base = base
         arena.free_pages = self.pages_of_arena
+        arena.begun = self.epoch
         arena.allocated = lltype.malloc(WORDS.TO, MOST_PAGES * WORDS_OF_PAGE, flavor='raw',
                                         zero=True, track_allocation=False)
         self.total_memory_alloced += r_uint(self.arena_size)
@@ -261,6 +292,7 @@ class PageStore(object):
             self.peak_memory_alloced = self.total_memory_alloced
         slot = self._free_slot()
         self.arenas[slot] = arena
+        self.arena_count += 1
         return slot
 
     def _free_slot(self):
@@ -286,11 +318,25 @@ class PageStore(object):
         self.arenas = enlarged
         self.slots = self.slots * 2 + 64
 
+    def _arena_is_empty(self, slot):
+        """Keeps the arena for later, or unmaps it."""
+        arena = self.arenas[slot]
+        if self.current_slot == slot:
+            self.current_slot = -1
+        room = max(self.arena_count - self.kept_count, KEPT_AT_LEAST)
+        if arena.begun >= self.shared_before and self.kept_count + 1 - arena.kept <= room:
+            if arena.kept == 0:
+                arena.kept = 1
+                self.kept_count += 1
+                _offer(arena.base, self.arena_size)
+        else:
+            self.kept_count -= arena.kept
+            self._end_arena(slot)
+
     def _end_arena(self, slot):
         arena = self.arenas[slot]
         self.arenas[slot] = NO_ARENA
-        if self.current_slot == slot:
-            self.current_slot = -1
+        self.arena_count -= 1
         self.total_memory_alloced -= r_uint(self.arena_size)
         _unmap(arena.base, self.arena_size)
         lltype.free(arena.allocated, flavor='raw', track_allocation=False)
@@ -327,7 +373,7 @@ class PageStore(object):
                         if max_pages <= 0:
                             return False
                 if arena.free_pages == self.pages_of_arena:
-                    self._end_arena(self.sweep_slot)
+                    self._arena_is_empty(self.sweep_slot)
             self.sweep_slot += 1
             self.sweep_page = 0
         return True

@@ -1,0 +1,30 @@
+"""rpython/memory/gc/test: the collector called method by method, untranslated."""
+from rpython.memory.gc.test import test_direct, test_object_pinning, test_rawrefcount
+from rpython.memory.gc.test import test_inspector
+from rpython.memory.gc.test import test_incminimark
+
+from collector.outside_marks import OutsideMarksGC
+
+
+class TestSimple(test_direct.TestIncrementalMiniMarkGCSimple):
+    GCClass = OutsideMarksGC
+
+
+class TestFull(test_direct.TestIncrementalMiniMarkGCFull):
+    GCClass = OutsideMarksGC
+
+
+class TestPinning(test_object_pinning.TestIncminimark):
+    GCClass = OutsideMarksGC
+
+
+class TestRawRefCount(test_rawrefcount.TestRawRefCount):
+    GCClass = OutsideMarksGC
+
+
+class TestInspector(test_inspector.InspectorTest):
+    GCClass = OutsideMarksGC
+
+
+class TestIncrementalSteps(test_incminimark.PinningGCTest):
+    GCClass = OutsideMarksGC
