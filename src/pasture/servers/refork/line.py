@@ -16,6 +16,7 @@ from time import monotonic
 from typing import Any
 
 _MOST_BYTES = 16_384
+_MOST_TEXT = 1000  # of a text; a character takes up to 12 bytes
 _MOST_FILES = 4
 
 
@@ -51,9 +52,10 @@ class Line:
     def send(self, word: str, files: Sequence[int] = (), **values: Any) -> bool:
         """Send a message; False if nobody is there to read it, or does not read.
 
-        Never waits.
+        Never waits. Texts are cut after 1,000 characters.
         """
-        data = json.dumps([word, values])[:_MOST_BYTES].encode()
+        short = {k: v[:_MOST_TEXT] if isinstance(v, str) else v for k, v in values.items()}
+        data = json.dumps([word, short]).encode()
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))]
         try:
             self._socket.sendmsg(

@@ -1,0 +1,157 @@
+"""The parts of a refork that need no server: schedule, payoff, board, line, memory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pasture.errors import UsageError
+from pasture.heap import fork_safety
+from pasture.heap.policy import POLICIES
+from pasture.servers.environment import read_environment
+from pasture.servers.refork.board import Board, read_board
+from pasture.servers.refork.line import CLOSED, line_of, open_line, wait_for
+from pasture.servers.refork.mold import policy_of_molds
+from pasture.servers.refork.payoff import Payoff
+from pasture.servers.refork.pss import total_pss_bytes
+from pasture.servers.refork.schedule import Schedule, parse_schedule
+
+
+def test_the_last_limit_of_a_schedule_holds_for_all_later_generations() -> None:
+    schedule = parse_schedule(" 50, 500,2000 ")
+    assert [schedule.limit(level) for level in range(5)] == [50, 500, 2000, 2000, 2000]
+    assert str(schedule) == "50,500,2000"
+
+
+@pytest.mark.parametrize("text", ["", "50,", "0", "-5", "fifty", "5.5"])
+def test_a_schedule_that_makes_no_sense_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is no schedule of reforks"):
+        parse_schedule(text)
+
+
+def test_a_schedule_without_a_policy_means_the_policy_refork() -> None:
+    settings = read_environment({"PASTURE_REFORK": "7"})
+    assert settings.policy.name == "refork" and settings.refork == Schedule((7,))
+
+
+def test_the_policy_refork_brings_a_schedule() -> None:
+    settings = read_environment({"PASTURE_POLICY": "refork"})
+    assert settings.refork == Schedule((50, 500, 2000))
+    assert read_environment({}).refork is None
+
+
+def test_another_policy_can_be_given_a_schedule() -> None:
+    settings = read_environment({"PASTURE_REFORK": "7", "PASTURE_POLICY": "freeze"})
+    assert settings.policy.name == "freeze" and settings.refork == Schedule((7,))
+
+
+def test_a_least_saving_that_is_no_number_is_refused() -> None:
+    with pytest.raises(UsageError, match="is no fraction"):
+        read_environment({"PASTURE_REFORK": "7", "PASTURE_REFORK_LEAST_SAVING": "some"})
+
+
+@pytest.mark.parametrize(("after", "pays"), [(50_000_000, True), (99_500_000, False)])
+def test_a_round_pays_if_it_saves_the_fraction_that_was_asked_for(after: int, pays: bool) -> None:
+    verdict = Payoff(3, 100_000_000, 500.4, 0.01).verdict(after)
+    assert verdict is not None and verdict.pays is pays
+    assert f"100.0 MB before, {after / 1e6:.1f} MB after, at 500 requests" in str(verdict)
+
+
+def test_a_round_that_was_not_measured_has_no_verdict() -> None:
+    assert Payoff(1, None, 10, 0.01).verdict(5) is None
+
+
+def test_what_a_worker_shows_is_seen_by_the_server_and_from_outside() -> None:
+    board = Board()
+    first, second = board.take_row(), board.take_row()
+    board.register(first, 4711, 0)
+    board.register(second, 4712, 3)
+    row = board.row(first)
+    row.show_requests(12)
+    row.show_serving(True)
+    assert board.facts(first).requests == 12 and board.facts(first).ready
+    assert not board.facts(second).ready
+    board.promote(second, 4)
+    shown = read_board(os.getpid())
+    assert (shown[4711].role, shown[4711].generation, shown[4711].requests) == ("worker", 0, 12)
+    assert (shown[4712].role, shown[4712].generation) == ("mold", 4)
+    board.give_back(first)
+    assert set(read_board(os.getpid())) == {4712}
+    assert board.take_row() == first and board.facts(first).requests == 0
+
+
+def test_a_process_without_a_board_shows_nothing(tmp_path: Path) -> None:
+    (tmp_path / "1" / "fd").mkdir(parents=True)
+    assert read_board(1, tmp_path) == {} and read_board(2, tmp_path) == {}
+
+
+def test_a_message_brings_values_and_open_files(tmp_path: Path) -> None:
+    here, there = open_line()
+    with (tmp_path / "file").open("w+b", buffering=0) as file:
+        file.write(b"inside")
+        assert here.send("spawn", [file.fileno()], age=3, why="because")
+    message = there.receive()
+    assert message is not None and message.values == {"age": 3, "why": "because"}
+    assert os.pread(message.files[0], 6, 0) == b"inside"
+    assert not os.get_inheritable(message.files[0])
+    os.close(message.files[0])
+
+
+def test_a_line_without_a_message_answers_none_and_a_closed_one_says_so() -> None:
+    here, there = open_line()
+    assert there.receive() is None
+    here.close()
+    assert there.receive() == CLOSED
+    assert not there.send("too late")
+    there.close()
+    assert there.receive() == CLOSED
+
+
+def test_a_line_can_be_sent_over_a_line() -> None:
+    here, there = open_line()
+    far_here, far_there = open_line()
+    here.send("take", [far_there.fileno()])
+    far_there.close()
+    message = there.receive()
+    assert message is not None
+    taken = line_of(message.files[0])
+    taken.send("born", pid=7)
+    assert wait_for([here, far_here], 1) == [far_here]
+    answer = far_here.receive()
+    assert answer is not None and answer.values == {"pid": 7}
+
+
+def test_a_long_text_is_not_cut_in_the_middle_of_a_message() -> None:
+    here, there = open_line()
+    assert here.send("refused", why="é" * 30_000)
+    message = there.receive()
+    assert message is not None and message.word == "refused"
+
+
+def test_memory_of_several_processes_is_summed_or_cannot_be_told(tmp_path: Path) -> None:
+    for pid, kib in (("1", 100), ("2", 50)):
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "smaps_rollup").write_text(
+            f"Rss: 999 kB\nPss:  {kib} kB\nPss_Dirty: 1 kB\n"
+        )
+    (tmp_path / "3").mkdir()
+    (tmp_path / "3" / "smaps_rollup").write_text("")
+    assert total_pss_bytes([1, 2], tmp_path) == 150 * 1024
+    assert total_pss_bytes([1, 3], tmp_path) is None
+    assert total_pss_bytes([1, 4], tmp_path) is None
+
+
+def test_a_mold_gathers_code_only_where_it_was_traced() -> None:
+    assert "gather-code" in policy_of_molds(POLICIES["refork"]).heap
+    assert "trace-code" not in policy_of_molds(POLICIES["refork"]).heap
+    assert "gather-code" not in policy_of_molds(POLICIES["seal"]).heap
+    assert policy_of_molds(POLICIES["refork"]).prepare == ()
+
+
+def test_an_application_can_say_that_it_must_not_be_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fork_safety, "_unsafe", None)
+    assert fork_safety.unsafe_reason() is None
+    fork_safety.fork_unsafe("CUDA is initialized")
+    assert fork_safety.unsafe_reason() == "CUDA is initialized"
