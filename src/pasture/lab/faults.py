@@ -25,6 +25,7 @@ from pasture.trial.diagnosis import tail
 from pasture.trial.group import Group
 
 _COLLECTOR = "collector"
+_OUT_OF_LINE = "pasture, out of line"
 _UNKNOWN = "[unknown]"
 _FUNCTIONS = (
     *("gc_collect", "collect_generations", "update_refs", "subtract_refs", "visit_decref"),
@@ -71,11 +72,13 @@ def _recorded(policy: str, seconds: float, bench: Bench) -> Measured:
     recording = found.recording
     assert recording is not None
     counts: Counter[str] = Counter()
+    copied = 0
     for writer in recording.writers:
         stack = (writer.function, *writer.callers)
         unnamed = writer.cause is Cause.GC_HEADER and not is_named(writer.function)
         counts[_COLLECTOR if unnamed else group_of(stack)] += writer.faults
-    return _measured(counts, recording.lost)
+        copied += 0 if writer.cause is Cause.NEW_MEMORY else writer.faults
+    return _measured(counts, recording.lost, {"copied": copied})
 
 
 def _by_perf(policy: str, seconds: float, bench: Bench) -> Measured:
@@ -97,7 +100,7 @@ def _by_perf(policy: str, seconds: float, bench: Bench) -> Measured:
             "perf finds no names in this interpreter, whose symbols are stripped",
             hint="install its debug symbols",
         )
-    return _measured(counts, 0)
+    return _measured(counts, lost=0)
 
 
 def _record(command: list[str], server: Server, bench: Bench) -> None:
@@ -117,7 +120,7 @@ def _record(command: list[str], server: Server, bench: Bench) -> None:
 def perf_stacks(text: str) -> Iterable[tuple[str, ...]]:
     """The stacks in what `perf script` printed, innermost function first, kernel left out."""
     for block in text.split("\n\n"):
-        frames = [line.split(None, 1) for line in block.splitlines() if line[:1].isspace()]
+        frames = [line.split(None, 1) for line in block.splitlines() if line[:1] == "\t"]
         names = [frame[1].strip() for frame in frames if len(frame) == 2 and _in_user_space(frame)]
         if names:
             yield tuple(names)
@@ -130,8 +133,13 @@ def _in_user_space(frame: list[str]) -> bool:
 
 
 def group_of(stack: tuple[str, ...]) -> str:
-    """Whose fault it is: the collector's if it is on the stack, else the innermost function's."""
-    return _COLLECTOR if any(name.startswith(_FUNCTIONS) for name in stack) else stack[0]
+    """Whose fault it is: the collector's if it is on the stack, else the innermost function's.
+
+    The out-of-line collector is a part of pasture's extension, and its faults are new memory.
+    """
+    if any(name.startswith(_FUNCTIONS) for name in stack):
+        return _COLLECTOR
+    return _OUT_OF_LINE if stack[0].startswith("_native.") else stack[0]
 
 
 def is_named(function: str) -> bool:
@@ -139,7 +147,7 @@ def is_named(function: str) -> bool:
     return "+0x" not in function and function not in ("?", _UNKNOWN)
 
 
-def _measured(counts: Counter[str], lost: int) -> Measured:
+def _measured(counts: Counter[str], lost: int, more: Mapping[str, float] | None = None) -> Measured:
     faults = sum(counts.values())
     if not faults:
         raise NotMeasurable("no page fault was sampled")
@@ -148,6 +156,7 @@ def _measured(counts: Counter[str], lost: int) -> Measured:
     return Measured(
         {
             "faults": faults,
+            **(more or {}),
             "collector_share": counts[_COLLECTOR] / faults,
             "collector_to_next": counts[_COLLECTOR] / max(others, default=1),
         },
@@ -190,9 +199,9 @@ EXPERIMENT = Experiment(
         _row("stock", "by pasture explain --record"),
         _row("perf-stock", "by perf"),
         Row(
-            what="the same, sealed",
-            shows="{seal.collector_share} of {seal.faults} faults; by perf "
-            "{perf-seal.collector_share} of {perf-seal.faults}",
+            what="faults that copied a page of the master's",
+            shows="{stock.copied} of {stock.faults} stock, {seal.copied} of {seal.faults} sealed; "
+            "the collector's share sealed: {seal.collector_share}",
         ),
     ),
     plots=(

@@ -26,7 +26,7 @@ from pasture.trial.measurement import Run
 
 _POLICIES = ("stock", "freeze", "side-table", "seal")
 _WORKERS = 4
-_REQUESTS, _QUICK_REQUESTS = 5_000, 400
+_REQUESTS, _QUICK_REQUESTS = 5_000, 300
 
 
 @dataclass(frozen=True, slots=True)
