@@ -179,7 +179,7 @@ class _Lab:
         try:
             require_modules(experiment.needs)
             measured = self._measure(experiment, part, found)
-            kept = Kept(measured, time.monotonic() - start)
+            kept = Kept(measured, round(time.monotonic() - start, 2))
             self.store.keep(experiment.name, part, self.options.quick, kept)
             found.add(part.name, measured, kept.seconds)
         except PastureError as error:

@@ -60,7 +60,7 @@ class Store:
         path = self._path(experiment, part, quick)
         document = {
             "question": _question(part),
-            "seconds": round(kept.seconds, 2),
+            "seconds": kept.seconds,
             "measured": to_plain(kept.measured),
         }
         temporary = path.with_suffix(".part")
