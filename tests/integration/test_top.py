@@ -1,17 +1,23 @@
 """`pasture top` on real servers, and its screen."""
 
 import asyncio
+import html
 import json
+import re
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from pasture.observe.smaps import Memory
 from pasture.observe.watch import Reading, Row, Watch, row
 from pasture.report import top_table
+from pasture.servers.refork.board import Entry
 
 MB = 1_000_000
+SCREEN = Path(__file__).with_name("top_screen.txt")
 
 
 def memory(private, shared=50 * MB):
@@ -63,6 +69,18 @@ def test_a_worker_that_collects_a_stock_heap_is_seen_to_grow_and_to_fault(serve)
     assert after[worker].faults_a_second > after[server.process.pid].faults_a_second
 
 
+def test_requests_are_shown_where_the_server_counts(serve, tmp_path):
+    server = serve(workers=1, env={"PASTURE_METRICS_DIR": str(tmp_path / "counts")})
+    for _ in range(7):
+        server.get("/who")
+    [worker] = server.workers()
+    look = Watch(server.process.pid).look
+    server.wait_for(lambda: look()[1].requests == 7, "counting 7 requests")
+    master, row_of_worker = look()
+    assert (master.requests, row_of_worker.pid) == (None, worker)
+    assert "       7\n" in top_table.plain([row_of_worker])
+
+
 def test_growth_is_of_the_last_minute_and_absent_at_first():
     def reading(seconds, private):
         return Reading(7, seconds, False, memory(private), 100 * int(seconds))
@@ -105,6 +123,48 @@ def test_the_screen_shows_sorts_and_writes_snapshots(tmp_path):
     document = json.loads(snapshot.read_text())
     assert document["master"] == 10
     assert [p["private_bytes"] for p in document["processes"]] == [1 * MB, 5 * MB, 9 * MB]
+
+
+CELL = re.compile(
+    r'<text class="[^"]*" x="([\d.]+)" y="([\d.]+)" textLength="[\d.]+"[^>]*>([^<]*)</text>'
+)
+
+
+def text_of(picture):
+    """The characters of a screen, from the picture that Textual makes of it."""
+    lines = {}
+    for x, y, text in CELL.findall(picture):
+        cells = lines.setdefault(float(y), {})
+        for i, character in enumerate(html.unescape(text).rstrip("\n").replace("\xa0", " ")):
+            cells[round(float(x) / 12.2) + i] = character
+    return "".join(
+        "".join(cells.get(i, " ") for i in range(max(cells, default=-1) + 1)).rstrip() + "\n"
+        for _, cells in sorted(lines.items())
+    )
+
+
+def test_the_screen_is_that_of_the_reference():
+    pytest.importorskip("textual")
+    from pasture.report.top_screen import TopApp
+
+    shown = replace(
+        ROWS[2],
+        growth_bytes_a_minute=1.5 * MB,
+        faults_a_second=2500.0,
+        shown=Entry(pid=12, generation=2, role="mold", requests=1200),
+    )
+
+    async def drive():
+        app = TopApp(10, lambda: (*ROWS[:2], shown), interval_s=60)
+        async with app.run_test(size=(140, 8)) as pilot:
+            await pilot.pause()
+            by_private = text_of(app.export_screenshot())
+            await pilot.press("i")
+            await pilot.pause()
+            return by_private + text_of(app.export_screenshot())
+
+    seen = asyncio.run(drive())
+    assert seen == SCREEN.read_text(), f"the screen is another one:\n{seen}"
 
 
 def test_the_screen_closes_with_the_reason_when_the_master_ends(tmp_path):

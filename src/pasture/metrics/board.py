@@ -30,7 +30,8 @@ COLLECTIONS = 4
 COLLECTED = COLLECTIONS + GENERATIONS
 PAUSES = COLLECTED + GENERATIONS
 PAUSE_NS = PAUSES + len(PAUSE_BOUNDS_S) + 1
-_WORDS = PAUSE_NS + 1
+REQUESTS = PAUSE_NS + 1
+_WORDS = REQUESTS + 1
 _BYTES = _WORDS * _WORD
 
 _SUM = "ended"
@@ -48,6 +49,7 @@ class Counts:
         collected: objects found dead, by generation.
         pauses: by bucket, not cumulated, the last one without a bound.
         pause_ns: of all collections.
+        requests: answered, by servers that tell.
     """
 
     starts: int = 0
@@ -57,6 +59,7 @@ class Counts:
     collected: tuple[int, ...] = (0,) * GENERATIONS
     pauses: tuple[int, ...] = (0,) * (len(PAUSE_BOUNDS_S) + 1)
     pause_ns: int = 0
+    requests: int = 0
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
@@ -67,6 +70,7 @@ class Counts:
             _added(self.collected, other.collected),
             _added(self.pauses, other.pauses),
             self.pause_ns + other.pause_ns,
+            self.requests + other.requests,
         )
 
 
@@ -110,7 +114,13 @@ def read_board(path: Path) -> Counts | None:
         words[COLLECTED:PAUSES],
         words[PAUSES:PAUSE_NS],
         words[PAUSE_NS],
+        words[REQUESTS],
     )
+
+
+def read_one(directory: Path, master_pid: int, pid: int) -> Counts | None:
+    """What one living worker counted; None if it counts nothing."""
+    return read_board(_path(directory, master_pid, str(pid)))
 
 
 def read_all(
@@ -156,6 +166,7 @@ def _write_sum(path: Path, total: Counts) -> None:
         *total.collected,
         *total.pauses,
         total.pause_ns,
+        total.requests,
     )
     partial = path.with_suffix(".partial")
     partial.write_bytes(memoryview(b"".join(word.to_bytes(_WORD, "little") for word in words)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 import gc
+import itertools
 import os
 from pathlib import Path
 from time import perf_counter_ns
@@ -22,6 +23,7 @@ _BOUNDS_NS = tuple(int(bound * 1e9) for bound in board.PAUSE_BOUNDS_S)
 
 _board: board.Board | None = None
 _began_ns = 0
+_requests = itertools.count(1)  # taken from by one thread at a time
 _armed = False
 _paused = False
 
@@ -47,8 +49,8 @@ def _begin_in_child() -> None:
 
 def begin() -> None:
     """Count from now on. In a worker, right after the fork; by hand only for forks of C."""
-    global _board, _paused
-    _paused = False
+    global _board, _paused, _requests
+    _paused, _requests = False, itertools.count(1)
     directory = os.environ.get(DIRECTORY)
     if not directory:
         return
@@ -61,6 +63,17 @@ def begin() -> None:
         _board.words[board.PRIVATE_AT_START] = _private_bytes()
     if _count not in gc.callbacks:
         gc.callbacks.append(_count)
+
+
+def is_wanted() -> bool:
+    """Whether there is a folder to count in."""
+    return bool(os.environ.get(DIRECTORY))
+
+
+def count_request() -> None:
+    """Note that a response was sent. Threads of a worker may call it at once."""
+    if _board is not None:
+        _board.words[board.REQUESTS] = next(_requests)
 
 
 def count_recycle() -> None:

@@ -10,7 +10,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
+
 from pasture.errors import ProcessEnded
+from pasture.metrics.board import Counts, read_one
+from pasture.metrics.recorder import DIRECTORY
 from pasture.observe import smaps, tree
 from pasture.observe.smaps import Memory
 from pasture.servers.refork.board import Entry, read_board
@@ -46,6 +50,7 @@ class Row:
             first seconds.
         faults_a_second: minor page faults since the reading before; None without one.
         shown: what a server that reforks shows of this process; None of any other.
+        counted: what a worker counts for `pasture metrics`; None if it counts nothing.
     """
 
     pid: int
@@ -54,6 +59,13 @@ class Row:
     growth_bytes_a_minute: float | None
     faults_a_second: float | None
     shown: Entry | None = None
+    counted: Counts | None = None
+
+    @property
+    def requests(self) -> int | None:
+        """Responses sent so far, where the server tells."""
+        told = self.shown or self.counted
+        return told.requests if told else None
 
     @property
     def role(self) -> str:
@@ -61,7 +73,7 @@ class Row:
         return "master" if self.is_master else self.shown.role if self.shown else "worker"
 
 
-def row(readings: list[Reading], shown: Entry | None = None) -> Row:
+def row(readings: list[Reading], shown: Entry | None = None, counted: Counts | None = None) -> Row:
     """What several readings of one process say, oldest first; at least one."""
     last = readings[-1]
     growth = faults = None
@@ -72,7 +84,7 @@ def row(readings: list[Reading], shown: Entry | None = None) -> Row:
             growth = gained * 60 / (last.seconds - first.seconds)
         before = readings[-2]
         faults = (last.minor_faults - before.minor_faults) / (last.seconds - before.seconds)
-    return Row(last.pid, last.is_master, last.memory, growth, faults, shown)
+    return Row(last.pid, last.is_master, last.memory, growth, faults, shown, counted)
 
 
 @dataclass(slots=True)
@@ -94,7 +106,7 @@ class Watch:
             NoPrivilege: the processes belong to another user.
         """
         pids = (self.master_pid, *tree.forked_workers(self.master_pid))
-        shown = read_board(self.master_pid)
+        shown, folder = read_board(self.master_pid), _counts_folder(self.master_pid)
         rows = []
         for pid in pids:
             reading = _read(pid, is_master=pid == self.master_pid)
@@ -105,9 +117,19 @@ class Watch:
                 continue
             history = self._readings.setdefault(pid, deque(maxlen=240))
             history.append(reading)
-            rows.append(row(list(history), shown.get(pid)))
+            counted = read_one(folder, self.master_pid, pid) if folder else None
+            rows.append(row(list(history), shown.get(pid), counted))
         self._readings = {pid: kept for pid, kept in self._readings.items() if pid in pids}
         return tuple(rows)
+
+
+def _counts_folder(master_pid: int) -> Path | None:
+    """Where a server's workers count, as its environment says; None if nowhere."""
+    try:
+        name = psutil.Process(master_pid).environ().get(DIRECTORY)
+    except (psutil.Error, OSError):
+        return None
+    return Path(f"/proc/{master_pid}/cwd", name) if name else None
 
 
 def _read(pid: int, *, is_master: bool) -> Reading | None:

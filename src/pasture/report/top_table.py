@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pasture.observe.watch import Row
-from pasture.report.units import megabytes
+from pasture.report.units import count, megabytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ COLUMNS = (
     Column(
         "r",
         "requests",
-        lambda r: f"{r.shown.requests:,}" if r.shown else "",
-        lambda r: r.shown.requests if r.shown else 0,
+        lambda r: "" if r.requests is None else f"{r.requests:,}",
+        lambda r: r.requests or 0,
     ),
 )
 
@@ -84,7 +84,7 @@ def summary(rows: Sequence[Row]) -> str:
     workers = [r for r in rows if r.role == "worker"]
     private = sum(r.memory.private_bytes for r in workers)
     each = f", {megabytes(private / len(workers))} private each" if workers else ""
-    return f"{megabytes(total)} in all, {len(workers)} workers{each}"
+    return f"{megabytes(total)} in all, {count(len(workers), 'worker')}{each}"
 
 
 def plain(rows: Sequence[Row]) -> str:
@@ -109,7 +109,7 @@ def as_document(master_pid: int, rows: Sequence[Row]) -> dict[str, Any]:
                 "pid": r.pid,
                 "role": r.role,
                 "generation": r.shown.generation if r.shown else None,
-                "requests": r.shown.requests if r.shown else None,
+                "requests": r.requests,
                 "pss_bytes": r.memory.pss_bytes,
                 "private_bytes": r.memory.private_bytes,
                 "shared_bytes": r.memory.shared_bytes,

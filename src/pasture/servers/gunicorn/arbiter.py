@@ -53,15 +53,18 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             app.cfg.set("preload_app", False)
         super().setup(app)
         call_before_fork(app.cfg, self._before_fork)
-        if self._settings.memory_limit is not None:
+        if self._settings.memory_limit is not None or recorder.is_wanted():
             call_after_request(app.cfg, self._settings.memory_limit)
         if not preload:
             self.log.warning("pasture: --reload loads the application in each worker: no seal")
             return
         app.cfg.set("preload_app", True)
+        self._load_application(asked_for)
+
+    def _load_application(self, asked_for: bool) -> None:
         if self._report is None and not asked_for:
             self.log.info("pasture: preload is on: HUP does not load new code, USR2 does")
-        app.wsgi()
+        self.app.wsgi()
 
     def manage_workers(self) -> None:
         """Fork what is missing, then start the control socket if it had to wait for that."""

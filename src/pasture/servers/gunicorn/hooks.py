@@ -35,13 +35,13 @@ def call_before_fork(cfg: Any, ours: Callable[[], None]) -> None:
 
 
 class AfterRequest:
-    """The user's `post_request`, then a look at the worker's memory.
+    """The user's `post_request`, then the count of requests and a look at the worker's memory.
 
     The response has been sent by then. A worker that has passed its limit ends as one does
     at `max_requests`: it takes no more connections, finishes those it has, and is replaced.
     """
 
-    def __init__(self, users: Callable[..., object], limit: MemoryLimit) -> None:
+    def __init__(self, users: Callable[..., object], limit: MemoryLimit | None) -> None:
         self._users = users
         self._limit = limit
         self._watch: UssWatch | None = None
@@ -49,6 +49,9 @@ class AfterRequest:
 
     def __call__(self, worker: Any, req: Any, environ: Any, resp: Any) -> None:
         self._users(worker, req, environ, resp)
+        recorder.count_request()
+        if self._limit is None:
+            return
         if self._watch is None or self._worker is not worker:  # forked, of whomever
             self._watch, self._worker = UssWatch(self._limit), worker
         if worker.alive and self._watch.has_passed():
@@ -57,8 +60,10 @@ class AfterRequest:
             worker.alive = False
 
 
-def call_after_request(cfg: Any, limit: MemoryLimit) -> None:
-    """Have workers that pass a limit end after their response. A second call changes nothing.
+def call_after_request(cfg: Any, limit: MemoryLimit | None) -> None:
+    """Have workers count each response, and end after one if they pass a limit.
+
+    A second call changes nothing.
 
     Args:
         cfg: gunicorn's configuration, with which workers are forked later.

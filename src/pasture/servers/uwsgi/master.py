@@ -21,6 +21,7 @@ from typing import Any
 from pasture.errors import PastureError, UsageError
 from pasture.heap.loading import begin_loading
 from pasture.heap.warmup import WarmUpReport, warm_up
+from pasture.metrics import recorder
 from pasture.servers.complaint import complain
 from pasture.servers.environment import ServerSettings, read_environment
 from pasture.servers.sealer import Sealer, or_end, show_log
@@ -59,13 +60,13 @@ def install(uwsgi: Any) -> None:
     show_log()
     begin_loading(settings.policy)
     master = _Master(uwsgi, settings)
-    if settings.memory_limit is not None:
+    if settings.memory_limit is not None or recorder.is_wanted():
         call_after_request(uwsgi)
     hooks.before_c_fork(master.before_fork)
 
 
 def call_after_request(uwsgi: Any) -> None:
-    """Have workers look at their memory after each request.
+    """Have workers count each request and look at their memory after it.
 
     uWSGI reads the hook once, when the application is loaded: one that the application sets
     for itself takes the place of this one.

@@ -44,10 +44,11 @@ def begin(uwsgi: Any, *, leaves: bool, limit: MemoryLimit | None = None) -> None
 
 
 def after_request(uwsgi: Any) -> None:
-    """End the worker after this response if it has passed its limit. In the worker.
+    """Count the response; end the worker if it has passed its limit. In the worker.
 
     It ends as at a graceful reload, with which uWSGI's master replaces it.
     """
+    recorder.count_request()
     if _watch is not None and _watch.has_passed():
         log.info("recycling worker %s: %s", uwsgi.worker_id(), _watch)
         recorder.count_recycle()
