@@ -177,6 +177,15 @@ demo-uwsgi: .venvs/3.14/.stamp ## uWSGI with 4 workers, without and with
 demo-celery: .venvs/3.14/.stamp ## Celery with 4 pool processes and a real Redis, without and with
 	@.venvs/3.14/bin/python -m examples.side_by_side examples/celery_worker.py $(ARGS)
 
+.PHONY: lab
+lab: .venvs/3.14/.stamp ## The published experiments, re-run: a table and var/lab/report.html (ARGS=--wagtail: that too)
+	@tools/services nginx >/dev/null; tools/services httperf >/dev/null; \
+	    .venvs/3.14/bin/pasture lab run --all --results var/lab $(ARGS)
+
+.PHONY: lab-quick
+lab-quick: ## The same with less of everything, in minutes
+	@$(MAKE) lab ARGS="--quick $(ARGS)"
+
 .PHONY: bench-heap
 bench-heap: $(BENCH_MATRIX:%=.venvs/%/.stamp) ## A child reads 236 MB of its parent: what becomes private
 	@.venvs/3.14/bin/python -m benchmarks.heap \
