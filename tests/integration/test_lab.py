@@ -143,14 +143,12 @@ def test_the_page_in_a_browser_has_the_figures_and_the_plots_of_the_document(tmp
 
     spied = re.search(r'<pre id="spied">(.*?)</pre>', dom)
     drawn = json.loads(base64.b64decode(spied[1]))
-    assert drawn.keys() == {"growth-private_bytes-lines"}
-    for name, x, y in drawn["growth-private_bytes-lines"]:
+    assert drawn.keys() == {"growth-plot-0"}
+    for name, x, y in drawn["growth-plot-0"]:
         kept = document["curves"][f"{name}.private_bytes"]
         assert x == kept["x"]
         assert y == [value / 1e6 for value in kept["y"]]
-    assert [name for name, _, _ in drawn["growth-private_bytes-lines"]] == [
-        part.name for part in parts[:3]
-    ]
+    assert [name for name, _, _ in drawn["growth-plot-0"]] == [part.name for part in parts[:3]]
     assert dom.count('class="scatterlayer') == 1
 
 

@@ -186,6 +186,28 @@ def _rows(prefix: str, name: str) -> tuple[Row, ...]:
     )
 
 
+def _plots(prefix: str, name: str) -> tuple[Plot, ...]:
+    parts = tuple(f"{prefix}{policy}" for policy in _POLICIES)
+    return (
+        Plot(
+            key="private_bytes",
+            title=f"Private memory of a worker, {name}",
+            caption="Median worker against requests served by all.",
+            parts=parts,
+            x_title="requests served by all workers",
+            y_title="MB a worker",
+        ),
+        Plot(
+            key="shared_bytes",
+            title=f"Shared memory of a worker, {name}",
+            caption="A fall is a page that was written.",
+            parts=parts,
+            x_title="requests served by all workers",
+            y_title="MB a worker",
+        ),
+    )
+
+
 EXPERIMENT = Experiment(
     name="site",
     title="Real Django sites",
@@ -205,20 +227,5 @@ EXPERIMENT = Experiment(
     needs=("django", "gunicorn", "locust"),
     parts=_parts,
     rows=(*_rows("", "bundled site"), *_rows("wagtail-", "Wagtail site")),
-    plots=(
-        Plot(
-            key="private_bytes",
-            title="Private memory of a worker",
-            caption="Median worker against requests served by all.",
-            x_title="requests served by all workers",
-            y_title="MB a worker",
-        ),
-        Plot(
-            key="shared_bytes",
-            title="Shared memory of a worker",
-            caption="A fall is a page that was written.",
-            x_title="requests served by all workers",
-            y_title="MB a worker",
-        ),
-    ),
+    plots=(*_plots("", "bundled site"), *_plots("wagtail-", "Wagtail site")),
 )

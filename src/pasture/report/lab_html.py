@@ -76,7 +76,7 @@ def _plots(result: Result) -> list[dict[str, Any]]:
     from pasture.report import lab_plots
 
     found = []
-    for plot in result.experiment.plots:
+    for number, plot in enumerate(result.experiment.plots):
         figure = lab_plots.drawn(plot, result)
         if figure is not None:
             markup = figure.to_html(
@@ -84,7 +84,7 @@ def _plots(result: Result) -> list[dict[str, Any]]:
                 include_plotlyjs=False,
                 config={"displayModeBar": False, "responsive": True},
                 default_height="320px",
-                div_id=f"{result.experiment.name}-{plot.key}-{plot.kind}",
+                div_id=f"{result.experiment.name}-plot-{number}",
             )
             found.append({"plot": plot, "markup": markup})
     return found

@@ -17,6 +17,7 @@ from pasture.report.units import BYTES_PER_MB
 
 _MORE_COLORS = ("#c8553d", "#3b9aa5", "#a07d2c", "#94518f", "#557a2f", "#4466aa", "#777777")
 _MOST_NAMES = 8
+_DOTTED = ("limit-", "perf-")
 
 
 def drawn(plot: Plot, result: Result) -> go.Figure | None:
@@ -26,8 +27,14 @@ def drawn(plot: Plot, result: Result) -> go.Figure | None:
 
 
 def color_of(part: str, place: int) -> str:
-    """The colour of a part: a policy's own, if it is named for one."""
-    return COLORS.get(part, _MORE_COLORS[place % len(_MORE_COLORS)])
+    """The colour of a part: a policy's own, if it is named for one, alone or behind a prefix."""
+    policy = part if part in COLORS else part.partition("-")[2]
+    return COLORS.get(policy, _MORE_COLORS[place % len(_MORE_COLORS)])
+
+
+def dash_of(part: str) -> str:
+    """Dotted where a prefix tells a part from the policy's own line."""
+    return "dot" if part.startswith(_DOTTED) else "solid"
 
 
 def _lines(plot: Plot, result: Result) -> go.Figure | None:
@@ -39,7 +46,7 @@ def _lines(plot: Plot, result: Result) -> go.Figure | None:
             y=_scaled(plot.key, curve.y),
             name=part,
             mode="lines+markers",
-            line={"color": color_of(part, place), "width": 2.5},
+            line={"color": color_of(part, place), "width": 2.5, "dash": dash_of(part)},
             marker={"size": 4},
         )
     if not figure.data:
