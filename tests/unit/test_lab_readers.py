@@ -111,6 +111,7 @@ def test_a_program_that_is_missing_is_named_with_its_package(
         (["run", "micro", "--all"], "name experiments, or say --all"),
         (["run", "macro"], "no experiment is called 'macro'"),
         (["run", "micro", "--site", "/nowhere"], "holds no manage.py"),
+        (["run", "micro", "--python", "/nowhere/pypy"], "cannot run /nowhere/pypy"),
     ],
 )
 def test_a_mistake_on_the_command_line_is_said(arguments: list[str], said: str) -> None:

@@ -5,7 +5,7 @@ Owns arguments, and where results and reports go.
 
 from __future__ import annotations
 
-import importlib.util
+import shutil
 from datetime import datetime
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from pasture.lab import EXPERIMENTS, Experiment, LabResult, Options, Store, run_
 from pasture.report import lab_progress, lab_table
 from pasture.report.atomic import require_writable, write_atomically
 from pasture.report.lab_document import to_json
-from pasture.report.lab_html import render_html, require_html
+from pasture.report.lab_html import can_draw, render_html, require_html
 from pasture.report.table import output_console
 
 _FILE = click.Path(path_type=Path)
@@ -86,8 +86,10 @@ def run_command(
     nothing is left running. What this machine cannot measure is named, with the reason.
     """
     chosen = _chosen(names, everything)
+    if python is not None and shutil.which(python) is None:
+        raise UsageError(f"cannot run {python}", hint="check --python")
     options = Options(quick=quick, python=python, wagtail=wagtail, site=_site(site))
-    wants_html = html_file is not None or _can_draw()
+    wants_html = html_file is not None or can_draw()
     if html_file is not None:
         require_html()
     _make(results)
@@ -124,10 +126,6 @@ def _site(named: Path | None) -> Path | None:
         raise UsageError(f"{named} holds no manage.py", hint="name the folder of the bundled site")
     found = named or _BUNDLED_SITE
     return found.resolve() if (found / "manage.py").is_file() else None
-
-
-def _can_draw() -> bool:
-    return all(importlib.util.find_spec(module) for module in ("jinja2", "plotly"))
 
 
 def _make(results: Path) -> None:

@@ -14,7 +14,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from pasture.errors import NotMeasurable
+from pasture.errors import NotMeasurable, ServerFailed
 from pasture.lab import kit, shelf
 from pasture.lab.client import burst
 from pasture.lab.experiment import Bench, Experiment, Options, Part, Plot, Row
@@ -85,8 +85,10 @@ def _counted(variant: Variant, requests: int, bench: Bench) -> Measured:
 def _require_counters(perf: str, bench: Bench) -> None:
     """Raise NotMeasurable unless the processor's counters can be read."""
     command = [perf, "stat", "-x", ";", "-e", ",".join(_EVENTS), "true"]
-    text = run_to_end(bench, command, bench.log("perf-stat"))
-    counts = read_counts(text)
+    try:
+        counts = read_counts(run_to_end(bench, command, bench.log("perf-stat")))
+    except ServerFailed as error:
+        raise NotMeasurable(f"perf cannot count here: {error.message}") from None
     missing = [event for event in _EVENTS if event not in counts]
     if missing:
         raise NotMeasurable(
@@ -141,7 +143,10 @@ def _cachegrind(
         f"--cachegrind-out-file={out}", sys.executable, str(path_of("cache_heap")),
         how, str(_OBJECTS), str(collections), collector,
     ]  # fmt: skip
-    run_to_end(bench, command, bench.log(f"cachegrind-{collections}"))
+    try:
+        run_to_end(bench, command, bench.log(f"cachegrind-{collections}"))
+    except ServerFailed as error:
+        raise NotMeasurable(f"this interpreter does not run in valgrind: {error.message}") from None
     bench.tell(0.5)
     return read_cachegrind(out.read_text())
 

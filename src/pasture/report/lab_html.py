@@ -6,13 +6,14 @@ Works without a network. jinja2 and plotly are imported when a page is made.
 from __future__ import annotations
 
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from pasture.errors import MissingExtra
 from pasture.lab.rule import Verdict
 from pasture.lab.runner import LabResult, Result
 from pasture.report import lab_words as words
-from pasture.report.explain_html import require_html as require_html
 from pasture.report.units import seconds
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -21,6 +22,24 @@ _CLASSES = {
     Verdict.NOT_REPRODUCED: "no",
     Verdict.NOT_MEASURABLE: "open",
 }
+
+
+def can_draw() -> bool:
+    """Whether a page could be made."""
+    return all(map(find_spec, ("jinja2", "plotly")))
+
+
+def require_html() -> None:
+    """Check that a page could be made.
+
+    Raises:
+        MissingExtra: jinja2 or plotly is not installed.
+    """
+    if not can_draw():
+        raise MissingExtra(
+            "--html needs jinja2 and plotly, which are not installed",
+            hint="pip install 'pasture[lab]'",
+        )
 
 
 def render_html(lab: LabResult, made_at: datetime) -> str:
