@@ -32,7 +32,11 @@ def start(serve):
 
     def start(*args, refork="5", workers=2, least_saving=-100, **more):
         marks.append(uuid4().hex)
-        environment = {"HERD_MARK": marks[-1], "PASTURE_REFORK_LEAST_SAVING": str(least_saving)}
+        environment = {
+            "HERD_MARK": marks[-1],
+            "PASTURE_REFORK_LEAST_SAVING": str(least_saving),
+            **more.pop("env", {}),
+        }
         server = serve(
             *("--graceful-timeout", "10", *args),
             **{"options": ("--refork", refork), "app": "refork_app:app", **more},
@@ -87,6 +91,7 @@ def roles(server, master=None):
 
 
 def mold_of(server):
+    wait_for_roles(server, ("mold", 1), ("worker", 1), ("worker", 1))
     [pid] = [pid for pid, (role, _) in roles(server).items() if role == "mold"]
     return pid
 
@@ -94,9 +99,21 @@ def mold_of(server):
 def assert_ends_without_a_trace(server):
     assert server.stop() == 0, server.log
     assert processes(server) == ()
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", server.port))
+    assert_port_is_free(server)
+
+
+def assert_port_is_free(server):
+    """Within a second: an ending process gives up its memory before its files."""
+    deadline = time.monotonic() + 1
+    while True:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", server.port))
+                return
+            except OSError:
+                assert time.monotonic() < deadline, server.log
+        time.sleep(0.02)
 
 
 def wait_for_roles(server, *expected):
@@ -164,7 +181,7 @@ def test_operators_signals_work_in_a_later_generation(start):
     before = set(server.workers())
     server.send(signal.SIGHUP)
     server.wait_for(lambda: not before & set(server.workers()), "the end of the old workers")
-    wait_for_roles(server, ("worker", 0), ("worker", 0))
+    wait_for_roles(server, ("mold", 0), ("worker", 0), ("worker", 0))
     load(server, 12)
     server.wait_until_it_logs(f"{REFORKED}1", times=2)
     assert_ends_without_a_trace(server)
@@ -187,7 +204,7 @@ def test_usr2_starts_a_new_server_at_generation_0_beside_the_old_one(start, tmp_
     upgraded = tmp_path / "pid.2"
     server.wait_for(upgraded.exists, "a new pidfile")
     new = int(upgraded.read_text())
-    server.wait_for(lambda: len(roles(server, new)) == 2, "workers of the new server")
+    server.wait_for(lambda: len(roles(server, new)) == 3, "workers of the new server")
     assert server.stop() == 0
     assert {psutil.Process(pid).ppid() for pid in processes(server) if pid != new} == {new}
     server.process = psutil.Popen(["true"])  # what the fixture looks after; the rest is ours
@@ -199,15 +216,14 @@ def test_usr2_starts_a_new_server_at_generation_0_beside_the_old_one(start, tmp_
 
 def test_term_waits_for_the_last_request_of_a_worker_on_its_way_to_a_mold(start):
     server = start(refork="3,1000", workers=1)
-    for _ in range(2):
+    for _ in range(3):
         server.get("/who")
     answers = []
     client = threading.Thread(target=lambda: answers.append(server.get("/sleep?1.5")))
     client.start()
     time.sleep(0.3)
     slow = server.workers()
-    server.send(signal.SIGTTIN)
-    server.wait_for(lambda: len(server.workers()) > 1, "another worker")
+    server.wait_until_it_logs("is to become the mold")
     assert server.stop() == 0
     client.join()
     assert answers[0]["pid"] in slow and processes(server) == ()
@@ -261,8 +277,35 @@ def test_a_worker_that_must_not_be_forked_does_not_become_a_mold(start, path, to
     load(server, 30)
     server.wait_until_it_logs(told)
     assert load(server, 30)
-    assert {generation for _, generation in roles(server).values()} == {0}
+    server.wait_for(
+        lambda: {generation for _, generation in roles(server).values()} == {0},
+        "generation 0",
+    )
     assert server.stop() == 0 and processes(server) == ()
+
+
+def test_hup_loads_new_code_and_broken_code_leaves_the_old_one(start, tmp_path):
+    source = (tmp_path / "changing.py").write_text
+    page = "def app(environ, start_response):\n    start_response('200 OK', [])\n    return [b'{}']"
+    source(page.format('{"pid": 1}'))
+    server = start(app="changing:app", env={"PYTHONPATH": str(tmp_path)}, refork="1000")
+    assert server.get("/") == {"pid": 1}
+    source("raise ValueError('broken on purpose')")
+    server.send(signal.SIGHUP)
+    server.wait_until_it_logs("the workers that are there go on")
+    assert server.get("/") == {"pid": 1}
+    source(page.format('{"pid": 22}'))
+    server.send(signal.SIGHUP)
+    server.wait_for(lambda: server.get("/") == {"pid": 22}, "new code")
+    wait_for_roles(server, ("mold", 0), ("worker", 0), ("worker", 0))
+    assert_ends_without_a_trace(server)
+
+
+def test_an_application_that_does_not_load_ends_the_server_with_its_exit_code(start):
+    server = start(app="broken_app:app", ready=False)
+    assert server.wait_for_end() == 5
+    assert "error: broken_app:app cannot be imported" in server.log
+    assert processes(server) == ()
 
 
 def test_a_mold_that_is_killed_is_followed_by_another(start):
@@ -281,7 +324,7 @@ def test_a_mold_that_hangs_is_given_up_when_it_is_needed(start):
     os.kill(mold, signal.SIGSTOP)
     os.kill(next(pid for pid in server.workers() if pid != mold), signal.SIGKILL)
     server.wait_until_it_logs("its mold hangs")
-    wait_for_roles(server, ("worker", 0), ("worker", 1))
+    wait_for_roles(server, ("mold", 0), ("worker", 0), ("worker", 1))
     assert_ends_without_a_trace(server)
 
 
@@ -296,9 +339,7 @@ def test_nothing_survives_the_arbiter(start, generation):
     while processes(server):
         assert time.monotonic() < deadline, server.log
         time.sleep(0.05)
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", server.port))
+    assert_port_is_free(server)
 
 
 def test_threaded_workers_become_molds_once_their_threads_have_ended(start):

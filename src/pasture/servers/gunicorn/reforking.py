@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -20,6 +21,8 @@ from gunicorn.errors import HaltServer
 
 from pasture.errors import UnsupportedInterpreter
 from pasture.heap.interpreter import native
+from pasture.heap.seal import seal
+from pasture.metrics import recorder
 from pasture.servers.environment import ServerSettings
 from pasture.servers.gunicorn.arbiter import SealingArbiter
 from pasture.servers.gunicorn.promotion import LOOK, count_requests
@@ -38,12 +41,13 @@ from pasture.servers.refork.actions import (
 from pasture.servers.refork.board import Board
 from pasture.servers.refork.lifecycle import Lifecycle, Limits
 from pasture.servers.refork.line import CLOSED, Line, Message, open_line, wait_for
-from pasture.servers.refork.mold import FORK_S
+from pasture.servers.refork.mold import FORK_S, policy_of_server
 from pasture.servers.refork.pss import total_pss_bytes
 
 _ABLE = ("gunicorn.workers.sync", "gunicorn.workers.gthread")
 _SEAL_S = 30.0
 _MEASURE_TRIES = 5
+_LOAD_AGAIN_S = 10.0
 
 
 @dataclass(slots=True)
@@ -57,6 +61,15 @@ class Pen:
     line: Line
     row: int
     generation: int
+    is_first_mold: bool = False
+
+
+class NotLoaded(Exception):
+    """The application cannot be loaded."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"the application cannot be loaded (exit code {status})")
+        self.status = status if status > 0 else 1
 
 
 class ReforkingArbiter(SealingArbiter):
@@ -69,6 +82,9 @@ class ReforkingArbiter(SealingArbiter):
         self._cycle: Lifecycle | None = None
         self._pens: dict[int, Pen] = {}
         self._molds: dict[int, Any] = {}
+        self._first_mold: int | None = None
+        self._no_load_before = 0.0
+        self._reloading = self._stopping = False
         super().__init__(app, settings)
 
     # --- Begin, reload, end ------------------------------------------------------------
@@ -78,6 +94,11 @@ class ReforkingArbiter(SealingArbiter):
         super().setup(app)
         count_requests(app.cfg)
 
+    def _load_application(self, asked_for: bool) -> None:
+        """Not here: the mold of generation 0 does, so that it can be done without later."""
+        if self._why_not() is not None:
+            super()._load_application(asked_for)
+
     def start(self) -> None:
         """Before the first fork."""
         super().start()
@@ -86,6 +107,7 @@ class ReforkingArbiter(SealingArbiter):
             self.log.warning("pasture: no refork: %s", reason)
             return
         native().adopt_orphans()
+        seal(policy_of_server(self._settings.policy))
         self._board = Board()
         self._cycle = Lifecycle(schedule, self._limits())
 
@@ -111,13 +133,21 @@ class ReforkingArbiter(SealingArbiter):
         )
 
     def reload(self) -> None:
-        """HUP: new workers are forked by this process, so it is generation 0 again."""
-        if self._cycle is not None:
-            self._cycle.reload(time.monotonic())
-        super().reload()
+        """HUP: new workers of new code, from a new mold of generation 0.
+
+        Where the new code cannot be loaded the old one goes on.
+        """
+        self._reloading = True
+        try:
+            super().reload()
+        except NotLoaded as error:
+            self.log.error("pasture: HUP: %s; the workers that are there go on", error)
+        finally:
+            self._reloading = False
 
     def stop(self, graceful: bool = True) -> None:
         """End all; a promoted worker that still has requests is waited for as any other."""
+        self._stopping = True
         for pid in list(self._molds):
             if self._board.facts(self._pens[pid].row).ready:
                 self.WORKERS[pid] = self._molds.pop(pid)
@@ -145,21 +175,24 @@ class ReforkingArbiter(SealingArbiter):
         if self._cycle is None:
             super().manage_workers()
             return
+        self.reap_workers()
         self._hear_molds()
         while True:
             facts = {pid: self._board.facts(self._pens[pid].row) for pid in self.WORKERS}
             action = self._cycle.step(time.monotonic(), self.num_workers, facts)
             if action is None:
                 break
+            if action == Spawn(0) and not self._can_load():
+                break
             self._perform(action)
         self._board.wake_at(self._cycle.limit)
+        if self._cycle.is_settled:
+            self._dismiss_first_mold()
         self._report_workers()
         self._workers_are_forked()
 
     def _perform(self, action: Action) -> None:
         match action:
-            case Spawn(0):
-                self.spawn_worker()
             case Spawn(generation):
                 self._order_worker(generation)
             case Mark(pid):
@@ -220,36 +253,92 @@ class ReforkingArbiter(SealingArbiter):
 
     # --- Births ------------------------------------------------------------------------
 
-    def spawn_worker(self) -> int:
-        """Fork a worker from this process: generation 0."""
+    def spawn_worker(self) -> int | None:
+        """What gunicorn calls at HUP, as often as there are to be workers."""
         if self._cycle is None:
             pid: int = super().spawn_worker()
             return pid
+        if self._reloading:
+            self._reloading = False
+            before, self._first_mold = self._first_mold, None
+            try:
+                self._load()
+            except NotLoaded:
+                self._first_mold = before
+                raise
+            if before in self._pens:
+                self._pens[before].line.close()
+            self._cycle.reload(time.monotonic())
+        self._order_worker(0)
+        return None
+
+    def _can_load(self) -> bool:
+        """Whether there is a mold of generation 0, after an attempt to make one."""
+        if self._first_mold is not None:
+            return True
+        if time.monotonic() < self._no_load_before:
+            return False
+        try:
+            self._load()
+        except NotLoaded as error:
+            if not self.WORKERS:
+                self._unlink_and_end(error.status)
+            self._no_load_before = time.monotonic() + _LOAD_AGAIN_S
+            self.log.error("pasture: %s; next try in %.0f s", error, _LOAD_AGAIN_S)
+            return False
+        return True
+
+    def _load(self) -> None:
+        """Fork the mold of generation 0 and wait until it has loaded the application.
+
+        Raises:
+            NotLoaded: it ended instead.
+        """
         worker = self._make_worker()
         here, there = open_line()
-        pen = Pen(here, self._board.take_row(), 0)
-        self.cfg.pre_fork(self, worker)
+        pen = Pen(here, self._board.take_row(), 0, is_first_mold=True)
+        recorder.pause()
         pid = os.fork()
         if pid == 0:
             self._live(Start(worker, there, self._board.row(pen.row), 0), here)
         there.close()
-        self._adopt(pid, worker, pen)
-        return pid
+        self._pens[pid], self._molds[pid] = pen, worker
+        self._board.register(pen.row, pid, 0)
+        self._board.promote(pen.row, 0)
+        while (message := here.receive(1.0)) is None:
+            pass
+        if message == CLOSED:
+            _, status = os.waitpid(pid, 0)
+            self._reap_ours(pid, 0)
+            raise NotLoaded(os.waitstatus_to_exitcode(status))
+        self._first_mold = pid
 
     def _live(self, start: Start, arbiters_end: Line) -> NoReturn:
-        """In a new worker: close what is the arbiter's, then serve until the end."""
+        """In the new process: close what is the arbiter's, then live until the end."""
         arbiters_end.close()
         for pen in self._pens.values():
             pen.line.close()
         for sibling in (*self.WORKERS.values(), *self._molds.values()):
             sibling.tmp.close()
-        board = self._board
         self._pens, self._molds = {}, {}
-        live(self, start, board)
+        live(self, start, self._board)
+
+    def _unlink_and_end(self, status: int) -> NoReturn:
+        if os.getpid() != self.pid:  # a mold: what would be unlinked is the arbiter's
+            sys.stdout.flush()
+            os._exit(status)
+        super()._unlink_and_end(status)
+
+    def _dismiss_first_mold(self) -> None:
+        """It is not needed any more, and holds memory that nobody shares by now."""
+        if self._first_mold is not None:
+            self._pens[self._first_mold].line.close()
+            self._first_mold = None
 
     def _order_worker(self, generation: int) -> None:
         """Have a mold fork a worker, and wait for it: milliseconds, or FORK_S at the most."""
-        mold = self._cycle_or_fail().mold_of(generation)
+        cycle = self._cycle_or_fail()
+        mold = cycle.mold_of(generation) if generation else self._first_mold
         worker = self._make_worker()
         here, there = open_line()
         pen = Pen(here, self._board.take_row(), generation)
@@ -263,12 +352,19 @@ class ReforkingArbiter(SealingArbiter):
             here.close()
             worker.tmp.close()
             self._board.give_back(pen.row)
-            if mold is not None and answer.word == "no answer":
-                self._cycle_or_fail().hung(mold, time.monotonic())
-            self._cycle_or_fail().not_born(generation, why, time.monotonic())
+            self._lost(generation, mold, why, hangs=answer.word == "no answer")
             return
         self._adopt(answer.values["pid"], worker, pen)
         self.log.info("pasture: worker %s of generation %s", worker.pid, generation)
+
+    def _lost(self, generation: int, mold: int | None, why: str, hangs: bool) -> None:
+        """A mold did not fork."""
+        if mold is not None and hangs:
+            self._cycle_or_fail().hung(mold, time.monotonic())
+        if generation == 0:
+            self.log.warning("pasture: mold of generation 0 lost: %s", why)
+            self._dismiss_first_mold()
+        self._cycle_or_fail().not_born(generation, why, time.monotonic())
 
     def _await_birth(self, line: Line, mold: int) -> Message:
         """The answer of the new worker, or what its mold says instead."""
@@ -313,6 +409,15 @@ class ReforkingArbiter(SealingArbiter):
             if time.monotonic() - mold.tmp.last_update() > max(self.timeout, _SEAL_S):
                 self._cycle.hung(pid, time.monotonic())
 
+    def handle_chld(self, *signal_and_frame: Any) -> None:
+        """SIGCHLD. In gunicorn 23 a signal handler, which may run in the middle of anything."""
+        if signal_and_frame and self._cycle is not None and not self._stopping:
+            self.wakeup()
+            return
+        super().handle_chld(*signal_and_frame)
+
+    handle_cld = handle_chld
+
     def reap_workers(self) -> None:
         """Wait for all that have ended: workers, molds, and orphans of either."""
         if self._cycle is None:
@@ -339,6 +444,8 @@ class ReforkingArbiter(SealingArbiter):
 
     def _reap_ours(self, pid: int, status: int) -> None:
         pen = self._pens.pop(pid)
+        if pid == self._first_mold:
+            self._first_mold = None
         is_mold = pid in self._molds
         worker = self._molds.pop(pid, None) or self.WORKERS.pop(pid, None)
         code = os.waitstatus_to_exitcode(status)
@@ -356,7 +463,8 @@ class ReforkingArbiter(SealingArbiter):
         self._board.give_back(pen.row)
         if worker is not None:
             worker.tmp.close()
-            self.cfg.child_exit(self, worker)
+            if not pen.is_first_mold:  # which was no worker
+                self.cfg.child_exit(self, worker)
         self._cycle_or_fail().ended(pid, status == 0, time.monotonic())
 
     def _signal(self, pid: int, number: int) -> None:

@@ -17,6 +17,10 @@ from typing import Any, NoReturn
 from gunicorn import util
 from gunicorn.errors import AppImportError
 
+from pasture.errors import PastureError
+from pasture.heap import leave
+from pasture.heap.interpreter import native
+from pasture.servers.complaint import complain
 from pasture.servers.gunicorn.hooks import BeforeFork
 from pasture.servers.gunicorn.promotion import Promotable
 from pasture.servers.refork.board import Board, Row
@@ -41,20 +45,57 @@ class Start:
 
 
 def live(arbiter: Any, start: Start, board: Board) -> NoReturn:
-    """Live as a worker; and then, if promoted, as a mold. In the child, after the fork.
+    """Load the application and live as the mold of generation 0. In the arbiter's child.
+
+    Those whom it forks live here as workers, and then, if promoted, as molds.
 
     Args:
         arbiter: this process's copy of it.
     """
+    child = _live_as_first_mold(arbiter, start)
     while True:
-        order, worker = _life(arbiter, start)
+        worker, order = child.worker, child.order
         values = order.values
-        start = Start(worker, order.line, board.row(values["row"]), values["generation"])
+        row = board.row(values["row"])
+        child = _life(arbiter, Start(worker, order.line, row, values["generation"]))
 
 
-def _life(arbiter: Any, start: Start) -> tuple[Order, Any]:
+def _live_as_first_mold(arbiter: Any, start: Start) -> Child:
+    """Returns in the workers that it forks."""
+    worker = start.worker
+    util._setproctitle(f"mold [{arbiter.proc_name}]")
+    _reset_signals(worker)
+    native().die_with_parent(signal.SIGTERM)
+    try:
+        arbiter.app.wsgi()
+    except PastureError as error:
+        os._exit(complain(error))
+    except Exception as error:
+        arbiter.log.exception("pasture: the application cannot be loaded")
+        is_missing = isinstance(error, AppImportError)
+        os._exit(arbiter.APP_LOAD_ERROR if is_missing else arbiter.WORKER_BOOT_ERROR)
+    arbiter._seal_once(warm=True)
+    if "leave" in arbiter._settings.policy.at_exit:
+        leave.install()  # finalization would write to what the workers share
+    start.line.send("sealed")
+    child = fork_for(start.line, partial(_make_worker, arbiter), worker.notify, _IDLE_S)
+    if child is None:
+        sys.exit(0)
+    return child
+
+
+def _reset_signals(worker: Any) -> None:
+    for number in worker.SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGUSR1, worker.handle_usr1)
+
+
+def _life(arbiter: Any, start: Start) -> Child:
     """One worker's life. Returns in those alone whom it has forked in the course of it."""
-    worker, child = start.worker, None
+    worker = start.worker
+    child: Child | None = None
     worker.pid = os.getpid()
     try:
         util._setproctitle(f"worker [{arbiter.proc_name}]")
@@ -79,7 +120,7 @@ def _life(arbiter: Any, start: Start) -> tuple[Order, Any]:
     finally:
         if child is None:
             _farewell(arbiter, worker)
-    return child.order, child.worker
+    return child
 
 
 def _farewell(arbiter: Any, worker: Any) -> None:

@@ -181,6 +181,11 @@ class Lifecycle:
         return self._molds.get(generation)
 
     @property
+    def is_settled(self) -> bool:
+        """Whether generation 0 is of no use: a later one has replaced all workers."""
+        return self.phase == "idle" and self.generation > 0
+
+    @property
     def limit(self) -> int:
         """Requests of a worker at which something may have to be done."""
         if self._payoff is not None:

@@ -72,6 +72,15 @@ def policy_of_molds(policy: Policy) -> Policy:
     return dataclasses.replace(policy, prepare=(), heap=heap)
 
 
+def policy_of_server(policy: Policy) -> Policy:
+    """The steps that a policy takes in the server's own process: the application is not there.
+
+    It shares what it has, the interpreter and the server's code, with all others.
+    """
+    heap = tuple(step for step in policy.heap if step not in ("trace-code", "gather-code"))
+    return dataclasses.replace(policy, prepare=(), heap=heap)
+
+
 def make_mold(policy: Policy) -> SealReport:
     """Close what must not be shared and take the policy's heap steps. In the worker.
 
