@@ -65,6 +65,7 @@ def _cannot_count() -> bool:
 
 def _counted(variant: Variant, requests: int, bench: Bench) -> Measured:
     """The processor's counters for the workers while they serve."""
+    kit.require_modules(("django", "pyuwsgi"))
     perf = kit.find("perf")
     _require_counters(perf, bench)
     with serving(bench, variant.plan(shelf.WORKERS, shelf.LOAD)) as server:
@@ -194,7 +195,6 @@ EXPERIMENT = Experiment(
         "against one heap each. It knows one process, so two workers are two heaps of one process. "
         "It is no measurement and decides nothing.",
     ),
-    needs=("django", "pyuwsgi"),
     parts=_parts,
     derive=_derive,
     rows=(

@@ -1,4 +1,4 @@
-"""Programs that are not Python's: nginx, httperf, perf, valgrind.
+"""What experiments need and may be missing: nginx, httperf, perf, valgrind; modules.
 
 Owns where they are looked for: on the PATH, then where the repository's `tools/services` has
 unpacked them. Nothing is installed or fetched here.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
@@ -32,3 +33,16 @@ def find(name: str) -> str:
     if found is None:
         raise NotMeasurable(f"{name} is not installed", hint=f"apt install {PACKAGES[name]}")
     return found
+
+
+def require_modules(modules: Sequence[str]) -> None:
+    """Check that modules that the processes of an experiment import are installed.
+
+    Raises:
+        NotMeasurable: they are not.
+    """
+    missing = [module for module in modules if find_spec(module) is None]
+    if missing:
+        raise NotMeasurable(
+            f"{' and '.join(missing)} not installed", hint="pip install 'pasture[lab]'"
+        )

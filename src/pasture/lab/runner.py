@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
@@ -28,6 +27,7 @@ from pasture.errors import (
 from pasture.lab import events
 from pasture.lab.experiment import Bench, Experiment, Options, Part
 from pasture.lab.figures import Curve, Measured, under
+from pasture.lab.kit import require_modules
 from pasture.lab.rule import Verdict
 from pasture.lab.store import Kept, Store
 from pasture.lab.verdict import Judged, judge_experiment, judge_rows
@@ -206,19 +206,6 @@ class _Lab:
 
     def _kept(self, experiment: str, part: Part) -> Kept | None:
         return None if self.again else self.store.find(experiment, part, self.options.quick)
-
-
-def require_modules(modules: Sequence[str]) -> None:
-    """Check that what an experiment imports in its processes is installed.
-
-    Raises:
-        NotMeasurable: it is not.
-    """
-    missing = [module for module in modules if find_spec(module) is None]
-    if missing:
-        raise NotMeasurable(
-            f"{' and '.join(missing)} not installed", hint="pip install 'pasture[lab]'"
-        )
 
 
 def describe_gap(error: PastureError) -> str:

@@ -128,7 +128,7 @@ def _wagtail(bench: Bench) -> Site:
     return Site("pastures.wsgi:application", made.folder, made.env, made.urls)
 
 
-def _rows(prefix: str, name: str) -> tuple[Row, ...]:
+def _rows(prefix: str, name: str, without: str = "") -> tuple[Row, ...]:
     def of(figure: str) -> str:
         return f"{prefix}{figure}"
 
@@ -147,6 +147,7 @@ def _rows(prefix: str, name: str) -> tuple[Row, ...]:
                 most=0.8,
                 published=0.8,
             ),
+            without=without,
         ),
         Row(
             what=f"{name}: shared memory with requests",
@@ -160,6 +161,7 @@ def _rows(prefix: str, name: str) -> tuple[Row, ...]:
                 to=of("stock.shared_end_bytes"),
                 least=1.1,
             ),
+            without=without,
         ),
         Row(
             what=f"{name}: requests a second",
@@ -174,6 +176,7 @@ def _rows(prefix: str, name: str) -> tuple[Row, ...]:
                 most=0.8,
                 published=67.9 / 190.8,
             ),
+            without=without,
             decides=False,
         ),
         Row(
@@ -226,6 +229,6 @@ EXPERIMENT = Experiment(
     ),
     needs=("django", "gunicorn", "locust"),
     parts=_parts,
-    rows=(*_rows("", "bundled site"), *_rows("wagtail-", "Wagtail site")),
+    rows=(*_rows("", "bundled site"), *_rows("wagtail-", "Wagtail site", "run with --wagtail")),
     plots=(*_plots("", "bundled site"), *_plots("wagtail-", "Wagtail site")),
 )

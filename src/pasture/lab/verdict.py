@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pasture.lab.experiment import Experiment, Row
 from pasture.lab.figures import Figures
 from pasture.lab.rule import Verdict
+
+SHOWN = re.compile(r"\{([^{}]+)\}")
+"""A figure's name in what a row shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +60,16 @@ def _judge(row: Row, figures: Figures, gaps: Mapping[str, str]) -> Judged:
     ratio = row.rule.ratio(figures)
     if ratio is None:
         missing = [name for name in row.rule.needs if not figures.get(name)]
-        return Judged(row, None, Verdict.NOT_MEASURABLE, _why(missing, gaps, row.without))
+        return Judged(row, None, Verdict.NOT_MEASURABLE, _why(missing, row, gaps))
     return Judged(row, ratio, row.rule.judge(ratio))
 
 
-def _why(missing: Sequence[str], gaps: Mapping[str, str], without: str) -> str:
-    for name in missing:
+def _why(missing: Sequence[str], row: Row, gaps: Mapping[str, str]) -> str:
+    # A figure that several parts make together has no part of its own, but it is shown with
+    # those that it is made of.
+    for name in (*missing, *SHOWN.findall(row.shows)):
         part = name.rpartition(".")[0]
         if part in gaps:
             return gaps[part]
-    # A figure that several parts make together has no part of its own.
-    return next(iter(gaps.values()), without or f"{', '.join(missing)}: not measured, or 0")
+    said = row.without or next(iter(gaps.values()), "")
+    return said or f"{', '.join(missing)}: not measured, or 0"

@@ -390,7 +390,7 @@ EXPERIMENT = Experiment(
             without="the stock server was not killed either",
         ),
         Row(
-            what="another interpreter, as it is",
+            what="another interpreter, as it is (--python)",
             shows="{given.private_end_bytes} private, shared {given.shared_start_bytes} to "
             "{given.shared_end_bytes}, {rate-given.r5000_a_second} conn/s",
         ),

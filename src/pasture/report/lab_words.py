@@ -5,16 +5,14 @@ Used by table, document and page alike, so that all three say the same.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from pasture.lab.figures import Figures
 from pasture.lab.rule import Verdict
 from pasture.lab.runner import LabResult, Result
-from pasture.lab.verdict import Judged
+from pasture.lab.verdict import SHOWN, Judged
 from pasture.report.units import megabytes, percent, seconds
 
-_NAME = re.compile(r"\{([^{}]+)\}")
 MISSING = "not measured"
 
 
@@ -33,10 +31,10 @@ def figure(name: str, value: float) -> str:
 
 def measured(judged: Judged, figures: Figures) -> str:
     """What a row shows of the measured figures; `MISSING` for those that are not there."""
-    names = _NAME.findall(judged.row.shows)
+    names = SHOWN.findall(judged.row.shows)
     if not any(name in figures for name in names):
         return judged.row.shows if not names else ""
-    return _NAME.sub(lambda found: _one(found[1], figures), judged.row.shows)
+    return SHOWN.sub(lambda found: _one(found[1], figures), judged.row.shows)
 
 
 def ratio(judged: Judged) -> str:
