@@ -203,6 +203,10 @@ soak: .venvs/3.14-check/.stamp ## Ten minutes of cycles, threads and forks under
 bench-site: .venvs/3.14/.stamp ## The bundled site on 3.14, 4 workers, 2,000 requests, each policy
 	@.venvs/3.14/bin/python -m benchmarks.site $(ARGS)
 
+.PHONY: bench-site-child
+bench-site-child: .venvs/3.14/.stamp ## One sealed child of the bundled site, request by request (ARGS=--explain: what is private)
+	@.venvs/3.14/bin/python -m benchmarks.site_child $(ARGS)
+
 .PHONY: bench-explain
 bench-explain: .venvs/3.14/.stamp ## Pages dirtied for known causes, and what pasture explain says of them
 	@.venvs/3.14/bin/python -m benchmarks.explain $(ARGS)
@@ -210,3 +214,17 @@ bench-explain: .venvs/3.14/.stamp ## Pages dirtied for known causes, and what pa
 .PHONY: bench-explain-size
 bench-explain-size: .venvs/3.14/.stamp ## A worker of 1 GB is explained: time, memory, and the server's answers meanwhile
 	@.venvs/3.14/bin/python -m benchmarks.explain_size $(ARGS)
+
+##@ PyPy
+
+.PHONY: pypy-setup
+pypy-setup: ## A Debian bullseye root with PyPy 2.7 and RPython in the cache; needs root
+	@pypy/root setup
+
+.PHONY: pypy-check
+pypy-check: .venvs/3.14/.stamp pypy-setup ## RPython's tests on our collector, failure paths, 20 seeds of stress (ARGS=--short)
+	@.venvs/3.14/bin/python -m pypy.check $(ARGS)
+
+.PHONY: pypy-bench
+pypy-bench: .venvs/3.14/.stamp pypy-setup ## Three collectors for RPython side by side; var/pypy-bench.json
+	@.venvs/3.14/bin/python -m pypy.bench --json var/pypy-bench.json $(ARGS)

@@ -5,10 +5,17 @@ listed and passes is a failure too.
 """
 import os
 
+import tempfile
+
 import py
 import pytest
 
+from rpython.config import translationoption
+
 from collector import register
+
+# All translations share one cache otherwise, and race in it.
+translationoption.CACHE_DIR = tempfile.mkdtemp(prefix='cache.', dir=os.getcwd())
 
 register.register('ours')
 

@@ -1,7 +1,6 @@
 """rpython/memory/gc/test: the collector called method by method, untranslated."""
 from rpython.memory.gc.test import test_direct, test_object_pinning, test_rawrefcount
 from rpython.memory.gc.test import test_inspector
-from rpython.memory.gc.test import test_incminimark
 
 from collector.outside_marks import OutsideMarksGC
 
@@ -22,9 +21,5 @@ class TestRawRefCount(test_rawrefcount.TestRawRefCount):
     GCClass = OutsideMarksGC
 
 
-class TestInspector(test_inspector.InspectorTest):
-    GCClass = OutsideMarksGC
-
-
-class TestIncrementalSteps(test_incminimark.PinningGCTest):
+class TestInspector(test_inspector.TestMiniMarkGCSimple):
     GCClass = OutsideMarksGC

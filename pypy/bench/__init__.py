@@ -1,0 +1,1 @@
+"""`make pypy-bench`: three collectors for RPython side by side."""
