@@ -19,7 +19,7 @@ from pasture.heap.policy import Policy
 from pasture.heap.report import SealReport
 from pasture.heap.seal import seal
 from pasture.metrics import recorder
-from pasture.servers.refork.line import Line, line_of
+from pasture.servers.refork.line import CLOSED, Line, line_of
 
 FORK_S = 5.0
 """How long a fork may take, through both processes and until the server knows."""
@@ -192,9 +192,8 @@ def _introduce(line: Line, server: int) -> None:
     """
     deadline = time.monotonic() + FORK_S
     while os.getppid() != server:
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline or line.receive(_POLL_S) == CLOSED:
             os._exit(1)
-        time.sleep(_POLL_S)
     line.send("born", pid=os.getpid())
     answer = line.receive(FORK_S)
     if answer is None or answer.word != "go":

@@ -1,0 +1,196 @@
+"""A gunicorn that reforks, and a load whose every request is accounted for.
+
+Shared by `benchmarks.refork` and `benchmarks.refork_kills`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pasture.heap.requests import Request
+from pasture.observe.tree import processes_with
+from pasture.servers.refork.board import Entry, read_board
+from pasture.trial.plan import LOOPBACK, free_port
+
+MARK = "PASTURE_BENCH_MARK"
+PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One request.
+
+    Attributes:
+        started: seconds of the monotonic clock.
+        status: of the answer; 0 without one.
+        body: digest of the answer's.
+    """
+
+    number: int
+    what: str
+    started: float
+    seconds: float
+    status: int
+    body: str
+
+
+class Herd:
+    """A running server. Leaving the `with` block ends it and whatever is left of it."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        *,
+        directory: Path,
+        cwd: Path,
+        env: Mapping[str, str],
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.port = free_port()
+        self.log_path = directory / f"server-{self.port}.log"
+        self._mark = secrets.token_hex(8)
+        command = [sys.executable, "-m", "pasture", "run", *words]
+        command[-1:-1] = ["--bind", f"{LOOPBACK}:{self.port}"]
+        with self.log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **env, MARK: self._mark, "HOME": str(directory)},
+            )
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace")
+
+    def processes(self) -> tuple[int, ...]:
+        """All that belong to the server, whoever their parent is; no zombies."""
+        return processes_with(MARK, self._mark)
+
+    def board(self) -> dict[int, Entry]:
+        return read_board(self.process.pid)
+
+    def pids(self, role: str, generation: int | None = None) -> list[int]:
+        return [
+            entry.pid
+            for entry in self.board().values()
+            if entry.role == role and generation in (None, entry.generation)
+        ]
+
+    def wait_until_it_answers(self) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            with socket.socket() as probe:
+                if probe.connect_ex((LOOPBACK, self.port)) == 0 and self.pids("worker"):
+                    return
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise TimeoutError(f"the server does not answer\n{self.log}")
+            time.sleep(0.05)
+
+    def port_is_free(self) -> bool:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            return probe.connect_ex((LOOPBACK, self.port)) != 0
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE_S)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for pid in self.processes():
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait(PATIENCE_S)
+
+
+class Load:
+    """Clients that send a list of requests over and over, each request once.
+
+    Attributes:
+        sent: what came of each, in the order of the answers.
+    """
+
+    def __init__(
+        self,
+        port: int,
+        walk: Sequence[Request],
+        headers: Mapping[str, str],
+        *,
+        clients: int,
+        requests: int | None,
+    ) -> None:
+        self.sent: list[Sent] = []
+        self._port, self._walk, self._headers = port, walk, headers
+        self._left, self._lock = requests, threading.Lock()
+        self._next = 0
+        self._stopped = False
+        self._threads = [threading.Thread(target=self._run) for _ in range(clients)]
+
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        """Clients run inside; at the end they have finished what they had begun."""
+        for thread in self._threads:
+            thread.start()
+        try:
+            yield self
+        finally:
+            self._stopped = True
+            self.join()
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join()
+
+    @property
+    def is_over(self) -> bool:
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _take(self) -> int | None:
+        with self._lock:
+            if self._stopped or (self._left is not None and self._next >= self._left):
+                return None
+            self._next += 1
+            return self._next - 1
+
+    def _run(self) -> None:
+        while (number := self._take()) is not None:
+            request = self._walk[number % len(self._walk)]
+            started = time.monotonic()
+            status, body = self._send(request, number)
+            seconds = time.monotonic() - started
+            self.sent.append(Sent(number, f"{request}", started, seconds, status, body))
+
+    def _send(self, request: Request, number: int) -> tuple[int, str]:
+        connection = http.client.HTTPConnection(LOOPBACK, self._port, timeout=PATIENCE_S)
+        try:
+            headers = {**self._headers, "X-Request-ID": f"{number}"}
+            connection.request(request.method, request.path, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, hashlib.blake2b(answer.read(), digest_size=16).hexdigest()
+        except (OSError, http.client.HTTPException):
+            return 0, ""
+        finally:
+            connection.close()
