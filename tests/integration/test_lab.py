@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
 pytest.importorskip("django")
 pytest.importorskip("pyuwsgi")
 
-from pasture.errors import NotMeasurable  # noqa: E402
+from pasture.errors import NotMeasurable, ServerFailed  # noqa: E402
 from pasture.lab import (  # noqa: E402  # noqa: E402
     EXPERIMENTS,
     Options,
@@ -37,7 +37,7 @@ from pasture.lab import (  # noqa: E402  # noqa: E402
 from pasture.lab.client import burst, get  # noqa: E402
 from pasture.lab.experiment import Bench  # noqa: E402
 from pasture.lab.figures import Measured, curve  # noqa: E402
-from pasture.lab.server import ServerPlan, serving  # noqa: E402
+from pasture.lab.server import SITES, ServerPlan, serving  # noqa: E402
 from pasture.lab.shelf import Variant  # noqa: E402
 from pasture.lab.store import Kept  # noqa: E402
 from pasture.report.lab_document import as_document  # noqa: E402
@@ -179,6 +179,20 @@ def test_without_the_collector_a_worker_grows_by_its_garbage(bench):
     assert off.x[-1] == 90
     # 2,600 lists of at least 56 bytes a request.
     assert off.y[-1] - off.y[len(off.y) // 2] > 45 * 2600 * 56 * 0.8
+
+
+def test_a_server_that_did_not_take_its_policy_is_no_measurement(bench, tmp_path):
+    thread = "import threading, time\nthreading.Thread(target=time.sleep, args=(30,), daemon=True)"
+    (tmp_path / "sitecustomize.py").write_text(f"{thread}.start()\n")
+    small = {"LAB_SHELF": "10"}
+    with serving(bench, Variant("seal", policy="seal").plan(1, small)) as server:
+        assert len(server.workers()) == 1
+    in_the_way = small | {"PYTHONPATH": f"{tmp_path}:{SITES}"}
+    with (
+        pytest.raises(ServerFailed, match="does not run under seal"),
+        serving(bench, Variant("seal", policy="seal").plan(1, in_the_way)),
+    ):
+        pass
 
 
 def test_a_stop_with_finalization_writes_and_one_without_does_not(bench):

@@ -6,6 +6,7 @@ request. As it is means without pasture in the process at all.
 
 from __future__ import annotations
 
+import json
 import socket
 import statistics
 import sys
@@ -18,12 +19,13 @@ from pathlib import Path
 import psutil
 
 from pasture.errors import ServerFailed
+from pasture.heap.policy import POLICIES
 from pasture.lab.experiment import Bench
 from pasture.lab.program import environment
 from pasture.observe import tree
 from pasture.observe.sampler import Sample, sample_tree
 from pasture.observe.smaps import Memory
-from pasture.trial.diagnosis import tail
+from pasture.trial.diagnosis import last_exception, tail
 from pasture.trial.group import Group
 from pasture.trial.plan import LOOPBACK, free_port
 
@@ -124,16 +126,35 @@ def serving(bench: Bench, plan: ServerPlan) -> Iterator[Server]:
         ServerFailed: it does not come up.
     """
     port = free_port()
-    log = bench.log("server")
-    with Group(command(plan, port), log=log, env=variables(plan), cwd=bench.directory) as group:
+    log, report = bench.log("server"), bench.directory / "seal.json"
+    report.unlink(missing_ok=True)
+    env = variables(plan) | {"PASTURE_REPORT_FILE": str(report)}
+    with Group(command(plan, port), log=log, env=env, cwd=bench.directory) as group:
         server = Server(group, port)
         _wait(bench, server, plan.workers)
+        _require_policy(plan, report, log)
         yield server
 
 
 def median(sample: Sample, figure: Callable[[Memory], int]) -> float:
     """A figure of the median worker."""
     return statistics.median(figure(worker.memory) for worker in sample.workers)
+
+
+def _require_policy(plan: ServerPlan, report: Path, log: Path) -> None:
+    """Raise unless the server took the policy's steps: uWSGI serves even if that failed."""
+    if plan.policy is None:
+        return
+    try:
+        said = json.loads(report.read_text())
+    except (OSError, ValueError):
+        said = {}
+    if said.get("policy") != plan.policy or (POLICIES[plan.policy].heap and not said["sealed"]):
+        text = log.read_text(errors="replace")
+        raise ServerFailed(
+            f"the server does not run under {plan.policy}: {last_exception(text) or 'no report'}",
+            hint="its log ends with\n" + tail(text),
+        )
 
 
 def _wait(bench: Bench, server: Server, workers: int) -> None:
