@@ -207,9 +207,21 @@ bench-site: .venvs/3.14/.stamp ## The bundled site on 3.14, 4 workers, 2,000 req
 bench-site-child: .venvs/3.14/.stamp ## One sealed child of the bundled site, request by request (ARGS=--explain: what is private)
 	@.venvs/3.14/bin/python -m benchmarks.site_child $(ARGS)
 
+.PHONY: bench-refork
+bench-refork: .venvs/3.14/.stamp ## Reforks on the bundled site: memory, and 20,000 requests through generations
+	@.venvs/3.14/bin/python -m benchmarks.refork $(ARGS)
+
+.PHONY: soak-refork
+soak-refork: .venvs/3.14/.stamp ## kill -9 of workers, molds and arbiters of reforking servers, 50 times
+	@.venvs/3.14/bin/python -m benchmarks.refork_kills $(ARGS)
+
 .PHONY: bench-explain
 bench-explain: .venvs/3.14/.stamp ## Pages dirtied for known causes, and what pasture explain says of them
 	@.venvs/3.14/bin/python -m benchmarks.explain $(ARGS)
+
+.PHONY: bench-explain-site
+bench-explain-site: .venvs/3.14/.stamp ## Causes of private pages on the bundled site, a column a policy
+	@.venvs/3.14/bin/python -m benchmarks.explain_site $(ARGS)
 
 .PHONY: bench-explain-size
 bench-explain-size: .venvs/3.14/.stamp ## A worker of 1 GB is explained: time, memory, and the server's answers meanwhile

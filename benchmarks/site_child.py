@@ -9,6 +9,7 @@ about its garbage. Processor time of collections is the child's own.
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import subprocess
@@ -74,7 +75,7 @@ def load_site() -> tuple[Callable[..., Any], Requests]:
     os.environ.update(fill_site())
     os.chdir(SITE)
     sys.path.insert(0, str(SITE))
-    from meadow.wsgi import application
+    application = importlib.import_module("meadow.wsgi").application
 
     walk, common = read_requests(DATA / "urls.txt"), read_requests(DATA / "headers.txt")
     return application, Requests(walk.requests, (*walk.headers, *common.headers))
