@@ -93,14 +93,14 @@ class Herd:
             if entry.role == role and generation in (None, entry.generation)
         ]
 
-    def wait_until_it_answers(self) -> None:
+    def wait_until_it_listens(self) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             with socket.socket() as probe:
-                if probe.connect_ex((LOOPBACK, self.port)) == 0 and self.pids("worker"):
+                if probe.connect_ex((LOOPBACK, self.port)) == 0:
                     return
             if time.monotonic() > deadline or self.process.poll() is not None:
-                raise TimeoutError(f"the server does not answer\n{self.log}")
+                raise TimeoutError(f"the server does not listen\n{self.log}")
             time.sleep(0.05)
 
     def port_is_free(self) -> bool:

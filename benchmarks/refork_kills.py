@@ -94,7 +94,7 @@ def main(kills: int, seed: int | None) -> None:
     while done.total() < kills:
         number += 1
         with start(number) as herd:
-            herd.wait_until_it_answers()
+            herd.wait_until_it_listens()
             walk = (Request("GET", "/who"),)
             load = Load(herd.port, walk, {}, clients=CLIENTS, requests=None)
             with load.running():
