@@ -128,8 +128,9 @@ def _simulated(how: str, collector: str, bench: Bench) -> Measured:
     visited = 2 * _OBJECTS * _COLLECTIONS
     return Measured(
         {
-            "misses_an_object": (misses - misses_before) / visited,
-            "references_an_object": (refs - refs_before) / visited,
+            # To what the two runs agree on: start-up differs by some misses from run to run.
+            "misses_an_object": round((misses - misses_before) / visited, 2) + 0.0,
+            "references_an_object": round((refs - refs_before) / visited, 2),
         }
     )
 

@@ -95,7 +95,7 @@ def _by_perf(policy: str, seconds: float, bench: Bench) -> Measured:
         script = [perf, "script", "-i", str(data), "-F", "pid,event,ip,sym"]
         text = run_to_end(bench, script, bench.log("perf-script"))
     counts = Counter(group_of(stack) for stack in perf_stacks(text))
-    if policy == "stock" and not counts[_COLLECTOR] and counts[_UNKNOWN] * 2 > counts.total():
+    if not counts[_COLLECTOR] and counts[_UNKNOWN] * 2 > counts.total():
         raise NotMeasurable(
             "perf finds no names in this interpreter, whose symbols are stripped",
             hint="install its debug symbols",
@@ -204,13 +204,15 @@ EXPERIMENT = Experiment(
             "the collector's share sealed: {seal.collector_share}",
         ),
     ),
-    plots=(
+    plots=tuple(
         Plot(
             key="faults",
-            title="Page faults by function",
-            caption="Share of each run's faults; the functions of the collector are one.",
+            title=f"Page faults by function, {part}",
+            caption="Share of all; the functions of the collector are one.",
             kind="names",
+            parts=(part,),
             x_title="share of faults",
-        ),
+        )
+        for part in ("stock", "seal", "perf-stock", "perf-seal")
     ),
 )

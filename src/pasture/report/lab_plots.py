@@ -89,7 +89,8 @@ def _names(plot: Plot, result: Result) -> go.Figure | None:
         return None
     laid_out(figure, "", barmode="group")
     figure.update_xaxes(title_text=plot.x_title, rangemode="tozero")
-    figure.update_layout(margin={"l": 220})
+    figure.update_yaxes(dtick=1, showgrid=False)
+    figure.update_layout(margin={"l": 240}, showlegend=False)
     return figure
 
 
