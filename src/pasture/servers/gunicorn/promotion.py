@@ -74,10 +74,7 @@ class Promotable:
             message = self.line.receive()
             if message is None or message.word == "closed":
                 return
-            if message.word == "mark":
-                native().forget_code_runs()
-                self.row.show_marked()
-            elif message.word == "promote":
+            if message.word == "promote":
                 self.generation = int(message.values["generation"])
                 # Threaded workers close their listeners at the end of `run`.
                 self._kept = [os.dup(listener.fileno()) for listener in self._worker.sockets]

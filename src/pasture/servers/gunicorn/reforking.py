@@ -31,7 +31,6 @@ from pasture.servers.refork.actions import (
     Action,
     Dismiss,
     Kill,
-    Mark,
     Measure,
     Note,
     Promote,
@@ -129,7 +128,6 @@ class ReforkingArbiter(SealingArbiter):
         return Limits(
             boot_s=max(timeout_s, 1.0),
             mold_s=float(self.cfg.graceful_timeout) + timeout_s,
-            mark_requests=0,
         )
 
     def reload(self) -> None:
@@ -195,8 +193,6 @@ class ReforkingArbiter(SealingArbiter):
         match action:
             case Spawn(generation):
                 self._order_worker(generation)
-            case Mark(pid):
-                self._tell(pid, "mark")
             case Promote(pid, generation):
                 self._promote(pid, generation)
             case Retire(pid):

@@ -14,13 +14,6 @@ class Spawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """Have a worker note from now on which code runs."""
-
-    pid: int
-
-
-@dataclass(frozen=True, slots=True)
 class Promote:
     """Tell a worker to finish what it has and to become the mold of a generation."""
 
@@ -62,4 +55,4 @@ class Note:
     text: str
 
 
-Action = Spawn | Mark | Promote | Retire | Dismiss | Kill | Measure | Note
+Action = Spawn | Promote | Retire | Dismiss | Kill | Measure | Note

@@ -28,7 +28,7 @@ _MAGIC_AT, _LIMIT_AT = 0, 1
 _MAGIC = 0x31_44_52_45_48_5A_50
 
 # Words of every other row.
-_PID, _GENERATION, _ROLE, _READY, _REQUESTS, _UNSAFE, _MARKED = range(7)
+_PID, _GENERATION, _ROLE, _READY, _REQUESTS, _UNSAFE = range(6)
 _WORKER, _MOLD = 1, 2
 
 
@@ -58,9 +58,6 @@ class Row:
 
     def show_unsafe(self) -> None:
         self._words[self._at + _UNSAFE] = 1
-
-    def show_marked(self) -> None:
-        self._words[self._at + _MARKED] = 1
 
     @property
     def limit(self) -> int:
@@ -121,7 +118,6 @@ class Board:
             ready=bool(words[at + _READY]),
             requests=words[at + _REQUESTS],
             unsafe=bool(words[at + _UNSAFE]),
-            marked=bool(words[at + _MARKED]),
         )
 
     def wake_at(self, requests: int) -> None:

@@ -22,13 +22,11 @@ class Facts:
         ready: it has begun to accept connections.
         requests: it has answered.
         unsafe: its application must not be forked any more.
-        marked: it has begun to note which code runs.
     """
 
     ready: bool = False
     requests: int = 0
     unsafe: bool = False
-    marked: bool = False
 
 
 @dataclass(slots=True)

@@ -6,9 +6,9 @@ through in a test.
 
 A round, from one generation to the next:
 
-    idle -> marking -> relieving -> molding -> scouting -> rolling -> idle
+    idle -> weighing -> relieving -> molding -> scouting -> rolling -> idle
 
-- marking: the chosen worker notes which code runs while it serves on.
+- weighing: a worker is chosen, and what the whole server takes is measured.
 - relieving: a spare worker is forked, so that the chosen one will not be missed.
 - molding: the chosen worker finishes its requests, seals itself, and serves no more.
 - scouting: the new mold has forked one worker, which has to prove itself.
@@ -33,7 +33,6 @@ from pasture.servers.refork.actions import (
     Action,
     Dismiss,
     Kill,
-    Mark,
     Measure,
     Note,
     Promote,
@@ -44,7 +43,7 @@ from pasture.servers.refork.herd import OUTDATED, Facts, Herd, Member, mean_requ
 from pasture.servers.refork.payoff import Payoff
 from pasture.servers.refork.schedule import Schedule
 
-Phase = Literal["idle", "marking", "relieving", "molding", "scouting", "rolling"]
+Phase = Literal["idle", "weighing", "relieving", "molding", "scouting", "rolling"]
 
 MOST_FAILURES = 3
 """In a row; then no further round is begun until a reload."""
@@ -63,8 +62,6 @@ class Limits:
         proof_s: for which a ready worker has to live if no request reaches it.
         leave_s: for a mold to end once it is dismissed.
         backoff_s: after the first failure; doubles with each in a row.
-        mark_requests: with its notes on, before a worker is promoted; 0 leaves notes out.
-        mark_s: at most, for want of requests.
     """
 
     boot_s: float = 30.0
@@ -72,8 +69,6 @@ class Limits:
     proof_s: float = 2.0
     leave_s: float = 5.0
     backoff_s: float = 10.0
-    mark_requests: int = 0
-    mark_s: float = 60.0
 
 
 class Lifecycle:
@@ -98,7 +93,6 @@ class Lifecycle:
         self._molds: dict[int, int] = {}
         self._before = 0
         self._chosen: int | None = None
-        self._served_then = 0
         self._scout: int | None = None
         self._since = 0.0
         self._last_generation = 0
@@ -225,7 +219,7 @@ class Lifecycle:
     def _round(self, now: float, wanted: int) -> Action | None:
         return {
             "idle": self._idle,
-            "marking": self._marking,
+            "weighing": self._weighing,
             "relieving": self._relieving,
             "molding": self._molding,
             "scouting": self._scouting,
@@ -243,10 +237,10 @@ class Lifecycle:
         warmed = self._warmed(workers)
         if warmed is None:
             return None
-        self._chosen, self._served_then = warmed.pid, warmed.facts.requests
+        self._chosen = warmed.pid
         self._last_generation += 1
-        self._enter("marking", now)
-        return Mark(warmed.pid) if self._limits.mark_requests else self._measure()
+        self._enter("weighing", now)
+        return self._measure()
 
     def _warmed(self, workers: list[Member]) -> Member | None:
         """The worker that has served most, if it has served enough."""
@@ -259,15 +253,10 @@ class Lifecycle:
         safe = [m for m in warmed if not m.facts.unsafe]
         return max(safe, key=lambda m: m.facts.requests, default=None)
 
-    def _marking(self, now: float, wanted: int) -> Action | None:
-        chosen = self._still_chosen(now)
-        if chosen is None:
-            return None
-        if self._payoff is not None:
+    def _weighing(self, now: float, wanted: int) -> Action | None:
+        if self._still_chosen(now) is not None and self._payoff is not None:
             self._enter("relieving", now)
-            return None
-        noted = chosen.facts.requests - self._served_then >= self._limits.mark_requests
-        return self._measure() if noted or now - self._since > self._limits.mark_s else None
+        return None
 
     def _relieving(self, now: float, wanted: int) -> Action | None:
         chosen = self._still_chosen(now)
