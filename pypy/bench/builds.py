@@ -17,9 +17,9 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent.parent
 ROOT = FOLDER / "root"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pasture" / "pypy"
-COLLECTORS = ("stock", "published", "ours")
-SOURCES = ("collector", "published", "translate.py", "requirements.txt")
-PARTS = {"measured": ("heap", "allocation", "requests")}
+SOURCES = {"stock": (), "published": ("published",), "ours": ("collector",)}
+COLLECTORS = tuple(SOURCES)
+PARTS = {"measured": ("heap", "allocation", "requests"), "checked": ("stress", "failures")}
 """Programs that a program consists of, beside its own file."""
 
 
@@ -27,11 +27,11 @@ class BuildFailed(Exception):
     """Says what failed, with the last lines of its log."""
 
 
-def sources_hash(program: str) -> str:
+def sources_hash(collector: str, program: str) -> str:
     """Of all that a build of this program is made of."""
     digest = hashlib.sha256()
     programs = [f"programs/{name}.py" for name in (program, *PARTS.get(program, ()))]
-    for name in (*SOURCES, *programs):
+    for name in (*SOURCES[collector], "requirements.txt", *programs):
         path = FOLDER / name
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.suffix in {".py", ".c", ".h", ".txt"}:
@@ -59,7 +59,7 @@ def build(collector: str, program: str, *, check: bool = False) -> Path:
         BuildFailed: there is no root, or the translation failed.
     """
     kind = f"{collector}-check" if check else collector
-    built = CACHE / "builds" / sources_hash(program) / f"{program}-{kind}"
+    built = CACHE / "builds" / sources_hash(collector, program) / f"{program}-{kind}"
     if built.exists():
         return built
     root = root_path()

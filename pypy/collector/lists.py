@@ -28,7 +28,7 @@ class StackSweep(object):
         self._settle()
 
     def _settle(self):
-        if self.index < 0:
+        if self.index < 0:      # also at once, if the stack is empty
             self.chunk = self.chunk.next
             self.index = self.chunk_size - 1    # all chunks but the newest are full
 

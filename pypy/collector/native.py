@@ -10,16 +10,17 @@ from rpython.translator.tool.cbuild import ExternalCompilationInfo
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# PASTURE_CHECK=1 in the environment of the translation: a build that verifies the heap after
-# each step of a major collection and can be told to fail (marks.c).
+# PASTURE_CHECK=1 in the environment of the translation: a build with all assertions, that
+# verifies the heap at each step of a major collection and can be told to fail (marks.c).
 CHECK_BUILD = bool(int(os.environ.get('PASTURE_CHECK', '0')))
+CHECK_DEFINES = ['-DPASTURE_CHECK', '-DRPY_ASSERT', '-DRPY_LL_ASSERT']
 
 WORDS = rffi.CArrayPtr(rffi.lltype.Unsigned)
 
 _compilation = ExternalCompilationInfo(
     includes=['marks.h', 'markstack.h', 'pages.h', 'process.h'],
     include_dirs=[HERE],
-    compile_extra=['-DPASTURE_CHECK'] if CHECK_BUILD else [],
+    compile_extra=CHECK_DEFINES if CHECK_BUILD else [],
     separate_module_files=[os.path.join(HERE, name)
                            for name in ('marks.c', 'markstack.c', 'pages.c')])
 

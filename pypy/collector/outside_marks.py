@@ -67,15 +67,14 @@ class OutsideMarksGC(Stock):
         self.inherited_from = 0     # the parent whose heap is shared; 0: none
         self.keep_inherited = False
         self.fill_shared = False
+        self.large_to_inherit = False
         self.rrc_dead_in_dict = 0
-        self.large_sweep = None
         marks.model.forget()
         del markstack.model[:]
 
     def setup(self):
         self.process_id = process.own_id()
         self.inherited_large = self.AddressStack()
-        self.large_sweep = None
         Stock.setup(self)
 
     def post_setup(self):
@@ -221,23 +220,21 @@ class OutsideMarksGC(Stock):
         """
         ll_assert(not self.raw_malloc_might_sweep.non_empty(),
                   "raw_malloc_might_sweep must be empty")
-        self._begin_large_sweep()
-
-    def _begin_large_sweep(self):
-        if self.inherited_large.non_empty():
-            self.large_sweep = lists.StackSweep(self.inherited_large, self.chunk_size)
+        # Both sweeps begin now: what is added while they run has no mark, and lives.
+        self.large_sweep = lists.StackSweep(self.inherited_large, self.chunk_size)
+        self.large_sweep_inherited = True
+        self.own_large_sweep = lists.StackSweep(self.old_rawmalloced_objects, self.chunk_size)
+        if self.large_sweep.more() or self.own_large_sweep.more():
             self.raw_malloc_might_sweep.append(self.singleaddr)
-            self.large_sweep_inherited = True
         else:
-            self._begin_own_large_sweep()
-
-    def _begin_own_large_sweep(self):
-        self.large_sweep_inherited = False
-        if self.old_rawmalloced_objects.non_empty():
-            self.large_sweep = lists.StackSweep(self.old_rawmalloced_objects, self.chunk_size)
-            self.raw_malloc_might_sweep.append(self.singleaddr)
+            self.large_sweep.delete()
+            self.own_large_sweep.delete()
 
     def free_unvisited_rawmalloc_objects_step(self, nobjects):
+        if self.large_sweep_inherited and not self.large_sweep.more():
+            self.large_sweep.delete()
+            self.large_sweep = self.own_large_sweep
+            self.large_sweep_inherited = False
         sweep = self.large_sweep
         while sweep.more() and nobjects > 0:
             obj = sweep.entry()
@@ -248,12 +245,9 @@ class OutsideMarksGC(Stock):
             else:
                 sweep.drop()
                 self._free_large(obj)
-        if not sweep.more():
+        if not sweep.more() and not self.large_sweep_inherited:
             self.raw_malloc_might_sweep.pop()
             sweep.delete()
-            self.large_sweep = None
-            if self.large_sweep_inherited:
-                self._begin_own_large_sweep()
         return nobjects
 
     def _free_large(self, obj):
@@ -292,8 +286,10 @@ class OutsideMarksGC(Stock):
             self.process_id = own_id
             if not self.fill_shared and self.uses_page_store:
                 self.ac.share()
-            if self.keep_inherited and self.gc_state != STATE_SWEEPING:
-                self._inherit_large()
+            self.large_to_inherit = self.keep_inherited
+        if self.large_to_inherit and self.gc_state != STATE_SWEEPING:
+            self.large_to_inherit = False
+            self._inherit_large()
         if self.inherited_from != 0 and self.gc_state == STATE_SCANNING:
             if process.parent_id() != self.inherited_from:
                 self.inherited_from = 0

@@ -278,7 +278,3 @@ def entry_point(argv):
     run(Random(seed), int(argv[2]), 0, seed)
     os.write(1, 'ok %d %d %d\n' % (seed, heap.checked, heap.children))
     return 0
-
-
-def target(driver, args):
-    return entry_point, None
