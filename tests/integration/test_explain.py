@@ -104,6 +104,17 @@ def test_pages_with_one_cause_are_no_more_than_pages_with_it(noise):
             assert share.only_os_pages == share.os_pages
 
 
+def test_objects_in_memory_that_the_parent_never_had_are_told_by_their_type(census):
+    with dirtying("new objects", census) as said:
+        found = explain(said["parent"], said["worker"], census)
+    new = {str(label): share for cause, label, share in found.fields if cause is Cause.NEW_MEMORY}
+    assert new["__main__.Lamb"].os_pages == pytest.approx(said["os_pages"], rel=0.02)
+    assert new["__main__.Lamb"].bytes <= said["os_pages"] * 4096
+    assert sum(share.bytes for share in new.values()) == pytest.approx(
+        found.cause(Cause.NEW_MEMORY).bytes
+    )
+
+
 def test_without_a_census_objects_are_recognised_and_the_lack_is_named():
     with dirtying("object field") as said:
         found = explain(said["parent"], said["worker"])

@@ -255,6 +255,30 @@ def new_memory(count):
     return work
 
 
+class Filler:
+    __slots__ = ("a", "b", "c", "d")
+
+
+class Lamb:
+    """As large as a filler, and told apart from it by its type alone."""
+
+    __slots__ = ("a", "b", "c", "d")
+
+
+def new_objects(count):
+    def work():
+        # What is free in the parent's pages goes first.
+        KEPT.extend(Filler() for _ in range(20_000))
+        places = []
+        while len(places) < count * PAGE // 64:
+            lamb = Lamb()
+            KEPT.append(lamb)
+            places.append((id(lamb), Lamb.__basicsize__))
+        return len({address // PAGE for address, _ in places})
+
+    return work
+
+
 def restored(count):
     block = ctypes.create_string_buffer(count * PAGE + PAGE)
     start = ctypes.addressof(block) // PAGE * PAGE + PAGE
@@ -291,6 +315,7 @@ CAUSES = {
     "C allocation": c_allocation,
     "stack": stack,
     "new memory": new_memory,
+    "new objects": new_objects,
     "written and restored": restored,
 }
 
