@@ -1,12 +1,20 @@
 """Free memory given back: what is free shrinks, what is in use stays as it is."""
 
+import os
 import sys
+import sysconfig
 
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    sys.version_info < (3, 13), reason="before 3.13 nobody outside sees pymalloc's arenas"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        sys.version_info < (3, 13), reason="before 3.13 nobody outside sees pymalloc's arenas"
+    ),
+    pytest.mark.skipif(
+        bool(os.environ.get("PYTHONMALLOC") or sysconfig.get_config_var("Py_DEBUG")),
+        reason="objects are not allocated by plain pymalloc",
+    ),
+]
 
 PEAK = """
 # One block in every arena stays, so that none of them can be unmapped whole.
