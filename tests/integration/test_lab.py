@@ -224,7 +224,7 @@ def test_a_group_ends_what_passes_its_limit_and_leaves_nothing(bench):
 def test_another_interpreter_serves_the_test_application_behind_nginx(bench, monkeypatch):
     _need("nginx", monkeypatch)
     with (
-        webserver._other_interpreter(bench, sys.executable, ()) as server,
+        large_objects._other_interpreter(bench, sys.executable, ()) as server,
         nginx.in_front(bench, server.port, speaks_uwsgi=False) as port,
     ):
         assert len(server.workers()) == 4

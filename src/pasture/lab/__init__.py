@@ -12,7 +12,8 @@ Layout:
     dismiss, code_refcount, faults, cache, micro, growth, webserver, site
                             the experiments
     runner, store           parts run once, their results kept on disk
-    server, client, nginx, httperf, cgroup, kit, site_trial, wagtail
+    shelf, large_objects    the two applications under load: what is measured on them
+    server, client, nginx, httperf, program, cgroup, kit, wagtail
                             the processes at the edge
     sites/, programs/       what those processes run; not imported here
 """

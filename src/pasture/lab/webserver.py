@@ -1,239 +1,63 @@
 """webserver: the test application of the PyPy study behind nginx, memory and rates.
 
-Owns setting, published figures and rules, and how a server is loaded. The study compared two
-builds of PyPy; here stand CPython as it is, CPython with full collections out of line, which
-is the study's design on a stock interpreter, and sealed CPython. `--python` adds another
-interpreter as it is.
+Owns setting, published figures and rules; the application and its load are `large_objects`'.
+The study compared two builds of PyPy; here stand CPython as it is, CPython with full
+collections out of line, which is the study's design on a stock interpreter, and sealed CPython.
+`--python` adds another interpreter as it is.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-import psutil
-
-from pasture.errors import NotMeasurable, ServerFailed
-from pasture.lab import cgroup, httperf, kit, nginx
-from pasture.lab.client import burst
 from pasture.lab.experiment import Bench, Experiment, Options, Part, Plot, Row
-from pasture.lab.figures import Figures, Measured, curve
-from pasture.lab.program import environment
+from pasture.lab.figures import Figures, Measured
+from pasture.lab.large_objects import BURSTS, Load, Sizes, bursts, limited, ours, rates
 from pasture.lab.rule import Rule
-from pasture.lab.server import SITES, Server, ServerPlan, listens, median, serving
-from pasture.observe import tree
-from pasture.trial.diagnosis import tail
-from pasture.trial.group import Group
-from pasture.trial.plan import free_port
 
-_MODULE = "large_objects_site"
-_WORKERS = 4
-_POLICIES = (("stock", None), ("side-table", "side-table"), ("seal", "seal"))
+_POLICIES = ("stock", "side-table", "seal")
 _SIZES = (5_000, 10_000, 15_000, 20_000)
-_BURSTS, _BURST = 50, 100
+_BURST = 100
 _QUICK_DIVISOR = 200
 _QUICK_BURST = 8
 _RATE_GUESS = 110.0  # requests a second, for the estimate of the time
-_GIVEN = "given"
-_TODAY = "stock-today"
-_THRESHOLDS = "thresholds_of_2018"
 
 
 def _parts(options: Options) -> tuple[Part, ...]:
-    divisor = _QUICK_DIVISOR if options.quick else 1
     each = _QUICK_BURST if options.quick else _BURST
-    sizes = {size: size // divisor for size in _SIZES}
-    loads = [(name, _ours(policy)) for name, policy in _POLICIES]
-    key = {"bursts": _BURSTS, "burst": each}
-    parts = [
-        Part(name, 6 + _BURSTS * each / _RATE_GUESS, partial(_bursts, plan, each), key)
-        for name, plan in (*loads, (_TODAY, replace(_ours(None), first="")))
-    ]
-    requests = sum(sizes.values())
-    parts += [
-        Part(f"rate-{name}", 6 + requests / _RATE_GUESS, partial(_rates, plan, sizes),
-             {"sizes": list(sizes.values())})
-        for name, plan in loads
-        if name != "side-table" or options.quick
-    ]  # fmt: skip
-    parts += [
-        Part(f"limit-{name}", 6 + requests / _RATE_GUESS, partial(_limited, plan, sizes),
-             {"sizes": list(sizes.values())})
-        for name, plan in loads
-        if name != "side-table"
-    ]  # fmt: skip
+    sizes = {size: size // (_QUICK_DIVISOR if options.quick else 1) for size in _SIZES}
+    loads: dict[str, Load] = {p: ours(None if p == "stock" else p) for p in _POLICIES}
+    # The sealed server's rates stand for the out-of-line collector's in a full run.
+    rated = dict(loads) if options.quick else {p: loads[p] for p in ("stock", "seal")}
+    limits = {p: loads[p] for p in ("stock", "seal")}
+    remembered = loads | {"stock-today": replace(ours(None), first="")}
     if options.python is not None:
-        given = {"python": options.python}
-        parts += [
-            Part(_GIVEN, 6 + _BURSTS * each / _RATE_GUESS,
-                 partial(_bursts, options.python, each), key | given),
-            Part(f"rate-{_GIVEN}", 6 + requests / _RATE_GUESS,
-                 partial(_rates, options.python, sizes), {"sizes": list(sizes.values())} | given),
-        ]  # fmt: skip
-    return tuple(parts)
-
-
-def _ours(policy: str | None) -> ServerPlan:
-    """uWSGI behind nginx. Without a warm-up: a request allocates 14 MB and frees as much, and
-    workers would begin in that hole of the master's instead of new memory.
-    """
-    return ServerPlan(
-        module=_MODULE,
-        workers=_WORKERS,
-        policy=policy,
-        warm=False,
-        first=_THRESHOLDS,
-        http=False,
+        remembered["given"] = rated["given"] = options.python
+    return (
+        *(_memory(name, what, each) for name, what in remembered.items()),
+        *(_rate(f"rate-{name}", rates, what, sizes) for name, what in rated.items()),
+        *(_rate(f"limit-{name}", limited, what, sizes) for name, what in limits.items()),
     )
 
 
-def _bursts(what: ServerPlan | str, each: int, bench: Bench) -> Measured:
-    """Private and shared memory of a worker after each burst."""
-    kit.find("nginx")
-    with ExitStack() as stack:
-        group = _group_or_none(stack)
-        prefix = () if group is None else group.prefix
-        server, port = stack.enter_context(_behind_nginx(bench, what, prefix))
-        samples = [server.sample(0)]
-        totals = [samples[0].total_pss_bytes]
-        failed = 0
-        for number in range(1, _BURSTS + 1):
-            failed += burst(port, each, threads=_WORKERS)
-            samples.append(server.sample(number * each))
-            totals.append(samples[-1].total_pss_bytes)
-            bench.pause(0)
-            bench.tell(number / _BURSTS)
-        peak = {} if group is None else {"peak_bytes": float(group.peak_bytes())}
-    served = [s.requests for s in samples]
-    private = curve(served, [median(s, lambda m: m.private_bytes) for s in samples])
-    shared = curve(served, [median(s, lambda m: m.shared_bytes) for s in samples])
-    return Measured(
-        {
-            "private_start_bytes": private.y[0],
-            "private_end_bytes": private.y[-1],
-            "shared_start_bytes": shared.y[0],
-            "shared_first_bytes": shared.y[1],
-            "shared_end_bytes": shared.y[-1],
-            "total_pss_bytes": totals[-1],
-            "requests": _BURSTS * each,
-            **peak,
-        },
-        {"private_bytes": private, "shared_bytes": shared},
-        (f"{failed} of {_BURSTS * each} requests failed",) if failed else (),
-    )
+def _memory(name: str, what: Load, each: int) -> Part:
+    key = {"bursts": BURSTS, "burst": each, **_path(what)}
+    return Part(name, 6 + BURSTS * each / _RATE_GUESS, partial(bursts, what, each), key)
 
 
-def _rates(what: ServerPlan | str, sizes: dict[int, int], bench: Bench) -> Measured:
-    """Connections a second for each number of requests, by httperf, one after the other."""
-    kit.find("httperf")
-    with _behind_nginx(bench, what, ()) as (_, port):
-        burst(port, 2 * _WORKERS)
-        return _send_all(port, sizes, bench)
+def _rate(
+    name: str, measure: Callable[[Load, Sizes, Bench], Measured], what: Load, sizes: Sizes
+) -> Part:
+    key = {"sizes": list(sizes.values()), **_path(what)}
+    seconds = 6 + sum(sizes.values()) / _RATE_GUESS
+    return Part(name, seconds, partial(measure, what, sizes), key)
 
 
-def _limited(plan: ServerPlan, sizes: dict[int, int], bench: Bench) -> Measured:
-    """The same in a group whose memory is limited to between what both need."""
-    kit.find("httperf")
-    with cgroup.memory_group() as group:
-        limit = _limit_between(bench.figures)
-        group.limit(limit)
-        with _behind_nginx(bench, plan, group.prefix) as (server, port):
-            measured = _send_all(port, sizes, bench)
-            ended = server.group.exit_code() is not None
-        kills = group.kills()
-    return Measured(
-        {
-            **measured.figures,
-            "limit_bytes": limit,
-            "kills": kills,
-            "swap_bytes": psutil.swap_memory().total,
-            "server_ended": float(ended),
-        },
-        measured.curves,
-        (f"the kernel killed {kills} processes of this server",) if kills else (),
-    )
-
-
-def _limit_between(figures: Figures) -> int:
-    """Half way between the peaks of the sealed and the stock server.
-
-    Raises:
-        NotMeasurable: they were not measured, or stock needs no more.
-    """
-    if not {"stock.peak_bytes", "seal.peak_bytes"} <= set(figures):
-        raise NotMeasurable("the servers' peaks were not measured", hint="see stock and seal")
-    stock, sealed = figures["stock.peak_bytes"], figures["seal.peak_bytes"]
-    if stock < 1.05 * sealed:
-        raise NotMeasurable(
-            "there is no limit that stock passes and the sealed server does not: their peaks "
-            f"are {stock / 1e6:.0f} MB and {sealed / 1e6:.0f} MB"
-        )
-    return int((stock + sealed) / 2)
-
-
-def _send_all(port: int, sizes: dict[int, int], bench: Bench) -> Measured:
-    figures: dict[str, float] = {}
-    missing = done = 0
-    for published, size in sizes.items():
-        rate = httperf.send(bench, port, size, timeout_s=120 + size / 4)
-        # Not 0, which nothing can be compared with.
-        figures[f"r{published}_a_second"] = max(rate.a_second, 0.001)
-        missing += size - rate.answered
-        done += size
-        bench.tell(done / sum(sizes.values()))
-    figures["unanswered"] = missing
-    rates = [figures[f"r{published}_a_second"] for published in sizes]
-    notes = (f"{missing} of {done} requests were not answered with 200",) if missing else ()
-    return Measured(figures, {"a_second": curve(list(sizes.values()), rates)}, notes)
-
-
-def _group_or_none(stack: ExitStack) -> cgroup.MemoryGroup | None:
-    """A group to read the peak from; None where none can be made."""
-    try:
-        return stack.enter_context(cgroup.memory_group())
-    except NotMeasurable:
-        return None
-
-
-@contextmanager
-def _behind_nginx(
-    bench: Bench, what: ServerPlan | str, prefix: tuple[str, ...]
-) -> Iterator[tuple[Server, int]]:
-    """A server of ours, or of another interpreter, and the port of nginx before it."""
-    if isinstance(what, str):
-        with (
-            _other_interpreter(bench, what, prefix) as server,
-            nginx.in_front(bench, server.port, speaks_uwsgi=False) as port,
-        ):
-            yield server, port
-        return
-    plan = replace(what, prefix=prefix)
-    with (
-        serving(bench, plan) as server,
-        nginx.in_front(bench, server.port, speaks_uwsgi=True) as port,
-    ):
-        yield server, port
-
-
-@contextmanager
-def _other_interpreter(bench: Bench, python: str, prefix: tuple[str, ...]) -> Iterator[Server]:
-    """The lab's own pre-fork server under another interpreter, which may have no uWSGI."""
-    port = free_port()
-    command = [
-        *prefix, python, str(SITES / "prefork_server.py"), _MODULE, str(port), str(_WORKERS)
-    ]  # fmt: skip
-    env = environment({"PYTHONPATH": str(SITES)})
-    with Group(command, log=bench.log("server"), env=env, cwd=bench.directory) as group:
-        deadline = time.monotonic() + 90
-        while len(tree.forked_workers(group.pid)) < _WORKERS or not listens(port):
-            if group.exit_code() is not None or time.monotonic() > deadline:
-                log = group.log.read_text(errors="replace")
-                raise ServerFailed(f"{python} did not serve", hint="it says\n" + tail(log))
-            bench.pause(0.05)
-        yield Server(group, port)
+def _path(what: Load) -> dict[str, str]:
+    """What tells one other interpreter from another."""
+    return {"python": what} if isinstance(what, str) else {}
 
 
 def _derive(figures: Figures) -> Figures:
