@@ -29,10 +29,10 @@ from pasture.lab import (  # noqa: E402  # noqa: E402
     cgroup,
     growth,
     httperf,
+    large_objects,
     nginx,
     run_lab,
     shelf,
-    webserver,
 )
 from pasture.lab.client import burst, get  # noqa: E402
 from pasture.lab.experiment import Bench  # noqa: E402
