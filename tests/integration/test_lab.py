@@ -22,7 +22,7 @@ pytest.importorskip("django")
 pytest.importorskip("pyuwsgi")
 
 from pasture.errors import NotMeasurable, ServerFailed  # noqa: E402
-from pasture.lab import (  # noqa: E402  # noqa: E402
+from pasture.lab import (  # noqa: E402
     EXPERIMENTS,
     Options,
     Store,
