@@ -38,10 +38,13 @@ class Refusal:
     ends_well: bool
 
 
+FORGET = {"PASTURE_CHECK_FORGET": "70000"}
+VERIFIER = ("black -> white pointer found", "live object in a free")
 OUT_OF_MEMORY = ("out of memory",)
 
 REFUSALS = (
     Refusal("nothing refused", ("small",), {}, ("ok",), True),
+    Refusal("a mark is forgotten: the verifier sees it", ("small",), FORGET, VERIFIER, False),
     Refusal("no memory for the first leaf", ("small",), NO_LEAVES, OUT_OF_MEMORY, False),
     Refusal("no memory for a second leaf", ("small",), ONE_LEAF, OUT_OF_MEMORY, False),
     Refusal("large objects, no second leaf", ("large",), ONE_LEAF, ("MemoryError",), True),

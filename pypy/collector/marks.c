@@ -27,6 +27,16 @@ ordered(const char *name, long otherwise)
     const char *value = getenv(name);
     return value == NULL ? otherwise : atol(value);
 }
+
+int
+pasture_marks_forgets(void)
+{
+    static long number, forgotten = -1;
+    if (forgotten < 0) {
+        forgotten = ordered("PASTURE_CHECK_FORGET", 0);
+    }
+    return ++number == forgotten;
+}
 #endif
 
 static int

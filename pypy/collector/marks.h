@@ -45,6 +45,12 @@ void pasture_marks_give_back(void);
 /* Prebuilt objects that no list holds: their marks are cleared by range. */
 void pasture_marks_note_prebuilt(void *address);
 
+#ifdef PASTURE_CHECK
+/* True for one mark of the process, if it was ordered: so that the verifier has something to
+ * find. PASTURE_CHECK_FORGET=N forgets mark number N. */
+int pasture_marks_forgets(void);
+#endif
+
 /* For the verifier: marks that are set although the sweep is over. Reads every leaf. */
 long pasture_marks_stray(void);
 
@@ -91,6 +97,11 @@ pasture_marks_set(void *address)
     if (*word & bit) {
         return 0;
     }
+#ifdef PASTURE_CHECK
+    if (pasture_marks_forgets()) {
+        return 1;
+    }
+#endif
     *word |= bit;
     return 1;
 }
