@@ -102,8 +102,9 @@ def keep_code_runs(keep: bool, /) -> None:
 def gather_code() -> Gathered:
     """Copy the code that ran onto pages of its own and bind the copies to its functions.
 
-    Code that an earlier call has copied stays where it is. Before `immortalize`, which makes all code look as if it ran. A function's `__code__` is
-    then another object, equal to the one before.
+    Code that an earlier call has copied stays where it is. Before `immortalize`, which makes
+    all code look as if it ran. A function's `__code__` is then another object, equal to the
+    one before.
 
     Raises:
         NotImplementedError: before CPython 3.13, or with the JIT on.

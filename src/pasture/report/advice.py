@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pasture.heap.policy import POLICIES
 from pasture.observe.causes import Cause
 from pasture.observe.explain import Explanation
+from pasture.observe.new_memory import FREE, FREE_CHUNKS
 from pasture.report.units import megabytes, percent
 
 _LEAST_BYTES = 300_000
@@ -85,12 +86,18 @@ def advice(found: Explanation) -> tuple[str, ...]:
 
 def _new_memory(found: Explanation) -> Iterable[str]:
     size = found.cause(Cause.NEW_MEMORY).bytes
-    if _is_worth(size, found) and size > found.private_bytes / 4:
-        share = percent(size / found.private_bytes)
-        yield (
-            f"{megabytes(size)} ({share}) is memory that the parent never had: what requests "
-            "build and keep; requests in the warm-up build it in the parent, once for all workers"
-        )
+    if not _is_worth(size, found) or size <= found.private_bytes / 4:
+        return
+    free = sum(
+        share.bytes
+        for cause, label, share in found.fields
+        if cause is Cause.NEW_MEMORY and label in (FREE, FREE_CHUNKS)
+    )
+    yield (
+        f"{megabytes(size)} ({percent(size / found.private_bytes)}) is memory that the parent "
+        f"never had: {megabytes(free)} of it is free at the moment, the rest is what requests "
+        "build and keep; requests in the warm-up build it in the parent, once for all workers"
+    )
 
 
 def _libraries(found: Explanation) -> Iterable[str]:
