@@ -24,9 +24,12 @@ class VisitedDictGC(Stock):
 
     def visit(self, obj):
         tid = self.header(obj).tid
-        if tid & GCFLAG_NO_HEAP_PTRS or self.visited.contains(obj):
+        if tid & GCFLAG_NO_HEAP_PTRS:
             return
-        self.visited.add(obj)
+        known = self.visited.length()
+        self.visited.add(obj)       # one look-up, not two
+        if self.visited.length() == known:
+            return
         if self.has_gcptr(llop.extract_ushort(llgroup.HALFWORD, tid)):
             self.trace(obj, self._collect_ref_rec, None)
 
