@@ -1,13 +1,16 @@
 """`pasture run --refork ... gunicorn`: generations, signals in each of them, and failures."""
 
+import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
 import urllib.request
 from collections import Counter
+from pathlib import Path
 from uuid import uuid4
 
 import psutil
@@ -20,6 +23,7 @@ pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 14), reason="one ver
 
 REFORKED = "pasture: all workers are of generation "
 CLIENTS = 3
+PROGRAMS = Path(__file__).parent.parent / "programs"
 
 
 @pytest.fixture
@@ -362,3 +366,20 @@ def test_where_reforks_are_impossible_the_log_says_so(start, args, told):
     assert told in server.log
     assert load(server, 30)
     assert server.stop() == 0
+
+
+def test_a_trial_compares_reforks_with_other_policies(tmp_path):
+    command = [
+        *(sys.executable, "-m", "pasture", "try", "refork_app:app", "--policy", "stock"),
+        *("--policy", "refork", "--url", "/serve", "-n", "300", "-w", "2", "--chdir", tmp_path),
+        *("--json", tmp_path / "report.json", "--log-dir", tmp_path / "logs"),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(PROGRAMS)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "report.json").read_text())["policies"]["refork"]
+    assert len(found["workers"]) == 2 and found["failures"] == 0
+    log = (tmp_path / "logs" / "refork-1.server.log").read_text()
+    assert REFORKED + "1" in log
+    seen = sum(worker["pss_bytes"] for worker in found["workers"]) + found["parent"]["pss_bytes"]
+    assert found["total_pss_bytes"] > seen, "the mold counts in the total, and as no worker"
