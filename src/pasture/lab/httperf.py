@@ -87,6 +87,6 @@ def answered(text: str) -> int:
 
 def _command(program: str, port: int, connections: int) -> list[str]:
     return [
-        "nice", "-n", "19", program, "--hog", "--server", LOOPBACK, "--port", str(port), "--uri", "/",
-        "--num-conns", str(connections), "--timeout", str(_TIMEOUT_S),
+        "nice", "-n", "19", program, "--hog", "--server", LOOPBACK, "--port", str(port),
+        "--uri", "/", "--num-conns", str(connections), "--timeout", str(_TIMEOUT_S),
     ]  # fmt: skip
