@@ -13,13 +13,14 @@ from pasture.lab.runner import LabResult, Result
 from pasture.lab.verdict import SHOWN, Judged
 from pasture.report.units import megabytes, percent, seconds
 
+_LEAST_MB = 100_000
 MISSING = "not measured"
 
 
 def figure(name: str, value: float) -> str:
     """A figure with the unit that its name carries."""
     if name.endswith("_bytes"):
-        return megabytes(value)
+        return megabytes(value) if abs(value) >= _LEAST_MB else f"{value / 1000:.1f} kB"
     if name.endswith("_s"):
         return seconds(value)
     if name.endswith("_share"):
