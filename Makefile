@@ -154,6 +154,7 @@ typecheck: .venv/.stamp ## Strict mypy
 	@.venv/bin/mypy tools/interpreters
 	@.venv/bin/mypy tools/test-matrix
 	@.venv/bin/mypy tools/services
+	@.venv/bin/mypy -p pypy.bench -p pypy.check
 
 ##@ Shows
 
