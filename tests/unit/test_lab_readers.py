@@ -2,12 +2,15 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from pasture.errors import NotMeasurable, ServerFailed
 from pasture.lab import kit
 from pasture.lab.cache import read_cachegrind, read_counts
+from pasture.lab.code_refcount import immortal_codes
+from pasture.lab.experiment import Bench
 from pasture.lab.faults import group_of, is_named, perf_stacks
 from pasture.lab.httperf import answered
 
@@ -91,6 +94,16 @@ def test_data_misses_of_cachegrind_are_reads_and_writes() -> None:
 def test_cachegrind_without_a_cache_is_not_measurable() -> None:
     with pytest.raises(NotMeasurable):
         read_cachegrind("events: Ir\nsummary: 9\n")
+
+
+@pytest.mark.parametrize("said", ["", "immortal code objects: 0\n"])
+def test_a_site_whose_code_is_not_immortal_is_no_comparison(tmp_path: Path, said: str) -> None:
+    bench = Bench(tmp_path, tmp_path / "log", {}, lambda done: None, lambda seconds: None)
+    bench.log("server").write_text(f"*** starting uWSGI ***\n{said}")
+    with pytest.raises(ServerFailed, match="no code object became immortal"):
+        immortal_codes(bench)
+    bench.log("server").write_text("immortal code objects: 13814\nspawned\n")
+    assert immortal_codes(bench) == 13814
 
 
 def test_a_program_that_is_missing_is_named_with_its_package(

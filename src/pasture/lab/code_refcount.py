@@ -6,15 +6,18 @@ Owns setting, published figure and rules; the site is `shelf`'s, the switch
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import replace
 from functools import partial
 
-from pasture.errors import NotMeasurable
+from pasture.errors import NotMeasurable, ServerFailed
 from pasture.lab import shelf
 from pasture.lab.experiment import Bench, Experiment, Options, Part, Plot, Row
 from pasture.lab.figures import Measured
 from pasture.lab.rule import Rule
 from pasture.lab.shelf import Variant
+from pasture.trial.diagnosis import tail
 
 _IMMORTAL = {"LAB_CODE": "1"}
 _VARIANTS = (
@@ -44,7 +47,23 @@ def _measure(variant: Variant, seconds: float, requests: int, bench: Bench) -> M
         raise NotMeasurable(
             "this interpreter has no immortal objects", hint="use CPython 3.12 or newer"
         )
-    return shelf.fresh_worker(variant, seconds, requests, bench)
+    measured = shelf.fresh_worker(variant, seconds, requests, bench)
+    if not variant.more:
+        return measured
+    return replace(measured, figures={**measured.figures, "codes": immortal_codes(bench)})
+
+
+def immortal_codes(bench: Bench) -> int:
+    """How many code objects the site says it made immortal.
+
+    Raises:
+        ServerFailed: it says nothing, so that a comparison would show nothing either.
+    """
+    log = bench.log("server").read_text(errors="replace")
+    found = re.search(r"^immortal code objects: (\d+)$", log, re.MULTILINE)
+    if found is None or found[1] == "0":
+        raise ServerFailed("no code object became immortal", hint="its log ends with\n" + tail(log))
+    return int(found[1])
 
 
 EXPERIMENT = Experiment(
@@ -67,7 +86,8 @@ EXPERIMENT = Experiment(
         Row(
             what="shared memory without reference counts in code objects",
             published="no change",
-            shows="{stock.shared_end_bytes} with, {immortal-code.shared_end_bytes} without",
+            shows="{stock.shared_end_bytes} with, {immortal-code.shared_end_bytes} without, in "
+            "{immortal-code.codes} code objects",
             rule=Rule(
                 says="shared, without / with reference counts in code",
                 of="immortal-code.shared_end_bytes",

@@ -144,4 +144,4 @@ application = get_wsgi_application()
 if os.environ.get("LAB_CODE") == "1":
     import immortal_code  # type: ignore[import-not-found]
 
-    immortal_code.make_immortal()
+    print("immortal code objects:", immortal_code.make_immortal(), flush=True)
