@@ -247,7 +247,8 @@ outline_forget_frozen(void)
 {
     struct _gc_runtime_state *gc = cpy_gc_state();
     size_t old = count_up_to(cpy_gc_generation(gc, CPY_GENERATIONS - 1), OLD_MAX_OBJECTS);
-    if (old == OLD_MAX_OBJECTS || (Py_ssize_t)old >= gc->long_lived_total) {
+    size_t wanted = old + FROZEN_ALWAYS_OBJECTS;
+    if (old == OLD_MAX_OBJECTS || count_up_to(cpy_gc_permanent(gc), wanted) < wanted) {
         return false;
     }
     gc->long_lived_total = (Py_ssize_t)old;

@@ -38,7 +38,7 @@ bool outline_is_hiding(void);
 
 /* Right after a freeze CPython still counts what was frozen as objects that survived the last
    full collection, and so waits for a quarter as many new ones. Count those that are left in
-   the oldest generation instead. Returns whether that was to be done: most was frozen. */
+   the oldest generation instead, if most is frozen. Returns whether it is. */
 bool outline_forget_frozen(void);
 
 #endif

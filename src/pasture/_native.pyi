@@ -186,7 +186,7 @@ def forget_frozen() -> bool:
     """Have that rule count no frozen objects, if most of the heap is frozen.
 
     CPython counts what it froze as survivors of the last full collection for as long as no
-    other one runs. Returns whether there was something to do.
+    other one runs. Returns whether most of the heap is frozen.
     """
 
 def trim() -> int:

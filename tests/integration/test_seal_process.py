@@ -97,9 +97,11 @@ def test_thresholds_that_switch_the_collector_off_are_the_users_and_stay():
 CYCLES = """
 def full_collections_among(cycles):
     before = gc.get_stats()[2]["collections"]
-    for _ in range(cycles):
+    alive = [None] * 3000
+    for i in range(cycles):
         ring = []
         ring.append(ring)
+        alive[i % len(alive)] = ring
     return gc.get_stats()[2]["collections"] - before
 """
 

@@ -123,7 +123,7 @@ def test_a_step_that_does_not_exist_here_is_skipped_with_its_reason(heap: Heap) 
     report = seal.seal()
     assert report.sealed
     assert step(report, "immortalize").skipped == "not before 3.12"
-    assert heap.ran[-1] == "freeze"
+    assert heap.ran[-1] == POLICIES["seal"].heap[-1]
 
 
 def test_after_a_failure_the_heap_is_still_frozen_but_not_plugged(heap: Heap) -> None:
@@ -132,7 +132,8 @@ def test_after_a_failure_the_heap_is_still_frozen_but_not_plugged(heap: Heap) ->
     assert heap.ran[-2:] == ["immortalize", "freeze"]
     assert not report.sealed and report.reason == "immortalize failed"
     assert names(report, "failed") == ["immortalize"]
-    assert names(report, "skipped") == ["warm-up", "plug-malloc", "plug-pymalloc"]
+    after = ["empty-free-lists", "plug-malloc", "plug-pymalloc"]
+    assert names(report, "skipped") == ["warm-up", *after]
 
 
 def test_after_a_failure_children_still_leave_as_the_heap_is_half_sealed(heap: Heap) -> None:

@@ -27,9 +27,10 @@ HeapStep = Literal[
     "trace-code",
     "gather-code",
     "immortalize",
+    "freeze",
+    "empty-free-lists",
     "plug-malloc",
     "plug-pymalloc",
-    "freeze",
 ]
 """In the parent, right before the fork: work on its heap. `trace-code` prepares `gather-code`
 in a child that becomes a parent in its turn."""
@@ -119,17 +120,18 @@ _TABLE: tuple[Policy, ...] = (
     ),
     Policy(
         "seal",
-        "warm up, collect, gather the code that ran, make the heap immortal, plug its holes, "
-        "freeze; leave without finalization",
+        "warm up, collect, gather the code that ran, make the heap immortal, freeze, "
+        "plug its holes; leave without finalization",
         prepare=("warm-up", "close-connections"),
         heap=(
             "collect",
             "precompute-types",
             "gather-code",
             "immortalize",
+            "freeze",
+            "empty-free-lists",
             "plug-malloc",
             "plug-pymalloc",
-            "freeze",
         ),
         in_child=("gc-on", "full-out-of-line"),
         at_exit=("flush-files", "leave"),
