@@ -312,6 +312,14 @@ def test_an_application_that_does_not_load_ends_the_server_with_its_exit_code(st
     assert processes(server) == ()
 
 
+def test_a_server_whose_application_never_loads_can_be_ended(start, tmp_path):
+    (tmp_path / "endless.py").write_text("import time\ntime.sleep(600)\n")
+    server = start(app="endless:app", env={"PYTHONPATH": str(tmp_path)}, ready=False)
+    server.wait_for(lambda: len(processes(server)) == 2, "the process that loads")
+    assert server.stop() == 0
+    assert processes(server) == ()
+
+
 def test_a_mold_that_is_killed_is_followed_by_another(start):
     server = start(refork="9")
     refork(server, 1)

@@ -1,32 +1,25 @@
 """gunicorn's master process with reforks: it carries out what the life cycle decides.
 
-Owns the arbiter's side: who is forked by whom, who is told what, and who is reaped. What
-runs in workers and molds is in `promotion` and `succession`. Invariant: each process of the
-tree is a child of the arbiter, and in WORKERS (a worker) or in `_molds`, until it is reaped.
-Written for gunicorn 23 to 27; takes the place of spawn_worker, manage_workers and
-reap_workers of its Arbiter, and reports the same figures.
+Owns when who is forked, told to end, and reaped; how is in `births`, and what runs in workers
+and molds in `promotion` and `succession`. Written for gunicorn 23 to 27; takes the place of
+spawn_worker, manage_workers and reap_workers of its Arbiter, and reports the same figures.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
-from gunicorn import sock
 from gunicorn.errors import HaltServer
 
 from pasture.errors import UnsupportedInterpreter
 from pasture.heap.interpreter import native
 from pasture.heap.seal import seal
-from pasture.metrics import recorder
 from pasture.servers.environment import ServerSettings
-from pasture.servers.gunicorn.arbiter import SealingArbiter
+from pasture.servers.gunicorn.births import BreedingArbiter, NotBorn, NotLoaded
 from pasture.servers.gunicorn.promotion import LOOK, count_requests
-from pasture.servers.gunicorn.succession import Start, live
 from pasture.servers.refork.actions import (
     Action,
     Dismiss,
@@ -39,8 +32,7 @@ from pasture.servers.refork.actions import (
 )
 from pasture.servers.refork.board import Board
 from pasture.servers.refork.lifecycle import Lifecycle, Limits
-from pasture.servers.refork.line import CLOSED, Line, Message, open_line, wait_for
-from pasture.servers.refork.mold import FORK_S, policy_of_server
+from pasture.servers.refork.mold import policy_of_server
 from pasture.servers.refork.pss import total_pss_bytes
 
 _ABLE = ("gunicorn.workers.sync", "gunicorn.workers.gthread")
@@ -49,29 +41,7 @@ _MEASURE_TRIES = 5
 _LOAD_AGAIN_S = 10.0
 
 
-@dataclass(slots=True)
-class Pen:
-    """What the arbiter keeps of one process besides gunicorn's worker.
-
-    Attributes:
-        row: its number on the board.
-    """
-
-    line: Line
-    row: int
-    generation: int
-    is_first_mold: bool = False
-
-
-class NotLoaded(Exception):
-    """The application cannot be loaded."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(f"the application cannot be loaded (exit code {status})")
-        self.status = status if status > 0 else 1
-
-
-class ReforkingArbiter(SealingArbiter):
+class ReforkingArbiter(BreedingArbiter):
     """An arbiter whose workers become parents."""
 
     reexec_pid: int
@@ -79,8 +49,6 @@ class ReforkingArbiter(SealingArbiter):
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
         self._cycle: Lifecycle | None = None
-        self._pens: dict[int, Pen] = {}
-        self._molds: dict[int, Any] = {}
         self._first_mold: int | None = None
         self._no_load_before = 0.0
         self._reloading = self._stopping = False
@@ -192,7 +160,7 @@ class ReforkingArbiter(SealingArbiter):
     def _perform(self, action: Action) -> None:
         match action:
             case Spawn(generation):
-                self._order_worker(generation)
+                self._order(generation)
             case Promote(pid, generation):
                 self._promote(pid, generation)
             case Retire(pid):
@@ -258,14 +226,14 @@ class ReforkingArbiter(SealingArbiter):
             self._reloading = False
             before, self._first_mold = self._first_mold, None
             try:
-                self._load()
+                self._first_mold = self._load()
             except NotLoaded:
                 self._first_mold = before
                 raise
             if before in self._pens:
                 self._pens[before].line.close()
             self._cycle.reload(time.monotonic())
-        self._order_worker(0)
+        self._order(0)
         return None
 
     def _can_load(self) -> bool:
@@ -275,7 +243,7 @@ class ReforkingArbiter(SealingArbiter):
         if time.monotonic() < self._no_load_before:
             return False
         try:
-            self._load()
+            self._first_mold = self._load()
         except NotLoaded as error:
             if not self.WORKERS:
                 self._unlink_and_end(error.status)
@@ -284,113 +252,28 @@ class ReforkingArbiter(SealingArbiter):
             return False
         return True
 
-    def _load(self) -> None:
-        """Fork the mold of generation 0 and wait until it has loaded the application.
-
-        Raises:
-            NotLoaded: it ended instead.
-        """
-        worker = self._make_worker()
-        here, there = open_line()
-        pen = Pen(here, self._board.take_row(), 0, is_first_mold=True)
-        recorder.pause()
-        pid = os.fork()
-        if pid == 0:
-            self._live(Start(worker, there, self._board.row(pen.row), 0), here)
-        there.close()
-        self._pens[pid], self._molds[pid] = pen, worker
-        self._board.register(pen.row, pid, 0)
-        self._board.promote(pen.row, 0)
-        while (message := here.receive(1.0)) is None:
-            pass
-        if message == CLOSED:
-            _, status = os.waitpid(pid, 0)
-            self._reap_ours(pid, 0)
-            raise NotLoaded(os.waitstatus_to_exitcode(status))
-        self._first_mold = pid
-
-    def _live(self, start: Start, arbiters_end: Line) -> NoReturn:
-        """In the new process: close what is the arbiter's, then live until the end."""
-        arbiters_end.close()
-        for pen in self._pens.values():
-            pen.line.close()
-        for sibling in (*self.WORKERS.values(), *self._molds.values()):
-            sibling.tmp.close()
-        self._pens, self._molds = {}, {}
-        live(self, start, self._board)
-
-    def _unlink_and_end(self, status: int) -> NoReturn:
-        if os.getpid() != self.pid:  # a mold: what would be unlinked is the arbiter's
-            sys.stdout.flush()
-            os._exit(status)
-        super()._unlink_and_end(status)
-
     def _dismiss_first_mold(self) -> None:
         """It is not needed any more, and holds memory that nobody shares by now."""
         if self._first_mold is not None:
             self._pens[self._first_mold].line.close()
             self._first_mold = None
 
-    def _order_worker(self, generation: int) -> None:
-        """Have a mold fork a worker, and wait for it: milliseconds, or FORK_S at the most."""
+    def _order(self, generation: int) -> None:
+        """Have the mold of a generation fork a worker, and tell the life cycle."""
         cycle = self._cycle_or_fail()
         mold = cycle.mold_of(generation) if generation else self._first_mold
-        worker = self._make_worker()
-        here, there = open_line()
-        pen = Pen(here, self._board.take_row(), generation)
-        files = (there.fileno(), worker.tmp.fileno())
-        values = {"age": worker.age, "row": pen.row, "generation": generation}
-        sent = mold is not None and self._pens[mold].line.send("spawn", files, **values)
-        there.close()
-        answer = self._await_birth(here, mold) if mold is not None and sent else CLOSED
-        if answer.word != "born" or not here.send("go"):
-            why = answer.values.get("why", f"mold {mold} did not fork ({answer.word})")
-            here.close()
-            worker.tmp.close()
-            self._board.give_back(pen.row)
-            self._lost(generation, mold, why, hangs=answer.word == "no answer")
-            return
-        self._adopt(answer.values["pid"], worker, pen)
-        self.log.info("pasture: worker %s of generation %s", worker.pid, generation)
-
-    def _lost(self, generation: int, mold: int | None, why: str, hangs: bool) -> None:
-        """A mold did not fork."""
-        if mold is not None and hangs:
-            self._cycle_or_fail().hung(mold, time.monotonic())
-        if generation == 0:
-            self.log.warning("pasture: mold of generation 0 lost: %s", why)
-            self._dismiss_first_mold()
-        self._cycle_or_fail().not_born(generation, why, time.monotonic())
-
-    def _await_birth(self, line: Line, mold: int) -> Message:
-        """The answer of the new worker, or what its mold says instead."""
-        lines = [line, self._pens[mold].line]
-        deadline = time.monotonic() + FORK_S
-        while lines and (left := deadline - time.monotonic()) > 0:
-            for ready in wait_for(lines, left):
-                message = ready.receive()
-                if message == CLOSED:
-                    lines.remove(ready)  # the other one may know why
-                elif message is not None:
-                    return message
-        return Message("no answer") if lines else CLOSED
-
-    def _make_worker(self) -> Any:
-        self.worker_age += 1
-        return self.worker_class(
-            *(self.worker_age, self.pid, self.LISTENERS, self.app, self.timeout / 2.0),
-            *(self.cfg, self.log),
-        )
-
-    def _adopt(self, pid: int, worker: Any, pen: Pen) -> None:
-        worker.pid = pid
-        self.WORKERS[pid] = worker
-        self._pens[pid] = pen
-        self._board.register(pen.row, pid, pen.generation)
-        stats = getattr(self, "_stats", None)  # from gunicorn 25 on
-        if stats is not None:
-            stats["workers_spawned"] += 1
-        self._cycle_or_fail().born(pid, pen.generation, time.monotonic())
+        try:
+            pid = self._order_worker(generation, mold)
+        except NotBorn as error:
+            if mold is not None and error.mold_hangs:
+                cycle.hung(mold, time.monotonic())
+            if generation == 0:
+                self.log.warning("pasture: mold of generation 0 lost: %s", error)
+                self._dismiss_first_mold()
+            cycle.not_born(generation, str(error), time.monotonic())
+        else:
+            cycle.born(pid, generation, time.monotonic())
+            self.log.info("pasture: worker %s of generation %s", pid, generation)
 
     # --- Deaths ------------------------------------------------------------------------
 
@@ -439,28 +322,20 @@ class ReforkingArbiter(SealingArbiter):
             self.log.debug("Reaped unknown child process (pid:%s, status:%s)", pid, status)
 
     def _reap_ours(self, pid: int, status: int) -> None:
-        pen = self._pens.pop(pid)
         if pid == self._first_mold:
             self._first_mold = None
         is_mold = pid in self._molds
-        worker = self._molds.pop(pid, None) or self.WORKERS.pop(pid, None)
+        self._forget(pid)
         code = os.waitstatus_to_exitcode(status)
         if code < 0:
             log = self.log.error if code == -signal.SIGKILL else self.log.warning
-            name = signal.Signals(-code).name
-            log("%s (pid:%s) was sent %s!", "Mold" if is_mold else "Worker", pid, name)
+            log("%s (pid:%s) was sent %s!", "Mold" if is_mold else "Worker", pid, _name(-code))
         elif code > 0:
             self.log.error("Worker (pid:%s) exited with code %s.", pid, code)
         if code == self.WORKER_BOOT_ERROR:
             raise HaltServer("Worker failed to boot.", code)
         if code == self.APP_LOAD_ERROR:
             raise HaltServer("App failed to load.", code)
-        pen.line.close()
-        self._board.give_back(pen.row)
-        if worker is not None:
-            worker.tmp.close()
-            if not pen.is_first_mold:  # which was no worker
-                self.cfg.child_exit(self, worker)
         self._cycle_or_fail().ended(pid, status == 0, time.monotonic())
 
     def _signal(self, pid: int, number: int) -> None:
@@ -484,6 +359,13 @@ class ReforkingArbiter(SealingArbiter):
             extra = {"metric": "gunicorn.workers", "value": count, "mtype": "gauge"}
             self.log.debug("%s workers", count, extra=extra)
         if getattr(self.cfg, "enable_backlog_metric", False):
-            backlog = sum(sock.get_backlog(listener) or 0 for listener in self.LISTENERS)
+            backlog = sum(listener.get_backlog() or 0 for listener in self.LISTENERS)
             extra = {"metric": "gunicorn.backlog", "value": backlog, "mtype": "histogram"}
             self.log.debug("socket backlog: %s", backlog, extra=extra)
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
