@@ -11,7 +11,7 @@ from pasture.errors import UsageError
 from pasture.heap import fork_safety
 from pasture.heap.policy import POLICIES
 from pasture.servers.environment import read_environment
-from pasture.servers.refork.board import Board, read_board
+from pasture.servers.refork.board import Board, forked_by, read_board
 from pasture.servers.refork.line import CLOSED, line_of, open_line, wait_for
 from pasture.servers.refork.mold import policy_of_molds
 from pasture.servers.refork.payoff import Payoff
@@ -77,6 +77,9 @@ def test_what_a_worker_shows_is_seen_by_the_server_and_from_outside() -> None:
     shown = read_board(os.getpid())
     assert (shown[4711].role, shown[4711].generation, shown[4711].requests) == ("worker", 0, 12)
     assert (shown[4712].role, shown[4712].generation) == ("mold", 4)
+    assert forked_by(4711, os.getpid()) == os.getpid()
+    board.promote(second, 0)
+    assert forked_by(4711, os.getpid()) == 4712
     board.give_back(first)
     assert set(read_board(os.getpid())) == {4712}
     assert board.take_row() == first and board.facts(first).requests == 0

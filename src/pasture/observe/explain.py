@@ -44,6 +44,7 @@ from pasture.observe.owners import Owners
 from pasture.observe.tally import Share, Tally
 from pasture.observe.touched import Touched, TouchedObjects
 from pasture.observe.writers import Recording, Sampled
+from pasture.servers.refork import board
 
 WITHOUT_KERNEL = (
     "faults that the kernel took for a process, as when read() fills a buffer, are not in the "
@@ -152,7 +153,12 @@ def largest_worker(parent_pid: int) -> int:
     Raises:
         ProcessEnded: it has none, or they are ending.
     """
-    workers = tree.forked_workers(parent_pid)
+    shown = board.read_board(parent_pid)
+    workers = [
+        pid
+        for pid in tree.forked_workers(parent_pid)
+        if pid not in shown or shown[pid].role == "worker"
+    ]
     sizes = {w: m.private_bytes for w in workers if (m := smaps.read_memory(w)) is not None}
     if not sizes:
         raise ProcessEnded(
@@ -198,6 +204,7 @@ def _explain(
     parent_pid: int, worker_pid: int, census: Path | None, sampled: Sampled | None
 ) -> Explanation:
     begin = perf_counter()
+    parent_pid = board.forked_by(worker_pid, parent_pid)
     with AddressSpace(parent_pid) as parent, AddressSpace(worker_pid) as worker:
         pages = private_pages(parent, worker)
         memory = smaps.read_memory(worker_pid)

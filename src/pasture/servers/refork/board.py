@@ -146,6 +146,17 @@ def read_board(server_pid: int, proc: Path = Path("/proc")) -> dict[int, Entry]:
     return {}
 
 
+def forked_by(worker_pid: int, server_pid: int) -> int:
+    """Pid of the process from which a worker was forked: its mold, if that is still there, or
+    else the server. From outside."""
+    shown = read_board(server_pid)
+    worker = shown.get(worker_pid)
+    for entry in shown.values():
+        if worker and entry.role == "mold" and entry.generation == worker.generation:
+            return entry.pid
+    return server_pid
+
+
 def _entries(data: bytes) -> dict[int, Entry]:
     words = memoryview(data).cast("Q")
     if len(words) < _ROW_WORDS or words[_MAGIC_AT] != _MAGIC:
