@@ -1,0 +1,85 @@
+"""Code is gathered again in a child of a process that keeps it visible what has run."""
+
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    sys.version_info < (3, 13), reason="before CPython 3.13 code leaves no trace of having run"
+)
+
+FUNCTIONS = """
+def hot(a):
+    return a + 1
+def warm(a):
+    return a + 2
+def cold(a):
+    return a * 2
+"""
+
+
+def test_code_that_a_child_ran_is_gathered_there_and_no_other(run_program):
+    out = run_program(f"""
+{FUNCTIONS}
+hot(1); warm(1); cold(1)
+_native.forget_code_runs()
+_native.keep_code_runs(True)
+_native.immortalize()
+def child():
+    hot(1)
+    codes = hot.__code__, cold.__code__
+    _native.gather_code()
+    return hot.__code__ is codes[0], cold.__code__ is codes[1], hot(3), cold(3)
+in_child(child)
+""")
+    assert out == "(False, True, 4, 6)\n"
+
+
+def test_otherwise_all_sealed_code_looks_as_if_it_had_run(run_program):
+    out = run_program(f"""
+{FUNCTIONS}
+_native.forget_code_runs()
+_native.immortalize()
+def child():
+    code = cold.__code__
+    _native.gather_code()
+    return cold.__code__ is code
+in_child(child)
+""")
+    assert out == "False\n"
+
+
+def test_what_was_gathered_before_stays_where_it_is(run_program):
+    out = run_program(f"""
+{FUNCTIONS}
+_native.forget_code_runs()
+_native.keep_code_runs(True)
+hot(1)
+_native.gather_code()
+_native.immortalize()
+def child():
+    code = hot.__code__
+    hot(1); warm(1)
+    old = warm.__code__
+    _native.gather_code()
+    return hot.__code__ is code, warm.__code__ is old, hot(1), warm(1)
+in_child(child)
+""")
+    assert out == "(True, False, 2, 3)\n"
+
+
+def test_gathering_round_after_round_ends_without_harm(run_program):
+    out = run_program("""
+_native.keep_code_runs(True)
+rounds = []
+for i in range(70):
+    namespace = {}
+    exec(f"def f(a):\\n    return a + {i}", namespace)
+    namespace["f"](1)
+    before = namespace["f"].__code__
+    _native.gather_code()
+    rounds.append(namespace["f"].__code__ is not before)
+    assert namespace["f"](1) == i + 1
+print(rounds[:60].count(True) >= 59, rounds[-1])
+""")
+    assert out == "True False\n"
