@@ -188,6 +188,17 @@ def test_explaining_makes_nothing_private():
         assert read_memory(said["worker"]).private_dirty_bytes <= before
 
 
+def test_a_second_look_says_the_same_since_the_first_left_no_page_in_the_parent(census):
+    with dirtying("new objects", census) as said:
+        steady_private_bytes(said["worker"], said["parent"])
+        first, second = (explain(said["parent"], said["worker"], census) for _ in range(2))
+    told = [
+        {c: s.os_pages for c, s in found.causes if c is not Cause.FILE_PAGE}
+        for found in (first, second)
+    ]
+    assert told[0] == told[1]
+
+
 def steady_private_bytes(worker, parent):
     """Once both wait and nothing has changed for a while: the parent's writes count too."""
     deadline, before = time.monotonic() + 30, -1

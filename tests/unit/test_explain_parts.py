@@ -97,7 +97,7 @@ def test_chunks_of_a_heap_are_free_as_their_successors_say() -> None:
             Mapping(base, base + 1024, "rw-p", "[heap]"),
             Mapping(base + 1024, base + 4096, "rw-p", "[heap]"),
         ],
-        read=lambda address, size: bytes(heap[address - base : address - base + size]),
+        os_pages_there=lambda pages: np.frombuffer(heap, dtype=np.uint64).reshape(len(pages), -1),
     )
     chunks = read_chunks(space)
     assert (chunks.starts - np.uint64(base)).tolist() == [0, 0x100, 0x300, 0x380]
@@ -108,7 +108,8 @@ def test_chunks_of_a_heap_are_free_as_their_successors_say() -> None:
 
 def test_a_heap_without_headers_of_glibc_has_no_chunks() -> None:
     space: Any = SimpleNamespace(
-        mappings=[Mapping(4096, 8192, "rw-p", "[heap]")], read=lambda address, size: b"\xff" * size
+        mappings=[Mapping(4096, 8192, "rw-p", "[heap]")],
+        os_pages_there=lambda pages: np.full((len(pages), 512), 2**64 - 1, dtype=np.uint64),
     )
     assert len(allocator.read_chunks(space).starts) == 0
 

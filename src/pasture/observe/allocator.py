@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pasture.observe.distinct import of_ascending
-from pasture.observe.memory import AddressSpace, Array
+from pasture.observe.memory import OS_PAGE_BYTES, AddressSpace, Array
 
 POOL_BYTES = 16384
 HEADER_BYTES = 48
@@ -79,12 +79,12 @@ def read_pools(
     """
     pages = (bases[:, None] + np.arange(0, POOL_BYTES, 4096, dtype=np.uint64)).reshape(-1)
     if os_pages is None or rows is None or not len(os_pages):
-        words = space.os_pages(pages)
+        words = space.os_pages_there(pages)
     else:
         at = np.minimum(np.searchsorted(os_pages, pages), len(os_pages) - 1)
         words = rows[at]
         unknown = np.flatnonzero(os_pages[at] != pages)
-        words[unknown] = space.os_pages(pages[unknown])
+        words[unknown] = space.os_pages_there(pages[unknown])
     return decode_pools(bases, words.reshape(len(bases), _POOL_WORDS))
 
 
@@ -157,6 +157,14 @@ class Chunks:
         return np.where((at >= 0) & (addresses < np.uint64(self.end)), at, -1)
 
 
+def _read_there(space: AddressSpace, address: int, size_bytes: int) -> bytes:
+    """Bytes at an address; zeros where the process has no page."""
+    start = address // OS_PAGE_BYTES * OS_PAGE_BYTES
+    pages = np.arange(start, address + size_bytes, OS_PAGE_BYTES, dtype=np.uint64)
+    found: bytes = space.os_pages_there(pages).tobytes()
+    return found[address - start : address - start + size_bytes]
+
+
 def read_chunks(space: AddressSpace) -> Chunks:
     """Walk through the main heap of a process; empty where glibc does not own it."""
     # The kernel may cut it in two, between what was there at a fork and what came after.
@@ -166,9 +174,7 @@ def read_chunks(space: AddressSpace) -> Chunks:
     window, base = b"", 0
     while address + 16 <= end:
         if not base <= address <= base + len(window) - 16:
-            base, window = address, space.read(address, min(_WINDOW_BYTES, end - address))
-            if len(window) < 16:
-                break
+            base, window = address, _read_there(space, address, min(_WINDOW_BYTES, end - address))
         size = int.from_bytes(window[address - base + 8 : address - base + 16], "little")
         flags.append(size & _PREVIOUS_IN_USE)
         starts.append(address)

@@ -22,6 +22,7 @@ from pasture.errors import NoPrivilege, ProcessEnded
 
 OS_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 WORD_BYTES = 8
+_PRESENT_OR_SWAPPED = np.uint64(62)  # bits of a pagemap entry from there on
 
 Array = Any
 """A numpy array; numpy's own types cannot be checked for the oldest Python supported."""
@@ -129,6 +130,30 @@ class AddressSpace:
             else:
                 part[:] = 0
         return rows
+
+    def os_pages_there(self, addresses: Array) -> Array:
+        """Like `os_pages`, without a look at pages that the process does not have.
+
+        The kernel would map its page of zeros in their places.
+        """
+        rows = np.zeros((len(addresses), OS_PAGE_BYTES // WORD_BYTES), dtype=np.uint64)
+        there = np.flatnonzero(self._has(addresses))
+        rows[there] = self.os_pages(addresses[there])
+        return rows
+
+    def _has(self, addresses: Array) -> Array:
+        """Whether pages (ascending) are in memory or in swap."""
+        entries = np.zeros(len(addresses), dtype=np.uint64)
+        try:
+            with Path(f"/proc/{self.pid}/pagemap").open("rb", buffering=0) as file:
+                for first, count in runs(addresses, OS_PAGE_BYTES):
+                    at = int(addresses[first]) // OS_PAGE_BYTES * WORD_BYTES
+                    data = os.pread(file.fileno(), count * WORD_BYTES, at)
+                    found = np.frombuffer(data, dtype=np.uint64)
+                    entries[first : first + len(found)] = found
+        except (FileNotFoundError, ProcessLookupError):
+            raise ended(self.pid) from None
+        return entries >> _PRESENT_OR_SWAPPED != 0
 
     def _read_into(self, address: int, words: Array) -> bool:
         """Fill an array from an address on; whether all of it could be read."""
