@@ -125,12 +125,15 @@ def wait_for_roles(server, *expected):
 
 
 def test_workers_of_each_generation_are_children_of_the_arbiter(start):
-    server = start(refork="5,15,25")
+    server, files = start(refork="5,15,25"), []
     for generation in (1, 2, 3):
         refork(server, generation)
         wait_for_roles(server, ("mold", generation), *[("worker", generation)] * 2)
         assert set(roles(server)) == set(server.workers())
         assert server.get("/who")["parent"] == server.process.pid
+        workers = [pid for pid, (role, _) in roles(server).items() if role == "worker"]
+        files.append(min(psutil.Process(pid).num_fds() for pid in workers))
+    assert files[2] <= files[0], "open files do not pile up"
     statuses = [child.status() for child in psutil.Process(server.process.pid).children()]
     assert psutil.STATUS_ZOMBIE not in statuses and "Traceback" not in server.log
     assert_ends_without_a_trace(server)

@@ -54,10 +54,11 @@ def live(arbiter: Any, start: Start, board: Board) -> NoReturn:
     """
     child = _live_as_first_mold(arbiter, start)
     while True:
-        worker, order = child.worker, child.order
-        values = order.values
+        start.worker.tmp.close()  # the mold's
+        order, values = child.order, child.order.values
         row = board.row(values["row"])
-        child = _life(arbiter, Start(worker, order.line, row, values["generation"]))
+        start = Start(child.worker, order.line, row, values["generation"])
+        child = _life(arbiter, start)
 
 
 def _live_as_first_mold(arbiter: Any, start: Start) -> Child:
