@@ -14,7 +14,7 @@ from pathlib import Path
 
 NO_LOCK = 77
 LEAF_BYTES = 16 << 20
-TIMEOUT_S = 300
+TIMEOUT_S = 120
 
 NO_LEAVES = {"PASTURE_CHECK_LEAVES": "0"}
 ONE_LEAF = {"PASTURE_CHECK_LEAVES": "1"}
@@ -38,18 +38,19 @@ class Refusal:
     ends_well: bool
 
 
-FORGET = {"PASTURE_CHECK_FORGET": "70000"}
+FORGET = {"PASTURE_CHECK_FORGET": "10000"}
 VERIFIER = ("black -> white pointer found", "live object in a free")
+CAUGHT = ("MemoryError",)
 OUT_OF_MEMORY = ("out of memory",)
 
 REFUSALS = (
     Refusal("nothing refused", ("small",), {}, ("ok",), True),
     Refusal("a mark is forgotten: the verifier sees it", ("small",), FORGET, VERIFIER, False),
-    Refusal("no memory for the first leaf", ("small",), NO_LEAVES, OUT_OF_MEMORY, False),
-    Refusal("no memory for a second leaf", ("small",), ONE_LEAF, OUT_OF_MEMORY, False),
-    Refusal("large objects, no second leaf", ("large",), ONE_LEAF, ("MemoryError",), True),
-    Refusal("addresses out of reach", ("small",), SHORT_REACH, OUT_OF_MEMORY, False),
-    Refusal("large objects out of reach", ("large",), SHORT_REACH, ("MemoryError",), True),
+    Refusal("no memory for a leaf, arenas", ("small",), NO_LEAVES, OUT_OF_MEMORY, False),
+    Refusal("no memory for a leaf, large objects", ("large",), NO_LEAVES, CAUGHT, True),
+    Refusal("no memory for a second leaf", ("medium",), ONE_LEAF, OUT_OF_MEMORY, False),
+    Refusal("arenas out of reach", ("small",), SHORT_REACH, OUT_OF_MEMORY, False),
+    Refusal("large objects out of reach", ("large",), SHORT_REACH, CAUGHT, True),
 )
 LOCKED = ("before", "onfault", "after")
 

@@ -1,7 +1,8 @@
 """What the collector does when the system refuses it something; pypy/check drives it.
 
-    failures locked before|after|onfault   mlockall around a heap of 30 MB that is collected
-    failures large                         large objects; a MemoryError is caught and told
+    failures locked before|after|onfault   mlockall around a heap that is collected
+    failures large                         arrays of 240 KB; a MemoryError is caught and told
+    failures medium                        arrays of 8 KB, that come out of the nursery
     failures small                         small objects alone
 
 Says `ok` and, for `locked`, how often it collected.
@@ -50,32 +51,42 @@ def locked(when):
         lock(CURRENT | FUTURE)
     elif when == 'onfault':
         lock(CURRENT | FUTURE | ON_FAULT)
-    kept = chain(1000000)
-    arrays = [[None] * 1000 for _ in range(100)]
+    kept = chain(20000)
+    arrays = [[kept] * 1000 for _ in range(100)]
     rgc.collect()
     if when == 'after':
         lock(CURRENT)
     for i in range(4):
-        chain(100000)
-        arrays[i] = [None] * 2000
+        chain(10000)
+        arrays[i] = [kept] * 2000
         rgc.collect()
-    if total(kept) != 499999500000:
+    if total(kept) != 199990000:
         return 1
     os.write(1, 'ok %d\n' % os.getpid())
     os.read(0, 1)
     return 0
 
 
+def fill(node):
+    return [[node] * (30000 + i) for i in range(20)]
+
+
 def large():
-    arrays = []
     try:
-        for i in range(200):
-            arrays.append([None] * (30000 + i))
+        arrays = fill(chain(10))
     except MemoryError:
         os.write(1, 'MemoryError\n')
-        arrays = []
+        os._exit(0)     # without its arenas the next collection could not but end it
     rgc.collect()
-    os.write(1, 'ok\n')
+    os.write(1, 'ok %d\n' % len(arrays))
+    return 0
+
+
+def medium():
+    kept = chain(10)
+    arrays = [[kept] * 1000 for _ in range(300)]
+    rgc.collect()
+    os.write(1, 'ok %d\n' % len(arrays))
     return 0
 
 
@@ -84,9 +95,11 @@ def entry_point(argv):
         return locked(argv[2])
     if argv[1] == 'large':
         return large()
-    kept = chain(100000)
+    if argv[1] == 'medium':
+        return medium()
+    kept = chain(20000)
     rgc.collect()
-    if total(kept) != 4999950000:
+    if total(kept) != 199990000:
         return 1
     os.write(1, 'ok\n')
     return 0

@@ -233,7 +233,9 @@ def step(random, depth, seed):
     if what < 3 and depth < 2 and heap.children < 12:
         fork(random, depth, seed)
     elif what < 10:
-        rgc.collect(random.below(3))
+        # Not collect(1): rpython 0.2.1 starts a major collection there without a minor one
+        # before it if finalizers have just run.
+        rgc.collect(2 * random.below(2))
         verify()
     elif what < 60:
         relink(random)
