@@ -74,6 +74,7 @@ class ReforkingArbiter(BreedingArbiter):
             self.log.warning("pasture: no refork: %s", reason)
             return
         native().adopt_orphans()
+        self._import_control_server()  # asyncio, which applications have too: one copy for all
         seal(policy_of_server(self._settings.policy))
         self._board = Board()
         self._cycle = Lifecycle(schedule, self._limits())
