@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -37,7 +38,7 @@ from pasture.lab import (  # noqa: E402
 from pasture.lab.client import burst, get  # noqa: E402
 from pasture.lab.experiment import Bench  # noqa: E402
 from pasture.lab.figures import Measured, curve  # noqa: E402
-from pasture.lab.server import SITES, ServerPlan, serving  # noqa: E402
+from pasture.lab.server import SITES, ServerPlan, median, serving  # noqa: E402
 from pasture.lab.shelf import Variant  # noqa: E402
 from pasture.lab.store import Kept  # noqa: E402
 from pasture.report.lab_document import as_document  # noqa: E402
@@ -193,6 +194,16 @@ def test_a_server_that_did_not_take_its_policy_is_no_measurement(bench, tmp_path
         serving(bench, Variant("seal", policy="seal").plan(1, in_the_way)),
     ):
         pass
+
+
+def test_workers_begin_with_what_their_master_has_under_a_policy_that_freezes_nothing(bench):
+    """Each look at all objects before a fork once took the older workers' pages away."""
+    plan = replace(large_objects.ours("side-table"), http=True)
+    with serving(bench, plan) as server:
+        sample = server.sample()
+    assert len(sample.workers) == 4
+    assert median(sample, lambda memory: memory.private_bytes) < 10e6
+    assert median(sample, lambda memory: memory.shared_bytes) > 80e6
 
 
 def test_a_stop_with_finalization_writes_and_one_without_does_not(bench):
