@@ -281,16 +281,21 @@ class PageStore(object):
         base = _map(self.arena_size, self.page_size)
         if not base:
             out_of_memory("out of memory: couldn't allocate the next arena")
-        arena = lltype.malloc(ARENA, flavor='raw', zero=True, track_allocation=False)
+        # A MemoryError must not leave from here: a minor collection would stop half-way.
+        try:
+            arena = lltype.malloc(ARENA, flavor='raw', zero=True, track_allocation=False)
+            arena.allocated = lltype.malloc(WORDS.TO, MOST_PAGES * WORDS_OF_PAGE, flavor='raw',
+                                            zero=True, track_allocation=False)
+            slot = self._free_slot()
+        except MemoryError:
+            out_of_memory("out of memory: couldn't allocate the next arena's headers")
+            return -1
         arena.base = base
         arena.free_pages = self.pages_of_arena
         arena.begun = self.epoch
-        arena.allocated = lltype.malloc(WORDS.TO, MOST_PAGES * WORDS_OF_PAGE, flavor='raw',
-                                        zero=True, track_allocation=False)
         self.total_memory_alloced += r_uint(self.arena_size)
         if self.total_memory_alloced > self.peak_memory_alloced:
             self.peak_memory_alloced = self.total_memory_alloced
-        slot = self._free_slot()
         self.arenas[slot] = arena
         self.arena_count += 1
         return slot

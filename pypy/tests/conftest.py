@@ -1,7 +1,7 @@
 """RPython's own tests of its collectors on ours: what cannot pass stands in expected_failures.
 
 Each line there names a test by file, class and name, and gives the reason. A test that is
-listed and passes is a failure too.
+listed and passes is a failure too, unless its reason begins with `at times`.
 """
 import os
 
@@ -38,4 +38,5 @@ def pytest_collection_modifyitems(items):
         name = '%s::%s::%s' % (item.fspath.purebasename, item.cls and item.cls.__name__,
                                item.name)
         if name in reasons:
-            item.add_marker(pytest.mark.xfail(reason=reasons[name], strict=True))
+            always = not reasons[name].startswith('at times')
+            item.add_marker(pytest.mark.xfail(reason=reasons[name], strict=always))
