@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from pasture.cli.run import command
 from pasture.errors import UsageError
 from pasture.heap import fork_safety
 from pasture.heap.policy import POLICIES
@@ -158,3 +160,15 @@ def test_an_application_can_say_that_it_must_not_be_forked(monkeypatch: pytest.M
     assert fork_safety.unsafe_reason() is None
     fork_safety.fork_unsafe("CUDA is initialized")
     assert fork_safety.unsafe_reason() == "CUDA is initialized"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--refork", "soon", "gunicorn", "a:b"], "is no schedule of reforks"),
+        (["--refork", "50", "python", "a.py"], "python cannot refork"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused(words: list[str], told: str) -> None:
+    result = CliRunner().invoke(command, words)
+    assert isinstance(result.exception, UsageError) and told in str(result.exception)
