@@ -131,7 +131,7 @@ def judge(result: dict[str, Any]) -> list[tuple[str, float, float]]:
 def main(
     heaps: tuple[int, ...], rounds: int, bursts: int, workers: int, json_path: Path | None
 ) -> None:
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 110)
     try:
         programs = {name: build(name, "measured") for name in COLLECTORS}
         result: dict[str, Any] = {"schema": 1, "machine": platform.platform(), "heaps": []}
