@@ -77,7 +77,7 @@ def policy_of_server(policy: Policy) -> Policy:
 
     It shares what it has, the interpreter and the server's code, with all others.
     """
-    heap = tuple(step for step in policy.heap if step not in ("trace-code", "gather-code"))
+    heap = tuple(step for step in policy.heap if step != "gather-code")
     return dataclasses.replace(policy, prepare=(), heap=heap)
 
 
