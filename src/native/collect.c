@@ -2,6 +2,7 @@
 
 #ifndef CPY_UNSUPPORTED
 
+#include "pace.h"
 #include "trim.h"
 
 static PyObject *hook;           /* the function in the list that the collector reads */
@@ -64,14 +65,21 @@ on_phase(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count)
     if (!starts && outline_is_hiding()) {
         outline_end();
     }
-    if (!starts && trimming && is_full_collection(args[1])) {
+    bool is_full = is_full_collection(args[1]);
+    if (starts && is_full) {
+        pace_begin();
+    }
+    if (!starts && trimming && is_full) {
         (void)trim_pools();
         trim_chunks();
     }
     call_user_callbacks(args, count);
-    if (starts && (watching || asked) && is_full_collection(args[1]) && cpy_gc_state()->collecting
+    if (starts && (watching || asked) && is_full && cpy_gc_state()->collecting
         && !outline_is_hiding()) {
         begin();
+    }
+    if (!starts && is_full) {
+        pace_end();
     }
     Py_RETURN_NONE;
 }

@@ -16,6 +16,7 @@
 #include "layout.h"
 #include "leave.h"
 #include "outline.h"
+#include "pace.h"
 #include "scratch.h"
 #include "trim.h"
 #include "types.h"
@@ -262,6 +263,12 @@ forget_frozen(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
+pace_full_collections(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return PyBool_FromLong(pace_start());
+}
+
+static PyObject *
 trim_after_collections(PyObject *Py_UNUSED(module), PyObject *on)
 {
     int truth = PyObject_IsTrue(on);
@@ -344,6 +351,7 @@ static PyMethodDef methods[] = {
     {"full_collection_rule", full_collection_rule, METH_NOARGS, NULL},
     {"forget_frozen", forget_frozen, METH_NOARGS, NULL},
     {"trim", trim, METH_NOARGS, NULL},
+    {"pace_full_collections", pace_full_collections, METH_NOARGS, NULL},
     {"trim_after_collections", trim_after_collections, METH_O, NULL},
     {"adopt_orphans", adopt_orphans, METH_NOARGS, NULL},
     {"die_with_parent", die_with_parent, METH_O, NULL},

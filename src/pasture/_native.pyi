@@ -199,6 +199,17 @@ def trim() -> int:
         Bytes of pools; 0 where pymalloc does not serve objects, and before CPython 3.13.
     """
 
+def pace_full_collections() -> bool:
+    """Have automatic full collections come as soon as their cost allows, from now on.
+
+    For processes whose heap is frozen but for a little. Sets the thresholds of generations 1
+    and 2 and goes on to do so, by what the last full collection took of the processor time; ends
+    for good once somebody else has set others.
+
+    Returns:
+        False, with nothing changed, where those thresholds are not CPython's own.
+    """
+
 def trim_after_collections(on: bool, /) -> None:
     """Have that done after every full collection that is watched, or no longer."""
 

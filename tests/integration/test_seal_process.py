@@ -111,11 +111,42 @@ def test_a_sealed_child_collects_fully_soon_since_little_is_not_frozen():
         exec({CYCLES!r})
         old = records(200_000)
         pasture.seal()
-        show(child=in_child(lambda: [full_collections_among(60_000), *gc.get_threshold()[1:]]))
+        show(
+            before=gc.get_threshold()[1:],
+            child=in_child(lambda: [gc.get_threshold()[1:], full_collections_among(60_000)]),
+        )
     """)
-    fulls, *older = found["child"]
-    assert fulls >= 3
-    assert older == [3, 0]
+    assert found["before"] == [10, 10]
+    assert found["child"][0] == [3, 0]
+    assert found["child"][1] >= 1
+
+
+def test_full_collections_that_cost_much_come_as_late_as_ever():
+    found = run(f"""
+        exec({CYCLES!r})
+        gc.set_threshold(700)
+        pasture.seal()
+        def body():
+            dear = [["x"] * 1_000_000 for _ in range(5)]  # five objects, many references
+            fulls = full_collections_among(300_000)
+            return [fulls, gc.get_threshold()[1:]]
+        show(child=in_child(body))
+    """)
+    fulls, older = found["child"]
+    assert fulls >= 4
+    assert older == [10, 10]
+
+
+def test_thresholds_that_a_child_sets_for_itself_stay():
+    found = run(f"""
+        exec({CYCLES!r})
+        pasture.seal()
+        def body():
+            gc.set_threshold(700, 4, 1)
+            return [full_collections_among(60_000) > 0, gc.get_threshold()]
+        show(child=in_child(body))
+    """)
+    assert found["child"] == [True, [700, 4, 1]]
 
 
 def test_thresholds_of_older_generations_that_somebody_has_set_stay():

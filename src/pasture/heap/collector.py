@@ -13,12 +13,6 @@ from contextlib import contextmanager
 from pasture.errors import UnsupportedInterpreter
 from pasture.heap.interpreter import native
 
-BUILT_IN_OLDER = (10, 10)
-"""Thresholds of generations 1 and 2 in CPython 3.11 to 3.15, if nobody changes them."""
-
-OLDER_WHERE_FROZEN = (3, 0)
-"""Instead of these. Measured in docs/internals/collector.md."""
-
 _thresholds: tuple[int, int, int] | None = None
 
 
@@ -39,8 +33,8 @@ def turn_on() -> None:
 def run_full_out_of_line() -> None:
     """Have full collections write to no surviving object from now on.
 
-    In a process that inherited nearly all of its heap frozen they also come sooner, and give
-    free memory back to the system: they look at what is not frozen alone, and cost little.
+    In a process that inherited nearly all of its heap frozen they also come sooner, as long as
+    they cost little, and give free memory back to the system.
     Where there is no extension they stay the built-in ones.
     """
     try:
@@ -49,19 +43,8 @@ def run_full_out_of_line() -> None:
         return
     extension.watch_collections(True)
     if extension.forget_frozen():
-        _collect_sooner()
+        extension.pace_full_collections()
         extension.trim_after_collections(True)
-
-
-def _collect_sooner() -> None:
-    """Change how often generations are considered, where nobody else has.
-
-    CPython's other condition stays: a quarter as many new objects as old ones, so that the
-    time spent in full collections stays in proportion to the objects that are made.
-    """
-    young, *older = gc.get_threshold()
-    if tuple(older) == BUILT_IN_OLDER:
-        gc.set_threshold(young, *OLDER_WHERE_FROZEN)
 
 
 @contextmanager

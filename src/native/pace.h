@@ -1,0 +1,22 @@
+/* How often full collections are considered in the child of a sealed process.
+ *
+ * Little is not frozen there, and a full collection that looks at little costs little: then it
+ * may come sooner than CPython would have it. What it costs cannot be told from the number of
+ * objects (one list may hold a million references), so it is measured, and the thresholds of
+ * generations 1 and 2 follow. CPython's other condition stays: a quarter as many new objects as
+ * old ones.
+ */
+#ifndef PASTURE_PACE_H
+#define PASTURE_PACE_H
+
+#include <stdbool.h>
+
+/* Consider full collections as soon as may be, from now on. Returns false, and does nothing,
+   where the thresholds are not CPython's own: they are somebody's choice. */
+bool pace_start(void);
+
+/* To be called around each full collection. */
+void pace_begin(void);
+void pace_end(void);
+
+#endif
