@@ -269,6 +269,13 @@ pace_full_collections(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
+end_pace(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    pace_stop();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 trim_after_collections(PyObject *Py_UNUSED(module), PyObject *on)
 {
     int truth = PyObject_IsTrue(on);
@@ -352,6 +359,7 @@ static PyMethodDef methods[] = {
     {"forget_frozen", forget_frozen, METH_NOARGS, NULL},
     {"trim", trim, METH_NOARGS, NULL},
     {"pace_full_collections", pace_full_collections, METH_NOARGS, NULL},
+    {"end_pace", end_pace, METH_NOARGS, NULL},
     {"trim_after_collections", trim_after_collections, METH_O, NULL},
     {"adopt_orphans", adopt_orphans, METH_NOARGS, NULL},
     {"die_with_parent", die_with_parent, METH_O, NULL},

@@ -68,6 +68,15 @@ pace_start(void)
 }
 
 void
+pace_stop(void)
+{
+    if (level != OFF && is_at(level)) {
+        set(LAST_LEVEL);
+    }
+    level = OFF;
+}
+
+void
 pace_begin(void)
 {
     if (level != OFF) {

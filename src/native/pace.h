@@ -15,6 +15,9 @@
    where the thresholds are not CPython's own: they are somebody's choice. */
 bool pace_start(void);
 
+/* Leave full collections to CPython's own thresholds again, if they are still ours. */
+void pace_stop(void);
+
 /* To be called around each full collection. */
 void pace_begin(void);
 void pace_end(void);

@@ -210,6 +210,9 @@ def pace_full_collections() -> bool:
         False, with nothing changed, where those thresholds are not CPython's own.
     """
 
+def end_pace() -> None:
+    """End what `pace_full_collections` began; CPython's own thresholds are back."""
+
 def trim_after_collections(on: bool, /) -> None:
     """Have that done after every full collection that is watched, or no longer."""
 

@@ -137,6 +137,29 @@ def test_full_collections_that_cost_much_come_as_late_as_ever():
     assert older == [10, 10]
 
 
+def test_thresholds_that_the_application_sets_while_it_loads_reach_the_child():
+    found = run("""
+        from pasture.heap.loading import begin_loading
+        from pasture.heap.policy import find_policy
+        begin_loading(find_policy("seal"))
+        gc.set_threshold(50_000, 20, 30)
+        pasture.seal()
+        show(child=in_child(gc.get_threshold))
+    """)
+    assert found["child"] == [50_000, 20, 30]
+
+
+def test_a_child_that_seals_itself_has_children_that_collect_soon_as_well():
+    found = run("""
+        pasture.seal()
+        def body():
+            pasture.seal()
+            return [gc.get_threshold()[1:], in_child(lambda: gc.get_threshold()[1:])]
+        show(child=in_child(body))
+    """)
+    assert found["child"] == [[10, 10], [3, 0]]
+
+
 def test_thresholds_that_a_child_sets_for_itself_stay():
     found = run(f"""
         exec({CYCLES!r})

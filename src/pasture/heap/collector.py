@@ -1,7 +1,7 @@
 """How the built-in collector was set before a policy changed that.
 
-Invariant: the state is taken before the first change, and never again, so that a child
-gets the user's thresholds however often its parent was sealed.
+Invariant: what is remembered was set by the user: thresholds that a policy has set are told
+apart from those, so that a child gets the user's, whenever he set them before the fork.
 """
 
 from __future__ import annotations
@@ -14,17 +14,32 @@ from pasture.errors import UnsupportedInterpreter
 from pasture.heap.interpreter import native
 
 _thresholds: tuple[int, int, int] | None = None
+_of_policy: tuple[int, int, int] | None = None
 
 
 def remember_thresholds() -> None:
-    """Keep the thresholds in force now. Only the first call does anything."""
+    """Keep the thresholds in force now, unless a policy has set them."""
     global _thresholds
-    if _thresholds is None:
+    try:
+        native().end_pace()
+    except UnsupportedInterpreter:
+        pass
+    if gc.get_threshold() != _of_policy:
         _thresholds = gc.get_threshold()
 
 
+def never_collect() -> None:
+    """Switch automatic collections off until `turn_on`.
+
+    Not with `gc.disable()`: a library that calls `gc.enable()` would undo it.
+    """
+    global _of_policy
+    gc.set_threshold(0)
+    _of_policy = gc.get_threshold()
+
+
 def turn_on() -> None:
-    """Collect automatically from now on, with the thresholds from before any policy."""
+    """Collect automatically from now on, with the user's thresholds."""
     if _thresholds is not None:
         gc.set_threshold(*_thresholds)
     gc.enable()

@@ -9,14 +9,9 @@ from pasture.heap import collector
 from pasture.heap.policy import LoadingStep, Policy
 
 
-def _never_collect() -> None:
-    # Not gc.disable(): a library that calls gc.enable() would undo it.
-    gc.set_threshold(0)
-
-
 _STEPS: Mapping[LoadingStep, Callable[[], None]] = {
     "gc-off": gc.disable,
-    "gc-threshold-0": _never_collect,
+    "gc-threshold-0": collector.never_collect,
 }
 
 

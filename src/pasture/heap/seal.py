@@ -66,11 +66,11 @@ def seal(
     """
     chosen = find_policy(policy)
     interpreter = current()
-    collector.remember_thresholds()
     if warm_up is not None and interpreter.unsupported is None and "gather-code" in chosen.heap:
         native().forget_code_runs()  # what the warm-up runs is what a worker will run
     steps = [_prepare(name, warm_up) for name in chosen.prepare]
     steps += _survey(chosen, strict)
+    collector.remember_thresholds()
     reason = _obstacle(chosen, interpreter.unsupported, allow_threads)
     if reason is None:
         steps += _work_on_heap(chosen)
