@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from pasture.heap import collector
 from pasture.heap.policy import LoadingStep, Policy
 
-
 _STEPS: Mapping[LoadingStep, Callable[[], None]] = {
     "gc-off": gc.disable,
     "gc-threshold-0": collector.never_collect,
