@@ -43,7 +43,7 @@ class Server:
     def workers(self, master: int | None = None) -> list[int]:
         """Pids of the master's children, without zombies."""
         children = psutil.Process(master or self.process.pid).children()
-        return [c.pid for c in children if c.status() != psutil.STATUS_ZOMBIE]
+        return [child.pid for child in children if _is_alive(child)]
 
     def send(self, number: int) -> None:
         self.process.send_signal(number)
@@ -78,6 +78,13 @@ class Server:
             except psutil.NoSuchProcess:
                 continue
         self.process.wait(PATIENCE_S)
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.fixture

@@ -125,7 +125,8 @@ def test_thirty_recycles_under_load_lose_no_request_and_keep_the_limit(start, na
     assert failures == []
     assert len({answer["pid"] for answer in answers}) >= RECYCLES
     threads = 2 if name == "gunicorn-gthread" else 1
-    most = LIMIT_BYTES + threads * (LEAK_BYTES + SLACK_BYTES)
+    accepted = CLIENTS if threads > 1 else 1  # those in the queue of threads are served as well
+    most = LIMIT_BYTES + accepted * LEAK_BYTES + threads * SLACK_BYTES
     assert max(answer["private"] for answer in answers) <= most
     limits = set(re.findall(r"passes this worker's limit of ([\d.]+) MB", log.read_text()))
     assert len(limits) > 10, "the workers' own limits are all the same"
