@@ -95,7 +95,9 @@ DATABASES = {
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
             "timeout": 20,
-            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+            # The write-ahead log is a property of the file, set by `fill`: workers that set it
+            # all at once when they start find the database locked.
+            "init_command": "PRAGMA synchronous=NORMAL;",
         },
     }
 }

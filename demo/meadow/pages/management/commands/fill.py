@@ -35,6 +35,7 @@ class Command(BaseCommand):
         load_dir.mkdir(parents=True, exist_ok=True)
 
         paths = _build(database)
+        _set_journal_mode("WAL")
         urls_file, headers_file = load_dir / "urls.txt", load_dir / "headers.txt"
         urls_file.write_text(_as_text(paths), encoding="utf-8")
         headers_file.write_text("\n".join([*session_headers(), ""]), encoding="utf-8")
@@ -52,10 +53,11 @@ def _build(database: Path) -> dict[str, list[str]]:
     unfinished.unlink(missing_ok=True)
     connection.settings_dict["NAME"] = unfinished
     try:
+        _set_journal_mode("WAL")
         call_command("migrate", verbosity=0)
         seed_market()
         paths = load_paths()
-        _leave_write_ahead_mode()
+        _set_journal_mode("DELETE")  # the database is one file, which can be moved
         connection.close()
         _remove_journals(database)
         unfinished.replace(database)
@@ -66,10 +68,10 @@ def _build(database: Path) -> dict[str, list[str]]:
     return paths
 
 
-def _leave_write_ahead_mode() -> None:
-    """So that the database is one file, which can be moved."""
+def _set_journal_mode(mode: str) -> None:
+    """Kept in the file, for all connections to come."""
     with connection.cursor() as cursor:
-        cursor.execute("PRAGMA journal_mode=DELETE")
+        cursor.execute(f"PRAGMA journal_mode={mode}")
 
 
 def _remove_journals(database: Path) -> None:
