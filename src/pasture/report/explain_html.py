@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from pasture.errors import MissingExtra
@@ -18,9 +17,9 @@ from pasture.observe.explain import Explanation
 from pasture.observe.tally import Share
 from pasture.report.advice import advice
 from pasture.report.explain_table import headline, megabytes2
+from pasture.report.pages import render_page
 from pasture.report.units import megabytes, percent, seconds
 
-_TEMPLATES = Path(__file__).parent / "templates"
 _MOST_ROWS = 60
 _MOST_LEAVES = 400
 
@@ -56,17 +55,10 @@ def require_html() -> None:
 
 def render_html(found: Explanation, made_at: datetime) -> str:
     """The page as text; values from the process are escaped."""
-    import jinja2
     from plotly.offline import get_plotlyjs
 
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("explain.html.j2").render(
+    return render_page(
+        "explain.html.j2",
         found=found,
         headline=headline(found),
         lead=_lead(found),

@@ -8,10 +8,10 @@ they come with the extra `trial`.
 from __future__ import annotations
 
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from pasture.report import summary
+from pasture.report.pages import render_page
 from pasture.report.units import count, megabytes, milliseconds, percent, seconds
 from pasture.trial.measurement import (
     PolicyResult,
@@ -22,7 +22,6 @@ from pasture.trial.measurement import (
 )
 from pasture.trial.plan import require_extra
 
-_TEMPLATES = Path(__file__).parent / "templates"
 _MOST_URLS = 12
 _NO_CHANGE = 0.005
 
@@ -39,20 +38,13 @@ def require_html() -> None:
 
 def render_html(result: TrialResult, made_at: datetime) -> str:
     """The page as text; values from the application are escaped."""
-    import jinja2
     from plotly.offline import get_plotlyjs
 
     from pasture.report import plots
 
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     colors = {p.policy: plots.color_of(p.policy, result) for p in result.policies}
-    return environment.get_template("trial.html.j2").render(
+    return render_page(
+        "trial.html.j2",
         headline=summary.headline(result),
         capacity=summary.capacity(result),
         spread=summary.spread(result),

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from datetime import datetime
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from pasture.errors import MissingExtra
 from pasture.lab.rule import Verdict
 from pasture.lab.runner import LabResult, Result
 from pasture.report import lab_words as words
+from pasture.report.pages import render_page
 from pasture.report.units import seconds
 
-_TEMPLATES = Path(__file__).parent / "templates"
 _CLASSES = {
     Verdict.REPRODUCED: "yes",
     Verdict.NOT_REPRODUCED: "no",
@@ -44,17 +43,10 @@ def require_html() -> None:
 
 def render_html(lab: LabResult, made_at: datetime) -> str:
     """The page as text."""
-    import jinja2
     from plotly.offline import get_plotlyjs
 
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("lab.html.j2").render(
+    return render_page(
+        "lab.html.j2",
         headline=words.headline(lab),
         quick=lab.options.quick,
         machine=lab.machine,
