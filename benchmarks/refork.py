@@ -20,14 +20,14 @@ import click
 from rich.console import Console
 
 from benchmarks.herd import Herd, Load, Sent
-from benchmarks.site import DATA, SITE, fill_site
-from pasture.heap.requests import read_requests
+from benchmarks.site import DATA, SITE, make_plan
 from pasture.report import progress, table
-from pasture.trial import TrialPlan, TrialResult, run_trial
+from pasture.trial import TrialResult, run_trial
 from pasture.trial.measurement import percentile
 
 DIRECTORY = DATA.parent / "bench-refork"
 LIMITS = "50,200,500,600,700,800,900"
+POLICIES = ("stock", "seal", "refork")
 WORKERS = CLIENTS = 4
 LEAST_GENERATIONS = 5
 GOAL_STOCK, GOAL_SEAL, GOAL_P99 = 0.5, 1.05, 1.5
@@ -39,28 +39,13 @@ _BEGINS, _ENDS = "is to become the mold", "all workers are of generation"
 Window = tuple[float, float]
 
 
-def site_plan(env: dict[str, str], requests: int, rounds: int) -> TrialPlan:
-    walk, common = read_requests(DATA / "urls.txt"), read_requests(DATA / "headers.txt")
-    return TrialPlan(
-        app="meadow.wsgi:application",
-        policies=("stock", "seal", "refork"),
-        workers=WORKERS,
-        requests=requests,
-        urls=walk.requests,
-        headers=(*walk.headers, *common.headers),
-        env=env,
-        chdir=SITE,
-        rounds=rounds,
-        log_dir=DIRECTORY / "logs",
-    )
-
-
 def memory(requests: int, rounds: int) -> dict[str, Any]:
     """Total PSS under each policy, and the two ratios that matter."""
     with progress.for_console(Console(stderr=True)) as display:
-        result = run_trial(site_plan(dict(fill_site()), requests, rounds), on_event=display.tell)
+        plan = make_plan(requests, WORKERS, rounds, POLICIES, DIRECTORY / "logs")
+        result = run_trial(plan, on_event=display.tell)
     table.print_result(result, table.output_console())
-    total = {name: total_pss(result, name) for name in ("stock", "seal", "refork")}
+    total = {name: total_pss(result, name) for name in POLICIES}
     ratios = {name: total["refork"] / total[name] for name in ("stock", "seal")}
     click.echo(
         f"total PSS with refork: {ratios['stock']:.3f} of stock (goal {GOAL_STOCK}), "
@@ -76,7 +61,7 @@ def total_pss(result: TrialResult, name: str) -> float:
 
 def serve(words: Sequence[str], name: str, requests: int) -> tuple[Herd, list[Sent], list[Window]]:
     """Load one server; returns what was sent, and when rounds were under way."""
-    plan = site_plan(dict(fill_site()), requests, 1)
+    plan = make_plan(requests, WORKERS, 1, POLICIES, DIRECTORY / "logs")
     access = DIRECTORY / f"access-{name}.log"
     access.unlink(missing_ok=True)
     gunicorn = ["gunicorn", "-w", f"{WORKERS}", "--access-logfile", f"{access}"]

@@ -116,7 +116,14 @@ def fill_site() -> Mapping[str, str]:
     return named
 
 
-def make_plan(requests: int, workers: int, rounds: int, policies: tuple[str, ...]) -> TrialPlan:
+def make_plan(
+    requests: int,
+    workers: int,
+    rounds: int,
+    policies: tuple[str, ...],
+    log_dir: Path = DATA / "logs",
+) -> TrialPlan:
+    """Fill the site and plan its trial, with the load that was filled with it."""
     environment = fill_site()
     walk, common = read_requests(DATA / "urls.txt"), read_requests(DATA / "headers.txt")
     return TrialPlan(
@@ -129,7 +136,7 @@ def make_plan(requests: int, workers: int, rounds: int, policies: tuple[str, ...
         env=environment,
         chdir=SITE,
         rounds=rounds,
-        log_dir=DATA / "logs",
+        log_dir=log_dir,
     )
 
 
