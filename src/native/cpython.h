@@ -413,15 +413,23 @@ cpy_dict_references(PyObject *op)
     return (cpy_references){NULL, -1, 0}; /* keys and hashes between: ask tp_traverse */
 }
 
+/* A type that a module holds: a new reference, or NULL with an exception set. */
+static inline PyTypeObject *
+cpy_find_type(const char *module_name, const char *name)
+{
+    PyObject *module = PyImport_ImportModule(module_name);
+    PyObject *type = module != NULL ? PyObject_GetAttrString(module, name) : NULL;
+    Py_XDECREF(module);
+    return (PyTypeObject *)type;
+}
+
 /* tp_traverse of classes made in Python, or NULL with an exception set. */
 static inline traverseproc
 cpy_find_class_traverse(void)
 {
-    PyObject *module = PyImport_ImportModule("_frozen_importlib");
-    PyObject *type = module != NULL ? PyObject_GetAttrString(module, "ModuleSpec") : NULL;
-    traverseproc traverse = type != NULL ? ((PyTypeObject *)type)->tp_traverse : NULL;
+    PyTypeObject *type = cpy_find_type("_frozen_importlib", "ModuleSpec");
+    traverseproc traverse = type != NULL ? type->tp_traverse : NULL;
     Py_XDECREF(type);
-    Py_XDECREF(module);
     return traverse;
 }
 
@@ -602,11 +610,9 @@ cpy_is_running_thing(PyObject *op)
 static inline destructor
 cpy_find_file_finalizer(void)
 {
-    PyObject *module = PyImport_ImportModule("_io");
-    PyObject *type = module != NULL ? PyObject_GetAttrString(module, "_IOBase") : NULL;
-    destructor finalizer = type != NULL ? ((PyTypeObject *)type)->tp_finalize : NULL;
+    PyTypeObject *type = cpy_find_type("_io", "_IOBase");
+    destructor finalizer = type != NULL ? type->tp_finalize : NULL;
     Py_XDECREF(type);
-    Py_XDECREF(module);
     return finalizer;
 }
 
