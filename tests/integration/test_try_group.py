@@ -54,6 +54,7 @@ def end(number, frame):
     else:
         os.kill(worker, signal.SIGTERM)
         os.wait()
+        time.sleep(0.3)
     os._exit(0)
 signal.signal(signal.SIGTERM, end)
 worker = os.fork()
@@ -158,7 +159,7 @@ def test_a_shutdown_that_unshares_memory_shows_in_its_peak(start):
     assert shutdown.by_itself
     assert group.members() == ()
     assert shutdown.peak_pss_bytes - shutdown.start_pss_bytes > 30_000_000
-    assert shutdown.seconds > 0.25
+    assert 0.25 < shutdown.workers_seconds < shutdown.seconds - 0.2
 
 
 def test_a_server_that_does_not_end_is_killed_and_noted(start):

@@ -13,6 +13,8 @@ EVERY = [
     for row in experiment.rows
 ]
 
+PYTHONS = {"stock": "/usr/bin/python3", "patched": "/usr/bin/python3"}
+
 # The figures of the publications, as they stand in the rows that owe them.
 PUBLISHED = {
     "dismiss": [
@@ -78,13 +80,26 @@ def test_the_published_ratio_meets_the_rule_that_it_is_judged_by(
 def test_every_figure_that_a_row_names_is_of_a_run_or_derived(
     experiment: Experiment, quick: bool
 ) -> None:
-    options = Options(quick=quick, python="/usr/bin/python3", wagtail=True, site=Path("/"))
+    options = Options(quick=quick, pythons=PYTHONS, wagtail=True, site=Path("/"))
     parts = {part.name for part in experiment.parts(options)}
-    for row in experiment.rows:
+    for row in (*experiment.rows, *experiment.more_rows(options)):
         for name in row.rule.needs if row.rule else ():
             part, dot, _ = name.rpartition(".")
             derived = not dot or part in {"patched", "paging-stock", "paging-seal"}
             assert derived or part in parts, name
+
+
+def test_each_interpreter_that_is_given_has_a_row_and_the_first_is_compared_with() -> None:
+    first, second = EXPERIMENTS["webserver"].more_rows(Options(pythons=PYTHONS))
+    assert (first.what, first.rule) == ("stock, as it is", None)
+    assert second.rule is not None
+    assert second.rule.needs == (
+        "python-patched.private_end_bytes",
+        "python-stock.private_end_bytes",
+    )
+    assert second.rule.published is not None
+    assert second.rule.judge(second.rule.published) == "reproduced"
+    assert EXPERIMENTS["webserver"].more_rows(Options()) == ()
 
 
 def test_the_estimates_stay_within_what_was_promised() -> None:

@@ -125,6 +125,8 @@ def test_a_program_that_is_missing_is_named_with_its_package(
         (["run", "macro"], "no experiment is called 'macro'"),
         (["run", "micro", "--site", "/nowhere"], "holds no manage.py"),
         (["run", "micro", "--python", "/nowhere/pypy"], "cannot run /nowhere/pypy"),
+        (["run", "micro", "--python", "a b=/bin/sh"], "cannot name an interpreter"),
+        (["run", "micro", "--python", "a=/bin/sh", "--python", "a=/bin/sh"], "are called a"),
     ],
 )
 def test_a_mistake_on_the_command_line_is_said(arguments: list[str], said: str) -> None:

@@ -2,21 +2,12 @@
 
 import pytest
 
-from pasture.lab.experiment import Experiment, Options, Part, Row
+from pasture.lab.experiment import Row
 from pasture.lab.figures import Curve
 from pasture.lab.rule import Rule, Verdict
 from pasture.lab.verdict import judge_experiment, judge_rows
 
 HALF = Rule(says="b / a", of="two.b", to="one.a", least=0.4, most=0.6, published=0.5)
-
-
-def experiment(*rows: Row) -> Experiment:
-    def no_parts(options: Options) -> tuple[Part, ...]:
-        return ()
-
-    return Experiment(
-        name="x", title="", source="", setting="", differences=(), rows=rows, parts=no_parts
-    )
 
 
 @pytest.mark.parametrize(
@@ -29,7 +20,7 @@ def experiment(*rows: Row) -> Experiment:
     ],
 )
 def test_a_rule_includes_its_bounds(b: float, verdict: Verdict) -> None:
-    (judged,) = judge_rows(experiment(Row(what="", rule=HALF)), {"one.a": 10.0, "two.b": b}, {})
+    (judged,) = judge_rows([Row(what="", rule=HALF)], {"one.a": 10.0, "two.b": b}, {})
     assert judged.verdict is verdict
     assert judged.ratio == pytest.approx(b / 10)
 
@@ -42,7 +33,7 @@ def test_only_the_ratio_counts() -> None:
 def test_a_missing_figure_is_not_measurable_for_the_reason_of_its_part() -> None:
     row = Row(what="", rule=HALF)
     (judged,) = judge_rows(
-        experiment(row), {"one.a": 10.0}, {"three": "no disk", "two": "nginx is not installed"}
+        [row], {"one.a": 10.0}, {"three": "no disk", "two": "nginx is not installed"}
     )
     assert judged.verdict is Verdict.NOT_MEASURABLE
     assert judged.reason == "nginx is not installed"
@@ -50,17 +41,17 @@ def test_a_missing_figure_is_not_measurable_for_the_reason_of_its_part() -> None
 
 def test_a_divisor_of_zero_is_not_measurable_and_no_crash() -> None:
     row = Row(what="", rule=HALF, without="nobody was killed")
-    (judged,) = judge_rows(experiment(row), {"one.a": 0.0, "two.b": 1.0}, {})
+    (judged,) = judge_rows([row], {"one.a": 0.0, "two.b": 1.0}, {})
     assert (judged.verdict, judged.reason) == (Verdict.NOT_MEASURABLE, "nobody was killed")
 
 
 def test_a_row_that_nothing_can_measure_says_why() -> None:
-    (judged,) = judge_rows(experiment(Row(what="", published="8 GB", never="no fleet")), {}, {})
+    (judged,) = judge_rows([Row(what="", published="8 GB", never="no fleet")], {}, {})
     assert (judged.verdict, judged.reason) == (Verdict.NOT_MEASURABLE, "no fleet")
 
 
 def test_a_row_of_ours_has_no_verdict() -> None:
-    (judged,) = judge_rows(experiment(Row(what="", shows="{one.a}")), {"one.a": 1.0}, {})
+    (judged,) = judge_rows([Row(what="", shows="{one.a}")], {"one.a": 1.0}, {})
     assert judged.verdict is None
 
 
@@ -68,14 +59,14 @@ def test_one_row_that_is_not_reproduced_decides_unless_it_does_not_count() -> No
     good, bad = {"one.a": 10.0, "two.b": 5.0}, {"one.a": 10.0, "two.b": 9.0}
     upper = Rule(says="", of="two.b", to="one.a", most=1.0)
     rows = (Row(what="", rule=HALF), Row(what="", rule=upper))
-    assert judge_experiment(judge_rows(experiment(*rows), good, {})) is Verdict.REPRODUCED
-    assert judge_experiment(judge_rows(experiment(*rows), bad, {})) is Verdict.NOT_REPRODUCED
+    assert judge_experiment(judge_rows(rows, good, {})) is Verdict.REPRODUCED
+    assert judge_experiment(judge_rows(rows, bad, {})) is Verdict.NOT_REPRODUCED
     aside = (Row(what="", rule=HALF, decides=False), rows[1])
-    assert judge_experiment(judge_rows(experiment(*aside), bad, {})) is Verdict.REPRODUCED
+    assert judge_experiment(judge_rows(aside, bad, {})) is Verdict.REPRODUCED
 
 
 def test_an_experiment_of_which_nothing_was_measured_is_not_measurable() -> None:
-    rows = judge_rows(experiment(Row(what="", rule=HALF), Row(what="", never="no")), {}, {})
+    rows = judge_rows([Row(what="", rule=HALF), Row(what="", never="no")], {}, {})
     assert judge_experiment(rows) is Verdict.NOT_MEASURABLE
 
 

@@ -36,7 +36,7 @@ def test_a_load_of_no_time_has_no_rate() -> None:
 
 
 def test_the_peak_of_a_shutdown_is_a_multiple_of_its_start() -> None:
-    assert Shutdown(1.0, 200, 500, samples=3).peak_ratio == 2.5
+    assert Shutdown(1.0, 200, 500, samples=3, workers_seconds=0.9).peak_ratio == 2.5
 
 
 def test_figures_of_a_policy_are_medians_and_its_typical_run_has_the_median(

@@ -215,7 +215,7 @@ def test_a_trial_that_is_stopped_is_interrupted_where_it_waits(stage: Stage) -> 
 
 
 def test_what_limits_the_figures_is_noted(make_run: MakeRun) -> None:
-    shutdown = Shutdown(90.0, 100, 100, samples=1, by_itself=False)
+    shutdown = Shutdown(90.0, 100, 100, samples=1, workers_seconds=90.0, by_itself=False)
     stage = Stage(make_run, lambda job, number: "same", shutdown=shutdown)
 
     (note,) = stage.try_out(policies=("stock",)).notes

@@ -5,6 +5,7 @@ Owns arguments, and where results and reports go.
 
 from __future__ import annotations
 
+import re
 import shutil
 from datetime import datetime
 from pathlib import Path
@@ -58,8 +59,11 @@ def list_command() -> None:
 )
 @click.option(
     "--python",
-    metavar="PATH",
-    help="Of webserver: another interpreter, a PyPy say, to run without pasture beside ours.",
+    "pythons",
+    metavar="[NAME=]PATH",
+    multiple=True,
+    help="Of webserver: another interpreter, a PyPy say, to run without pasture beside ours. "
+    "May be given several times; the first is what the others are compared with.",
 )
 @click.option("--wagtail", is_flag=True, help="Of site: a Wagtail site too, fetched with uv.")
 @click.option(
@@ -76,7 +80,7 @@ def run_command(
     results: Path,
     json_file: Path | None,
     html_file: Path | None,
-    python: str | None,
+    pythons: tuple[str, ...],
     wagtail: bool,
     site: Path | None,
 ) -> None:
@@ -86,9 +90,7 @@ def run_command(
     nothing is left running. What this machine cannot measure is named, with the reason.
     """
     chosen = _chosen(names, everything)
-    if python is not None and shutil.which(python) is None:
-        raise UsageError(f"cannot run {python}", hint="check --python")
-    options = Options(quick=quick, python=python, wagtail=wagtail, site=_site(site))
+    options = Options(quick=quick, pythons=_named(pythons), wagtail=wagtail, site=_site(site))
     wants_html = html_file is not None or can_draw()
     if html_file is not None:
         require_html()
@@ -119,6 +121,25 @@ def _chosen(names: tuple[str, ...], everything: bool) -> list[Experiment]:
         if name not in EXPERIMENTS:
             raise UsageError(f"no experiment is called {name!r}", hint=f"there are {known}")
     return [e for name, e in EXPERIMENTS.items() if everything or name in names]
+
+
+def _named(pythons: tuple[str, ...]) -> dict[str, str]:
+    """Paths of interpreters by name; without one, by that of the file."""
+    found: dict[str, str] = {}
+    for given in pythons:
+        name, equals, path = given.partition("=")
+        if not equals:
+            name, path = re.sub(r"[^\w-]", "-", Path(given).name), given
+        if not re.fullmatch(r"[\w-]+", name):
+            raise UsageError(
+                f"{name!r} cannot name an interpreter", hint="letters, digits, _ and - can"
+            )
+        if name in found:
+            raise UsageError(f"two interpreters are called {name}", hint="say --python NAME=PATH")
+        if shutil.which(path) is None:
+            raise UsageError(f"cannot run {path}", hint="check --python")
+        found[name] = path
+    return found
 
 
 def _site(named: Path | None) -> Path | None:

@@ -23,13 +23,13 @@ class Options:
 
     Attributes:
         quick: less of everything, for CI; the rules are the same.
-        python: another interpreter for `webserver`; it then runs without pasture.
+        pythons: other interpreters for `webserver`, path by name; they run without pasture.
         wagtail: run `site` on a Wagtail site too, which is fetched for that.
         site: folder of the bundled site; None where there is none.
     """
 
     quick: bool = False
-    python: str | None = None
+    pythons: Mapping[str, str] = field(default_factory=dict)
     wagtail: bool = False
     site: Path | None = None
 
@@ -126,6 +126,10 @@ def _nothing(figures: Figures) -> Figures:
     return {}
 
 
+def _no_rows(options: Options) -> tuple[Row, ...]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
     """One published experiment.
@@ -137,6 +141,7 @@ class Experiment:
         setting: how it was done then.
         differences: how it is done here, one sentence each.
         rows: published figures and ours.
+        more_rows: that there are under some options only.
         parts: its runs under some options, in order.
         derive: figures that follow from those of several parts.
         needs: modules that have to be installed.
@@ -150,5 +155,6 @@ class Experiment:
     rows: tuple[Row, ...]
     parts: Callable[[Options], tuple[Part, ...]]
     plots: tuple[Plot, ...] = ()
+    more_rows: Callable[[Options], tuple[Row, ...]] = _no_rows
     derive: Callable[[Figures], Figures] = _nothing
     needs: tuple[str, ...] = ()

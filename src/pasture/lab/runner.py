@@ -170,7 +170,9 @@ class _Lab:
             tuple(found.failed),
             tuple(dict.fromkeys(found.notes)),
             found.seconds,
-            judge_rows(experiment, found.figures, found.gaps),
+            judge_rows(
+                (*experiment.rows, *experiment.more_rows(self.options)), found.figures, found.gaps
+            ),
         )
 
     def _run_part(self, experiment: Experiment, part: Part, found: _Gathered) -> None:

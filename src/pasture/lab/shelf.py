@@ -123,6 +123,7 @@ def stop(variant: Variant, requests: int, bench: Bench) -> Measured:
     return Measured(
         {
             "stop_s": shutdown.seconds,
+            "workers_stop_s": shutdown.workers_seconds,
             "stop_minor_faults": faults,
             "start_pss_bytes": shutdown.start_pss_bytes,
             "peak_pss_bytes": shutdown.peak_pss_bytes,

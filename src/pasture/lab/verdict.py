@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pasture.lab.experiment import Experiment, Row
+from pasture.lab.experiment import Row
 from pasture.lab.figures import Figures
 from pasture.lab.rule import Verdict
 
@@ -31,14 +31,14 @@ class Judged:
 
 
 def judge_rows(
-    experiment: Experiment, figures: Figures, gaps: Mapping[str, str]
+    rows: Sequence[Row], figures: Figures, gaps: Mapping[str, str]
 ) -> tuple[Judged, ...]:
     """Judge each row.
 
     Args:
         gaps: by part, why it brought back nothing.
     """
-    return tuple(_judge(row, figures, gaps) for row in experiment.rows)
+    return tuple(_judge(row, figures, gaps) for row in rows)
 
 
 def judge_experiment(rows: Sequence[Judged]) -> Verdict:

@@ -3,7 +3,7 @@
 Owns setting, published figures and rules; the application and its load are `large_objects`'.
 The study compared two builds of PyPy; here stand CPython as it is, CPython with full
 collections out of line, which is the study's design on a stock interpreter, and sealed CPython.
-`--python` adds another interpreter as it is.
+`--python` adds other interpreters as they are: builds of PyPy, say, which is what the study had.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def _parts(options: Options) -> tuple[Part, ...]:
     rated = dict(loads) if options.quick else {p: loads[p] for p in ("stock", "seal")}
     limits = {p: loads[p] for p in ("stock", "seal")}
     remembered = loads | {"stock-today": replace(ours(None), first="")}
-    if options.python is not None:
-        remembered["given"] = rated["given"] = options.python
+    for name, path in options.pythons.items():
+        remembered[_given(name)] = rated[_given(name)] = path
     return (
         *(_memory(name, what, each) for name, what in remembered.items()),
         *(_rate(f"rate-{name}", rates, what, sizes) for name, what in rated.items()),
@@ -53,6 +53,11 @@ def _rate(
     key = {"sizes": list(sizes.values()), **_path(what)}
     seconds = 6 + sum(sizes.values()) / _RATE_GUESS
     return Part(name, seconds, partial(measure, what, sizes), key)
+
+
+def _given(name: str) -> str:
+    """The part of an interpreter that was given."""
+    return f"python-{name}"
 
 
 def _path(what: Load) -> dict[str, str]:
@@ -117,6 +122,31 @@ def _paging_row(size: int, standard: float, patched: float) -> Row:
     )
 
 
+def _given_rows(options: Options) -> tuple[Row, ...]:
+    """One for each interpreter that was given; the first is what the others are compared with."""
+    names = [_given(name) for name in options.pythons]
+    return tuple(
+        Row(
+            what=f"{name.removeprefix('python-')}, as it is",
+            published="" if name == names[0] else "private memory 20% less, shared memory flat",
+            shows=f"{{{name}.private_end_bytes}} private, shared {{{name}.shared_start_bytes}}, "
+            f"{{{name}.shared_first_bytes}} after the first requests, {{{name}.shared_end_bytes}} "
+            f"at the end; total PSS {{{name}.total_pss_bytes}}, {{rate-{name}.r5000_a_second}} conn/s",
+            rule=None
+            if name == names[0]
+            else Rule(
+                says=f"private / that of {names[0].removeprefix('python-')}",
+                of=f"{name}.private_end_bytes",
+                to=f"{names[0]}.private_end_bytes",
+                most=0.9,
+                published=0.8,
+            ),
+            decides=False,
+        )
+        for name in names
+    )
+
+
 EXPERIMENT = Experiment(
     name="webserver",
     title="A forking web server with large objects",
@@ -143,12 +173,13 @@ EXPERIMENT = Experiment(
         "Short of memory is a cgroup with a limit half way between the peaks of the stock and the "
         "sealed server. Without swap the kernel kills instead of paging; uWSGI then forks a "
         "new worker, fresh and small, so that it goes on nearly as fast.",
-        "Another interpreter (--python) runs without pasture, under a pre-fork server in plain "
+        "Other interpreters (--python) run without pasture, under a pre-fork server in plain "
         "Python, with Django if it has it.",
     ),
     needs=("django", "pyuwsgi"),
     parts=_parts,
     derive=_derive,
+    more_rows=_given_rows,
     rows=(
         Row(
             what="private memory a worker after 5,000 requests",
@@ -178,12 +209,12 @@ EXPERIMENT = Experiment(
             what="shared memory with requests, patched",
             published="flat",
             shows="{side-table.shared_start_bytes}, {side-table.shared_first_bytes} after the "
-            "first burst, {side-table.shared_end_bytes} at the end; sealed "
+            "first requests, {side-table.shared_end_bytes} at the end; sealed "
             "{seal.shared_start_bytes}, {seal.shared_first_bytes} and {seal.shared_end_bytes}",
-            # From the first burst on: whatever the collector does, each worker's first two
+            # From the first requests on: whatever the collector does, each worker's first two
             # requests drop two of the objects that it shared, 28 MB.
             rule=Rule(
-                says="shared at the end / after the first burst, collector out of line",
+                says="shared at the end / after the first requests, collector out of line",
                 of="side-table.shared_end_bytes",
                 to="side-table.shared_first_bytes",
                 least=0.9,
@@ -213,11 +244,6 @@ EXPERIMENT = Experiment(
                 published=0.0,
             ),
             without="the stock server was not killed either",
-        ),
-        Row(
-            what="another interpreter, as it is (--python)",
-            shows="{given.private_end_bytes} private, shared {given.shared_start_bytes} to "
-            "{given.shared_end_bytes}, {rate-given.r5000_a_second} conn/s",
         ),
     ),
     plots=(

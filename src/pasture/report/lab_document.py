@@ -27,7 +27,7 @@ def as_document(lab: LabResult) -> dict[str, Any]:
         "schema": SCHEMA,
         "machine": dict(lab.machine),
         "quick": lab.options.quick,
-        "python": lab.options.python,
+        "pythons": dict(lab.options.pythons),
         "experiments": {r.experiment.name: _experiment(r) for r in lab.results},
     }
 

@@ -45,6 +45,8 @@ class Shutdown:
         start_pss_bytes: of master and workers, idle, before the signal.
         peak_pss_bytes: highest seen while they ended, the start included.
         samples: how many readings the peak is the highest of.
+        workers_seconds: until no worker held memory any more. Some masters (uWSGI) look once a
+            second whether their workers have ended.
         by_itself: False if what was left had to be killed.
     """
 
@@ -52,6 +54,7 @@ class Shutdown:
     start_pss_bytes: int
     peak_pss_bytes: int
     samples: int
+    workers_seconds: float
     by_itself: bool = True
 
     @property

@@ -28,6 +28,7 @@ def stop_and_measure(group: Group, pause: Pause, timeout_s: float = _TIMEOUT_S) 
     pids = group.members()
     start_pss_bytes = peak_pss_bytes = _total_pss_bytes(pids) or 0
     samples = 0
+    workers_seconds = None
     start = time.monotonic()
     group.terminate()
     while group.exit_code() is None or group.members():
@@ -35,6 +36,10 @@ def stop_and_measure(group: Group, pause: Pause, timeout_s: float = _TIMEOUT_S) 
         if began - start > timeout_s:
             group.end()
             break
+        if workers_seconds is None and not any(
+            smaps.has_memory(pid) for pid in pids if pid != group.pid
+        ):
+            workers_seconds = began - start
         total = _total_pss_bytes(pids)
         if total is not None:
             samples += 1
@@ -42,7 +47,14 @@ def stop_and_measure(group: Group, pause: Pause, timeout_s: float = _TIMEOUT_S) 
         pause(max(_LEAST_PAUSE_S, time.monotonic() - began))
     seconds = time.monotonic() - start
     by_itself = seconds <= timeout_s
-    return Shutdown(seconds, start_pss_bytes, peak_pss_bytes, samples, by_itself)
+    return Shutdown(
+        seconds,
+        start_pss_bytes,
+        peak_pss_bytes,
+        samples,
+        seconds if workers_seconds is None else workers_seconds,
+        by_itself,
+    )
 
 
 def _total_pss_bytes(pids: tuple[int, ...]) -> int | None:
