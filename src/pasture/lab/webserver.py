@@ -131,7 +131,8 @@ def _given_rows(options: Options) -> tuple[Row, ...]:
             published="" if name == names[0] else "private memory 20% less, shared memory flat",
             shows=f"{{{name}.private_end_bytes}} private, shared {{{name}.shared_start_bytes}}, "
             f"{{{name}.shared_first_bytes}} after the first requests, {{{name}.shared_end_bytes}} "
-            f"at the end; total PSS {{{name}.total_pss_bytes}}, {{rate-{name}.r5000_a_second}} conn/s",
+            f"at the end; total PSS {{{name}.total_pss_bytes}}, "
+            f"{{rate-{name}.r5000_a_second}} conn/s",
             rule=None
             if name == names[0]
             else Rule(
