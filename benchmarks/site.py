@@ -27,6 +27,7 @@ from benchmarks.spread import Spread, paired_ratio, spread_of
 from pasture.heap.requests import read_requests
 from pasture.observe import tree
 from pasture.report import progress, table
+from pasture.report.display import Display
 from pasture.report.document import as_document
 from pasture.trial import TrialPlan, TrialResult, events, run_trial
 from pasture.trial.measurement import Figure, paired_ratios
@@ -89,7 +90,7 @@ class WorkerClock:
     Unlike throughput it does not depend on what else the machine is doing.
     """
 
-    def __init__(self, display: progress.TrialProgress) -> None:
+    def __init__(self, display: Display[events.Event]) -> None:
         self._display = display
         self.seconds: dict[str, list[float]] = defaultdict(list)
 

@@ -148,7 +148,7 @@ def test_the_loop_and_its_threads_are_gone_after_the_warm_up() -> None:
     before = threading.active_count()
     report = warm_up(Threaded(), ["/"])
     assert report.threads == ()
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # one of an earlier test may have ended
     assert loops[0].is_closed()
 
 
@@ -160,7 +160,7 @@ def test_a_thread_that_is_about_to_end_is_waited_for() -> None:
 
     before = threading.active_count()
     assert warm_up(Parting(), ["/"]).threads == ()
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # one of an earlier test may have ended
 
 
 def test_what_a_request_sets_for_itself_is_not_left_behind() -> None:

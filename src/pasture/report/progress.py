@@ -5,101 +5,56 @@ Both take the events of a trial; the caller picks with `for_console`.
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Protocol, Self
-
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
 )
 from rich.table import Column
 
+from pasture.report.display import BarDisplay, Display, LineDisplay
 from pasture.report.units import count, megabytes, seconds
 from pasture.trial import events
 from pasture.trial.events import Event
 
 
-class TrialProgress(Protocol):
-    """A display that is open in a `with` block and told each event."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-    def tell(self, event: Event) -> None:
-        """Show an event."""
-
-
-def for_console(console: Console) -> TrialProgress:
+def for_console(console: Console) -> Display[Event]:
     """Bars if the console is a terminal, else lines."""
     return Bars(console) if console.is_terminal else Lines(console)
 
 
-class Bars:
+class Bars(BarDisplay):
     """One bar a run, with what it is doing and the private memory of its workers."""
 
     def __init__(self, console: Console) -> None:
         self._task: TaskID | None = None
-        self._bars = Progress(
+        super().__init__(
+            console,
             TextColumn("{task.description:<11}", table_column=Column(no_wrap=True)),
             BarColumn(bar_width=16, table_column=Column(no_wrap=True)),
             MofNCompleteColumn(table_column=Column(no_wrap=True)),
             TimeElapsedColumn(table_column=Column(no_wrap=True)),
             TextColumn("{task.fields[phase]}", table_column=Column()),
-            console=console,
         )
-
-    def __enter__(self) -> Self:
-        self._bars.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bars.stop()
 
     def tell(self, event: Event) -> None:
         """Show an event."""
         if isinstance(event, events.RunStarted):
-            self._task = self._bars.add_task(event.policy, total=event.requests, phase="booting")
+            self._task = self.bars.add_task(event.policy, total=event.requests, phase="booting")
         elif isinstance(event, events.Confirming):
-            self._task = self._bars.add_task(event.policy, total=None, phase=_phase(event))
+            self._task = self.bars.add_task(event.policy, total=None, phase=_phase(event))
         elif self._task is not None:
             done = event.requests if isinstance(event, events.LoadMoved) else None
-            self._bars.update(self._task, completed=done, phase=_phase(event))
+            self.bars.update(self._task, completed=done, phase=_phase(event))
             if isinstance(event, events.RunFinished):
-                self._bars.stop_task(self._task)
+                self.bars.stop_task(self._task)
 
 
-class Lines:
-    """One line for each step of a run, for logs and pipes."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        pass
+class Lines(LineDisplay):
+    """One line for each step of a run."""
 
     def tell(self, event: Event) -> None:
         """Show an event."""
@@ -110,7 +65,7 @@ class Lines:
         else:
             policy = event.run.policy if isinstance(event, events.RunFinished) else event.policy
             text = f"{policy}: {_phase(event)}"
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self.say(text)
 
 
 def _phase(event: Event) -> str:
