@@ -136,9 +136,10 @@ def _named(pythons: tuple[str, ...]) -> dict[str, str]:
             )
         if name in found:
             raise UsageError(f"two interpreters are called {name}", hint="say --python NAME=PATH")
-        if shutil.which(path) is None:
+        program = shutil.which(path)
+        if program is None:
             raise UsageError(f"cannot run {path}", hint="check --python")
-        found[name] = path
+        found[name] = program
     return found
 
 

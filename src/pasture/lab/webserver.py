@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from pasture.lab.experiment import Bench, Experiment, Options, Part, Plot, Row
 from pasture.lab.figures import Figures, Measured
@@ -32,12 +33,13 @@ def _parts(options: Options) -> tuple[Part, ...]:
     # The sealed server's rates stand for the out-of-line collector's in a full run.
     rated = dict(loads) if options.quick else {p: loads[p] for p in ("stock", "seal")}
     limits = {p: loads[p] for p in ("stock", "seal")}
-    remembered = loads | {"stock-today": replace(ours(None), first="")}
-    for name, path in options.pythons.items():
-        remembered[_given(name)] = rated[_given(name)] = path
+    remembered: dict[str, Load] = loads | {"stock-today": replace(ours(None), first="")}
+    given = {_given(name): path for name, path in options.pythons.items()}
+    fewest = {_SIZES[0]: sizes[_SIZES[0]]}
     return (
-        *(_memory(name, what, each) for name, what in remembered.items()),
+        *(_memory(name, what, each) for name, what in (remembered | given).items()),
         *(_rate(f"rate-{name}", rates, what, sizes) for name, what in rated.items()),
+        *(_rate(f"rate-{name}", rates, what, fewest) for name, what in given.items()),
         *(_rate(f"limit-{name}", limited, what, sizes) for name, what in limits.items()),
     )
 
@@ -60,9 +62,9 @@ def _given(name: str) -> str:
     return f"python-{name}"
 
 
-def _path(what: Load) -> dict[str, str]:
-    """What tells one other interpreter from another."""
-    return {"python": what} if isinstance(what, str) else {}
+def _path(what: Load) -> dict[str, str | float]:
+    """What tells one other interpreter from another: a build may take another's place."""
+    return {"python": what, "built": Path(what).stat().st_mtime} if isinstance(what, str) else {}
 
 
 def _derive(figures: Figures) -> Figures:
