@@ -139,7 +139,7 @@ def _named(pythons: tuple[str, ...]) -> dict[str, str]:
         program = shutil.which(path)
         if program is None:
             raise UsageError(f"cannot run {path}", hint="check --python")
-        found[name] = program
+        found[name] = str(Path(program).absolute())  # not resolved: an environment is a link
     return found
 
 
