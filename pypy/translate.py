@@ -1,6 +1,7 @@
 """Translates an RPython target, given by path, with one of three collectors.
 
     translate.py ours|stock|published OUTPUT TARGET [option of rpython ...]
+        [-- option of the target ...]
 
 Runs on Python 2 with rpython on the path (pypy/root run). Each run has a cache of its own,
 because translate.py of RPython removes the one that all share.
@@ -11,6 +12,8 @@ import tempfile
 
 
 def main(collector, output, target, options):
+    ends = options.index('--') if '--' in options else len(options)
+    options, of_target = options[:ends], options[ends + 1:]
     from rpython.config import translationoption
     translationoption.CACHE_DIR = tempfile.mkdtemp(prefix='cache.', dir=os.getcwd())
     from collector import register, spelling
@@ -19,7 +22,8 @@ def main(collector, output, target, options):
     except spelling.UnknownSpelling as error:
         sys.stderr.write("error: %s\n" % error)
         return 1
-    sys.argv = ['rpython', '--batch', '--gc=' + gc, '--output=' + output] + options + [target]
+    sys.argv = (['rpython', '--batch', '--gc=' + gc, '--output=' + output] + options + [target] +
+                of_target)
     from rpython.translator.goal import translate
     translate.main()
     return 0

@@ -17,7 +17,11 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent.parent
 ROOT = FOLDER / "root"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pasture" / "pypy"
-SOURCES = {"stock": (), "published": ("published",), "ours": ("collector",)}
+SOURCES = {
+    "stock": (),
+    "published": ("published", "collector/tracing.py"),
+    "ours": ("collector",),
+}
 COLLECTORS = tuple(SOURCES)
 PARTS = {"measured": ("heap", "allocation", "requests"), "checked": ("stress", "failures")}
 """Programs that a program consists of, beside its own file."""
@@ -29,7 +33,7 @@ class BuildFailed(Exception):
 
 def sources_hash(collector: str, program: str) -> str:
     """Of all that a build of this program is made of."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(os.environ.get("PASTURE_RPYTHON", "").encode())
     programs = [f"programs/{name}.py" for name in (program, *PARTS.get(program, ()))]
     for name in (*SOURCES[collector], "requirements.txt", *programs):
         path = FOLDER / name

@@ -48,7 +48,7 @@ from rpython.rtyper.lltypesystem import lltype, llmemory, llgroup, rffi
 from rpython.rtyper.lltypesystem.lloperation import llop
 from rpython.rtyper.lltypesystem.llmemory import raw_malloc_usage
 
-from collector import lists, marks, markstack, process
+from collector import lists, marks, markstack, process, tracing
 from collector.native import CHECK_BUILD
 from collector.pages import PageStore
 
@@ -92,6 +92,8 @@ class OutsideMarksGC(Stock):
             if marks.set(obj):
                 markstack.push(obj)
     _mark_and_push._always_inline_ = True
+    _trace_and_push = tracing.caller_of('_mark_and_push')
+    _push_references = tracing.push_references
 
     def visit_all_objects_step(self, size_to_track):
         """Traces objects of about `size_to_track` bytes; returns what is left of that.
@@ -130,7 +132,7 @@ class OutsideMarksGC(Stock):
             # before has set it as a rule; then nothing is written.
             if (tid & GCFLAG_TRACK_YOUNG_PTRS) == 0:
                 hdr.tid = tid | GCFLAG_TRACK_YOUNG_PTRS
-            self.trace(obj, self._mark_and_push, None)
+            self._trace_and_push(obj, None)
         size_gc_header = self.gcheaderbuilder.size_gc_header
         return raw_malloc_usage(size_gc_header + self.get_size(obj))
     _trace_marked._always_inline_ = True
@@ -375,7 +377,7 @@ class OutsideMarksGC(Stock):
             state = self._finalization_state(reached)
             if state == 0:
                 self._bump_finalization_state_from_0_to_1(reached)
-                self.trace(reached, self._append_if_nonnull, pending)
+                self._push_references(reached, pending)
             elif state == 2:
                 self._recursively_bump_finalization_state_from_2_to_3(reached)
         self._recursively_bump_finalization_state_from_1_to_2(obj)
@@ -432,7 +434,7 @@ class OutsideMarksGC(Stock):
     def _debug_check_object_marking(self, obj):
         tid = self.header(obj).tid
         if marks.test(obj) and not tid & GCFLAG_NO_HEAP_PTRS and not self._debug_gray.contains(obj):
-            self.trace(obj, self._debug_check_not_white, None)
+            self._check_references(obj, None)
             if self.has_gcptr(self.get_type_id(obj)):
                 ll_assert(tid & GCFLAG_TRACK_YOUNG_PTRS != 0,
                           "black object without GCFLAG_TRACK_YOUNG_PTRS")
@@ -444,6 +446,8 @@ class OutsideMarksGC(Stock):
                   self._debug_objects_to_trace_dict2.contains(obj) or
                   self.header(obj).tid & GCFLAG_NO_HEAP_PTRS != 0 or
                   self._is_pinned(obj), "black -> white pointer found")
+
+    _check_references = tracing.caller_of('_debug_check_not_white')
 
     def _debug_check_object_scanning(self, obj):
         ll_assert(marks.test(obj) == 0, "marked object outside a major collection")

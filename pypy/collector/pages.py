@@ -140,7 +140,7 @@ class PageStore(object):
         # The arena that pages are taken from, and whether another might have one.
         self.current_slot = -1
         self.search_arenas = False
-        self.arena_count = 0
+        self.arenas_count = 0      # like the totals, read by later versions of the base class
         self.kept_count = 0
         #
         self.epoch = 1
@@ -150,7 +150,6 @@ class PageStore(object):
         self.sweep_page = 0
         #
         self.total_memory_used = r_uint(0)
-        # Read by later versions of the base class for its statistics.
         self.total_memory_alloced = r_uint(0)
         self.peak_memory_alloced = r_uint(0)
         self.peak_memory_used = r_uint(0)
@@ -297,7 +296,7 @@ class PageStore(object):
         if self.total_memory_alloced > self.peak_memory_alloced:
             self.peak_memory_alloced = self.total_memory_alloced
         self.arenas[slot] = arena
-        self.arena_count += 1
+        self.arenas_count += 1
         return slot
 
     def _free_slot(self):
@@ -328,7 +327,7 @@ class PageStore(object):
         arena = self.arenas[slot]
         if self.current_slot == slot:
             self.current_slot = -1
-        room = max(self.arena_count - self.kept_count, KEPT_AT_LEAST)
+        room = max(self.arenas_count - self.kept_count, KEPT_AT_LEAST)
         if arena.begun >= self.shared_before and self.kept_count + 1 - arena.kept <= room:
             if arena.kept == 0:
                 arena.kept = 1
@@ -341,7 +340,7 @@ class PageStore(object):
     def _end_arena(self, slot):
         arena = self.arenas[slot]
         self.arenas[slot] = NO_ARENA
-        self.arena_count -= 1
+        self.arenas_count -= 1
         self.total_memory_alloced -= r_uint(self.arena_size)
         _unmap(arena.base, self.arena_size)
         lltype.free(arena.allocated, flavor='raw', track_allocation=False)

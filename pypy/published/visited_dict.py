@@ -13,6 +13,8 @@ from rpython.rlib.debug import ll_assert
 from rpython.rtyper.lltypesystem import llgroup, llmemory
 from rpython.rtyper.lltypesystem.lloperation import llop
 
+from collector import tracing
+
 Stock = minimark.MiniMarkGC
 
 
@@ -31,7 +33,9 @@ class VisitedDictGC(Stock):
         if self.visited.length() == known:
             return
         if self.has_gcptr(llop.extract_ushort(llgroup.HALFWORD, tid)):
-            self.trace(obj, self._collect_ref_rec, None)
+            self._trace_and_collect(obj, None)
+
+    _trace_and_collect = tracing.caller_of('_collect_ref_rec')
 
     def _free_if_unvisited(self, hdr):
         obj = hdr + self.gcheaderbuilder.size_gc_header

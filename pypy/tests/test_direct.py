@@ -4,6 +4,9 @@ from rpython.memory.gc.test import test_inspector
 
 from collector.outside_marks import OutsideMarksGC
 
+# A fixture of the tests since PyPy 7; fixtures are looked up in the module that runs them.
+debuglog = getattr(test_direct, 'debuglog', None)
+
 
 class TestSimple(test_direct.TestIncrementalMiniMarkGCSimple):
     GCClass = OutsideMarksGC
