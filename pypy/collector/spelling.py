@@ -11,7 +11,7 @@ class UnknownSpelling(Exception):
     def __init__(self, what):
         Exception.__init__(
             self, "this RPython is not one that the collector knows: %s.\n"
-            "hint: rpython 0.2.1 from PyPI is the one it was tested with" % what)
+            "hint: it was tested with rpython 0.2.1 from PyPI, and with that of PyPy 8.0" % what)
 
 
 # Methods that read or write GCFLAG_VISITED, and what becomes of each.

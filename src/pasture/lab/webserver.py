@@ -23,7 +23,7 @@ _SIZES = (5_000, 10_000, 15_000, 20_000)
 _BURST = 100
 _QUICK_DIVISOR = 200
 _QUICK_BURST = 8
-_RATE_GUESS = 110.0  # requests a second, for the estimate of the time
+_RATE_GUESS = 85.0  # requests a second, for the estimate of the time
 
 
 def _parts(options: Options) -> tuple[Part, ...]:
@@ -169,8 +169,8 @@ EXPERIMENT = Experiment(
         f"Quick runs send bursts of {_QUICK_BURST} requests and a {_QUICK_DIVISOR}th of the "
         "requests of each rate; full runs take the rate of the sealed server for that of the "
         "out-of-line collector, which is a part of it.",
-        "As many httperf at once as there are cores, one connection each at a time, at the lowest "
-        "priority, since httperf polls while it waits.",
+        "Twice as many httperf at once as there are cores, one connection each at a time, at the "
+        "lowest priority, since httperf polls while it waits.",
         "A worker's first two requests drop two of the five objects that were there at the fork, "
         "28 MB, which leave the shared memory whatever the collector does.",
         "Short of memory is a cgroup with a limit half way between the peaks of the stock and the "
