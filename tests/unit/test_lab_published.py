@@ -90,15 +90,16 @@ def test_every_figure_that_a_row_names_is_of_a_run_or_derived(
 
 
 def test_each_interpreter_that_is_given_has_a_row_and_the_first_is_compared_with() -> None:
-    first, second = EXPERIMENTS["webserver"].more_rows(Options(pythons=PYTHONS))
-    assert (first.what, first.rule) == ("stock, as it is", None)
-    assert second.rule is not None
-    assert second.rule.needs == (
-        "python-patched.private_end_bytes",
-        "python-stock.private_end_bytes",
-    )
-    assert second.rule.published is not None
-    assert second.rule.judge(second.rule.published) == "reproduced"
+    first, _, memory, rate = EXPERIMENTS["webserver"].more_rows(Options(pythons=PYTHONS))
+    assert (first.what, first.rule) == ("stock, as it is: memory", None)
+    for row, needs in (
+        (memory, ("python-patched.private_end_bytes", "python-stock.private_end_bytes")),
+        (rate, ("rate-python-patched.r5000_a_second", "rate-python-stock.r5000_a_second")),
+    ):
+        assert row.rule is not None
+        assert row.rule.needs == needs
+        assert row.rule.published is not None
+        assert row.rule.judge(row.rule.published) == "reproduced"
     assert EXPERIMENTS["webserver"].more_rows(Options()) == ()
 
 
