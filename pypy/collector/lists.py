@@ -101,8 +101,12 @@ class _DequePlace(object):
         self.index += 1
 
 
-def retain_pairs(deque, chunk_size, keep, argument):
-    """Drops the pairs for which keep(first, second, argument) is false; keeps the order."""
+def retain_pairs(deque, chunk_size, unused_chunks, keep, argument):
+    """Drops the pairs for which keep(first, second, argument) is false; keeps the order.
+
+    `unused_chunks` takes chunks that are not needed any more. They are never freed: some are
+    the first chunks of lists that were made at translation, and not from malloc.
+    """
     read = _DequePlace(deque, chunk_size)
     write = _DequePlace(deque, chunk_size)
     dropped = False
@@ -118,18 +122,18 @@ def retain_pairs(deque, chunk_size, keep, argument):
             write.skip()
             write.skip()
     if dropped:
-        _truncate(deque, write)
+        _truncate(deque, write, unused_chunks)
     free_non_gc_object(read)
     free_non_gc_object(write)
-retain_pairs._annspecialcase_ = 'specialize:arg(2)'
+retain_pairs._annspecialcase_ = 'specialize:arg(3)'
 
 
-def _truncate(deque, place):
+def _truncate(deque, place, unused_chunks):
     surplus = place.chunk.next
     deque.newest_chunk = place.chunk
     deque.index_in_newest = place.index
     place.chunk.next = lltype.nullptr(lltype.typeOf(place.chunk).TO)
     while surplus:
         following = surplus.next
-        lltype.free(surplus, flavor='raw', track_allocation=False)
+        unused_chunks.put(surplus)
         surplus = following

@@ -42,6 +42,7 @@ from rpython.memory.gc.incminimark import (
     GCFLAG_TRACK_YOUNG_PTRS, GCFLAG_VISITED, STATE_MARKING, STATE_SCANNING, STATE_SWEEPING)
 from rpython.memory.gc.minimarkpage import out_of_memory
 from rpython.memory.support import DEFAULT_CHUNK_SIZE, copy_without_null_values
+from rpython.memory.support import get_chunk_manager
 from rpython.rlib.debug import ll_assert
 from rpython.rlib.objectmodel import we_are_translated
 from rpython.rtyper.lltypesystem import lltype, llmemory, llgroup, rffi
@@ -63,6 +64,7 @@ class OutsideMarksGC(Stock):
                        ArenaCollectionClass=ArenaCollectionClass or PageStore, **kwds)
         self.uses_page_store = ArenaCollectionClass is None
         self.chunk_size = chunk_size
+        self.unused_chunks = get_chunk_manager(chunk_size)[0]
         self.process_id = 0
         self.inherited_from = 0     # the parent whose heap is shared; 0: none
         self.keep_inherited = False
@@ -345,7 +347,7 @@ class OutsideMarksGC(Stock):
         self.finalizer_pending = self.AddressStack()
         dying = self.AddressDeque()
         lists.retain_pairs(self.old_objects_with_finalizers, self.chunk_size,
-                           self._keep_finalizer, dying)
+                           self.unused_chunks, self._keep_finalizer, dying)
         self.invalidate_old_weakrefs()
         while dying.non_empty():
             obj = dying.popleft()

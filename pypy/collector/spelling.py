@@ -4,7 +4,7 @@ A derived class depends on more than an interface: on which methods of the base 
 GCFLAG_VISITED, and on the fields of its lists. RPython has no versions that would tell.
 """
 from rpython.memory.support import get_address_deque, get_address_stack
-from rpython.memory.support import DEFAULT_CHUNK_SIZE
+from rpython.memory.support import DEFAULT_CHUNK_SIZE, get_chunk_manager
 
 
 class UnknownSpelling(Exception):
@@ -78,3 +78,6 @@ def check(incminimark):
         for field in fields:
             if field not in found:
                 raise UnknownSpelling("%s has no field %s" % (maker.__name__, field))
+    # After the two above: in 0.2.1 get_address_stack fails on what a call before it has cached.
+    if not hasattr(get_chunk_manager(DEFAULT_CHUNK_SIZE)[0], 'put'):
+        raise UnknownSpelling("get_chunk_manager has no list of unused chunks")

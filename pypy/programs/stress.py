@@ -176,6 +176,14 @@ def garbage(random):
     return total
 
 
+def crowd(random):
+    """Cells with finalizers that die together, so many that RPython's lists of them, which have
+    chunks of 1,019 entries, give chunks back and take them again.
+    """
+    for i in range(1500 + random.below(1500)):
+        Finalized(new_number())
+
+
 def verify_large(slot):
     array = heap.arrays[slot]
     if array is None:
@@ -241,6 +249,8 @@ def step(random, depth, seed):
         relink(random)
     elif what < 100:
         garbage(random)
+    elif what < 105:
+        crowd(random)
     else:
         clear(slot)
         if what < 600:
