@@ -24,6 +24,9 @@ SYNC := tools/uv sync --quiet --frozen --no-default-groups --group test
 EVERYTHING := --all-extras --group demo --group bench
 CHECK_BUILD := --config-settings-package pasture:cmake.define.PASTURE_CHECK=ON \
     --config-settings-package pasture:install.strip=false
+# uv keeps one build for the same interpreter version and the same settings, and CPython's debug
+# build has the same version: without a setting of its own it would get the check build.
+DEBUG_BUILD := $(CHECK_BUILD) --config-settings-package pasture:cmake.define.PASTURE_INTERPRETER=debug
 ASAN_BUILD := $(CHECK_BUILD) --config-settings-package pasture:cmake.define.PASTURE_SANITIZE=ON
 
 # An environment whose interpreter has gone is made anew.
@@ -62,7 +65,7 @@ setup-matrix: $(MATRIX:%=.venvs/%/.stamp) ## .venvs/3.X for each interpreter of 
 
 .venvs/%-dbg/.stamp: $(BUILT_FROM)
 	@python=$$(tools/interpreters path $* --with dbg) && UV_PROJECT_ENVIRONMENT=.venvs/$*-dbg \
-	    $(SYNC) $(CHECK_BUILD) --python "$$python"
+	    $(SYNC) $(DEBUG_BUILD) --python "$$python"
 	@touch $@
 
 .venvs/%/.stamp: $(BUILT_FROM)
