@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from pasture.lab import events
 from pasture.lab.events import Event
-from pasture.report.display import BarDisplay, Display, LineDisplay
+from pasture.report.display import BarDisplay, Display, LineDisplay, open_display
 from pasture.report.lab_table import duration
 from pasture.report.units import count, seconds
 
 
-def for_console(console: Console) -> Display[Event]:
+def for_console(console: Console) -> AbstractContextManager[Display[Event]]:
     """Bars if the console is a terminal, else lines."""
-    return Bars(console) if console.is_terminal else Lines(console)
+    return open_display(console, Bars, Lines)
 
 
-class Bars(BarDisplay):
+class Bars(BarDisplay[Event]):
     """One bar for the whole, in estimated seconds, and one for the part under way."""
 
     def __init__(self, console: Console) -> None:

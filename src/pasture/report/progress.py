@@ -5,6 +5,8 @@ Both take the events of a trial; the caller picks with `for_console`.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -15,18 +17,18 @@ from rich.progress import (
 )
 from rich.table import Column
 
-from pasture.report.display import BarDisplay, Display, LineDisplay
+from pasture.report.display import BarDisplay, Display, LineDisplay, open_display
 from pasture.report.units import count, megabytes, seconds
 from pasture.trial import events
 from pasture.trial.events import Event
 
 
-def for_console(console: Console) -> Display[Event]:
+def for_console(console: Console) -> AbstractContextManager[Display[Event]]:
     """Bars if the console is a terminal, else lines."""
-    return Bars(console) if console.is_terminal else Lines(console)
+    return open_display(console, Bars, Lines)
 
 
-class Bars(BarDisplay):
+class Bars(BarDisplay[Event]):
     """One bar a run, with what it is doing and the private memory of its workers."""
 
     def __init__(self, console: Console) -> None:
