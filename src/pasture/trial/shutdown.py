@@ -26,7 +26,7 @@ def stop_and_measure(group: Group, pause: Pause, timeout_s: float = _TIMEOUT_S) 
         NoPrivilege: the processes belong to another user.
     """
     pids = group.members()
-    start_pss_bytes = peak_pss_bytes = _total_pss_bytes(pids) or 0
+    start_pss_bytes = peak_pss_bytes = _total_pss_bytes(_with_memory(pids)) or 0
     samples = 0
     workers_seconds = None
     start = time.monotonic()
@@ -36,11 +36,10 @@ def stop_and_measure(group: Group, pause: Pause, timeout_s: float = _TIMEOUT_S) 
         if began - start > timeout_s:
             group.end()
             break
-        if workers_seconds is None and not any(
-            smaps.has_memory(pid) for pid in pids if pid != group.pid
-        ):
+        left = _with_memory(pids)
+        if workers_seconds is None and set(left) <= {group.pid}:
             workers_seconds = began - start
-        total = _total_pss_bytes(pids)
+        total = _total_pss_bytes(left)
         if total is not None:
             samples += 1
             peak_pss_bytes = max(peak_pss_bytes, total)
@@ -57,7 +56,12 @@ def stop_and_measure(group: Group, pause: Pause, timeout_s: float = _TIMEOUT_S) 
     )
 
 
+def _with_memory(pids: tuple[int, ...]) -> tuple[int, ...]:
+    """Those that still hold memory."""
+    return tuple(pid for pid in pids if smaps.has_memory(pid))
+
+
 def _total_pss_bytes(pids: tuple[int, ...]) -> int | None:
-    """Sum over those that still hold memory; None if one began to end meanwhile."""
-    read = read_together(tuple(pid for pid in pids if smaps.has_memory(pid)))
+    """Their sum; None if one began to end meanwhile."""
+    read = read_together(pids)
     return sum(process.memory.pss_bytes for process in read) if read is not None else None
