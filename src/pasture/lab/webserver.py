@@ -8,7 +8,7 @@ collections out of line, which is the study's design on a stock interpreter, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -126,47 +126,45 @@ def _paging_row(size: int, standard: float, patched: float) -> Row:
 
 def _given_rows(options: Options) -> tuple[Row, ...]:
     """Two for each interpreter that was given; the first is what the others are compared with."""
-    names = tuple(options.pythons)
-    return tuple(
-        row for name in names for row in (_given_memory(name, names), _given_rate(name, names))
-    )
+    rows: list[Row] = []
+    for name in options.pythons:
+        compared = _compared(name, next(iter(options.pythons)))
+        rows += compared if rows else [replace(row, published="", rule=None) for row in compared]
+    return tuple(rows)
 
 
-def _given_memory(name: str, names: Sequence[str]) -> Row:
-    part, standard = _given(name), _given(names[0])
-    compared = Rule(
-        says=f"private / that of {names[0]}",
-        of=f"{part}.private_end_bytes",
-        to=f"{standard}.private_end_bytes",
-        most=0.9,
-        published=0.8,
-    )
-    return Row(
-        what=f"{name}, as it is: memory",
-        published="" if part == standard else "private memory 20% less, shared memory flat",
-        shows=f"{{{part}.private_end_bytes}} private, shared {{{part}.shared_start_bytes}}, "
-        f"{{{part}.shared_first_bytes}} after the first requests, {{{part}.shared_end_bytes}} at "
-        f"the end; total PSS {{{part}.total_pss_bytes}}",
-        rule=None if part == standard else compared,
-        decides=False,
-    )
-
-
-def _given_rate(name: str, names: Sequence[str]) -> Row:
-    figure, standard = (f"rate-{_given(n)}.r{_SIZES[0]}_a_second" for n in (name, names[0]))
-    compared = Rule(
-        says=f"conn/s / that of {names[0]}",
-        of=figure,
-        to=standard,
-        most=0.8,
-        published=67.9 / 190.8,
-    )
-    return Row(
-        what=f"{name}, as it is: {_SIZES[0]:,} requests",
-        published="" if figure == standard else "190.8 conn/s standard, 67.9 patched",
-        shows=f"{{{figure}}} conn/s",
-        rule=None if figure == standard else compared,
-        decides=False,
+def _compared(name: str, standard: str) -> tuple[Row, Row]:
+    """Memory and rate of an interpreter, against those of another."""
+    part = _given(name)
+    return (
+        Row(
+            what=f"{name}, as it is: memory",
+            published="private memory 20% less, shared memory flat",
+            shows=f"{{{part}.private_end_bytes}} private, shared {{{part}.shared_start_bytes}}, "
+            f"{{{part}.shared_first_bytes}} after the first requests, {{{part}.shared_end_bytes}} "
+            f"at the end; total PSS {{{part}.total_pss_bytes}}",
+            rule=Rule(
+                says=f"private / that of {standard}",
+                of=f"{part}.private_end_bytes",
+                to=f"{_given(standard)}.private_end_bytes",
+                most=0.9,
+                published=0.8,
+            ),
+            decides=False,
+        ),
+        Row(
+            what=f"{name}, as it is: {_SIZES[0]:,} requests",
+            published="190.8 conn/s standard, 67.9 patched",
+            shows=f"{{rate-{part}.r{_SIZES[0]}_a_second}} conn/s",
+            rule=Rule(
+                says=f"conn/s / that of {standard}",
+                of=f"rate-{part}.r{_SIZES[0]}_a_second",
+                to=f"rate-{_given(standard)}.r{_SIZES[0]}_a_second",
+                most=0.8,
+                published=67.9 / 190.8,
+            ),
+            decides=False,
+        ),
     )
 
 
