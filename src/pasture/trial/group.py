@@ -48,6 +48,7 @@ class Group:
         """
         self.log = log
         self._mark = f"{os.getpid()}-{secrets.token_hex(8)}"
+        self._strays: set[int] = set()
         environment = {**(os.environ if env is None else env), _MARK: self._mark}
         try:
             with log.open("wb") as output:
@@ -105,7 +106,7 @@ class Group:
 
     def _kill_what_is_left(self) -> None:
         deadline = time.monotonic() + _KILL_S
-        while left := self._all():
+        while left := self._left():
             self._signal_all(signal.SIGKILL)
             if time.monotonic() > deadline:
                 raise ServerFailed(
@@ -116,17 +117,31 @@ class Group:
 
     def _wait_until_empty(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
-        while self._all():
+        while self._left():
             if time.monotonic() > deadline:
                 return False
             time.sleep(_POLL_S)
         return True
 
-    def _all(self) -> tuple[int, ...]:
-        """The session's members, or once there are none, strays that left it."""
-        return self.members() or tree.processes_with(_MARK, self._mark)
+    def _left(self) -> tuple[int, ...]:
+        """Pids of what has not ended yet, to be waited for."""
+        found = self._found()
+        # A process that ends has no environment any more while it gives its memory back.
+        return found or tuple(pid for pid in self._strays if tree.is_running(pid))
+
+    def _found(self) -> tuple[int, ...]:
+        """The session's members, or once there are none, strays that left it.
+
+        Only these are sent signals: a pid from earlier may be another process by now.
+        """
+        members = self.members()
+        if members:
+            return members
+        strays = tree.processes_with(_MARK, self._mark)
+        self._strays.update(strays)
+        return strays
 
     def _signal_all(self, number: signal.Signals) -> None:
-        for pid in self._all():
+        for pid in self._found():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
