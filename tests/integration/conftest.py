@@ -1,39 +1,26 @@
 """Real servers on loopback ports; each test ends those that it started, by pid."""
 
 import json
-import os
-import signal
 import socket
-import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
+from running import PATIENCE_S, Running, environment, free_port
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
-PATIENCE_S = 30
 
 
-class Server:
+class Server(Running):
     """A gunicorn that was started by a test."""
 
     def __init__(self, command: list[str], directory: Path, port: int, env: dict[str, str]) -> None:
+        super().__init__(command, directory / f"server-{port}.log", env)
         self.port = port
-        self.log_path = directory / f"server-{port}.log"
         self.control_socket = directory / "control"
-        with self.log_path.open("wb") as log:
-            self.process = subprocess.Popen(
-                command, cwd=directory, stdout=log, stderr=subprocess.STDOUT, env=env
-            )
-
-    @property
-    def log(self) -> str:
-        return self.log_path.read_text()
 
     def get(self, path: str) -> dict[str, Any]:
         url = f"http://127.0.0.1:{self.port}{path}"
@@ -42,49 +29,13 @@ class Server:
 
     def workers(self, master: int | None = None) -> list[int]:
         """Pids of the master's children, without zombies."""
-        children = psutil.Process(master or self.process.pid).children()
-        return [child.pid for child in children if _is_alive(child)]
+        return sorted(self.children(master))
 
     def send(self, number: int) -> None:
         self.process.send_signal(number)
 
-    def wait_for(self, condition: Callable[[], object], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert self.process.poll() is None, f"the server has ended\n{self.log}"
-            assert time.monotonic() < deadline, f"{what} did not happen\n{self.log}"
-            time.sleep(0.05)
-
     def wait_until_it_logs(self, text: str, times: int = 1) -> None:
         self.wait_for(lambda: self.log.count(text) >= times, f"logging {text!r}")
-
-    def wait_for_end(self) -> int:
-        return self.process.wait(PATIENCE_S)
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        self.send(number)
-        return self.wait_for_end()
-
-    def destroy(self) -> None:
-        """End whatever is still there: this server's own processes and no other."""
-        try:
-            family = [psutil.Process(self.process.pid)]
-            family += family[0].children(recursive=True)
-        except psutil.NoSuchProcess:
-            family = []
-        for process in family:
-            try:
-                process.kill()
-            except psutil.NoSuchProcess:
-                continue
-        self.process.wait(PATIENCE_S)
-
-
-def _is_alive(process: psutil.Process) -> bool:
-    try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 @pytest.fixture
@@ -108,17 +59,14 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
         ready: bool = True,
     ) -> Server:
         (tmp_path / "gunicorn.conf.py").write_text(conf)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith("PASTURE_")}
+        port = free_port()
         begin = ["-m", "gunicorn"] if plain else ["-m", "pasture", "run", *options, "gunicorn"]
         command = [sys.executable, *begin, "--bind", f"127.0.0.1:{port}", "-w", str(workers)]
         server = Server(
             [*command, *_control_socket(tmp_path), *args, app],
             tmp_path,
             port,
-            {**inherited, "PYTHONPATH": str(PROGRAMS), "HOME": str(tmp_path), **(env or {})},
+            environment(**{"PYTHONPATH": str(PROGRAMS), "HOME": str(tmp_path), **(env or {})}),
         )
         servers.append(server)
         if ready:

@@ -1,10 +1,8 @@
 """Celery's prefork pool under a seal, with a real Redis as broker and for the results."""
 
-import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from running import PATIENCE_S, Running, environment, free_port
 
 from pasture import _native
 
@@ -21,7 +20,6 @@ pytest.importorskip("redis")
 PROGRAMS = Path(__file__).parent.parent / "programs"
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 SEALED = "pasture: policy seal on "
-PATIENCE_S = 40
 
 needs_immortality = pytest.mark.skipif(
     not _native.HAS_IMMORTALITY, reason="on CPython before 3.12 reading un-shares pages"
@@ -36,9 +34,7 @@ def broker(tmp_path_factory):
     )
     if found.returncode != 0:
         pytest.skip(f"Redis cannot be had: {found.stderr.strip()}")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     folder = tmp_path_factory.mktemp("redis")
     options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
     with (folder / "log").open("wb") as log:
@@ -54,21 +50,12 @@ def broker(tmp_path_factory):
         server.wait(PATIENCE_S)
 
 
-class Worker:
+class Worker(Running):
     """A Celery worker and a client of its tasks, each with a database of Redis of its own."""
 
     def __init__(self, command, directory, broker, env):
-        self.log_path = directory / "celery.log"
-        env = {**env, "HERD_BROKER": broker}
-        with self.log_path.open("wb") as log:
-            self.process = subprocess.Popen(
-                command, cwd=directory, stdout=log, stderr=subprocess.STDOUT, env=env
-            )
+        super().__init__(command, directory / "celery.log", {**env, "HERD_BROKER": broker})
         self.app = celery.Celery("client", broker=broker, backend=broker)
-
-    @property
-    def log(self):
-        return self.log_path.read_text()
 
     def send(self, task, *args):
         return self.app.send_task(f"herd_tasks.{task}", args=args)
@@ -76,29 +63,8 @@ class Worker:
     def call(self, task, *args):
         return self.send(task, *args).get(timeout=PATIENCE_S)
 
-    def children(self):
-        children = psutil.Process(self.process.pid).children()
-        return {c.pid for c in children if c.status() != psutil.STATUS_ZOMBIE}
-
-    def wait_for(self, condition, what):
-        deadline = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert self.process.poll() is None, f"the worker has ended\n{self.log}"
-            assert time.monotonic() < deadline, f"{what} did not happen\n{self.log}"
-            time.sleep(0.05)
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE_S)
-
     def destroy(self):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            family = [psutil.Process(self.process.pid)]
-            family += family[0].children(recursive=True)
-            for process in family:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.kill()
-        self.process.wait(PATIENCE_S)
+        super().destroy()
         self.app.close()
 
 
@@ -108,18 +74,18 @@ def work(tmp_path, broker, request):
 
     def start(*args, options=(), plain=False, env=None, ready=True, conf=None):
         begin = ["celery"] if plain else ["pasture", "run", *options, "celery"]
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith("PASTURE_")}
         command = [sys.executable, "-m", *begin, "-A", "herd_tasks", "worker", "-c", "2"]
         worker = Worker(
             [*command, "-l", "INFO", *args],
             tmp_path,
             f"{broker}/{abs(hash(request.node.nodeid)) % 15}",
-            {
-                **inherited,
-                "PYTHONPATH": str(PROGRAMS),
-                "HERD_CONF": json.dumps(conf or {}),
-                **(env or {}),
-            },
+            environment(
+                **{
+                    "PYTHONPATH": str(PROGRAMS),
+                    "HERD_CONF": json.dumps(conf or {}),
+                    **(env or {}),
+                }
+            ),
         )
         workers.append(worker)
         if ready:

@@ -14,18 +14,12 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from running import PATIENCE_S, free_port
 
 parser = pytest.importorskip("prometheus_client.parser")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DASHBOARD = REPOSITORY / "docs" / "grafana-dashboard.json"
-PATIENCE_S = 30
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def fetch(url):

@@ -1,6 +1,5 @@
 """uWSGI under a seal: the real server, its signals, its exits, and what is refused."""
 
-import contextlib
 import json
 import os
 import re
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from running import PATIENCE_S, Running, environment, free_port
 
 from pasture import _native
 
@@ -26,31 +26,16 @@ pytest.importorskip("pyuwsgi")
 PROGRAMS = Path(__file__).parent.parent / "programs"
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 SEALED = "pasture: policy seal on "
-PATIENCE_S = 30
 
 needs_immortality = pytest.mark.skipif(
     not _native.HAS_IMMORTALITY, reason="on CPython before 3.12 reading un-shares pages"
 )
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Uwsgi:
+class Uwsgi(Running):
     def __init__(self, command, directory, port, env):
+        super().__init__(command, directory / f"uwsgi-{port}.log", env)
         self.port = port
-        self.log_path = directory / f"uwsgi-{port}.log"
-        with self.log_path.open("wb") as log:
-            self.process = subprocess.Popen(
-                command, cwd=directory, stdout=log, stderr=subprocess.STDOUT, env=env
-            )
-
-    @property
-    def log(self):
-        return self.log_path.read_text()
 
     def get(self, path, port=None):
         url = f"http://127.0.0.1:{port or self.port}{path}"
@@ -58,28 +43,10 @@ class Uwsgi:
             return json.load(answer)
 
     def workers(self):
-        children = psutil.Process(self.process.pid).children()
-        return {c.pid for c in children if c.status() != psutil.STATUS_ZOMBIE}
-
-    def wait_for(self, condition, what):
-        deadline = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert self.process.poll() is None, f"uWSGI has ended\n{self.log}"
-            assert time.monotonic() < deadline, f"{what} did not happen\n{self.log}"
-            time.sleep(0.05)
+        return self.children()
 
     def stop(self, number=signal.SIGQUIT):
-        self.process.send_signal(number)
-        return self.process.wait(PATIENCE_S)
-
-    def destroy(self):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            family = [psutil.Process(self.process.pid)]
-            family += family[0].children(recursive=True)
-            for process in family:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.kill()
-        self.process.wait(PATIENCE_S)
+        return super().stop(number)
 
 
 @pytest.fixture
@@ -97,12 +64,11 @@ def serve(tmp_path):
         socket_args = ["--http-socket", f"127.0.0.1:{port}", "--master"]
         if app:
             socket_args += ["--module", "herd_app:app"]
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith("PASTURE_")}
         server = Uwsgi(
             [sys.executable, *begin, *socket_args, "--processes", str(workers), *args],
             tmp_path,
             port,
-            {**inherited, "PYTHONPATH": str(PROGRAMS), **(env or {})},
+            environment(**{"PYTHONPATH": str(PROGRAMS), **(env or {})}),
         )
         servers.append(server)
         if ready:
