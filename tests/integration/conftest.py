@@ -1,7 +1,6 @@
 """Real servers on loopback ports; each test ends those that it started, by pid."""
 
 import json
-import socket
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -9,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import PATIENCE_S, Running, environment, free_port
+from running import PATIENCE_S, Running, environment, listens
+
+from pasture.trial.plan import free_port
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 
@@ -66,12 +67,12 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
             [*command, *_control_socket(tmp_path), *args, app],
             tmp_path,
             port,
-            environment(**{"PYTHONPATH": str(PROGRAMS), "HOME": str(tmp_path), **(env or {})}),
+            environment({"PYTHONPATH": str(PROGRAMS), "HOME": str(tmp_path), **(env or {})}),
         )
         servers.append(server)
         if ready:
             server.wait_until_it_logs("Booting worker", times=workers)
-            server.wait_for(lambda: _answers(port), "an answer")
+            server.wait_for(lambda: listens(port), "an answer")
         return server
 
     yield start
@@ -87,8 +88,3 @@ def _control_socket(directory: Path) -> tuple[str, ...]:
     if any(setting.name == "control_socket" for setting in KNOWN_SETTINGS):
         return "--control-socket", str(directory / "control")
     return ()
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0

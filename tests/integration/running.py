@@ -11,11 +11,17 @@ from pathlib import Path
 
 import psutil
 
-PATIENCE_S = 60
+PATIENCE_S = 30
 
 
 class Running:
-    """A process that writes to a log file, in whose folder it runs."""
+    """A process that writes to a log file, in whose folder it runs.
+
+    Attributes:
+        patience_s: how long each wait for something of it may take.
+    """
+
+    patience_s = PATIENCE_S
 
     def __init__(self, command: Sequence[str], log_path: Path, env: Mapping[str, str]) -> None:
         self.log_path = log_path
@@ -34,14 +40,14 @@ class Running:
         return {child.pid for child in children if _is_alive(child)}
 
     def wait_for(self, condition: Callable[[], object], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + self.patience_s
         while not condition():
             assert self.process.poll() is None, f"the program has ended\n{self.log}"
             assert time.monotonic() < deadline, f"{what} did not happen\n{self.log}"
             time.sleep(0.05)
 
     def wait_for_end(self) -> int:
-        return self.process.wait(PATIENCE_S)
+        return self.process.wait(self.patience_s)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
@@ -58,16 +64,15 @@ class Running:
         self.wait_for_end()
 
 
-def free_port() -> int:
+def listens(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def environment(**more: str) -> dict[str, str]:
+def environment(more: Mapping[str, str]) -> dict[str, str]:
     """This process's variables without pasture's own, and some more."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PASTURE_")}
-    return {**kept, **more}
+    return kept | dict(more)
 
 
 def _is_alive(process: psutil.Process) -> bool:

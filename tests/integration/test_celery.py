@@ -10,9 +10,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from running import PATIENCE_S, Running, environment, free_port
+from running import Running, environment
 
 from pasture import _native
+from pasture.trial.plan import free_port
 
 celery = pytest.importorskip("celery")
 pytest.importorskip("redis")
@@ -20,6 +21,7 @@ pytest.importorskip("redis")
 PROGRAMS = Path(__file__).parent.parent / "programs"
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 SEALED = "pasture: policy seal on "
+PATIENCE_S = 40
 
 needs_immortality = pytest.mark.skipif(
     not _native.HAS_IMMORTALITY, reason="on CPython before 3.12 reading un-shares pages"
@@ -53,6 +55,8 @@ def broker(tmp_path_factory):
 class Worker(Running):
     """A Celery worker and a client of its tasks, each with a database of Redis of its own."""
 
+    patience_s = PATIENCE_S
+
     def __init__(self, command, directory, broker, env):
         super().__init__(command, directory / "celery.log", {**env, "HERD_BROKER": broker})
         self.app = celery.Celery("client", broker=broker, backend=broker)
@@ -80,7 +84,7 @@ def work(tmp_path, broker, request):
             tmp_path,
             f"{broker}/{abs(hash(request.node.nodeid)) % 15}",
             environment(
-                **{
+                {
                     "PYTHONPATH": str(PROGRAMS),
                     "HERD_CONF": json.dumps(conf or {}),
                     **(env or {}),

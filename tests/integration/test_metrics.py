@@ -14,7 +14,9 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from running import PATIENCE_S, free_port
+from running import PATIENCE_S
+
+from pasture.trial.plan import free_port
 
 parser = pytest.importorskip("prometheus_client.parser")
 

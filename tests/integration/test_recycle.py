@@ -11,9 +11,12 @@ from pathlib import Path
 
 import gunicorn
 import pytest
-from running import PATIENCE_S, Running, environment, free_port
+from running import Running, environment
+
+from pasture.trial.plan import free_port
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
+PATIENCE_S = 60
 LIMIT_BYTES = 40 << 20
 LEAK_BYTES = 2 << 20
 SLACK_BYTES = 3 << 20  # what a request takes besides what it keeps
@@ -43,6 +46,10 @@ SERVERS = {
 }
 
 
+class Recycling(Running):
+    patience_s = PATIENCE_S
+
+
 @pytest.fixture
 def start(tmp_path):
     started = []
@@ -52,10 +59,10 @@ def start(tmp_path):
             pytest.importorskip("pyuwsgi")
         port = free_port()
         command = [sys.executable, "-m", "pasture", "run", *options, *SERVERS[name]]
-        server = Running(
+        server = Recycling(
             [*command, f"127.0.0.1:{port}"],
             tmp_path / "log",
-            environment(PYTHONPATH=str(PROGRAMS), HOME=str(tmp_path)),
+            environment({"PYTHONPATH": str(PROGRAMS), "HOME": str(tmp_path)}),
         )
         started.append(server)
         server.wait_for(lambda: answers(port), "an answer")

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -17,9 +16,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from running import PATIENCE_S, Running, environment, free_port
+from running import PATIENCE_S, Running, environment, listens
 
 from pasture import _native
+from pasture.trial.plan import free_port
 
 pytest.importorskip("pyuwsgi")
 
@@ -68,7 +68,7 @@ def serve(tmp_path):
             [sys.executable, *begin, *socket_args, "--processes", str(workers), *args],
             tmp_path,
             port,
-            environment(**{"PYTHONPATH": str(PROGRAMS), **(env or {})}),
+            environment({"PYTHONPATH": str(PROGRAMS), **(env or {})}),
         )
         servers.append(server)
         if ready:
@@ -335,15 +335,10 @@ def test_behind_nginx_every_request_is_answered_while_workers_are_replaced(serve
     )
     proxy = subprocess.Popen([program, "-e", f"{tmp_path}/nginx-error.log", "-c", str(conf)])
     try:
-        server.wait_for(lambda: _listens(front), "nginx")
+        server.wait_for(lambda: listens(front), "nginx")
         pids = Counter(server.get("/who", front)["pid"] for _ in range(100))
         assert sum(pids.values()) == 100
         assert len(pids) > 2
     finally:
         proxy.terminate()
         assert proxy.wait(PATIENCE_S) == 0
-
-
-def _listens(port):
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
