@@ -2,18 +2,69 @@
  *
  * For each class blocks are taken until one comes from a pool that was empty: then no
  * pool in use has a free block left. That last block is given back, and with it its pool.
+ *
+ * Where no arena can be mapped (RLIMIT_AS, no overcommit) pymalloc takes a block from the raw
+ * allocator instead, which lies in no pool. Nothing in the block tells: so the raw allocator
+ * is replaced, while blocks are taken, by one that does the same and notes that it was asked.
  */
+#define _GNU_SOURCE
 #include "holes.h"
 
 #include "cpython.h"
 
 #ifndef CPY_UNSUPPORTED
 
+#include <pthread.h>
+
+static PyMemAllocatorEx raw; /* the interpreter's own */
+static pthread_t taker;      /* other threads may allocate meanwhile */
+static bool asked_raw;
+
+static void *
+note_and_allocate(void *ctx, size_t bytes)
+{
+    if (pthread_equal(taker, pthread_self())) {
+        asked_raw = true;
+    }
+    return raw.malloc(ctx, bytes);
+}
+
+/* All but the function stays, the context too: whatever another thread reads while this is
+   written fits together. */
+static void
+watch_raw(void)
+{
+    taker = pthread_self();
+    PyMem_GetAllocator(PYMEM_DOMAIN_RAW, &raw);
+    PyMemAllocatorEx noting = raw;
+    noting.malloc = note_and_allocate;
+    PyMem_SetAllocator(PYMEM_DOMAIN_RAW, &noting);
+}
+
+static void
+unwatch_raw(void)
+{
+    PyMem_SetAllocator(PYMEM_DOMAIN_RAW, &raw);
+}
+
+/* A block from a pool, or NULL where there is none. Precondition: watch_raw(). */
+static void *
+take_block(size_t block_bytes)
+{
+    asked_raw = false;
+    void *block = PyObject_Malloc(block_bytes);
+    if (block != NULL && asked_raw) {
+        PyObject_Free(block);
+        return NULL;
+    }
+    return block;
+}
+
 static int
 plug_size_class(size_t block_bytes, holes_plugged *plugged)
 {
     for (;;) {
-        void *block = PyObject_Malloc(block_bytes);
+        void *block = take_block(block_bytes);
         if (block == NULL) {
             return -1;
         }
@@ -31,7 +82,7 @@ static bool
 pools_look_right(void)
 {
     const size_t block_bytes = 3 * CPY_SMALL_BLOCK_STEP_BYTES;
-    void *block = PyObject_Malloc(block_bytes);
+    void *block = take_block(block_bytes);
     if (block == NULL) {
         return false;
     }
@@ -44,20 +95,31 @@ pools_look_right(void)
     return right;
 }
 
+static void
+plug_size_classes(holes_plugged *plugged)
+{
+    for (size_t bytes = CPY_SMALL_BLOCK_STEP_BYTES; bytes <= CPY_SMALL_BLOCK_MAX_BYTES;
+         bytes += CPY_SMALL_BLOCK_STEP_BYTES) {
+        if (plug_size_class(bytes, plugged) < 0) {
+            return; /* out of memory: what is plugged stays plugged */
+        }
+    }
+}
+
 int
 holes_plug_pymalloc(holes_plugged *plugged)
 {
     const char *allocator = cpy_allocator_name();
-    if (allocator == NULL || strcmp(allocator, "pymalloc") != 0 || !pools_look_right()) {
+    if (allocator == NULL || strcmp(allocator, "pymalloc") != 0) {
         return -1;
     }
-    for (size_t bytes = CPY_SMALL_BLOCK_STEP_BYTES; bytes <= CPY_SMALL_BLOCK_MAX_BYTES;
-         bytes += CPY_SMALL_BLOCK_STEP_BYTES) {
-        if (plug_size_class(bytes, plugged) < 0) {
-            return 0; /* out of memory: what is plugged stays plugged */
-        }
+    watch_raw();
+    bool right = pools_look_right();
+    if (right) {
+        plug_size_classes(plugged);
     }
-    return 0;
+    unwatch_raw();
+    return right ? 0 : -1;
 }
 
 #endif
