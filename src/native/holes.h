@@ -17,7 +17,8 @@ typedef struct {
 } holes_plugged;
 
 /* Fill the free chunks of glibc's main heap below its top chunk. Other heaps (arenas of
-   threads) stay as they are. Returns 0, or -1 where malloc does not serve this thread from it. */
+   threads) stay as they are. Returns 0, or -1 where malloc does not serve this thread from it
+   or where the ends of that heap cannot be told (no /proc, another user of the program break). */
 int holes_plug_malloc(holes_plugged *plugged);
 
 /* Fill the free blocks of pymalloc's pools in use; free pools stay free: they are dense.
