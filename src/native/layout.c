@@ -23,6 +23,38 @@ check_version(void)
                : differs("version family");
 }
 
+/* A debug build and one that traces references give objects and pools other sizes. Told from
+   what `sys` offers: nothing is read through an assumed layout before this. */
+static int
+check_kind_of_build(void)
+{
+#ifdef Py_DEBUG
+    const bool built_for_debug = true;
+#else
+    const bool built_for_debug = false;
+#endif
+#ifdef Py_TRACE_REFS
+    const bool built_for_traces = true;
+#else
+    const bool built_for_traces = false;
+#endif
+    bool is_debug = PySys_GetObject("gettotalrefcount") != NULL;
+    bool is_tracing = PySys_GetObject("getobjects") != NULL;
+    if (is_debug == built_for_debug && is_tracing == built_for_traces) {
+        return 0;
+    }
+    PyErr_Format(PyExc_RuntimeError,
+                 "the extension was built for a %s build of the interpreter, and this is a %s one: "
+                 "build it here with `pip install --no-binary pasture pasture`",
+                 built_for_traces  ? "reference-tracing"
+                 : built_for_debug ? "debug"
+                                   : "release",
+                 is_tracing ? "reference-tracing"
+                 : is_debug ? "debug"
+                            : "release");
+    return -1;
+}
+
 /* The thresholds stand inside the collector's state, beside the heads of its lists. */
 static int
 check_thresholds(PyObject *gc_module)
@@ -123,7 +155,7 @@ check_atexit(void)
 int
 layout_check(void)
 {
-    if (check_version() < 0) {
+    if (check_version() < 0 || check_kind_of_build() < 0) {
         return -1;
     }
     PyObject *gc_module = PyImport_ImportModule("gc");
