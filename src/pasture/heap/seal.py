@@ -73,9 +73,9 @@ def seal(
     collector.remember_thresholds()
     reason = _obstacle(chosen, interpreter.unsupported, allow_threads)
     if reason is None:
+        child.arm(chosen)  # first: an interrupt between two steps leaves a heap half sealed
         steps += _work_on_heap(chosen)
         reason = _failure(chosen, steps)
-        child.arm(chosen)
     else:
         steps += [StepReport(name, skipped=NOT_BEGUN) for name in chosen.heap]
     path = census or census_file.path_for(os.getpid())
