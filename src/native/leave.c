@@ -3,8 +3,13 @@
  * exception when no Python frame is left; that read is what is observed here, through the
  * descriptor of SystemExit.code.
  */
+#define _GNU_SOURCE
 #include "leave.h"
 
+#include "procstat.h"
+
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -95,6 +100,33 @@ PyObject *
 leave_system_exit_code(void)
 {
     return Py_XNewRef(exit_code);
+}
+
+static volatile sig_atomic_t limited_status;
+
+static void
+on_limit(int Py_UNUSED(signal))
+{
+    static const char words[] = "pasture: a thread kept a stream locked at the end of the process: "
+                                "it was not flushed\n";
+    (void)!write(STDERR_FILENO, words, sizeof words - 1);
+    _exit(limited_status);
+}
+
+void
+leave_limit(int status, unsigned int seconds)
+{
+    if (procstat_read(PROCSTAT_THREADS) == 1) {
+        return;
+    }
+    limited_status = status;
+    struct sigaction action = {.sa_handler = on_limit};
+    (void)sigaction(SIGALRM, &action, NULL);
+    sigset_t only;
+    (void)sigemptyset(&only);
+    (void)sigaddset(&only, SIGALRM);
+    (void)pthread_sigmask(SIG_UNBLOCK, &only, NULL);
+    (void)alarm(seconds);
 }
 
 void

@@ -4,6 +4,11 @@
 
 #include "cpython.h"
 
+/* End the process with `status` when that time is over, whatever it is doing then: flushing
+   can wait for ever for a lock that another thread holds. Does nothing where there is no other
+   thread. To be called when nothing is left to do but flushing: takes SIGALRM. */
+void leave_limit(int status, unsigned int seconds);
+
 /* Flush C's streams, as the end of a process does, and end it without anything else. */
 _Noreturn void leave_now(int status);
 

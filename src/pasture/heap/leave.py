@@ -21,6 +21,9 @@ from pasture.heap.interpreter import native
 STDOUT_LOST = 120
 """CPython's exit status when the standard streams cannot be flushed."""
 
+FLUSH_LIMIT_S = 10
+"""How long a thread that goes on running may keep a stream locked at the exit."""
+
 _WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 _C_LONG_MAX = 2**63 - 1
 
@@ -79,6 +82,7 @@ def flush_open_files_too() -> None:
 def _leave() -> None:
     """End the process. Runs as the last atexit function, so threads have been joined."""
     status, interrupted = _exit_status()
+    native().limit_leave(status, FLUSH_LIMIT_S)
     if not _flush_standard_streams():
         status = STDOUT_LOST
     if _open_files_too:
