@@ -195,7 +195,7 @@ start(census *all)
 static void
 release(census *all)
 {
-    if (all->seen.leaves != NULL) {
+    if (all->seen.tables != NULL) {
         marks_release(&all->seen);
     }
     if (all->capacity) {

@@ -1,5 +1,7 @@
-/* The walk exists twice, for all objects and for noted ones; both are made from the same
- * functions, with a constant that the compiler folds.
+/* The walk itself: from the stack of pending objects through two short queues to tp_traverse.
+ *
+ * It exists twice, for all objects and for noted ones; both are made from the same functions,
+ * with a constant that the compiler folds.
  */
 #include "mark.h"
 
@@ -41,7 +43,7 @@ mark_new(mark_walk *walk, PyObject *op, extent extent)
     size_t index = marks_word_index(op);
     marks_leaf *leaf;
     if (extent == AMONG_NOTED) {
-        leaf = *marks_leaf_slot(walk->marks, op);
+        leaf = marks_find_leaf(walk->marks, op);
         if (leaf == NULL || !(leaf->noted[index] & bit)) {
             return false;
         }
@@ -82,21 +84,27 @@ visit_noted(PyObject *op, void *walk)
     return visit(op, walk, AMONG_NOTED);
 }
 
-/* Have the objects of a long container wait for the walk through the bitmap. */
-static void
-let_wait(mark_walk *walk, PyObject **item, PyObject **end, Py_ssize_t stride)
+/* Have the objects of a long container wait for the walk through the bitmap. What is not
+   aligned would not be found again there. */
+ALWAYS_INLINE void
+let_wait(mark_walk *walk, PyObject **item, PyObject **end, Py_ssize_t stride, extent extent)
 {
     for (; item < end; item += stride) {
-        if (*item != NULL) {
-            marks_leaf *leaf = marks_leaf_for(walk->marks, *item);
-            if (leaf == NULL) {
-                walk->failed = true;
-                return;
-            }
-            size_t index = marks_word_index(*item);
-            leaf->waiting[index] |= marks_bit(*item);
-            marks_touch(leaf, index);
+        if (*item == NULL) {
+            continue;
         }
+        if (!marks_is_aligned(*item)) {
+            (void)visit(*item, walk, extent);
+            continue;
+        }
+        marks_leaf *leaf = marks_leaf_for(walk->marks, *item);
+        if (leaf == NULL) {
+            walk->failed = true;
+            return;
+        }
+        size_t index = marks_word_index(*item);
+        leaf->waiting[index] |= marks_bit(*item);
+        marks_touch(leaf, index);
     }
     walk->waiting = true;
 }
@@ -121,7 +129,7 @@ scan_references(mark_walk *walk, cpy_references references, extent extent)
         return;
     }
     if (is_worth_a_pass(walk, references.count)) {
-        let_wait(walk, references.first, end, references.stride);
+        let_wait(walk, references.first, end, references.stride, extent);
         return;
     }
     push(walk, references.first, &walk->ranges);
@@ -162,6 +170,24 @@ scan(mark_walk *walk, PyObject *op, extent extent)
     (void)type->tp_traverse(op, visitor, walk);
 }
 
+/* Note that `successor` follows a marked object in its list. */
+ALWAYS_INLINE void
+note(mark_walk *walk, PyObject *successor)
+{
+    if (!marks_is_aligned(successor)) {
+        push(walk, successor, &walk->unaligned);
+        return;
+    }
+    marks_leaf *leaf = marks_leaf_for(walk->marks, successor);
+    if (leaf == NULL) {
+        walk->failed = true;
+        return;
+    }
+    size_t index = marks_word_index(successor);
+    leaf->noted[index] |= marks_bit(successor);
+    marks_touch(leaf, index);
+}
+
 /* Whether the marked object `op` is to be traversed. Notes its successor if so. */
 ALWAYS_INLINE bool
 is_listed(mark_walk *walk, PyObject *op, extent extent)
@@ -170,21 +196,16 @@ is_listed(mark_walk *walk, PyObject *op, extent extent)
         return true;
     }
     if (!cpy_is_container(op)) {
+        if (cpy_may_hide_in_list(op)) {
+            marks_unmark(walk->marks, op);
+        }
         return false;
     }
     PyGC_Head *next = cpy_gc_next(cpy_gc_head(op));
     if (next == NULL) {
         return false;
     }
-    PyObject *successor = cpy_gc_object(next);
-    marks_leaf *leaf = marks_leaf_for(walk->marks, successor);
-    if (leaf == NULL) {
-        walk->failed = true;
-        return false;
-    }
-    size_t index = marks_word_index(successor);
-    leaf->noted[index] |= marks_bit(successor);
-    marks_touch(leaf, index);
+    note(walk, cpy_gc_object(next));
     return true;
 }
 
@@ -325,6 +346,7 @@ mark_release(mark_walk *walk)
 {
     scratch_stack_release(&walk->pending);
     scratch_stack_release(&walk->ranges);
+    scratch_stack_release(&walk->unaligned);
 }
 
 #endif

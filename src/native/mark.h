@@ -22,6 +22,7 @@ typedef struct {
     traverseproc class_traverse; /* cpy_find_class_traverse() */
     scratch_stack pending;       /* marked, still to be looked at */
     scratch_stack ranges;        /* parts of containers, still to be looked at */
+    scratch_stack unaligned;     /* successors of marked objects that have no bit of their own */
     marks_leaf *leaf;            /* where the walk through waiting bits stands; NULL: at the end */
     size_t word;                 /* in the leaf */
     bool waiting;                /* a bit was set since that walk last started */
@@ -30,10 +31,12 @@ typedef struct {
 } mark_walk;
 
 /* Mark everything reachable from the interpreter's known roots, and from the objects of
-   `held` (a list, or NULL), and note the successor of
-   each marked object in its list. After it an object of the lists that is not marked is
-   noted, is the first of its list or follows another one that is not marked: so the lists
-   need not be walked to find it. Returns 0 or ENOMEM. */
+   `held` (a list, or NULL), and note the successor of each marked object in its list (those
+   that are not aligned: on `walk->unaligned`). After it an object of the lists that is not
+   marked is noted, is the first of its list or follows another one that is not marked: so
+   the lists need not be walked to find it. An object whose type says that it is no container
+   now (tp_is_gc) may stand in a list all the same: it stays unmarked, and so is found.
+   Returns 0 or ENOMEM. */
 int mark_from_roots(mark_walk *walk, PyGC_Head *held);
 
 /* Mark `op`; what it refers to waits for mark_among_noted(). */

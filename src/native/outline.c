@@ -7,6 +7,7 @@
 #include "verify.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <time.h>
 
 /* A generation 0 of up to so many objects is left to the built-in collector, which meets
@@ -22,16 +23,9 @@
 
 static PyGC_Head hidden; /* a list; its links are NULL while nothing is hidden */
 static size_t hidden_objects;
+static struct _gc_runtime_state *collecting_state; /* whose survivors are hidden */
+static pthread_t collecting_thread;                /* which thread collects meanwhile */
 static traverseproc class_traverse;
-
-int
-outline_init(void)
-{
-    if (class_traverse == NULL) {
-        class_traverse = cpy_find_class_traverse();
-    }
-    return class_traverse == NULL ? -1 : 0;
-}
 
 static uint64_t
 now_ns(void)
@@ -98,7 +92,7 @@ find_garbage(search *search, outline_report *report)
         }
     }
     if (!err) {
-        err = remainder_find(&search->remainder, &search->marks, &lists);
+        err = remainder_find(&search->remainder, &search->marks, &lists, &search->walk.unaligned);
     }
     if (!err) {
         err = remainder_mark_alive(&search->remainder, &search->walk);
@@ -179,22 +173,14 @@ hide_survivors(search *search, size_t garbage)
     cpy_gc_splice(&found[2], cpy_gc_generation(gc, 2));
 }
 
-static void
-hide_everything(struct _gc_runtime_state *gc)
-{
-    static const int order[CPY_GENERATIONS] = {2, 0, 1};
-    for (int i = 0; i < CPY_GENERATIONS; i++) {
-        cpy_gc_splice(cpy_gc_generation(gc, order[i]), &hidden);
-    }
-    hidden_objects = 0;
-}
-
 void
 outline_begin(bool include_frozen, outline_report *report)
 {
     uint64_t start_ns = now_ns();
     search search = {.gc = cpy_gc_state(), .include_frozen = include_frozen};
     *report = (outline_report){0};
+    collecting_state = search.gc;
+    collecting_thread = pthread_self();
     cpy_gc_list_init(&hidden);
     int err = marks_init(&search.marks);
     if (!err) {
@@ -206,25 +192,26 @@ outline_begin(bool include_frozen, outline_report *report)
             hide_survivors(&search, report->garbage);
         }
         report->scratch_bytes = search.marks.bytes + search.walk.pending.peak_bytes
-                                + search.walk.ranges.peak_bytes
+                                + search.walk.ranges.peak_bytes + search.walk.unaligned.peak_bytes
                                 + search.remainder.objects.peak_bytes + search.remainder.bytes;
         mark_release(&search.walk);
         remainder_release(&search.remainder);
         marks_release(&search.marks);
     }
     if (err) {
-        hide_everything(search.gc);
+        hidden = (PyGC_Head){0};
     }
     report->finished = !err;
     report->nanoseconds = now_ns() - start_ns;
     verify_lists();
-    verify_list(&hidden);
+    if (!err) {
+        verify_list(&hidden);
+    }
 }
 
-void
-outline_end(void)
+static void
+show_survivors(struct _gc_runtime_state *gc)
 {
-    struct _gc_runtime_state *gc = cpy_gc_state();
     PyGC_Head *oldest = cpy_gc_generation(gc, CPY_GENERATIONS - 1);
     PyGC_Head shown;
     cpy_gc_list_init(&shown);
@@ -233,6 +220,12 @@ outline_end(void)
     cpy_gc_splice(&shown, oldest);
     hidden = (PyGC_Head){0};
     gc->long_lived_total += (Py_ssize_t)hidden_objects;
+}
+
+void
+outline_end(void)
+{
+    show_survivors(cpy_gc_state());
     verify_lists();
 }
 
@@ -240,6 +233,32 @@ bool
 outline_is_hiding(void)
 {
     return hidden._gc_next != 0;
+}
+
+/* In the child of a fork by a thread that ran while a finalizer of the garbage let it. The
+   thread that collects is not there: the collection will never end by itself. */
+static void
+end_in_child(void)
+{
+    if (outline_is_hiding() && !pthread_equal(collecting_thread, pthread_self())) {
+        show_survivors(collecting_state);
+        collecting_state->collecting = 0;
+    }
+}
+
+int
+outline_init(void)
+{
+    if (class_traverse != NULL) {
+        return 0;
+    }
+    int err = pthread_atfork(NULL, NULL, end_in_child);
+    if (err) {
+        PyErr_NoMemory(); /* all that can go wrong, says pthread_atfork(3) */
+        return -1;
+    }
+    class_traverse = cpy_find_class_traverse();
+    return class_traverse == NULL ? -1 : 0;
 }
 
 bool

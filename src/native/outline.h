@@ -14,7 +14,7 @@
 #include "cpython.h"
 
 typedef struct {
-    bool finished;        /* false: memory could not be had, everything is hidden */
+    bool finished;        /* false: memory could not be had, nothing is hidden */
     bool from_roots;      /* false: the frozen part of the heap was not walked through */
     size_t objects;       /* examined */
     size_t remainder;     /* of them, not reached from the known roots */
@@ -23,11 +23,13 @@ typedef struct {
     uint64_t nanoseconds; /* taken by outline_begin() */
 } outline_report;
 
-/* To be called once before the others. Returns 0, or -1 with an exception set. */
+/* To be called before the others; idempotent. Returns 0, or -1 with an exception set.
+   From then on survivors are never left hidden in the child of a fork. */
 int outline_init(void);
 
 /* Precondition: the built-in collector is about to start a full collection and holds its
-   lock; this is the only interpreter; nothing is hidden. Runs no Python code. */
+   lock; this is the only interpreter; nothing is hidden. Runs no Python code. Where working
+   memory cannot be had nothing changes, and the built-in collector does the whole work. */
 void outline_begin(bool include_frozen, outline_report *report);
 
 /* Precondition: the collection that outline_begin() preceded is over, its lock still held. */

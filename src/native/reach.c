@@ -88,7 +88,7 @@ visit_untraversed(PyObject *op, visitproc visit, void *arg)
     if (PyType_Check(op)) {
         return visit_type((PyTypeObject *)op, visit, arg);
     }
-    if (PyDict_Check(op)) {
+    if (cpy_is_dict(op)) {
         return visit_dict_items(op, visit, arg);
     }
     if (is_descriptor(type)) {

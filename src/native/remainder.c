@@ -9,7 +9,7 @@
 #define BATCH_OBJECTS 4096u /* as many wait to be marked, not all of them */
 
 /* A count that no number of references from within uses up. */
-#define IMMORTAL_COUNT (INT32_MAX / 2)
+#define HELD_COUNT (INT32_MAX / 2)
 
 /* --- Finding it ------------------------------------------------------------------------ */
 
@@ -87,12 +87,16 @@ take_firsts(scratch_stack *starts, const remainder_lists *lists)
 }
 
 int
-remainder_find(remainder_set *remainder, marks *marks, const remainder_lists *lists)
+remainder_find(remainder_set *remainder, marks *marks, const remainder_lists *lists,
+               const scratch_stack *unaligned)
 {
     scratch_stack starts = {0};
     int err = mark_ends(marks, lists);
     if (!err) {
         err = take_firsts(&starts, lists);
+    }
+    for (size_t i = 0; i < unaligned->count && !err; i++) {
+        err = scratch_stack_push(&starts, unaligned->items[i]);
     }
     if (!err) {
         err = take_notes(&starts, marks);
@@ -123,12 +127,20 @@ object_at(const remainder_set *remainder, size_t i)
     return remainder->objects.items[i];
 }
 
+/* Alive whatever refers to it: the built-in collector neither counts references to an object
+   that is no container at the moment, as greenlets while they run. */
+static inline bool
+is_held_anyway(PyObject *op)
+{
+    return cpy_is_immortal(op) || !cpy_is_container(op);
+}
+
 static void
 take_counts(const remainder_set *remainder, const subtraction *subtraction)
 {
     for (size_t i = 0; i < remainder->objects.count; i++) {
         PyObject *op = object_at(remainder, i);
-        Py_ssize_t count = cpy_is_immortal(op) ? IMMORTAL_COUNT : Py_REFCNT(op);
+        Py_ssize_t count = is_held_anyway(op) ? HELD_COUNT : Py_REFCNT(op);
         subtraction->counts[marks_rank_of(subtraction->marks, op)] =
             (int32_t)Py_MIN(count, INT32_MAX);
     }

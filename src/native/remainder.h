@@ -25,8 +25,10 @@ typedef struct {
 } remainder_lists;
 
 /* Find the objects of the lists that are not marked, and note them. Other objects are no
-   longer noted. Returns 0 or ENOMEM. */
-int remainder_find(remainder_set *remainder, marks *marks, const remainder_lists *lists);
+   longer noted. `unaligned`: successors of marked objects beside those that are noted.
+   Returns 0 or ENOMEM. */
+int remainder_find(remainder_set *remainder, marks *marks, const remainder_lists *lists,
+                   const scratch_stack *unaligned);
 
 /* Mark those that are alive; those that stay unmarked are garbage. Returns 0 or ENOMEM. */
 int remainder_mark_alive(remainder_set *remainder, mark_walk *walk);

@@ -33,7 +33,8 @@ check_links(PyGC_Head *gc)
     require(gc != NULL, "pasture: a collector list ends in NULL");
     require(cpy_gc_prev(cpy_gc_next(gc)) == gc, "pasture: broken links in a collector list");
     require(Py_TYPE(cpy_gc_object(gc)) != NULL, "pasture: a listed object has no type");
-    require(PyObject_IS_GC(cpy_gc_object(gc)), "pasture: a listed object is not a container");
+    require(PyType_HasFeature(Py_TYPE(cpy_gc_object(gc)), Py_TPFLAGS_HAVE_GC),
+            "pasture: a listed object's type has no containers");
 }
 
 void

@@ -66,7 +66,8 @@ add_list(model *model, PyGC_Head *list)
     for (PyGC_Head *gc = cpy_gc_next(list); gc != list; gc = cpy_gc_next(gc)) {
         if (model->count <= MAX_OBJECTS) {
             PyObject *op = cpy_gc_object(gc);
-            Py_ssize_t count = cpy_is_immortal(op) ? PY_SSIZE_T_MAX : Py_REFCNT(op);
+            bool held = cpy_is_immortal(op) || !PyObject_IS_GC(op);
+            Py_ssize_t count = held ? PY_SSIZE_T_MAX : Py_REFCNT(op);
             model->entries[model->count++] = (entry){op, count, false};
         }
     }

@@ -21,7 +21,7 @@ class History:
 
     Attributes:
         collections: full collections run out of line.
-        skipped: not run at all, because working memory could not be had.
+        skipped: left to the built-in collector, because working memory could not be had.
         declined: left to the built-in collector, because there were other interpreters.
         from_roots: whether the last one started with a walk from the known roots. It does
             not where most of the heap is frozen.
@@ -46,6 +46,9 @@ class History:
 def collect(*, frozen: bool = False) -> int:
     """Run a full collection: in place of `gc.collect()`.
 
+    Where working memory (about 1% of the heap) cannot be had the built-in collector runs in its
+    place, which writes to survivors and leaves frozen objects out.
+
     Weak references, finalizers, `gc.garbage`, `gc.callbacks`, statistics and debug flags
     are served as ever, by CPython itself. Safe before and after a fork, and with other
     threads running.
@@ -60,8 +63,6 @@ def collect(*, frozen: bool = False) -> int:
     Raises:
         UnsupportedInterpreter: there is no extension for this interpreter, or other
             interpreters live in this process.
-        MemoryError: working memory (about 1% of the heap) could not be had. Nothing was
-            collected, and the built-in collector did not run either.
     """
     extension = native()
     try:
