@@ -1,3 +1,8 @@
+/* A walk from instruction to instruction: what follows one as its cache is no instruction.
+ *
+ * Plain code is walked by its own instructions. Where events of monitoring or compiled traces
+ * have taken the places of some, the interpreter is asked for the code without them.
+ */
 #define NEED_OPCODE_METADATA /* the tables of instruction lengths: defined once, here */
 #include "bytecode.h"
 
@@ -22,12 +27,9 @@ constant_of(PyCodeObject *code, _Py_CODEUNIT unit, unsigned int oparg)
     return PyTuple_GET_ITEM(code->co_consts, oparg);
 }
 
-Py_ssize_t
-bytecode_settle(PyCodeObject *code)
+static Py_ssize_t
+settle_plain(PyCodeObject *code)
 {
-    if (!cpy_code_is_plain(code)) {
-        return 0;
-    }
     Py_ssize_t rewritten = 0;
     unsigned int extended = 0;
     _Py_CODEUNIT *units = _PyCode_CODE(code);
@@ -42,6 +44,44 @@ bytecode_settle(PyCodeObject *code)
         }
     }
     return rewritten;
+}
+
+/* Only what would count references to a constant that is immortal by now is rewritten. The
+   instructions that an event hides are generic ones, which look at their constant. */
+static Py_ssize_t
+settle_instrumented(PyCodeObject *code)
+{
+#if CPY_HAS_MORTAL_LOADS
+    PyObject *plain = cpy_code_plain(code);
+    if (plain == NULL) {
+        return -1;
+    }
+    Py_ssize_t rewritten = 0;
+    unsigned int extended = 0;
+    _Py_CODEUNIT *units = _PyCode_CODE(code);
+    const _Py_CODEUNIT *plain_units = (const _Py_CODEUNIT *)PyBytes_AS_STRING(plain);
+    Py_ssize_t count = Py_SIZE(code);
+    for (Py_ssize_t i = 0; i < count; i += cpy_instruction_units(plain_units[i])) {
+        unsigned int oparg = extended << 8 | plain_units[i].op.arg;
+        extended = plain_units[i].op.code == EXTENDED_ARG ? oparg : 0;
+        if (cpy_is_mortal_load(units[i])) {
+            PyObject *constant = constant_of(code, plain_units[i], oparg);
+            units[i].op.code = cpy_first_run_opcode(units[i], constant);
+            rewritten++;
+        }
+    }
+    Py_DECREF(plain);
+    return rewritten;
+#else
+    (void)code;
+    return 0;
+#endif
+}
+
+Py_ssize_t
+bytecode_settle(PyCodeObject *code)
+{
+    return cpy_code_is_plain(code) ? settle_plain(code) : settle_instrumented(code);
 }
 
 #else

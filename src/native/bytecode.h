@@ -9,7 +9,8 @@
 
 /* Give the instructions of `code` the form they would take at their first run.
  * Constants must be immortal already: an instruction whose constant is not stays.
- * Meaning and results of the code do not change. Returns the number rewritten. */
+ * Meaning and results of the code do not change. Returns the number rewritten, or -1 with
+ * an exception set. */
 Py_ssize_t bytecode_settle(PyCodeObject *code);
 
 /* Whether settling leaves the instruction alone by which code shows that it ran. Off at the

@@ -2,6 +2,7 @@
 
 #ifndef CPY_UNSUPPORTED
 
+#include "drift.h"
 #include "pace.h"
 #include "trim.h"
 
@@ -9,6 +10,7 @@ static PyObject *hook;           /* the function in the list that the collector 
 static PyObject *user_callbacks; /* gc.callbacks, while it does not read that */
 static bool watching;            /* every full collection, not only one that is asked for */
 static bool trimming;            /* give free memory back after each of them */
+static bool minding;             /* counts of immortal objects, whatever is collected */
 static bool asked;               /* collect_now() is running */
 static bool asked_include_frozen;
 static collect_history history;
@@ -23,12 +25,9 @@ begin(void)
     outline_begin(asked && asked_include_frozen, &history.last);
     if (history.last.finished) {
         history.collections++;
-        return;
     }
-    history.skipped++;
-    if (!asked) {
-        PyErr_NoMemory();
-        cpy_report_gc_callback(hook);
+    else {
+        history.skipped++;
     }
 }
 
@@ -64,6 +63,9 @@ on_phase(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count)
     bool starts = PyUnicode_CompareWithASCIIString(args[0], "start") == 0;
     if (!starts && outline_is_hiding()) {
         outline_end();
+    }
+    if (starts && minding) {
+        drift_mend_if_due();
     }
     bool is_full = is_full_collection(args[1]);
     if (starts && is_full) {
@@ -116,7 +118,7 @@ static void
 hook_out(void)
 {
     struct _gc_runtime_state *gc = cpy_gc_state();
-    if (user_callbacks != NULL && !gc->collecting) {
+    if (user_callbacks != NULL && !gc->collecting && !watching && !minding) {
         Py_SETREF(gc->callbacks, user_callbacks);
         user_callbacks = NULL;
     }
@@ -138,19 +140,12 @@ collect_now(bool include_frozen)
         Py_XDECREF(builtin);
         return NULL;
     }
-    size_t skipped_before = history.skipped;
     asked = true;
     asked_include_frozen = include_frozen;
     PyObject *result = PyObject_CallNoArgs(builtin);
     asked = false;
     Py_DECREF(builtin);
-    if (!watching) {
-        hook_out();
-    }
-    if (result != NULL && history.skipped != skipped_before) {
-        Py_DECREF(result);
-        return PyErr_NoMemory();
-    }
+    hook_out();
     return result;
 }
 
@@ -164,6 +159,16 @@ collect_watch(bool on)
     if (!on && !asked) {
         hook_out();
     }
+    return 0;
+}
+
+int
+collect_mind_counts(void)
+{
+    if (hook_in() < 0) {
+        return -1;
+    }
+    minding = true;
     return 0;
 }
 

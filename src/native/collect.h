@@ -9,9 +9,9 @@
 
 #include "outline.h"
 
-/* Run a full collection out of line, as gc.collect() would. New reference to what that
-   returns, or NULL with an exception: MemoryError if it was skipped for want of memory,
-   RuntimeError if other interpreters exist. */
+/* Run a full collection out of line, as gc.collect() would; the built-in one if there is no
+   memory for it, which leaves frozen objects out. New reference to what that returns, or NULL
+   with an exception: RuntimeError if other interpreters exist. */
 PyObject *collect_now(bool include_frozen);
 
 /* Run every full collection out of line from now on, or no longer. Returns 0, or -1 with
@@ -19,12 +19,16 @@ PyObject *collect_now(bool include_frozen);
 int collect_watch(bool on);
 bool collect_is_watching(void);
 
+/* From now on look at the counts of immortal objects when a collection starts, any one, and
+   some processor time has passed (drift.h). Returns 0, or -1 with an exception set. */
+int collect_mind_counts(void);
+
 /* Give free memory back to the system after each full collection that is watched (trim.h). */
 void collect_trim(bool on);
 
 typedef struct {
     size_t collections; /* run out of line */
-    size_t skipped;     /* for want of memory; no other collector ran in their place */
+    size_t skipped;     /* left to the built-in one for want of memory */
     size_t declined;    /* left to the built-in one: there were other interpreters */
     outline_report last;
 } collect_history;

@@ -67,6 +67,9 @@
 #if PY_VERSION_HEX >= 0x030D0000
 #  include "internal/pycore_opcode_metadata.h" /* _PyOpcode_Caches, _PyOpcode_Deopt */
 #endif
+#if PY_VERSION_HEX >= 0x030E0000
+#  include "internal/pycore_optimizer.h" /* _Py_Executors_InvalidateAll */
+#endif
 #pragma GCC diagnostic pop
 
 /* --- Immortality ------------------------------------------------------------------ */
@@ -121,6 +124,54 @@ cpy_make_immortal(PyObject *op)
     op->ob_refcnt = _Py_IMMORTAL_REFCNT;
 #  endif
     cpy_settle_interned(op);
+}
+
+/* How far the count of an immortal object is from where it was set. */
+typedef enum {
+    CPY_COUNT_IN_PLACE,
+    CPY_COUNT_DRIFTED, /* it can be set again */
+    CPY_COUNT_FOREIGN, /* not a count that was set and has drifted: to be left alone */
+} cpy_count_state;
+
+/* Extensions built for the stable ABI of before 3.12 count references to immortal objects,
+   which the interpreter does not; so a difference adds up. They count in 64 bits, of which the
+   interpreter looks at the lower half: from 2^31 on it is immortal.
+   3.12 and 3.13 set all bits of that half, and the first reference makes the object mortal,
+   with a carry in the upper half, which nothing uses up. From 3.14 on the carry comes after
+   2^30 references, and nothing but a flag is above it. */
+static inline cpy_count_state
+cpy_count_state_of(PyObject *op)
+{
+    uint64_t word;
+    memcpy(&word, op, sizeof word);
+#  if PY_VERSION_HEX >= 0x030E0000
+    const uint64_t tolerated = (uint64_t)1 << 20;
+    const uint64_t set = _Py_IMMORTAL_INITIAL_REFCNT;
+    const uint64_t low = word & 0xFFFFFFFFFFFF; /* the count and its carry */
+    if (!(word >> 48 & _Py_IMMORTAL_FLAGS)) {
+        return CPY_COUNT_FOREIGN;
+    }
+#  else
+    const uint64_t tolerated = 0;
+    const uint64_t set = _Py_IMMORTAL_REFCNT;
+    const uint64_t low = word;
+#  endif
+    if (low + tolerated >= set && low <= set + tolerated) {
+        return CPY_COUNT_IN_PLACE;
+    }
+    const uint64_t most = (uint64_t)3 << 31;
+    return low >= (uint64_t)1 << 31 && low < most ? CPY_COUNT_DRIFTED : CPY_COUNT_FOREIGN;
+}
+
+/* Set a count that has drifted again. */
+static inline void
+cpy_count_reset(PyObject *op)
+{
+#  if PY_VERSION_HEX >= 0x030E0000
+    op->ob_overflow = 0;
+#  endif
+    op->ob_refcnt = 0; /* all of it on 3.12 and 3.13 */
+    cpy_make_immortal(op);
 }
 
 #else /* no immortality */
@@ -246,7 +297,28 @@ cpy_is_container(PyObject *op)
            && (type->tp_is_gc == NULL || type->tp_is_gc(op));
 }
 
+/* Whether an object that is no container now may stand in a list: its type has containers
+   and changes its mind, as greenlets do while they run. Static types never stand in one. */
+static inline bool
+cpy_may_hide_in_list(PyObject *op)
+{
+    return PyType_HasFeature(Py_TYPE(op), Py_TPFLAGS_HAVE_GC) && !PyType_Check(op);
+}
+
 /* --- Where references from outside the heap start ------------------------------------ */
+
+/* The code that a frame runs. */
+static inline PyCodeObject *
+cpy_frame_code(struct _PyInterpreterFrame *frame)
+{
+#if PY_VERSION_HEX >= 0x030E0000
+    return (PyCodeObject *)(frame->f_executable.bits & ~(uintptr_t)3);
+#elif PY_VERSION_HEX >= 0x030D0000
+    return (PyCodeObject *)frame->f_executable;
+#else
+    return frame->f_code;
+#endif
+}
 
 /* Call `visit` with what a running frame holds: every call of a thread has one. */
 static inline void
@@ -262,18 +334,14 @@ cpy_frame_visit(struct _PyInterpreterFrame *frame, visitproc visit, void *arg)
 /* A reference on the stack is a pointer with flags in its two lowest bits; bit 1 says
    that it is none. */
 #  define CPY_REFERENT(ref) ((ref).bits & 2 ? NULL : (PyObject *)((ref).bits & ~(uintptr_t)3))
-    PyCodeObject *code = (PyCodeObject *)CPY_REFERENT(frame->f_executable);
+    PyCodeObject *code = cpy_frame_code(frame);
     Py_ssize_t cells = frame->stackpointer != NULL ? frame->stackpointer - frame->localsplus
                                                    : code->co_nlocalsplus;
     CPY_VISIT_ONE(CPY_REFERENT(frame->f_funcobj));
 #else
 /* The depth of the stack is known of a frame that has called another one. */
 #  define CPY_REFERENT(ref) (ref)
-#  if PY_VERSION_HEX >= 0x030D0000
-    PyCodeObject *code = (PyCodeObject *)frame->f_executable;
-#  else
-    PyCodeObject *code = frame->f_code;
-#  endif
+    PyCodeObject *code = cpy_frame_code(frame);
     Py_ssize_t cells = Py_MAX(frame->stacktop, code->co_nlocalsplus);
 #  if PY_VERSION_HEX >= 0x030C0000
     CPY_VISIT_ONE(frame->f_funcobj);
@@ -289,14 +357,20 @@ cpy_frame_visit(struct _PyInterpreterFrame *frame, visitproc visit, void *arg)
 #undef CPY_REFERENT
 }
 
+static inline struct _PyInterpreterFrame *
+cpy_current_frame(PyThreadState *thread)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return thread->current_frame;
+#else
+    return thread->cframe->current_frame;
+#endif
+}
+
 static inline void
 cpy_thread_visit(PyThreadState *thread, visitproc visit, void *arg)
 {
-#if PY_VERSION_HEX >= 0x030D0000
-    struct _PyInterpreterFrame *frame = thread->current_frame;
-#else
-    struct _PyInterpreterFrame *frame = thread->cframe->current_frame;
-#endif
+    struct _PyInterpreterFrame *frame = cpy_current_frame(thread);
     for (; frame != NULL; frame = frame->previous) {
         /* Others mark where C code was entered and hold nothing. */
         if (frame->owner <= FRAME_OWNED_BY_FRAME_OBJECT) {
@@ -305,6 +379,24 @@ cpy_thread_visit(PyThreadState *thread, visitproc visit, void *arg)
     }
     CPY_VISIT_ONE(thread->dict);
     CPY_VISIT_ONE(thread->context);
+}
+
+/* Call `visit` with the code of each call that goes on now, in any thread. No list of the
+   collector leads to it where its function has got another code meanwhile, or is gone. Stops
+   at the first result that is not 0 and returns that. */
+static inline int
+cpy_running_code_visit(visitproc visit, void *arg)
+{
+    PyThreadState *thread = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+    for (; thread != NULL; thread = PyThreadState_Next(thread)) {
+        struct _PyInterpreterFrame *frame = cpy_current_frame(thread);
+        for (; frame != NULL; frame = frame->previous) {
+            if (frame->owner <= FRAME_OWNED_BY_FRAME_OBJECT) {
+                Py_VISIT(cpy_frame_code(frame));
+            }
+        }
+    }
+    return 0;
 }
 
 static inline PyObject *
@@ -435,7 +527,8 @@ cpy_find_class_traverse(void)
 
 /* Instances of plain classes (3.13): values lie in the object, with room for 30 at first.
    How many are in use is told by the keys that the instances share. Returns whether `op`
-   is one; then `values` and `dict` are all it refers to but its type. */
+   is one, without __slots__ in its class or any base; then `values` and `dict` are all it
+   refers to but its type. */
 static inline bool
 cpy_plain_instance(PyObject *op, traverseproc class_traverse, cpy_references *values,
                    PyObject **dict)
@@ -445,8 +538,11 @@ cpy_plain_instance(PyObject *op, traverseproc class_traverse, cpy_references *va
     if (type->tp_traverse != class_traverse || !PyType_HasFeature(type, Py_TPFLAGS_INLINE_VALUES)) {
         return false;
     }
-    PyTypeObject *base = type->tp_base;
+    PyTypeObject *base = type;
     while (base->tp_traverse == class_traverse) {
+        if (Py_SIZE(base) != 0) { /* number of slots that the class adds */
+            return false;
+        }
         base = base->tp_base;
     }
     if (base->tp_traverse != NULL) {
@@ -495,6 +591,17 @@ cpy_bytes_hash(PyObject *op)
 }
 
 /* --- Dictionaries ------------------------------------------------------------------- */
+
+/* Whether `op` is a dictionary, or a frozen one (3.15): PyDict_Next() takes both. */
+static inline bool
+cpy_is_dict(PyObject *op)
+{
+#if PY_VERSION_HEX >= 0x030F0000
+    return PyAnyDict_Check(op);
+#else
+    return PyDict_Check(op);
+#endif
+}
 
 /* The key table that instances of `type` share, or NULL. */
 static inline PyDictKeysObject *
@@ -700,6 +807,32 @@ cpy_first_run_opcode(_Py_CODEUNIT unit, PyObject *constant)
     }
 }
 
+/* An instruction that takes its constant for mortal and adds a reference without a look (3.14). */
+#  ifdef LOAD_CONST_MORTAL
+#    define CPY_HAS_MORTAL_LOADS 1
+
+static inline bool
+cpy_is_mortal_load(_Py_CODEUNIT unit)
+{
+    return unit.op.code == LOAD_CONST_MORTAL;
+}
+
+/* New reference to the instructions of `code` as bytes, as they were compiled: no events, no
+   traces, caches empty. NULL with an exception set where there is no memory. */
+static inline PyObject *
+cpy_code_plain(PyCodeObject *code)
+{
+    bool was_cached = code->_co_cached != NULL && code->_co_cached->_co_code != NULL;
+    PyObject *plain = PyCode_GetCode(code);
+    if (!was_cached && code->_co_cached != NULL) {
+        Py_CLEAR(code->_co_cached->_co_code);
+    }
+    return plain;
+}
+#  else
+#    define CPY_HAS_MORTAL_LOADS 0
+#  endif
+
 static inline bool
 cpy_loads_constant(_Py_CODEUNIT unit)
 {
@@ -764,6 +897,18 @@ cpy_code_detach_copy(PyCodeObject *copy)
 #else
 #  define CPY_HAS_FIRST_RUN_REWRITES 0
 #endif
+
+/* Have traces compiled again when they are next worth it: those that there are were compiled
+   for constants that were mortal. */
+static inline void
+cpy_forget_traces(void)
+{
+#if PY_VERSION_HEX >= 0x030E0000 && defined(_Py_TIER2)
+    if (PyInterpreterState_Get()->jit) {
+        _Py_Executors_InvalidateAll(PyInterpreterState_Get(), 1);
+    }
+#endif
+}
 
 /* --- Sizes and fields of objects, for the census ------------------------------------ */
 
@@ -882,7 +1027,7 @@ cpy_values_visit(PyDictValues *values, PyDictKeysObject *keys, cpy_storage_visit
 static inline int
 cpy_each_storage(PyObject *op, cpy_storage_visit visit, void *arg)
 {
-    if (PyDict_Check(op)) {
+    if (cpy_is_dict(op)) {
         PyDictObject *dict = (PyDictObject *)op;
         int result = 0;
         if (dict->ma_values != NULL) {

@@ -14,10 +14,13 @@
 #if CPY_HAS_IMMORTALITY
 
 #include "bytecode.h"
+#include "drift.h"
 #include "reach.h"
 #include "scratch.h"
 #include "types.h"
 #include "verify.h"
+
+#include <errno.h>
 
 static destructor file_finalizer; /* found at the first walk, before any use */
 
@@ -80,6 +83,10 @@ make_immortal(immortal_walk *walk, PyObject *op)
     precompute_hash(walk, op);
     if (cpy_must_stay_mortal(op)) {
         return 0;
+    }
+    int err = drift_watch(op);
+    if (err) {
+        return err;
     }
     cpy_make_immortal(op);
     walk->counts->objects++;
@@ -163,13 +170,22 @@ visit_type_referents(PyTypeObject *type, void *arg)
     return err ? err : visit_pending(arg);
 }
 
-static void
+/* Returns 0, or ENOMEM if the instructions of some code could not be settled. */
+static int
 settle_bytecode(immortal_walk *walk)
 {
+    int err = 0;
     while (walk->codes.count) {
         PyCodeObject *code = scratch_stack_pop(&walk->codes);
-        walk->counts->instructions += bytecode_settle(code);
+        Py_ssize_t rewritten = bytecode_settle(code);
+        if (rewritten < 0) {
+            PyErr_Clear(); /* told once, at the end */
+            err = ENOMEM;
+            continue;
+        }
+        walk->counts->instructions += rewritten;
     }
+    return err;
 }
 
 static int
@@ -202,8 +218,16 @@ immortal_make_heap(immortal_counts *counts)
     if (!err) {
         err = visit_all_lists(&walk);
     }
+    if (!err) {
+        err = cpy_running_code_visit(visit_referent, &walk);
+    }
+    if (!err) {
+        err = visit_pending(&walk);
+    }
+    cpy_forget_traces();
     /* Also after a failure: what was made immortal can be settled, constant by constant. */
-    settle_bytecode(&walk);
+    int unsettled = settle_bytecode(&walk);
+    err = err ? err : unsettled;
     counts->scratch_bytes = walk.pending.peak_bytes + walk.codes.peak_bytes;
     scratch_stack_release(&walk.pending);
     scratch_stack_release(&walk.codes);

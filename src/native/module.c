@@ -9,6 +9,7 @@
 #include "bytecode.h"
 #include "census.h"
 #include "collect.h"
+#include "drift.h"
 #include "family.h"
 #include "holes.h"
 #include "hotcode.h"
@@ -55,7 +56,7 @@ immortalize(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
 #if CPY_HAS_IMMORTALITY
     immortal_counts counts = {0};
-    if (immortal_make_heap(&counts) < 0) {
+    if (collect_mind_counts() < 0 || immortal_make_heap(&counts) < 0) {
         return NULL;
     }
     return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n}", "objects", counts.objects, "hashes",
@@ -111,7 +112,8 @@ plug_malloc(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     if (holes_plug_malloc(&plugged) < 0) {
         PyErr_SetString(PyExc_NotImplementedError,
                         "malloc does not serve this thread from glibc's main heap (another "
-                        "allocator is preloaded or linked, or this is not the main thread)");
+                        "allocator is preloaded or linked, this is not the main thread, other "
+                        "code moves the program break, or there is no /proc)");
         return NULL;
     }
     return plugged_counts(&plugged);
@@ -136,6 +138,23 @@ static PyObject *
 is_immortal(PyObject *Py_UNUSED(module), PyObject *op)
 {
     return PyBool_FromLong(cpy_is_immortal(op));
+}
+
+static PyObject *
+mend_counts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    drift_mend();
+    const drift_history *history = drift_get_history();
+    return Py_BuildValue("{s:n,s:n,s:n,s:n}", "looks", (Py_ssize_t)history->looks, "counts",
+                         (Py_ssize_t)history->counts, "mended", (Py_ssize_t)history->mended,
+                         "bytes", (Py_ssize_t)history->bytes);
+}
+
+static PyObject *
+mend_counts_if_due(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    drift_mend_if_due();
+    Py_RETURN_NONE;
 }
 
 static PyObject *
@@ -197,6 +216,17 @@ leave(PyObject *Py_UNUSED(module), PyObject *status)
         return NULL;
     }
     leave_now((int)(value & 0xff));
+}
+
+static PyObject *
+limit_leave(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    int status, seconds;
+    if (!PyArg_ParseTuple(args, "ii", &status, &seconds)) {
+        return NULL;
+    }
+    leave_limit(status & 0xff, (unsigned int)Py_MAX(seconds, 1));
+    Py_RETURN_NONE;
 }
 
 static PyObject *
@@ -344,12 +374,15 @@ static PyMethodDef methods[] = {
     {"plug_malloc", plug_malloc, METH_NOARGS, NULL},
     {"plug_pymalloc", plug_pymalloc, METH_NOARGS, NULL},
     {"is_immortal", is_immortal, METH_O, NULL},
+    {"mend_counts", mend_counts, METH_NOARGS, NULL},
+    {"mend_counts_if_due", mend_counts_if_due, METH_NOARGS, NULL},
     {"write_census", write_census, METH_O, NULL},
     {"field_offsets", field_offsets, METH_NOARGS, NULL},
     {"atexit_run_last", atexit_run_last, METH_O, NULL},
     {"watch_system_exit", watch_system_exit, METH_NOARGS, NULL},
     {"files", files, METH_NOARGS, NULL},
     {"leave", leave, METH_O, NULL},
+    {"limit_leave", limit_leave, METH_VARARGS, NULL},
     {"system_exit_code", system_exit_code, METH_NOARGS, NULL},
     {"collect", collect, METH_O, NULL},
     {"watch_collections", watch_collections, METH_O, NULL},

@@ -43,7 +43,7 @@ class CollectionHistory(TypedDict):
     collections: int
     """Full collections run out of line."""
     skipped: int
-    """Not run at all, for want of memory."""
+    """Left to the built-in collector, for want of memory."""
     declined: int
     """Left to the built-in collector: there were other interpreters."""
     from_roots: bool
@@ -90,6 +90,26 @@ def immortalize() -> Immortalized:
         MemoryError: the work stack could not be had; objects made immortal so far stay so,
             which is safe, and the call can be repeated.
     """
+
+class CountHistory(TypedDict):
+    looks: int
+    """How often counts were looked at, in this process and before the fork in its parent."""
+    counts: int
+    """Counts looked at, in all."""
+    mended: int
+    """Of them, those that had drifted and were set again."""
+    bytes: int
+    """Memory for remembering which objects were made immortal."""
+
+def mend_counts() -> CountHistory:
+    """Look at the counts of objects that `immortalize` has made immortal, on pages that the
+    process has to itself, and set again those that extensions for an old stable ABI moved.
+
+    Runs by itself when a collection starts, if enough processor time has passed.
+    """
+
+def mend_counts_if_due() -> None:
+    """The same, if enough processor time has passed: for programs that never collect."""
 
 def forget_code_runs() -> None:
     """Forget which code has run so far, so that `gather_code` finds what runs from now on."""
@@ -155,6 +175,12 @@ def leave(status: int, /) -> NoReturn:
 
 def watch_system_exit() -> None:
     """From now on remember the `code` of a SystemExit that ends the process. Idempotent."""
+
+def limit_leave(status: int, seconds: int, /) -> None:
+    """End the process with `status` after so long, whatever it waits for; at its very end.
+
+    Does nothing where there is no other thread. Takes SIGALRM.
+    """
 
 def system_exit_code() -> object:
     """The `code` of the SystemExit that is ending the process.
