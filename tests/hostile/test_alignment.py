@@ -7,7 +7,7 @@ import pytest
 
 CONTAINERS = {
     "characters": 'list("The quick brown fox jumps over the lazy dog; 0123456789 $%&@!? " * 3000)',
-    "characters in a tuple": 'tuple("The quick brown fox; 0123456789 $%&@!? \\xe4\\xf6\\xfc" * 5000)',
+    "characters in a tuple": 'tuple("The quick fox; 0123456789 $%&@!? \\xe4\\xf6\\xfc" * 5000)',
     "characters as values": "{f'key {i}': chr(i % 256) for i in range(200_000)}",
     "identifiers": "(dir(str) + dir(type) + dir(int) + dir(BaseException)) * 1500",
     "keywords of the interpreter": "sys.intern('__init__ __new__ __doc__ self').split() * 60_000",
@@ -54,7 +54,7 @@ def test_a_sealed_child_that_outgrows_the_sealed_heap_collects(run_program, cont
             dead = [weakref.ref(cycle()) for _ in range(50)]
             gc.collect()
             assert pasture.gc.history().from_roots, "the child is still small"
-            return [ref for ref in dead if ref() is not None], types == [*map(type, held)], len(grown)
+            return [ref for ref in dead if ref() is not None], types == [*map(type, held)]
         in_child(work)
     """)
-    assert out == "([], True, 150000)\n"
+    assert out == "([], True)\n"
