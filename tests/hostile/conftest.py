@@ -54,6 +54,7 @@ def run_program(tmp_path: Path) -> Callable[..., str]:
         env: Mapping[str, str] | None = None,
         path: Sequence[Path] = (),
         words: Sequence[str] = (),
+        patience_s: int = PATIENCE_S,
     ) -> str:
         variables = {**os.environ, "PYTHONFAULTHANDLER": "1", **(env or {})}
         variables["PYTHONPATH"] = os.pathsep.join(map(str, path))
@@ -61,7 +62,7 @@ def run_program(tmp_path: Path) -> Callable[..., str]:
             [sys.executable, *words, "-c", PRELUDE + textwrap.dedent(source)],
             capture_output=True,
             text=True,
-            timeout=PATIENCE_S,
+            timeout=patience_s,
             env=variables,
             cwd=tmp_path,
         )
