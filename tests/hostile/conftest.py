@@ -29,6 +29,8 @@ def in_child(body):
             print(body())
             sys.stdout.flush()
             status = 0
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
         finally:
             os._exit(status)
     _, status = os.waitpid(pid, 0)
@@ -84,7 +86,7 @@ def build_extension(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str],
             pytest.skip(f"no C compiler, or no headers of this interpreter in {headers}")
         if name not in built:
             built[name] = tmp_path_factory.mktemp(name)
-            target = built[name] / (name + str(sysconfig.get_config_var("EXT_SUFFIX")))
+            target = built[name] / f"{name}.abi3.so"  # a suffix that each version loads
             command = [compiler, "-shared", "-fPIC", "-O2", "-Wall", "-Werror", f"-I{headers}"]
             command += ["-o", str(target), str(EXTENSIONS / f"{name}.c")]
             done = subprocess.run(command, capture_output=True, text=True)
