@@ -29,12 +29,12 @@ malloc = ctypes.CDLL(None).malloc
 malloc.restype = ctypes.c_void_p
 free = ctypes.CDLL(None).free
 free.argtypes = [ctypes.c_void_p]
-held = [None] * 1_000_000
+held, places = [None] * 1_000_000, [*range(1000)]
 def fill_pools():
     try:
         for place in range(len(held)): held[place] = float(place)
     except MemoryError: pass
-    for place in range(1000): held[place] = None
+    for place in places: held[place] = None
 def work():
     blocks = [malloc(size) for size in range(16, 512, 16) for _ in range(200)]
     limit(0)
