@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-MARKED_FOLDERS = ("integration", "native")
+MARKED_FOLDERS = ("hostile", "integration", "native")
 MEANT_FOR_TESTS = {"PASTURE_MODEL_GRAPHS", "PYTHONMALLOC"}
 
 # A shell that sets PYTHONUNBUFFERED, say, would hide what a user's shell shows.

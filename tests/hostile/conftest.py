@@ -1,0 +1,96 @@
+"""Heaps that break assumptions: each in a process of its own, which it may bring down."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+EXTENSIONS = Path(__file__).parent / "extensions"
+PATIENCE_S = 150
+
+PRELUDE = """
+import gc, os, signal, sys, weakref
+import pasture, pasture.gc
+from pasture import _native
+
+def in_child(body):
+    # Runs body() in a forked child; what it returns is printed by the child.
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            print(body())
+            sys.stdout.flush()
+            status = 0
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, f"the child ended with status {status:#x}"
+
+class Node:
+    pass
+
+def cycle(type=Node):
+    node = type()
+    node.self = node
+    return node
+"""
+
+
+@pytest.fixture
+def run_program(tmp_path: Path) -> Callable[..., str]:
+    """Run Python source in a fresh interpreter and return its output, or fail with its stderr."""
+
+    def run(
+        source: str,
+        *,
+        env: Mapping[str, str] | None = None,
+        path: Sequence[Path] = (),
+        words: Sequence[str] = (),
+        patience_s: int = PATIENCE_S,
+    ) -> str:
+        variables = {**os.environ, "PYTHONFAULTHANDLER": "1", **(env or {})}
+        variables["PYTHONPATH"] = os.pathsep.join(map(str, path))
+        done = subprocess.run(
+            [sys.executable, *words, "-c", PRELUDE + textwrap.dedent(source)],
+            capture_output=True,
+            text=True,
+            timeout=patience_s,
+            env=variables,
+            cwd=tmp_path,
+        )
+        assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def build_extension(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Compile extensions/NAME.c for this interpreter; the folder to put on the path."""
+    compiler = shutil.which("cc")
+    headers = Path(sysconfig.get_path("include"))
+    built: dict[str, Path] = {}
+
+    def build(name: str) -> Path:
+        if compiler is None or not (headers / "Python.h").exists():
+            pytest.skip(f"no C compiler, or no headers of this interpreter in {headers}")
+        if name not in built:
+            built[name] = tmp_path_factory.mktemp(name)
+            target = built[name] / f"{name}.abi3.so"  # a suffix that each version loads
+            command = [compiler, "-shared", "-fPIC", "-O2", "-Wall", "-Werror", f"-I{headers}"]
+            command += ["-o", str(target), str(EXTENSIONS / f"{name}.c")]
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+        return built[name]
+
+    return build

@@ -1,0 +1,75 @@
+"""Ctrl-C, or a signal handler that raises, in the middle of a seal."""
+
+import pytest
+
+from pasture.heap.policy import POLICIES
+
+STEPS = POLICIES["seal"].heap
+
+INTERRUPTED = """
+import signal
+from types import MappingProxyType
+from pasture.heap import seal, steps
+def interrupt(step):
+    def work():
+        counts = taken[step]() if after else {}
+        signal.raise_signal(signal.SIGINT)  # handled between this step and the next
+        for _ in range(1000): pass
+        return counts
+    return work
+taken = dict(steps.HEAP_STEPS)
+seal.HEAP_STEPS = {**taken}
+heap = [[float(i)] for i in range(5000)]
+enabled = gc.isenabled()
+"""
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])
+@pytest.mark.parametrize("step", STEPS)
+def test_children_are_what_the_heap_is(run_program, step, after):
+    """What was made immortal or frozen wants a child that collects and leaves accordingly."""
+    out = run_program(f"""
+{INTERRUPTED}
+after = {after}
+seal.HEAP_STEPS[{step!r}] = interrupt({step!r})
+try:
+    pasture.seal()
+    print("not interrupted")
+except KeyboardInterrupt:
+    pass
+assert gc.isenabled() == enabled
+changed = gc.get_freeze_count() > 5000 or _native.is_immortal(heap[0])
+def work():
+    dead = weakref.ref(cycle())
+    gc.collect()
+    assert dead() is None
+    return pasture.gc.is_installed() or not changed
+in_child(work)
+seal.HEAP_STEPS = taken
+print(pasture.seal().sealed)
+in_child(work)
+""")
+    assert out == "True\nTrue\nTrue\n"
+
+
+@pytest.mark.parametrize("delay", [0.001, 0.005, 0.02, 0.05, 0.1, 0.2])
+def test_an_interrupt_at_any_time_leaves_a_process_that_can_seal_and_fork(run_program, delay):
+    out = run_program(f"""
+import signal
+heap = [{{"id": i, "x": [float(i)]}} for i in range(100_000)]
+def stop(*_): raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, stop)
+signal.setitimer(signal.ITIMER_REAL, {delay})
+try: pasture.seal()
+except KeyboardInterrupt: pass
+finally:
+    try: signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt: signal.setitimer(signal.ITIMER_REAL, 0)
+def work():
+    dead = weakref.ref(cycle()); gc.collect()
+    return dead() is None, sum(each["id"] for each in heap)
+in_child(work)
+print(pasture.seal().sealed, gc.isenabled())
+in_child(work)
+""")
+    assert out == "(True, 4999950000)\nTrue True\n(True, 4999950000)\n"

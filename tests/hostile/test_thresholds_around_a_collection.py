@@ -1,0 +1,59 @@
+"""Libraries that set the collector's thresholds for a while, and set them back."""
+
+import pytest
+
+AROUND = {
+    "one full collection": "change(); gc.collect(); restore()",
+    "no collection": "change(); restore()",
+    "collections of the young": "gc.set_threshold(9); gc.collect(1); restore()",
+    "many full collections": """
+for _ in range(5): change(); gc.collect(); restore()
+""",
+    "the collector off": "gc.set_threshold(0); gc.collect(); restore()",
+    "a fork": """
+change()
+gc.collect()
+pid = os.fork()
+if pid:
+    assert os.waitpid(pid, 0)[1] == 0
+    os._exit(0)
+restore()
+""",
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_a_sealed_child_is_not_left_with_full_collections_at_any_price(run_program, around):
+    """The pace sets low thresholds and raises them by what collections cost. Where it has ended
+    without saying so, low ones that somebody puts back would stay for good."""
+    out = run_program(f"""
+default = gc.get_threshold()
+pasture.seal()
+def work():
+    saved = gc.get_threshold()
+    assert saved != default, "the pace has not begun"
+    def change(): gc.set_threshold(50_000, 20, 100)
+    def restore(): gc.set_threshold(*saved)
+{chr(10).join("    " + line for line in AROUND[around].strip().splitlines())}
+    kept = [[i] for i in range(400_000)]
+    gc.collect()
+    low = gc.get_threshold()
+    _native.end_pace()  # a pace that goes on puts back what it found
+    return gc.get_threshold()[1:] == default[1:], low, saved
+in_child(work)
+""")
+    assert out.startswith("(True, "), out
+
+
+def test_thresholds_that_somebody_sets_for_good_stay(run_program):
+    out = run_program("""
+        pasture.seal()
+        def work():
+            gc.set_threshold(900, 17, 19)
+            for _ in range(3):
+                kept = [[i] for i in range(100_000)]
+                gc.collect()
+            return gc.get_threshold()
+        in_child(work)
+    """)
+    assert out == "(900, 17, 19)\n"
