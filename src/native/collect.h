@@ -19,8 +19,8 @@ PyObject *collect_now(bool include_frozen);
 int collect_watch(bool on);
 bool collect_is_watching(void);
 
-/* From now on look at the counts of immortal objects when a collection starts, any one, and
-   some processor time has passed (drift.h). Returns 0, or -1 with an exception set. */
+/* From now on look at the counts of immortal objects when a collection starts, any one, if
+   that is due (drift.h). Returns 0, or -1 with an exception set. */
 int collect_mind_counts(void);
 
 /* Give free memory back to the system after each full collection that is watched (trim.h). */

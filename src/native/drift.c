@@ -1,6 +1,6 @@
 /* Which pages the process has to itself is read from /proc/self/pagemap, 512 KiB of heap at a
  * time: as much as one OS page of the bitmap covers. Where it cannot be read all counts are
- * looked at, less often.
+ * looked at.
  *
  * Objects whose address is not a multiple of 16 have no bit that they could be found by. They
  * stand in static memory, where hardly any is made immortal by pasture, and in a list here.
@@ -24,15 +24,26 @@
 #define PAGEMAP_ENTRY_BYTES 8u
 #define OWN_PAGE ((uint64_t)1 << 63 | (uint64_t)1 << 56) /* in memory, mapped by nobody else */
 
-/* Processor time between two looks: no process makes 2^30 calls in so little. */
-#define PAUSE_NS 5000000000u
-#define PAUSE_WITHOUT_PAGEMAP_NS 30000000000u
+/* A look may take one part in so many of the processor time. */
+#define COST_PARTS 100u
+
+/* But processor time between two looks is no longer than this. A call takes 20 ns at the least,
+   so that 2^30 of them take 20 s. */
+#define LONGEST_PAUSE_NS 10000000000u
 
 static marks watched;
 static scratch_stack unaligned;
 static drift_history history;
-static uint64_t looked_ns;
-static bool has_pagemap = true;
+static uint64_t looked_ns; /* processor time at the end of the last look */
+static uint64_t pause_ns;  /* until the next one */
+
+static uint64_t
+processor_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 
 static int
 remember(PyObject *op)
@@ -103,10 +114,11 @@ look_at_chunk(int pagemap, size_t os_page_bytes, const marks_leaf *leaf, size_t 
 void
 drift_mend(void)
 {
+    uint64_t start_ns = processor_ns();
     history.looks++;
     size_t os_page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    has_pagemap = pagemap >= 0 && os_page_bytes >= LEAST_OS_PAGE_BYTES;
+    bool has_pagemap = pagemap >= 0 && os_page_bytes >= LEAST_OS_PAGE_BYTES;
     for (const marks_leaf *leaf = watched.first; leaf != NULL; leaf = leaf->next) {
         for (size_t i = 0; (i = marks_skip_untouched(leaf, i)) < MARKS_LEAF_WORDS;
              i += MARKS_CHUNK_WORDS) {
@@ -124,22 +136,22 @@ drift_mend(void)
     if (pagemap >= 0) {
         (void)close(pagemap);
     }
+    looked_ns = processor_ns();
+    pause_ns = Py_MIN((looked_ns - start_ns) * COST_PARTS, LONGEST_PAUSE_NS);
 }
 
 void
 drift_mend_if_due(void)
 {
-    struct timespec now;
-    if (watched.tables == NULL || clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now) != 0) {
+    if (watched.tables == NULL) {
         return;
     }
-    uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    uint64_t now_ns = processor_ns();
     if (now_ns < looked_ns) { /* the child of a fork: its time starts anew */
         looked_ns = 0;
     }
-    if (now_ns - looked_ns >= (has_pagemap ? PAUSE_NS : PAUSE_WITHOUT_PAGEMAP_NS)) {
+    if (now_ns - looked_ns >= pause_ns) {
         drift_mend();
-        looked_ns = now_ns;
     }
 }
 
