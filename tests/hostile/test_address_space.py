@@ -98,9 +98,9 @@ def test_a_sealed_child_with_little_address_space_collects_by_itself(run_program
 {LIMITS}
 pasture.seal()
 def work():
-    limit(30 << 20)
+    limit(60 << 20)  # a process without pasture needs 50
     window = []
-    for number in range(60_000):
+    for number in range(300_000):
         node = cycle(); node.load = bytes(2048)
         window.append(node)
         if len(window) == 3000: window = window[2000:]
