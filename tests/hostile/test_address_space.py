@@ -98,7 +98,7 @@ def test_a_sealed_child_with_little_address_space_collects_by_itself(run_program
 {LIMITS}
 pasture.seal()
 def work():
-    limit(60 << 20)  # a process without pasture needs 50
+    limit(80 << 20)  # enough for a process without pasture
     window = []
     for number in range(300_000):
         node = cycle(); node.load = bytes(2048)
