@@ -1,0 +1,57 @@
+"""A daemon thread that holds the lock of stdout, or of a file, when its process ends."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+PATIENCE_S = 15
+
+PROGRAM = """
+import os, sys, threading, time
+import pasture
+pasture.seal({policy!r})
+pid = os.fork()
+if pid == 0:
+    stream = {stream}
+    def fill():
+        while True: stream.write({text}); stream.flush()
+    threading.Thread(target=fill, daemon=True).start()
+    time.sleep(0.5)  # by now the pipe is full, and nobody reads
+    sys.exit(3)
+_, status = os.waitpid(pid, 0)
+open("ended", "w").write(str(status))
+os._exit(0)
+"""
+
+STREAMS = {
+    "stdout": ("sys.stdout", "'x' * 100_000"),
+    "stdout's bytes": ("sys.stdout.buffer", "b'x' * 100_000"),
+    "a file left open": ("os.fdopen(os.dup(1), 'w')", "'x' * 100_000"),
+}
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("policy", ["stock", "seal", "dismiss"])
+def test_the_process_ends(tmp_path, policy, stream):
+    """As it does unsealed: at its end CPython gives up on a lock after a second."""
+    name, text = STREAMS[stream]
+    program = PROGRAM.format(policy=policy, stream=name, text=text)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        start_new_session=True,
+    )
+    try:
+        assert process.wait(PATIENCE_S) == 0
+        assert (tmp_path / "ended").read_text() not in ("", "0")
+    except subprocess.TimeoutExpired:
+        pytest.fail("the child waits for a lock that a daemon thread holds")
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
