@@ -9,24 +9,23 @@ manage_workers, _start_control_server and _stop_control_server.
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from gunicorn import sock
 from gunicorn.arbiter import Arbiter
 
 from pasture.errors import PastureError
-from pasture.heap import growth
 from pasture.heap.loading import begin_loading
-from pasture.heap.report import SealReport
-from pasture.heap.seal import seal
 from pasture.heap.warmup import Answer, WarmUpReport, warm_up
 from pasture.metrics import recorder
 from pasture.servers.complaint import complain
 from pasture.servers.environment import ServerSettings
 from pasture.servers.gunicorn.hooks import call_after_request, call_before_fork
+from pasture.servers.sealer import Sealer
 
 _COOPERATIVE = ("gevent", "eventlet")
 
@@ -36,11 +35,11 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
         self._settings = settings
-        self._report: SealReport | None = None
-        self._unfrozen_then = 0
+        self._sealer = Sealer(
+            settings, log=self._write_to_log, prepare=self._without_control_server
+        )
         self._workers_forked = False
         self._control_server_wanted = False
-        recorder.arm()
         super().__init__(app)
 
     def setup(self, app: Any) -> None:
@@ -62,7 +61,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         self._load_application(asked_for)
 
     def _load_application(self, asked_for: bool) -> None:
-        if self._report is None and not asked_for:
+        if self._sealer.report is None and not asked_for:
             self.log.info("pasture: preload is on: HUP does not load new code, USR2 does")
         self.app.wsgi()
 
@@ -86,35 +85,20 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self._control_server_wanted = True
 
     def _before_fork(self) -> None:
+        if self.cfg.preload_app:
+            self._seal_or_end()
+
+    def _seal_or_end(self) -> None:
         """Seal, if this is the first fork or the seal is worth a new round."""
-        if not self.cfg.preload_app:
-            return
-        if self._report is None:
-            self._import_control_server()
-            self._seal_once(warm=True)
-        elif self._report.sealed and self._growth().is_worth_a_round:
-            self.log.info("pasture: %s new objects since the seal", self._growth().objects)
-            self._seal_without_control_server()
-
-    def _growth(self) -> growth.Growth:
-        return growth.Growth(self._unfrozen_then, growth.unfrozen_objects())
-
-    def _seal_once(self, warm: bool) -> None:
-        wanted = warm and self._settings.policy.warms_up and bool(self._settings.warm_up)
+        wanted = bool(self._settings.warm_up)
         try:
-            report = seal(
-                self._settings.policy,
-                warm_up=self._warm_up if wanted else None,
-                strict=self._settings.strict and self._report is None,
-            )
+            self._sealer.before_fork(self._warm_up if wanted else None)
         except PastureError as error:
             # Nothing is forked yet. gunicorn would take an exception for a worker's.
             self._unlink_and_end(complain(error))
-        self._report = report
-        self._unfrozen_then = growth.unfrozen_objects()
-        log = self.log.info if report.sealed or not self._settings.policy.heap else self.log.warning
-        log("pasture: %s", report)
-        self._write(report)
+
+    def _write_to_log(self, level: int, line: str) -> None:
+        self.log.log(level, "pasture: %s", line)
 
     def _unlink_and_end(self, status: int) -> NoReturn:
         if self.pidfile is not None:
@@ -123,11 +107,17 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         sys.stdout.flush()
         os._exit(status)
 
-    def _seal_without_control_server(self) -> None:
+    @contextmanager
+    def _without_control_server(self) -> Iterator[None]:
+        """Its thread must not run while the heap is worked on."""
+        if self._sealer.report is None:  # it has not been started
+            self._import_control_server()
+            yield
+            return
         running = getattr(self, "_control_server", None) is not None
         if running:
             self._stop_control_server()
-        self._seal_once(warm=False)
+        yield
         if running:
             self._start_control_server()
 
@@ -164,12 +154,3 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             return "localhost"
         name, port = address[:2]
         return f"{name if name not in ('', '0.0.0.0', '::') else 'localhost'}:{port}"
-
-    def _write(self, report: SealReport) -> None:
-        path = self._settings.report_file
-        if path is None:
-            return
-        try:
-            path.write_text(json.dumps(report.as_dict()), encoding="utf-8")
-        except OSError as error:
-            self.log.warning("pasture: the report cannot be written: %s", error)
