@@ -137,7 +137,10 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self._settings.warm_up.requests,
             headers=self._settings.warm_up.headers,
             host=self._host(),
+            on_start=lambda name: self.log.info("pasture: warm-up: %s", name),
             on_answer=self._log_answer,
+            timeout_s=self._settings.warm_timeout_s,
+            total_timeout_s=self._settings.warm_total_timeout_s,
         )
         counts = report.counts
         self.log.info("pasture: warm-up: %d requests, %d failed", *counts.values())
