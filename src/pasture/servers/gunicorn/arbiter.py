@@ -2,7 +2,7 @@
 
 Owns when things happen: preload, then, before the first fork, warm-up and seal, and only
 then the control socket's thread. Everything else is gunicorn's. Written for gunicorn 23 to
-27; leans on five methods of its Arbiter: setup, spawn_worker's call of `cfg.pre_fork`,
+27; leans on five methods of its Arbiter: setup, spawn_worker and its call of `cfg.pre_fork`,
 manage_workers, _start_control_server and _stop_control_server.
 """
 
@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any, NoReturn
 
 from gunicorn import sock
@@ -26,6 +27,7 @@ from pasture.servers.complaint import complain
 from pasture.servers.environment import ServerSettings
 from pasture.servers.gunicorn.hooks import call_after_request, call_before_fork
 from pasture.servers.sealer import Sealer
+from pasture.servers.shortage import Backoff, is_shortage
 
 _COOPERATIVE = ("gevent", "eventlet")
 
@@ -38,6 +40,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         self._sealer = Sealer(
             settings, log=self._write_to_log, prepare=self._without_control_server
         )
+        self._backoff = Backoff()
         self._workers_forked = False
         self._control_server_wanted = False
         super().__init__(app)
@@ -64,6 +67,25 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         if self._sealer.report is None and not asked_for:
             self.log.info("pasture: preload is on: HUP does not load new code, USR2 does")
         self.app.wsgi()
+
+    def spawn_worker(self) -> int | None:
+        """Fork a worker; later, where the system has nothing for it now."""
+        if not self._backoff.may_try(monotonic()):
+            return None
+        own = os.getpid()
+        try:
+            pid: int = super().spawn_worker()
+        except OSError as error:
+            if os.getpid() != own or not is_shortage(error):
+                raise
+            self._try_again_later(error)
+            return None
+        self._backoff.succeeded()
+        return pid
+
+    def _try_again_later(self, error: Exception) -> None:
+        wait_s = self._backoff.failed(monotonic())
+        self.log.error("pasture: no new worker: %s; next try in %.0f s", error, wait_s)
 
     def manage_workers(self) -> None:
         """Fork what is missing, then start the control socket if it had to wait for that."""
