@@ -36,7 +36,8 @@ MOST_A_GENERATION: Mapping[str, float] = {
 }
 """Growth of a process by generation. Some 75 sealed objects of each worker stay for good: the
 worker itself, its handlers of signals and the like. These are 8 KiB, and a mapping in each third
-or fourth generation: what a forked process adds to the heap the kernel does not join to what was there."""
+or fourth generation: what a forked process adds to the heap the kernel does not join to what was
+there."""
 
 WAVERS_BY: Mapping[str, float] = {"descriptors": 0, "threads": 0, "mappings": 4, "kib": 150}
 """Difference between two generations that means nothing."""
