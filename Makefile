@@ -222,6 +222,10 @@ bench-refork: .venvs/3.14/.stamp ## Reforks on the bundled site: memory, and 20,
 soak-refork: .venvs/3.14/.stamp ## kill -9 of workers, molds and arbiters of reforking servers, 50 times
 	@.venvs/3.14/bin/python -m benchmarks.refork_kills $(ARGS)
 
+.PHONY: soak-generations
+soak-generations: .venvs/3.14/.stamp ## 300 reforks of a trivial application: nothing of its processes grows
+	@.venvs/3.14/bin/python -m benchmarks.generations $(ARGS)
+
 .PHONY: bench-explain
 bench-explain: .venvs/3.14/.stamp ## Pages dirtied for known causes, and what pasture explain says of them
 	@.venvs/3.14/bin/python -m benchmarks.explain $(ARGS)

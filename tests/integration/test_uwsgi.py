@@ -342,3 +342,25 @@ def test_behind_nginx_every_request_is_answered_while_workers_are_replaced(serve
     finally:
         proxy.terminate()
         assert proxy.wait(PATIENCE_S) == 0
+
+
+def test_an_interrupt_ends_a_master_whose_warm_up_hangs(serve):
+    server = serve(
+        *("--module", "hostile_app:app"),
+        options=("--warm", "/hang", "--warm", "/who", "--warm-timeout", "60"),
+        app=False,
+        ready=False,
+    )
+    server.wait_for(lambda: "warm-up: GET /hang\n" in server.log, "a warm-up")
+    assert server.stop(signal.SIGINT) == 128 + signal.SIGINT
+    assert "warm-up: GET /who" not in server.log and "spawned uWSGI worker" not in server.log
+
+
+def test_a_page_that_hangs_does_not_keep_the_master_from_starting(serve):
+    server = serve(
+        *("--module", "hostile_app:app"),
+        options=("--warm", "/hang", "--warm-timeout", "1"),
+        app=False,
+    )
+    assert "GET /hang: no answer in 1 s, stopped in " in server.log
+    assert server.get("/who") in server.workers()

@@ -15,10 +15,11 @@ from types import MappingProxyType
 import click
 
 from pasture.errors import MissingExtra, UsageError
+from pasture.heap.guard import STEP_S, TOTAL_S
 from pasture.heap.policy import DEFAULT_POLICY, POLICIES, find_policy
 from pasture.heap.requests import parse_header, parse_request, read_requests
 from pasture.servers.anyfork import AFTER
-from pasture.servers.environment import to_environment
+from pasture.servers.environment import parse_seconds, to_environment
 from pasture.servers.recycle import DEFAULT_JITTER, parse_limit
 from pasture.servers.refork.schedule import parse_schedule
 
@@ -64,6 +65,18 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
     help="Header of each of these requests; repeat for more.",
 )
 @click.option(
+    "--warm-timeout",
+    type=float,
+    metavar="SECONDS",
+    help=f"For each of these requests; 0 for no limit.  [default: {STEP_S:g}]",
+)
+@click.option(
+    "--warm-total-timeout",
+    type=float,
+    metavar="SECONDS",
+    help=f"For all of them; what is left then is not served.  [default: {TOTAL_S:g}]",
+)
+@click.option(
     "--strict",
     is_flag=True,
     help="End rather than fork unsealed, or with what a fork breaks: threads, connections.",
@@ -97,6 +110,8 @@ def command(
     urls: tuple[str, ...],
     warm_file: Path | None,
     headers: tuple[str, ...],
+    warm_timeout: float | None,
+    warm_total_timeout: float | None,
     strict: bool,
     max_uss: str | None,
     max_uss_jitter: float | None,
@@ -123,6 +138,9 @@ def command(
         parse_header(header)
     if warm_file is not None:
         read_requests(warm_file)
+    for seconds in (warm_timeout, warm_total_timeout):
+        if seconds is not None:
+            parse_seconds(seconds)
     if max_uss is not None:
         parse_limit(max_uss, DEFAULT_JITTER if max_uss_jitter is None else max_uss_jitter)
     name = _server_name(command[0])
@@ -142,6 +160,8 @@ def command(
         max_uss=max_uss,
         max_uss_jitter=max_uss_jitter,
         refork=refork,
+        warm_timeout=warm_timeout,
+        warm_total_timeout=warm_total_timeout,
     )
     if after:
         variables[AFTER] = after

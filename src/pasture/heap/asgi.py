@@ -1,7 +1,7 @@
 """Requests served by an ASGI application object, without a server around it.
 
 Owns the event loop of a warm-up, the lifespan around its requests and the HTTP scope (ASGI
-3.0, https://asgi.readthedocs.io). Invariant: when a `Session` is closed, its loop is closed,
+3.0, https://asgi.readthedocs.io). Invariant: when a `Session` has ended, its loop is closed,
 and with it the executor and its threads, so that nothing of it crosses a fork.
 """
 
@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from pasture.heap.requests import Header, Request
@@ -21,10 +20,6 @@ Message = MutableMapping[str, Any]
 Application = Callable[..., Awaitable[None]]
 
 _VERSIONS = {"version": "3.0", "spec_version": "2.4"}
-
-
-class LifespanFailed(Exception):
-    """The application could not be started or ended; its text says why."""
 
 
 class ResponseTooLong(OSError):
@@ -72,33 +67,27 @@ class Session:
         self._runner = asyncio.Runner()
         self._lifespan = _Lifespan(application)
 
-    def __enter__(self) -> Self:
+    def start(self) -> str | None:
         """Start the application.
 
-        Raises:
-            LifespanFailed: it says that it cannot start, or an event loop runs in this
-                thread already. Nothing is left open.
+        Returns:
+            Why it has not started: it says so, or an event loop runs in this thread already.
+            Nothing is left open then. None if it has.
         """
         start = self._lifespan.start()
         try:
-            self._runner.run(start)
+            return self._runner.run(start)
         except RuntimeError as error:
             start.close()
-            raise LifespanFailed(f"{error}") from None
+            return str(error)
         finally:
             if not self._lifespan.started:
                 self._runner.close()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End the application. Raises `LifespanFailed` where it says that it cannot."""
+    def end(self) -> str | None:
+        """End the application and close the loop; returns why it says that it has not ended."""
         try:
-            self._runner.run(self._lifespan.end())
+            return self._runner.run(self._lifespan.end())
         finally:
             self._runner.close()
 
@@ -115,7 +104,10 @@ class Session:
         scope["state"] = dict(self._lifespan.state)
         exchange = _Exchange()
         served = exchange.run(self._application, scope)
-        self._runner.run(served, context=contextvars.copy_context())
+        try:
+            self._runner.run(served, context=contextvars.copy_context())
+        finally:
+            exchange.cancel()
         if exchange.status is None:
             raise RuntimeError("the application sent no answer")
         return exchange.status
@@ -129,8 +121,15 @@ class _Exchange:
         self._body_bytes = 0
         self._asked = False
         self._answered = asyncio.Event()
+        self._task: asyncio.Task[Any] | None = None
+
+    def cancel(self) -> None:
+        """Have what is left of the request, if it was interrupted, end when the loop runs next."""
+        if self._task is not None:
+            self._task.cancel()
 
     async def run(self, application: Application, scope: dict[str, Any]) -> None:
+        self._task = asyncio.current_task()
         try:
             await application(scope, self._receive, self._send)
         except ResponseTooLong:
@@ -167,18 +166,22 @@ class _Lifespan:
         self._task: asyncio.Task[None] | None = None
         self.started = False
 
-    async def start(self) -> None:
-        """Raises `LifespanFailed` where the application says that its start failed."""
+    async def start(self) -> str | None:
+        """Returns why it failed, where the application says so."""
         scope = {"type": "lifespan", "asgi": _VERSIONS, "state": self.state}
         self._task = asyncio.create_task(self._run(scope))
-        await self._tell("startup", self._task)
-        self.started = True
+        failed = await self._tell("startup", self._task)
+        self.started = failed is None
+        return failed
 
-    async def end(self) -> None:
-        """Raises `LifespanFailed` where the application says that its end failed."""
-        if self._task is not None:
-            await self._tell("shutdown", self._task)
+    async def end(self) -> str | None:
+        """Returns why it failed, where the application says so."""
+        if self._task is None:
+            return None
+        failed = await self._tell("shutdown", self._task)
+        if failed is None:
             await self._task
+        return failed
 
     async def _run(self, scope: dict[str, Any]) -> None:
         try:
@@ -186,11 +189,12 @@ class _Lifespan:
         except Exception:  # how an application says that it has no lifespan
             return
 
-    async def _tell(self, what: str, task: asyncio.Task[None]) -> None:
+    async def _tell(self, what: str, task: asyncio.Task[None]) -> str | None:
         await self._to_application.put({"type": f"lifespan.{what}"})
         answer = asyncio.create_task(self._from_application.get())
         await asyncio.wait({answer, task}, return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
             answer.cancel()
         elif answer.result()["type"] == f"lifespan.{what}.failed":
-            raise LifespanFailed(f"{what}: {answer.result().get('message') or 'failed'}")
+            return str(answer.result().get("message") or "failed")
+        return None

@@ -88,7 +88,9 @@ def _run_hooks(problems: list[str]) -> int:
     for hook in _hooks:
         try:
             hook()
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             name = getattr(hook, "__qualname__", repr(hook))
             problems.append(f"hook {name}: {type(error).__name__}: {error}")
     return len(_hooks)

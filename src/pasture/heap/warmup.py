@@ -1,8 +1,8 @@
 """The warm-up: the parent serves requests itself, so that what an application builds at its
 first requests (templates, routes, caches, specialized bytecode) is there before the fork.
 
-Owns the run and its report. Nothing that a request does may end the parent: what goes
-wrong is reported. docs/internals/warmup.md says what it is worth.
+Owns the run and its report. Nothing that a request does may end the parent or keep it from
+starting (`guard`): what goes wrong is reported. docs/internals/warmup.md says what it is worth.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 from pasture.heap import wsgi
+from pasture.heap.guard import STEP_S, TOTAL_S, Guard
 from pasture.heap.requests import Header, Request, parse_request
 
 _THREADS_END_S = 1.0
@@ -32,13 +34,16 @@ class Answer:
 
     Attributes:
         status: of the response; None if there is none.
-        error: the exception that the application raised; None if it did not.
+        error: the exception that the application raised, or why it was stopped; None if
+            neither.
+        changed: what it had changed of the process, and what has been put back.
     """
 
     request: Request
     status: int | None
     error: str | None
     seconds: float
+    changed: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -58,11 +63,15 @@ class WarmUpReport:
         threads: names of the threads that the requests started and that still run. They
             do not run in children.
         refused: why no request was served, or not all were; None if they were.
+        unlimited: why requests had no time limit; None if they had.
+        changed: what start and end of an application had changed of the process, a line each.
     """
 
     answers: tuple[Answer, ...] = ()
     threads: tuple[str, ...] = ()
     refused: str | None = None
+    unlimited: str | None = None
+    changed: tuple[str, ...] = ()
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -74,8 +83,10 @@ class WarmUpReport:
     def problems(self) -> tuple[str, ...]:
         """What a user should know, a line each."""
         failed = [str(answer) for answer in self.answers if answer.failed]
+        changed = [_put_back(str(a.request), a.changed) for a in self.answers if a.changed]
         threads = [f"a request started thread {name}" for name in self.threads]
-        return (*filter(None, (self.refused,)), *failed, *threads)
+        told = (*filter(None, (self.refused, self.unlimited)), *failed)
+        return (*told, *changed, *self.changed, *threads)
 
 
 def warm_up(
@@ -84,7 +95,10 @@ def warm_up(
     *,
     headers: Iterable[Header] = (),
     host: str = "localhost",
+    on_start: Callable[[str], object] = lambda name: None,
     on_answer: Callable[[Answer], object] = lambda answer: None,
+    timeout_s: float = STEP_S,
+    total_timeout_s: float = TOTAL_S,
 ) -> WarmUpReport:
     """Serve requests through a WSGI or ASGI application object, one after the other.
 
@@ -93,35 +107,42 @@ def warm_up(
     itself is left to the workers. Responses are read up to 16 MiB. An ASGI application is
     started and ended around its requests (its lifespan), in an event loop of its own.
 
+    A request that takes too long is stopped, and so is one during which the process is told to
+    end (SIGINT, SIGTERM, SIGQUIT; their handlers are called then). What a request changes of
+    the process (handlers of signals, environment, working directory and the like) is put back
+    after it. In other threads than the main one nothing can be stopped.
+
     Args:
         requests: as `Request`, or as text: `PATH` or `METHOD PATH`.
         headers: sent with each; pairs of name and value.
         host: `Host` header where a request has none of its own.
+        on_start: told of each request before it is served, and of start and end of an ASGI
+            application.
         on_answer: told of each answer as it comes.
+        timeout_s: of a request, and of an ASGI application's start and end; 0 for none.
+        total_timeout_s: of the warm-up; requests that are left over are not served. 0 for none.
 
     Raises:
         UsageError: a request is malformed; none was served.
+        KeyboardInterrupt: the process was told to end.
     """
     served = [parse_request(r) if isinstance(r, str) else r for r in requests]
     carried = tuple(headers)
     before = set(threading.enumerate())
-    answers = []
-
-    def serve(call: Call) -> None:
-        for request in served:
-            answers.append(_serve(call, request))
-            on_answer(answers[-1])
-
-    refused = None
-    if _is_asgi(application):
-        refused = _in_session(application, carried, host, serve)
-    else:
-        serve(
-            lambda request: contextvars.copy_context().run(
-                wsgi.call, application, wsgi.build_environ(request, carried, host)
+    with Guard(on_start, step_s=timeout_s, total_s=total_timeout_s) as guard:
+        run = _Run(guard, served, on_answer)
+        if _is_asgi(application):
+            run.serve_asgi(application, carried, host)
+        else:
+            run.serve(
+                lambda request: contextvars.copy_context().run(
+                    wsgi.call, application, wsgi.build_environ(request, carried, host)
+                )
             )
-        )
-    return WarmUpReport(tuple(answers), _threads_left(before), refused)
+    unlimited = None if guard.has_limit else "no time limit: this is not the main thread"
+    return WarmUpReport(
+        tuple(run.answers), _threads_left(before), run.refused, unlimited, tuple(run.changed)
+    )
 
 
 def _threads_left(before: set[threading.Thread]) -> tuple[str, ...]:
@@ -133,31 +154,60 @@ def _threads_left(before: set[threading.Thread]) -> tuple[str, ...]:
     return tuple(thread.name for thread in started if thread.is_alive())
 
 
-def _in_session(
-    application: Callable[..., Any],
-    headers: tuple[Header, ...],
-    host: str,
-    serve: Callable[[Call], None],
-) -> str | None:
-    """Serve between the start and the end of an ASGI application; returns what failed of these."""
-    from pasture.heap import asgi  # asyncio is not loaded for WSGI
+class _Run:
+    """One warm-up under way."""
 
-    try:
-        with asgi.Session(application) as session:
-            serve(lambda request: session.call(asgi.build_scope(request, headers, host)))
-    except asgi.LifespanFailed as error:
-        return f"the application's lifespan: {error}"
-    return None
+    def __init__(
+        self, guard: Guard, requests: list[Request], on_answer: Callable[[Answer], object]
+    ) -> None:
+        self._guard = guard
+        self.answers: list[Answer] = []
+        self.refused: str | None = None
+        self.changed: list[str] = []
+        self._requests = requests
+        self._on_answer = on_answer
+
+    def serve(self, call: Call) -> None:
+        """Serve all requests, for as long as there is time."""
+        for number, request in enumerate(self._requests):
+            if self._guard.is_over:
+                left = len(self._requests) - number
+                self.refused = f"the time is over, {left} requests were not served"
+                return
+            outcome = self._guard.run(str(request), partial(call, request))
+            self.answers.append(
+                Answer(request, outcome.value, outcome.error, outcome.seconds, outcome.changed)
+            )
+            self._on_answer(self.answers[-1])
+
+    def serve_asgi(
+        self, application: Callable[..., Any], headers: tuple[Header, ...], host: str
+    ) -> None:
+        """Serve between the start and the end of an application."""
+        from pasture.heap import asgi  # asyncio is not loaded for WSGI
+
+        session = asgi.Session(application)
+        if self._lifespan("startup", session.start):
+            self.serve(lambda request: session.call(asgi.build_scope(request, headers, host)))
+            self._lifespan("shutdown", session.end)
+
+    def _lifespan(self, what: str, step: Callable[[], str | None]) -> bool:
+        """Take a step of an application's lifespan; returns whether it went well.
+
+        Args:
+            step: returns why the application says that it failed.
+        """
+        outcome = self._guard.run(f"lifespan {what}", step)
+        failed = outcome.value or outcome.error
+        if outcome.changed:
+            self.changed.append(_put_back(f"lifespan {what}", outcome.changed))
+        if failed is not None:
+            self.refused = f"the application's lifespan: {what}: {failed}"
+        return failed is None
 
 
-def _serve(call: Call, request: Request) -> Answer:
-    status = error = None
-    start = perf_counter()
-    try:
-        status = call(request)
-    except (Exception, SystemExit) as raised:
-        error = f"{type(raised).__name__}: {raised}"
-    return Answer(request, status, error, perf_counter() - start)
+def _put_back(name: str, changed: tuple[str, ...]) -> str:
+    return f"{name} changed {', '.join(changed)}: put back"
 
 
 def _is_asgi(application: Callable[..., Any]) -> bool:

@@ -6,11 +6,14 @@ exec, and the server's own exec when it upgrades itself.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pasture.errors import UsageError
+from pasture.heap.guard import STEP_S, TOTAL_S
 from pasture.heap.policy import Policy, find_policy
 from pasture.heap.requests import Requests, parse_lines, read_requests
 from pasture.servers.recycle import DEFAULT_JITTER, MemoryLimit, parse_limit
@@ -20,12 +23,16 @@ POLICY = "PASTURE_POLICY"
 WARM = "PASTURE_WARM"
 WARM_FILE = "PASTURE_WARM_FILE"
 WARM_HEADERS_FILE = "PASTURE_WARM_HEADERS_FILE"
+WARM_TIMEOUT = "PASTURE_WARM_TIMEOUT"
+WARM_TOTAL_TIMEOUT = "PASTURE_WARM_TOTAL_TIMEOUT"
 REPORT_FILE = "PASTURE_REPORT_FILE"
 STRICT = "PASTURE_STRICT"
 MAX_USS = "PASTURE_MAX_USS"
 MAX_USS_JITTER = "PASTURE_MAX_USS_JITTER"
 REFORK = "PASTURE_REFORK"
 REFORK_LEAST_SAVING = "PASTURE_REFORK_LEAST_SAVING"
+
+_MOST_S = 1e6  # the kernel's timers take more, but nobody waits for so long
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +42,8 @@ class ServerSettings:
     Attributes:
         policy: whose steps it takes.
         warm_up: served before the fork, if the policy warms up.
+        warm_timeout_s, warm_total_timeout_s: that one request of it, and the whole of it, may
+            take; 0 for no limit.
         report_file: where the seal's report goes as JSON; None for nowhere.
         strict: end with an error rather than fork unsealed, or with what a fork breaks.
         memory_limit: of a worker's private memory; None for none.
@@ -47,6 +56,8 @@ class ServerSettings:
     strict: bool = False
     memory_limit: MemoryLimit | None = None
     refork: Schedule | None = None
+    warm_timeout_s: float = STEP_S
+    warm_total_timeout_s: float = TOTAL_S
 
 
 def read_environment(
@@ -56,6 +67,8 @@ def read_environment(
     warm: Iterable[str] = (),
     max_uss: str | None = None,
     refork: str | None = None,
+    warm_timeout: float | str | None = None,
+    warm_total_timeout: float | str | None = None,
 ) -> ServerSettings:
     """Settings from the variables; where one is unset, from the arguments.
 
@@ -67,6 +80,8 @@ def read_environment(
         max_uss: limit of a worker's private memory, as in `200M`.
         refork: requests by generation, as in `50,500,2000`. Without a policy it means the
             policy of that name.
+        warm_timeout, warm_total_timeout: seconds for a request of the warm-up and for all of
+            it; 0 is no limit.
 
     Raises:
         UnknownPolicy: no policy has that name.
@@ -88,7 +103,30 @@ def read_environment(
         strict=environ.get(STRICT, "") not in ("", "0"),
         memory_limit=parse_limit(limit, jitter) if limit else None,
         refork=_schedule(schedule or ",".join(map(str, chosen.refork)), environ),
+        warm_timeout_s=parse_seconds(_first(environ.get(WARM_TIMEOUT), warm_timeout, STEP_S)),
+        warm_total_timeout_s=parse_seconds(
+            _first(environ.get(WARM_TOTAL_TIMEOUT), warm_total_timeout, TOTAL_S)
+        ),
     )
+
+
+def parse_seconds(value: str | float) -> float:
+    """A time limit as a user writes it; 0 is none.
+
+    Raises:
+        UsageError: it is no number, or below 0.
+    """
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= _MOST_S:
+        raise UsageError(f"{value!r} is no time limit", hint="give seconds, as in 30; 0 for none")
+    return seconds
+
+
+def _first(variable: str | None, argument: str | float | None, default: float) -> str | float:
+    return variable or (default if argument is None else argument)
 
 
 def _schedule(text: str, environ: Mapping[str, str]) -> Schedule | None:
@@ -105,6 +143,8 @@ def to_environment(
     max_uss: str | None = None,
     max_uss_jitter: float | None = None,
     refork: str | None = None,
+    warm_timeout: float | None = None,
+    warm_total_timeout: float | None = None,
 ) -> dict[str, str]:
     """The variables that say the same as these options; unset ones are left out.
 
@@ -120,5 +160,7 @@ def to_environment(
         MAX_USS: max_uss,
         MAX_USS_JITTER: None if max_uss_jitter is None else str(max_uss_jitter),
         REFORK: refork,
+        WARM_TIMEOUT: None if warm_timeout is None else str(warm_timeout),
+        WARM_TOTAL_TIMEOUT: None if warm_total_timeout is None else str(warm_total_timeout),
     }
     return {name: value for name, value in variables.items() if value is not None}

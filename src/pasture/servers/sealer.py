@@ -12,6 +12,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from pasture.errors import PastureError
 from pasture.heap import growth
@@ -25,6 +26,13 @@ from pasture.servers.environment import ServerSettings, read_environment
 
 log = logging.getLogger("pasture")
 
+Log = Callable[[int, str], object]
+"""Writes a line to the server's log, at a level of `logging`."""
+
+
+def _write_to_log(level: int, line: str) -> None:
+    log.log(level, "%s", line)
+
 
 class Sealer:
     """Seals this process as often as it is worth it.
@@ -33,9 +41,24 @@ class Sealer:
         report: of the latest seal; None before the first.
     """
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(
+        self,
+        settings: ServerSettings,
+        *,
+        log: Log = _write_to_log,
+        prepare: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        """Nothing is sealed yet.
+
+        Args:
+            log: where the report's line goes.
+            prepare: makes what is entered before each seal and left after it, to bring the
+                server into a state in which its heap may be worked on.
+        """
         self.report: SealReport | None = None
         self._settings = settings
+        self._log = log
+        self._prepare = prepare
         self._unfrozen_then = 0
         # Counting what is not frozen writes to all of it: to a whole heap, where nothing is.
         self._freezes = "freeze" in settings.policy.heap
@@ -54,20 +77,20 @@ class Sealer:
         """
         if self.report is None:
             self._seal(warm_up, strict=self._settings.strict)
-        elif self.report.sealed and self._freezes and self._growth().is_worth_a_round:
-            log.info("%s new objects since the seal", self._growth().objects)
-            self._seal(None, strict=False)
-
-    def _growth(self) -> growth.Growth:
-        return growth.Growth(self._unfrozen_then, growth.unfrozen_objects())
+        elif self.report.sealed and self._freezes:
+            grown = growth.Growth(self._unfrozen_then, growth.unfrozen_objects())
+            if grown.is_worth_a_round:
+                self._log(logging.INFO, f"{grown.objects} new objects since the seal")
+                self._seal(None, strict=False)
 
     def _seal(self, warm_up: Callable[[], WarmUpReport] | None, strict: bool) -> None:
         policy = self._settings.policy
-        report = seal(policy, warm_up=warm_up if policy.warms_up else None, strict=strict)
+        with self._prepare():
+            report = seal(policy, warm_up=warm_up if policy.warms_up else None, strict=strict)
         self.report = report
         if self._freezes:
             self._unfrozen_then = growth.unfrozen_objects()
-        log.log(level_of(policy, report), "%s", report)
+        self._log(level_of(policy, report), str(report))
         self._write(report)
 
     def _write(self, report: SealReport) -> None:
@@ -77,7 +100,7 @@ class Sealer:
         try:
             path.write_text(json.dumps(report.as_dict()), encoding="utf-8")
         except OSError as error:
-            log.warning("the report cannot be written: %s", error)
+            self._log(logging.WARNING, f"the report cannot be written: {error}")
 
 
 def level_of(policy: Policy, report: SealReport) -> int:

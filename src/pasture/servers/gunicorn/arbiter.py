@@ -2,31 +2,32 @@
 
 Owns when things happen: preload, then, before the first fork, warm-up and seal, and only
 then the control socket's thread. Everything else is gunicorn's. Written for gunicorn 23 to
-27; leans on five methods of its Arbiter: setup, spawn_worker's call of `cfg.pre_fork`,
+27; leans on five methods of its Arbiter: setup, spawn_worker and its call of `cfg.pre_fork`,
 manage_workers, _start_control_server and _stop_control_server.
 """
 
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
 from typing import Any, NoReturn
 
 from gunicorn import sock
 from gunicorn.arbiter import Arbiter
 
 from pasture.errors import PastureError
-from pasture.heap import growth
 from pasture.heap.loading import begin_loading
-from pasture.heap.report import SealReport
-from pasture.heap.seal import seal
 from pasture.heap.warmup import Answer, WarmUpReport, warm_up
 from pasture.metrics import recorder
 from pasture.servers.complaint import complain
 from pasture.servers.environment import ServerSettings
 from pasture.servers.gunicorn.hooks import call_after_request, call_before_fork
+from pasture.servers.sealer import Sealer
+from pasture.servers.shortage import Backoff, is_shortage
 
 _COOPERATIVE = ("gevent", "eventlet")
 
@@ -36,11 +37,12 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
         self._settings = settings
-        self._report: SealReport | None = None
-        self._unfrozen_then = 0
+        self._sealer = Sealer(
+            settings, log=self._write_to_log, prepare=self._without_control_server
+        )
+        self._backoff = Backoff()
         self._workers_forked = False
         self._control_server_wanted = False
-        recorder.arm()
         super().__init__(app)
 
     def setup(self, app: Any) -> None:
@@ -62,9 +64,28 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         self._load_application(asked_for)
 
     def _load_application(self, asked_for: bool) -> None:
-        if self._report is None and not asked_for:
+        if self._sealer.report is None and not asked_for:
             self.log.info("pasture: preload is on: HUP does not load new code, USR2 does")
         self.app.wsgi()
+
+    def spawn_worker(self) -> int | None:
+        """Fork a worker; later, where the system has nothing for it now."""
+        if not self._backoff.may_try(monotonic()):
+            return None
+        own = os.getpid()
+        try:
+            pid: int = super().spawn_worker()
+        except OSError as error:
+            if os.getpid() != own or not is_shortage(error):
+                raise
+            self._try_again_later(error)
+            return None
+        self._backoff.succeeded()
+        return pid
+
+    def _try_again_later(self, error: Exception) -> None:
+        wait_s = self._backoff.failed(monotonic())
+        self.log.error("pasture: no new worker: %s; next try in %.0f s", error, wait_s)
 
     def manage_workers(self) -> None:
         """Fork what is missing, then start the control socket if it had to wait for that."""
@@ -86,35 +107,20 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self._control_server_wanted = True
 
     def _before_fork(self) -> None:
+        if self.cfg.preload_app:
+            self._seal_or_end()
+
+    def _seal_or_end(self) -> None:
         """Seal, if this is the first fork or the seal is worth a new round."""
-        if not self.cfg.preload_app:
-            return
-        if self._report is None:
-            self._import_control_server()
-            self._seal_once(warm=True)
-        elif self._report.sealed and self._growth().is_worth_a_round:
-            self.log.info("pasture: %s new objects since the seal", self._growth().objects)
-            self._seal_without_control_server()
-
-    def _growth(self) -> growth.Growth:
-        return growth.Growth(self._unfrozen_then, growth.unfrozen_objects())
-
-    def _seal_once(self, warm: bool) -> None:
-        wanted = warm and self._settings.policy.warms_up and bool(self._settings.warm_up)
+        wanted = bool(self._settings.warm_up)
         try:
-            report = seal(
-                self._settings.policy,
-                warm_up=self._warm_up if wanted else None,
-                strict=self._settings.strict and self._report is None,
-            )
+            self._sealer.before_fork(self._warm_up if wanted else None)
         except PastureError as error:
             # Nothing is forked yet. gunicorn would take an exception for a worker's.
             self._unlink_and_end(complain(error))
-        self._report = report
-        self._unfrozen_then = growth.unfrozen_objects()
-        log = self.log.info if report.sealed or not self._settings.policy.heap else self.log.warning
-        log("pasture: %s", report)
-        self._write(report)
+
+    def _write_to_log(self, level: int, line: str) -> None:
+        self.log.log(level, "pasture: %s", line)
 
     def _unlink_and_end(self, status: int) -> NoReturn:
         if self.pidfile is not None:
@@ -123,11 +129,17 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         sys.stdout.flush()
         os._exit(status)
 
-    def _seal_without_control_server(self) -> None:
+    @contextmanager
+    def _without_control_server(self) -> Iterator[None]:
+        """Its thread must not run while the heap is worked on."""
+        if self._sealer.report is None:  # it has not been started
+            self._import_control_server()
+            yield
+            return
         running = getattr(self, "_control_server", None) is not None
         if running:
             self._stop_control_server()
-        self._seal_once(warm=False)
+        yield
         if running:
             self._start_control_server()
 
@@ -147,7 +159,10 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self._settings.warm_up.requests,
             headers=self._settings.warm_up.headers,
             host=self._host(),
+            on_start=lambda name: self.log.info("pasture: warm-up: %s", name),
             on_answer=self._log_answer,
+            timeout_s=self._settings.warm_timeout_s,
+            total_timeout_s=self._settings.warm_total_timeout_s,
         )
         counts = report.counts
         self.log.info("pasture: warm-up: %d requests, %d failed", *counts.values())
@@ -164,12 +179,3 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             return "localhost"
         name, port = address[:2]
         return f"{name if name not in ('', '0.0.0.0', '::') else 'localhost'}:{port}"
-
-    def _write(self, report: SealReport) -> None:
-        path = self._settings.report_file
-        if path is None:
-            return
-        try:
-            path.write_text(json.dumps(report.as_dict()), encoding="utf-8")
-        except OSError as error:
-            self.log.warning("pasture: the report cannot be written: %s", error)

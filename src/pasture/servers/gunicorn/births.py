@@ -21,6 +21,7 @@ from pasture.servers.gunicorn.succession import Start, live
 from pasture.servers.refork.board import Board
 from pasture.servers.refork.line import CLOSED, Line, Message, open_line, wait_for
 from pasture.servers.refork.mold import FORK_S
+from pasture.servers.shortage import is_shortage
 
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _LOOK_S = 0.2
@@ -49,11 +50,17 @@ class NotLoaded(Exception):
 
 
 class NotBorn(Exception):
-    """A mold has not forked; the text says why."""
+    """There is no new process; the text says why.
 
-    def __init__(self, why: str, mold_hangs: bool) -> None:
+    Attributes:
+        mold_hangs: it has not answered.
+        for_now: the system had nothing for it; the same may succeed later.
+    """
+
+    def __init__(self, why: str, *, mold_hangs: bool = False, for_now: bool = False) -> None:
         super().__init__(why)
         self.mold_hangs = mold_hangs
+        self.for_now = for_now
 
 
 class BreedingArbiter(SealingArbiter):
@@ -74,14 +81,19 @@ class BreedingArbiter(SealingArbiter):
 
         Raises:
             NotLoaded: it ended instead.
+            NotBorn: the system has no process for it now.
         """
-        worker = self._make_worker()
-        here, there = open_line()
-        pen = Pen(here, self._board.take_row(), 0, is_first_mold=True)
+        worker, pen, there = self._prepare_birth(0)
+        pen.is_first_mold = True
         recorder.pause()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self._call_off(worker, pen, there)
+            raise NotBorn(f"{error}", for_now=is_shortage(error)) from None
         if pid == 0:
-            self._live(Start(worker, there, self._board.row(pen.row), 0), here)
+            self._live(Start(worker, there, self._board.row(pen.row), 0), pen.line)
+        here = pen.line
         there.close()
         self._pens[pid], self._molds[pid] = pen, worker
         self._board.register(pen.row, pid, 0)
@@ -144,9 +156,8 @@ class BreedingArbiter(SealingArbiter):
         Raises:
             NotBorn: there is no new worker.
         """
-        worker = self._make_worker()
-        here, there = open_line()
-        pen = Pen(here, self._board.take_row(), generation)
+        worker, pen, there = self._prepare_birth(generation)
+        here = pen.line
         files = (there.fileno(), worker.tmp.fileno())
         values = {"age": worker.age, "row": pen.row, "generation": generation}
         sent = mold is not None and self._pens[mold].line.send("spawn", files, **values)
@@ -154,12 +165,33 @@ class BreedingArbiter(SealingArbiter):
         answer = self._await_birth(here, mold) if mold is not None and sent else CLOSED
         if answer.word != "born" or not here.send("go"):
             why = answer.values.get("why", f"mold {mold} did not fork ({answer.word})")
-            here.close()
-            worker.tmp.close()
-            self._board.give_back(pen.row)
-            raise NotBorn(why, mold_hangs=answer.word == "no answer")
+            self._call_off(worker, pen, there)
+            for_now = answer.values.get("for_now", False)
+            raise NotBorn(why, mold_hangs=answer.word == "no answer", for_now=for_now)
         self._adopt(answer.values["pid"], worker, pen)
         return int(worker.pid)
+
+    def _prepare_birth(self, generation: int) -> tuple[Any, Pen, Line]:
+        """What a new process needs: the worker's object, what is kept of it, its line.
+
+        Raises:
+            NotBorn: the system has no descriptors or files for it now.
+        """
+        worker = None
+        try:
+            worker = self._make_worker()
+            here, there = open_line()
+        except OSError as error:
+            if worker is not None:
+                worker.tmp.close()
+            raise NotBorn(f"{error}", for_now=is_shortage(error)) from None
+        return worker, Pen(here, self._board.take_row(), generation), there
+
+    def _call_off(self, worker: Any, pen: Pen, there: Line) -> None:
+        pen.line.close()
+        there.close()
+        worker.tmp.close()
+        self._board.give_back(pen.row)
 
     def _await_birth(self, line: Line, mold: int) -> Message:
         """The answer of the new worker, or what its mold says instead."""

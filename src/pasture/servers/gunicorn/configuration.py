@@ -11,6 +11,8 @@ _policy: Policy | None = None
 _warm: tuple[str, ...] = ()
 _max_uss: str | None = None
 _refork: str | None = None
+_warm_timeout: float | None = None
+_warm_total_timeout: float | None = None
 
 
 def configure(
@@ -19,6 +21,8 @@ def configure(
     warm: Iterable[str] = (),
     max_uss: str | None = None,
     refork: str | None = None,
+    warm_timeout: float | None = None,
+    warm_total_timeout: float | None = None,
 ) -> None:
     """Choose the policy and the requests of the warm-up, from a `gunicorn.conf.py`.
 
@@ -30,11 +34,14 @@ def configure(
         max_uss: a worker whose private memory passes this is replaced, as in `200M`.
         refork: requests by generation after which a worker becomes the next parent, as in
             `50,500,2000`; see docs/refork.md.
+        warm_timeout, warm_total_timeout: seconds for each request of the warm-up and for all of
+            it; 0 is no limit.
 
     Raises:
         UnknownPolicy: no policy has that name.
     """
-    global _policy, _warm, _max_uss, _refork
+    global _policy, _warm, _max_uss, _refork, _warm_timeout, _warm_total_timeout
+    _warm_timeout, _warm_total_timeout = warm_timeout, warm_total_timeout
     _max_uss, _refork = max_uss, refork
     _policy = None if policy is None else find_policy(policy)
     _warm = tuple(warm)
@@ -46,4 +53,11 @@ def settings() -> ServerSettings:
     Raises:
         UnknownPolicy, UsageError: a variable, or a file that it names, makes no sense.
     """
-    return read_environment(policy=_policy, warm=_warm, max_uss=_max_uss, refork=_refork)
+    return read_environment(
+        policy=_policy,
+        warm=_warm,
+        max_uss=_max_uss,
+        refork=_refork,
+        warm_timeout=_warm_timeout,
+        warm_total_timeout=_warm_total_timeout,
+    )

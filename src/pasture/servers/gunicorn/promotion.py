@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -110,6 +111,7 @@ class Promotable:
         if threads is not None:
             threads.shutdown(wait=True)
             _wait_for_end_of_threads()
+        _forget_names_of_files()
         for listener, number in zip(self._worker.sockets, self._kept, strict=True):
             if listener.sock is None or listener.sock.fileno() == -1:
                 listener.sock = socket.socket(fileno=number)
@@ -122,6 +124,16 @@ def _wait_for_end_of_threads() -> None:
     deadline = time.monotonic() + 1.0
     while native().python_threads() > threading.active_count() and time.monotonic() < deadline:
         time.sleep(0.001)
+
+
+def _forget_names_of_files() -> None:
+    """Let go of the generator of names in `tempfile`, which it makes anew in each process.
+
+    2.5 KB, from the making of this worker's heartbeat file in its mold. Sealed it would never be
+    let go of, in this generation and in each one after it.
+    """
+    if hasattr(tempfile, "_name_sequence"):
+        tempfile._name_sequence = None
 
 
 class CountRequests:

@@ -107,7 +107,7 @@ class ReforkingArbiter(BreedingArbiter):
         self._reloading = True
         try:
             super().reload()
-        except NotLoaded as error:
+        except (NotLoaded, NotBorn) as error:
             self.log.error("pasture: HUP: %s; the workers that are there go on", error)
         finally:
             self._reloading = False
@@ -149,7 +149,7 @@ class ReforkingArbiter(BreedingArbiter):
             action = self._cycle.step(time.monotonic(), self.num_workers, facts)
             if action is None:
                 break
-            if action == Spawn(0) and not self._can_load():
+            if isinstance(action, Spawn) and not self._can_fork(action):
                 break
             self._perform(action)
         self._board.wake_at(self._cycle.limit)
@@ -221,14 +221,13 @@ class ReforkingArbiter(BreedingArbiter):
     def spawn_worker(self) -> int | None:
         """What gunicorn calls at HUP, as often as there are to be workers."""
         if self._cycle is None:
-            pid: int = super().spawn_worker()
-            return pid
+            return super().spawn_worker()
         if self._reloading:
             self._reloading = False
             before, self._first_mold = self._first_mold, None
             try:
                 self._first_mold = self._load()
-            except NotLoaded:
+            except (NotLoaded, NotBorn):
                 self._first_mold = before
                 raise
             if before in self._pens:
@@ -236,6 +235,12 @@ class ReforkingArbiter(BreedingArbiter):
             self._cycle.reload(time.monotonic())
         self._order(0)
         return None
+
+    def _can_fork(self, action: Spawn) -> bool:
+        """Whether it is time for it, and its mold is there if that is of generation 0."""
+        if not self._backoff.may_try(time.monotonic()):
+            return False
+        return bool(action.generation) or self._can_load()
 
     def _can_load(self) -> bool:
         """Whether there is a mold of generation 0, after an attempt to make one."""
@@ -245,6 +250,9 @@ class ReforkingArbiter(BreedingArbiter):
             return False
         try:
             self._first_mold = self._load()
+        except NotBorn as error:
+            self._try_again_later(error)
+            return False
         except NotLoaded as error:
             if not self.WORKERS:
                 self._unlink_and_end(error.status)
@@ -266,6 +274,9 @@ class ReforkingArbiter(BreedingArbiter):
         try:
             pid = self._order_worker(generation, mold)
         except NotBorn as error:
+            if error.for_now:  # nobody's fault, and the mold is as good as before
+                self._try_again_later(error)
+                return
             if mold is not None and error.mold_hangs:
                 cycle.hung(mold, time.monotonic())
             if generation == 0:
@@ -273,6 +284,7 @@ class ReforkingArbiter(BreedingArbiter):
                 self._dismiss_first_mold()
             cycle.not_born(generation, str(error), time.monotonic())
         else:
+            self._backoff.succeeded()
             cycle.born(pid, generation, time.monotonic())
             self.log.info("pasture: worker %s of generation %s", pid, generation)
 

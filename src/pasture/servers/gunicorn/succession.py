@@ -75,7 +75,7 @@ def _live_as_first_mold(arbiter: Any, start: Start) -> Child:
         arbiter.log.exception("pasture: the application cannot be loaded")
         is_missing = isinstance(error, AppImportError)
         os._exit(arbiter.APP_LOAD_ERROR if is_missing else arbiter.WORKER_BOOT_ERROR)
-    arbiter._seal_once(warm=True)
+    arbiter._seal_or_end()
     if "leave" in arbiter._settings.policy.at_exit:
         leave.install()  # finalization would write to what the workers share
     start.line.send("sealed")

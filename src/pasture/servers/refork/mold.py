@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,11 +21,23 @@ from pasture.heap.report import SealReport
 from pasture.heap.seal import seal
 from pasture.metrics import recorder
 from pasture.servers.refork.line import CLOSED, Line, line_of
+from pasture.servers.shortage import is_shortage
 
 FORK_S = 5.0
 """How long a fork may take, through both processes and until the server knows."""
 
+WORTH_PLUGGING_BLOCKS = 10_000
+"""Of pymalloc: about 1 MB. The plugs of one seal are 0.2 MB and more, and stay for good."""
+
+_blocks_when_plugged: int | None = None
+
 _POLL_S = 0.001
+
+_SHORTAGE = 75
+"""Exit status of the process in between, where the system had no second one for now."""
+
+_FILES = 2
+"""With an order for a worker come its line and the file of its heartbeat."""
 
 
 class Refused(Exception):
@@ -32,7 +45,15 @@ class Refused(Exception):
 
 
 class ForkFailed(Exception):
-    """No new process; the text says why."""
+    """No new process; the text says why.
+
+    Attributes:
+        for_now: the system had none; the same may succeed later.
+    """
+
+    def __init__(self, why: str, *, for_now: bool) -> None:
+        super().__init__(why)
+        self.for_now = for_now
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +117,37 @@ def make_mold(policy: Policy) -> SealReport:
     found = hazards.survey(threads=True)
     if found:
         raise Refused(str(found[0]))
-    report = seal(policy)
+    plugs = _is_worth_plugging()
+    report = seal(policy if plugs else _without_plugs(policy))
     if policy.heap and not report.sealed:
         raise Refused(f"not sealed: {report.reason}")
+    if plugs:
+        _note_plugged()
     return report
+
+
+def _is_worth_plugging() -> bool:
+    """Whether enough lies between the holes of this heap.
+
+    What was not there when holes were last plugged lies in memory that workers took fresh from
+    the system. Where that is next to empty, its holes are as good as fresh memory: whoever takes
+    them copies pages on which little else is. Plugged in each generation they would be lost, and
+    all generations to come would be larger by as much.
+    """
+    blocks = sys.getallocatedblocks()
+    if not blocks or _blocks_when_plugged is None:  # not pymalloc, or never plugged
+        return True
+    return blocks - _blocks_when_plugged >= WORTH_PLUGGING_BLOCKS
+
+
+def _note_plugged() -> None:
+    global _blocks_when_plugged
+    _blocks_when_plugged = sys.getallocatedblocks()
+
+
+def _without_plugs(policy: Policy) -> Policy:
+    heap = tuple(step for step in policy.heap if not step.startswith("plug-"))
+    return dataclasses.replace(policy, heap=heap)
 
 
 def fork_for(
@@ -127,13 +175,20 @@ def fork_for(
             continue
         if message.word != "spawn":
             return None
+        if len(message.files) < _FILES:  # this process has no descriptors left for them
+            for file in message.files:
+                os.close(file)
+            line.send("not born", why="too many open files", for_now=True)
+            continue
         order = Order(line_of(message.files[0]), message.values, message.files[1:])
         worker = None
         try:
             worker = before_fork(order)
             is_worker = fork_orphan()
         except Exception as error:
-            line.send("not born", why=f"{type(error).__name__}: {error}")
+            line.send(
+                "not born", why=f"{type(error).__name__}: {error}", for_now=_is_for_now(error)
+            )
             is_worker = False
         for file in order.files:
             os.close(file)
@@ -144,6 +199,10 @@ def fork_for(
         order.line.close()
         if worker is not None:
             worker.tmp.close()
+
+
+def _is_for_now(error: Exception) -> bool:
+    return error.for_now if isinstance(error, ForkFailed) else is_shortage(error)
 
 
 def fork_orphan() -> bool:
@@ -159,6 +218,8 @@ def fork_orphan() -> bool:
     if between == 0:
         try:
             grandchild = _fork_quietly()
+        except OSError as error:
+            os._exit(_SHORTAGE if is_shortage(error) else 1)
         except BaseException:
             os._exit(1)
         if grandchild:
@@ -172,10 +233,11 @@ def fork_orphan() -> bool:
         if time.monotonic() > deadline:
             os.kill(between, 9)
             os.waitpid(between, 0)
-            raise ForkFailed(f"no fork in {FORK_S:.0f} s")
+            raise ForkFailed(f"no fork in {FORK_S:.0f} s", for_now=False)
         time.sleep(_POLL_S)
     if status:
-        raise ForkFailed("the second fork failed")
+        for_now = os.waitstatus_to_exitcode(status) == _SHORTAGE
+        raise ForkFailed("the second fork failed", for_now=for_now)
     return False
 
 

@@ -34,6 +34,8 @@ _LAZY = ("lazy-apps", "lazy")
 _FAILED_APP = 22
 """Exit status of a worker that could not load its application. uWSGI 2.0.31 uwsgi.h."""
 
+_INTERRUPTED = 128 + signal.SIGINT
+
 _installed = False
 
 
@@ -138,7 +140,12 @@ class _Master:
         self._take_post_fork_hook()
         if "immortalize" in self._settings.policy.heap:
             arguments.keep_out_of_the_seal()
-        or_end(lambda: self._sealer.before_fork(self._warm_up_or_none()))
+        try:
+            or_end(lambda: self._sealer.before_fork(self._warm_up_or_none()))
+        except KeyboardInterrupt:
+            # It would be printed and forgotten here. Once it has forked, uWSGI has handlers.
+            sys.stdout.flush()
+            os._exit(_INTERRUPTED)
 
     def _take_post_fork_hook(self) -> None:
         """Put ours before the user's, which may have been set at any time until now."""
@@ -153,10 +160,17 @@ class _Master:
             self._users_hook()
 
     def _warm_up_or_none(self) -> Callable[[], WarmUpReport] | None:
-        wanted = self._settings.warm_up
-        if not wanted:
-            return None
-        return lambda: warm_up(self._application(), wanted.requests, headers=wanted.headers)
+        return self._warm_up if self._settings.warm_up else None
+
+    def _warm_up(self) -> WarmUpReport:
+        return warm_up(
+            self._application(),
+            self._settings.warm_up.requests,
+            headers=self._settings.warm_up.headers,
+            on_start=lambda name: log.info("warm-up: %s", name),
+            timeout_s=self._settings.warm_timeout_s,
+            total_timeout_s=self._settings.warm_total_timeout_s,
+        )
 
     def _application(self) -> Callable[..., Any]:
         """The WSGI application that uWSGI was told to load.

@@ -1,0 +1,162 @@
+"""Stopping code in the main thread: after a time, or when the process is told to end.
+
+Owns the alarm and the handlers of ending signals while that code runs. Invariant: afterwards
+handlers and alarm are as they were, and a signal that came meanwhile has not been lost.
+
+The handler of a signal raises `Interrupted` where the code stands: in a system call or a wait
+for a lock as well as between two instructions. It raises again each second for as long as the
+code goes on. What C code does without ever coming back to the interpreter it cannot stop.
+Therefore the kernel takes the second ending signal for itself, and ends the process.
+
+Source: signal(7); CPython 3.14 Modules/signalmodule.c; PEP 475.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
+"""Signals by which a server is told to end."""
+
+AGAIN_S = 1.0
+"""After so long the exception is raised again, in code that goes on in spite of it."""
+
+_RESET_AFTER_FIRST = 0x8000_0000  # SA_RESETHAND, sigaction(2)
+
+
+class Interrupted(BaseException):
+    """Raised into the code that is to stop; its text says why. No `Exception`, so that few
+    programs catch it by mistake."""
+
+
+class Interrupts:
+    """Calls functions and stops them, within a `with` of this object. In the main thread.
+
+    Attributes:
+        ended_by: ending signals that came meanwhile, for their own handlers, in order.
+    """
+
+    def __init__(self) -> None:
+        self.ended_by: list[int] = []
+        self._limit_s = 0.0
+        self._reason: str | None = None
+        self._inside = False
+        self._handlers: dict[int, Any] = {}
+        self._timer = (0.0, 0.0)
+        self._begun = 0.0
+
+    @staticmethod
+    def are_possible() -> bool:
+        """Whether this is the thread in which handlers of signals run."""
+        return threading.current_thread() is threading.main_thread()
+
+    def __enter__(self) -> Interrupts:
+        """Take over the alarm, and those ending signals that have a handler.
+
+        What is ignored, or left to the kernel, which ends the process, stays so.
+        """
+        self._begun = time.monotonic()
+        self._timer = signal.setitimer(signal.ITIMER_REAL, 0)
+        self._take_over(signal.SIGALRM, self._alarm)
+        for number in ENDING:
+            if callable(signal.getsignal(number)):
+                self._take_over(number, self._note)
+                _leave_the_second_to_the_kernel(number)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        left_s, interval_s = self._timer
+        if left_s:
+            passed_s = time.monotonic() - self._begun
+            signal.setitimer(signal.ITIMER_REAL, max(left_s - passed_s, 1e-3), interval_s)
+
+    def call(self, function: Callable[[], Result], limit_s: float) -> Result:
+        """Call one; not at all if an ending signal has come.
+
+        Args:
+            limit_s: for the call, in seconds; 0 for none.
+
+        Raises:
+            Interrupted: its time was over, or an ending signal came; also where the function
+                caught the exception and returned.
+            BaseException: whatever the function raises.
+        """
+        self._limit_s = limit_s
+        if not self.ended_by:
+            self._reason = None
+        try:
+            try:
+                self._inside = True
+                if not self.ended_by:
+                    signal.setitimer(signal.ITIMER_REAL, limit_s, AGAIN_S)
+                    result = function()
+            finally:
+                self._inside = False
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except Interrupted:
+            self._inside = False  # raised before the lines above could run
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise
+        if self._reason is not None:
+            raise Interrupted(self._reason)
+        return result
+
+    def _take_over(self, number: int, handler: Callable[[int, FrameType | None], None]) -> None:
+        self._handlers[number] = signal.getsignal(number)
+        signal.signal(number, handler)
+
+    def _alarm(self, number: int, frame: FrameType | None) -> None:
+        if self._reason is None:
+            self._reason = f"no answer in {self._limit_s:g} s, stopped {_place(frame)}"
+        self._interrupt()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.ended_by.append(number)
+        self._reason = f"ended by {signal.Signals(number).name}, {_place(frame)}"
+        if self._inside:
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_S, AGAIN_S)
+        self._interrupt()
+
+    def _interrupt(self) -> None:
+        if self._inside:
+            raise Interrupted(self._reason)
+
+
+def _place(frame: FrameType | None) -> str:
+    if frame is None:
+        return "in C code"
+    code = frame.f_code
+    return f"in {code.co_qualname}, {code.co_filename}:{frame.f_lineno}"
+
+
+def _leave_the_second_to_the_kernel(number: int) -> None:
+    """Have the process's handler run once; then the signal has its default effect."""
+    try:
+        import ctypes  # only for a warm-up, and not in every build of CPython
+    except ImportError:
+        return
+
+    class Action(ctypes.Structure):
+        """`struct sigaction` of glibc and musl on 64-bit Linux."""
+
+        _fields_ = (
+            ("handler", ctypes.c_void_p),
+            ("mask", ctypes.c_ulong * 16),
+            ("flags", ctypes.c_uint),
+            ("restorer", ctypes.c_void_p),
+        )
+
+    sigaction = ctypes.CDLL(None).sigaction
+    action = Action()
+    if sigaction(number, None, ctypes.byref(action)) == 0:
+        action.flags |= _RESET_AFTER_FIRST
+        sigaction(number, ctypes.byref(action), None)

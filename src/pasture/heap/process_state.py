@@ -1,0 +1,159 @@
+"""What application code may change of the process that it runs in, and putting it back.
+
+Owns the list of what is looked at: handlers of signals, environment, working directory and the
+like. Values are never told, only what was changed: an environment holds secrets.
+"""
+
+from __future__ import annotations
+
+import gc
+import locale
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+_SAFE_UMASK = 0o077
+_TOLD_VARIABLES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Aspect:
+    """One thing that belongs to the whole process.
+
+    Attributes:
+        name: for the report.
+        read: its value.
+        write: sets it.
+        of_main_thread: only there it can be set.
+    """
+
+    name: str
+    read: Callable[[], Any]
+    write: Callable[[Any], object]
+    of_main_thread: bool = False
+
+
+def _read_umask() -> int:
+    umask = os.umask(_SAFE_UMASK)  # there is no way to read it alone
+    os.umask(umask)
+    return umask
+
+
+def _read_wakeup_fd() -> int:
+    number = signal.set_wakeup_fd(-1)
+    if number != -1:
+        try:
+            signal.set_wakeup_fd(number)
+        except (OSError, ValueError):
+            pass  # closed meanwhile
+    return number
+
+
+def _switch_collector(on: bool) -> None:
+    (gc.enable if on else gc.disable)()
+
+
+_ASPECTS = (
+    _Aspect("the working directory", os.getcwd, os.chdir),
+    _Aspect("the umask", _read_umask, os.umask),
+    _Aspect(
+        "the locale",
+        lambda: locale.setlocale(locale.LC_ALL),
+        lambda value: locale.setlocale(locale.LC_ALL, value),
+    ),
+    _Aspect(
+        "the mask of signals",
+        lambda: signal.pthread_sigmask(signal.SIG_BLOCK, ()),
+        lambda value: signal.pthread_sigmask(signal.SIG_SETMASK, value),
+    ),
+    _Aspect("the wake-up descriptor of signals", _read_wakeup_fd, signal.set_wakeup_fd, True),
+    _Aspect(
+        "the profiling timer",
+        lambda: signal.getitimer(signal.ITIMER_PROF)[1],
+        lambda value: signal.setitimer(signal.ITIMER_PROF, value, value),
+    ),
+    _Aspect(
+        "the virtual timer",
+        lambda: signal.getitimer(signal.ITIMER_VIRTUAL)[1],
+        lambda value: signal.setitimer(signal.ITIMER_VIRTUAL, value, value),
+    ),
+    _Aspect("the threads' switch interval", sys.getswitchinterval, sys.setswitchinterval),
+    _Aspect("automatic collection", gc.isenabled, _switch_collector),
+    _Aspect("the collector's thresholds", gc.get_threshold, lambda value: gc.set_threshold(*value)),
+)
+
+
+class ProcessState:
+    """The state at one moment.
+
+    Cheap: some ten microseconds and as many system calls.
+    """
+
+    def __init__(self, *, in_main_thread: bool) -> None:
+        """Take it down.
+
+        Args:
+            in_main_thread: handlers of signals can be set, and are looked at.
+        """
+        self._aspects = [a for a in _ASPECTS if in_main_thread or not a.of_main_thread]
+        self._values = [_value_of(aspect) for aspect in self._aspects]
+        self._handlers = _handlers() if in_main_thread else {}
+        self._environment = dict(os.environ)
+
+    def restore(self) -> tuple[str, ...]:
+        """Put back what is different now; returns what that was, a few words each."""
+        return (*self._restore_handlers(), *self._restore_environment(), *self._restore_aspects())
+
+    def _restore_handlers(self) -> Iterator[str]:
+        now = _handlers() if self._handlers else {}
+        for number, handler in self._handlers.items():
+            # None is a handler that C code has set, which Python cannot set again.
+            if now.get(number) != handler and handler is not None:
+                signal.signal(number, handler)
+                yield f"the handler of {_name(number)}"
+
+    def _restore_environment(self) -> Iterator[str]:
+        now, then = dict(os.environ), self._environment
+        changed = [name for name in now.keys() | then.keys() if now.get(name) != then.get(name)]
+        for name in changed:
+            if name in then:
+                os.environ[name] = then[name]
+            else:
+                del os.environ[name]
+        for name in sorted(changed)[:_TOLD_VARIABLES]:
+            yield f"the variable {name!a}"
+        if len(changed) > _TOLD_VARIABLES:
+            yield f"{len(changed) - _TOLD_VARIABLES} more variables"
+
+    def _restore_aspects(self) -> Iterator[str]:
+        for aspect, then in zip(self._aspects, self._values, strict=True):
+            if then is None or _value_of(aspect) == then:
+                continue
+            try:
+                aspect.write(then)
+            except (OSError, ValueError, locale.Error) as error:
+                yield f"{aspect.name}, which cannot be put back ({error})"
+            else:
+                yield aspect.name
+
+
+def _value_of(aspect: _Aspect) -> Any:
+    """None where it cannot be told: a working directory that has been removed, say."""
+    try:
+        return aspect.read()
+    except (OSError, ValueError, locale.Error):
+        return None
+
+
+def _handlers() -> dict[int, Any]:
+    return {number: signal.getsignal(number) for number in signal.valid_signals()}
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,40 @@
+"""What the system has none of for now: processes, memory, descriptors. And when to ask again.
+
+A server that ends for want of a process takes the workers that it has with it.
+"""
+
+from __future__ import annotations
+
+import errno
+
+_SHORTAGES = frozenset(
+    (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT)
+)
+_FIRST_S = 1.0
+_MOST_S = 30.0
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Whether the same call may succeed later. Source: fork(2), open(2)."""
+    return isinstance(error, OSError) and error.errno in _SHORTAGES
+
+
+class Backoff:
+    """When the next try is: a second after the first failure, twice as long after each other."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self._not_before = 0.0
+
+    def failed(self, now: float) -> float:
+        """Returns the seconds until the next try."""
+        wait_s = min(_FIRST_S * 2.0**self._failures, _MOST_S)
+        self._failures += 1
+        self._not_before = now + wait_s
+        return wait_s
+
+    def succeeded(self) -> None:
+        self._failures = 0
+
+    def may_try(self, now: float) -> bool:
+        return now >= self._not_before

@@ -1,0 +1,86 @@
+"""A master whose warm-up does what it should not: it starts, serves, and ends when it is told."""
+
+import signal
+import urllib.request
+
+import pytest
+from running import PATIENCE_S
+
+
+def who(server):
+    url = f"http://127.0.0.1:{server.port}/who"
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+        return int(answer.read())
+
+
+def warm(*paths, timeout="60"):
+    options = [word for path in paths for word in ("--warm", path)]
+    return (*options, "--warm-timeout", timeout)
+
+
+@pytest.mark.parametrize("page", ["/hang", "/stubborn"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT])
+def test_a_signal_ends_a_master_whose_warm_up_hangs(serve, tmp_path, number, page):
+    server = serve(
+        *("--pid", str(tmp_path / "pid")),
+        options=warm(page, "/who"),
+        app="hostile_app:app",
+        ready=False,
+    )
+    server.wait_until_it_logs(f"pasture: warm-up: GET {page}\n")
+    assert server.stop(number) == 0
+    assert "warm-up: GET /who" not in server.log and "Booting worker" not in server.log
+    assert not (tmp_path / "pid").exists()
+
+
+def test_a_page_that_calls_its_own_server_is_stopped_and_the_server_starts(serve):
+    server = serve(
+        options=warm("/call_itself", "/who", timeout="1"),
+        app="hostile_app:app",
+        env={"HERD_ADDRESS": "127.0.0.1:{port}"},
+    )
+    assert who(server) in server.workers()
+    assert "GET /call_itself: no answer in 1 s, stopped in " in server.log
+    assert "warm-up: 2 requests, 1 failed" in server.log
+    assert server.stop() == 0
+
+
+def test_a_page_that_takes_all_signals_away_does_not_keep_the_master_from_ending(serve):
+    server = serve(options=warm("/handlers"), app="hostile_app:app")
+    assert "GET /handlers changed the handler of SIGHUP, " in server.log
+    assert who(server) in server.workers()
+    assert server.stop() == 0
+
+
+def test_a_page_that_forks_leaves_one_master(serve):
+    server = serve(options=warm("/fork", "/who"), app="hostile_app:app")
+    assert "a process that GET /fork forked has come back from it, and ends here" in server.log
+    server.wait_for(lambda: len(server.workers()) == 2, "two workers and nobody else")
+    assert server.log.count("Booting worker") == 2
+    assert server.log.count("warm-up: 2 requests") == 1
+    assert server.stop() == 0
+
+
+def test_no_exception_of_a_page_ends_the_master(serve):
+    server = serve(options=warm("/cancelled", "/who"), app="hostile_app:app")
+    assert "GET /cancelled: CancelledError" in server.log
+    assert who(server) in server.workers()
+
+
+def test_a_warm_up_that_takes_too_long_is_given_up(serve):
+    server = serve(
+        options=(*warm("/hang", "/who", timeout="0"), "--warm-total-timeout", "1"),
+        app="hostile_app:app",
+    )
+    assert "the time is over, 1 requests were not served" in server.log
+    assert who(server) in server.workers()
+
+
+def test_a_mold_whose_warm_up_hangs_ends_with_its_server(serve):
+    server = serve(
+        options=("--policy", "seal", "--refork", "50", *warm("/hang")),
+        app="hostile_app:app",
+        ready=False,
+    )
+    server.wait_until_it_logs("pasture: warm-up: GET /hang\n")
+    assert server.stop() == 0

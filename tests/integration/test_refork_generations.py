@@ -1,0 +1,17 @@
+"""Many generations of reforks take no more than few: a short run of `make soak-generations`."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 14), reason="one version is enough")
+@pytest.mark.skipif(not (ROOT / "benchmarks").is_dir(), reason="the benchmarks are not here")
+def test_the_twelfth_generation_is_as_large_as_the_fifth():
+    command = [sys.executable, "-m", "benchmarks.generations", "--generations", "12", "--warm", "4"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=170)
+    assert found.returncode == 0, found.stdout + found.stderr
