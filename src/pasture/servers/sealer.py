@@ -19,7 +19,7 @@ from pasture.heap.policy import Policy
 from pasture.heap.report import SealReport
 from pasture.heap.seal import seal
 from pasture.heap.warmup import WarmUpReport
-from pasture.metrics import recorder
+from pasture.scoreboard import recorder
 from pasture.servers.complaint import complain
 from pasture.servers.environment import ServerSettings, read_environment
 
@@ -39,7 +39,7 @@ class Sealer:
         self._unfrozen_then = 0
         # Counting what is not frozen writes to all of it: to a whole heap, where nothing is.
         self._freezes = "freeze" in settings.policy.heap
-        recorder.arm()
+        recorder.watch_forks()
 
     def before_fork(self, warm_up: Callable[[], WarmUpReport] | None = None) -> None:
         """Seal, if this is the first fork or the seal is worth a new round.
@@ -57,6 +57,7 @@ class Sealer:
         elif self.report.sealed and self._freezes and self._growth().is_worth_a_round:
             log.info("%s new objects since the seal", self._growth().objects)
             self._seal(None, strict=False)
+        recorder.expect_worker()
 
     def _growth(self) -> growth.Growth:
         return growth.Growth(self._unfrozen_then, growth.unfrozen_objects())
@@ -68,6 +69,7 @@ class Sealer:
         if self._freezes:
             self._unfrozen_then = growth.unfrozen_objects()
         log.log(level_of(policy, report), "%s", report)
+        recorder.show_seal(report.as_dict())
         self._write(report)
 
     def _write(self, report: SealReport) -> None:

@@ -23,7 +23,7 @@ from pasture.heap.loading import begin_loading
 from pasture.heap.report import SealReport
 from pasture.heap.seal import seal
 from pasture.heap.warmup import Answer, WarmUpReport, warm_up
-from pasture.metrics import recorder
+from pasture.scoreboard import recorder
 from pasture.servers.complaint import complain
 from pasture.servers.environment import ServerSettings
 from pasture.servers.gunicorn.hooks import call_after_request, call_before_fork
@@ -40,7 +40,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         self._unfrozen_then = 0
         self._workers_forked = False
         self._control_server_wanted = False
-        recorder.arm()
+        recorder.watch_forks()
         super().__init__(app)
 
     def setup(self, app: Any) -> None:
@@ -53,8 +53,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             app.cfg.set("preload_app", False)
         super().setup(app)
         call_before_fork(app.cfg, self._before_fork)
-        if self._settings.memory_limit is not None or recorder.is_wanted():
-            call_after_request(app.cfg, self._settings.memory_limit)
+        call_after_request(app.cfg, self._settings.memory_limit)
         if not preload:
             self.log.warning("pasture: --reload loads the application in each worker: no seal")
             return
@@ -114,6 +113,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         self._unfrozen_then = growth.unfrozen_objects()
         log = self.log.info if report.sealed or not self._settings.policy.heap else self.log.warning
         log("pasture: %s", report)
+        recorder.show_seal(report.as_dict())
         self._write(report)
 
     def _unlink_and_end(self, status: int) -> NoReturn:

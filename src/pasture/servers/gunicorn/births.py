@@ -10,15 +10,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from time import monotonic
 from typing import Any, NoReturn
 
-from pasture.metrics import recorder
+from pasture.scoreboard.board import Row, Scoreboard, Seat
 from pasture.servers.environment import ServerSettings
 from pasture.servers.gunicorn.arbiter import SealingArbiter
 from pasture.servers.gunicorn.succession import Start, live
-from pasture.servers.refork.board import Board
 from pasture.servers.refork.line import CLOSED, Line, Message, open_line, wait_for
 from pasture.servers.refork.mold import FORK_S
 
@@ -31,11 +30,11 @@ class Pen:
     """What the arbiter keeps of one process besides gunicorn's worker.
 
     Attributes:
-        row: its number on the board.
+        seat: its place on the scoreboard.
     """
 
     line: Line
-    row: int
+    seat: Seat
     generation: int
     is_first_mold: bool = False
 
@@ -59,7 +58,7 @@ class NotBorn(Exception):
 class BreedingArbiter(SealingArbiter):
     """An arbiter that forks one process, which loads the application, and adopts the others."""
 
-    _board: Board
+    _board: Scoreboard
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
         self._pens: dict[int, Pen] = {}
@@ -75,17 +74,19 @@ class BreedingArbiter(SealingArbiter):
         Raises:
             NotLoaded: it ended instead.
         """
+        seat = self._board.reserve()
+        if seat is None:
+            raise NotLoaded(1)
         worker = self._make_worker()
         here, there = open_line()
-        pen = Pen(here, self._board.take_row(), 0, is_first_mold=True)
-        recorder.pause()
+        pen = Pen(here, seat, 0, is_first_mold=True)
         pid = os.fork()
         if pid == 0:
-            self._live(Start(worker, there, self._board.row(pen.row), 0), here)
+            self._live(Start(worker, there, Row(self._board.words, pen.seat), 0), here)
         there.close()
         self._pens[pid], self._molds[pid] = pen, worker
-        self._board.register(pen.row, pid, 0)
-        self._board.promote(pen.row, 0)
+        self._board.register(pen.seat, pid, 0)
+        self._board.promote(pen.seat, 0)
         while (message := here.receive(_LOOK_S)) is None:
             if self._is_to_end():
                 os.kill(pid, signal.SIGKILL)
@@ -112,7 +113,7 @@ class BreedingArbiter(SealingArbiter):
         """A process has been reaped."""
         pen = self._pens.pop(pid)
         pen.line.close()
-        self._board.give_back(pen.row)
+        self._board.release(pen.seat.number)
         worker = self._molds.pop(pid, None) or self.WORKERS.pop(pid, None)
         if worker is not None:
             worker.tmp.close()
@@ -144,11 +145,14 @@ class BreedingArbiter(SealingArbiter):
         Raises:
             NotBorn: there is no new worker.
         """
+        seat = self._board.reserve()
+        if seat is None:
+            raise NotBorn("the scoreboard is full", mold_hangs=False)
         worker = self._make_worker()
         here, there = open_line()
-        pen = Pen(here, self._board.take_row(), generation)
+        pen = Pen(here, seat, generation)
         files = (there.fileno(), worker.tmp.fileno())
-        values = {"age": worker.age, "row": pen.row, "generation": generation}
+        values = {"age": worker.age, "seat": astuple(pen.seat), "generation": generation}
         sent = mold is not None and self._pens[mold].line.send("spawn", files, **values)
         there.close()
         answer = self._await_birth(here, mold) if mold is not None and sent else CLOSED
@@ -156,7 +160,7 @@ class BreedingArbiter(SealingArbiter):
             why = answer.values.get("why", f"mold {mold} did not fork ({answer.word})")
             here.close()
             worker.tmp.close()
-            self._board.give_back(pen.row)
+            self._board.release(pen.seat.number)
             raise NotBorn(why, mold_hangs=answer.word == "no answer")
         self._adopt(answer.values["pid"], worker, pen)
         return int(worker.pid)
@@ -185,7 +189,7 @@ class BreedingArbiter(SealingArbiter):
         worker.pid = pid
         self.WORKERS[pid] = worker
         self._pens[pid] = pen
-        self._board.register(pen.row, pid, pen.generation)
+        self._board.register(pen.seat, pid, pen.generation)
         stats = getattr(self, "_stats", None)  # from gunicorn 25 on
         if stats is not None:
             stats["workers_spawned"] += 1
