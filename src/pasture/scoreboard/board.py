@@ -157,8 +157,8 @@ class Scoreboard:
                 at = number * layout.ROW_WORDS
                 self._add(self.words[at + layout.STARTS : at + layout.COUNTS_END], token)
             self._clear(number)
-            self._free.append(number)
             del self._taken[number]
+            self._free.append(number)
 
     def count_start(self) -> None:
         """Count a worker that began and has no row."""
