@@ -6,7 +6,6 @@ no file that the server names: it may run as root beside a server that is not tr
 
 from __future__ import annotations
 
-import asyncio
 import errno
 
 import click
@@ -30,6 +29,8 @@ def command(pid: int, port: int, host: str) -> None:
     if not is_running(pid):
         raise UsageError(f"there is no process {pid}", hint="give the pid of the server's master")
     sample_tree(pid)  # refused now rather than at each scrape, where it is not allowed
+    import asyncio
+
     from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
     from pasture.metrics.listener import Listener, Reading
