@@ -62,6 +62,8 @@ def install(uwsgi: Any) -> None:
     master = _Master(uwsgi, settings)
     call_after_request(uwsgi)
     hooks.before_c_fork(master.before_fork)
+    # With py-call-uwsgi-fork-hooks uWSGI forks as Python code does.
+    os.register_at_fork(before=recorder.expect_worker)
 
 
 def call_after_request(uwsgi: Any) -> None:
