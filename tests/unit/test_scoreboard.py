@@ -141,6 +141,16 @@ def test_wherever_the_move_into_the_sum_is_cut_short_nobody_sees_the_sum_change(
     assert stores > layout.COUNTS_END - layout.STARTS
 
 
+def test_a_signal_handler_in_the_middle_of_a_change_leaves_its_row_to_the_next_sweep() -> None:
+    board = Scoreboard()
+    seat = worker(board, REQUESTS=5)
+    with board._changing:
+        board.release(seat.number)
+    assert seen(board).total.requests == 5 and NO_PROCESS in seen(board).entries
+    board.sweep()
+    assert seen(board).total.requests == 5 and seen(board).entries == {}
+
+
 def test_a_row_of_a_pid_that_came_around_again_keeps_its_counts_and_is_freed() -> None:
     """The process with that pid lives, but began at another time."""
     board = Scoreboard()
@@ -216,6 +226,13 @@ def test_where_the_memory_cannot_be_had_nothing_is_counted(
     assert recorder.snapshot() is None
     assert caplog.text.count("no metrics: the memory to count in cannot be had") == 1
     assert len(list(Path("/proc/self/fd").iterdir())) == files
+
+
+def test_a_python_built_for_an_old_c_library_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    board = Scoreboard(rows=4)
+    worker(board, 71, REQUESTS=3)
+    assert reader.read_scoreboard(os.getpid()) == seen(board)
 
 
 def test_nobody_can_cut_the_memory_or_finds_a_hole_in_it() -> None:

@@ -17,13 +17,14 @@ import time
 from collections import deque
 from dataclasses import dataclass
 
-from pasture.scoreboard import layout
+from pasture.scoreboard import layout, memory
 from pasture.scoreboard.identity import HIGHEST_PID, has_ended, start_time
 
 UNCLAIMED_S = 60.0
 """After which a row is taken back that no process has claimed: the fork must have failed."""
 
-_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+_IDLE_PER_COST = 50
+_SEALS = memory.SEAL_SHRINK | memory.SEAL_GROW | memory.SEAL_SEAL
 _LARGEST = 2**64 - 1
 
 
@@ -103,10 +104,10 @@ class Scoreboard:
             OSError: it cannot be had.
         """
         size = (layout.FIRST_ROW + rows) * layout.ROW_BYTES
-        file = os.memfd_create(layout.NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        file = memory.memory_file(layout.NAME)
         try:
             os.posix_fallocate(file, 0, size)
-            fcntl.fcntl(file, fcntl.F_ADD_SEALS, _SEALS)
+            fcntl.fcntl(file, memory.ADD_SEALS, _SEALS)
             # The mapping keeps a descriptor of its own: by that one outsiders find it.
             self.words = memoryview(mmap.mmap(file, size)).cast("Q")
         finally:
@@ -114,14 +115,15 @@ class Scoreboard:
         self._free = deque(range(layout.FIRST_ROW, layout.FIRST_ROW + rows))
         self._taken: dict[int, tuple[int, float]] = {}
         self._tokens = 0
-        self._changing = threading.RLock()
+        self._changing = threading.Lock()
+        self._no_sweep_before = 0.0
         self.words[layout.MAGIC_AT] = layout.MAGIC
 
     def reserve(self) -> Seat | None:
         """An empty row for a process about to be forked; None if there is none."""
         with self._changing:
             if not self._free:
-                self.sweep()
+                self._sweep()
             if not self._free:
                 return None
             number = self._free.popleft()
@@ -131,34 +133,53 @@ class Scoreboard:
             self._taken[number] = self._tokens, time.monotonic()
             return Seat(number, self._tokens)
 
-    def sweep(self) -> None:
-        """Free the rows of processes that have ended. In the server, before a fork."""
+    def sweep(self, *, if_due: bool = False) -> None:
+        """Free the rows of processes that have ended. In the server, before a fork.
+
+        Args:
+            if_due: do nothing where that would take a noticeable part of the server's time.
+        """
+        if if_due and time.monotonic() < self._no_sweep_before:
+            return
         with self._changing:
-            for number, (_, since) in list(self._taken.items()):
-                at = number * layout.ROW_WORDS
-                pid = self.words[at + layout.PID]
-                if not 0 < pid <= HIGHEST_PID:
-                    ended = time.monotonic() - since > UNCLAIMED_S
-                else:
-                    ended = has_ended(pid, self.words[at + layout.STARTED])
-                if ended:
-                    self.release(number)
+            begin = time.monotonic()
+            self._sweep()
+            end = time.monotonic()
+            self._no_sweep_before = end + _IDLE_PER_COST * (end - begin)
+
+    def _sweep(self) -> None:
+        for number, (_, since) in list(self._taken.items()):
+            at = number * layout.ROW_WORDS
+            pid = self.words[at + layout.PID]
+            if not 0 < pid <= HIGHEST_PID:
+                ended = time.monotonic() - since > UNCLAIMED_S
+            else:
+                ended = has_ended(pid, self.words[at + layout.STARTED])
+            if ended:
+                self._release(number)
 
     def release(self, number: int) -> None:
         """A row's process has ended: what it counted is kept, once, and the row is free.
 
-        Can be interrupted anywhere and done again.
+        Where a signal handler calls it in the middle of another change, the next sweep does it.
         """
-        with self._changing:
-            if number not in self._taken:
-                return
-            token, _ = self._taken[number]
-            if self.words[self._valid() + layout.TOKEN] != token:
-                at = number * layout.ROW_WORDS
-                self._add(self.words[at + layout.STARTS : at + layout.COUNTS_END], token)
-            self._clear(number)
-            del self._taken[number]
-            self._free.append(number)
+        if self._changing.acquire(blocking=False):
+            try:
+                self._release(number)
+            finally:
+                self._changing.release()
+
+    def _release(self, number: int) -> None:
+        """Can be interrupted anywhere and done again."""
+        if number not in self._taken:
+            return
+        token, _ = self._taken[number]
+        if self.words[self._valid() + layout.TOKEN] != token:
+            at = number * layout.ROW_WORDS
+            self._add(self.words[at + layout.STARTS : at + layout.COUNTS_END], token)
+        self._clear(number)
+        del self._taken[number]
+        self._free.append(number)
 
     def count_start(self) -> None:
         """Count a worker that began and has no row."""

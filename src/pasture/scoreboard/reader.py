@@ -17,14 +17,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from pasture.scoreboard import layout
+from pasture.scoreboard import layout, memory
 from pasture.scoreboard.layout import Snapshot, understand
 
 _PROC = Path("/proc")
 _TRIES = 50
-_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
-_LARGEST_BYTES = 2**24
+_SEALS = memory.SEAL_SHRINK | memory.SEAL_GROW
+_LARGEST_BYTES = 2**20
 _MOST_FILES = 65536
+_MOST_CANDIDATES = 4
 _EFFECTIVE = 1  # of the four user ids of a process
 
 
@@ -39,16 +40,20 @@ def read_scoreboard(server_pid: int, proc: Path = _PROC) -> Snapshot | None:
         paths = list(itertools.islice((folder / "fd").iterdir(), _MOST_FILES))
     except (OSError, ValueError):
         return None
-    for path in paths:
+    for path in itertools.islice(filter(_has_the_name, paths), _MOST_CANDIDATES):
         with contextlib.suppress(OSError, ValueError):  # closed meanwhile
-            if not str(path.readlink()).startswith(f"/memfd:{layout.NAME} "):
-                continue
             with _memory(path) as file:
-                if _is_scoreboard(file, owner):
-                    snapshot = _read(file)
-                    if snapshot is not None:
-                        return _translated(snapshot, server_pid, proc)
+                snapshot = _read(file) if _is_scoreboard(file, owner) else None
+            if snapshot is not None:
+                return _translated(snapshot, server_pid, proc)
     return None
+
+
+def _has_the_name(path: Path) -> bool:
+    try:
+        return str(path.readlink()).startswith(f"/memfd:{layout.NAME} ")
+    except OSError:
+        return False  # closed meanwhile
 
 
 def forked_by(worker_pid: int, server_pid: int) -> int:
@@ -98,7 +103,7 @@ def _memory(path: Path) -> Iterator[int]:
 
 
 def _mount_of_memory() -> bytes:
-    mine = os.memfd_create("pasture-reader", os.MFD_CLOEXEC)
+    mine = memory.memory_file("pasture-reader")
     try:
         return _mount_of(mine)
     finally:
@@ -119,7 +124,7 @@ def _is_scoreboard(file: int, owner: int) -> bool:
     return (
         stat.S_ISREG(status.st_mode)
         and status.st_uid in (owner, 0)
-        and fcntl.fcntl(file, fcntl.F_GET_SEALS) & _SEALS == _SEALS
+        and fcntl.fcntl(file, memory.GET_SEALS) & _SEALS == _SEALS
         and status.st_size % layout.ROW_BYTES == 0
         and layout.FIRST_ROW * layout.ROW_BYTES <= status.st_size <= _LARGEST_BYTES
     )

@@ -81,7 +81,7 @@ def expect_worker() -> None:
     board = scoreboard()
     if board is None:
         return
-    board.sweep()
+    board.sweep(if_due=True)
     seat = board.reserve()
     if seat is not None:
         _expected[thread] = seat
