@@ -88,7 +88,7 @@ def reach(herd: Herd, generation: int, clients: ThreadPoolExecutor) -> None:
         if time.monotonic() > deadline:
             raise Broken(f"generation {generation} is not reached; log:\n{herd.log[-3000:]}")
         # Later generations begin before this one was looked at, if there is too much load.
-        if not any(entry.generation >= generation for entry in herd.board().values()):
+        if not any((entry.generation or 0) >= generation for entry in herd.board().values()):
             list(clients.map(get, [f"http://127.0.0.1:{herd.port}/"] * WORKERS * 2))
         time.sleep(0.02)
 

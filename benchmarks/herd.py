@@ -24,7 +24,8 @@ from typing import Self
 
 from pasture.heap.requests import Request
 from pasture.observe.tree import processes_with
-from pasture.servers.refork.board import Entry, read_board
+from pasture.scoreboard.layout import Entry
+from pasture.scoreboard.reader import read_scoreboard
 from pasture.trial.plan import LOOPBACK, free_port
 
 MARK = "PASTURE_BENCH_MARK"
@@ -84,7 +85,8 @@ class Herd:
         return processes_with(MARK, self._mark)
 
     def board(self) -> dict[int, Entry]:
-        return read_board(self.process.pid)
+        shown = read_scoreboard(self.process.pid)
+        return shown.entries if shown is not None else {}
 
     def pids(self, role: str, generation: int | None = None) -> list[int]:
         return [

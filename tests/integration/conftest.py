@@ -3,7 +3,7 @@
 import json
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,8 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
 
     Args of the function: arguments of gunicorn; `options` go to `pasture run`; `conf` is
     the text of a gunicorn.conf.py; `plain` starts gunicorn's own program instead; `env`
-    adds variables; `workers` and `app` are what they say.
+    adds variables; `workers` and `app` are what they say; `before` is a program that
+    starts this one.
     """
     servers: list[Server] = []
 
@@ -58,11 +59,20 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
         workers: int = 2,
         app: str = "herd_app:app",
         ready: bool = True,
+        before: Sequence[str] = (),
     ) -> Server:
         (tmp_path / "gunicorn.conf.py").write_text(conf)
         port = free_port()
         begin = ["-m", "gunicorn"] if plain else ["-m", "pasture", "run", *options, "gunicorn"]
-        command = [sys.executable, *begin, "--bind", f"127.0.0.1:{port}", "-w", str(workers)]
+        command = [
+            *before,
+            sys.executable,
+            *begin,
+            "--bind",
+            f"127.0.0.1:{port}",
+            "-w",
+            str(workers),
+        ]
         server = Server(
             [*command, *_control_socket(tmp_path), *args, app],
             tmp_path,

@@ -13,6 +13,7 @@ import pytest
 from running import Running, environment
 
 from pasture import _native
+from pasture.scoreboard.reader import read_scoreboard
 from pasture.trial.plan import free_port
 
 celery = pytest.importorskip("celery")
@@ -143,6 +144,24 @@ def test_max_tasks_per_child_replaces_from_the_sealed_parent(work):
     pids = {answer["pid"] for answer in read_with_all(worker, 12)}
     assert len(pids) >= 4
     assert worker.log.count(SEALED) == 1
+
+
+def test_pool_processes_are_counted_and_no_count_is_lost_with_one(work):
+    worker = work()
+    worker.call("add", 1, 2)
+    before = read_scoreboard(worker.process.pid)
+    assert before.total.starts == 2 and set(before.entries) == worker.children()
+    assert before.seal.policy == "seal"
+    assert {entry.requests for entry in before.entries.values()} == {None}
+    killed = min(worker.children())
+    os.kill(killed, signal.SIGKILL)
+    worker.wait_for(
+        lambda: killed not in worker.children() and len(worker.children()) == 2, "a replacement"
+    )
+    worker.call("add", 1, 2)
+    after = read_scoreboard(worker.process.pid)
+    assert after.total.starts == 3 and set(after.entries) == worker.children()
+    assert after.total.pause_ns >= before.total.pause_ns
 
 
 def test_one_import_in_the_application_is_enough(work):

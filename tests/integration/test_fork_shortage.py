@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from pasture.servers.refork.board import read_board
+from pasture.scoreboard.reader import read_scoreboard
 
 # Raised here, because the kernel's own limit does not bind root.
 CONF = """
@@ -101,7 +101,7 @@ def test_a_reload_without_a_process_leaves_the_workers_as_they_are(serve, shorta
 
 
 def board(server):
-    return read_board(server.process.pid)
+    return read_scoreboard(server.process.pid).entries
 
 
 def settled(serve):

@@ -1,5 +1,7 @@
 """The exporter beside a real server, its middleware, and the dashboard's queries."""
 
+import contextlib
+import fcntl
 import json
 import os
 import re
@@ -7,20 +9,30 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
-from running import PATIENCE_S
+from running import PATIENCE_S, listens
 
+from pasture.errors import NoPrivilege
+from pasture.scoreboard.reader import read_scoreboard
 from pasture.trial.plan import free_port
 
 parser = pytest.importorskip("prometheus_client.parser")
 
+from prometheus_client import CollectorRegistry, generate_latest  # noqa: E402
+
+from pasture.metrics import middleware  # noqa: E402
+from pasture.metrics.exporter import ServerCollector  # noqa: E402
+
 REPOSITORY = Path(__file__).resolve().parents[2]
+PROGRAMS = REPOSITORY / "tests" / "programs"
 DASHBOARD = REPOSITORY / "docs" / "grafana-dashboard.json"
 
 
@@ -37,16 +49,6 @@ def samples(text):
             labels = tuple(sorted(item for item in sample.labels.items() if item[0] != "pid"))
             found.setdefault((sample.name, labels), []).append(sample.value)
     return found
-
-
-@pytest.fixture
-def watched(serve, tmp_path):
-    """A gunicorn that counts."""
-    env = {
-        "PASTURE_METRICS_DIR": str(tmp_path / "metrics"),
-        "PASTURE_REPORT_FILE": str(tmp_path / "report.json"),
-    }
-    return lambda *args, **kwargs: serve(*args, env=env, **kwargs)
 
 
 @pytest.fixture
@@ -68,8 +70,8 @@ def export():
         process.stderr.close()
 
 
-def test_the_exporter_tells_memory_collections_and_the_seal(watched, export):
-    server = watched()
+def test_the_exporter_tells_memory_collections_and_the_seal(serve, export):
+    server = serve()
     for _ in range(6):
         server.get("/collect")
     _, url = export(server.process.pid)
@@ -92,8 +94,8 @@ def test_the_exporter_tells_memory_collections_and_the_seal(watched, export):
     assert min(found["pasture_process_faults_total", minor]) > 0
 
 
-def test_totals_do_not_fall_when_workers_end_and_the_exporter_ends_with_its_server(watched, export):
-    server = watched()
+def test_totals_do_not_fall_when_workers_end_and_the_exporter_ends_with_its_server(serve, export):
+    server = serve()
     process, url = export(server.process.pid)
     for _ in range(4):
         server.get("/collect")
@@ -113,15 +115,15 @@ def test_totals_do_not_fall_when_workers_end_and_the_exporter_ends_with_its_serv
     assert "has ended" in process.stderr.read()
 
 
-def test_a_server_without_files_to_count_in_is_measured_from_outside(serve, export):
-    _, url = export(serve().process.pid)
+def test_a_server_without_pasture_is_measured_from_outside(serve, export):
+    _, url = export(serve("--preload", plain=True).process.pid)
     found = samples(fetch(url))
     assert found["pasture_workers", ()] == [2]
     assert ("pasture_recycles_total", ()) not in found
 
 
-def test_recycles_are_counted(watched, export, tmp_path):
-    server = watched(app="leaking_app:app", options=("--max-uss", "20M"), workers=1)
+def test_recycles_are_counted(serve, export):
+    server = serve(app="leaking_app:app", options=("--max-uss", "20M"), workers=1)
     _, url = export(server.process.pid)
     for _ in range(30):
         server.get("/")
@@ -130,13 +132,13 @@ def test_recycles_are_counted(watched, export, tmp_path):
     assert samples(fetch(url))["pasture_recycles_total", ()] == [recycled]
 
 
-def test_the_middleware_answers_from_any_worker_and_leaves_other_paths_alone(watched, tmp_path):
+def test_the_middleware_answers_from_any_worker_and_leaves_other_paths_alone(serve, tmp_path):
     (tmp_path / "measured.py").write_text(
         "from herd_app import app\n"
         "from pasture.metrics.middleware import Metrics\n"
         "application = Metrics(app, '/figures')\n"
     )
-    server = watched(app="measured:application")
+    server = serve(app="measured:application")
     found = samples(fetch(f"http://127.0.0.1:{server.port}/figures"))
     assert found["pasture_workers", ()] == [2]
     assert found["pasture_seal_sealed", ()] == [1]
@@ -163,13 +165,239 @@ def test_a_taken_port_is_told():
     assert done.returncode == 8 and f"port {port} is taken" in done.stderr
 
 
+COUNTED = ("_total", "_count", "_sum", "_bucket")
+
+
+def assert_no_total_falls(before, after):
+    for key in before:
+        if key[0].endswith(COUNTED) and "process" not in key[0]:
+            assert after[key] >= before[key], key
+
+
+def test_totals_never_fall_while_workers_end_all_the_time(serve, export):
+    server = serve("--max-requests", "10", workers=3)
+    _, url = export(server.process.pid)
+    stop, seen, scrapes = threading.Event(), samples(fetch(url)), 0
+
+    def load():
+        while not stop.is_set():
+            with contextlib.suppress(OSError):
+                server.get("/who")
+
+    clients = [threading.Thread(target=load) for _ in range(2)]
+    for client in clients:
+        client.start()
+    try:
+        # By the memory that all share: the exporter keeps a text for a second.
+        collector = CollectorRegistry()
+        collector.register(ServerCollector(server.process.pid))
+        while server.log.count("Booting worker") < 30:
+            now = samples(generate_latest(collector).decode())
+            assert_no_total_falls(seen, now)
+            seen, scrapes = now, scrapes + 1
+    finally:
+        stop.set()
+        for client in clients:
+            client.join()
+    assert scrapes > 10
+    server.wait_for(
+        lambda: (
+            samples(generate_latest(collector).decode())["pasture_worker_starts_total", ()]
+            == [server.log.count("Booting worker")]
+        ),
+        "every start counted, and once",
+    )
+
+
+def other_users_process(**env):
+    """A process of a user without any privilege, who decides what its environment says."""
+    if os.getuid() != 0:
+        pytest.skip("starts a process as another user")
+    return subprocess.Popen(["sleep", "300"], user=65534, group=65534, extra_groups=[], env=env)
+
+
+def test_an_exporter_of_root_writes_nothing_where_the_watched_user_says(export, tmp_path):
+    """The lock of the counts was a symbolic link to a file of somebody else."""
+    victim, folder = tmp_path / "victim", tmp_path / "folder"
+    victim.write_text("precious")
+    folder.mkdir()
+    with other_users_process(PASTURE_METRICS_DIR=str(folder)) as process:
+        for name in ("lock", f"{process.pid}.ended.board", f"{process.pid}.ended.partial"):
+            (folder / name).symlink_to(victim)
+        before = sorted(folder.iterdir())
+        _, url = export(process.pid)
+        assert "pasture_up 1.0" in fetch(url)
+        process.kill()
+    assert victim.read_text() == "precious"
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("kind", ["malformed", "fifo"])
+def test_the_report_that_a_watched_process_names_is_nobody_elses_problem(export, tmp_path, kind):
+    report = tmp_path / "report.json"
+    report.write_text("{}") if kind == "malformed" else os.mkfifo(report)
+    with other_users_process(PASTURE_REPORT_FILE=str(report)) as process:
+        _, url = export(process.pid)
+        assert "pasture_up 1.0" in fetch(url)
+        process.kill()
+
+
+def test_a_neighbour_who_holds_a_lock_holds_up_nobody(serve, export, tmp_path):
+    with (tmp_path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        server = serve(env={"PASTURE_METRICS_DIR": str(tmp_path)})
+        server.get("/collect")
+        _, url = export(server.process.pid)
+        assert samples(fetch(url))["pasture_worker_starts_total", ()] == [2]
+
+
+def test_a_folder_for_the_counts_is_told_to_be_needless_once(serve, tmp_path):
+    server = serve(env={"PASTURE_METRICS_DIR": str(tmp_path / "counts")})
+    assert server.log.count("PASTURE_METRICS_DIR is no longer needed") == 1
+    assert not (tmp_path / "counts").exists()
+
+
+def test_a_full_disk_is_not_the_workers_problem(serve, tmp_path):
+    """A store into a file that the disk has no room for ends the process by SIGBUS."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4k", "pasture-test", str(folder)]
+    if os.getuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("mounts a small file system")
+    try:
+        (folder / "full").write_bytes(b"x" * 4096)
+        server = serve(env={"PASTURE_METRICS_DIR": str(folder)})
+        for _ in range(4):
+            server.get("/collect")
+        assert server.log.count("Booting worker") == 2
+        assert server.stop() == 0
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+NO_ROOM = """
+import errno, os
+def full(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+os.posix_fallocate = full
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--refork", "50")])
+def test_a_server_without_memory_for_counts_serves_without_them(serve, export, options):
+    server = serve(conf=NO_ROOM, options=options)
+    assert server.get("/who")["pid"] in server.workers()
+    assert server.log.count("the memory to count in cannot be had") == 1
+    _, url = export(server.process.pid)
+    found = samples(fetch(url))
+    assert found["pasture_workers", ()] == [2]
+    assert ("pasture_worker_starts_total", ()) not in found
+
+
+def test_servers_whose_masters_have_the_same_pid_are_kept_apart(serve, tmp_path):
+    """Two containers with one folder: both masters are process 1."""
+    if os.getuid() != 0:
+        pytest.skip("makes namespaces of pids")
+    masters = []
+    for workers in (1, 2):
+        inside = ["unshare", "--pid", "--fork", "--mount-proc"]
+        if subprocess.run([*inside, "true"], capture_output=True).returncode != 0:
+            pytest.skip("namespaces of pids cannot be made")
+        server = serve(before=inside, workers=workers, ready=False)
+        server.wait_until_it_logs("Booting worker", times=workers)
+        server.wait_for(lambda server=server: listens(server.port), "an answer")
+        server.get("/who")
+        [master] = server.children()
+        masters.append((server, master, workers))
+    for server, master, workers in masters:
+        assert Path(f"/proc/{master}/status").read_text().split("NSpid:")[1].split()[1] == "1"
+        found = read_scoreboard(master)
+        assert found.total.starts == workers
+        server.wait_for(lambda m=master: read_scoreboard(m).total.requests == 1, "a request")
+        assert sorted(read_scoreboard(master).entries) == sorted(server.children(master))
+
+
+def test_a_client_that_never_ends_its_request_loses_its_connection(serve, export):
+    _, url = export(serve().process.pid)
+    port = int(url.split(":")[2].split("/")[0])
+    slow = [socket.create_connection(("127.0.0.1", port), PATIENCE_S) for _ in range(150)]
+    try:
+        for client in slow:
+            with contextlib.suppress(ConnectionError):
+                client.sendall(b"GET /metrics HTTP/1.1\r\nX-Slow:")
+        assert "pasture_up 1.0" in fetch(url)
+        for client in slow:
+            with contextlib.suppress(ConnectionError):
+                assert client.recv(1) == b""
+    finally:
+        for client in slow:
+            client.close()
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * 20_000 + b"\r\n\r\n", b"431"),
+        (b"POST / HTTP/1.1\r\n\r\n", b"405"),
+        (b"HEAD / HTTP/1.1\r\n\r\n", b"200"),
+        (b"\0\xff \r\n\r\n", b"405"),
+    ],
+)
+def test_a_request_that_is_none_is_refused(serve, export, request_, status):
+    _, url = export(serve(workers=1).process.pid)
+    port = int(url.split(":")[2].split("/")[0])
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as client:
+        client.sendall(request_)
+        answer = client.makefile("rb").read()
+    assert answer.split(b" ")[1] == status
+    assert status == b"200" or answer.endswith(b"\r\n\r\n")
+    assert "pasture_up 1.0" in fetch(url)
+
+
+def test_whoever_asks_the_middleware_again_and_again_has_it_read_once(monkeypatch):
+    readings = []
+
+    def read(registry):
+        readings.append(registry)
+        return b"text"
+
+    monkeypatch.setattr(middleware, "generate_latest", read)
+    application = middleware.Metrics(lambda environ, start_response: [b"the site"])
+    told = []
+    for _ in range(5):
+        body = application({"PATH_INFO": "/metrics"}, lambda *words: told.append(words))
+        assert body == [b"text"]
+    assert len(readings) == 1 and len(told) == 5
+    assert application({"PATH_INFO": "/"}, None) == [b"the site"]
+
+
+def test_what_the_master_read_at_its_warm_up_is_not_what_workers_answer(monkeypatch):
+    monkeypatch.setattr(middleware, "generate_latest", lambda registry: str(os.getpid()).encode())
+    application = middleware.Metrics(None)
+    ask = partial(application, {"PATH_INFO": "/metrics"}, lambda *words: None)
+    assert ask() == [str(os.getpid()).encode()]
+    monkeypatch.setattr(os, "getpid", lambda: 4711)
+    assert ask() == [b"4711"]
+
+
+def test_a_server_of_another_user_is_told_and_not_scraped(serve):
+    if os.getuid() != 0:
+        pytest.skip("runs as another user")
+    server = serve()
+    as_nobody = str(PROGRAMS / "as_nobody.py")
+    command = [sys.executable, as_nobody, "-m", "pasture", "metrics", str(server.process.pid)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == NoPrivilege.exit_code, done.stderr
+    assert "or as root" in done.stderr
+
+
 def dashboard_queries():
     panels = json.loads(DASHBOARD.read_text())["panels"]
     return [target["expr"] for panel in panels for target in panel["targets"]]
 
 
-def test_the_dashboard_and_the_exporter_name_the_same_metrics(watched, export):
-    server = watched()
+def test_the_dashboard_and_the_exporter_name_the_same_metrics(serve, export):
+    server = serve()
     server.get("/collect")
     _, url = export(server.process.pid)
     served = {name for name, _ in samples(fetch(url))}
@@ -226,8 +454,8 @@ def ask(prometheus, query):
         return []
 
 
-def test_a_real_prometheus_answers_every_query_of_the_dashboard(watched, export, prometheus):
-    server = watched()
+def test_a_real_prometheus_answers_every_query_of_the_dashboard(serve, export, prometheus):
+    server = serve()
     _, url = export(server.process.pid)
     base = prometheus(url.removeprefix("http://").removesuffix("/metrics"))
     deadline = time.monotonic() + PATIENCE_S

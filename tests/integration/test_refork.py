@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from pasture.observe.tree import processes_with
-from pasture.servers.refork.board import read_board
+from pasture.scoreboard.reader import read_scoreboard
 
 pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 14), reason="one version is enough")
 
@@ -90,8 +90,9 @@ def refork(server, generation, path="/who"):
 
 def roles(server, master=None):
     """Dict of pid to role and generation."""
-    board = read_board(master or server.process.pid)
-    return {pid: (entry.role, entry.generation) for pid, entry in board.items()}
+    shown = read_scoreboard(master or server.process.pid)
+    entries = shown.entries if shown is not None else {}
+    return {pid: (entry.role, entry.generation) for pid, entry in entries.items()}
 
 
 def mold_of(server):

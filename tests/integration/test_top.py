@@ -14,7 +14,7 @@ import pytest
 from pasture.observe.smaps import Memory
 from pasture.observe.watch import Reading, Row, Watch, row
 from pasture.report import top_table
-from pasture.servers.refork.board import Entry
+from pasture.scoreboard.layout import Counts, Entry
 
 MB = 1_000_000
 SCREEN = Path(__file__).with_name("top_screen.txt")
@@ -69,8 +69,8 @@ def test_a_worker_that_collects_a_stock_heap_is_seen_to_grow_and_to_fault(serve)
     assert after[worker].faults_a_second > after[server.process.pid].faults_a_second
 
 
-def test_requests_are_shown_where_the_server_counts(serve, tmp_path):
-    server = serve(workers=1, env={"PASTURE_METRICS_DIR": str(tmp_path / "counts")})
+def test_requests_of_a_server_run_by_pasture_are_shown(serve):
+    server = serve(workers=1)
     for _ in range(7):
         server.get("/who")
     [worker] = server.workers()
@@ -78,6 +78,7 @@ def test_requests_are_shown_where_the_server_counts(serve, tmp_path):
     server.wait_for(lambda: look()[1].requests == 7, "counting 7 requests")
     master, row_of_worker = look()
     assert (master.requests, row_of_worker.pid) == (None, worker)
+    assert row_of_worker.generation is None
     assert "       7\n" in top_table.plain([row_of_worker])
 
 
@@ -151,7 +152,7 @@ def test_the_screen_is_that_of_the_reference():
         ROWS[2],
         growth_bytes_a_minute=1.5 * MB,
         faults_a_second=2500.0,
-        shown=Entry(pid=12, generation=2, role="mold", requests=1200),
+        shown=Entry(12, 2, "mold", Counts(requests=1200), tells_requests=True),
     )
 
     async def drive():

@@ -19,6 +19,7 @@ import pytest
 from running import PATIENCE_S, Running, environment, listens
 
 from pasture import _native
+from pasture.scoreboard.reader import read_scoreboard
 from pasture.trial.plan import free_port
 
 pytest.importorskip("pyuwsgi")
@@ -145,6 +146,33 @@ def test_shutdown_ends_all_workers_with_uwsgis_own_status(serve, number, args, h
     assert not any(psutil.pid_exists(pid) for pid in workers)
     assert "goodbye to uWSGI" in server.log
     assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize(
+    "hooks", [(), ("--threads", "2"), ("--enable-threads", "--py-call-uwsgi-fork-hooks")]
+)
+def test_starts_requests_and_collections_are_counted_and_none_is_lost_with_a_worker(serve, hooks):
+    server = serve(*hooks)
+    for _ in range(5):
+        server.get("/collect")
+
+    def total():
+        found = read_scoreboard(server.process.pid)
+        return found and found.total
+
+    server.wait_for(lambda: total().requests == 6, "counting 6 requests")
+    counted = total()
+    assert counted.starts == 2 and counted.collections[2] >= 5
+    found = read_scoreboard(server.process.pid)
+    assert set(found.entries) == server.workers()
+    assert (found.seal is not None) == (SEALED in server.log)
+    assert all(entry.tells_requests for entry in found.entries.values())
+    killed = min(server.workers())
+    os.kill(killed, signal.SIGKILL)
+    server.wait_for(lambda: killed not in server.workers() and len(server.workers()) == 2, "a new")
+    server.wait_for(lambda: total().starts == 3, "a third start")
+    assert total().requests == 6 and total().collections[2] >= counted.collections[2]
+    assert set(read_scoreboard(server.process.pid).entries) == server.workers()
 
 
 def test_functions_at_the_exit_of_a_worker_run_and_its_files_are_flushed(serve, tmp_path):

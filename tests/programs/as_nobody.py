@@ -36,6 +36,7 @@ def import_what_is_needed():
     for name in (
         "pasture.cli.main",
         "pasture.cli.explain",
+        "pasture.cli.metrics",
         "pasture.heap.census",
         "pasture.observe.explain",
         "pasture.report.explain_document",

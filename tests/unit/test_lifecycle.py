@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pasture.scoreboard.board import Facts
 from pasture.servers.refork.actions import (
     Action,
     Dismiss,
@@ -20,7 +21,6 @@ from pasture.servers.refork.actions import (
     Retire,
     Spawn,
 )
-from pasture.servers.refork.herd import Facts
 from pasture.servers.refork.lifecycle import Lifecycle, Limits
 from pasture.servers.refork.schedule import Schedule
 

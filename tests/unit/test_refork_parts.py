@@ -12,8 +12,10 @@ from pasture.cli.run import command
 from pasture.errors import UsageError
 from pasture.heap import fork_safety
 from pasture.heap.policy import POLICIES
+from pasture.scoreboard import layout
+from pasture.scoreboard.board import Row, Scoreboard
+from pasture.scoreboard.reader import forked_by, read_scoreboard
 from pasture.servers.environment import read_environment
-from pasture.servers.refork.board import Board, forked_by, read_board
 from pasture.servers.refork.line import CLOSED, line_of, open_line, wait_for
 from pasture.servers.refork.mold import policy_of_molds
 from pasture.servers.refork.payoff import Payoff
@@ -66,30 +68,32 @@ def test_a_round_that_was_not_measured_has_no_verdict() -> None:
 
 
 def test_what_a_worker_shows_is_seen_by_the_server_and_from_outside() -> None:
-    board = Board()
-    first, second = board.take_row(), board.take_row()
+    board = Scoreboard()
+    first, second = board.reserve(), board.reserve()
+    assert first is not None and second is not None
     board.register(first, 4711, 0)
     board.register(second, 4712, 3)
-    row = board.row(first)
-    row.show_requests(12)
+    row = Row(board.words, first)
+    row.words[layout.REQUESTS] = 12
     row.show_serving(True)
     assert board.facts(first).requests == 12 and board.facts(first).ready
     assert not board.facts(second).ready
     board.promote(second, 4)
-    shown = read_board(os.getpid())
-    assert (shown[4711].role, shown[4711].generation, shown[4711].requests) == ("worker", 0, 12)
+    shown = entries()
+    assert (shown[4711].role, shown[4711].generation) == ("worker", 0)
+    assert shown[4711].counts.requests == 12
     assert (shown[4712].role, shown[4712].generation) == ("mold", 4)
     assert forked_by(4711, os.getpid()) == os.getpid()
     board.promote(second, 0)
     assert forked_by(4711, os.getpid()) == 4712
-    board.give_back(first)
-    assert set(read_board(os.getpid())) == {4712}
-    assert board.take_row() == first and board.facts(first).requests == 0
+    board.release(first.number)
+    assert set(entries()) == {4712}
 
 
-def test_a_process_without_a_board_shows_nothing(tmp_path: Path) -> None:
-    (tmp_path / "1" / "fd").mkdir(parents=True)
-    assert read_board(1, tmp_path) == {} and read_board(2, tmp_path) == {}
+def entries() -> dict[int, layout.Entry]:
+    shown = read_scoreboard(os.getpid())
+    assert shown is not None
+    return shown.entries
 
 
 def test_a_message_brings_values_and_open_files(tmp_path: Path) -> None:

@@ -1,22 +1,19 @@
 """`pasture metrics PID --port N`: the figures of a running server for Prometheus.
 
-Owns arguments and the HTTP server beside it; ends when the server does.
+Owns arguments and messages; ends when the server does. Reads the server's processes and opens
+no file that the server names: it may run as root beside a server that is not trusted.
 """
 
 from __future__ import annotations
 
 import errno
-import time
-from pathlib import Path
 
 import click
 
-from pasture.errors import NoPrivilege, PortTaken, UsageError
-from pasture.metrics.recorder import DIRECTORY
+from pasture.errors import PortTaken, UsageError
+from pasture.observe.sampler import sample_tree
 from pasture.observe.tree import is_running
-from pasture.servers.environment import REPORT_FILE
-
-_LOOK_S = 1.0
+from pasture.scoreboard.identity import start_time
 
 
 @click.command("metrics")
@@ -26,47 +23,32 @@ _LOOK_S = 1.0
 def command(pid: int, port: int, host: str) -> None:
     """Serve the figures of a server to Prometheus, until that server ends.
 
-    PID is the master: the process that forks the workers. Where the server was started with
-    PASTURE_METRICS_DIR and PASTURE_REPORT_FILE in its environment, collections, pauses,
-    recycles and the seal are served too. See docs/metrics.md.
+    PID is the master: the process that forks the workers. Servers run by pasture tell
+    collections, pauses, recycles and the seal too. See docs/metrics.md.
     """
     if not is_running(pid):
         raise UsageError(f"there is no process {pid}", hint="give the pid of the server's master")
-    from prometheus_client import start_http_server
+    sample_tree(pid)  # refused now rather than at each scrape, where it is not allowed
+    import asyncio
 
+    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+    from pasture.metrics.listener import Listener, Reading
     from pasture.metrics.middleware import registry_of
 
-    registry = registry_of(pid, _environment_of(pid))
+    registry, started = registry_of(pid), start_time(pid)
+    listener = Listener(Reading(lambda: generate_latest(registry)), CONTENT_TYPE_LATEST)
+
+    def ready(taken: int) -> None:
+        click.echo(f"metrics of {pid} at http://{host}:{taken}/metrics", err=True)
+
+    def wanted() -> bool:
+        return is_running(pid) and start_time(pid) == started
+
     try:
-        server, thread = start_http_server(port, host, registry)
+        asyncio.run(listener.serve(host, port, ready, wanted))
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise UsageError(f"cannot listen on {host}:{port}: {error.strerror}") from None
         raise PortTaken(f"port {port} is taken", hint="choose another one with --port") from None
-    click.echo(f"metrics of {pid} at http://{host}:{server.server_port}/metrics", err=True)
-    try:
-        while is_running(pid):
-            time.sleep(_LOOK_S)
-    finally:
-        server.shutdown()
-        thread.join()
     click.echo(f"process {pid} has ended", err=True)
-
-
-def _environment_of(pid: int) -> dict[str, str]:
-    """The variables with which a process was started, as far as they matter here.
-
-    Raises:
-        NoPrivilege: it belongs to another user.
-    """
-    try:
-        data = Path(f"/proc/{pid}/environ").read_bytes()
-    except PermissionError:
-        raise NoPrivilege(
-            f"not allowed to look into process {pid}", hint="run pasture as its user, or as root"
-        ) from None
-    except OSError:
-        return {}
-    pairs = (item.decode(errors="replace").partition("=") for item in data.split(b"\0"))
-    found = {name: value for name, _, value in pairs}
-    return {name: found[name] for name in (DIRECTORY, REPORT_FILE) if name in found}

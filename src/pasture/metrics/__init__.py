@@ -1,5 +1,6 @@
 """Figures of running servers for Prometheus.
 
-`board` and `recorder` run inside of workers and import the standard library alone;
-`exporter` and `middleware` need the extra `metrics`. docs/metrics.md is the user's guide.
+`exporter` has the figures, `middleware` and `listener` the two ways to them. All need the
+extra `metrics`; what runs in every worker is `pasture.scoreboard`. docs/metrics.md is the
+user's guide.
 """

@@ -1,20 +1,19 @@
 """The figures of one server in Prometheus's form.
 
 Owns names, help and labels: docs/grafana-dashboard.json and docs/metrics.md use them. Reads
-at each scrape; keeps nothing but where each worker's private memory began.
+the server's scoreboard and what the kernel says of its processes, and no file that the server
+names; keeps nothing but where each worker's private memory began.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
-from pasture.errors import MissingExtra
-from pasture.metrics.board import PAUSE_BOUNDS_S, Counts, read_all
+from pasture.errors import MissingExtra, PastureError
 from pasture.observe.sampler import ProcessMemory, Sample, sample_tree
-from pasture.observe.tree import forked_workers
+from pasture.scoreboard.layout import PAUSE_BOUNDS_S, Counts, Entry, SealFigures, Snapshot
+from pasture.scoreboard.reader import read_scoreboard
 
 try:
     from prometheus_client.core import (
@@ -42,18 +41,16 @@ class ServerCollector(Collector):
     """Collects the figures of a master and its forked workers."""
 
     def __init__(
-        self, master_pid: int, directory: Path | None = None, report_file: Path | None = None
+        self, master_pid: int, read: Callable[[int], Snapshot | None] = read_scoreboard
     ) -> None:
         """Name the server.
 
         Args:
             master_pid: the process that forks the workers.
-            directory: PASTURE_METRICS_DIR of the server; None if it has none.
-            report_file: PASTURE_REPORT_FILE of the server; None if it has none.
+            read: its scoreboard, given that pid; None where it has none.
         """
         self._master_pid = master_pid
-        self._directory = directory
-        self._report_file = report_file
+        self._read = read
         self._first_private: dict[int, int] = {}
 
     def describe(self) -> Iterable[Metric]:
@@ -61,34 +58,29 @@ class ServerCollector(Collector):
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Read everything once. In any process that may read the server's `/proc` entries.
-
-        Raises:
-            NoPrivilege: the server belongs to another user.
-        """
-        workers = forked_workers(self._master_pid)
-        living: dict[int, Counts] = {}
-        total = Counts()
-        if self._directory is not None:
-            living, total = read_all(self._directory, self._master_pid, workers)
-        sample = self._sample()
+        """Read everything once. What cannot be read is left out, and the rest is told."""
+        snapshot, sample = self._read(self._master_pid), self._sample()
         yield GaugeMetricFamily("pasture_up", "Whether the server was there", sample is not None)
         if sample is not None:
-            yield from self._memory(sample, living)
+            yield from self._memory(sample, snapshot.entries if snapshot is not None else {})
             yield from _faults(sample)
-        if self._directory is not None:
-            yield from _counted(total)
-        yield from _seal(self._report_file)
+        if snapshot is not None:
+            yield from _counted(snapshot.total)
+            if snapshot.seal is not None:
+                yield from _seal(snapshot.seal)
 
     def _sample(self) -> Sample | None:
         """A reading during which no process ended; under constant recycling it may take some."""
         for _ in range(_TRIES):
-            sample = sample_tree(self._master_pid)
+            try:
+                sample = sample_tree(self._master_pid)
+            except PastureError:
+                return None
             if sample is not None:
                 return sample
         return None
 
-    def _memory(self, sample: Sample, living: dict[int, Counts]) -> Iterator[Metric]:
+    def _memory(self, sample: Sample, entries: dict[int, Entry]) -> Iterator[Metric]:
         yield GaugeMetricFamily("pasture_workers", "Forked workers", len(sample.workers))
         total = "Proportional set size of master and workers: what the server takes"
         yield GaugeMetricFamily("pasture_tree_pss_bytes", total, sample.total_pss_bytes)
@@ -97,15 +89,15 @@ class ServerCollector(Collector):
             for role, process in _processes(sample):
                 gauge.add_metric((role, str(process.pid)), getattr(process.memory, attribute))
             yield gauge
-        yield self._growth(sample, living)
+        yield self._growth(sample, entries)
 
-    def _growth(self, sample: Sample, living: dict[int, Counts]) -> Metric:
+    def _growth(self, sample: Sample, entries: dict[int, Entry]) -> Metric:
         help_text = "Private memory of a worker above what it had right after its fork"
         gauge = GaugeMetricFamily("pasture_process_growth_bytes", help_text, labels=("role", "pid"))
         first = {}
         for worker in sample.workers:
             now, pid = worker.memory.private_bytes, worker.pid
-            counted = living[pid].private_at_start_bytes if pid in living else 0
+            counted = entries[pid].private_at_start_bytes if pid in entries else 0
             first[pid] = counted or self._first_private.get(pid, now)
             gauge.add_metric(("worker", str(pid)), max(0, now - first[pid]))
         self._first_private = first
@@ -124,12 +116,13 @@ def _faults(sample: Sample) -> Iterator[Metric]:
     counter = CounterMetricFamily("pasture_process_faults", "Page faults", labels=labels)
     for role, process in _processes(sample):
         try:
-            text = Path(f"/proc/{process.pid}/stat").read_text()
+            text = Path(f"/proc/{process.pid}/stat").read_text(errors="replace")
         except OSError:
             continue
         fields = text.rpartition(")")[2].split()
         for kind, position in (("minor", 7), ("major", 9)):
-            counter.add_metric((role, str(process.pid), kind), int(fields[position]))
+            if len(fields) > position:  # or it has just ended
+                counter.add_metric((role, str(process.pid), kind), int(fields[position]))
     yield counter
 
 
@@ -157,11 +150,8 @@ def _counted(total: Counts) -> Iterator[Metric]:
     )
 
 
-def _seal(report_file: Path | None) -> Iterator[Metric]:
-    report = _read_report(report_file)
-    if report is None:
-        return
-    info = {"policy": report["policy"], "python": str(report["interpreter"]["version"])}
+def _seal(seal: SealFigures) -> Iterator[Metric]:
+    info = {"policy": seal.policy, "python": seal.python}
     yield InfoMetricFamily("pasture_seal", "The latest seal of the master", value=info)
     for name, help_text in (
         ("sealed", "Whether the master is sealed"),
@@ -170,14 +160,4 @@ def _seal(report_file: Path | None) -> Iterator[Metric]:
         ("plugged_bytes", "Free memory taken out of use by the latest seal"),
         ("seconds", "Time that the latest seal took"),
     ):
-        yield GaugeMetricFamily(f"pasture_seal_{name}", help_text, float(report[name]))
-
-
-def _read_report(path: Path | None) -> dict[str, Any] | None:
-    if path is None:
-        return None
-    try:
-        report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None  # not written yet
-    return report
+        yield GaugeMetricFamily(f"pasture_seal_{name}", help_text, float(getattr(seal, name)))

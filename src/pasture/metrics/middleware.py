@@ -2,22 +2,28 @@
 
     application = pasture.metrics.middleware.Metrics(application)
 
-answers `/metrics`, whichever worker the request reaches, because all of them read the same
-files. The path is open to whoever reaches the server: guard it as the rest of the site.
+answers `/metrics`, whichever worker the request reaches, because all of them see the same
+scoreboard. Whoever reaches the path reads it: restrict the access. Reading takes milliseconds
+for each worker, so a worker reads at most once in a few seconds, whoever asks how often.
 """
 
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from pasture.metrics.exporter import ServerCollector
-from pasture.metrics.recorder import DIRECTORY
-from pasture.servers.environment import REPORT_FILE
+from pasture.scoreboard import recorder
+from pasture.scoreboard.layout import Snapshot
+from pasture.scoreboard.reader import read_scoreboard
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest  # isort: skip
+
+KEPT_S = 5.0
+"""How long what one worker has read answers further requests that reach it."""
 
 Application = Callable[..., Iterable[bytes]]
 
@@ -25,33 +31,54 @@ Application = Callable[..., Iterable[bytes]]
 class Metrics:
     """A WSGI application that answers one path and hands on the others."""
 
-    def __init__(self, application: Application, path: str = "/metrics") -> None:
+    def __init__(
+        self, application: Application, path: str = "/metrics", kept_s: float = KEPT_S
+    ) -> None:
         """Wrap an application. Before the fork or after it.
 
         Args:
             path: that is answered here, without the script's name.
+            kept_s: seconds for which a reading answers further requests.
         """
         self._application = application
         self._path = path
+        self._kept_s = kept_s
+        self._pid = 0
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
         if environ.get("PATH_INFO") != self._path:
             return self._application(environ, start_response)
-        body = generate_latest(registry_of(os.getppid(), os.environ))
+        body = self._text()
         headers = [("Content-Type", CONTENT_TYPE_LATEST), ("Content-Length", str(len(body)))]
         start_response("200 OK", headers)
         return [body]
 
+    def _text(self) -> bytes:
+        """What was read a short while ago; one thread at a time reads anew."""
+        if self._pid != os.getpid():  # what the parent has read is of another tree
+            self._lock, self._body, self._read_at = threading.Lock(), b"", float("-inf")
+            self._registry = registry_of(os.getppid(), _read)
+            self._pid = os.getpid()
+        with self._lock:
+            if time.monotonic() - self._read_at >= self._kept_s:
+                self._body = generate_latest(self._registry)
+                self._read_at = time.monotonic()
+            return self._body
 
-def registry_of(master_pid: int, environ: Any) -> CollectorRegistry:
+
+def registry_of(
+    master_pid: int, read: Callable[[int], Snapshot | None] = read_scoreboard
+) -> CollectorRegistry:
     """A registry with the figures of one server alone.
 
     Args:
-        environ: the server's variables, which say where it writes.
+        read: its scoreboard, given that pid.
     """
     registry = CollectorRegistry()
-    paths = [
-        Path(environ[name]) if environ.get(name) else None for name in (DIRECTORY, REPORT_FILE)
-    ]
-    registry.register(ServerCollector(master_pid, *paths))
+    registry.register(ServerCollector(master_pid, read))
     return registry
+
+
+def _read(master_pid: int) -> Snapshot | None:
+    """The scoreboard that this worker inherited: a master of another user shows it nobody else."""
+    return recorder.snapshot() or read_scoreboard(master_pid)

@@ -44,7 +44,7 @@ from pasture.observe.owners import Owners
 from pasture.observe.tally import Share, Tally
 from pasture.observe.touched import Touched, TouchedObjects
 from pasture.observe.writers import Recording, Sampled
-from pasture.servers.refork import board
+from pasture.scoreboard import reader
 
 WITHOUT_KERNEL = (
     "faults that the kernel took for a process, as when read() fills a buffer, are not in the "
@@ -153,7 +153,8 @@ def largest_worker(parent_pid: int) -> int:
     Raises:
         ProcessEnded: it has none, or they are ending.
     """
-    shown = board.read_board(parent_pid)
+    snapshot = reader.read_scoreboard(parent_pid)
+    shown = snapshot.entries if snapshot is not None else {}
     workers = [
         pid
         for pid in tree.forked_workers(parent_pid)
@@ -204,7 +205,7 @@ def _explain(
     parent_pid: int, worker_pid: int, census: Path | None, sampled: Sampled | None
 ) -> Explanation:
     begin = perf_counter()
-    parent_pid = board.forked_by(worker_pid, parent_pid)
+    parent_pid = reader.forked_by(worker_pid, parent_pid)
     with AddressSpace(parent_pid) as parent, AddressSpace(worker_pid) as worker:
         pages = private_pages(parent, worker)
         memory = smaps.read_memory(worker_pid)

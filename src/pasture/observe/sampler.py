@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from pasture.observe import smaps, tree
 from pasture.observe.smaps import Memory
-from pasture.servers.refork import board
+from pasture.scoreboard.reader import read_scoreboard
 
 _IDLE_PER_COST = 20
 
@@ -66,8 +66,9 @@ def sample_tree(master_pid: int, seconds: float = 0.0, requests: int = 0) -> Sam
     read = read_together((master_pid, *workers))
     if read is None:
         return None
-    shown = board.read_board(master_pid)
-    molds = tuple(p for p in read[1:] if p.pid in shown and shown[p.pid].role == "mold")
+    shown = read_scoreboard(master_pid)
+    entries = shown.entries if shown is not None else {}
+    molds = tuple(p for p in read[1:] if p.pid in entries and entries[p.pid].role == "mold")
     serving = tuple(p for p in read[1:] if p not in molds)
     return Sample(seconds, requests, read[0], serving, molds)
 

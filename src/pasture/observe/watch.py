@@ -10,14 +10,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
-
 from pasture.errors import ProcessEnded
-from pasture.metrics.board import Counts, read_one
-from pasture.metrics.recorder import DIRECTORY
 from pasture.observe import smaps, tree
 from pasture.observe.smaps import Memory
-from pasture.servers.refork.board import Entry, read_board
+from pasture.scoreboard.layout import Entry
+from pasture.scoreboard.reader import read_scoreboard
 
 _MINOR_FAULTS = 7  # field of /proc/PID/stat, counted from after the command name
 _WINDOW_S = 60.0
@@ -49,8 +46,7 @@ class Row:
         growth_bytes_a_minute: of private memory, over the last minute at most; None in the
             first seconds.
         faults_a_second: minor page faults since the reading before; None without one.
-        shown: what a server that reforks shows of this process; None of any other.
-        counted: what a worker counts for `pasture metrics`; None if it counts nothing.
+        shown: its entry on the server's scoreboard; None if it has none.
     """
 
     pid: int
@@ -59,13 +55,16 @@ class Row:
     growth_bytes_a_minute: float | None
     faults_a_second: float | None
     shown: Entry | None = None
-    counted: Counts | None = None
 
     @property
     def requests(self) -> int | None:
         """Responses sent so far, where the server tells."""
-        told = self.shown or self.counted
-        return told.requests if told else None
+        return self.shown.requests if self.shown else None
+
+    @property
+    def generation(self) -> int | None:
+        """Of the mold, where the server reforks."""
+        return self.shown.generation if self.shown else None
 
     @property
     def role(self) -> str:
@@ -73,7 +72,7 @@ class Row:
         return "master" if self.is_master else self.shown.role if self.shown else "worker"
 
 
-def row(readings: list[Reading], shown: Entry | None = None, counted: Counts | None = None) -> Row:
+def row(readings: list[Reading], shown: Entry | None = None) -> Row:
     """What several readings of one process say, oldest first; at least one."""
     last = readings[-1]
     growth = faults = None
@@ -84,7 +83,7 @@ def row(readings: list[Reading], shown: Entry | None = None, counted: Counts | N
             growth = gained * 60 / (last.seconds - first.seconds)
         before = readings[-2]
         faults = (last.minor_faults - before.minor_faults) / (last.seconds - before.seconds)
-    return Row(last.pid, last.is_master, last.memory, growth, faults, shown, counted)
+    return Row(last.pid, last.is_master, last.memory, growth, faults, shown)
 
 
 @dataclass(slots=True)
@@ -106,7 +105,8 @@ class Watch:
             NoPrivilege: the processes belong to another user.
         """
         pids = (self.master_pid, *tree.forked_workers(self.master_pid))
-        shown, folder = read_board(self.master_pid), _counts_folder(self.master_pid)
+        snapshot = read_scoreboard(self.master_pid)
+        shown = snapshot.entries if snapshot is not None else {}
         rows = []
         for pid in pids:
             reading = _read(pid, is_master=pid == self.master_pid)
@@ -117,19 +117,9 @@ class Watch:
                 continue
             history = self._readings.setdefault(pid, deque(maxlen=240))
             history.append(reading)
-            counted = read_one(folder, self.master_pid, pid) if folder else None
-            rows.append(row(list(history), shown.get(pid), counted))
+            rows.append(row(list(history), shown.get(pid)))
         self._readings = {pid: kept for pid, kept in self._readings.items() if pid in pids}
         return tuple(rows)
-
-
-def _counts_folder(master_pid: int) -> Path | None:
-    """Where a server's workers count, as its environment says; None if nowhere."""
-    try:
-        name = psutil.Process(master_pid).environ().get(DIRECTORY)
-    except (psutil.Error, OSError):
-        return None
-    return Path(f"/proc/{master_pid}/cwd", name) if name else None
 
 
 def _read(pid: int, *, is_master: bool) -> Reading | None:

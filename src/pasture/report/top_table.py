@@ -37,7 +37,7 @@ def _rate(value: float | None, form: Callable[[float], str]) -> str:
 COLUMNS = (
     Column("i", "pid", lambda r: str(r.pid), lambda r: -r.pid),
     Column("", "role", lambda r: r.role, lambda r: r.is_master),
-    Column("", "gen", lambda r: str(r.shown.generation) if r.shown else "", lambda r: 0),
+    Column("", "gen", lambda r: "" if r.generation is None else str(r.generation), lambda r: 0),
     Column("p", "PSS", lambda r: megabytes(r.memory.pss_bytes), lambda r: r.memory.pss_bytes),
     Column(
         "v",
@@ -108,7 +108,7 @@ def as_document(master_pid: int, rows: Sequence[Row]) -> dict[str, Any]:
             {
                 "pid": r.pid,
                 "role": r.role,
-                "generation": r.shown.generation if r.shown else None,
+                "generation": r.generation,
                 "requests": r.requests,
                 "pss_bytes": r.memory.pss_bytes,
                 "private_bytes": r.memory.private_bytes,

@@ -20,7 +20,7 @@ from pasture.heap.policy import Policy
 from pasture.heap.report import SealReport
 from pasture.heap.seal import seal
 from pasture.heap.warmup import WarmUpReport
-from pasture.metrics import recorder
+from pasture.scoreboard import recorder
 from pasture.servers.complaint import complain
 from pasture.servers.environment import ServerSettings, read_environment
 
@@ -62,7 +62,7 @@ class Sealer:
         self._unfrozen_then = 0
         # Counting what is not frozen writes to all of it: to a whole heap, where nothing is.
         self._freezes = "freeze" in settings.policy.heap
-        recorder.arm()
+        recorder.watch_forks()
 
     def before_fork(self, warm_up: Callable[[], WarmUpReport] | None = None) -> None:
         """Seal, if this is the first fork or the seal is worth a new round.
@@ -82,6 +82,7 @@ class Sealer:
             if grown.is_worth_a_round:
                 self._log(logging.INFO, f"{grown.objects} new objects since the seal")
                 self._seal(None, strict=False)
+        recorder.expect_worker()
 
     def _seal(self, warm_up: Callable[[], WarmUpReport] | None, strict: bool) -> None:
         policy = self._settings.policy
@@ -91,6 +92,7 @@ class Sealer:
         if self._freezes:
             self._unfrozen_then = growth.unfrozen_objects()
         self._log(level_of(policy, report), str(report))
+        recorder.show_seal(report.as_dict())
         self._write(report)
 
     def _write(self, report: SealReport) -> None:

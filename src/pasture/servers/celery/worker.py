@@ -18,7 +18,7 @@ from celery import signals
 
 from pasture.errors import PastureError, UsageError
 from pasture.heap.loading import begin_loading
-from pasture.metrics import recorder
+from pasture.scoreboard import recorder
 from pasture.servers import anyfork
 from pasture.servers.complaint import complain
 from pasture.servers.environment import ServerSettings, read_environment

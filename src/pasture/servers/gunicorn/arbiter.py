@@ -22,7 +22,6 @@ from gunicorn.arbiter import Arbiter
 from pasture.errors import PastureError
 from pasture.heap.loading import begin_loading
 from pasture.heap.warmup import Answer, WarmUpReport, warm_up
-from pasture.metrics import recorder
 from pasture.servers.complaint import complain
 from pasture.servers.environment import ServerSettings
 from pasture.servers.gunicorn.hooks import call_after_request, call_before_fork
@@ -55,8 +54,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             app.cfg.set("preload_app", False)
         super().setup(app)
         call_before_fork(app.cfg, self._before_fork)
-        if self._settings.memory_limit is not None or recorder.is_wanted():
-            call_after_request(app.cfg, self._settings.memory_limit)
+        call_after_request(app.cfg, self._settings.memory_limit)
         if not preload:
             self.log.warning("pasture: --reload loads the application in each worker: no seal")
             return

@@ -10,15 +10,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from time import monotonic
 from typing import Any, NoReturn
 
-from pasture.metrics import recorder
+from pasture.scoreboard.board import Row, Scoreboard, Seat
 from pasture.servers.environment import ServerSettings
 from pasture.servers.gunicorn.arbiter import SealingArbiter
 from pasture.servers.gunicorn.succession import Start, live
-from pasture.servers.refork.board import Board
 from pasture.servers.refork.line import CLOSED, Line, Message, open_line, wait_for
 from pasture.servers.refork.mold import FORK_S
 from pasture.servers.shortage import is_shortage
@@ -32,11 +31,11 @@ class Pen:
     """What the arbiter keeps of one process besides gunicorn's worker.
 
     Attributes:
-        row: its number on the board.
+        seat: its place on the scoreboard.
     """
 
     line: Line
-    row: int
+    seat: Seat
     generation: int
     is_first_mold: bool = False
 
@@ -66,7 +65,7 @@ class NotBorn(Exception):
 class BreedingArbiter(SealingArbiter):
     """An arbiter that forks one process, which loads the application, and adopts the others."""
 
-    _board: Board
+    _board: Scoreboard
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
         self._pens: dict[int, Pen] = {}
@@ -85,19 +84,18 @@ class BreedingArbiter(SealingArbiter):
         """
         worker, pen, there = self._prepare_birth(0)
         pen.is_first_mold = True
-        recorder.pause()
         try:
             pid = os.fork()
         except OSError as error:
             self._call_off(worker, pen, there)
             raise NotBorn(f"{error}", for_now=is_shortage(error)) from None
         if pid == 0:
-            self._live(Start(worker, there, self._board.row(pen.row), 0), pen.line)
+            self._live(Start(worker, there, Row(self._board.words, pen.seat), 0), pen.line)
         here = pen.line
         there.close()
         self._pens[pid], self._molds[pid] = pen, worker
-        self._board.register(pen.row, pid, 0)
-        self._board.promote(pen.row, 0)
+        self._board.register(pen.seat, pid, 0)
+        self._board.promote(pen.seat, 0)
         while (message := here.receive(_LOOK_S)) is None:
             if self._is_to_end():
                 os.kill(pid, signal.SIGKILL)
@@ -124,7 +122,7 @@ class BreedingArbiter(SealingArbiter):
         """A process has been reaped."""
         pen = self._pens.pop(pid)
         pen.line.close()
-        self._board.give_back(pen.row)
+        self._board.release(pen.seat.number)
         worker = self._molds.pop(pid, None) or self.WORKERS.pop(pid, None)
         if worker is not None:
             worker.tmp.close()
@@ -159,7 +157,7 @@ class BreedingArbiter(SealingArbiter):
         worker, pen, there = self._prepare_birth(generation)
         here = pen.line
         files = (there.fileno(), worker.tmp.fileno())
-        values = {"age": worker.age, "row": pen.row, "generation": generation}
+        values = {"age": worker.age, "seat": astuple(pen.seat), "generation": generation}
         sent = mold is not None and self._pens[mold].line.send("spawn", files, **values)
         there.close()
         answer = self._await_birth(here, mold) if mold is not None and sent else CLOSED
@@ -175,8 +173,11 @@ class BreedingArbiter(SealingArbiter):
         """What a new process needs: the worker's object, what is kept of it, its line.
 
         Raises:
-            NotBorn: the system has no descriptors or files for it now.
+            NotBorn: the scoreboard is full, or the system has no descriptors or files for it now.
         """
+        seat = self._board.reserve()
+        if seat is None:
+            raise NotBorn("the scoreboard is full", for_now=True)
         worker = None
         try:
             worker = self._make_worker()
@@ -184,14 +185,15 @@ class BreedingArbiter(SealingArbiter):
         except OSError as error:
             if worker is not None:
                 worker.tmp.close()
+            self._board.release(seat.number)
             raise NotBorn(f"{error}", for_now=is_shortage(error)) from None
-        return worker, Pen(here, self._board.take_row(), generation), there
+        return worker, Pen(here, seat, generation), there
 
     def _call_off(self, worker: Any, pen: Pen, there: Line) -> None:
         pen.line.close()
         there.close()
         worker.tmp.close()
-        self._board.give_back(pen.row)
+        self._board.release(pen.seat.number)
 
     def _await_birth(self, line: Line, mold: int) -> Message:
         """The answer of the new worker, or what its mold says instead."""
@@ -217,7 +219,7 @@ class BreedingArbiter(SealingArbiter):
         worker.pid = pid
         self.WORKERS[pid] = worker
         self._pens[pid] = pen
-        self._board.register(pen.row, pid, pen.generation)
+        self._board.register(pen.seat, pid, pen.generation)
         stats = getattr(self, "_stats", None)  # from gunicorn 25 on
         if stats is not None:
             stats["workers_spawned"] += 1

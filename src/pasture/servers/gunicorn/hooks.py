@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pasture.metrics import recorder
+from pasture.scoreboard import recorder
 from pasture.servers.recycle import MemoryLimit, UssWatch
 
 
@@ -22,6 +22,7 @@ class BeforeFork:
     def __call__(self, server: Any, worker: Any) -> None:
         self.users(server, worker)
         self._ours()
+        recorder.expect_worker()
 
 
 def call_before_fork(cfg: Any, ours: Callable[[], None]) -> None:
@@ -39,34 +40,50 @@ class AfterRequest:
 
     The response has been sent by then. A worker that has passed its limit ends as one does
     at `max_requests`: it takes no more connections, finishes those it has, and is replaced.
+
+    Attributes:
+        then: called last.
     """
 
     def __init__(self, users: Callable[..., object], limit: MemoryLimit | None) -> None:
+        self.then: Callable[[], None] | None = None
         self._users = users
         self._limit = limit
         self._watch: UssWatch | None = None
         self._worker: Any = None
 
     def __call__(self, worker: Any, req: Any, environ: Any, resp: Any) -> None:
-        self._users(worker, req, environ, resp)
-        recorder.count_request()
-        if self._limit is None:
-            return
+        try:
+            self._users(worker, req, environ, resp)
+        finally:
+            recorder.count_request()
+            if self._limit is not None:
+                self._look(worker, self._limit)
+            if self.then is not None:
+                self.then()
+
+    def _look(self, worker: Any, limit: MemoryLimit) -> None:
         if self._watch is None or self._worker is not worker:  # forked, of whomever
-            self._watch, self._worker = UssWatch(self._limit), worker
+            self._watch, self._worker = UssWatch(limit), worker
         if worker.alive and self._watch.has_passed():
             worker.log.info("pasture: recycling worker %s: %s", worker.pid, self._watch)
             recorder.count_recycle()
             worker.alive = False
 
 
-def call_after_request(cfg: Any, limit: MemoryLimit | None) -> None:
+def call_after_request(
+    cfg: Any, limit: MemoryLimit | None, then: Callable[[], None] | None = None
+) -> None:
     """Have workers count each response, and end after one if they pass a limit.
 
-    A second call changes nothing.
+    A second call changes nothing but what is called last.
 
     Args:
         cfg: gunicorn's configuration, with which workers are forked later.
+        then: called last, after each response.
     """
+    recorder.will_count_requests()
     if not isinstance(cfg.post_request, AfterRequest):
         cfg.set("post_request", AfterRequest(cfg.post_request, limit))
+    if then is not None:
+        cfg.post_request.then = then

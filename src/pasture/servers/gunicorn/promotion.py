@@ -19,7 +19,7 @@ from typing import Any
 
 from pasture.heap import fork_safety
 from pasture.heap.interpreter import native
-from pasture.servers.refork.board import Row
+from pasture.scoreboard.board import Row
 from pasture.servers.refork.line import Line
 
 LOOK = signal.SIGURG
@@ -82,13 +82,11 @@ class Promotable:
                 self._worker.handle_exit(signal.SIGTERM, frame)
 
     def has_answered(self) -> None:
-        """After each request."""
-        count = self._worker.nr
-        self.row.show_requests(count)
+        """After each request, once it has been counted."""
         if fork_safety.unsafe_reason() is not None:
             self.row.show_unsafe()
         limit = self.row.limit
-        if count >= limit != self._woken_at:
+        if self.row.requests >= limit != self._woken_at:
             self._woken_at = limit
             self.wake_arbiter()
 
@@ -136,25 +134,7 @@ def _forget_names_of_files() -> None:
         tempfile._name_sequence = None
 
 
-class CountRequests:
-    """The user's `post_request`, then the count of requests is shown."""
-
-    def __init__(self, users: Callable[..., object]) -> None:
-        self._users = users
-
-    def __call__(self, worker: Any, req: Any, environ: Any, resp: Any) -> None:
-        try:
-            self._users(worker, req, environ, resp)
-        finally:
-            if _current is not None:
-                _current.has_answered()
-
-
-def count_requests(cfg: Any) -> None:
-    """Have workers show how many requests they have answered. A second call changes nothing.
-
-    Args:
-        cfg: gunicorn's configuration, with which workers are forked later.
-    """
-    if not isinstance(cfg.post_request, CountRequests):
-        cfg.set("post_request", CountRequests(cfg.post_request))
+def has_answered() -> None:
+    """Say that this process's worker has answered one more request, if it may become a mold."""
+    if _current is not None:
+        _current.has_answered()

@@ -17,9 +17,11 @@ from gunicorn.errors import HaltServer
 from pasture.errors import UnsupportedInterpreter
 from pasture.heap.interpreter import native
 from pasture.heap.seal import seal
+from pasture.scoreboard import recorder
 from pasture.servers.environment import ServerSettings
 from pasture.servers.gunicorn.births import BreedingArbiter, NotBorn, NotLoaded
-from pasture.servers.gunicorn.promotion import LOOK, count_requests
+from pasture.servers.gunicorn.hooks import call_after_request
+from pasture.servers.gunicorn.promotion import LOOK, has_answered
 from pasture.servers.refork.actions import (
     Action,
     Dismiss,
@@ -30,7 +32,6 @@ from pasture.servers.refork.actions import (
     Retire,
     Spawn,
 )
-from pasture.servers.refork.board import Board
 from pasture.servers.refork.lifecycle import Lifecycle, Limits
 from pasture.servers.refork.mold import policy_of_server
 from pasture.servers.refork.pss import total_pss_bytes
@@ -57,9 +58,9 @@ class ReforkingArbiter(BreedingArbiter):
     # --- Begin, reload, end ------------------------------------------------------------
 
     def setup(self, app: Any) -> None:
-        """As ever, and have requests counted: at the start, and again at each HUP."""
+        """As ever, and have workers wake the arbiter: at the start, and again at each HUP."""
         super().setup(app)
-        count_requests(app.cfg)
+        call_after_request(app.cfg, self._settings.memory_limit, has_answered)
 
     def _load_application(self, asked_for: bool) -> None:
         """Not here: the mold of generation 0 does, so that it can be done without later."""
@@ -76,7 +77,11 @@ class ReforkingArbiter(BreedingArbiter):
         native().adopt_orphans()
         self._import_control_server()  # asyncio, which applications have too: one copy for all
         seal(policy_of_server(self._settings.policy))
-        self._board = Board()
+        board = recorder.scoreboard()
+        if board is None:
+            self.log.warning("pasture: no refork: there is no memory for a scoreboard")
+            return
+        self._board = board
         self._cycle = Lifecycle(schedule, self._limits())
 
     def _why_not(self) -> str | None:
@@ -116,7 +121,7 @@ class ReforkingArbiter(BreedingArbiter):
         """End all; a promoted worker that still has requests is waited for as any other."""
         self._stopping = True
         for pid in list(self._molds):
-            if self._board.facts(self._pens[pid].row).ready:
+            if self._board.facts(self._pens[pid].seat).ready:
                 self.WORKERS[pid] = self._molds.pop(pid)
             self._pens[pid].line.close()
         super().stop(graceful)
@@ -145,7 +150,7 @@ class ReforkingArbiter(BreedingArbiter):
         self.reap_workers()
         self._hear_molds()
         while True:
-            facts = {pid: self._board.facts(self._pens[pid].row) for pid in self.WORKERS}
+            facts = {pid: self._board.facts(self._pens[pid].seat) for pid in self.WORKERS}
             action = self._cycle.step(time.monotonic(), self.num_workers, facts)
             if action is None:
                 break
@@ -178,10 +183,10 @@ class ReforkingArbiter(BreedingArbiter):
     def _promote(self, pid: int, generation: int) -> None:
         pen = self._pens[pid]
         pen.generation = generation
-        self._board.promote(pen.row, generation)
+        self._board.promote(pen.seat, generation)
         self._molds[pid] = self.WORKERS.pop(pid)
         self._tell(pid, "promote", generation=generation)
-        requests = self._board.facts(pen.row).requests
+        requests = self._board.facts(pen.seat).requests
         self.log.info(
             "pasture: worker %s is to become the mold of generation %s after %s requests",
             *(pid, generation, requests),
@@ -296,7 +301,7 @@ class ReforkingArbiter(BreedingArbiter):
         if self._cycle is None or not self.timeout:
             return
         for pid, mold in self._molds.items():
-            if self._board.facts(self._pens[pid].row).ready:
+            if self._board.facts(self._pens[pid].seat).ready:
                 continue  # it finishes its requests; the life cycle has the clock
             if time.monotonic() - mold.tmp.last_update() > max(self.timeout, _SEAL_S):
                 self._cycle.hung(pid, time.monotonic())

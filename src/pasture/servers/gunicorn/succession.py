@@ -20,10 +20,10 @@ from gunicorn.errors import AppImportError
 from pasture.errors import PastureError
 from pasture.heap import leave
 from pasture.heap.interpreter import native
+from pasture.scoreboard.board import Row, Scoreboard, Seat
 from pasture.servers.complaint import complain
 from pasture.servers.gunicorn.hooks import BeforeFork
 from pasture.servers.gunicorn.promotion import Promotable
-from pasture.servers.refork.board import Board, Row
 from pasture.servers.refork.line import Line
 from pasture.servers.refork.mold import Child, Order, Refused, fork_for, make_mold, policy_of_molds
 
@@ -44,7 +44,7 @@ class Start:
     generation: int
 
 
-def live(arbiter: Any, start: Start, board: Board) -> NoReturn:
+def live(arbiter: Any, start: Start, board: Scoreboard) -> NoReturn:
     """Load the application and live as the mold of generation 0. In the arbiter's child.
 
     Those whom it forks live here as workers, and then, if promoted, as molds.
@@ -56,7 +56,7 @@ def live(arbiter: Any, start: Start, board: Board) -> NoReturn:
     while True:
         start.worker.tmp.close()  # the mold's
         order, values = child.order, child.order.values
-        row = board.row(values["row"])
+        row = Row(board.words, Seat(*values["seat"]))
         start = Start(child.worker, order.line, row, values["generation"])
         child = _life(arbiter, start)
 

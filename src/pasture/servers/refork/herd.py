@@ -10,23 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pasture.scoreboard.board import Facts
+
 OUTDATED = -1
 """Generation of what was forked before a reload."""
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What a worker says of itself.
-
-    Attributes:
-        ready: it has begun to accept connections.
-        requests: it has answered.
-        unsafe: its application must not be forked any more.
-    """
-
-    ready: bool = False
-    requests: int = 0
-    unsafe: bool = False
 
 
 @dataclass(slots=True)

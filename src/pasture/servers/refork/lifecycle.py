@@ -29,6 +29,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from pasture.scoreboard.board import Facts
 from pasture.servers.refork.actions import (
     Action,
     Dismiss,
@@ -39,7 +40,7 @@ from pasture.servers.refork.actions import (
     Retire,
     Spawn,
 )
-from pasture.servers.refork.herd import OUTDATED, Facts, Herd, Member, mean_requests, ready
+from pasture.servers.refork.herd import OUTDATED, Herd, Member, mean_requests, ready
 from pasture.servers.refork.payoff import Payoff
 from pasture.servers.refork.schedule import Schedule
 

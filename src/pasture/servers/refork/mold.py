@@ -19,7 +19,8 @@ from pasture.heap import fork_safety, hazards
 from pasture.heap.policy import Policy
 from pasture.heap.report import SealReport
 from pasture.heap.seal import seal
-from pasture.metrics import recorder
+from pasture.scoreboard import recorder
+from pasture.scoreboard.board import Seat
 from pasture.servers.refork.line import CLOSED, Line, line_of
 from pasture.servers.shortage import is_shortage
 
@@ -195,6 +196,7 @@ def fork_for(
         if is_worker:
             line.close()
             _introduce(order.line, server)
+            recorder.begin(Seat(*order.values["seat"]))
             return Child(order, worker)
         order.line.close()
         if worker is not None:
@@ -214,10 +216,10 @@ def fork_orphan() -> bool:
     Raises:
         ForkFailed: in the mold; there is no new process.
     """
-    between = _fork_quietly()
+    between = os.fork()
     if between == 0:
         try:
-            grandchild = _fork_quietly()
+            grandchild = os.fork()
         except OSError as error:
             os._exit(_SHORTAGE if is_shortage(error) else 1)
         except BaseException:
@@ -241,12 +243,6 @@ def fork_orphan() -> bool:
     return False
 
 
-def _fork_quietly() -> int:
-    """`os.fork` without counting the new process as a worker: it is not one yet."""
-    recorder.pause()
-    return os.fork()
-
-
 def _introduce(line: Line, server: int) -> None:
     """Wait until the server is the parent, and until it has taken this process in.
 
@@ -260,4 +256,3 @@ def _introduce(line: Line, server: int) -> None:
     answer = line.receive(FORK_S)
     if answer is None or answer.word != "go":
         os._exit(1)
-    recorder.begin()

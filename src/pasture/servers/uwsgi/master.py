@@ -21,7 +21,7 @@ from typing import Any
 from pasture.errors import PastureError, UsageError
 from pasture.heap.loading import begin_loading
 from pasture.heap.warmup import WarmUpReport, warm_up
-from pasture.metrics import recorder
+from pasture.scoreboard import recorder
 from pasture.servers.complaint import complain
 from pasture.servers.environment import ServerSettings, read_environment
 from pasture.servers.sealer import Sealer, or_end, show_log
@@ -62,9 +62,10 @@ def install(uwsgi: Any) -> None:
     show_log()
     begin_loading(settings.policy)
     master = _Master(uwsgi, settings)
-    if settings.memory_limit is not None or recorder.is_wanted():
-        call_after_request(uwsgi)
+    call_after_request(uwsgi)
     hooks.before_c_fork(master.before_fork)
+    # With py-call-uwsgi-fork-hooks uWSGI forks as Python code does.
+    os.register_at_fork(before=recorder.expect_worker)
 
 
 def call_after_request(uwsgi: Any) -> None:
@@ -78,6 +79,7 @@ def call_after_request(uwsgi: Any) -> None:
         worker.after_request(uwsgi)
 
     uwsgi.after_req_hook = hook
+    recorder.will_count_requests()
 
 
 def _stop_master(uwsgi: Any) -> None:
@@ -137,6 +139,7 @@ class _Master:
         if hooks.is_importing():
             return  # a library of C code, while the application loads
         self._pid = os.getpid()  # uWSGI may have become a daemon meanwhile
+        recorder.forked()  # the fork before this one: C code does not say when it is over
         self._take_post_fork_hook()
         if "immortalize" in self._settings.policy.heap:
             arguments.keep_out_of_the_seal()

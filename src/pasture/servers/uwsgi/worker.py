@@ -16,7 +16,7 @@ import traceback
 from typing import Any
 
 from pasture.heap import child, leave
-from pasture.metrics import recorder
+from pasture.scoreboard import recorder
 from pasture.servers.recycle import MemoryLimit, UssWatch
 from pasture.servers.uwsgi import hooks
 

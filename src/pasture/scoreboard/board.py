@@ -1,0 +1,234 @@
+"""The server's side of a scoreboard: who has which row, and what became of its counts.
+
+Owns the memory. Invariants: it is allocated in full when it is made and can be neither cut nor
+extended, so no store into it fails; a row has one writer, the process that it was reserved
+for, from its claim until that process has ended; only the server's own process writes the
+rest. What the server keeps of rows it keeps for itself and does not read back: a worker may
+run as another user.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from pasture.scoreboard import layout, memory
+from pasture.scoreboard.identity import HIGHEST_PID, has_ended, start_time
+
+UNCLAIMED_S = 60.0
+"""After which a row is taken back that no process has claimed: the fork must have failed."""
+
+_IDLE_PER_COST = 50
+_SEALS = memory.SEAL_SHRINK | memory.SEAL_GROW | memory.SEAL_SEAL
+_LARGEST = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A row that was reserved for one process.
+
+    Attributes:
+        number: of the row, as words count it.
+        token: of this reservation alone; a later one of the same row has a higher one.
+    """
+
+    number: int
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a worker says of itself to a server that reforks.
+
+    Attributes:
+        ready: it has begun to accept connections.
+        requests: it has answered.
+        unsafe: its application must not be forked any more.
+    """
+
+    ready: bool = False
+    requests: int = 0
+    unsafe: bool = False
+
+
+class Row:
+    """A process's own row, open for writing in that process.
+
+    Attributes:
+        words: of the row, at the positions that `layout` names.
+    """
+
+    def __init__(self, board: memoryview, seat: Seat) -> None:
+        at = seat.number * layout.ROW_WORDS
+        self.words = board[at : at + layout.ROW_WORDS]
+        self._board, self._token = board, seat.token
+
+    def claim(self) -> bool:
+        """Say that this process is the one; False if the row has been taken back."""
+        words = self.words
+        if words[layout.TOKEN] != self._token or words[layout.PID] not in (0, os.getpid()):
+            return False
+        words[layout.STARTED] = start_time(os.getpid())
+        words[layout.PID] = os.getpid()
+        return True
+
+    def show_serving(self, serving: bool) -> None:
+        self.words[layout.READY] = serving
+
+    def show_unsafe(self) -> None:
+        self.words[layout.UNSAFE] = 1
+
+    @property
+    def requests(self) -> int:
+        """Responses sent so far."""
+        return self.words[layout.REQUESTS]
+
+    @property
+    def limit(self) -> int:
+        """Requests at which the server wants to be woken; 0 is never."""
+        return self._board[layout.LIMIT]
+
+
+class Scoreboard:
+    """All rows. Made once, by the server's own process, before its first fork."""
+
+    def __init__(self, rows: int = layout.ROWS) -> None:
+        """Allocate and map the memory.
+
+        Raises:
+            OSError: it cannot be had.
+        """
+        size = (layout.FIRST_ROW + rows) * layout.ROW_BYTES
+        file = memory.memory_file(layout.NAME)
+        try:
+            os.posix_fallocate(file, 0, size)
+            fcntl.fcntl(file, memory.ADD_SEALS, _SEALS)
+            # The mapping keeps a descriptor of its own: by that one outsiders find it.
+            self.words = memoryview(mmap.mmap(file, size)).cast("Q")
+        finally:
+            os.close(file)
+        self._free = deque(range(layout.FIRST_ROW, layout.FIRST_ROW + rows))
+        self._taken: dict[int, tuple[int, float]] = {}
+        self._tokens = 0
+        self._changing = threading.Lock()
+        self._no_sweep_before = 0.0
+        self.words[layout.MAGIC_AT] = layout.MAGIC
+
+    def reserve(self) -> Seat | None:
+        """An empty row for a process about to be forked; None if there is none."""
+        with self._changing:
+            if not self._free:
+                self._sweep()
+            if not self._free:
+                return None
+            number = self._free.popleft()
+            self._tokens += 1
+            self._clear(number)
+            self.words[number * layout.ROW_WORDS + layout.TOKEN] = self._tokens
+            self._taken[number] = self._tokens, time.monotonic()
+            return Seat(number, self._tokens)
+
+    def sweep(self, *, if_due: bool = False) -> None:
+        """Free the rows of processes that have ended. In the server, before a fork.
+
+        Args:
+            if_due: do nothing where that would take a noticeable part of the server's time.
+        """
+        if if_due and time.monotonic() < self._no_sweep_before:
+            return
+        with self._changing:
+            begin = time.monotonic()
+            self._sweep()
+            end = time.monotonic()
+            self._no_sweep_before = end + _IDLE_PER_COST * (end - begin)
+
+    def _sweep(self) -> None:
+        for number, (_, since) in list(self._taken.items()):
+            at = number * layout.ROW_WORDS
+            pid = self.words[at + layout.PID]
+            if not 0 < pid <= HIGHEST_PID:
+                ended = time.monotonic() - since > UNCLAIMED_S
+            else:
+                ended = has_ended(pid, self.words[at + layout.STARTED])
+            if ended:
+                self._release(number)
+
+    def release(self, number: int) -> None:
+        """A row's process has ended: what it counted is kept, once, and the row is free.
+
+        Where a signal handler calls it in the middle of another change, the next sweep does it.
+        """
+        if self._changing.acquire(blocking=False):
+            try:
+                self._release(number)
+            finally:
+                self._changing.release()
+
+    def _release(self, number: int) -> None:
+        """Can be interrupted anywhere and done again."""
+        if number not in self._taken:
+            return
+        token, _ = self._taken[number]
+        if self.words[self._valid() + layout.TOKEN] != token:
+            at = number * layout.ROW_WORDS
+            self._add(self.words[at + layout.STARTS : at + layout.COUNTS_END], token)
+        self._clear(number)
+        del self._taken[number]
+        self._free.append(number)
+
+    def count_start(self) -> None:
+        """Count a worker that began and has no row."""
+        with self._changing:
+            self._add([1], token=0)
+
+    def _add(self, counts: memoryview | list[int], token: int) -> None:
+        """Add to what ended processes counted, by a single store at the end."""
+        words, valid = self.words, self._valid()
+        other = layout.ROW_WORDS * 3 - valid
+        for word in range(layout.STARTS, layout.COUNTS_END):
+            position = word - layout.STARTS
+            more = counts[position] if position < len(counts) else 0
+            words[other + word] = min(words[valid + word] + more, _LARGEST)
+        words[other + layout.TOKEN] = token
+        words[layout.COMMITS] = (words[layout.COMMITS] + 1) & _LARGEST
+
+    def _valid(self) -> int:
+        return layout.ROW_WORDS * (1 + self.words[layout.COMMITS] % 2)
+
+    def _clear(self, number: int) -> None:
+        at = number * layout.ROW_WORDS
+        for word in range(layout.ROW_WORDS - 1, -1, -1):
+            self.words[at + word] = 0
+
+    # --- For servers that refork --------------------------------------------------------
+
+    def register(self, seat: Seat, pid: int, generation: int) -> None:
+        """A process was forked."""
+        at = seat.number * layout.ROW_WORDS
+        self.words[at + layout.GENERATION] = generation
+        self.words[at + layout.ROLE] = layout.WORKER
+        self.words[at + layout.STARTED] = start_time(pid)
+        self.words[at + layout.PID] = pid
+
+    def promote(self, seat: Seat, generation: int) -> None:
+        """The worker is to become the mold of a generation."""
+        at = seat.number * layout.ROW_WORDS
+        self.words[at + layout.GENERATION] = generation
+        self.words[at + layout.ROLE] = layout.MOLD
+
+    def facts(self, seat: Seat) -> Facts:
+        words, at = self.words, seat.number * layout.ROW_WORDS
+        return Facts(
+            ready=bool(words[at + layout.READY]),
+            requests=words[at + layout.REQUESTS],
+            unsafe=bool(words[at + layout.UNSAFE]),
+        )
+
+    def wake_at(self, requests: int) -> None:
+        """Have workers wake the server when they have answered that many."""
+        self.words[layout.LIMIT] = requests

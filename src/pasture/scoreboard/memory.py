@@ -1,0 +1,38 @@
+"""Files in the kernel's memory, which have no name anywhere, and their seals.
+
+Owns what a Python that was built for an old C library does not offer: memfd_create(2) and the
+numbers of its flags and seals, which Linux keeps.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+
+ADD_SEALS, GET_SEALS = 1033, 1034
+SEAL_SEAL, SEAL_SHRINK, SEAL_GROW = 1, 2, 4
+
+_CLOEXEC, _ALLOW_SEALING = 1, 2
+_CALL_NUMBERS = {"x86_64": 319, "aarch64": 279}
+
+
+def memory_file(name: str) -> int:
+    """A new file without content, closed at an exec, that can be sealed.
+
+    Raises:
+        OSError: it cannot be had.
+    """
+    flags = _CLOEXEC | _ALLOW_SEALING
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create(name, flags)
+    number = _CALL_NUMBERS.get(platform.machine())
+    if number is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    import ctypes
+
+    library = ctypes.CDLL(None, use_errno=True)
+    file = int(library.syscall(ctypes.c_long(number), name.encode(), ctypes.c_uint(flags)))
+    if file < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return file

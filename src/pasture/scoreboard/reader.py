@@ -1,0 +1,179 @@
+"""A server's scoreboard, from outside: found among its open files and read, never written.
+
+Owns the distrust. Whoever runs the server decides what lies behind the numbers of its open
+files, and the reader may be root: so nothing is opened before the kernel has said that it is
+memory, nothing is mapped, and what is not sealed as a scoreboard is, or belongs to a third
+user, is left alone. What is read are numbers and a few printable characters.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import itertools
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from pasture.scoreboard import layout, memory
+from pasture.scoreboard.layout import Snapshot, understand
+
+_PROC = Path("/proc")
+_TRIES = 50
+_SEALS = memory.SEAL_SHRINK | memory.SEAL_GROW
+_LARGEST_BYTES = 2**20
+_MOST_FILES = 65536
+_MOST_CANDIDATES = 4
+_EFFECTIVE = 1  # of the four user ids of a process
+
+
+def read_scoreboard(server_pid: int, proc: Path = _PROC) -> Snapshot | None:
+    """What the processes of a server show; None for a server without a scoreboard.
+
+    Also None where its open files may not be read. Takes a millisecond.
+    """
+    folder = proc / str(server_pid)
+    try:
+        owner = int(_status(folder, "Uid")[_EFFECTIVE])
+        paths = list(itertools.islice((folder / "fd").iterdir(), _MOST_FILES))
+    except (OSError, ValueError):
+        return None
+    for path in itertools.islice(filter(_has_the_name, paths), _MOST_CANDIDATES):
+        with contextlib.suppress(OSError, ValueError):  # closed meanwhile
+            with _memory(path) as file:
+                snapshot = _read(file) if _is_scoreboard(file, owner) else None
+            if snapshot is not None:
+                return _translated(snapshot, server_pid, proc)
+    return None
+
+
+def _has_the_name(path: Path) -> bool:
+    try:
+        return str(path.readlink()).startswith(f"/memfd:{layout.NAME} ")
+    except OSError:
+        return False  # closed meanwhile
+
+
+def forked_by(worker_pid: int, server_pid: int) -> int:
+    """Pid of the process from which a worker was forked: its mold, if that is still there, or
+    else the server. From outside."""
+    shown = read_scoreboard(server_pid)
+    entries = shown.entries if shown is not None else {}
+    worker = entries.get(worker_pid)
+    for entry in entries.values():
+        if worker and entry.role == "mold" and entry.generation == worker.generation:
+            return entry.pid
+    return server_pid
+
+
+def copy_of(words: memoryview) -> Snapshot | None:
+    """A scoreboard that this process has inherited; None if it changed all the while."""
+    for _ in range(_TRIES):
+        before = words[layout.COMMITS]
+        copy = memoryview(words.tobytes()).cast("Q")
+        if words[layout.COMMITS] == before == copy[layout.COMMITS]:
+            return understand(copy)
+    return None
+
+
+@contextlib.contextmanager
+def _memory(path: Path) -> Iterator[int]:
+    """A descriptor for reading; the file is opened only if it lies in the kernel's memory.
+
+    A descriptor of the kind O_PATH leaves the file itself alone, so that no FIFO, device or
+    file system of somebody's making can block or notice. All files made by memfd_create, and
+    no others with a name of one, lie on a mount of the kernel's own.
+
+    Raises:
+        OSError: it is something else, or gone.
+    """
+    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if _mount_of(place) != _mount_of_memory():
+            raise OSError(f"{path} is not memory")
+        file = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    finally:
+        os.close(place)
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+def _mount_of_memory() -> bytes:
+    mine = memory.memory_file("pasture-reader")
+    try:
+        return _mount_of(mine)
+    finally:
+        os.close(mine)
+
+
+def _mount_of(file: int) -> bytes:
+    """Source: proc_pid_fdinfo(5)."""
+    for line in Path(f"/proc/self/fdinfo/{file}").read_bytes().splitlines():
+        if line.startswith(b"mnt_id:"):
+            return line
+    raise OSError("no mount is told")
+
+
+def _is_scoreboard(file: int, owner: int) -> bool:
+    """Whether it is sealed, of the server's user or root's, and of a size that makes sense."""
+    status = os.fstat(file)
+    return (
+        stat.S_ISREG(status.st_mode)
+        and status.st_uid in (owner, 0)
+        and fcntl.fcntl(file, memory.GET_SEALS) & _SEALS == _SEALS
+        and status.st_size % layout.ROW_BYTES == 0
+        and layout.FIRST_ROW * layout.ROW_BYTES <= status.st_size <= _LARGEST_BYTES
+    )
+
+
+def _read(file: int) -> Snapshot | None:
+    size = os.fstat(file).st_size
+    for _ in range(_TRIES):
+        before = _words(file, layout.ROW_BYTES)
+        words = _words(file, size)
+        if words[layout.MAGIC_AT] != layout.MAGIC:
+            return None
+        after = _words(file, layout.ROW_BYTES)
+        if before[layout.COMMITS] == words[layout.COMMITS] == after[layout.COMMITS]:
+            return understand(words)
+    return None
+
+
+def _words(file: int, size: int) -> memoryview:
+    data = os.pread(file, size, 0)
+    if len(data) != size:
+        raise OSError("the memory is shorter than it was")
+    return memoryview(data).cast("Q")
+
+
+def _translated(snapshot: Snapshot, server_pid: int, proc: Path) -> Snapshot:
+    """The same with pids as this process knows them, where the server runs in a container.
+
+    Source: proc_pid_status(5), NSpid; proc_tid_children(5).
+    """
+    mine, its = (proc / name / "ns" / "pid" for name in ("self", str(server_pid)))
+    if not mine.is_symlink() or mine.readlink() == its.readlink():
+        return snapshot
+    entries = {}
+    for children in (proc / str(server_pid) / "task").glob("*/children"):
+        for pid in children.read_text().split():
+            inner = int(_status(proc / pid, "NSpid")[-1])
+            if inner in snapshot.entries:
+                entries[int(pid)] = replace(snapshot.entries[inner], pid=int(pid))
+    return replace(snapshot, entries=entries)
+
+
+def _status(folder: Path, name: str) -> list[str]:
+    """The words of one line of a process's status.
+
+    Raises:
+        OSError: there is none.
+    """
+    for line in (folder / "status").read_text(errors="replace").splitlines():
+        if line.startswith(f"{name}:"):
+            return line.split()[1:]
+    raise OSError(f"no {name} in {folder}/status")
