@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pasture import untrusted_text
 from pasture.observe.causes import Cause
 from pasture.observe.explain import Explanation, Owner
 from pasture.observe.fields import Label
@@ -20,7 +21,7 @@ SCHEMA = 1
 
 def to_json(found: Explanation) -> str:
     """The document as text, one trailing newline."""
-    return json.dumps(as_document(found), indent=1) + "\n"
+    return untrusted_text.to_json(as_document(found))
 
 
 def as_document(found: Explanation) -> dict[str, Any]:
@@ -54,7 +55,8 @@ def from_json(text: str) -> Explanation:
     """An explanation out of its document.
 
     Raises:
-        ValueError, KeyError, TypeError: the text is no such document, or of another schema.
+        ValueError, LookupError, TypeError, AttributeError: the text is no such document, or of
+            another schema.
     """
     row = json.loads(text)
     if row["schema"] != SCHEMA:

@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable
 
+from pasture import private_files
 from pasture.errors import PastureError
 from pasture.heap import growth
 from pasture.heap.policy import Policy
@@ -75,7 +76,7 @@ class Sealer:
         if path is None:
             return
         try:
-            path.write_text(json.dumps(report.as_dict()), encoding="utf-8")
+            private_files.write(path, json.dumps(report.as_dict()))
         except OSError as error:
             log.warning("the report cannot be written: %s", error)
 

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from gunicorn import sock
 from gunicorn.arbiter import Arbiter
 
+from pasture import private_files
 from pasture.errors import PastureError
 from pasture.heap import growth
 from pasture.heap.loading import begin_loading
@@ -170,6 +171,6 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         if path is None:
             return
         try:
-            path.write_text(json.dumps(report.as_dict()), encoding="utf-8")
+            private_files.write(path, json.dumps(report.as_dict()))
         except OSError as error:
             self.log.warning("pasture: the report cannot be written: %s", error)
