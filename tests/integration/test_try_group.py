@@ -115,12 +115,10 @@ def test_a_process_that_ignores_sigterm_and_leaves_the_group_is_killed(start):
 
 def test_a_daemon_that_left_the_session_is_ended(start):
     group = start(DAEMON)
-    strays = tree.processes_with("PASTURE_GROUP", group._mark)
-    while len(strays) > 1:  # the process between the daemon and us is about to end
-        time.sleep(0.02)
-        strays = tree.processes_with("PASTURE_GROUP", group._mark)
+    while len(strays := group.members()) > 1 or group.exit_code() is None:
+        time.sleep(0.02)  # the processes between the daemon and us are about to end
     assert len(strays) == 1
-    assert strays[0] not in group.members()
+    assert os.getsid(strays[0]) != group.pid
 
     group.end()
 

@@ -79,19 +79,26 @@ def parse_request(line: str) -> Request:
     method = words[0].upper() if len(words) == 2 else "GET"
     if any(ord(character) < 32 or character == "\x7f" for character in words[-1]):
         raise _not_a_request(line)
-    if words[-1].startswith("/"):
-        return Request(method, _encoded(words[-1]))
     try:
-        url = urlsplit(words[-1])
-        if url.scheme not in ("http", "https"):
-            raise _not_a_request(line)
-        host = _host(url.hostname or "", url.port) if "@" not in url.netloc else ""
+        scheme, host, path = _parts(words[-1])
+        return Request(method, _encoded(path), scheme, host)
     except ValueError:
         raise _not_a_request(line) from None
-    if not host:
-        raise _not_a_request(line)
+
+
+def _parts(place: str) -> tuple[str, str | None, str]:
+    """Scheme, host and path of a URL or of a path alone.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if place.startswith("/"):
+        return "http", None, place
+    url = urlsplit(place)
+    if url.scheme not in ("http", "https") or "@" in url.netloc:
+        raise ValueError(place)
     path = f"{url.path or '/'}?{url.query}" if url.query else url.path or "/"
-    return Request(method, _encoded(path), url.scheme, host)
+    return url.scheme, _host(url.hostname or "", url.port), path
 
 
 def _encoded(path: str) -> str:
@@ -101,14 +108,14 @@ def _encoded(path: str) -> str:
 
 
 def _host(name: str, port: int | None) -> str:
-    """Name and port for the `Host` header; "" if it can be none.
+    """Name and port for the `Host` header.
 
     Raises:
-        ValueError: the name cannot be encoded (UnicodeError).
+        ValueError: it can be none.
     """
     shown = f"[{name}]" if ":" in name else name.encode("idna").decode("ascii")
     if not _HOST.fullmatch(shown):
-        return ""
+        raise ValueError(name)
     return shown if port is None else f"{shown}:{port}"
 
 

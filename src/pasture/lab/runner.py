@@ -32,6 +32,7 @@ from pasture.lab.kit import require_modules
 from pasture.lab.rule import Verdict
 from pasture.lab.store import Kept, Store
 from pasture.lab.verdict import Judged, judge_experiment, judge_rows
+from pasture.trial.group import guarded
 
 _OF_THE_MACHINE = (NotMeasurable, MissingExtra, NoPrivilege, UnsupportedInterpreter)
 """Errors that say what this machine lacks, and not that something went wrong."""
@@ -200,7 +201,7 @@ class _Lab:
         except OSError as error:
             raise UsageError(f"cannot write logs: {error}", hint="check --results") from None
         self.pause(0)
-        with private_files.temporary_folder("pasture-lab-") as directory:
+        with private_files.temporary_folder("pasture-lab-") as directory, guarded(directory):
             bench = Bench(
                 directory=directory,
                 logs=logs.resolve() / f"{experiment.name}.{part.name}",

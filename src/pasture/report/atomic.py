@@ -38,6 +38,7 @@ def _as_usage(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:  # ValueError: the name has a NUL in it
+        why = getattr(error, "strerror", None) or error
         raise UsageError(
-            f"cannot write {path}: {error}", hint="choose a file in a folder of your own"
+            f"cannot write {path}: {why}", hint="choose a file in a folder of your own"
         ) from None

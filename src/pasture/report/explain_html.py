@@ -117,11 +117,12 @@ def _treemap(leaves: Sequence[tuple[tuple[str, ...], float, str]], unit: str, wh
             colors.setdefault(names[:depth], color)
     colors[()] = "#eceef1"
     places = list(sizes)
+    ids = {place: str(number) for number, place in enumerate(places)}
     figure = go.Figure(
         go.Treemap(
-            ids=["/".join(("all", *place)) for place in places],
+            ids=list(ids.values()),
             labels=[_plain(place[-1]) if place else whole for place in places],
-            parents=["/".join(("all", *place[:-1])) if place else "" for place in places],
+            parents=[ids[place[:-1]] if place else "" for place in places],
             values=[sizes[place] for place in places],
             marker={"colors": [colors[place] for place in places]},
             branchvalues="total",

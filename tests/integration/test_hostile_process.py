@@ -1,0 +1,107 @@
+"""Whoever looks at a process is not harmed by what that process chose to be called."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numpy")
+pytest.importorskip("plotly")
+
+PROGRAM = Path(__file__).parent.parent / "programs" / "hostile.py"
+# What a terminal obeys, ends of lines that others see, and characters that turn a line around.
+HARMFUL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hostile")
+    process = subprocess.Popen(
+        [sys.executable, str(PROGRAM), str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PASTURE_CENSUS": str(folder / "census")},
+    )
+    try:
+        yield json.loads(process.stdout.readline())
+    finally:
+        process.communicate()
+
+
+def pasture(*arguments, **more):
+    command = [sys.executable, "-m", "pasture", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, timeout=100, **more)
+
+
+@pytest.fixture(scope="module")
+def explained(hostile, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reports")
+    done = pasture(
+        *("explain", hostile["worker"], "--json", folder / "found.json"),
+        *("--html", folder / "found.html"),
+    )
+    assert done.returncode == 0, done.stderr
+    return done, folder
+
+
+def test_names_reach_the_terminal_with_nothing_that_it_obeys(explained):
+    done, _ = explained
+    shown = done.stdout.decode()
+    assert not HARMFUL.search(shown), HARMFUL.search(shown)
+    assert "\\x1b]0;owned\\x07" in shown
+    assert "[/red][bold]" in shown, "rich has read markup in a name"
+
+
+def test_a_document_is_ascii_and_has_no_half_characters(explained):
+    text = (explained[1] / "found.json").read_bytes().decode("ascii")
+    assert not HARMFUL.search(text)
+    assert "owned" in text
+    json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8")
+
+
+def test_a_page_has_no_element_that_a_process_named(explained):
+    page = (explained[1] / "found.html").read_text(encoding="utf-8")
+    without_library = re.sub(r"<script>.*?</script>", "", page, count=1, flags=re.DOTALL)
+    assert "owned" in without_library
+    assert "<script>alert" not in page
+    assert not HARMFUL.search(without_library.replace("\t", " "))
+    assert "[bold]\\u003cscript" not in page, "plotly would read tags in a name"
+
+
+def test_a_document_that_was_written_before_is_shown_as_harmlessly(explained):
+    path = explained[1] / "found.json"
+    document = json.loads(path.read_text())
+    document["policy"] = document["census"] = document["missing"][:1] or "\x1b[31m"
+    document["missing"] = ["\x1b[31m\u202e[red]no[/red]"]
+    other = path.with_name("other.json")
+    other.write_text(json.dumps(document))
+    done = pasture("explain", "--open", other)
+    assert not HARMFUL.search(done.stdout.decode())
+    assert b"[red]no[/red]" in done.stdout
+
+
+@pytest.mark.parametrize("command", [("doctor",), ("top", "--once")])
+def test_doctor_and_top_work_on_such_a_process(hostile, command, tmp_path):
+    done = pasture(*command, hostile["parent"])
+    assert done.returncode in (0, 15), done.stderr
+    assert b"Traceback" not in done.stderr
+    assert not HARMFUL.search(done.stdout.decode() + done.stderr.decode())
+
+
+def test_doctor_names_the_thread_with_its_escape_written_out(hostile, tmp_path):
+    done = pasture("doctor", hostile["parent"], "--json", tmp_path / "found.json")
+    assert b"\\x1b[31mt" in done.stdout
+    assert "\x1b" not in (tmp_path / "found.json").read_text()
+
+
+def test_a_process_is_found_whatever_it_is_called(hostile):
+    from pasture.observe import tree
+
+    assert hostile["worker"] in tree.forked_workers(hostile["parent"])
+    assert tree.is_running(hostile["parent"])
