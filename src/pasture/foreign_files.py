@@ -71,7 +71,7 @@ def read_foreign(path: Path, *, most_bytes: int, owners: Iterable[int] | None = 
 def user_of(pid: int) -> tuple[int, ...]:
     """The id of the user who owns a process, if that can be told: for `owners`."""
     try:
-        return (os.stat(f"/proc/{pid}").st_uid,)
+        return (Path(f"/proc/{pid}").stat().st_uid,)
     except OSError:
         return ()
 

@@ -57,7 +57,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         number = os.open(temporary, _NEW, FILE_MODE, dir_fd=folder)
         try:
             with os.fdopen(number, "wb", buffering=0) as file:
-                yield file  # type: ignore[misc]
+                yield file
             os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             with suppress(OSError):
@@ -99,9 +99,10 @@ def make_folder(path: Path) -> None:
     Raises:
         OSError: it cannot be made, or it is there and is not safe to write to.
     """
-    with suppress(FileExistsError):
-        os.makedirs(path.parent, FOLDER_MODE, exist_ok=True)
-        path.mkdir(FOLDER_MODE)
+    for folder in (*reversed(path.parents), path):
+        if not folder.is_dir():
+            with suppress(FileExistsError):
+                folder.mkdir(FOLDER_MODE)
     os.close(_opened_folder(path))
 
 

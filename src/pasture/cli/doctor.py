@@ -87,7 +87,9 @@ def _try(arguments: tuple[str, ...], wait_s: float) -> obstacles.Evidence:
         try:
             master = _wait_for_workers(process, wait_s)
             time.sleep(_SETTLE_S)
-            return obstacles.gather(master, tuple(callers.read_text("utf-8", "replace").splitlines()))
+            return obstacles.gather(
+                master, tuple(callers.read_text("utf-8", "replace").splitlines())
+            )
         finally:
             _stop(process)
 

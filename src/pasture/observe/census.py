@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -230,7 +231,7 @@ def _number(value: object) -> int:
     return value
 
 
-def _checked_fields(rows: list[tuple[str, str, int]]) -> Fields:
+def _checked_fields(rows: Any) -> Fields:
     """Offsets with which the reader of objects can work, right or not.
 
     Raises:

@@ -67,9 +67,7 @@ class Symbols:
         return names[i] if i >= 0 and address < ends[i] else "generated code"
 
 
-def read_perf_map(
-    path: Path, owners: Iterable[int] = ()
-) -> tuple[list[int], list[int], list[str]]:
+def read_perf_map(path: Path, owners: Iterable[int] = ()) -> tuple[list[int], list[int], list[str]]:
     """Starts, ends and names of generated code.
 
     All are empty without a file, and with one that is none of these users', root's or ours.

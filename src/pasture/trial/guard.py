@@ -51,7 +51,7 @@ class Program:
                 command,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
-                preexec_fn=lambda: _prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),  # noqa: PLW1509
+                preexec_fn=lambda: _prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),
             )
         except (OSError, ValueError) as error:
             self._tell(f"error {error}")
