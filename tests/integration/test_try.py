@@ -281,6 +281,38 @@ def test_an_interrupt_leaves_no_process_and_no_report(tmp_path, number, moment):
     assert figures.read_text() == "an earlier report"
 
 
+def test_no_place_for_temporary_files_is_an_error_with_a_hint():
+    # A file of any size is too large; a pipe is none.
+    limited = ["sh", "-c", 'ulimit -f 0 && exec "$@"', "sh"]
+
+    done = subprocess.run(
+        [*limited, *command("steady_app:application", *SMALL)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.returncode == errors.UsageError.exit_code
+    assert "no temporary folder" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_working_directory_that_is_gone_is_an_error_with_a_hint(tmp_path):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    started = [sys.executable, "-m", "pasture", "try", "steady_app:application", *SMALL]
+
+    done = subprocess.run(
+        ["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", *started],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=folder,
+    )
+
+    assert done.returncode == errors.UsageError.exit_code
+    assert "--chdir" in done.stderr and "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("moment", ["run 1 of", "starting the load"])
 def test_a_trial_that_is_killed_leaves_no_process_and_no_folder(tmp_path, moment):
     running = subprocess.Popen(
