@@ -19,7 +19,8 @@ HIDDEN = (
 # Ends the server a while after it has begun; the server takes the place of this process.
 START = """
 import os, signal, subprocess, sys
-subprocess.Popen([sys.executable, "-c", f"import os, time; time.sleep(6); os.kill({os.getpid()}, 15)"])
+end = f"import os, time; time.sleep(6); os.kill({os.getpid()}, 15)"
+subprocess.Popen([sys.executable, "-c", end])
 from pasture.cli.main import main
 main()
 """

@@ -70,9 +70,9 @@ def test_a_chain_of_bases_without_end_is_cut() -> None:
 
 def test_members_without_end_are_cut_over_all_types() -> None:
     memory = Memory(400)
-    rows = START + 400 * SIZE
-    memory.data += (rows.to_bytes(8, "little") + bytes(32)) * 3000
-    memory.data[400 * SIZE :] = (rows.to_bytes(8, "little") + bytes(32)) * 3000
+    name = START + 400 * SIZE
+    rows = name + 8
+    memory.data[400 * SIZE :] = b"member\0\0" + (name.to_bytes(8, "little") + bytes(32)) * 3000
     for number in range(1, 400):
         memory.add_type(number, base=0)
         memory.put(number, AT["tp_members"], rows)
