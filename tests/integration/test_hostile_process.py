@@ -12,6 +12,12 @@ import pytest
 pytest.importorskip("numpy")
 pytest.importorskip("plotly")
 
+import numpy as np
+
+from pasture.observe.census import RECORD
+from pasture.observe.explain import explain
+from pasture.report.explain_document import from_json, to_json
+
 PROGRAM = Path(__file__).parent.parent / "programs" / "hostile.py"
 # What a terminal obeys, ends of lines that others see, and characters that turn a line around.
 HARMFUL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
@@ -20,8 +26,12 @@ pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("hostile")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("hostile")
+
+
+@pytest.fixture(scope="module")
+def hostile(folder):
     process = subprocess.Popen(
         [sys.executable, str(PROGRAM), str(folder)],
         stdin=subprocess.PIPE,
@@ -105,3 +115,41 @@ def test_a_process_is_found_whatever_it_is_called(hostile):
 
     assert hostile["worker"] in tree.forked_workers(hostile["parent"])
     assert tree.is_running(hostile["parent"])
+
+
+def lie_of(kind, rows, fields):
+    """Change the records or the offsets of a census in a way that its head does not betray."""
+    drawn = np.random.default_rng(len(kind)).integers(0, len(rows), len(rows))
+    if kind == "owners in rings":
+        rows["owner"] = drawn
+    elif kind == "other kinds":
+        rows["kind"] = drawn % 7
+    elif kind == "no types":
+        rows["type"] = rows["address"][drawn]
+    elif kind == "absurd sizes":
+        rows["bytes"] = np.array([0, 1, 8, 1 << 30, (1 << 44) - 1], dtype=np.uint64)[drawn % 5]
+    elif kind == "other places":
+        rows["address"] = rows["address"][drawn] + (drawn % 64).astype(np.uint64)
+    else:
+        for i, field in enumerate(fields):
+            field[2] = (0, 8, 24, 7, 65528)[i % 5] if field[0] != "keys" else field[2]
+
+
+KINDS = ("owners in rings", "other kinds", "no types", "absurd sizes", "other places", "fields")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_census_that_lies_makes_an_explanation_wrong_and_nothing_else(
+    hostile, folder, kind, tmp_path
+):
+    data = (folder / "census").read_bytes()
+    magic, head, records = data.split(b"\n", 2)
+    said, rows = json.loads(head), np.frombuffer(records, dtype=RECORD).copy()
+    lie_of(kind, rows, said["fields"])
+    lying = tmp_path / "census"
+    lying.write_bytes(magic + b"\n" + json.dumps(said).encode() + b"\n" + rows.tobytes())
+
+    found = explain(hostile["parent"], hostile["worker"], lying)
+
+    from_json(to_json(found))
+    assert found.explained_bytes == pytest.approx(found.private_bytes, rel=0.1)

@@ -336,7 +336,10 @@ def test_a_trial_that_is_killed_leaves_no_process_and_no_folder(tmp_path, moment
     deadline = time.monotonic() + 30
     while (_marked(str(tmp_path)) or _folders(tmp_path)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert _marked(str(tmp_path)) == []
+    left = _marked(str(tmp_path))
+    for process in left:
+        process.kill()
+    assert left == []
     assert _folders(tmp_path) == []
 
 

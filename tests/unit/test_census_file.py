@@ -119,6 +119,7 @@ def test_a_record_that_cannot_be_one_stands_for_nothing(
         {"fields": [*HEAD["fields"], ["type", "tp_name", -8]]},
         {"fields": [*HEAD["fields"], ["type", "tp_name", 1 << 40]]},
         {"fields": [*HEAD["fields"], ["keys", "dk_kind", 4000]]},
+        {"fields": [*HEAD["fields"], ["keys", "dk_indices", 16]]},
         {"fields": [*HEAD["fields"], [["type"], "tp_name", 8]]},
         {"fields": HEAD["fields"] * 100},
     ],

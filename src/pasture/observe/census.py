@@ -24,7 +24,7 @@ from pasture.errors import UsageError
 from pasture.foreign_files import open_foreign
 from pasture.heap.census import MAGIC
 from pasture.observe.distinct import of_ascending
-from pasture.observe.memory import OS_PAGE_BYTES, Array
+from pasture.observe.memory import OS_PAGE_BYTES, WORD_BYTES, Array
 from pasture.untrusted_text import printable
 
 NO_OWNER = 0xFFFFFFFF
@@ -249,7 +249,8 @@ def _checked_fields(rows: Any) -> Fields:
         for name in names:
             fields[holder][name]
     keys = fields["keys"]
-    if max(keys[name] for name in _NEEDED["keys"]) > keys["dk_indices"] or not keys["dk_indices"]:
+    single = max(keys[name] for name in ("dk_log2_size", "dk_log2_index_bytes", "dk_kind"))
+    if max(single + 1, keys["dk_nentries"] + WORD_BYTES) > keys["dk_indices"]:
         raise ValueError("a key table has fields in its indices")
     return fields
 

@@ -259,7 +259,7 @@ class Classifier:
             chosen = np.flatnonzero(codes == code)
             begin, size = int(code) + start, _code_bytes(self.parent, int(code))
             pad = begin % 8
-            if size > _MOST_CODE_BYTES:
+            if not 0 < size <= _MOST_CODE_BYTES:
                 continue
             before = self.parent.read(begin, size)
             after = self.worker.read(begin, size)
