@@ -153,3 +153,18 @@ def test_a_census_that_lies_makes_an_explanation_wrong_and_nothing_else(
 
     from_json(to_json(found))
     assert found.explained_bytes == pytest.approx(found.private_bytes, rel=0.1)
+
+
+@pytest.mark.parametrize("damage", ["", "[]", "5", "{}", "[" * 100_000, "\x00", "words", "numbers"])
+def test_a_document_that_is_damaged_is_an_error_with_a_hint(explained, damage, tmp_path):
+    text = damage
+    if damage in ("words", "numbers"):
+        document = json.loads((explained[1] / "found.json").read_text())
+        change = {"words": {"private_bytes": "x"}, "numbers": {"seconds": float("inf")}}
+        document |= change[damage]
+        document["fields"][0]["os_pages"] = float("inf")
+        text = json.dumps(document)
+    (tmp_path / "found.json").write_text(text)
+    done = pasture("explain", "--open", tmp_path / "found.json")
+    assert done.returncode == 2, done.stderr
+    assert b"hint: " in done.stderr and b"Traceback" not in done.stderr

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from pasture.observe.explain import Explanation
 
 _MOST_BYTES = 64 << 20
+_DAMAGED = (
+    *(ValueError, ArithmeticError, LookupError),
+    *(TypeError, AttributeError, RecursionError),
+)
 _FILE = click.Path(path_type=Path)
 
 
@@ -99,7 +103,7 @@ def _read(path: Path) -> Explanation:
 
     try:
         return from_json(read_foreign(path, most_bytes=_MOST_BYTES, owners=None).decode())
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except _DAMAGED as error:
         raise UsageError(
             f"{path} cannot be shown: {error}",
             hint="give a file that `pasture explain --json` wrote",
