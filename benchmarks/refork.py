@@ -22,6 +22,7 @@ from rich.console import Console
 from benchmarks.herd import Herd, Load, Sent
 from benchmarks.site import DATA, SITE, make_plan
 from pasture.report import progress, table
+from pasture.report.terminal import output_terminal
 from pasture.trial import TrialResult, run_trial
 from pasture.trial.measurement import percentile
 
@@ -44,7 +45,7 @@ def memory(requests: int, rounds: int) -> dict[str, Any]:
     with progress.for_console(Console(stderr=True)) as display:
         plan = make_plan(requests, WORKERS, rounds, POLICIES, DIRECTORY / "logs")
         result = run_trial(plan, on_event=display.tell)
-    table.print_result(result, table.output_console())
+    table.print_result(result, output_terminal())
     total = {name: total_pss(result, name) for name in POLICIES}
     ratios = {name: total["refork"] / total[name] for name in ("stock", "seal")}
     click.echo(

@@ -29,6 +29,7 @@ from pasture.observe import tree
 from pasture.report import progress, table
 from pasture.report.display import Display
 from pasture.report.document import as_document
+from pasture.report.terminal import output_terminal
 from pasture.trial import TrialPlan, TrialResult, events, run_trial
 from pasture.trial.measurement import Figure, paired_ratios
 
@@ -202,7 +203,7 @@ def main(
             make_plan(requests, workers, rounds, policies or POLICIES), on_event=clock.tell
         )
     found = list(verdicts(result, clock))
-    console = table.output_console()
+    console = output_terminal()
     table.print_result(result, console)
     console.print(goals_table(found))
     if json_file is not None:

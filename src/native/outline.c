@@ -236,13 +236,14 @@ outline_is_hiding(void)
 }
 
 /* In the child of a fork by a thread that ran while a finalizer of the garbage let it. The
-   thread that collects is not there: the collection will never end by itself. */
+   thread that collects is not there. As with CPython's own collector nothing is ever collected
+   in such a child: the heads of the lists that the garbage, and weak references to it, stand in
+   lie on the stack that this thread had. */
 static void
 end_in_child(void)
 {
     if (outline_is_hiding() && !pthread_equal(collecting_thread, pthread_self())) {
         show_survivors(collecting_state);
-        collecting_state->collecting = 0;
     }
 }
 

@@ -47,7 +47,7 @@ def explain_as_nobody(worker, *options):
 def folder():
     """One that everybody may write to; pytest's own are closed to others."""
     with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o777)
+        Path(name).chmod(0o1777)
         yield Path(name)
 
 
@@ -72,3 +72,52 @@ def test_processes_of_another_user_are_refused_with_the_way_to_mend_it(folder):
     assert done.returncode == 9
     assert "not allowed" in done.stderr
     assert "root" in done.stderr
+
+
+def explain(worker, *options):
+    command = [sys.executable, "-m", "pasture", "explain", str(worker), *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.timeout(90)
+@pytest.mark.parametrize("kind", ["fifo", "link", "garbage", "of a third user"])
+def test_root_is_not_held_up_or_misled_by_the_census_of_another_user(folder, kind):
+    census = folder / "census"
+    with dirtying(*AS_NOBODY, census=census) as said:
+        replaced = explain(said["worker"], "--json", str(folder / "with.json"))
+        assert "no census" not in replaced.stdout
+        if kind == "of a third user":
+            os.chown(census, 12345, 12345)
+        else:
+            census.unlink()
+            if kind == "fifo":
+                os.mkfifo(census)
+            elif kind == "link":
+                census.symlink_to("/etc/shadow")
+            else:
+                census.write_bytes(b"\x1b[31m garbage")
+            os.chown(census, 65534, 65534, follow_symlinks=False)
+        done = explain(said["worker"])
+        asked = explain(said["worker"], "--census", str(census))
+    assert done.returncode == 0, done.stderr
+    assert f"note: cannot read {census}" in done.stdout or "is no census" in done.stdout
+    assert asked.returncode == 2 and "Traceback" not in asked.stderr
+
+
+def test_root_writes_no_report_where_another_user_can_put_a_link(folder):
+    (folder / "his").mkdir()
+    (folder / "victim").write_text("precious")
+    (folder / "his" / "found.json").symlink_to(folder / "victim")
+    os.chown(folder / "his", 65534, 65534)
+    with dirtying(sys.executable, census=folder / "census") as said:
+        done = explain(said["worker"], "--json", str(folder / "his" / "found.json"))
+    assert done.returncode == 2 and "belongs to user 65534" in done.stderr
+    assert (folder / "victim").read_text() == "precious"
+
+
+def test_a_census_can_be_read_by_its_user_alone(folder):
+    with dirtying(sys.executable, census=folder / "census") as said:
+        done = explain_as_nobody(said["worker"], "--census", str(folder / "census"))
+        mode = (folder / "census").stat().st_mode
+    assert mode & 0o777 == 0o600
+    assert done.returncode != 0

@@ -33,9 +33,15 @@ def command(app, *arguments):
     return [sys.executable, "-m", "pasture", "try", app, "--chdir", str(PROGRAMS), *arguments]
 
 
-def pasture_try(app, *arguments):
+def pasture_try(app, *arguments, env=()):
     """Run to the end; what was printed shows up if the test fails."""
-    done = subprocess.run(command(app, *arguments), capture_output=True, text=True, timeout=110)
+    done = subprocess.run(
+        command(app, *arguments),
+        capture_output=True,
+        text=True,
+        timeout=110,
+        env=os.environ | dict(env),
+    )
     print(done.stdout, done.stderr, sep="\n--- stderr\n")
     return done
 
@@ -227,6 +233,9 @@ def test_an_unknown_policy_is_answered_with_the_nearest():
     [
         ("--url", "shop"),
         ("--header", "no colon"),
+        ("--header", "Cookie: ü"),
+        ("--header", "Cookie: a\x1bb"),
+        ("--url", "http://user@host/"),
         ("--env", "NOVALUE"),
         ("--bind", "0.0.0.0:80"),
         ("--urls-file", "absent"),
@@ -270,6 +279,96 @@ def test_an_interrupt_leaves_no_process_and_no_report(tmp_path, number, moment):
     assert "Traceback" not in said
     assert _marked(str(tmp_path)) == []
     assert figures.read_text() == "an earlier report"
+
+
+def test_no_place_for_temporary_files_is_an_error_with_a_hint():
+    # A file of any size is too large; a pipe is none.
+    limited = ["sh", "-c", 'ulimit -f 0 && exec "$@"', "sh"]
+
+    done = subprocess.run(
+        [*limited, *command("steady_app:application", *SMALL)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.returncode == errors.UsageError.exit_code
+    assert "no temporary folder" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_working_directory_that_is_gone_is_an_error_with_a_hint(tmp_path):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    started = [sys.executable, "-m", "pasture", "try", "steady_app:application", *SMALL]
+
+    done = subprocess.run(
+        ["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", *started],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=folder,
+    )
+
+    assert done.returncode == errors.UsageError.exit_code
+    assert "--chdir" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("moment", ["run 1 of", "starting the load"])
+def test_a_trial_that_is_killed_leaves_no_process_and_no_folder(tmp_path, moment):
+    running = subprocess.Popen(
+        command("steady_app:application", "--requests", "1000000", "--header", "Cookie: secret"),
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TRIAL_MARK": str(tmp_path), "TMPDIR": str(tmp_path)},
+    )
+    try:
+        for line in running.stderr:
+            if moment in line:
+                break
+        time.sleep(1.0)
+        before, folders = _marked(str(tmp_path)), _folders(tmp_path)
+    finally:
+        running.kill()
+        running.communicate()
+
+    assert len(before) >= 2  # pasture itself and what it started
+    assert len(folders) == 1
+    deadline = time.monotonic() + 30
+    while (_marked(str(tmp_path)) or _folders(tmp_path)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    left = _marked(str(tmp_path))
+    for process in left:
+        process.kill()
+    assert left == []
+    assert _folders(tmp_path) == []
+
+
+def _folders(place):
+    """Private folders of trials, in which lie the warm-up's headers."""
+    return [path.name for path in place.iterdir() if path.name.startswith("pasture-try-")]
+
+
+@pytest.mark.parametrize("url", ["/ü€?q=ä b".replace(" ", "%20"), "/100%", "/a?b=[c]#part"])
+def test_a_url_as_a_browser_takes_it_is_requested(tmp_path, url):
+    figures = tmp_path / "figures.json"
+    arguments = (*SMALL, "--url", url, *policies("stock", "seal"), "--json", str(figures))
+
+    done = pasture_try("steady_app:application", *arguments)
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(figures.read_text())["load"]["urls"][0].isascii()
+
+
+def test_a_file_of_requests_is_utf_8_in_every_locale(tmp_path):
+    urls = tmp_path / "urls"
+    urls.write_text("/ü\n", encoding="utf-8")
+
+    done = pasture_try(
+        *("steady_app:application", *SMALL, *policies("seal"), "--urls-file", str(urls)),
+        env={"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    )
+
+    assert done.returncode == 0, done.stderr
 
 
 def _marked(mark):

@@ -1,9 +1,12 @@
 """Process groups end for certain; trees of processes are seen as they are."""
 
 import os
+import signal
+import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from pasture.errors import ServerFailed
@@ -115,16 +118,66 @@ def test_a_process_that_ignores_sigterm_and_leaves_the_group_is_killed(start):
 
 def test_a_daemon_that_left_the_session_is_ended(start):
     group = start(DAEMON)
-    strays = tree.processes_with("PASTURE_GROUP", group._mark)
-    while len(strays) > 1:  # the process between the daemon and us is about to end
-        time.sleep(0.02)
-        strays = tree.processes_with("PASTURE_GROUP", group._mark)
+    while len(strays := group.members()) > 1 or group.exit_code() is None:
+        time.sleep(0.02)  # the processes between the daemon and us are about to end
     assert len(strays) == 1
-    assert strays[0] not in group.members()
+    assert os.getsid(strays[0]) != group.pid
 
     group.end()
 
     assert not tree.is_running(strays[0])
+
+
+def test_a_group_whose_starter_is_killed_ends_with_all_that_it_started(tmp_path):
+    starter = f"""
+import os, sys, time
+from pathlib import Path
+from pasture.trial.group import Group, guarded
+folder = Path({str(tmp_path)!r}) / "folder"
+folder.mkdir()
+with guarded(folder):
+    groups = [
+        Group([sys.executable, "-c", program], log=Path({str(tmp_path)!r}) / str(i))
+        for i, program in enumerate({[FORKING, STUBBORN, DAEMON]!r})
+    ]
+    while not all("ready" in group.log.read_text() for group in groups):
+        time.sleep(0.02)
+    print(*(pid for group in groups for pid in group.members()), flush=True)
+    time.sleep(600)
+"""
+    running = subprocess.Popen([sys.executable, "-c", starter], stdout=subprocess.PIPE, text=True)
+    members = [int(pid) for pid in running.stdout.readline().split()]
+    running.kill()
+    running.communicate()
+
+    deadline = time.monotonic() + 20
+    while any(map(tree.is_running, members)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    left = [pid for pid in members if tree.is_running(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert len(members) >= 7 and left == []
+    while (tmp_path / "folder").exists():  # the test's limit of time ends this
+        time.sleep(0.02)
+
+
+def test_a_guard_heeds_no_signal_and_its_end_is_that_of_the_program(start):
+    group = start(FORKING)
+    guard = psutil.Process(group.pid).parent()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        guard.send_signal(number)
+    time.sleep(0.1)
+    members = group.members()
+    assert guard.is_running() and group.exit_code() is None and len(members) == 4
+
+    guard.kill()
+    while group.exit_code() is None or tree.is_running(group.pid):
+        time.sleep(0.02)  # the test's limit of time ends this
+
+    assert group.exit_code() == -signal.SIGKILL
+    for pid in members:  # out of the group's reach now
+        if tree.is_running(pid):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_an_exception_ends_the_group(tmp_path):

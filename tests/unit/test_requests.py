@@ -82,3 +82,60 @@ def test_a_binary_file_is_too(tmp_path: Path) -> None:
     (tmp_path / "warm").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="cannot read"):
         read_requests(tmp_path / "warm")
+
+
+@pytest.mark.parametrize(
+    ("line", "wire"),
+    [
+        ("/ü€", "GET /%C3%BC%E2%82%AC"),
+        ("/a?q=ä&b=%C3%A4", "GET /a?q=%C3%A4&b=%C3%A4"),
+        ("/100%", "GET /100%25"),
+        ("/%zz%2f", "GET /%25zz%2f"),
+        ('/a"<>^`{|}\\', "GET /a%22%3C%3E%5E%60%7B%7C%7D%5C"),
+        ("/a[0]#part", "GET /a%5B0%5D"),
+        ("/byte\udcff", "GET /byte%FF"),
+        ("http://bücher.example/ü", "GET http://xn--bcher-kva.example/%C3%BC"),
+        ("http://[::1]:8000/", "GET http://[::1]:8000/"),
+    ],
+)
+def test_a_request_is_kept_as_it_goes_over_the_wire(line: str, wire: str) -> None:
+    assert str(parse_request(line)) == wire
+    assert parse_request(wire) == parse_request(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "/a\x00b",
+        "/a\x1b[31m",
+        "/a\ud800",
+        "http://user:secret@a.test/",
+        "http://a.test:99999/",
+        "http://a..test/",
+        "http://a%20b/",
+        "http://[::1/",
+        f"http://{'a' * 70}.test/",
+    ],
+)
+def test_what_cannot_be_sent_as_a_request_is_refused(line: str) -> None:
+    with pytest.raises(UsageError, match="not a request"):
+        parse_request(line)
+
+
+@pytest.mark.parametrize("value", ["ü", "€", "a\x1bb", "a\x00", "a\x7f", "\udcff", "a\x85b"])
+def test_a_header_that_cannot_be_sent_is_refused_with_a_hint(value: str) -> None:
+    with pytest.raises(UsageError, match="Cookie") as caught:
+        parse_header(f"Cookie: {value}")
+    assert "ASCII" in caught.value.hint
+
+
+def test_a_file_of_requests_is_utf_8_with_or_without_a_mark(tmp_path: Path) -> None:
+    path = tmp_path / "urls"
+    for codec in ("utf-8", "utf-8-sig"):
+        path.write_text("/ü\r\nCookie: a\n", encoding=codec)
+        found = read_requests(path)
+        assert [str(request) for request in found.requests] == ["GET /%C3%BC"]
+        assert found.headers == (("Cookie", "a"),)
+    path.write_text("/ü\n", encoding="latin-1")
+    with pytest.raises(UsageError, match="UTF-8|utf-8"):
+        read_requests(path)

@@ -5,10 +5,8 @@ Owns arguments, and the process of a command that it starts.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
@@ -17,9 +15,12 @@ import click
 from pasture.cli.explain import only_server
 from pasture.errors import ObstaclesFound, ServerFailed, UsageError
 from pasture.observe import obstacles, tree
+from pasture.observe.smaps import require_smaps_rollup
+from pasture.private_files import temporary_folder
 from pasture.report import doctor_table
 from pasture.report.atomic import write_atomically
-from pasture.report.table import output_console
+from pasture.report.terminal import output_terminal
+from pasture.untrusted_text import to_json
 
 _GC_WATCH = Path(obstacles.__file__).with_name("gc_watch")
 _SETTLE_S = 2.0
@@ -61,8 +62,8 @@ def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> N
     findings = obstacles.diagnose(evidence)
     if json_file is not None:
         document = doctor_table.as_document(evidence.master_pid, findings)
-        write_atomically(json_file, json.dumps(document, indent=1) + "\n")
-    doctor_table.print_findings(findings, output_console())
+        write_atomically(json_file, to_json(document))
+    doctor_table.print_findings(findings, output_terminal())
     found = sum(finding.is_obstacle for finding in findings)
     if found:
         raise ObstaclesFound(doctor_table.verdict(found), hint="each says above how to mend it")
@@ -70,14 +71,15 @@ def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> N
 
 def _try(arguments: tuple[str, ...], wait_s: float) -> obstacles.Evidence:
     """Run a server until it has workers, look at it, and stop it."""
-    with tempfile.TemporaryDirectory() as folder:
-        callers = Path(folder) / "callers"
+    require_smaps_rollup()
+    with temporary_folder("pasture-doctor-") as folder:
+        callers = folder / "callers"
         callers.touch()
         path = os.pathsep.join(filter(None, (str(_GC_WATCH), os.environ.get("PYTHONPATH"))))
         environ = {**os.environ, "PYTHONPATH": path, "PASTURE_DOCTOR_GC_FILE": str(callers)}
         try:
             process = subprocess.Popen(arguments, env=environ, stdout=subprocess.DEVNULL)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise UsageError(
                 f"{arguments[0]} cannot be started: {error}",
                 hint="give a pid, or a command after --",
@@ -85,7 +87,9 @@ def _try(arguments: tuple[str, ...], wait_s: float) -> obstacles.Evidence:
         try:
             master = _wait_for_workers(process, wait_s)
             time.sleep(_SETTLE_S)
-            return obstacles.gather(master, tuple(callers.read_text().splitlines()))
+            return obstacles.gather(
+                master, tuple(callers.read_text("utf-8", "replace").splitlines())
+            )
         finally:
             _stop(process)
 

@@ -10,15 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from pasture.errors import MissingExtra, UsageError
+from pasture.foreign_files import read_foreign
 from pasture.report.atomic import require_writable, write_atomically
-from pasture.report.table import output_console
+from pasture.report.terminal import error_terminal, output_terminal
 
 if TYPE_CHECKING:
     from pasture.observe.explain import Explanation
 
+_MOST_BYTES = 64 << 20
+_DAMAGED = (
+    *(ValueError, ArithmeticError, LookupError),
+    *(TypeError, AttributeError, RecursionError),
+)
 _FILE = click.Path(path_type=Path)
 
 
@@ -80,14 +85,14 @@ def command(
         write_atomically(json_file, to_json(found))
     if html_file is not None:
         write_atomically(html_file, render_html(found, datetime.now()))
-    print_explanation(found, output_console())
+    print_explanation(found, output_terminal())
 
 
 def _explain(pid: int, census: Path | None, record_s: float) -> Explanation:
     from pasture.observe.explain import explain, find_pair
 
     parent, worker = find_pair(pid)
-    with Console(stderr=True).status(f"recording for {record_s:g} s") as status:
+    with error_terminal().status(f"recording for {record_s:g} s") as status:
         if not record_s:
             status.stop()
         return explain(parent, worker, census, record_s=record_s)
@@ -97,8 +102,8 @@ def _read(path: Path) -> Explanation:
     from pasture.report.explain_document import from_json
 
     try:
-        return from_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return from_json(read_foreign(path, most_bytes=_MOST_BYTES, owners=None).decode())
+    except _DAMAGED as error:
         raise UsageError(
             f"{path} cannot be shown: {error}",
             hint="give a file that `pasture explain --json` wrote",
@@ -110,9 +115,12 @@ def only_server() -> int:
 
     Raises:
         UsageError: there is none, or more than one.
+        NoPrivilege: there is no `/proc`.
     """
+    from pasture.observe.smaps import require_smaps_rollup
     from pasture.observe.tree import find_masters
 
+    require_smaps_rollup()
     masters = find_masters()
     if len(masters) == 1:
         return masters[0]

@@ -11,8 +11,8 @@ from datetime import datetime
 from pathlib import Path
 
 import click
-from rich.console import Console
 
+from pasture import private_files
 from pasture.cli._signals import stop_on_signals
 from pasture.errors import ServerFailed, UsageError
 from pasture.lab import EXPERIMENTS, Experiment, LabResult, Options, Store, run_lab
@@ -20,7 +20,7 @@ from pasture.report import lab_progress, lab_table
 from pasture.report.atomic import require_writable, write_atomically
 from pasture.report.lab_document import to_json
 from pasture.report.lab_html import can_draw, render_html, require_html
-from pasture.report.table import output_console
+from pasture.report.terminal import error_terminal, output_terminal
 
 _FILE = click.Path(path_type=Path)
 _RESULTS = Path("pasture-lab")
@@ -35,7 +35,7 @@ def command() -> None:
 @command.command("list")
 def list_command() -> None:
     """List the experiments, their sources, and how long each takes on two cores."""
-    lab_table.print_list(EXPERIMENTS.values(), output_console())
+    lab_table.print_list(EXPERIMENTS.values(), output_terminal())
 
 
 @command.command("run")
@@ -101,14 +101,14 @@ def run_command(
     )
     for path in (json_file, html_file):
         require_writable(path)
-    with stop_on_signals() as stop, lab_progress.for_console(Console(stderr=True)) as display:
+    with stop_on_signals() as stop, lab_progress.for_console(error_terminal()) as display:
         found = run_lab(
             chosen, options, Store(results), again=again, on_event=display.tell, stop=stop
         )
     write_atomically(json_file, to_json(found))
     if wants_html:
         write_atomically(html_file, render_html(found, datetime.now()))
-    lab_table.print_result(found, output_console())
+    lab_table.print_result(found, output_terminal())
     click.echo(f"report: {html_file if wants_html else json_file}", err=True)
     _complain(found)
 
@@ -152,7 +152,7 @@ def _site(named: Path | None) -> Path | None:
 
 def _make(results: Path) -> None:
     try:
-        results.mkdir(parents=True, exist_ok=True)
+        private_files.make_folder(results)
     except OSError as error:
         raise UsageError(f"cannot keep results: {error}", hint="check --results") from None
 

@@ -16,6 +16,7 @@ import click
 
 import pasture.cli
 from pasture.errors import PastureError
+from pasture.untrusted_text import printable_lines
 
 INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 
@@ -48,9 +49,9 @@ def cli() -> None:
 
 def show(error: PastureError) -> None:
     """Writes what happened and what to do about it to standard error."""
-    click.echo(f"error: {error.message}", err=True)
+    click.echo(f"error: {printable_lines(error.message)}", err=True)
     if error.hint:
-        click.echo(f"hint: {error.hint}", err=True)
+        click.echo(f"hint: {printable_lines(error.hint)}", err=True)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -1,10 +1,10 @@
 """`pasture policies`: the table of policies and their steps."""
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from pasture.heap.policy import DEFAULT_POLICY, POLICIES
+from pasture.report.terminal import output_terminal
 
 
 @click.command("policies")
@@ -19,6 +19,6 @@ def command() -> None:
         before_fork = (*policy.prepare, *policy.heap)
         steps = (policy.loading, before_fork, policy.in_child, policy.at_exit)
         table.add_row(name, *map(", ".join, steps))
-    console = Console()
-    console.print(table)
-    console.print(f"\n* the default, {DEFAULT_POLICY}")
+    terminal = output_terminal()
+    terminal.print(table)
+    terminal.print(f"\n* the default, {DEFAULT_POLICY}")

@@ -11,6 +11,7 @@ import click
 
 from pasture.cli.explain import only_server
 from pasture.errors import MissingExtra
+from pasture.observe import tree
 from pasture.observe.watch import Watch
 from pasture.report import top_table
 
@@ -33,7 +34,9 @@ def command(pid: int | None, once: bool, interval_s: float) -> None:
     PID is the master, or one of its workers. Without PID, the one pre-fork server of this
     user is looked for. See docs/top.md.
     """
-    master = _master(pid if pid is not None else only_server())
+    chosen = pid if pid is not None else only_server()
+    tree.require_memory_of(chosen)
+    master = _master(chosen)
     watch = Watch(master)
     if once:
         watch.look()
@@ -58,12 +61,10 @@ def _master(pid: int) -> int:
     """The process itself if it has workers, or else its parent if it is one."""
     import psutil
 
-    from pasture.observe import tree
-
     if tree.forked_workers(pid):
         return pid
     try:
         parent = psutil.Process(pid).ppid()
-    except psutil.NoSuchProcess:
+    except psutil.Error:
         return pid
     return parent if pid in tree.forked_workers(parent) else pid

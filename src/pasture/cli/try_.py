@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from pasture.cli._signals import stop_on_signals
 from pasture.errors import AnswersDiffer, UsageError
@@ -19,6 +18,7 @@ from pasture.report import progress, table
 from pasture.report.atomic import require_writable, write_atomically
 from pasture.report.document import to_json
 from pasture.report.html import render_html, require_html
+from pasture.report.terminal import error_terminal, output_terminal
 from pasture.trial import TrialPlan, TrialResult, run_trial
 from pasture.trial.plan import DEFAULT_POLICIES, DEFAULT_URLS, LOOPBACK
 
@@ -183,7 +183,7 @@ def _port(text: str) -> int:
 
 
 def _run(plan: TrialPlan) -> TrialResult:
-    with stop_on_signals() as stop, progress.for_console(Console(stderr=True)) as display:
+    with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
         return run_trial(plan, on_event=display.tell, stop=stop)
 
 
@@ -193,7 +193,7 @@ def _report(result: TrialResult, json_file: Path | None, html_file: Path | None)
         write_atomically(json_file, to_json(result))
     if html_file is not None:
         write_atomically(html_file, render_html(result, datetime.now()))
-    table.print_result(result, table.output_console())
+    table.print_result(result, output_terminal())
     if not result.answers_agree:
         differing = [p.policy for p in result.policies if p.disagreements]
         raise AnswersDiffer(

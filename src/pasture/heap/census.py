@@ -1,7 +1,8 @@
 """The census file: what lies where in this process, for `pasture explain` to read.
 
 Owns the file's head and where it goes; the records are the extension's. A file is there
-completely or not at all. `pasture.observe.census` reads it.
+completely or not at all, and only this user and root can read it: it has every address of the
+heap. `pasture.observe.census` reads it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from pasture import private_files
 from pasture.heap.interpreter import native
 
 VARIABLE = "PASTURE_CENSUS"
@@ -38,18 +40,13 @@ def write(path: Path, policy: str) -> int:
     Raises:
         OSError, MemoryError: there is no new file; an earlier one is as it was.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     head = {
         "pid": os.getpid(),
         "policy": policy,
         "hexversion": sys.hexversion,
         "fields": native().field_offsets(),
     }
-    try:
-        with temporary.open("wb", buffering=0) as file:
-            file.write(MAGIC + json.dumps(head).encode() + b"\n")
-            records: int = native().write_census(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with private_files.replacing(path) as file:
+        file.write(MAGIC + json.dumps(head).encode() + b"\n")
+        records: int = native().write_census(file.fileno())
     return records

@@ -11,12 +11,13 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 _SELF = Path("/proc/self")
+_MOST_OPEN_FILES = 1 << 16
 _STANDARD_STREAMS = (0, 1, 2)
 _SQLITE_HEADER = b"SQLite format 3\0"
 _JOURNAL = "/run/systemd/"
@@ -123,11 +124,17 @@ def _databases() -> Iterator[Hazard]:
         return
     for number, mode in _open_files():
         if stat.S_ISREG(mode) and _begins(number) == _SQLITE_HEADER:
-            name = (_SELF / "fd" / str(number)).readlink()
             yield Hazard(
-                f"the open SQLite database {name}",
+                f"the open SQLite database {_name_of(number)}",
                 "close it in a function under @pasture.before_fork, or open it in each worker",
             )
+
+
+def _name_of(number: int) -> str:
+    try:
+        return os.fspath((_SELF / "fd" / str(number)).readlink())
+    except OSError:
+        return f"with the descriptor {number}"
 
 
 def _begins(number: int) -> bytes:
@@ -152,14 +159,24 @@ def _libraries() -> Iterator[Hazard]:
 
 
 def _has_threads_of_c() -> bool:
-    return len(list((_SELF / "task").iterdir())) > len(threading.enumerate())
+    try:
+        return len(list((_SELF / "task").iterdir())) > len(threading.enumerate())
+    except OSError:
+        return False  # without /proc nobody can tell
 
 
 def _open_files() -> Iterator[tuple[int, int]]:
     """Number and mode of each open file."""
-    for path in list((_SELF / "fd").iterdir()):
-        number = int(path.name)
+    for number in _open_numbers():
         try:
             yield number, os.fstat(number).st_mode
         except OSError:
             continue  # the one with which the folder was listed
+
+
+def _open_numbers() -> Iterable[int]:
+    """Numbers of files that may be open."""
+    try:
+        return [int(path.name) for path in (_SELF / "fd").iterdir()]
+    except OSError:  # without /proc: all that there can be, within reason
+        return range(min(os.sysconf("SC_OPEN_MAX"), _MOST_OPEN_FILES))

@@ -2,6 +2,12 @@
 
 `PATH`, `METHOD PATH`, either with a full URL instead of the path, whose host is then sent
 as the `Host` header; `Name: value` is a header for every request; `#` starts a comment.
+
+What may be written is what a browser's address bar takes: characters outside of ASCII are
+percent-encoded as UTF-8, and those of a host name by IDNA. What is kept is what goes over the
+wire, all of it in ASCII.
+
+Source: RFC 3987, section 3.1 (IRI to URI); RFC 9110, sections 5.5 and 7.1.
 """
 
 from __future__ import annotations
@@ -10,7 +16,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from pasture.errors import UsageError
 
@@ -19,6 +25,11 @@ Header = tuple[str, str]
 # A token (RFC 9110, section 5.6.2); white space must follow, so that no URL is a header.
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):(?:\s+(.*))?")
 _METHOD = re.compile(r"[A-Za-z]+")
+_VALUE = re.compile(r"[\t\x20-\x7e]*")
+_HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
+_LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_MAY_STAND = "/?:@!$&'()*+,;=-._~%"  # RFC 3986: pchar, and what a query has besides
+_MOST_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +38,7 @@ class Request:
 
     Attributes:
         method: in capitals.
-        path: with the query, still percent-encoded.
+        path: with the query, percent-encoded, ASCII.
         scheme: "http" or "https".
         host: for the `Host` header; None leaves the choice to the server.
     """
@@ -66,25 +77,65 @@ def parse_request(line: str) -> Request:
     if not 1 <= len(words) <= 2 or (len(words) == 2 and not _METHOD.fullmatch(words[0])):
         raise _not_a_request(line)
     method = words[0].upper() if len(words) == 2 else "GET"
-    if words[-1].startswith("/"):
-        return Request(method, words[-1])
-    url = urlsplit(words[-1])
-    if url.scheme not in ("http", "https") or not url.netloc:
+    if any(ord(character) < 32 or character == "\x7f" for character in words[-1]):
         raise _not_a_request(line)
+    try:
+        scheme, host, path = _parts(words[-1])
+        return Request(method, _encoded(path), scheme, host)
+    except ValueError:
+        raise _not_a_request(line) from None
+
+
+def _parts(place: str) -> tuple[str, str | None, str]:
+    """Scheme, host and path of a URL or of a path alone.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if place.startswith("/"):
+        return "http", None, place
+    url = urlsplit(place)
+    if url.scheme not in ("http", "https") or "@" in url.netloc:
+        raise ValueError(place)
     path = f"{url.path or '/'}?{url.query}" if url.query else url.path or "/"
-    return Request(method, path, url.scheme, url.netloc)
+    return url.scheme, _host(url.hostname or "", url.port), path
+
+
+def _encoded(path: str) -> str:
+    """Path and query as they go over the wire; what is encoded already stays as it is."""
+    whole, _, _ = path.partition("#")  # a fragment is never sent
+    return quote(_LONE_PERCENT.sub("%25", whole), safe=_MAY_STAND, errors="surrogateescape")
+
+
+def _host(name: str, port: int | None) -> str:
+    """Name and port for the `Host` header.
+
+    Raises:
+        ValueError: it can be none.
+    """
+    shown = f"[{name}]" if ":" in name else name.encode("idna").decode("ascii")
+    if not _HOST.fullmatch(shown):
+        raise ValueError(name)
+    return shown if port is None else f"{shown}:{port}"
 
 
 def parse_header(line: str) -> Header:
     """Read `Name: value`.
 
     Raises:
-        UsageError: it is not of that form.
+        UsageError: it is not of that form, or its value cannot be sent.
     """
-    match = _HEADER.fullmatch(line.strip())
+    match = _HEADER.fullmatch(line.strip(" \t\r\n"))
     if match is None:
         raise UsageError(f"not a header: {line!r}", hint="write it as 'Name: value'")
-    return match[1], (match[2] or "").strip()
+    value = (match[2] or "").strip()
+    if not _VALUE.fullmatch(value):
+        raise UsageError(
+            f"the value of the header {match[1]} has characters that no header may have: {value!r}",
+            hint="ASCII without control characters can be sent; encode the rest as the "
+            "application expects it, percent-encoded for instance",
+        )
+    return match[1], value
 
 
 def parse_lines(lines: Iterable[str]) -> Requests:
@@ -111,10 +162,16 @@ def read_requests(path: Path) -> Requests:
         UsageError: it cannot be read, or a line is neither request nor header.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}", hint="check the file's name") from None
-    return parse_lines(text.splitlines())
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
+        text = data.decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"cannot read {path}: {error}", hint="check the file's name; its text is UTF-8"
+        ) from None
+    return parse_lines(text.split("\n"))
 
 
 def _not_a_request(line: str) -> UsageError:

@@ -7,22 +7,22 @@ what was finished kept, and no process behind.
 from __future__ import annotations
 
 import platform
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from pathlib import Path
 
 import psutil
 
+from pasture import private_files
 from pasture.errors import (
     MissingExtra,
     NoPrivilege,
     NotMeasurable,
     PastureError,
     UnsupportedInterpreter,
+    UsageError,
 )
 from pasture.lab import events
 from pasture.lab.experiment import Bench, Experiment, Options, Part
@@ -31,6 +31,7 @@ from pasture.lab.kit import require_modules
 from pasture.lab.rule import Verdict
 from pasture.lab.store import Kept, Store
 from pasture.lab.verdict import Judged, judge_experiment, judge_rows
+from pasture.trial.group import guarded
 
 _OF_THE_MACHINE = (NotMeasurable, MissingExtra, NoPrivilege, UnsupportedInterpreter)
 """Errors that say what this machine lacks, and not that something went wrong."""
@@ -194,11 +195,14 @@ class _Lab:
 
     def _measure(self, experiment: Experiment, part: Part, found: _Gathered) -> Measured:
         logs = self.store.directory / "logs"
-        logs.mkdir(parents=True, exist_ok=True)
+        try:
+            private_files.make_folder(logs)
+        except OSError as error:
+            raise UsageError(f"cannot write logs: {error}", hint="check --results") from None
         self.pause(0)
-        with tempfile.TemporaryDirectory(prefix="pasture-lab-") as directory:
+        with private_files.temporary_folder("pasture-lab-") as directory, guarded(directory):
             bench = Bench(
-                directory=Path(directory),
+                directory=directory,
                 logs=logs.resolve() / f"{experiment.name}.{part.name}",
                 figures={**found.figures, **experiment.derive(found.figures)},
                 tell=lambda done: self.emit(events.PartMoved(done)),

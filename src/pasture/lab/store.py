@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pasture import private_files
 from pasture.errors import UsageError
 from pasture.lab.experiment import Part
 from pasture.lab.figures import Measured, from_plain, to_plain
@@ -63,11 +64,9 @@ class Store:
             "seconds": kept.seconds,
             "measured": to_plain(kept.measured),
         }
-        temporary = path.with_suffix(".part")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-            temporary.replace(path)
+            private_files.make_folder(path.parent)
+            private_files.write(path, json.dumps(document, indent=1) + "\n")
         except OSError as error:
             raise UsageError(f"cannot keep a result: {error}", hint="check --results") from None
 

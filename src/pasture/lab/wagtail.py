@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pasture import private_files
 from pasture.errors import NotMeasurable, ServerFailed
 from pasture.heap.requests import Request
 from pasture.lab.experiment import Bench
@@ -107,7 +108,12 @@ def _fetched(bench: Bench) -> Path:
     packages = cache / f"wagtail-{version}"
     if packages.exists():
         return packages
-    cache.mkdir(parents=True, exist_ok=True)
+    try:
+        private_files.make_folder(cache)
+    except OSError as error:
+        raise NotMeasurable(
+            f"packages cannot be kept: {error}", hint="set XDG_CACHE_HOME"
+        ) from None
     partial = cache / f"wagtail-{version}.{os.getpid()}.partial"
     command = [
         _uv(), "pip", "install", "--quiet", "--python", sys.executable,

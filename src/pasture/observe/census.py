@@ -2,22 +2,30 @@
 
 Owns the format of the file on the reading side. Keeps in memory only what lies in pages
 that are asked about; the rest stays in the file and is looked up by number.
+
+The file is another process' word: a head that is no such head is an error, a record that
+cannot be one stands for nothing. It is read and never mapped, since a file that its owner cuts
+short would end a process that has it mapped.
 """
 
 from __future__ import annotations
 
 import json
-import mmap
-from dataclasses import dataclass
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pasture.errors import UsageError
+from pasture.foreign_files import open_foreign
 from pasture.heap.census import MAGIC
 from pasture.observe.distinct import of_ascending
-from pasture.observe.memory import OS_PAGE_BYTES, Array
+from pasture.observe.memory import OS_PAGE_BYTES, WORD_BYTES, Array
+from pasture.untrusted_text import printable
 
 NO_OWNER = 0xFFFFFFFF
 
@@ -38,6 +46,31 @@ _PAGE_BITS = np.uint64(OS_PAGE_BYTES.bit_length() - 1)
 _PART_BITS = np.uint64(6)  # log2 of pages
 _IN_PART = np.uint64((1 << 6) - 1)
 _NO_WINDOW = 0xFFFF
+_MOST_BYTES = 2 << 30  # 67 million records
+_MOST_HEAD_BYTES = 1 << 20
+_MOST_FIELDS = 1000
+_LONGEST_POLICY = 100
+_ADDRESS_END = np.uint64(1 << 47)
+_LARGEST_BYTES = np.uint64(1 << 44)
+_LARGEST_OFFSET = 1 << 16
+_LONGEST_PREFIX = 64
+
+# What the readers of objects take for granted.
+_NEEDED = {
+    "object": ("ob_type",),
+    "dict": ("ma_keys", "ma_values"),
+    "keys": ("dk_log2_size", "dk_log2_index_bytes", "dk_kind", "dk_nentries", "dk_indices"),
+    "values": ("values",),
+    "list": ("ob_item",),
+    "tuple": ("ob_item",),
+    "str": ("length", "state", "ascii_data", "compact_data"),
+    "code": ("co_qualname", "co_filename", "co_firstlineno", "co_code_adaptive"),
+    "type": (
+        *("tp_name", "tp_basicsize", "tp_itemsize", "tp_flags", "tp_weaklistoffset"),
+        *("tp_members", "tp_base", "tp_dict", "tp_dictoffset", "tp_version_tag"),
+        *("ht_qualname", "ht_cached_keys", "_spec_cache", "members"),
+    ),
+}
 
 
 class Kind(IntEnum):
@@ -56,6 +89,57 @@ Fields = dict[str, dict[str, int]]
 """Offsets in bytes by holder and name."""
 
 
+@dataclass(slots=True)
+class Records:
+    """The records of an open census file, read when they are asked for.
+
+    Args:
+        path: for errors.
+        number: of the open file; closed with this object.
+        start: bytes before the first record.
+    """
+
+    path: Path
+    number: int
+    start: int
+    count: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.count = (os.fstat(self.number).st_size - self.start) // RECORD.itemsize
+
+    def __del__(self) -> None:
+        os.close(self.number)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def read(self, first: int, count: int) -> Array:
+        """Some records in a row; fewer at the end.
+
+        Raises:
+            UsageError: the file is shorter than it was.
+        """
+        count = max(0, min(count, self.count - first))
+        rows = np.empty(count, dtype=RECORD)
+        left, at = rows.view(np.uint8).data, self.start + first * RECORD.itemsize
+        while left:
+            done = os.preadv(self.number, [left], at)
+            if not done:
+                raise _no_census(self.path, "it ends too early")
+            left, at = left[done:], at + done
+        return _without_impossible(rows, self.count)
+
+    def chosen(self, numbers: Array) -> Array:
+        """The records with these numbers (int64, ascending)."""
+        found = [np.zeros(0, dtype=RECORD)]
+        for first in range(0, self.count, _CHUNK_RECORDS):
+            low, high = np.searchsorted(numbers, (first, first + _CHUNK_RECORDS))
+            if high > low:
+                part = numbers[low:high] - first
+                found.append(self.read(first, int(part[-1]) + 1)[part])
+        return np.concatenate(found)
+
+
 @dataclass(frozen=True, slots=True)
 class Census:
     """An open census file.
@@ -65,7 +149,7 @@ class Census:
         policy: whose steps it had taken, by name.
         hexversion: of its interpreter.
         fields: offsets of its interpreter's structures.
-        records: all of them, mapped from the file and not read yet.
+        records: all of them, not read yet.
     """
 
     path: Path
@@ -73,7 +157,7 @@ class Census:
     policy: str
     hexversion: int
     fields: Fields
-    records: Array
+    records: Records
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,34 +196,85 @@ def fields_from(rows: list[tuple[str, str, int]]) -> Fields:
     return fields
 
 
-def open_census(path: Path) -> Census:
+def open_census(path: Path, owners: Iterable[int] = ()) -> Census:
     """Open a census file.
 
+    Args:
+        owners: ids of users, beside this one and root, whose file it may be.
+
     Raises:
-        UsageError: it cannot be read, or is none.
+        UsageError: it cannot be read, is another user's, or is none.
     """
+    number = open_foreign(path, most_bytes=_MOST_BYTES, owners=owners)
+    head, start = os.pread(number, _MOST_HEAD_BYTES, 0), len(MAGIC)
+    line, end, _ = head[start:].partition(b"\n")
+    records = Records(path, number, start + len(line) + 1)
+    if not head.startswith(MAGIC) or not end:
+        raise _no_census(path, "it does not begin as one")
     try:
-        with path.open("rb") as file:
-            if file.readline() != MAGIC:
-                raise ValueError("it does not begin as one")
-            head = json.loads(file.readline())
-            start = file.tell()
-        size = path.stat().st_size - start
-        count = size // RECORD.itemsize
-        records = np.memmap(path, dtype=RECORD, mode="r", offset=start, shape=(count,))
+        said = json.loads(line)
         return Census(
             path,
-            head["pid"],
-            head["policy"],
-            head["hexversion"],
-            fields_from(head["fields"]),
+            _number(said["pid"]),
+            printable(str(said["policy"]), _LONGEST_POLICY),
+            _number(said["hexversion"]),
+            _checked_fields(said["fields"]),
             records,
         )
-    except (OSError, ValueError, KeyError) as error:
-        raise UsageError(
-            f"{path} is no census of pasture: {error}",
-            hint="set PASTURE_CENSUS for the server, so that the seal writes one",
-        ) from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _no_census(path, str(error)) from None
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or not 0 <= value < 1 << 32:
+        raise ValueError("a number in its head is none")
+    return value
+
+
+def _checked_fields(rows: Any) -> Fields:
+    """Offsets with which the reader of objects can work, right or not.
+
+    Raises:
+        ValueError, TypeError, KeyError: they are not.
+    """
+    if len(rows) > _MOST_FIELDS:
+        raise ValueError("it has too many fields")
+    for holder, name, offset in rows:
+        if not isinstance(holder, str) or not isinstance(name, str) or len(name) > 100:
+            raise TypeError("the name of a field is no text")
+        if not isinstance(offset, int) or not 0 <= offset < _LARGEST_OFFSET:
+            raise ValueError(f"field {name!r} is at {offset!r}")
+    fields = fields_from(rows)
+    for holder, names in _NEEDED.items():
+        for name in names:
+            fields[holder][name]
+    keys = fields["keys"]
+    single = max(keys[name] for name in ("dk_log2_size", "dk_log2_index_bytes", "dk_kind"))
+    if max(single + 1, keys["dk_nentries"] + WORD_BYTES) > keys["dk_indices"]:
+        raise ValueError("a key table has fields in its indices")
+    return fields
+
+
+def _no_census(path: Path, why: str) -> UsageError:
+    return UsageError(
+        f"{path} is no census of pasture: {why}",
+        hint="set PASTURE_CENSUS for the server, so that the seal writes one",
+    )
+
+
+def _without_impossible(records: Array, count: int) -> Array:
+    """The records, with nothing at address 0 in the place of those that none can be."""
+    possible = (
+        (records["address"] < _ADDRESS_END)
+        & (records["address"] > records["prefix"])
+        & (records["prefix"] <= _LONGEST_PREFIX)
+        & (records["bytes"] < _LARGEST_BYTES)
+        & (records["kind"] <= max(Kind))
+        & ((records["owner"] < count) | (records["owner"] == NO_OWNER))
+    )
+    if not possible.all():
+        records[~possible] = (0, 0, 0, NO_OWNER, Kind.OBJECT, 0)
+    return records
 
 
 class PageRanks:
@@ -190,28 +325,19 @@ class Windows:
             os_pages = np.full(1, np.iinfo(np.uint64).max)  # in which no record lies
         ranks = PageRanks(os_pages)
         for first in range(0, len(census.records), _CHUNK_RECORDS):
-            part = np.array(census.records[first : first + _CHUNK_RECORDS])
+            part = census.records.read(first, _CHUNK_RECORDS)
             low, high = _places(part, ranks)
             start, end = low // size, high // size
             single = (low <= high) & (start == end)
             self._window_of[first : first + len(part)][single] = start[single]
             spanning.append(np.flatnonzero((low <= high) & ~single) + first)
-            self._forget()
         self._spanning = np.concatenate(spanning) if spanning else np.zeros(0, np.int64)
 
     def extents(self, window: int) -> Extents:
         """What lies in the pages of one window, and what lies in several."""
         numbers = np.concatenate((np.flatnonzero(self._window_of == window), self._spanning))
         numbers.sort()
-        found = Extents(*_sorted(np.array(self._census.records[numbers]), numbers))
-        self._forget()
-        return found
-
-    def _forget(self) -> None:
-        """Let go of the parts of the file that were read; the kernel's cache keeps them."""
-        mapped = getattr(self._census.records, "_mmap", None)
-        if mapped is not None:
-            mapped.madvise(mmap.MADV_DONTNEED)
+        return Extents(*_sorted(self._census.records.chosen(numbers), numbers))
 
 
 def extents_in(census: Census, os_pages: Array) -> Extents:

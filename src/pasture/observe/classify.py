@@ -24,6 +24,7 @@ from pasture.observe.regions import Region, Regions
 
 _TYPE_OFFSET = 8
 _UNSET = 255
+_MOST_CODE_BYTES = 4 << 20
 
 
 @dataclass(slots=True)
@@ -258,6 +259,8 @@ class Classifier:
             chosen = np.flatnonzero(codes == code)
             begin, size = int(code) + start, _code_bytes(self.parent, int(code))
             pad = begin % 8
+            if not 0 < size <= _MOST_CODE_BYTES:
+                continue
             before = self.parent.read(begin, size)
             after = self.worker.read(begin, size)
             if len(before) != size or len(after) != size:

@@ -13,7 +13,11 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
+
+from pasture.errors import UsageError
+from pasture.foreign_files import read_foreign
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
@@ -22,6 +26,10 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _LOAD = 1
 _SYMTAB, _DYNSYM = 2, 11
 _OBJECT, _FUNCTION = 1, 2
+_MOST_BYTES = 1 << 30
+_MOST_TABLES = 8
+_MOST_SYMBOLS = 4_000_000
+_LONGEST_NAME = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +73,8 @@ class Elf:
 def read_elf(path: str) -> Elf:
     """Read a file; contents are absent if it cannot be read or understood."""
     try:
-        return parse_elf(Path(path).read_bytes())
-    except (OSError, ValueError, struct.error, IndexError):
+        return parse_elf(read_foreign(Path(path), most_bytes=_MOST_BYTES, owners=None))
+    except (UsageError, ValueError, struct.error, IndexError):
         return Elf()
 
 
@@ -112,12 +120,12 @@ def _entries(
     data: bytes, sections: list[tuple[int, ...]], wanted: int
 ) -> Iterable[tuple[int, int, int, int, str]]:
     """Section, kind, address, size and name of each symbol in tables of one type."""
-    for section in sections:
-        if section[1] != wanted:
-            continue
+    tables = (section for section in sections if section[1] == wanted)
+    for section in islice(tables, _MOST_TABLES):
         strings = sections[section[6]]
         names = data[strings[4] : strings[4] + strings[5]]
         table = data[section[4] : section[4] + section[5] // _SYMBOL.size * _SYMBOL.size]
-        for name, info, _, part, value, size in _SYMBOL.iter_unpack(table):
-            text = names[name : names.index(b"\0", name)].decode("latin-1")
+        for name, info, _, part, value, size in islice(_SYMBOL.iter_unpack(table), _MOST_SYMBOLS):
+            end = names.index(b"\0", name)
+            text = names[name : min(end, name + _LONGEST_NAME)].decode("latin-1")
             yield part, info & 15, value, size, text

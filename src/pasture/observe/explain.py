@@ -7,6 +7,7 @@ answer.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -20,6 +21,7 @@ import numpy as np
 import psutil
 
 from pasture.errors import ProcessEnded, UsageError
+from pasture.foreign_files import user_of
 from pasture.heap import census as census_file
 from pasture.heap.interpreter import native
 from pasture.observe import smaps, tree, writers
@@ -129,8 +131,10 @@ def find_pair(pid: int) -> tuple[int, int | None]:
 
     Raises:
         ProcessEnded: there is no such process.
+        NoPrivilege: there is no `/proc`, or it hides the process.
         UsageError: it was not forked by a process that still runs, and forked none.
     """
+    tree.require_memory_of(pid)
     if tree.forked_workers(pid):
         return pid, None
     try:
@@ -308,22 +312,36 @@ def _tally_new(tally: Tally, classifier: Classifier, os_pages: Array) -> None:
 
 
 def _find_census(parent_pid: int, asked: Path | None) -> tuple[Census | None, list[str]]:
-    """The census to use, and what is missing without one."""
-    path = asked or census_file.path_for(parent_pid, _environment(parent_pid))
-    if path is not None and (asked or path.exists()):
-        census = open_census(path)
-        if census.pid == parent_pid:
-            return census, []
-        if asked:
-            raise UsageError(
-                f"{path} is the census of process {census.pid}, not of {parent_pid}",
-                hint="give the file that this worker's parent wrote",
-            )
-    return None, [
+    """The census to use, and what is missing without one.
+
+    Raises:
+        UsageError: the one that was asked for cannot be used.
+    """
+    if asked:
+        return _census_of(parent_pid, asked), []
+    named = census_file.path_for(parent_pid, _environment(parent_pid))
+    missing = [
         "no census: objects are recognised by their type pointers, without owners, and the "
         "storage of dictionaries and lists is not told from other memory; start the server "
         "with PASTURE_CENSUS=/path/{pid} for more"
     ]
+    if named is None:
+        return None, missing
+    path = Path(f"/proc/{parent_pid}/cwd") / named  # a relative one is the parent's
+    try:
+        return (_census_of(parent_pid, path), []) if os.path.lexists(path) else (None, missing)
+    except UsageError as error:
+        return None, [error.message, *missing]
+
+
+def _census_of(parent_pid: int, path: Path) -> Census:
+    census = open_census(path, owners=user_of(parent_pid))
+    if census.pid != parent_pid:
+        raise UsageError(
+            f"{path} is the census of process {census.pid}, not of {parent_pid}",
+            hint="give the file that this worker's parent wrote",
+        )
+    return census
 
 
 def _environment(pid: int) -> dict[str, str]:

@@ -22,6 +22,7 @@ from pasture.errors import NoPrivilege, ProcessEnded
 
 OS_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 WORD_BYTES = 8
+_MOST_BYTES = 64 << 20  # a process may claim any size for what it holds
 _PRESENT_OR_SWAPPED = np.uint64(62)  # bits of a pagemap entry from there on
 
 Array = Any
@@ -54,7 +55,7 @@ class Mapping:
 def parse_maps(text: str) -> tuple[Mapping, ...]:
     """Parse the text of a `maps` file, in the order of addresses."""
     found = []
-    for line in text.splitlines():
+    for line in filter(None, text.split("\n")):  # a name may have other ends of lines in it
         words = line.split(None, 5)
         start, _, end = words[0].partition("-")
         path = words[5].rstrip() if len(words) > 5 else ""
@@ -73,8 +74,11 @@ class AddressSpace:
     def __init__(self, pid: int, proc: Path = Path("/proc")) -> None:
         self.pid = pid
         try:
+            # First, since it needs no closing.
+            self.mappings = parse_maps(os.fsdecode((proc / str(pid) / "maps").read_bytes()))
+            if not self.mappings:
+                raise ended(pid)
             self._memory = os.open(proc / str(pid) / "mem", os.O_RDONLY | os.O_CLOEXEC)
-            self.mappings = parse_maps((proc / str(pid) / "maps").read_text())
         except (FileNotFoundError, ProcessLookupError):
             raise ended(pid) from None
         except PermissionError:
@@ -83,8 +87,6 @@ class AddressSpace:
                 hint="run pasture as root, or as the user that owns the process with "
                 "kernel.yama.ptrace_scope=0",
             ) from None
-        if not self.mappings:
-            raise ended(pid)
 
     def __enter__(self) -> AddressSpace:
         return self
@@ -98,9 +100,9 @@ class AddressSpace:
         os.close(self._memory)
 
     def read(self, address: int, size_bytes: int) -> bytes:
-        """Bytes at an address; fewer, or none, where nothing is mapped."""
+        """Bytes at an address, 64 MB at most; fewer, or none, where nothing is mapped."""
         try:
-            found = os.pread(self._memory, size_bytes, address)
+            found = os.pread(self._memory, min(size_bytes, _MOST_BYTES), address)
         except OSError:  # EIO: nothing is mapped there
             found = b""
         except OverflowError:

@@ -16,6 +16,10 @@ _HAVE_GC = 1 << 14
 _HEAP_TYPE = 1 << 9
 _LONGEST_TEXT = 1000
 _MOST_MEMBERS = 2000
+_MOST_MEMBERS_IN_ALL = 200_000
+_MOST_BASES = 100
+_MOST_NAMES = 2000
+_LARGEST_BASIC_BYTES = 1 << 16
 _MEMBER_BYTES = 40
 _KIND_GENERAL = 0
 
@@ -59,11 +63,20 @@ class Objects:
         self.space = space
         self.fields = fields
         self._types: dict[int, TypeInfo | None] = {}
+        self._being_read: set[int] = set()
+        self._members_left = _MOST_MEMBERS_IN_ALL
 
     def type_at(self, address: int) -> TypeInfo | None:
         """The type at an address, or None if there is none."""
         if address not in self._types:
-            self._types[address] = self._read_type(address) if self._is_type(address) else None
+            # Memory may hold anything: types that are each other's bases, or too many of them.
+            if address in self._being_read or len(self._being_read) > _MOST_BASES:
+                return None
+            self._being_read.add(address)
+            try:
+                self._types[address] = self._read_type(address) if self._is_type(address) else None
+            finally:
+                self._being_read.discard(address)
         return self._types[address]
 
     def type_of(self, address: int) -> TypeInfo | None:
@@ -97,7 +110,7 @@ class Objects:
             address,
             name or "?",
             signed("tp_flags"),
-            signed("tp_basicsize"),
+            max(0, min(signed("tp_basicsize"), _LARGEST_BASIC_BYTES)),
             signed("tp_itemsize"),
             signed("tp_weaklistoffset"),
             signed("tp_dictoffset"),
@@ -107,7 +120,8 @@ class Objects:
     def _members(self, address: int) -> dict[int, str]:
         """Name by offset from a PyMemberDef array."""
         found: dict[int, str] = {}
-        for i in range(_MOST_MEMBERS if address else 0):
+        for i in range(min(_MOST_MEMBERS, self._members_left) if address else 0):
+            self._members_left -= 1
             row = self.space.read(address + i * _MEMBER_BYTES, _MEMBER_BYTES)
             name = self.c_string(int.from_bytes(row[:8], "little"))
             if not name:
@@ -181,7 +195,7 @@ class Objects:
 
     def dict_get(self, address: int, key: str) -> int:
         """The value under a text key, or 0."""
-        for name, value, _ in self.dict_items(address) if address else ():
+        for name, value, _ in self.dict_items(address, _MOST_NAMES) if address else ():
             if self.text(name) == key:
                 return value
         return 0

@@ -13,7 +13,8 @@ from pathlib import Path, PurePath
 
 import psutil
 
-from pasture.errors import ProcessEnded
+from pasture.errors import ProcessEnded, UsageError
+from pasture.foreign_files import read_foreign
 from pasture.observe import smaps, tree
 from pasture.observe.elf import read_elf
 from pasture.observe.smaps import Memory
@@ -22,6 +23,8 @@ _ALLOCATORS = re.compile(r"(jemalloc|tcmalloc|mimalloc|hoard|snmalloc|scudo)")
 _FIRST_IMMORTAL = (3, 12)
 _NOT_PRELOADED = 0.6
 _LEAST_PRIVATE_BYTES = 8_000_000
+_MOST_NAMES = 12
+_MOST_BYTES = 64 << 20
 _OWN_GC_CALLERS = ("pasture.", "gc", "__main__")
 
 
@@ -78,8 +81,10 @@ def gather(master_pid: int, gc_callers: tuple[str, ...] | None = None) -> Eviden
 
     Raises:
         ProcessEnded: it has ended.
-        NoPrivilege: it belongs to another user.
+        NoPrivilege: it belongs to another user, or there is no /proc.
+        UsageError: it is a thread of the kernel.
     """
+    tree.require_memory_of(master_pid)
     memory = smaps.read_memory(master_pid)
     workers = tree.forked_workers(master_pid)
     if memory is None:
@@ -146,12 +151,18 @@ def threads(seen: Evidence) -> Iterator[Finding]:
     yield Finding(
         "threads",
         True,
-        f"the master runs {len(others)} more threads: {who}{', '.join(sorted(set(others)))}",
+        f"the master runs {len(others)} more threads: {who}{_some(others)}",
         cost="locks that they hold stay locked in workers for ever, and a heap in use by other "
         "threads cannot be sealed",
         mend="start threads in workers (post_fork), not while loading; for gunicorn's control "
         "server: `pasture run`, which starts it after the seal, or --no-control-socket",
     )
+
+
+def _some(names: tuple[str, ...]) -> str:
+    distinct = sorted(set(names))
+    more = f" and {len(distinct) - _MOST_NAMES} more" if len(distinct) > _MOST_NAMES else ""
+    return ", ".join(distinct[:_MOST_NAMES]) + more
 
 
 def garbage_collector(seen: Evidence) -> Iterator[Finding]:
@@ -313,12 +324,15 @@ def _threads(pid: int) -> tuple[str, ...]:
 
 
 def _files(pid: int) -> set[str]:
-    lines = _text(f"/proc/{pid}/maps").splitlines()
+    lines = _text(f"/proc/{pid}/maps").split("\n")
     return {w[5].rstrip() for line in lines if len(w := line.split(None, 5)) > 5 and "/" in w[5]}
 
 
 def _text(path: str) -> str:
+    """A file's content; "" if there is none, or none that can be read without harm."""
     try:
-        return Path(path).read_text(errors="replace")
-    except OSError:
+        return read_foreign(Path(path), most_bytes=_MOST_BYTES, owners=None).decode(
+            errors="replace"
+        )
+    except UsageError:
         return ""

@@ -51,7 +51,7 @@ class Owners:
         chain.reverse()
         if cut:
             text = "..."
-        elif chain[0].address == int(self._census.records["address"][0]):
+        elif chain[0].address == int(self._census.records.read(0, 1)["address"][0]):
             text = ""
         else:
             text = f"(no module) {self._type_name(chain[0].address)}"
@@ -74,7 +74,7 @@ class Owners:
         )
 
     def _record(self, number: int) -> _Record:
-        record = self._census.records[number]
+        record = self._census.records.read(number, 1)[0]
         return _Record(int(record["address"]), Kind(int(record["kind"])), int(record["owner"]))
 
     def _type_name(self, address: int) -> str:

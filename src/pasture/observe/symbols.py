@@ -7,12 +7,17 @@ then have names of their own. Without one, the function that runs bytecode is na
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from pathlib import Path, PurePath
 
+from pasture.errors import UsageError
+from pasture.foreign_files import read_foreign, user_of
 from pasture.observe.elf import Elf, read_elf
 from pasture.observe.memory import AddressSpace, Mapping
 
 _KERNEL = 1 << 63
+_MOST_BYTES = 256 << 20
+_LONGEST_NAME = 500
 
 
 class Symbols:
@@ -28,7 +33,9 @@ class Symbols:
         self._starts = [mapping.start for mapping in space.mappings]
         self._root = f"/proc/{space.pid}/root"
         self._known: dict[int, str] = {}
-        self._generated = read_perf_map(Path(perf_map or f"/tmp/perf-{space.pid}.map"))
+        self._generated = read_perf_map(
+            Path(perf_map or f"/tmp/perf-{space.pid}.map"), user_of(space.pid)
+        )
 
     def name(self, address: int) -> str:
         """The function at an address; the file and offset if it has no name."""
@@ -60,17 +67,25 @@ class Symbols:
         return names[i] if i >= 0 and address < ends[i] else "generated code"
 
 
-def read_perf_map(path: Path) -> tuple[list[int], list[int], list[str]]:
-    """Starts, ends and names of generated code; all empty without a file."""
+def read_perf_map(path: Path, owners: Iterable[int] = ()) -> tuple[list[int], list[int], list[str]]:
+    """Starts, ends and names of generated code.
+
+    All are empty without a file, and with one that is none of these users', root's or ours.
+    Lines that name no code are left out.
+    """
     try:
-        lines = path.read_text(errors="replace").splitlines()
-    except OSError:
+        data = read_foreign(path, most_bytes=_MOST_BYTES, owners=owners)
+    except UsageError:
         return [], [], []
-    rows = []
-    for line in lines:
-        words = line.split(" ", 2)
-        if len(words) == 3:
-            start = int(words[0], 16)
-            rows.append((start, start + int(words[1], 16), words[2]))
-    rows.sort()
+    rows = sorted(row for line in data.split(b"\n") if (row := _code(line)) is not None)
     return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
+
+
+def _code(line: bytes) -> tuple[int, int, str] | None:
+    """Start, end and name of one piece of code: "START SIZE NAME", numbers in base 16."""
+    words = line.split(b" ", 2)
+    try:
+        start, size = int(words[0], 16), int(words[1], 16)
+        return start, start + size, words[2][:_LONGEST_NAME].decode(errors="replace")
+    except (ValueError, IndexError):
+        return None

@@ -1,4 +1,4 @@
-"""Which processes belong to a server: its forked workers, and its whole session.
+"""Which processes belong to a server: its forked workers, and all that is below it.
 
 Owns no memory figures and sends no signals. A process found here may have ended by the
 time the caller looks at it; every answer is a snapshot.
@@ -11,11 +11,15 @@ from pathlib import Path
 
 import psutil
 
+from pasture.errors import NoPrivilege, ProcessEnded, UsageError
+from pasture.observe import smaps
+
 _PROC = Path("/proc")
 
 # Positions in /proc/PID/stat counted from after the command name, which may itself hold
-# spaces and brackets (proc_pid_stat(5) numbers: state 3, startcode 26, startstack 28).
-_STATE, _START_CODE, _START_STACK = 0, 23, 25
+# spaces and brackets (proc_pid_stat(5) numbers: state 3, flags 9, startcode 26, startstack 28).
+_STATE, _FLAGS, _START_CODE, _START_STACK = 0, 6, 23, 25
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD of the kernel's include/linux/sched.h
 _DEAD_STATES = frozenset("ZX")
 
 
@@ -27,20 +31,58 @@ def forked_workers(master_pid: int) -> tuple[int, ...]:
     """
     try:
         children = psutil.Process(master_pid).children()
-    except psutil.NoSuchProcess:
+    except psutil.Error:
         return ()
     image = _image(master_pid)
     return tuple(sorted(child.pid for child in children if _image(child.pid) == image))
 
 
-def session_members(session_id: int) -> tuple[int, ...]:
-    """Pids of all living processes of a session, zombies left out, ascending.
+def descendants(pid: int) -> tuple[int, ...]:
+    """Pids of all living processes below a process, zombies left out, ascending.
 
     A zombie holds no memory and runs no code; where nobody reaps orphans it stays for
-    ever, and would make every wait for the end of a session endless.
+    ever, and would make every wait for the end of a tree endless.
     """
-    return tuple(
-        pid for pid in sorted(psutil.pids()) if _session(pid) == session_id and is_running(pid)
+    try:
+        found = psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return ()
+    return tuple(sorted(child.pid for child in found if is_running(child.pid)))
+
+
+def require_memory_of(pid: int, proc: Path = _PROC) -> None:
+    """Check that there is a process to look at, and that it has memory of its own.
+
+    Raises:
+        NoPrivilege: there is no `/proc`, or it hides the process.
+        ProcessEnded: there is no such process, or it has ended and is a zombie.
+        UsageError: it is a thread of the kernel.
+    """
+    smaps.require_smaps_rollup(proc)
+    fields = _stat_fields(pid, proc)
+    if not fields:
+        raise _hidden_or_gone(pid)
+    if fields[_STATE] in _DEAD_STATES:
+        raise ProcessEnded(
+            f"process {pid} has ended and only waits for its parent (a zombie)",
+            hint="give the pid of another",
+        )
+    if int(fields[_FLAGS]) & _KERNEL_THREAD:
+        raise UsageError(
+            f"process {pid} is a thread of the kernel", hint="give the pid of a server's master"
+        )
+
+
+def _hidden_or_gone(pid: int) -> NoPrivilege | ProcessEnded:
+    try:
+        os.kill(pid, 0)  # signal 0 is none
+    except (ProcessLookupError, OverflowError):
+        return ProcessEnded(f"there is no process {pid}", hint="give the pid of another")
+    except OSError:
+        pass
+    return NoPrivilege(
+        f"/proc hides process {pid} from this user",
+        hint="run pasture as its user or as root; /proc is mounted with hidepid",
     )
 
 
@@ -72,11 +114,12 @@ def _image(pid: int) -> tuple[str, ...]:
 
 
 def _stat_fields(pid: int, proc: Path) -> list[str]:
+    """Empty for a process that is gone, or that `/proc` hides from this user."""
     try:
-        text = (proc / str(pid) / "stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
+        data = (proc / str(pid) / "stat").read_bytes()
+    except OSError:
         return []
-    return text.rpartition(")")[2].split()
+    return data.rpartition(b")")[2].decode("ascii", "replace").split()
 
 
 def _environment(pid: int) -> list[bytes]:
@@ -84,13 +127,6 @@ def _environment(pid: int) -> list[bytes]:
         return (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
         return []
-
-
-def _session(pid: int) -> int:
-    try:
-        return os.getsid(pid)
-    except OSError:
-        return -1
 
 
 def find_masters() -> tuple[int, ...]:

@@ -125,10 +125,10 @@ class Watch:
 def _read(pid: int, *, is_master: bool) -> Reading | None:
     memory = smaps.read_memory(pid)
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        data = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return None
     if memory is None:
         return None
-    faults = int(text.rpartition(")")[2].split()[_MINOR_FAULTS])
+    faults = int(data.rpartition(b")")[2].split()[_MINOR_FAULTS])
     return Reading(pid, time.monotonic(), is_master, memory, faults)

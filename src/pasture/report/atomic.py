@@ -1,49 +1,44 @@
-"""Files that are either complete or untouched.
+"""Reports, written whole or not at all, for nobody but this user to read.
 
-A report written over an earlier one replaces it in one step: an interrupted or failed
-write leaves the earlier one as it was.
+How that is done is `pasture.private_files`'; here its errors become those of a command line.
 """
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from pasture import private_files
 from pasture.errors import UsageError
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a text file by way of a temporary one beside it.
+    """Write a text file in one step.
 
     Raises:
-        UsageError: the file cannot be written; an earlier one is unchanged.
+        UsageError: the file cannot be written safely; an earlier one is unchanged.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise _not_writable(path, error) from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _as_usage(path):
+        private_files.write(path, text)
 
 
 def require_writable(path: Path) -> None:
     """Check that a report could be written, before an hour is spent on measuring it.
 
     Raises:
-        UsageError: no such directory, no permission, or the path is a directory.
+        UsageError: no such directory, no permission, not safe, or the path is a directory.
     """
-    probe = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with _as_usage(path):
+        private_files.require_writable(path)
+
+
+@contextmanager
+def _as_usage(path: Path) -> Iterator[None]:
     try:
-        if path.is_dir():
-            raise IsADirectoryError(f"{path} is a directory")
-        probe.touch()
-    except OSError as error:
-        raise _not_writable(path, error) from None
-    finally:
-        probe.unlink(missing_ok=True)
-
-
-def _not_writable(path: Path, error: OSError) -> UsageError:
-    return UsageError(f"cannot write {path}: {error}", hint="choose a file in a directory you own")
+        yield
+    except (OSError, ValueError) as error:  # ValueError: the name has a NUL in it
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(
+            f"cannot write {path}: {why}", hint="choose a file in a folder of your own"
+        ) from None

@@ -7,12 +7,12 @@ for latencies. Values of headers are left out, since they hold sessions and toke
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pasture import untrusted_text
 from pasture.observe.sampler import ProcessMemory, Sample
 from pasture.trial.measurement import (
     Figure,
@@ -48,7 +48,7 @@ _LATENCIES: Mapping[str, Figure] = {
 
 def to_json(result: TrialResult) -> str:
     """The document as text, one trailing newline."""
-    return json.dumps(as_document(result), indent=1) + "\n"
+    return untrusted_text.to_json(as_document(result))
 
 
 def as_document(result: TrialResult) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pasture import untrusted_text
 from pasture.observe.causes import Cause
 from pasture.observe.explain import Explanation, Owner
 from pasture.observe.fields import Label
@@ -20,7 +21,7 @@ SCHEMA = 1
 
 def to_json(found: Explanation) -> str:
     """The document as text, one trailing newline."""
-    return json.dumps(as_document(found), indent=1) + "\n"
+    return untrusted_text.to_json(as_document(found))
 
 
 def as_document(found: Explanation) -> dict[str, Any]:
@@ -54,7 +55,8 @@ def from_json(text: str) -> Explanation:
     """An explanation out of its document.
 
     Raises:
-        ValueError, KeyError, TypeError: the text is no such document, or of another schema.
+        ValueError, ArithmeticError, LookupError, TypeError, AttributeError, RecursionError: the
+            text is no such document, or of another schema.
     """
     row = json.loads(text)
     if row["schema"] != SCHEMA:
@@ -63,42 +65,51 @@ def from_json(text: str) -> Explanation:
     causes = [(named[name], _read_share(share)) for name, share in row["causes"].items()]
     recording = row["recording"]
     return Explanation(
-        worker_pid=row["worker"],
-        parent_pid=row["parent"],
-        private_bytes=row["private_bytes"],
-        os_pages=row["os_pages"],
-        seconds=row["seconds"],
-        stopped_s=row["stopped_s"],
-        census=row["census"],
-        policy=row["policy"],
-        missing=tuple(row["missing"]),
+        worker_pid=int(row["worker"]),
+        parent_pid=int(row["parent"]),
+        private_bytes=int(row["private_bytes"]),
+        os_pages=int(row["os_pages"]),
+        seconds=float(row["seconds"]),
+        stopped_s=float(row["stopped_s"]),
+        census=None if row["census"] is None else str(row["census"]),
+        policy=None if row["policy"] is None else str(row["policy"]),
+        missing=tuple(map(str, row["missing"])),
         causes=tuple(sorted((c for c in causes if c[1].os_pages), key=lambda item: -item[1].bytes)),
-        fields=tuple(
-            (named[f["cause"]], Label(f["type"], f["field"]), _read_share(f)) for f in row["fields"]
-        ),
-        types=tuple((t["type"], _read_share(t)) for t in row["types"]),
-        owners=tuple(Owner(**owner) for owner in row["owners"]),
-        codes=tuple(Owner(**owner) for owner in row["codes"]),
+        fields=tuple((named[f["cause"]], _read_label(f), _read_share(f)) for f in row["fields"]),
+        types=tuple((str(t["type"]), _read_share(t)) for t in row["types"]),
+        owners=tuple(map(_read_owner, row["owners"])),
+        codes=tuple(map(_read_owner, row["codes"])),
         recording=None if recording is None else _read_recording(recording, named),
     )
 
 
 def _read_share(row: dict[str, Any]) -> Share:
-    return Share(row["bytes"], row["os_pages"], row["only_os_pages"], row["words"])
+    numbers = (int(row[name]) for name in ("os_pages", "only_os_pages", "words"))
+    return Share(float(row["bytes"]), *numbers)
+
+
+def _read_label(row: dict[str, Any]) -> Label:
+    return Label(str(row["type"]), str(row["field"]))
+
+
+def _read_owner(row: dict[str, Any]) -> Owner:
+    kind, path, file = (str(row[name]) for name in ("type", "path", "file"))
+    return Owner(kind, path, file, int(row["os_pages"]), int(row["words"]))
 
 
 def _read_recording(row: dict[str, Any], named: dict[str, Cause]) -> Recording:
     writers = tuple(
         Writer(
-            w["function"],
-            tuple(w["callers"]),
+            str(w["function"]),
+            tuple(map(str, w["callers"])),
             named[w["cause"]],
-            Label(w["type"], w["field"]),
-            w["faults"],
+            _read_label(w),
+            int(w["faults"]),
         )
         for w in row["writers"]
     )
-    return Recording(row["seconds"], row["faults"], row["lost"], tuple(row["workers"]), writers)
+    faults, lost, pids = int(row["faults"]), int(row["lost"]), tuple(map(int, row["workers"]))
+    return Recording(float(row["seconds"]), faults, lost, pids, writers)
 
 
 def _recording(recording: Recording) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
+from html import escape
 from typing import Any
 
 from pasture.errors import MissingExtra
@@ -19,6 +20,7 @@ from pasture.report.advice import advice
 from pasture.report.explain_table import headline, megabytes2
 from pasture.report.pages import render_page
 from pasture.report.units import megabytes, percent, seconds
+from pasture.untrusted_text import printable
 
 _MOST_ROWS = 60
 _MOST_LEAVES = 400
@@ -115,11 +117,12 @@ def _treemap(leaves: Sequence[tuple[tuple[str, ...], float, str]], unit: str, wh
             colors.setdefault(names[:depth], color)
     colors[()] = "#eceef1"
     places = list(sizes)
+    ids = {place: str(number) for number, place in enumerate(places)}
     figure = go.Figure(
         go.Treemap(
-            ids=["/".join(("all", *place)) for place in places],
-            labels=[place[-1] if place else whole for place in places],
-            parents=["/".join(("all", *place[:-1])) if place else "" for place in places],
+            ids=list(ids.values()),
+            labels=[_plain(place[-1]) if place else whole for place in places],
+            parents=[ids[place[:-1]] if place else "" for place in places],
             values=[sizes[place] for place in places],
             marker={"colors": [colors[place] for place in places]},
             branchvalues="total",
@@ -130,6 +133,11 @@ def _treemap(leaves: Sequence[tuple[tuple[str, ...], float, str]], unit: str, wh
     )
     figure.update_layout(margin={"t": 6, "l": 0, "r": 0, "b": 0}, font={"size": 13})
     return figure
+
+
+def _plain(name: str) -> str:
+    """A name in which plotly sees none of the tags that it knows: links, styles."""
+    return escape(printable(name), quote=False)
 
 
 def _memory_map(found: Explanation) -> Any:

@@ -6,9 +6,9 @@ was measured, by part.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from pasture import untrusted_text
 from pasture.lab.runner import LabResult, Result
 from pasture.lab.verdict import Judged
 from pasture.report import lab_words as words
@@ -18,7 +18,7 @@ SCHEMA = 1
 
 def to_json(lab: LabResult) -> str:
     """The document as text, one trailing newline."""
-    return json.dumps(as_document(lab), indent=1) + "\n"
+    return untrusted_text.to_json(as_document(lab))
 
 
 def as_document(lab: LabResult) -> dict[str, Any]:

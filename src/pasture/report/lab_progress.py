@@ -28,11 +28,11 @@ class Bars(BarDisplay[Event]):
         self._estimate_s = 0.0
         super().__init__(
             console,
-            TextColumn("{task.description:<26}"),
+            TextColumn("{task.description:<26}", markup=False),
             BarColumn(bar_width=24),
             TextColumn("{task.percentage:>3.0f}%"),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[phase]}"),
+            TextColumn("{task.fields[phase]}", markup=False),
         )
 
     def tell(self, event: Event) -> None:

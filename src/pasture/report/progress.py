@@ -35,11 +35,11 @@ class Bars(BarDisplay[Event]):
         self._task: TaskID | None = None
         super().__init__(
             console,
-            TextColumn("{task.description:<11}", table_column=Column(no_wrap=True)),
+            TextColumn("{task.description:<11}", markup=False, table_column=Column(no_wrap=True)),
             BarColumn(bar_width=16, table_column=Column(no_wrap=True)),
             MofNCompleteColumn(table_column=Column(no_wrap=True)),
             TimeElapsedColumn(table_column=Column(no_wrap=True)),
-            TextColumn("{task.fields[phase]}", table_column=Column()),
+            TextColumn("{task.fields[phase]}", markup=False, table_column=Column()),
         )
 
     def tell(self, event: Event) -> None:

@@ -13,7 +13,6 @@ from pasture.report import summary
 from pasture.report.units import megabytes, milliseconds, percent, seconds
 from pasture.trial.measurement import PolicyResult, TrialResult, total_pss_saving
 
-_FILE_WIDTH = 400
 _COLUMNS = (
     "\npolicy",
     "private\na worker",
@@ -32,14 +31,6 @@ def print_result(result: TrialResult, console: Console) -> None:
     console.print(_table(result))
     for line in _lines(result):
         console.print(line)
-
-
-def output_console() -> Console:
-    """A console for standard output that folds nothing in a file or pipe."""
-    console = Console()
-    if not console.is_terminal:
-        console.width = max(console.width, _FILE_WIDTH)
-    return console
 
 
 def _lines(result: TrialResult) -> list[Text]:

@@ -7,7 +7,6 @@ and so does not run on every key, only on the clock.
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import Callable
 from datetime import datetime
@@ -25,6 +24,7 @@ from pasture.observe.watch import Row
 from pasture.report import top_table
 from pasture.report.atomic import write_atomically
 from pasture.report.top_table import COLUMNS
+from pasture.untrusted_text import printable, printable_lines, to_json
 
 Look = Callable[[], tuple[Row, ...]]
 
@@ -55,7 +55,9 @@ class Explained(ModalScreen[None]):
             stderr=asyncio.subprocess.STDOUT,
         )
         output, _ = await process.communicate()
-        self.query_one("#explained", Static).update(output.decode(errors="replace"))
+        self.query_one("#explained", Static).update(
+            printable_lines(output.decode(errors="replace"))
+        )
 
 
 class TopApp(App[None]):
@@ -150,8 +152,8 @@ class TopApp(App[None]):
         name = f"pasture-top-{datetime.now():%Y%m%d-%H%M%S}.json"
         document = top_table.as_document(self._master_pid, self._rows)
         try:
-            write_atomically(self._folder / name, json.dumps(document, indent=1) + "\n")
+            write_atomically(self._folder / name, to_json(document))
         except PastureError as error:
-            self.notify(error.message, severity="error")
+            self.notify(printable(error.message), severity="error", markup=False)
             return
-        self.notify(f"written to {self._folder / name}")
+        self.notify(f"written to {self._folder / name}", markup=False)

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
+from pasture import private_files
 from pasture.errors import PastureError
 from pasture.heap import growth
 from pasture.heap.policy import Policy
@@ -100,7 +101,7 @@ class Sealer:
         if path is None:
             return
         try:
-            path.write_text(json.dumps(report.as_dict()), encoding="utf-8")
+            private_files.write(path, json.dumps(report.as_dict()))
         except OSError as error:
             self._log(logging.WARNING, f"the report cannot be written: {error}")
 

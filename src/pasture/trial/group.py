@@ -1,27 +1,29 @@
-"""A program in a session of its own, so that it and all it forks can be ended for certain.
+"""A program with all that comes of it, so that it can be ended for certain.
 
-Owns starting, signalling and ending; knows nothing of servers or loads. Invariant: when
-`end()` or the `with` block returns, no process of the session runs any more, nor one that
-left it as a daemon does: those are found by a variable in their environment.
+Owns starting, signalling and ending; knows nothing of servers or loads. Between this process
+and the program stands a guard (`pasture.trial.guard`) to which every orphan falls. Invariant:
+when `end()` or the `with` block returns, or this process is killed, none of it runs any more,
+nor does a daemon that left the program's session.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import secrets
+import select
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
+from pasture import private_files
 from pasture.errors import ServerFailed
 from pasture.observe import tree
 
-_MARK = "PASTURE_GROUP"
+_GUARD = Path(__file__).with_name("guard.py")
 _POLITE_S = 2.0
 _KILL_S = 10.0
 _POLL_S = 0.02
@@ -31,6 +33,10 @@ class Group:
     """A running program, its descendants, and the file that takes what they print.
 
     Start it in a `with` statement: an exception inside ends all of it.
+
+    Attributes:
+        log: what they print.
+        pid: the program's, which is also the id of its session and process group.
     """
 
     def __init__(
@@ -44,104 +50,138 @@ class Group:
         """Start a program.
 
         Raises:
-            ServerFailed: the program cannot be executed.
+            ServerFailed: the program cannot be executed, or the log not be written.
         """
         self.log = log
-        self._mark = f"{os.getpid()}-{secrets.token_hex(8)}"
-        self._strays: set[int] = set()
-        environment = {**(os.environ if env is None else env), _MARK: self._mark}
+        self._exit_code: int | None = None
+        self._said = b""
         try:
-            with log.open("wb") as output:
-                self._process = subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    env=environment,
-                    cwd=cwd,
-                    start_new_session=True,
-                )
-        except OSError as error:
+            with private_files.create(log) as output:
+                self._guard, self._report = _start_guard("", command, output, env, cwd)
+        except (OSError, ValueError) as error:
             raise ServerFailed(f"cannot run {command[0]}: {error}", hint="check its path") from None
-
-    @property
-    def pid(self) -> int:
-        """The program's pid, which is also the id of its session and process group."""
-        return self._process.pid
+        try:
+            self.pid = self._read_pid(command[0])
+        except BaseException:
+            self._close()
+            raise
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     def exit_code(self) -> int | None:
         """The program's exit code (negative: the signal), None while it runs."""
-        return self._process.poll()
+        while self._exit_code is None and select.select((self._report,), (), (), 0)[0]:
+            line = self._read_line()
+            kind, _, value = line.partition(" ")
+            if kind == "exit":
+                self._exit_code = int(value)
+            elif not line:  # the guard was killed, and so the program by the kernel
+                self._exit_code = -signal.SIGKILL
+        return self._exit_code
 
     def members(self) -> tuple[int, ...]:
-        """Pids of all processes of the session that still run."""
-        self._process.poll()  # reaps the program, which would stay a zombie
-        return tree.session_members(self.pid)
+        """Pids of the program and all that came of it, as far as they still run."""
+        return tree.descendants(self._guard.pid)
 
     def terminate(self) -> None:
         """Send SIGTERM to the program alone, as a service manager would."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.terminate()
+        if self.exit_code() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGTERM)
 
     def end(self) -> None:
-        """End every process of the session and its strays: SIGTERM first, then SIGKILL.
+        """End the program and all that came of it: SIGTERM first, then SIGKILL.
 
         Raises:
             ServerFailed: a process survived SIGKILL (it hangs in the kernel).
         """
-        self._signal_all(signal.SIGTERM)
-        if not self._wait_until_empty(_POLITE_S):
-            self._kill_what_is_left()
-
-    def _kill_what_is_left(self) -> None:
-        deadline = time.monotonic() + _KILL_S
-        while left := self._left():
-            self._signal_all(signal.SIGKILL)
-            if time.monotonic() > deadline:
-                raise ServerFailed(
-                    f"processes {', '.join(map(str, left))} do not end",
-                    hint="they hang in the kernel; look at their state with ps",
-                )
+        if self._report < 0:
+            return
+        for pid in self.members():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + _POLITE_S
+        while self.members() and time.monotonic() < deadline:
             time.sleep(_POLL_S)
+        self._close()
 
-    def _wait_until_empty(self, timeout_s: float) -> bool:
-        deadline = time.monotonic() + timeout_s
-        while self._left():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(_POLL_S)
-        return True
+    def _close(self) -> None:
+        """Let the guard kill what is left, and wait for it."""
+        try:
+            _end_guard(self._guard)
+        except subprocess.TimeoutExpired:
+            raise ServerFailed(
+                f"processes {', '.join(map(str, self.members()))} do not end",
+                hint="they hang in the kernel; look at their state with ps",
+            ) from None
+        if self._report >= 0:
+            self.exit_code()
+            os.close(self._report)
+            self._report = -1
 
-    def _left(self) -> tuple[int, ...]:
-        """Pids of what has not ended yet, to be waited for."""
-        found = self._found()
-        # A process that ends has no environment any more while it gives its memory back.
-        return found or tuple(pid for pid in self._strays if tree.is_running(pid))
+    def _read_pid(self, program: str) -> int:
+        kind, _, value = self._read_line().partition(" ")
+        if kind != "pid":
+            why = value or "its guard ended at once"
+            raise ServerFailed(f"cannot run {program}: {why}", hint="check its path")
+        return int(value)
 
-    def _found(self) -> tuple[int, ...]:
-        """The session's members, or once there are none, strays that left it.
+    def _read_line(self) -> str:
+        """The next line of the guard's report; "" at its end."""
+        while b"\n" not in self._said and (part := os.read(self._report, 4096)):
+            self._said += part
+        line, _, self._said = self._said.partition(b"\n")
+        return line.decode(errors="replace")
 
-        Only these are sent signals: a pid from earlier may be another process by now.
-        """
-        members = self.members()
-        if members:
-            return members
-        strays = tree.processes_with(_MARK, self._mark)
-        self._strays.update(strays)
-        return strays
 
-    def _signal_all(self, number: signal.Signals) -> None:
-        for pid in self._found():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
+@contextlib.contextmanager
+def guarded(folder: Path) -> Iterator[None]:
+    """A folder that is removed when the block ends, and when this process is killed in it."""
+    try:
+        guard, report = _start_guard(str(folder), (), subprocess.DEVNULL, None, None)
+    except OSError as error:
+        raise ServerFailed(f"cannot run {sys.executable}: {error}", hint="check it") from None
+    os.close(report)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            _end_guard(guard)
+
+
+def _start_guard(
+    folder: str,
+    command: Sequence[str],
+    output: IO[bytes] | int,
+    env: Mapping[str, str] | None,
+    cwd: Path | None,
+) -> tuple[subprocess.Popen[bytes], int]:
+    """A guard, which ends when its standard input does, and the descriptor of its report."""
+    report, its_end = os.pipe()
+    try:
+        guard = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_GUARD), str(its_end), folder, *command],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env=env,
+            cwd=cwd,
+            start_new_session=True,
+            pass_fds=(its_end,),
+        )
+    except BaseException:
+        os.close(report)
+        raise
+    finally:
+        os.close(its_end)
+    return guard, report
+
+
+def _end_guard(guard: subprocess.Popen[bytes]) -> None:
+    assert guard.stdin is not None
+    guard.stdin.close()
+    guard.wait(_KILL_S)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pasture import private_files
 from pasture.errors import MissingExtra, UsageError
 from pasture.trial import diagnosis
 from pasture.trial.answers import UrlAnswers
@@ -45,7 +46,7 @@ class LoadFiles:
 
     @property
     def result(self) -> Path:
-        """JSON, complete as soon as it exists."""
+        """JSON, complete once the load generator has ended."""
         return self.directory / "result.json"
 
 
@@ -77,7 +78,7 @@ def start_load(plan: TrialPlan, requests: int, port: int, files: LoadFiles) -> G
         "result_file": str(files.result),
         "walk": [[r.method, r.path, dict(headers_of(r, plan))] for r in plan.urls],
     }
-    files.settings.write_text(json.dumps(settings))
+    private_files.write(files.settings, json.dumps(settings))
     environment = {k: v for k, v in os.environ.items() if not k.startswith("LOCUST_")}
     environment["PASTURE_LOAD"] = str(files.settings)
     return Group(load_command(plan, port), log=files.log, env=environment)
@@ -86,7 +87,7 @@ def start_load(plan: TrialPlan, requests: int, port: int, files: LoadFiles) -> G
 def read_progress(files: LoadFiles) -> int | None:
     """Requests answered so far, None before the load has begun."""
     try:
-        return int(files.progress.read_text() or 0)
+        return int(files.progress.read_text(encoding="ascii") or 0)
     except FileNotFoundError:
         return None
 
@@ -99,15 +100,19 @@ def read_result(plan: TrialPlan, files: LoadFiles) -> LoadResult:
         UsageError: the load never began, most likely for a mistake in the locustfile.
     """
     try:
-        result = json.loads(files.result.read_text())
-    except FileNotFoundError:
-        raise _load_failed(plan, files.log.read_text(errors="replace")) from None
+        result = json.loads(files.result.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):  # it never began to write, or was ended meanwhile
+        raise _load_failed(plan, _log(files)) from None
     answers = {url: _url_answers(found) for url, found in result["answers"].items()}
     if not result["requests"]:
-        raise _load_failed(plan, files.log.read_text(errors="replace"))
+        raise _load_failed(plan, _log(files))
     failures = sum(found.failures for found in answers.values())
     figures = load_figures(result["latencies_ms"], failures, result["seconds"])
     return LoadResult(figures, answers, tuple(result["paths"]))
+
+
+def _log(files: LoadFiles) -> str:
+    return files.log.read_text(encoding="utf-8", errors="replace")
 
 
 def _url_answers(found: Mapping[str, Any]) -> UrlAnswers:

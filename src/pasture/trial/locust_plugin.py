@@ -167,9 +167,8 @@ def install() -> None:
         gevent.spawn(_watch, environment.runner, record, tickets, number)
 
     def on_quitting(**_rest: Any) -> None:
-        unfinished = Path(settings["result_file"] + ".part")
-        unfinished.write_text(json.dumps(record.as_dict()), encoding="utf-8")
-        unfinished.replace(settings["result_file"])
+        with open(settings["result_file"], "x", encoding="utf-8") as file:  # noqa: PTH123
+            json.dump(record.as_dict(), file)
 
     events.request.add_listener(on_request)  # type: ignore[no-untyped-call]
     events.test_start.add_listener(on_test_start)  # type: ignore[no-untyped-call]

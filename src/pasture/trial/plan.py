@@ -154,7 +154,18 @@ def _check_policies(names: tuple[str, ...]) -> None:
 def _check_files(plan: TrialPlan) -> None:
     if plan.chdir is not None and not plan.chdir.is_dir():
         raise UsageError(f"no such directory: {plan.chdir}", hint="check --chdir")
+    if plan.chdir is None:
+        _check_working_directory()
     if plan.locustfile is not None and not os.access(plan.locustfile, os.R_OK):
         raise UsageError(f"cannot read {plan.locustfile}", hint="check --locustfile")
     if plan.locustfile is None and not plan.urls:
         raise UsageError("no URL to request", hint="name one with --url")
+
+
+def _check_working_directory() -> None:
+    try:
+        os.getcwd()  # noqa: PTH109
+    except OSError:
+        raise UsageError(
+            "the working directory is not there any more", hint="change to another, or say --chdir"
+        ) from None

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import json
 import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pasture import private_files
 from pasture.errors import UsageError
 from pasture.heap.policy import POLICIES
 from pasture.heap.requests import Request, parse_request
 from pasture.trial import answers, events
 from pasture.trial.answers import Answers, Disagreement
+from pasture.trial.group import guarded
 from pasture.trial.job import Emit, Job, run_job
 from pasture.trial.measurement import PolicyResult, Run, TrialResult
 from pasture.trial.plan import TrialPlan, check_plan
@@ -61,8 +62,8 @@ def run_trial(
         if stopped.wait(seconds):
             raise KeyboardInterrupt
 
-    with tempfile.TemporaryDirectory(prefix="pasture-try-") as directory:
-        trial = _Trial(plan, on_event, pause, run_one, Path(directory))
+    with private_files.temporary_folder("pasture-try-") as directory, guarded(directory):
+        trial = _Trial(plan, on_event, pause, run_one, directory)
         runs = trial.run_all()
         expected, differing = trial.compare(runs)
     policies = tuple(
@@ -126,13 +127,13 @@ class _Trial:
     def _job(self, policy: str, round_: int, requests: int, warm: tuple[Request, ...]) -> Job:
         name = f"{policy}-{round_ + 1}"
         directory = self.directory / name
-        directory.mkdir()
+        private_files.make_folder(directory)
         return Job(self.plan, policy, round_, requests, warm, directory, self._logs() / name)
 
     def _logs(self) -> Path:
         logs = self.plan.log_dir or self.directory
         try:
-            logs.mkdir(parents=True, exist_ok=True)
+            private_files.make_folder(logs)
         except OSError as error:
             raise UsageError(f"cannot write logs: {error}", hint="check --log-dir") from None
         return logs.resolve()
@@ -176,7 +177,7 @@ def describe_interpreter(python: str) -> Mapping[str, str]:
     """
     try:
         answer = subprocess.run(
-            [python, "-c", _DESCRIBE], capture_output=True, check=True, text=True
+            [python, "-c", _DESCRIBE], capture_output=True, check=True, encoding="utf-8"
         )
     except (OSError, subprocess.CalledProcessError) as error:
         raise UsageError(f"cannot run {python}: {error}", hint="check its path") from None

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pasture import private_files
+from pasture.errors import UsageError
 from pasture.heap.requests import Header, Request
 from pasture.observe import tree
 from pasture.trial import diagnosis
@@ -81,14 +83,15 @@ def server_environment(plan: TrialPlan, policy: str, files: ServerFiles) -> dict
 
 def write_warm_up(files: ServerFiles, warm: Iterable[Request], headers: Iterable[Header]) -> None:
     """Write the requests that a policy with a warm-up serves before the fork."""
-    files.warm.write_text("".join(f"{request}\n" for request in warm))
-    files.warm_headers.write_text("".join(f"{name}: {value}\n" for name, value in headers))
+    private_files.write(files.warm, "".join(f"{request}\n" for request in warm))
+    lines = "".join(f"{name}: {value}\n" for name, value in headers)
+    private_files.write(files.warm_headers, lines)
 
 
 def read_report(files: ServerFiles) -> Mapping[str, Any] | None:
     """What the server wrote of its seal; None if nothing, or nothing that is a JSON object."""
     try:
-        report = json.loads(files.report.read_text())
+        report = json.loads(files.report.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return report if isinstance(report, dict) else None
@@ -102,10 +105,13 @@ def wait_until_it_answers(plan: TrialPlan, server: Group, port: int, pause: Paus
     Raises:
         AppImportFailed, PortTaken, ServerFailed: the server ended.
         AppDidNotAnswer: it runs, and did not answer in `plan.server_timeout_s`.
+        UsageError: the request cannot be sent at all.
     """
     start = time.monotonic()
     probe = _Probe(plan, port)
     while not probe.answered:
+        if probe.failure is not None:
+            raise probe.failure
         code = server.exit_code()
         if code is not None:
             raise diagnosis.ended_early(plan.app, read_log(server), code, port)
@@ -126,7 +132,7 @@ def headers_of(request: Request, plan: TrialPlan) -> tuple[Header, ...]:
 
 def read_log(group: Group) -> str:
     """What a group printed so far."""
-    return group.log.read_text(errors="replace")
+    return group.log.read_text(encoding="utf-8", errors="replace")
 
 
 class _Probe:
@@ -144,18 +150,27 @@ class _Probe:
         self._port = port
         self._deadline = time.monotonic() + plan.server_timeout_s
         self.answered = False
+        self.failure: UsageError | None = None
         threading.Thread(target=self._run, name="pasture-probe", daemon=True).start()
 
     def _run(self) -> None:
-        while not self.answered and (left := self._deadline - time.monotonic()) > 0:
-            self.answered = self._ask(left)
-            time.sleep(_POLL_S)
+        try:
+            while not self.answered and (left := self._deadline - time.monotonic()) > 0:
+                self.answered = self._ask(left)
+                time.sleep(_POLL_S)
+        except (ValueError, http.client.InvalidURL) as error:
+            self.failure = UsageError(
+                f"{self._method} {self._path} cannot be sent: {error}",
+                hint="check the first --url and the headers",
+            )
 
     def _ask(self, timeout_s: float) -> bool:
         connection = http.client.HTTPConnection(LOOPBACK, self._port, timeout=timeout_s)
         try:
             connection.request(self._method, self._path, headers=self._headers)
             connection.getresponse().read()
+        except http.client.InvalidURL:
+            raise
         except (OSError, http.client.HTTPException):
             return False
         finally:

@@ -1,0 +1,53 @@
+"""Text that another process chose: the one place that makes it safe to show.
+
+Names of types, modules, threads and files, command lines, URLs, headers, logs and messages of
+errors may hold anything: escape sequences that a terminal obeys, characters that turn the
+direction of a line around, halves of characters that no encoding takes. What is shown is one
+line, with each such character written out, and no longer than it needs to be.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+MOST_CHARACTERS = 1000
+
+_NOT_PLAIN = re.compile(r"[^\x00-\x7e]")
+
+
+def printable(text: str, most: int = MOST_CHARACTERS) -> str:
+    """A text as one line without control, format, surrogate or unassigned characters.
+
+    Each of these is written as in Python source (`\\x1b`, `\\u202e`); blanks other than the
+    plain one too.
+
+    Args:
+        most: characters of `text` that are shown; "..." stands for the rest.
+    """
+    cut = text if len(text) <= most else text[:most] + "..."
+    return cut if cut.isprintable() else "".join(map(_shown, cut))
+
+
+def printable_lines(text: str, most: int = 100 * MOST_CHARACTERS) -> str:
+    """The same of a text whose lines are kept, as the end of a log; tabs become blanks."""
+    lines = text[:most].expandtabs(4).split("\n")
+    return "\n".join(printable(line, most) for line in lines)
+
+
+def to_json(document: Any) -> str:
+    """A document as JSON in plain ASCII, one trailing newline.
+
+    What is half of a character, and so has no place in UTF-8, becomes U+FFFD.
+    """
+    return _NOT_PLAIN.sub(_in_json, json.dumps(document, indent=1, ensure_ascii=False)) + "\n"
+
+
+def _shown(character: str) -> str:
+    return character if character.isprintable() else repr(character)[1:-1]
+
+
+def _in_json(found: re.Match[str]) -> str:
+    is_half = "\ud800" <= found[0] <= "\udfff"
+    return "\\ufffd" if is_half else json.dumps(found[0])[1:-1]

@@ -1,0 +1,170 @@
+"""Whoever looks at a process is not harmed by what that process chose to be called."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numpy")
+pytest.importorskip("plotly")
+
+import numpy as np
+
+from pasture.observe.census import RECORD
+from pasture.observe.explain import explain
+from pasture.report.explain_document import from_json, to_json
+
+PROGRAM = Path(__file__).parent.parent / "programs" / "hostile.py"
+# What a terminal obeys, ends of lines that others see, and characters that turn a line around.
+HARMFUL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("hostile")
+
+
+@pytest.fixture(scope="module")
+def hostile(folder):
+    process = subprocess.Popen(
+        [sys.executable, str(PROGRAM), str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PASTURE_CENSUS": str(folder / "census")},
+    )
+    try:
+        yield json.loads(process.stdout.readline())
+    finally:
+        process.communicate()
+
+
+def pasture(*arguments, **more):
+    command = [sys.executable, "-m", "pasture", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, timeout=100, **more)
+
+
+@pytest.fixture(scope="module")
+def explained(hostile, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reports")
+    done = pasture(
+        *("explain", hostile["worker"], "--json", folder / "found.json"),
+        *("--html", folder / "found.html"),
+    )
+    assert done.returncode == 0, done.stderr
+    return done, folder
+
+
+def test_names_reach_the_terminal_with_nothing_that_it_obeys(explained):
+    done, _ = explained
+    shown = done.stdout.decode()
+    assert not HARMFUL.search(shown), HARMFUL.search(shown)
+    assert "\\x1b]0;owned\\x07" in shown
+    assert "[/red][bold]" in shown, "rich has read markup in a name"
+
+
+def test_a_document_is_ascii_and_has_no_half_characters(explained):
+    text = (explained[1] / "found.json").read_bytes().decode("ascii")
+    assert not HARMFUL.search(text)
+    assert "owned" in text
+    json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8")
+
+
+def test_a_page_has_no_element_that_a_process_named(explained):
+    page = (explained[1] / "found.html").read_text(encoding="utf-8")
+    without_library = re.sub(r"<script>.*?</script>", "", page, count=1, flags=re.DOTALL)
+    assert "owned" in without_library
+    assert "<script>alert" not in page
+    assert not HARMFUL.search(without_library.replace("\t", " "))
+    assert "[bold]\\u003cscript" not in page, "plotly would read tags in a name"
+
+
+def test_a_document_that_was_written_before_is_shown_as_harmlessly(explained):
+    path = explained[1] / "found.json"
+    document = json.loads(path.read_text())
+    document["policy"] = document["census"] = document["missing"][:1] or "\x1b[31m"
+    document["missing"] = ["\x1b[31m\u202e[red]no[/red]"]
+    other = path.with_name("other.json")
+    other.write_text(json.dumps(document))
+    done = pasture("explain", "--open", other)
+    assert not HARMFUL.search(done.stdout.decode())
+    assert b"[red]no[/red]" in done.stdout
+
+
+@pytest.mark.parametrize("command", [("doctor",), ("top", "--once")])
+def test_doctor_and_top_work_on_such_a_process(hostile, command, tmp_path):
+    done = pasture(*command, hostile["parent"])
+    assert done.returncode in (0, 15), done.stderr
+    assert b"Traceback" not in done.stderr
+    assert not HARMFUL.search(done.stdout.decode() + done.stderr.decode())
+
+
+def test_doctor_names_the_thread_with_its_escape_written_out(hostile, tmp_path):
+    done = pasture("doctor", hostile["parent"], "--json", tmp_path / "found.json")
+    assert b"\\x1b[31mt" in done.stdout
+    assert "\x1b" not in (tmp_path / "found.json").read_text()
+
+
+def test_a_process_is_found_whatever_it_is_called(hostile):
+    from pasture.observe import tree
+
+    assert hostile["worker"] in tree.forked_workers(hostile["parent"])
+    assert tree.is_running(hostile["parent"])
+
+
+def lie_of(kind, rows, fields):
+    """Change the records or the offsets of a census in a way that its head does not betray."""
+    drawn = np.random.default_rng(len(kind)).integers(0, len(rows), len(rows))
+    if kind == "owners in rings":
+        rows["owner"] = drawn
+    elif kind == "other kinds":
+        rows["kind"] = drawn % 7
+    elif kind == "no types":
+        rows["type"] = rows["address"][drawn]
+    elif kind == "absurd sizes":
+        rows["bytes"] = np.array([0, 1, 8, 1 << 30, (1 << 44) - 1], dtype=np.uint64)[drawn % 5]
+    elif kind == "other places":
+        rows["address"] = rows["address"][drawn] + (drawn % 64).astype(np.uint64)
+    else:
+        for i, field in enumerate(fields):
+            field[2] = (0, 8, 24, 7, 65528)[i % 5] if field[0] != "keys" else field[2]
+
+
+KINDS = ("owners in rings", "other kinds", "no types", "absurd sizes", "other places", "fields")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_census_that_lies_makes_an_explanation_wrong_and_nothing_else(
+    hostile, folder, kind, tmp_path
+):
+    data = (folder / "census").read_bytes()
+    magic, head, records = data.split(b"\n", 2)
+    said, rows = json.loads(head), np.frombuffer(records, dtype=RECORD).copy()
+    lie_of(kind, rows, said["fields"])
+    lying = tmp_path / "census"
+    lying.write_bytes(magic + b"\n" + json.dumps(said).encode() + b"\n" + rows.tobytes())
+
+    found = explain(hostile["parent"], hostile["worker"], lying)
+
+    from_json(to_json(found))
+    assert found.explained_bytes == pytest.approx(found.private_bytes, rel=0.1)
+
+
+@pytest.mark.parametrize("damage", ["", "[]", "5", "{}", "[" * 100_000, "\x00", "words", "numbers"])
+def test_a_document_that_is_damaged_is_an_error_with_a_hint(explained, damage, tmp_path):
+    text = damage
+    if damage in ("words", "numbers"):
+        document = json.loads((explained[1] / "found.json").read_text())
+        change = {"words": {"private_bytes": "x"}, "numbers": {"seconds": float("inf")}}
+        document |= change[damage]
+        document["fields"][0]["os_pages"] = float("inf")
+        text = json.dumps(document)
+    (tmp_path / "found.json").write_text(text)
+    done = pasture("explain", "--open", tmp_path / "found.json")
+    assert done.returncode == 2, done.stderr
+    assert b"hint: " in done.stderr and b"Traceback" not in done.stderr

@@ -1,0 +1,79 @@
+"""What works and what is said where /proc is not mounted, or hides processes."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = Path(__file__).parent.parent / "programs"
+NO_PROC = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh")
+HIDDEN = (
+    *("unshare", "--mount", "sh", "-c"),
+    'mount -t proc -o hidepid=2 none /proc && exec "$@"',
+    "sh",
+)
+
+# Ends the server a while after it has begun; the server takes the place of this process.
+START = """
+import os, signal, subprocess, sys
+end = f"import os, time; time.sleep(6); os.kill({os.getpid()}, 15)"
+subprocess.Popen([sys.executable, "-c", end])
+from pasture.cli.main import main
+main()
+"""
+
+pytestmark = [
+    pytest.mark.timeout(90),
+    pytest.mark.skipif(
+        os.geteuid() != 0 or shutil.which("unshare") is None, reason="takes /proc away"
+    ),
+]
+
+
+def run(where, *arguments):
+    command = [*where, sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=PROGRAMS)
+    if done.returncode == 32 or "unshare" in done.stderr:
+        pytest.skip(f"this machine does not allow it: {done.stderr}")
+    return done
+
+
+def test_gunicorn_is_sealed_and_started_without_proc():
+    done = run(
+        NO_PROC,
+        *("-c", START, "run", "gunicorn", "steady_app:application", "-w", "1"),
+        *("-b", "127.0.0.1:0", "--no-control-socket"),
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    assert "sealed, " in done.stderr
+    assert "Booting worker" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("explain",),
+        ("explain", "1"),
+        ("top", "--once"),
+        ("top", "--once", "1"),
+        ("doctor",),
+        ("doctor", "1"),
+        ("doctor", "--", "true"),
+        ("try", "steady_app:application"),
+    ],
+)
+def test_other_commands_say_in_a_sentence_what_they_miss(arguments):
+    done = run(NO_PROC, "-m", "pasture", *arguments)
+    assert done.returncode == 9, done.stderr
+    assert "/proc" in done.stderr
+    assert len(done.stderr.splitlines()) == 2
+
+
+def test_a_process_that_proc_hides_is_not_said_to_have_ended():
+    here = os.getpid()
+    done = run(HIDDEN, PROGRAMS / "as_nobody.py", "-m", "pasture", "explain", here)
+    assert done.returncode == 9, done.stderr
+    assert "hides" in done.stderr

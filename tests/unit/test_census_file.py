@@ -1,0 +1,175 @@
+"""A census is another process' word: it is doubted, record by record."""
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("numpy")
+
+import numpy as np
+
+from pasture.errors import UsageError
+from pasture.heap.census import MAGIC
+from pasture.heap.interpreter import native
+from pasture.observe import census
+from pasture.observe.census import NO_OWNER, RECORD, Windows, open_census
+
+HEAD = {
+    "pid": os.getpid(),
+    "policy": "seal",
+    "hexversion": 0x030E0000,
+    "fields": native().field_offsets(),
+}
+PAGE = 0x7F0000000000
+Write = Callable[..., Path]
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write(records: Any = (), **head: Any) -> Path:
+        rows = np.array(list(records), dtype=RECORD)
+        text = json.dumps({**HEAD, **head}).encode()
+        path = tmp_path / "census"
+        path.write_bytes(MAGIC + text + b"\n" + rows.tobytes())
+        return path
+
+    return write
+
+
+def extents_of(path: Path) -> list[tuple[int, int]]:
+    pages = np.arange(PAGE, PAGE + 40 * 4096, 4096, dtype=np.uint64)
+    windows = Windows(open_census(path), pages, 4)
+    found: list[tuple[int, int]] = []
+    for window in range(10):
+        extents = windows.extents(window)
+        found += zip(extents.starts.tolist(), extents.ends.tolist(), strict=True)
+    return found
+
+
+def test_a_census_is_for_its_owner_alone(tmp_path: Path) -> None:
+    from pasture.heap import census as written
+
+    before = os.umask(0)
+    try:
+        path = tmp_path / "census"
+        count = written.write(path, "seal")
+    finally:
+        os.umask(before)
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(tmp_path.iterdir()) == [path]
+    assert len(open_census(path).records) == count
+
+
+def test_a_census_is_not_written_through_a_link(tmp_path: Path) -> None:
+    from pasture.heap import census as written
+
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "census").symlink_to("victim")
+
+    with pytest.raises(OSError, match="no plain file"):
+        written.write(tmp_path / "census", "seal")
+    assert (tmp_path / "victim").read_text() == "precious"
+
+
+def test_records_are_found_again_in_the_window_of_their_page(write: Write) -> None:
+    records = [(PAGE + i * 4096 + 16, 0, 64, NO_OWNER, 0, 16) for i in range(40)]
+
+    assert extents_of(write(records)) == [
+        (PAGE + i * 4096, PAGE + i * 4096 + 80) for i in range(40)
+    ]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        (2**64 - 8, 0, 64, NO_OWNER, 0, 0),
+        (8, 0, 64, NO_OWNER, 0, 32),
+        (PAGE, 0, 2**63, NO_OWNER, 0, 0),
+        (PAGE, 0, 64, 7, 0, 0),
+        (PAGE, 0, 64, NO_OWNER, 99, 0),
+        (PAGE + 4096, 0, 64, NO_OWNER, 0, 4000),
+    ],
+)
+def test_a_record_that_cannot_be_one_stands_for_nothing(
+    write: Write, record: tuple[int, ...]
+) -> None:
+    assert extents_of(write([record, (PAGE + 16, 5, 16, NO_OWNER, 0, 0)])) == [
+        (PAGE + 16, PAGE + 32)
+    ]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        {"pid": -1},
+        {"pid": "x"},
+        {"pid": 1 << 70},
+        {"hexversion": None},
+        {"fields": []},
+        {"fields": 5},
+        {"fields": [["type"]]},
+        {"fields": [*HEAD["fields"], ["type", "tp_name", -8]]},
+        {"fields": [*HEAD["fields"], ["type", "tp_name", 1 << 40]]},
+        {"fields": [*HEAD["fields"], ["keys", "dk_kind", 4000]]},
+        {"fields": [*HEAD["fields"], ["keys", "dk_indices", 16]]},
+        {"fields": [*HEAD["fields"], [["type"], "tp_name", 8]]},
+        {"fields": HEAD["fields"] * 100},
+    ],
+)
+def test_a_head_that_cannot_be_one_is_an_error_with_a_hint(
+    write: Write, head: dict[str, Any]
+) -> None:
+    with pytest.raises(UsageError, match="no census") as caught:
+        open_census(write(**head))
+    assert "PASTURE_CENSUS" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"garbage",
+        MAGIC,
+        MAGIC + b"{" * 5000 + b"\n",
+        MAGIC + b"[" * 200_000 + b"\n",
+        MAGIC * 2,
+    ],
+)
+def test_a_file_that_is_none_is_an_error_with_a_hint(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "census").write_bytes(content)
+
+    with pytest.raises(UsageError, match="no census"):
+        open_census(tmp_path / "census")
+
+
+def test_a_census_that_is_cut_short_while_it_is_read_is_an_error(write: Write) -> None:
+    path = write([(PAGE, 0, 64, NO_OWNER, 0, 0)] * 1000)
+    opened = open_census(path)
+    os.truncate(path, 4000)
+
+    with pytest.raises(UsageError, match="ends too early"):
+        Windows(opened, np.array([PAGE], dtype=np.uint64), 4)
+
+
+def test_a_census_without_end_is_refused(write: Write) -> None:
+    path = write()
+    os.truncate(path, 1 << 40)
+
+    with pytest.raises(UsageError, match="more than"):
+        open_census(path)
+
+
+def test_the_policy_that_a_census_names_is_cut(write: Write) -> None:
+    assert len(open_census(write(policy="x" * 10_000)).policy) < 200
+
+
+def test_every_field_that_is_taken_for_granted_is_one_that_is_written() -> None:
+    assert census._checked_fields(HEAD["fields"])["type"]["tp_name"] > 0

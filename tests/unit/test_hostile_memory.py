@@ -1,0 +1,110 @@
+"""Memory of another process may hold anything; reading it ends, in bounded time."""
+
+import os
+from typing import cast
+
+import pytest
+
+pytest.importorskip("numpy")
+
+from pasture.heap.interpreter import native
+from pasture.observe.census import fields_from
+from pasture.observe.memory import AddressSpace, parse_maps
+from pasture.observe.objects import Objects
+
+FIELDS = fields_from(native().field_offsets())
+AT = FIELDS["type"]
+START, SIZE = 0x10000, 4096
+SUBCLASS = 1 << 31
+
+pytestmark = pytest.mark.timeout(20)
+
+
+class Memory:
+    """An address space made by hand: types at multiples of 4096 from START on."""
+
+    def __init__(self, types: int) -> None:
+        self.data = bytearray(SIZE * (types + 1))
+        self.reads = 0
+        self.put(0, FIELDS["object"]["ob_type"], START)  # the type that is its own type
+        self.put(0, AT["tp_flags"], SUBCLASS)
+
+    def put(self, number: int, offset: int, value: int) -> None:
+        at = number * SIZE + offset
+        self.data[at : at + 8] = value.to_bytes(8, "little")
+
+    def add_type(self, number: int, base: int) -> int:
+        self.put(number, FIELDS["object"]["ob_type"], START)
+        self.put(number, AT["tp_base"], START + base * SIZE)
+        return START + number * SIZE
+
+    def read(self, address: int, size: int) -> bytes:
+        self.reads += 1
+        at = address - START
+        return bytes(self.data[at : at + size]) if 0 <= at < len(self.data) else b""
+
+    def word(self, address: int) -> int:
+        return int.from_bytes(self.read(address, 8).ljust(8, b"\0"), "little")
+
+
+def objects_in(memory: Memory) -> Objects:
+    return Objects(cast(AddressSpace, memory), FIELDS)
+
+
+def test_types_that_are_each_others_bases_are_read_once() -> None:
+    memory = Memory(2)
+    first = memory.add_type(1, base=2)
+    memory.add_type(2, base=1)
+
+    assert objects_in(memory).type_at(first) is not None
+    assert memory.reads < 100
+
+
+def test_a_chain_of_bases_without_end_is_cut() -> None:
+    memory = Memory(5000)
+    for number in range(1, 5000):
+        memory.add_type(number, base=number + 1)
+
+    assert objects_in(memory).type_at(START + SIZE) is not None
+
+
+def test_members_without_end_are_cut_over_all_types() -> None:
+    memory = Memory(400)
+    name = START + 400 * SIZE
+    rows = name + 8
+    memory.data[400 * SIZE :] = b"member\0\0" + (name.to_bytes(8, "little") + bytes(32)) * 3000
+    for number in range(1, 400):
+        memory.add_type(number, base=0)
+        memory.put(number, AT["tp_members"], rows)
+    objects = objects_in(memory)
+
+    for number in range(1, 400):
+        objects.type_at(START + number * SIZE)
+
+    assert memory.reads < 500_000
+
+
+def test_a_type_of_absurd_size_is_taken_for_a_small_one() -> None:
+    memory = Memory(1)
+    address = memory.add_type(1, base=0)
+    memory.put(1, AT["tp_basicsize"], 1 << 62)
+
+    info = objects_in(memory).type_at(address)
+
+    assert info is not None and info.basic_bytes <= 1 << 16
+
+
+def test_a_read_of_any_claimed_size_is_bounded() -> None:
+    with AddressSpace(os.getpid()) as space:
+        start = space.mappings[0].start
+        assert 0 < len(space.read(start, 1 << 62)) <= 64 << 20
+        assert space.read(1 << 63, 8) == space.read(-8, 8) == b""
+
+
+def test_names_of_mapped_files_may_hold_any_character() -> None:
+    name = "/a\x0cb\x85c\u2028 d \udcff.so"
+    text = f"1000-2000 r--p 00000000 08:01 5    {name}\n2000-3000 rw-p 00000000 00:00 0\n"
+
+    first, second = parse_maps(text)
+
+    assert (first.path, second.path) == (name, "")
