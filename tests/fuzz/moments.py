@@ -194,9 +194,8 @@ def in_exception(act: Act) -> None:
     except KeyError:
         try:
             raise ValueError
-        finally:
+        except ValueError:
             act()
-            return  # noqa: B012
 
 
 def in_deep_recursion(act: Act) -> None:
