@@ -8,15 +8,15 @@ failed or none was run.
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import time
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import click
-from case import Operation, count, generate
-from execution import Ending, execute
+from case import Operation, count, generate, setting_of
+from execution import Ending, Servers, words_of
 from shrink import shrink
 from tally import Tally
 
@@ -49,12 +49,12 @@ def store(name: str, seed: int, operations: tuple[Operation, ...], ending: Endin
 
 
 def shorten(
-    python: Path, seed: int, operations: tuple[Operation, ...]
+    servers: Servers, seed: int, operations: tuple[Operation, ...]
 ) -> tuple[tuple[Operation, ...], Ending]:
     """The shortest list that still fails, as far as the time allows, and how it ends."""
     end = time.monotonic() + SHRINKING_SECONDS
     begin = time.monotonic()
-    last = [execute(python, operations, seed)]
+    last = [servers.execute(operations, seed)]
     if not last[0].failed or last[0].status is None:  # what hangs takes too long to shorten
         return operations, last[0]
     seconds = 10 + 3 * (time.monotonic() - begin)
@@ -62,7 +62,7 @@ def shorten(
     def fails(fewer: tuple[Operation, ...]) -> bool:
         if time.monotonic() > end:
             return False
-        ending = execute(python, fewer, seed, seconds)
+        ending = servers.execute(fewer, seed, seconds)
         same = ending.failed and ending.status == last[0].status
         if same:
             last[0] = ending
@@ -71,14 +71,14 @@ def shorten(
     return shrink(operations, fails), last[0]
 
 
-def report(python: Path, name: str, seed: int, ending: Ending, shrinking: bool) -> None:
+def report(servers: Servers, name: str, seed: int, ending: Ending, shrinking: bool) -> None:
     operations = generate(seed)
     path = store(name, seed, operations, ending)
     print(f"seed {seed} ended with {ending.status}: {path}", flush=True)
     if not shrinking:
         print(ending.output[-3000:], flush=True)
         return
-    operations, again = shorten(python, seed, operations)
+    operations, again = shorten(servers, seed, operations)
     if again.failed:
         store(name, seed, operations, again)
         names = " ".join(operation.name for operation in operations)
@@ -90,35 +90,32 @@ def report(python: Path, name: str, seed: int, ending: Ending, shrinking: bool) 
 def replay(python: Path, path: Path) -> None:
     data = json.loads(path.read_text())
     operations = tuple(map(Operation.from_json, data["operations"]))
-    ending = execute(python, operations, data["seed"])
+    servers = Servers(python)
+    ending = servers.execute(operations, data["seed"])
+    servers.end()
     print(f"{ending.output}\nexit status {ending.status}")
+    print("in one process:", *words_of(setting_of(data["seed"]), python), path)
     sys.exit(1 if ending.failed else 0)
 
 
-def run_cases(
-    python: Path, tally: Tally, first: int, end: float, jobs: int, shrinking: bool
-) -> None:
+def run_cases(python: Path, tally: Tally, first: int, end: float, shrinking: bool) -> None:
     """Seeds from `first` on, until `end` by the monotonic clock."""
-    seed = first
-    running: dict[Future[Ending], int] = {}
-    with ThreadPoolExecutor(jobs) as pool:
-        while running or time.monotonic() < end:
-            while len(running) < jobs and time.monotonic() < end:
-                running[pool.submit(execute, python, generate(seed), seed)] = seed
-                seed += 1
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                case_seed, ending = running.pop(future), future.result()
-                tally.add(case_seed, count(generate(case_seed)), ending.failed)
-                if ending.failed:
-                    report(python, tally.name, case_seed, ending, shrinking)
+    servers = Servers(python)
+    for seed in itertools.count(first):
+        if time.monotonic() >= end:
+            break
+        operations = generate(seed)
+        ending = servers.execute(operations, seed)
+        tally.add(seed, count(operations), ending.failed, ending.cpu_seconds)
+        if ending.failed:
+            report(servers, tally.name, seed, ending, shrinking)
+    servers.end()
 
 
 @click.command(help=__doc__)
 @click.option("--minutes", type=float, default=1.0, show_default=True)
 @click.option("--python", "named", help="3.12 for its check build, or a path; this one otherwise.")
 @click.option("--seed", type=int, help="The first seed; otherwise the one after the last run.")
-@click.option("--jobs", type=int, default=1, show_default=True, help="Cases at a time.")
 @click.option("--shrink/--no-shrink", "shrinking", default=True, help="Shorten what fails.")
 @click.option("--results", type=Path, help="Statistics go here instead.")
 @click.option("--replay", "replayed", type=Path, help="Run one stored failure.")
@@ -126,7 +123,6 @@ def main(
     minutes: float,
     named: str | None,
     seed: int | None,
-    jobs: int,
     shrinking: bool,
     results: Path | None,
     replayed: Path | None,
@@ -141,7 +137,7 @@ def main(
     before = tally.failures
     end = time.monotonic() + 60 * minutes
     done = tally.cases
-    run_cases(python, tally, tally.next_seed if seed is None else seed, end, jobs, shrinking)
+    run_cases(python, tally, tally.next_seed if seed is None else seed, end, shrinking)
     print(tally.text(), flush=True)
     sys.exit(1 if tally.failures > before or tally.cases == done else 0)
 

@@ -7,10 +7,14 @@ import gc
 import os
 import sys
 import tempfile
+import threading
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from random import Random
+from typing import NoReturn
 
 from world import World
 
@@ -20,6 +24,8 @@ from pasture import _native
 from pasture.heap import collector
 
 Action = Callable[[Random, World], object]
+
+CHILD_FAILED = 78
 
 _REFUSALS = (MemoryError, NotImplementedError, pasture.PastureError)
 """What an action may answer. Anything else that it raises is a failure."""
@@ -88,7 +94,50 @@ def _count_references(rng: Random, world: World) -> None:
             raise AssertionError(f"{token!r} has {sys.getrefcount(token)} references")
 
 
+def _fork(rng: Random, world: World) -> None:
+    """A child that collects at once, of whichever thread this is, in whatever it is in."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        _be_child(rng, world)
+    _, status = os.waitpid(child, 0)
+    ended = os.waitstatus_to_exitcode(status)
+    if ended:
+        raise AssertionError(f"a child that was forked in an action ended with {ended}")
+
+
+def _be_child(rng: Random, world: World) -> NoReturn:
+    try:
+        with suppress(*_REFUSALS):
+            rng.choice((gc.collect, pasture.collect, partial(seal, rng, world)))()
+        if world.steady:
+            world.check()
+        gc.collect()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(CHILD_FAILED)
+    os._exit(0)
+
+
+def _fork_by_thread(rng: Random, world: World) -> None:
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            _fork(rng, world)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+
+
 ACTIONS: dict[Action, int] = {
+    _fork: 2,
+    _fork_by_thread: 2,
     seal: 4,
     _one_step: 1,
     freeze: 1,

@@ -27,8 +27,13 @@ WEIGHTS = {
     "start_thread": 2,
     "end_threads": 2,
     "busy_threads": 1,
+    "meddling_threads": 1,
+    "start_interpreter": 0.3,
+    "use_interpreter": 0.3,
+    "end_interpreter": 1.5,
     "fork": 3,
     "low_memory": 1,
+    "limit_address_space": 0.1,
     "scarce_scratch": 1,
     "check": 6,
     "reckon": 5,
@@ -38,6 +43,38 @@ WEIGHTS = {
 NESTED = ("fork",)
 MAX_FORK_DEPTH = 3
 LENGTHS = (40, 120, 250)
+
+BATCH = 16
+"""Cases that are forked from one process, and so share its setting."""
+
+MALLOCS = (*[""] * 6, "pymalloc", "malloc", "debug", "malloc_debug", "mimalloc")
+LONGEST = (*[60] * 12, *[600] * 4, 20_000, 100_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the process of a batch is started with.
+
+    Attributes:
+        hash_seed: PYTHONHASHSEED.
+        malloc: PYTHONMALLOC; empty for the interpreter's own choice.
+        large: it imports large modules and third parties, which makes its heap large.
+    """
+
+    hash_seed: int
+    malloc: str
+    large: bool
+
+
+def setting_of(seed: int) -> Setting:
+    """The setting of a seed's batch, always the same one."""
+    rng = Random(f"setting {seed // BATCH}")
+    return Setting(rng.getrandbits(32), rng.choice(MALLOCS), rng.random() < 0.25)
+
+
+def longest_of(seed: int) -> int:
+    """How long the containers of a seed may be: short in most cases, so that many are run."""
+    return Random(f"longest {seed}").choice(LONGEST)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,9 @@ Holder = Callable[[Any, Random], tuple[Any, Getter]]
 HOLDERS: dict[str, Holder] = {}
 OPAQUE: set[str] = set()
 
+longest = 1000
+"""What the longest containers have, about; the program sets it for its case."""
+
 
 def holder(function: Holder) -> Holder:
     HOLDERS[function.__name__] = function
@@ -57,7 +60,7 @@ def filling(rng: Random, count: int) -> list[Any]:
     if kind == 4:
         return [i % 300 - 20 for i in range(count)]
     if kind == 5:
-        alike = ((), frozenset(), "", b"", None, True, ..., NotImplemented, 1.5)
+        alike: tuple[Any, ...] = ((), frozenset(), "", b"", None, True, ..., NotImplemented, 1.5)
         return [alike[i % len(alike)] for i in range(count)]
     if kind == 6:
         return [(i, str(i)) for i in range(count)]
@@ -68,7 +71,7 @@ def filling(rng: Random, count: int) -> list[Any]:
 
 
 def draw_length(rng: Random) -> int:
-    return int(10 ** rng.uniform(0, 4.3))
+    return int(longest ** rng.random())
 
 
 @holder
@@ -174,7 +177,7 @@ def in_namespace(held: Any, rng: Random) -> tuple[Any, Getter]:
 def in_module(held: Any, rng: Random) -> tuple[Any, Getter]:
     module = types.ModuleType("made")
     exec("def give():\n    return held", vars(module))
-    module.held = held
+    vars(module)["held"] = held
     return module, lambda made: made.give()
 
 

@@ -1,79 +1,24 @@
-"""Holders that the standard library's extension modules make, and installed third parties."""
+"""Holders that small extension modules of the standard library make."""
 
 from __future__ import annotations
 
 import array
-import asyncio
-import concurrent.futures
 import contextlib
-import ctypes
 import datetime
-import decimal
-import importlib.util
 import io
 import json
+import mmap
 import queue
 import re
-import sqlite3
 import threading
 import weakref
-import xml.etree.ElementTree as ElementTree
-import zoneinfo
 from operator import attrgetter
 from random import Random
 from typing import Any
 
-from holders import holder, opaque_holder
+from holders import draw_length, holder, opaque_holder
 from holders_classes import Keeper
 from world import Getter
-
-
-@opaque_holder
-def in_sqlite_function(held: Any, rng: Random) -> tuple[Any, Getter]:
-    made = sqlite3.connect(":memory:")
-    kept: dict[int, Any] = {1: held}
-    found: list[Any] = []
-    made.create_function("give", 1, lambda key: found.append(kept[key]))
-
-    def give(pair: Any) -> Any:
-        pair[0].execute("select give(1)").fetchall()
-        return pair[1].pop()
-
-    return (made, found), give
-
-
-_Callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
-
-
-@holder
-def in_ctypes_callback(held: Any, rng: Random) -> tuple[Any, Getter]:
-    found: list[Any] = []
-
-    def give(number: int) -> int:
-        found.append(held)
-        return number
-
-    made = _Callback(give)
-
-    def get(pair: Any) -> Any:
-        pair[0](1)
-        return pair[1].pop()
-
-    return (made, found), get
-
-
-class _Structure(ctypes.Structure):
-    _fields_ = (("number", ctypes.c_int), ("held", ctypes.py_object))
-
-
-@holder
-def in_ctypes_structure(held: Any, rng: Random) -> tuple[Any, Getter]:
-    return _Structure(3, ctypes.py_object(held)), attrgetter("held")
-
-
-@holder
-def in_ctypes_array(held: Any, rng: Random) -> tuple[Any, Getter]:
-    return (ctypes.py_object * 2)(None, held), lambda made: made[1]
 
 
 class _Bytes(bytearray):
@@ -96,13 +41,6 @@ def in_array(held: Any, rng: Random) -> tuple[Any, Getter]:
     made = _Array("d", range(30))
     made.held = held  # type: ignore[attr-defined]
     return made, attrgetter("held")
-
-
-@holder
-def in_element(held: Any, rng: Random) -> tuple[Any, Getter]:
-    made = ElementTree.fromstring("<a><b c='d'>text</b></a>")
-    made[0].attrib["held"] = held
-    return made, lambda made: made[0].attrib["held"]
 
 
 @holder
@@ -133,24 +71,6 @@ def in_time(held: Any, rng: Random) -> tuple[Any, Getter]:
     return datetime.datetime(2026, 1, 1, tzinfo=zone), attrgetter("tzinfo.held")
 
 
-class _Decimal(decimal.Decimal):
-    held: Any
-
-
-@holder
-def in_decimal(held: Any, rng: Random) -> tuple[Any, Getter]:
-    made = _Decimal("1.25")
-    made.held = held
-    return made, attrgetter("held")
-
-
-@holder
-def in_zone_cache(held: Any, rng: Random) -> tuple[Any, Getter]:
-    with contextlib.suppress(zoneinfo.ZoneInfoNotFoundError):
-        zoneinfo.ZoneInfo.no_cache("Europe/Berlin")
-    return Keeper(held), attrgetter("held")
-
-
 @holder
 def in_regex_callback(held: Any, rng: Random) -> tuple[Any, Getter]:
     made = re.Scanner([("a", lambda _, __: held)])  # type: ignore[attr-defined]
@@ -178,30 +98,6 @@ def in_local(held: Any, rng: Random) -> tuple[Any, Getter]:
 
 
 @holder
-def in_future(held: Any, rng: Random) -> tuple[Any, Getter]:
-    made: concurrent.futures.Future[Any] = concurrent.futures.Future()
-    made.set_result(held)
-    return made, lambda made: made.result()
-
-
-class _Loop(asyncio.AbstractEventLoop):
-    """Of which futures ask one thing."""
-
-    def get_debug(self) -> bool:
-        return False
-
-
-_LOOP = _Loop()
-
-
-@holder
-def in_async_future(held: Any, rng: Random) -> tuple[Any, Getter]:
-    made: asyncio.Future[Any] = asyncio.Future(loop=_LOOP)
-    made.set_result(held)
-    return made, lambda made: made.result()
-
-
-@holder
 def in_exit_stack(held: Any, rng: Random) -> tuple[Any, Getter]:
     made = contextlib.ExitStack()
     made.held = held  # type: ignore[attr-defined]
@@ -223,52 +119,14 @@ def in_weak_keys(held: Any, rng: Random) -> tuple[Any, Getter]:
     return (key, made), lambda made: made[1][made[0]]
 
 
-if importlib.util.find_spec("greenlet"):
-    import greenlet
-
-    def _serve(held: Any) -> None:
-        while True:
-            greenlet.getcurrent().parent.switch(held)
-
-    def _switch(made: Any) -> Any:
-        made.parent = greenlet.getcurrent()
-        return made.switch()
-
-    @holder
-    def in_greenlet(held: Any, rng: Random) -> tuple[Any, Getter]:
-        made = greenlet.greenlet(_serve)
-        made.switch(held)
-        return made, _switch
+class _Map(mmap.mmap):
+    held: Any
 
 
-if importlib.util.find_spec("numpy"):
-    import numpy
-
-    @holder
-    def in_object_array(held: Any, rng: Random) -> tuple[Any, Getter]:
-        made = numpy.empty(rng.randrange(1, 100), dtype=object)
-        made[0] = [held]
-        return made, lambda made: made[0][0]
-
-
-if importlib.util.find_spec("lxml"):
-    import lxml.etree
-
-    @holder
-    def in_parsed_tree(held: Any, rng: Random) -> tuple[Any, Getter]:
-        class Element(lxml.etree.ElementBase):
-            kept = (held,)
-
-        lookup = lxml.etree.ElementDefaultClassLookup(element=Element)
-        parser = lxml.etree.XMLParser()
-        parser.set_element_class_lookup(lookup)
-        return lxml.etree.fromstring("<a><b/></a>", parser), lambda made: made.kept[0]
-
-
-if importlib.util.find_spec("sqlalchemy"):
-    from sqlalchemy.engine import result
-
-    @holder
-    def in_row(held: Any, rng: Random) -> tuple[Any, Getter]:
-        rows = result.IteratorResult(result.SimpleResultMetaData(["a", "b"]), iter([(1, held)]))
-        return rows.all(), lambda made: made[0].b
+@holder
+def in_memory_map(held: Any, rng: Random) -> tuple[Any, Getter]:
+    made = _Map(-1, draw_length(rng) * 4096)
+    made.held = held
+    if rng.random() < 0.5:
+        return memoryview(made), attrgetter("obj.held")
+    return made, attrgetter("held")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextvars
-import ctypes
 import functools
 import gc
 import itertools
 import json
+import os
 import re
-import sqlite3
 import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from world import ActingToken
@@ -21,7 +21,7 @@ from world import ActingToken
 Act = Callable[[], None]
 
 
-def _once(act: Act) -> Callable[..., int]:
+def once(act: Act) -> Callable[..., int]:
     left = [act]
 
     def take(*_: object) -> int:
@@ -33,8 +33,8 @@ def _once(act: Act) -> Callable[..., int]:
 
 
 def in_sort(act: Act) -> None:
-    sorted(range(100), key=_once(act))
-    [str(i) for i in range(200)].sort(key=_once(act))
+    sorted(range(100), key=once(act))
+    [str(i) for i in range(200)].sort(key=once(act))
 
 
 def in_comparison(act: Act) -> None:
@@ -46,7 +46,7 @@ def in_comparison(act: Act) -> None:
             take()
             return self is other
 
-    take = _once(act)
+    take = once(act)
     table = {Key(): [i] for i in range(5)}
     table[Key()] = []
     {Key(), Key(), Key()}.discard(Key())
@@ -75,7 +75,7 @@ def in_coroutine(act: Act) -> None:
 
 
 def in_metaclass(act: Act) -> None:
-    take = _once(act)
+    take = once(act)
 
     class Meta(type):
         def __new__(mcs, *args: Any) -> Any:
@@ -90,7 +90,7 @@ def in_metaclass(act: Act) -> None:
         def __init_subclass__(cls) -> None:
             take()
 
-    take = _once(act)
+    take = once(act)
 
     class Derived(Base):
         pass
@@ -100,7 +100,7 @@ def in_metaclass(act: Act) -> None:
 
 def in_finalizer(act: Act) -> None:
     before = ActingToken.act
-    ActingToken.act = staticmethod(_once(act))
+    ActingToken.act = staticmethod(lambda take=once(act): take())
     try:
         token = ActingToken(-1)
         token.links.append(token)
@@ -116,14 +116,14 @@ def in_weak_callback(act: Act) -> None:
 
     made = Cycle()
     made.itself = made  # type: ignore[attr-defined]
-    reference = weakref.ref(made, _once(act))
+    reference = weakref.ref(made, once(act))
     del made
     gc.collect()
     del reference
 
 
 def in_collector_callback(act: Act) -> None:
-    take = _once(act)
+    take = once(act)
     gc.callbacks.append(take)
     try:
         gc.collect()
@@ -131,14 +131,8 @@ def in_collector_callback(act: Act) -> None:
         gc.callbacks.remove(take)
 
 
-def in_ctypes_callback(act: Act) -> None:
-    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-    values = (ctypes.c_int * 10)(*range(10, 0, -1))
-    ctypes.CDLL(None).qsort(values, 10, ctypes.sizeof(ctypes.c_int), kind(_once(act)))
-
-
 def in_trace_function(act: Act) -> None:
-    take = _once(act)
+    take = once(act)
     before = sys.gettrace()
     sys.settrace(lambda *_: (take(), None)[1])
     try:
@@ -149,7 +143,7 @@ def in_trace_function(act: Act) -> None:
 
 def in_profile_function(act: Act) -> None:
     before = sys.getprofile()
-    sys.setprofile(_once(act))
+    sys.setprofile(once(act))
     try:
         len("abc")
     finally:
@@ -157,25 +151,18 @@ def in_profile_function(act: Act) -> None:
 
 
 def in_json_hook(act: Act) -> None:
-    json.loads('[{"a": [1, {"b": 2}]}]', object_pairs_hook=_once(act))
-    json.dumps([object()], default=_once(act))
-
-
-def in_sqlite_function(act: Act) -> None:
-    connection = sqlite3.connect(":memory:")
-    connection.create_function("act", 0, _once(act))
-    connection.execute("select act()").fetchall()
-    connection.close()
+    json.loads('[{"a": [1, {"b": 2}]}]', object_pairs_hook=once(act))
+    json.dumps([object()], default=once(act))
 
 
 def in_substitution(act: Act) -> None:
-    take = _once(act)
+    take = once(act)
     re.sub("[abc]", lambda _: str(take()), "abcabc" * 20)
 
 
 def in_reduce(act: Act) -> None:
-    functools.reduce(_once(act), range(5), 0)
-    list(itertools.groupby(range(10), key=_once(act)))
+    functools.reduce(once(act), range(5), 0)
+    list(itertools.groupby(range(10), key=once(act)))
 
 
 def in_context(act: Act) -> None:
@@ -190,7 +177,7 @@ def in_thread(act: Act) -> None:
 
 def in_exception(act: Act) -> None:
     try:
-        {}["missing"]
+        dict[str, int]()["missing"]
     except KeyError:
         try:
             raise ValueError
@@ -206,7 +193,7 @@ def in_deep_recursion(act: Act) -> None:
 
 
 def in_conversion(act: Act) -> None:
-    take = _once(act)
+    take = once(act)
 
     class Item:
         def __index__(self) -> int:
@@ -223,10 +210,83 @@ def in_conversion(act: Act) -> None:
             pass
 
     for convert in (list, tuple, set, bytes, bool, range):
-        take = _once(act)
+        take = once(act)
         convert(Item())
 
 
-MOMENTS: tuple[Callable[[Act], None], ...] = tuple(
+_RUNNING = """
+def run(act, turns):
+    box = []
+    def made():
+        for number in range(turns):
+            yield ("constant {0}", {0}, number)
+    total, made = 0, made()
+    for number in range(turns):
+        if number == turns // 2:
+            act()
+        box.append("shared_constant_{0}")
+        total += {0} + next(made)[1] + len(box.pop()) + ord("é")
+    return total
+"""
+
+
+def in_running_code(act: Act) -> None:
+    """In a loop that goes on with its constants, and with a generator's."""
+    number = len(gc.get_threshold()) * 10**6 + id(act) % 10**6
+    names: dict[str, Any] = {}
+    exec(_RUNNING.format(number), names)
+    turns = 100
+    expected = turns * (2 * number + len(f"shared_constant_{number}") + ord("é"))
+    for _ in range(2):
+        if names["run"](once(act), turns) != expected:
+            raise AssertionError("running code gives another result")
+
+
+def in_greenlet(act: Act) -> None:
+    greenlet = sys.modules.get("greenlet")
+    if greenlet is None:
+        return act()
+    others = [greenlet.greenlet(lambda: greenlet.getcurrent().parent.switch()) for _ in range(5)]
+    for each in others:
+        each.switch()
+    greenlet.greenlet(act).switch()
+    for each in others:
+        each.switch()
+
+
+def in_finalizer_while_forked(act: Act) -> None:
+    """A thread forks while a finalizer of a collection waits for it."""
+
+    def fork_then_act() -> None:
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            gc.collect()
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if status:
+            raise AssertionError(f"a thread's child ended with {os.waitstatus_to_exitcode(status)}")
+        act()
+
+    in_finalizer(partial(in_thread, fork_then_act))
+
+
+if sys.version_info >= (3, 12):
+
+    def in_monitoring_callback(act: Act) -> None:
+        monitoring, tool = sys.monitoring, 4
+        monitoring.use_tool_id(tool, "fuzz moment")
+        event = monitoring.events.LINE
+        monitoring.register_callback(tool, event, once(act))
+        monitoring.set_events(tool, event)
+        try:
+            sorted(range(10), key=lambda each: -each)
+        finally:
+            monitoring.set_events(tool, 0)
+            monitoring.register_callback(tool, event, None)
+            monitoring.free_tool_id(tool)
+
+
+MOMENTS: list[Callable[[Act], None]] = [
     value for name, value in list(globals().items()) if name.startswith("in_")
-)
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import resource
-import threading
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -12,12 +12,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import holders_classes  # noqa: F401  registers holders
-import holders_library  # noqa: F401
-import holders_suspended  # noqa: F401
 from actions import act
 from holders import OPAQUE, draw_holder, draw_length, filling
+from interpreters import end_interpreter, start_interpreter, use_interpreter
 from moments import MOMENTS
+from threads import busy_threads, end_threads, meddling_threads, start_thread
 from world import TOKENS, ActingToken, Broken, PlainToken, World, rescued
 
 import pasture
@@ -162,11 +161,19 @@ def walk(rng: Random, world: World) -> None:
     for each in gc.get_referrers(world.roots)[:10]:
         type(each).__name__  # noqa: B018
     for each in gc.get_objects()[:: rng.randrange(1, 50)]:
-        type(each).__sizeof__(each) if type(each) in (list, dict, tuple) else None
+        sys.getsizeof(each) if type(each) in (list, dict, tuple) else None
+
+
+def _act_steadily(rng: Random, world: World) -> None:
+    world.steady = True
+    try:
+        act(rng, world)
+    finally:
+        world.steady = False
 
 
 def moment(rng: Random, world: World) -> None:
-    rng.choice(MOMENTS)(partial(act, rng, world))
+    rng.choice(MOMENTS)(partial(_act_steadily, rng, world))
 
 
 def tool(rng: Random, world: World) -> None:
@@ -175,64 +182,6 @@ def tool(rng: Random, world: World) -> None:
         ActingToken.act = staticmethod(lambda: act(Random(seed), world))
     with suppress(ValueError):  # the place of this tool is taken
         rng.choice(TOOLS)()
-
-
-class Waiting:
-    """A thread that has allocated something and waits outside of Python."""
-
-    def __init__(self) -> None:
-        self.ready = threading.Event()
-        self.go_on = threading.Event()
-        self.thread = threading.Thread(target=self.run, daemon=True)
-        self.thread.start()
-        self.ready.wait()
-
-    def run(self) -> None:
-        kept = [[number] for number in range(100)]
-        self.ready.set()
-        self.go_on.wait()
-        if kept != [[number] for number in range(100)]:
-            raise Broken("a waiting thread's list has other contents")
-
-    def end(self) -> None:
-        self.go_on.set()
-        self.thread.join()
-
-
-waiting: list[Waiting] = []
-
-
-def start_thread(rng: Random, world: World) -> None:
-    if len(waiting) < 3:
-        waiting.append(Waiting())
-
-
-def end_threads(rng: Random, world: World) -> None:
-    while waiting:
-        waiting.pop().end()
-
-
-def _be_busy(seed: int) -> None:
-    rng = Random(seed)
-    kept: list[Any] = []
-    for _ in range(rng.randrange(5, 40)):
-        kept.append(made := [filling(rng, 50), {}])
-        made.append(made)
-        if rng.random() < 0.3:
-            kept.clear()
-        if rng.random() < 0.2:
-            with suppress(MemoryError):
-                rng.choice((gc.collect, pasture.collect))()
-
-
-def busy_threads(rng: Random, world: World) -> None:
-    threads = [threading.Thread(target=_be_busy, args=(rng.getrandbits(32),)) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    with suppress(MemoryError):
-        pasture.collect(frozen=rng.random() < 0.5)
-    for thread in threads:
-        thread.join()
 
 
 def _address_space_bytes() -> int:
@@ -254,6 +203,14 @@ def low_memory(rng: Random, world: World) -> None:
     world.note_sealed()
 
 
+def limit_address_space(rng: Random, world: World) -> None:
+    """For the rest of the case. A MemoryError of the program's own ends it from now on."""
+    most = resource.getrlimit(resource.RLIMIT_AS)[1]
+    limit = _address_space_bytes() + rng.choice((2**22, 2**24, 2**26))
+    resource.setrlimit(resource.RLIMIT_AS, (limit, most))
+    world.limited = True
+
+
 def scarce_scratch(rng: Random, world: World) -> None:
     """The check build can have the extension's own allocations fail."""
     if not hasattr(_native, "fail_scratch_after"):
@@ -273,7 +230,9 @@ def check(rng: Random, world: World) -> None:
 def reckon(rng: Random, world: World) -> None:
     """Full collections until finalizers have run: nothing that is dead may be left."""
     with_frozen = rng.random() < 0.5
-    collect = partial(pasture.collect, frozen=True) if with_frozen else gc.collect
+    collect: Callable[[], int] = (
+        partial(pasture.collect, frozen=True) if with_frozen else gc.collect
+    )
     if not with_frozen and rng.random() < 0.5:
         collect = pasture.collect
     try:
@@ -292,6 +251,8 @@ OPERATIONS: dict[str, Callable[[Random, World], None]] = {
     function.__name__: function
     for function in (
         *(hold, drop, link, unlink, churn, fill, empty, run_code, walk, act, moment, tool),
-        *(start_thread, end_threads, busy_threads, low_memory, scarce_scratch, check, reckon),
+        *(start_thread, end_threads, busy_threads, meddling_threads, low_memory),
+        *(limit_address_space, scarce_scratch, start_interpreter, use_interpreter),
+        *(end_interpreter, check, reckon),
     )
 }

@@ -6,7 +6,14 @@ import json
 import time
 from pathlib import Path
 
-_ZERO = {"cases": 0, "operations": 0, "failures": 0, "seconds": 0.0, "next_seed": 1}
+_ZERO = {
+    "cases": 0,
+    "operations": 0,
+    "failures": 0,
+    "cpu_seconds": 0.0,
+    "seconds": 0.0,
+    "next_seed": 1,
+}
 
 
 class Tally:
@@ -28,12 +35,14 @@ class Tally:
         self.operations = int(data["operations"])
         self.failures = int(data["failures"])
         self.next_seed = int(data["next_seed"])
+        self.cpu_seconds = float(data["cpu_seconds"])
         self._seconds_before = float(data["seconds"])
 
-    def add(self, seed: int, operations: int, failed: bool) -> None:
+    def add(self, seed: int, operations: int, failed: bool, cpu_seconds: float) -> None:
         self.cases += 1
         self.failures += failed
         self.operations += 0 if failed else operations
+        self.cpu_seconds += cpu_seconds
         self.next_seed = max(self.next_seed, seed + 1)
         self._write()
 
@@ -42,6 +51,7 @@ class Tally:
             "cases": self.cases,
             "operations": self.operations,
             "failures": self.failures,
+            "cpu_seconds": round(self.cpu_seconds, 1),
             "seconds": round(self._seconds_before + time.monotonic() - self._begin, 1),
             "next_seed": self.next_seed,
         }
@@ -52,5 +62,6 @@ class Tally:
     def text(self) -> str:
         return (
             f"{self.name}: {self.cases:,} cases, {self.operations:,} operations, "
-            f"{self.failures:,} failures"
+            f"{self.failures:,} failures, "
+            f"{self.operations / max(self.cpu_seconds, 0.1):.0f} operations a second of CPU"
         )

@@ -33,7 +33,7 @@ def trace_all_threads() -> None:
 
 
 def no_trace() -> None:
-    threading.settrace(None)  # type: ignore[arg-type]
+    threading.settrace(None)
     sys.settrace(None)
 
 

@@ -143,9 +143,13 @@ class World:
         roots: number to the outermost holder.
         extras: anything else that is kept, with a function that raises `Broken` if it is not
             as it was.
+        limited: a MemoryError of the program's own is no failure.
+        steady: it may be checked; false in the middle of its own changes, where finalizers run.
     """
 
     def __init__(self) -> None:
+        self.steady = False
+        self.limited = False
         self.nodes: dict[int, Node] = {}
         self.roots: dict[int, Any] = {}
         self.extras: list[tuple[Any, Callable[[Any], bool]]] = []
@@ -196,7 +200,7 @@ class World:
         for number in self._walk():
             if self.deaths[number]:
                 raise Broken(f"node {number} was reported dead and is reachable")
-        twice = [number for number, times in finalized.items() if times > 1]
+        twice = [number for number, times in finalized.items() if times > 1 and number >= 0]
         if twice:
             raise Broken(f"finalized more than once: {twice}")
         for extra, is_right in self.extras:
