@@ -100,7 +100,8 @@ def in_metaclass(act: Act) -> None:
 
 def in_finalizer(act: Act) -> None:
     before = ActingToken.act
-    ActingToken.act = staticmethod(lambda take=once(act): take())
+    take = once(act)
+    ActingToken.act = staticmethod(lambda: None if take() is None else None)
     try:
         token = ActingToken(-1)
         token.links.append(token)
