@@ -16,6 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import NoReturn
 
+import interpreters
 from world import World
 
 import pasture
@@ -96,6 +97,8 @@ def _count_references(rng: Random, world: World) -> None:
 
 def _fork(rng: Random, world: World) -> None:
     """A child that collects at once, of whichever thread this is, in whatever it is in."""
+    if interpreters.alive:
+        return
     sys.stdout.flush()
     child = os.fork()
     if child == 0:

@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 
 import holders
 from case import Operation, longest_of
-from interpreters import end_interpreter, leave_interpreters
+from interpreters import end_interpreter
 from operations import OPERATIONS
 from threads import leave_threads
 from world import World
@@ -45,11 +45,11 @@ class Deliberate(Exception):
 def fork(operation: Operation, world: World) -> None:
     rng = Random(operation.seed)
     way = rng.choice(("_exit", "exit", "fall off", "exception", "signal"))
+    end_interpreter(rng, world)
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
         leave_threads()
-        leave_interpreters()
         with suppress(OutOfMemory):
             run(operation.nested, world)
             world.check()
