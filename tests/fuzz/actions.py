@@ -97,7 +97,7 @@ def _count_references(rng: Random, world: World) -> None:
 
 def _fork(rng: Random, world: World) -> None:
     """A child that collects at once, of whichever thread this is, in whatever it is in."""
-    if interpreters.alive:
+    if interpreters.alive or world.crowded:
         return
     sys.stdout.flush()
     child = os.fork()
@@ -123,6 +123,8 @@ def _be_child(rng: Random, world: World) -> NoReturn:
 
 
 def _fork_by_thread(rng: Random, world: World) -> None:
+    if world.limited:
+        return
     failed: list[BaseException] = []
 
     def run() -> None:

@@ -294,3 +294,5 @@ if sys.version_info >= (3, 12):
 MOMENTS: list[Callable[[Act], None]] = [
     value for name, value in list(globals().items()) if name.startswith("in_")
 ]
+
+WITH_THREADS = (in_thread, in_finalizer_while_forked)

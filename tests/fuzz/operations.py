@@ -15,7 +15,7 @@ from typing import Any
 from actions import act
 from holders import OPAQUE, draw_holder, draw_length, filling
 from interpreters import end_interpreter, start_interpreter, use_interpreter
-from moments import MOMENTS
+from moments import MOMENTS, WITH_THREADS
 from threads import busy_threads, end_threads, meddling_threads, start_thread
 from world import TOKENS, ActingToken, Broken, PlainToken, World, rescued
 
@@ -173,7 +173,9 @@ def _act_steadily(rng: Random, world: World) -> None:
 
 
 def moment(rng: Random, world: World) -> None:
-    rng.choice(MOMENTS)(partial(_act_steadily, rng, world))
+    chosen = rng.choice(MOMENTS)
+    if not (world.limited and chosen in WITH_THREADS):
+        chosen(partial(_act_steadily, rng, world))
 
 
 def tool(rng: Random, world: World) -> None:
@@ -192,6 +194,7 @@ def _address_space_bytes() -> int:
 def low_memory(rng: Random, world: World) -> None:
     limits = resource.getrlimit(resource.RLIMIT_AS)
     limit = _address_space_bytes() + rng.choice((0, 2**16, 2**20, 2**23, 2**26))
+    limited, world.limited = world.limited, True
     try:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limits[1]))
         with suppress(MemoryError):
@@ -200,6 +203,7 @@ def low_memory(rng: Random, world: World) -> None:
                 _ = [[] for _ in range(rng.randrange(10000))]
     finally:
         resource.setrlimit(resource.RLIMIT_AS, limits)
+        world.limited = limited
     world.note_sealed()
 
 

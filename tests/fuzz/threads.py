@@ -48,7 +48,7 @@ def leave_threads() -> None:
 
 
 def start_thread(rng: Random, world: World) -> None:
-    if len(waiting) < 3:
+    if len(waiting) < 3 and not world.limited:
         waiting.append(Waiting())
 
 
@@ -85,7 +85,14 @@ def _meddle(seed: int) -> None:
 
 def meddling_threads(rng: Random, world: World) -> None:
     """Thresholds, `freeze` and `disable` change while this one acts."""
-    _run_beside([partial(_meddle, rng.getrandbits(32)) for _ in range(2)], partial(act, rng, world))
+    if world.limited:
+        return
+    works = [partial(_meddle, rng.getrandbits(32)) for _ in range(2)]
+    world.crowded = True
+    try:
+        _run_beside(works, partial(act, rng, world))
+    finally:
+        world.crowded = False
     gc.unfreeze()
     world.note_frozen(False)
 
@@ -102,6 +109,12 @@ def _run_beside(works: Sequence[Callable[[], object]], act: Callable[[], object]
 
 
 def busy_threads(rng: Random, world: World) -> None:
+    if world.limited:
+        return
     works = [partial(_be_busy, rng.getrandbits(32)) for _ in range(3)]
-    with suppress(MemoryError):
-        _run_beside(works, partial(pasture.collect, frozen=rng.random() < 0.5))
+    world.crowded = True
+    try:
+        with suppress(MemoryError):
+            _run_beside(works, partial(pasture.collect, frozen=rng.random() < 0.5))
+    finally:
+        world.crowded = False

@@ -143,13 +143,16 @@ class World:
         roots: number to the outermost holder.
         extras: anything else that is kept, with a function that raises `Broken` if it is not
             as it was.
-        limited: a MemoryError of the program's own is no failure.
+        crowded: other threads run, not at a known place: a child of a fork might wait for them.
+        limited: no thread is started, since CPython waits for ever for one that dies of a
+            MemoryError as it starts; and a MemoryError of the program's own is no failure.
         steady: it may be checked; false in the middle of its own changes, where finalizers run.
     """
 
     def __init__(self) -> None:
         self.steady = False
         self.limited = False
+        self.crowded = False
         self.nodes: dict[int, Node] = {}
         self.roots: dict[int, Any] = {}
         self.extras: list[tuple[Any, Callable[[Any], bool]]] = []
