@@ -16,6 +16,8 @@ NATIVE_MATRIX ?= 3.13 3.14 3.15
 # 3.15's own finalization asserts what its collector undoes: docs/internals/cpython-tests.md.
 DEBUG_MATRIX ?= 3.13 3.14
 CPYTHON_MATRIX ?= 3.13 3.14
+FUZZ_MATRIX ?= 3.12 3.13 3.14 3.15
+FUZZ_PACKAGES := cryptography greenlet lxml msgpack numpy orjson pydantic-core
 BENCH_MATRIX ?= 3.14 3.13 3.15
 MATRIX_WORDS ?=
 ARGS ?=
@@ -59,6 +61,13 @@ setup-matrix: $(MATRIX:%=.venvs/%/.stamp) ## .venvs/3.X for each interpreter of 
 	@python=$$(tools/interpreters path $*) && UV_PROJECT_ENVIRONMENT=.venvs/$*-check \
 	    $(SYNC) $(CHECK_BUILD) --python "$$python"
 	@touch $@
+
+# Third parties for the random programs, as far as there are wheels for the interpreter.
+.venvs/%-check/fuzz-packages/.stamp: .venvs/%-check/.stamp
+	@for package in $(FUZZ_PACKAGES); do \
+	    tools/uv pip install --quiet --only-binary :all: --python .venvs/$*-check/bin/python \
+	        --target $(@D) $$package || echo "$$package has no wheel for $*"; \
+	done; touch $@
 
 .venvs/%-asan/.stamp: $(BUILT_FROM)
 	@python=$$(tools/interpreters path $*) && UV_PROJECT_ENVIRONMENT=.venvs/$*-asan \
@@ -130,6 +139,12 @@ test-integration: .venv/.stamp ## Real servers
 .PHONY: test-model
 test-model: .venvs/3.14/.stamp ## 10,000 random graphs under both collectors
 	@PASTURE_MODEL_GRAPHS=10000 .venvs/3.14/bin/pytest tests/model $(ARGS)
+
+.PHONY: fuzz
+fuzz: .venv/.stamp $(FUZZ_MATRIX:%=.venvs/%-check/fuzz-packages/.stamp) ## Random programs on the check builds (ARGS="--minutes 60"; FUZZ_MATRIX=3.12)
+	@for minor in $(FUZZ_MATRIX); do \
+	    .venv/bin/python tests/fuzz --python $$minor $(ARGS) || failed=1; \
+	done; test -z "$$failed"
 
 .PHONY: test-cpython-collector
 test-cpython-collector: .venv/.stamp ## CPython's own tests with every full collection out of line
