@@ -1016,7 +1016,10 @@ cpy_values_visit(PyDictValues *values, PyDictKeysObject *keys, cpy_storage_visit
     }
     size_t capacity = values->capacity;
 #else
-    size_t capacity = ((size_t)1 << keys->dk_log2_size << 1) / 3;
+    /* Only the bytes before the values tell their number, rounded: n + 2, up to a multiple of 8,
+       in the last of them (Objects/dictobject.c, new_values). */
+    size_t before = ((const uint8_t *)values)[-1];
+    size_t capacity = Py_MAX(before - Py_MIN(before, 9), Py_MIN((size_t)keys->dk_nentries, before - 2));
 #endif
     (void)keys;
     return visit(CPY_DICT_VALUES, values,
