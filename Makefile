@@ -63,10 +63,10 @@ setup-matrix: $(MATRIX:%=.venvs/%/.stamp) ## .venvs/3.X for each interpreter of 
 	@touch $@
 
 # Third parties for the random programs, as far as there are wheels for the interpreter.
-.venvs/%-check/fuzz-packages/.stamp: .venvs/%-check/.stamp
+.venvs/%-check/fuzz-packages.stamp: .venvs/%-check/.stamp
 	@for package in $(FUZZ_PACKAGES); do \
 	    tools/uv pip install --quiet --only-binary :all: --python .venvs/$*-check/bin/python \
-	        --target $(@D) $$package || echo "$$package has no wheel for $*"; \
+	        --target $(basename $@) $$package || echo "$$package has no wheel for $*"; \
 	done; touch $@
 
 .venvs/%-asan/.stamp: $(BUILT_FROM)
@@ -141,7 +141,7 @@ test-model: .venvs/3.14/.stamp ## 10,000 random graphs under both collectors
 	@PASTURE_MODEL_GRAPHS=10000 .venvs/3.14/bin/pytest tests/model $(ARGS)
 
 .PHONY: fuzz
-fuzz: .venv/.stamp $(FUZZ_MATRIX:%=.venvs/%-check/fuzz-packages/.stamp) ## Random programs on the check builds (ARGS="--minutes 60"; FUZZ_MATRIX=3.12)
+fuzz: .venv/.stamp $(FUZZ_MATRIX:%=.venvs/%-check/fuzz-packages.stamp) ## Random programs on the check builds (ARGS="--minutes 60"; FUZZ_MATRIX=3.12)
 	@for minor in $(FUZZ_MATRIX); do \
 	    .venv/bin/python tests/fuzz --python $$minor $(ARGS) || failed=1; \
 	done; test -z "$$failed"
