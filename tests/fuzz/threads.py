@@ -66,7 +66,7 @@ def _be_busy(seed: int) -> None:
         if rng.random() < 0.3:
             kept.clear()
         if rng.random() < 0.2:
-            with suppress(MemoryError):
+            with suppress(MemoryError, pasture.UnsupportedInterpreter):
                 rng.choice((gc.collect, pasture.collect))()
 
 
@@ -114,7 +114,7 @@ def busy_threads(rng: Random, world: World) -> None:
     works = [partial(_be_busy, rng.getrandbits(32)) for _ in range(3)]
     world.crowded = True
     try:
-        with suppress(MemoryError):
+        with suppress(MemoryError, pasture.UnsupportedInterpreter):
             _run_beside(works, partial(pasture.collect, frozen=rng.random() < 0.5))
     finally:
         world.crowded = False
