@@ -1019,7 +1019,8 @@ cpy_values_visit(PyDictValues *values, PyDictKeysObject *keys, cpy_storage_visit
     /* Only the bytes before the values tell their number, rounded: n + 2, up to a multiple of 8,
        in the last of them (Objects/dictobject.c, new_values). */
     size_t before = ((const uint8_t *)values)[-1];
-    size_t capacity = Py_MAX(before - Py_MIN(before, 9), Py_MIN((size_t)keys->dk_nentries, before - 2));
+    size_t capacity =
+        Py_MAX(before - Py_MIN(before, 9), Py_MIN((size_t)keys->dk_nentries, before - 2));
 #endif
     (void)keys;
     return visit(CPY_DICT_VALUES, values,

@@ -236,6 +236,7 @@ immortal_make_heap(immortal_counts *counts)
         return -1;
     }
     verify_heap_is_immortal(leaves_mortal);
+    verify_code_is_settled();
     return 0;
 }
 

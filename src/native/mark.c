@@ -7,6 +7,8 @@
 
 #ifndef CPY_UNSUPPORTED
 
+#include "verify.h"
+
 #include <errno.h>
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -142,16 +144,19 @@ scan(mark_walk *walk, PyObject *op, extent extent)
 {
     PyTypeObject *type = Py_TYPE(op);
     if (type == &PyTuple_Type) {
+        verify_references(op, cpy_tuple_references(op), NULL, NULL);
         scan_references(walk, cpy_tuple_references(op), extent);
         return;
     }
     if (type == &PyList_Type) {
+        verify_references(op, cpy_list_references(op), NULL, NULL);
         scan_references(walk, cpy_list_references(op), extent);
         return;
     }
     if (type == &PyDict_Type) {
         cpy_references references = cpy_dict_references(op);
         if (references.count >= 0) {
+            verify_references(op, references, NULL, NULL);
             scan_references(walk, references, extent);
             return;
         }
@@ -159,6 +164,7 @@ scan(mark_walk *walk, PyObject *op, extent extent)
     cpy_references values;
     PyObject *dict;
     if (cpy_plain_instance(op, walk->class_traverse, &values, &dict)) {
+        verify_references(op, values, dict, (PyObject *)type);
         scan_references(walk, values, extent);
         if (dict != NULL) {
             (void)visit(dict, walk, extent);

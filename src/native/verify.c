@@ -1,6 +1,11 @@
+/* What must hold of the collector's lists, of containers and of code, told in one way and
+ * checked in another.
+ */
 #include "verify.h"
 
 #ifdef PASTURE_CHECK
+
+#include "bytecode.h"
 
 static void
 require(bool holds, const char *invariant)
@@ -62,6 +67,70 @@ void
 verify_lists(void)
 {
     each_listed(check_links);
+}
+
+/* References, whatever their order. */
+typedef struct {
+    size_t count;
+    uintptr_t sum;
+} total;
+
+static int
+add_reference(PyObject *op, void *arg)
+{
+    total *all = arg;
+    all->count++;
+    all->sum += (uintptr_t)op;
+    return 0;
+}
+
+static bool
+is_same(const total *a, const total *b)
+{
+    return a->count == b->count && a->sum == b->sum;
+}
+
+void
+verify_references(PyObject *op, cpy_references references, PyObject *dict, PyObject *type)
+{
+    total visited = {0}, told = {0};
+    (void)Py_TYPE(op)->tp_traverse(op, add_reference, &visited);
+    if (dict != NULL) {
+        (void)add_reference(dict, &told);
+    }
+    if (type != NULL) {
+        (void)add_reference(type, &told);
+    }
+    /* A dictionary that has been made for an instance visits the values, too: from 3.13.3 on
+       they are left to it (gh-130327). */
+    if (dict != NULL && is_same(&told, &visited)) {
+        return;
+    }
+    for (Py_ssize_t i = 0; i < references.count; i++) {
+        PyObject *item = references.first[i * references.stride];
+        if (item != NULL) {
+            (void)add_reference(item, &told);
+        }
+    }
+    require(is_same(&told, &visited),
+            "pasture: a container refers to other objects than its layout says");
+}
+
+static void
+check_code(PyGC_Head *gc)
+{
+    PyObject *op = cpy_gc_object(gc);
+    if (PyFunction_Check(op)) {
+        PyCodeObject *code = (PyCodeObject *)((PyFunctionObject *)op)->func_code;
+        require(!cpy_is_immortal((PyObject *)code) || bytecode_settle(code) <= 0,
+                "pasture: code of a sealed function is not settled");
+    }
+}
+
+void
+verify_code_is_settled(void)
+{
+    each_listed(check_code);
 }
 
 #endif

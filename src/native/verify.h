@@ -18,7 +18,21 @@ void verify_heap_is_immortal(bool (*may_be_mortal)(PyObject *));
 /* The same objects are found dead by plain reachability, computed without any of the
    collector's means, in verify_garbage.c. */
 void verify_garbage(const marks *marks, bool include_frozen);
+/* What a container is said to refer to without asking it is what its tp_traverse visits, in any
+   order: `references` and, of an instance, its dictionary if it has one and its type. */
+void verify_references(PyObject *op, cpy_references references, PyObject *dict, PyObject *type);
+/* No instruction of a function's code counts references to an immortal constant. */
+void verify_code_is_settled(void);
 #else
+static inline void
+verify_references(PyObject *Py_UNUSED(op), cpy_references Py_UNUSED(references),
+                  PyObject *Py_UNUSED(dict), PyObject *Py_UNUSED(type))
+{
+}
+static inline void
+verify_code_is_settled(void)
+{
+}
 static inline void
 verify_list(PyGC_Head *Py_UNUSED(list))
 {

@@ -73,10 +73,24 @@ add_list(model *model, PyGC_Head *list)
     }
 }
 
+/* What the bitmaps rest on: see marks.h. */
+static void
+check_granules(const model *model)
+{
+    for (size_t i = 1; i < model->count; i++) {
+        uintptr_t first = (uintptr_t)model->entries[i - 1].object;
+        uintptr_t second = (uintptr_t)model->entries[i].object;
+        if (first >> MARKS_GRANULE_BITS == second >> MARKS_GRANULE_BITS) {
+            Py_FatalError("pasture: two objects start within the same 16 bytes");
+        }
+    }
+}
+
 static void
 find_alive(model *model)
 {
     qsort(model->entries, model->count, sizeof *model->entries, compare);
+    check_granules(model);
     for (size_t i = 0; i < model->count; i++) {
         PyObject *op = model->entries[i].object;
         (void)Py_TYPE(op)->tp_traverse(op, visit_subtract, model);
