@@ -40,7 +40,8 @@ def kept(package: Package, mode: str) -> Comparison | None:
         document = json.loads(result_file(package, mode).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    if (document["package"], document["mode"]) != (package.as_dict(), mode):
+    entry = json.loads(json.dumps(package.as_dict()))  # tuples are lists there
+    if (document["package"], document["mode"]) != (entry, mode):
         return None
     return Comparison(
         as_run(document["plain"]),

@@ -52,7 +52,9 @@ def run_tests(
 
 def prefix(package: Package, environment: Environment, scratch: str) -> list[str]:
     """The command `env` with the folder and the variables of a run."""
-    paths = {"PYTHONPATH": f"{HERE}:{HERE.parent / 'cpython'}"}
+    paths = {"PYTHONPATH": str(HERE / "inside")}
+    if package.runner == "django":
+        paths["PYTHONPATH"] += f":{HERE.parent / 'cpython'}"  # module_program's recorder
     variables = {**ONE_THREAD, **SAME_EACH_TIME, **paths, **package.environment}
     folder = environment.root if package.source == "sdist" else scratch
     return ["env", f"--chdir={folder}", *(f"{name}={value}" for name, value in variables.items())]
@@ -61,15 +63,16 @@ def prefix(package: Package, environment: Environment, scratch: str) -> list[str
 def arguments(
     package: Package, environment: Environment, results: Path, sealed: bool, only: Sequence[str]
 ) -> list[str]:
-    words = ["--results", str(results), "--seconds", str(package.seconds), *["--seal"] * sealed]
+    words = ["--events", str(results), "--seconds", str(package.seconds), *["--seal"] * sealed]
     if package.runner == "django":
-        return [str(HERE / "django_tests.py"), *words, *package.arguments, *(only or package.tests)]
+        program = [str(HERE / "inside" / "django_sealed_child.py"), *words, "tests/runtests.py"]
+        return [*program, *package.arguments, *(only or package.tests)]
     # The package's own settings are kept, but for options that ask for plugins and reports.
-    words += ["-q", "--continue-on-collection-errors", "-o", "addopts=", "-p", "no:cacheprovider"]
+    words += ["-q", "--continue-on-collection-errors", "-o", "addopts=", "-o", "faulthandler_timeout=0", "-p", "no:cacheprovider"]
     words += [f"--rootdir={environment.root}"]
     if package.source == "wheel":
         words += ["-c", "/dev/null"]
     for each in package.left_out:
         words.append(f"--deselect={each}" if "::" in each else f"--ignore={each}")
     tests = [str(environment.root / each) for each in only or package.tests]
-    return ["-m", "pytest", "-p", "sealed_child", *words, *package.arguments, *tests]
+    return ["-m", "pytest", "-p", "pytest_sealed_child", *words, *package.arguments, *tests]
