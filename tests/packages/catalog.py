@@ -36,7 +36,7 @@ class Package:
     runner: str = "pytest"
     environment: Mapping[str, str] = field(default_factory=dict)
     leave_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    seconds: int = 900
+    seconds: int = 600
 
     @property
     def left_out(self) -> list[str]:
