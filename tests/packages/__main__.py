@@ -45,9 +45,7 @@ def choose(names: Sequence[str]) -> list[Package]:
 
 def examine(package: Package, check_build: bool) -> Comparison:
     environment = prepare(package, check_build)
-    return compare(
-        partial(run_tests, package, environment), expected_tests(CHANGES, package.name)
-    )
+    return compare(partial(run_tests, package, environment), expected_tests(CHANGES, package.name))
 
 
 def is_void(comparison: Comparison) -> str | None:
@@ -95,7 +93,8 @@ def main(names: Sequence[str], resume: bool, check_build: bool) -> None:
         if comparison is None:
             console.print(f"{package.name} {package.version}", style="bold")
             comparison = examine(package, check_build)
-            keep(package, mode, comparison)
+            if is_void(comparison) is None:
+                keep(package, mode, comparison)
         fine &= tell(console, comparison)
         comparisons.append((package, comparison))
     console.print(packages_table(comparisons, CHANGES))

@@ -64,9 +64,7 @@ def excused(run: Run, doubtful: Sequence[Difference], plain: ModuleRun) -> list[
     left = [test for test in tests if test not in plain_again]
     if not sealed_again.issuperset(left):  # alone they pass: in their company, once more
         sealed_again |= worse_than(plain, [run("sealed-whole-again", ())], left)
-    return [
-        each for each in doubtful if each.test in plain_again or each.test not in sealed_again
-    ]
+    return [each for each in doubtful if each.test in plain_again or each.test not in sealed_again]
 
 
 def worse_than(plain: ModuleRun, runs: Sequence[ModuleRun], tests: Sequence[str]) -> set[str]:

@@ -22,6 +22,10 @@ ONE_THREAD = {
 }
 """No other thread may run while a process is sealed."""
 
+SETTINGS = ("addopts=", "faulthandler_timeout=0")
+"""Instead of the package's own: what asks for plugins and reports, and another use of the one
+timer that faulthandler has. The rest of its settings are kept."""
+
 SAME_EACH_TIME = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
@@ -67,8 +71,9 @@ def arguments(
     if package.runner == "django":
         program = [str(HERE / "inside" / "django_sealed_child.py"), *words, "tests/runtests.py"]
         return [*program, *package.arguments, *(only or package.tests)]
-    # The package's own settings are kept, but for options that ask for plugins and reports.
-    words += ["-q", "--continue-on-collection-errors", "-o", "addopts=", "-o", "faulthandler_timeout=0", "-p", "no:cacheprovider"]
+    words += ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider"]
+    for option in SETTINGS:
+        words += ["-o", option]
     words += [f"--rootdir={environment.root}"]
     if package.source == "wheel":
         words += ["-c", "/dev/null"]
