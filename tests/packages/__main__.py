@@ -29,7 +29,7 @@ from kept import keep, kept  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.markup import escape  # noqa: E402
 from runs import run_tests  # noqa: E402
-from summary import packages_table  # noqa: E402
+from summary import markdown, packages_table  # noqa: E402
 
 CHANGES = load_changes(HERE / "expected.toml")
 
@@ -84,10 +84,12 @@ def tell(console: Console, comparison: Comparison) -> bool:
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--resume", is_flag=True, help="Not what was run before, on the same sources.")
 @click.option("--check-build", is_flag=True, help="The extension with its verifier.")
-def main(names: Sequence[str], resume: bool, check_build: bool) -> None:
+@click.option("--markdown", "table", type=click.Path(path_type=Path), help="The table as text.")
+def main(names: Sequence[str], resume: bool, check_build: bool, table: Path | None) -> None:
     console = Console(width=None if sys.stdout.isatty() else 110, soft_wrap=True)
     mode = f"{'check-' * check_build}{build_digest()}"
-    fine, comparisons = True, []
+    fine = True
+    comparisons: list[tuple[Package, Comparison]] = []
     for package in choose(names):
         comparison = kept(package, mode) if resume else None
         if comparison is None:
@@ -98,6 +100,8 @@ def main(names: Sequence[str], resume: bool, check_build: bool) -> None:
         fine &= tell(console, comparison)
         comparisons.append((package, comparison))
     console.print(packages_table(comparisons, CHANGES))
+    if table is not None:
+        table.write_text(markdown(comparisons, CHANGES), encoding="utf-8")
     sys.exit(0 if fine else 1)
 
 
