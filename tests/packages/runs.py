@@ -78,6 +78,7 @@ def arguments(
     if package.source == "wheel":
         words += ["-c", "/dev/null"]
     for each in package.left_out:
-        words.append(f"--deselect={each}" if "::" in each else f"--ignore={each}")
+        is_test = "::" in each
+        words.append(f"--deselect={each}" if is_test else f"--ignore={environment.root / each}")
     tests = [str(environment.root / each) for each in only or package.tests]
     return ["-m", "pytest", "-p", "pytest_sealed_child", *words, *package.arguments, *tests]
