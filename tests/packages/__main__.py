@@ -26,6 +26,7 @@ from comparison import Comparison, compare  # noqa: E402
 from environments import build_digest, prepare  # noqa: E402
 from expected import expected_tests, load_changes, outdated, unexpected  # noqa: E402
 from kept import keep, kept  # noqa: E402
+from outcomes import FAILED  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.markup import escape  # noqa: E402
 from runs import run_tests  # noqa: E402
@@ -53,6 +54,8 @@ def is_void(comparison: Comparison) -> str | None:
     plain, sealed = comparison.plain, comparison.sealed
     if not plain.finished or not plain.outcomes:
         return f"the plain run did not come to its end ({plain.ending})"
+    if plain.count(*FAILED) > len(plain.outcomes) / 10:
+        return "a tenth of its tests fail in the plain run: something that they need is missing"
     if not sealed.outcomes:
         return f"no test was run in a sealed child ({sealed.ending})"
     return None

@@ -97,7 +97,7 @@ def prepare(package: Package, check_build: bool) -> Environment:
 
 def install(python: Path, package: Package, wheel: Path) -> None:
     wanted = [f"{package.name}=={package.version}", *package.requires]
-    if package.runner == "pytest" and not any(each.startswith("pytest=") for each in wanted):
+    if package.runner == "pytest":
         wanted.append("pytest")
     words = ["pip", "install", "--quiet", "--python", python, "--only-binary", package.name]
     uv(*words, "--exclude-newer", package.newest, *wanted)
