@@ -89,7 +89,7 @@ def tell(console: Console, comparison: Comparison) -> bool:
 @click.option("--check-build", is_flag=True, help="The extension with its verifier.")
 @click.option("--markdown", "table", type=click.Path(path_type=Path), help="The table as text.")
 def main(names: Sequence[str], resume: bool, check_build: bool, table: Path | None) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 110, soft_wrap=True)
+    console = Console(width=None if sys.stdout.isatty() else 120, soft_wrap=True)
     mode = f"{'check-' * check_build}{build_digest()}"
     fine = True
     comparisons: list[tuple[Package, Comparison]] = []

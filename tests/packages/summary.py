@@ -22,7 +22,7 @@ Results = Sequence[tuple[Package, Comparison]]
 def packages_table(results: Results, changes: Sequence[Change]) -> Table:
     table = Table(title="Other people's tests, sealed", box=box.SIMPLE_HEAD)
     for column in NAMES:
-        table.add_column(column)
+        table.add_column(column, no_wrap=True)
     for column in NUMBERS:
         table.add_column(column, justify="right")
     *rows, last = rows_of(results, changes)
