@@ -1,0 +1,80 @@
+"""What a package's sealed run showed that its plain run did not, and what is to be made of it.
+
+A failure counts as new only if it is the seal's: not documented, not seen in any plain run, and
+seen again. Doubtful tests are run again by themselves, both ways; where none fails sealed, all
+tests of the package are. A crash is never excused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from expected import Change, unexpected
+from outcomes import Difference, ModuleRun, differences
+
+ROUNDS = 3
+
+Run = Callable[[str, Sequence[str]], ModuleRun]
+"""Runs the tests once: its kind, and the ids of tests to run alone, or none for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A package in both runs. `unsteady` differed, and turned out not to be the seal's."""
+
+    plain: ModuleRun
+    sealed: ModuleRun
+    found: tuple[Difference, ...]
+    unsteady: tuple[Difference, ...] = ()
+
+    @property
+    def failed_in_both(self) -> int:
+        return sum(
+            outcome.bad and self.plain.outcomes.get(test, outcome).bad
+            for test, outcome in self.sealed.outcomes.items()
+        )
+
+    @property
+    def passed_in_both(self) -> int:
+        plain = self.plain.outcomes
+        return sum(
+            outcome.outcome == "passed" and test in plain and plain[test].outcome == "passed"
+            for test, outcome in self.sealed.outcomes.items()
+        )
+
+
+def compare(run: Run, expected: Mapping[str, Change]) -> Comparison:
+    plain = run("plain", ())
+    if not plain.finished:
+        return Comparison(plain, plain, ())  # there is nothing to compare with
+    sealed = run("sealed", ())
+    found = list(differences(plain, sealed))
+    doubtful = unexpected(found, expected)
+    if not doubtful or any(each.sealed.outcome == "crashed" for each in doubtful):
+        return Comparison(plain, sealed, tuple(found))
+    unsteady = excused(run, doubtful, plain)
+    steady = [each for each in found if each not in unsteady]
+    return Comparison(plain, sealed, tuple(steady), tuple(unsteady))
+
+
+def excused(run: Run, doubtful: Sequence[Difference], plain: ModuleRun) -> list[Difference]:
+    """Those that fail without the seal as well, or do not fail again with it."""
+    tests = [each.test for each in doubtful]
+    rounds = range(ROUNDS)
+    plain_again = worse_than(plain, [run(f"plain-again-{n}", tests) for n in rounds], tests)
+    sealed_again = worse_than(plain, [run(f"sealed-again-{n}", tests) for n in rounds], tests)
+    left = [test for test in tests if test not in plain_again]
+    if not sealed_again.issuperset(left):  # alone they pass: in their company, once more
+        sealed_again |= worse_than(plain, [run("sealed-whole-again", ())], left)
+    return [each for each in doubtful if each.test in plain_again or each.test not in sealed_again]
+
+
+def worse_than(plain: ModuleRun, runs: Sequence[ModuleRun], tests: Sequence[str]) -> set[str]:
+    """Tests of the list that differ from the plain run in at least one of the runs."""
+    return {
+        test
+        for each in runs
+        for test in tests
+        if test in each.outcomes and each.outcomes[test].outcome != plain.outcomes[test].outcome
+    }

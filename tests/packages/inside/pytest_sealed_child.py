@@ -1,0 +1,58 @@
+"""A pytest plugin: the tests run in a forked child, whose parent was sealed or not.
+
+    python -m pytest -p pytest_sealed_child --events FILE [--seal] [--seconds N] ...
+
+Collection imports the test modules and all that they need. Right before the first test the
+process forks; the child runs the tests (sealed_child.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sealed_child import fork_off, open_events, write_event, write_finished
+
+
+def pytest_addoption(parser: Any) -> None:
+    group = parser.getgroup("sealed child")
+    group.addoption("--events", type=Path, required=True, help="file for what becomes of each test")
+    group.addoption("--seal", action="store_true", help="call pasture.seal() before the fork")
+    group.addoption("--seconds", type=int, default=600, help="time limit of the child")
+
+
+def pytest_configure(config: Any) -> None:
+    events = open_events(config.option.events)
+    config.pluginmanager.register(Recorder(events), "recorder of the sealed child")
+
+
+class Recorder:
+    """Forks in front of the first test, and writes down what becomes of each."""
+
+    def __init__(self, events: int) -> None:
+        self._events = events
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self, session: Any) -> Iterator[None]:
+        option = session.config.option
+        code = fork_off(option.seal, option.seconds)
+        if code is not None:
+            pytest.exit("the tests ran in a child", returncode=code)
+        done = yield
+        write_finished(self._events)
+        return done
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        write_event(self._events, nodeid, "started")
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        # A test passes when its call did; setup and teardown count if something came of them.
+        if report.when != "call" and report.passed:
+            return
+        if report.skipped and hasattr(report, "wasxfail"):
+            write_event(self._events, report.nodeid, "passed", "failed, as was expected")
+        else:
+            detail = "" if report.passed else str(report.longrepr)
+            write_event(self._events, report.nodeid, report.outcome, detail)
