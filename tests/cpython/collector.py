@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 
 import click
-from outcomes import Difference, ModuleRun, differences, read_outcomes
+from outcomes import Difference, ModuleRun, differences
 from rich.console import Console
-from targets import BUILD, HERE, REPOSITORY, Target, install, run_bounded
+from targets import BUILD, REPOSITORY, Target, install, run_program
 
 MODULES = (
     "test_gc",
@@ -48,16 +46,8 @@ def find_target(minor: str, check_build: bool, seconds: int) -> Target:
 
 
 def run_with(target: Target, module: str, collector: str, again: str = "") -> ModuleRun:
-    results = BUILD / target.name / f"{module}.collector-{collector}{again}.jsonl"
-    results.unlink(missing_ok=True)
-    command = [str(target.python), str(HERE / "collector_program.py"), str(results), module]
-    command += [str(target.seconds), "--site", str(target.site), "--collector", collector]
-    start = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="pasture-", ignore_cleanup_errors=True) as scratch:
-        exit_code = run_bounded(command, Path(scratch), results.with_suffix(".log"), target)
-    lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
-    outcomes, finished = read_outcomes(lines)
-    return ModuleRun(module, outcomes, finished, exit_code, time.monotonic() - start)
+    words = ["--collector", collector]
+    return run_program(target, module, f"collector-{collector}{again}", words, target.seconds)
 
 
 def steady(

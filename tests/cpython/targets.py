@@ -12,6 +12,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +37,11 @@ class Target:
     warm: bool
     debug_build: bool
 
+    @property
+    def home(self) -> Path:
+        """Where what its runs leave behind is put."""
+        return self.site.parent
+
 
 def find_target(minor: str, debug_build: bool, seconds: int, warm: bool) -> Target:
     extras = ["testsuite", "dbg"] if debug_build else ["testsuite"]
@@ -48,6 +54,29 @@ def find_target(minor: str, debug_build: bool, seconds: int, warm: bool) -> Targ
     python, site = Path(done.stdout.strip()), BUILD / name / "site"
     target = Target(name, python, site, seconds, warm, debug_build)
     install(target)
+    return target
+
+
+def find_own_tests(minor: str, seconds: int, home: Path, digest: str) -> Target:
+    """The interpreter with its tests, wherever these come from, and pasture built for it.
+
+    pasture is built into `home` and again only if `digest`, which names its sources, is another.
+    """
+    tool = str(REPOSITORY / "tools/interpreters")
+    for words in (["path", minor, "--with", "testsuite"], ["path", minor]):
+        done = subprocess.run(
+            [tool, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        if done.returncode == 0:
+            break
+    else:
+        raise click.ClickException(f"no CPython {minor} with its tests can be had here")
+    site = home / minor / "site"
+    target = Target(minor, Path(done.stdout.strip()), site, seconds, False, False)
+    stamp = site / "digest"
+    if not stamp.exists() or stamp.read_text() != digest:
+        install(target)
+        stamp.write_text(digest)
     return target
 
 
@@ -68,21 +97,31 @@ def install(target: Target) -> None:
 
 def run_module(target: Target, module: str, kind: str) -> ModuleRun:
     """Run one module. `kind` is "plain" or begins with "sealed", and names the files left."""
-    results = BUILD / target.name / f"{module}.{kind}.jsonl"
+    words = ["--sealed"] * kind.startswith("sealed") + ["--warm"] * target.warm
+    return run_program(target, module, kind, words, target.seconds * (2 if target.warm else 1))
+
+
+def run_program(
+    target: Target, module: str, kind: str, words: Sequence[str], limit_s: int
+) -> ModuleRun:
+    """Run one module with these words for module_program.py. `kind` names the files left."""
+    results = target.home / f"{module}.{kind}.jsonl"
+    results.parent.mkdir(parents=True, exist_ok=True)
     results.unlink(missing_ok=True)
     command = [str(target.python), str(HERE / "module_program.py"), str(results), module]
-    command += [str(target.seconds), "--site", str(target.site)]
-    command += ["--sealed"] * kind.startswith("sealed") + ["--warm"] * target.warm
+    command += [str(limit_s), "--site", str(target.site), *words]
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="pasture-", ignore_cleanup_errors=True) as scratch:
-        exit_code = run_bounded(command, Path(scratch), results.with_suffix(".log"), target)
+        exit_code = run_bounded(command, Path(scratch), results.with_suffix(".log"), limit_s)
     seconds = time.monotonic() - start
     lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
-    outcomes, finished = read_outcomes(lines)
-    return ModuleRun(module, outcomes, finished, exit_code, seconds)
+    outcomes, events = read_outcomes(lines)
+    finished = "finished" in events
+    too_long = seconds >= limit_s and not finished
+    return ModuleRun(module, outcomes, finished, exit_code, seconds, events, too_long)
 
 
-def run_bounded(command: list[str], scratch: Path, log: Path, target: Target) -> int:
+def run_bounded(command: list[str], scratch: Path, log: Path, limit_s: int) -> int:
     """Run in a session of its own and leave nothing of it behind. Returns the exit code."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(scratch), "LANG": "C.UTF-8"}
     with log.open("w") as output:
@@ -96,7 +135,7 @@ def run_bounded(command: list[str], scratch: Path, log: Path, target: Target) ->
             start_new_session=True,
         )
         try:
-            return process.wait(target.seconds * (2 if target.warm else 1) + GRACE_S)
+            return process.wait(limit_s + GRACE_S)
         except subprocess.TimeoutExpired:
             return -signal.SIGKILL
         finally:
