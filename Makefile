@@ -18,6 +18,7 @@ DEBUG_MATRIX ?= 3.13 3.14
 CPYTHON_MATRIX ?= 3.13 3.14
 FUZZ_MATRIX ?= 3.12 3.13 3.14 3.15
 FUZZ_PACKAGES := cryptography greenlet lxml msgpack numpy orjson pydantic-core
+CPYTHON_ALL_MATRIX ?= 3.12 3.13 3.14 3.15
 BENCH_MATRIX ?= 3.14 3.13 3.15
 MATRIX_WORDS ?=
 ARGS ?=
@@ -153,6 +154,10 @@ test-cpython-collector: .venv/.stamp ## CPython's own tests with every full coll
 .PHONY: test-cpython
 test-cpython: .venv/.stamp ## CPython's own tests in a sealed process (ARGS=--debug-build: assertions on)
 	@.venv/bin/python tests/cpython $(CPYTHON_MATRIX) $(ARGS)
+
+.PHONY: test-cpython-all
+test-cpython-all: .venv/.stamp ## All of CPython's own tests, sealed, sealed midway, collected out of line; hours, can be resumed
+	@.venv/bin/python tests/cpython/everything.py $(CPYTHON_ALL_MATRIX) $(ARGS)
 
 ##@ Code
 

@@ -145,8 +145,8 @@ def main() -> None:
     prepare_regrtest(arguments.seconds, tuple(arguments.resource or RESOURCES))
     try:
         module = importlib.import_module(f"test.{arguments.module}")
-    except unittest.SkipTest as error:
-        recorder.tell("skipped", str(error))
+    except Exception as error:
+        recorder.tell("skipped", f"{type(error).__name__}: {error}")
         return
     if arguments.warm:
         load_suite(module).run(Recorder(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)))

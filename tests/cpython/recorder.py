@@ -1,9 +1,9 @@
 """Writes down what becomes of each test, line by line, as it happens.
 
 A line is a JSON object: "test" (its unittest id), "outcome" and "detail". A line whose
-"test" is empty tells of the process: "skipped" (the module does not want to be run here),
-"sealed", "not sealed", "finished". Lines go past all buffers of the process under test, so
-that a crash leaves behind what it hit.
+"test" is empty tells of the process: "skipped" (the module cannot be imported here, or does
+not want to be), "sealed", "not sealed", "finished". Lines go past all buffers of the process
+under test, so that a crash leaves behind what it hit.
 """
 
 from __future__ import annotations

@@ -27,10 +27,10 @@ class Pair:
     @property
     def not_compared(self) -> str:
         """Why nothing can be said of the module; empty if something can."""
-        if "skipped" in self.plain.events:
-            return "skipped"
         if self.plain.too_long:
             return "too long"
+        if not self.plain.outcomes and not self.plain.finished:
+            return "skipped"
         if "not sealed" in self.under_test.events and "sealed" not in self.under_test.events:
             return "not sealed"
         return ""
