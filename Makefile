@@ -156,7 +156,7 @@ test-cpython: .venv/.stamp ## CPython's own tests in a sealed process (ARGS=--de
 	@.venv/bin/python tests/cpython $(CPYTHON_MATRIX) $(ARGS)
 
 .PHONY: test-cpython-all
-test-cpython-all: .venv/.stamp ## All of CPython's own tests, sealed, sealed midway, collected out of line; hours, can be resumed
+test-cpython-all: .venv/.stamp ## All of them in three ways, on every interpreter: hours, taken up again where it was left
 	@.venv/bin/python tests/cpython/everything.py $(CPYTHON_ALL_MATRIX) $(ARGS)
 
 ##@ Code
