@@ -4,7 +4,7 @@
 
 Each module is run three times, in processes of its own: with the built-in collector, with
 `gc.collect` replaced, and with every full collection out of line. A test that does not end
-the same must stand in EXPECTED, with the reason; else the exit status is 1. One that a
+the same must stand in expected.toml, with the reason; else the exit status is 1. One that a
 second run does not show again is reported as unsteady, but a crash never is.
 """
 
@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import click
+from expected import expected_for, load_changes
 from outcomes import Difference, ModuleRun, differences
 from rich.console import Console
 from targets import BUILD, REPOSITORY, Target, install, run_program
@@ -27,9 +28,6 @@ MODULES = (
     "test_io",
     "test_asyncio",
 )
-
-EXPECTED: dict[str, str] = {}
-"""Test id to the reason why it differs."""
 
 
 def find_target(minor: str, check_build: bool, seconds: int) -> Target:
@@ -54,7 +52,8 @@ def steady(
     target: Target, plain: ModuleRun, run: ModuleRun, collector: str
 ) -> tuple[list[Difference], list[Difference]]:
     """The differences of a run, those that show again and those that do not."""
-    found = [each for each in differences(plain, run) if each.test not in EXPECTED]
+    expected = expected_for(load_changes(), target.name, "collector")
+    found = expected.unexpected(differences(plain, run))
     if not found or any(each.sealed.outcome == "crashed" for each in found):
         return found, []
     again = run_with(target, run.module, collector, "-again")
