@@ -130,7 +130,10 @@ def summary(rows: Sequence[tuple[str, str, int, Counts]]) -> Table:
     for name, mode, not_run, counts in rows:
         numbers = [getattr(counts, field.name) for field in fields(Counts)]
         table.add_row(name, mode, *(f"{number:,}" for number in (*numbers, not_run)))
-    table.caption = "skipped, not sealed, too long, not run: modules, not compared"
+    table.caption = (
+        "crashed, cut short (in a plain process, too): modules; "
+        "skipped, not sealed, too long, not run: modules that were not compared"
+    )
     return table
 
 

@@ -23,9 +23,10 @@ import random
 import sys
 import unittest
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from recorder import Recorder
+if TYPE_CHECKING:
+    from recorder import Recorder
 
 RESOURCES = ("cpu", "decimal", "subprocess", "walltime")
 """Of regrtest's resources: those that need neither a network nor a desktop nor gigabytes."""
@@ -137,6 +138,10 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
+    # Here and not above: multiprocessing imports this file in processes that it starts, with
+    # the path that is set below.
+    from recorder import Recorder
+
     arguments = parse_arguments()
     # In place of the directory of this file, whose names are not for the tests to import.
     sys.path[0:1] = [arguments.site] if arguments.site else []

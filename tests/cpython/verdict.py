@@ -103,6 +103,7 @@ class Counts:
         same: passed or skipped as in the plain run.
         failed_in_both: failed, or not run, in both.
         crashed: modules.
+        cut_short: modules whose plain process does not come to its end, either.
     """
 
     modules: int = 0
@@ -113,6 +114,7 @@ class Counts:
     unsteady: int = 0
     new: int = 0
     crashed: int = 0
+    cut_short: int = 0
     skipped: int = 0
     not_sealed: int = 0
     too_long: int = 0
@@ -137,6 +139,7 @@ def counts_of(verdict: Verdict) -> Counts:
         unsteady=len(verdict.unsteady),
         new=len(verdict.new) - len(verdict.crashes),
         crashed=bool(verdict.crashes),
+        cut_short=not plain.finished,
     )
 
 
