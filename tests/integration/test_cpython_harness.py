@@ -1,4 +1,4 @@
-"""The program that runs a module of CPython's tests, on a test package of six tests."""
+"""The program that runs a module of CPython's tests, on a small test package."""
 
 import json
 import subprocess
@@ -30,6 +30,17 @@ class Six(unittest.TestCase):
             os.kill(os.getpid(), signal.SIGSEGV)
 """,
     "test_absent.py": "import unittest\nraise unittest.SkipTest('not here')\n",
+    "test_odd.py": """
+import multiprocessing, unittest
+class T(unittest.TestCase):
+    def test_its_id_is_a_number(self):
+        self.id = 5
+    def test_spawns_a_process(self):
+        process = multiprocessing.get_context("spawn").Process(target=print)
+        process.start()
+        process.join()
+        self.assertEqual(process.exitcode, 0)
+""",
     "test_subtests.py": """
 import unittest
 class T(unittest.TestCase):
@@ -101,3 +112,9 @@ def test_a_failed_subtest_is_a_failure_of_its_test(package):
     _, lines = run(package, "test_subtests")
     assert ("test_some", "failed") in lines
     assert ("test_some", "passed") not in lines
+
+
+def test_modules_may_spawn_processes_and_overwrite_what_unittest_reads(package):
+    code, lines = run(package, "test_odd")
+    assert code == 0
+    assert outcomes(lines, "passed") == ["test_its_id_is_a_number", "test_spawns_a_process"]
