@@ -100,7 +100,7 @@ class Counts:
     Attributes:
         modules: compared.
         tests: run in them under pasture; in the mode "middle" those before the seal, too.
-        same: passed or skipped as in the plain run.
+        same: passed or skipped as in the plain run, or failed there alone.
         failed_in_both: failed, or not run, in both.
         crashed: modules.
         cut_short: modules whose plain process does not come to its end, either.
@@ -129,11 +129,11 @@ def counts_of(verdict: Verdict) -> Counts:
         return Counts(**{reason.replace(" ", "_"): 1})
     plain, run = verdict.first.plain, verdict.first.under_test
     in_both = sum(o.bad and plain.outcomes.get(t, o).bad for t, o in run.outcomes.items())
-    differing = len(verdict.explained) + len(verdict.new) + len(verdict.unsteady)
+    differing = {d.test for d in (*verdict.explained, *verdict.new, *verdict.unsteady)}
     return Counts(
         modules=1,
         tests=len(run.outcomes),
-        same=len(run.outcomes) - in_both - differing,
+        same=len(run.outcomes) - in_both - len(differing & set(run.outcomes)),
         failed_in_both=in_both,
         explained=len(verdict.explained),
         unsteady=len(verdict.unsteady),

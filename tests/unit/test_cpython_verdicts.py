@@ -117,6 +117,11 @@ def test_counts_add_up_to_the_tests_that_were_run() -> None:
     assert (counts.tests, counts.same, counts.failed_in_both, counts.new) == (4, 2, 1, 1)
 
 
+def test_the_end_of_a_process_is_not_counted_among_its_tests() -> None:
+    counts = counts_of(judge(Pair(PLAIN, CRASHED), Pair(PLAIN, CRASHED), NOTHING_EXPECTED))
+    assert (counts.tests, counts.same, counts.new, counts.crashed) == (2, 1, 0, 1)
+
+
 def test_a_test_whose_process_ended_within_it_has_crashed() -> None:
     outcomes, events = read_outcomes([line("a", "started")])
     assert outcomes["a"].outcome == "crashed"
