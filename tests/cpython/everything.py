@@ -34,6 +34,10 @@ from targets import REPOSITORY, Target, find_own_tests, run_program
 from verdict import Counts, Pair, Verdict, counts_of, doubtful, judge, total
 
 HOME = REPOSITORY / "build" / "cpython"
+RESOURCES = (
+    "audio bigmem console cpu curses decimal extralargefile gui largefile network subprocess "
+    "tzdata urlfetch walltime"
+).split()
 DEFAULT_RESOURCES = ("subprocess",)
 """regrtest's own default, but for starting processes: nothing that needs minutes of CPU time."""
 
@@ -52,7 +56,7 @@ class Bench:
 
     def words(self, kind: str, module: str) -> list[str]:
         """For module_program.py. `kind` is "plain", "plain-middle" or a mode."""
-        words = [word for name in self.resources or ["-"] for word in ("--resource", name)]
+        words = [word for name in self.resources for word in ("--resource", name)]
         words += ["--sealed"] * (kind in ("sealed", "middle"))
         if kind.endswith("middle"):
             share = random.Random(f"{self.seed} {module}").uniform(0.1, 0.9)
@@ -140,11 +144,13 @@ def summary(rows: Sequence[tuple[str, str, int, Counts]]) -> Table:
 @click.command(help=__doc__)
 @click.argument("minors", nargs=-1, required=True, metavar="3.X...")
 @click.option("--mode", "modes", multiple=True, type=click.Choice(MODES), help="All by default.")
-@click.option("--module", "chosen", multiple=True, help="Instead of all, as in test_list.")
+@click.option("--module", "chosen", multiple=True, help="Instead of all: test_list, test_asyncio.")
 @click.option("--minutes", type=float, help="Start nothing after that; 0 shows what is kept.")
 @click.option("--seconds", default=120, show_default=True, help="Time limit of a plain module.")
 @click.option("--seed", default=0, show_default=True, help="Where the mode middle seals.")
-@click.option("--resource", "resources", multiple=True, help="As regrtest's -u; subprocess.")
+@click.option(
+    "--resource", "resources", multiple=True, type=click.Choice(RESOURCES), help="As regrtest's -u."
+)
 @click.option("--fresh", is_flag=True, help="Forget what is kept of these modules and modes.")
 @click.option("--any-build", is_flag=True, help="Take kept runs of other builds, too.")
 def main(

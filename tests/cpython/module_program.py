@@ -133,7 +133,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--fork-after", type=float, metavar="SHARE", help="of the tests: 0 to 1")
     collectors = ("builtin", "replaced", "installed")
     parser.add_argument("--collector", choices=collectors, default="builtin")
-    parser.add_argument("--resource", action="append", help="of regrtest's; - for none")
+    parser.add_argument("--resource", action="append", help="of regrtest's")
     return parser.parse_args()
 
 

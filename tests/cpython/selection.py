@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -22,6 +22,22 @@ def find_modules(python: Path) -> list[str]:
     if done.returncode != 0:
         raise click.ClickException(f"{python} has no tests of its own")
     return sorted(name.removeprefix("test.") for name in done.stdout.split())
+
+
+def choose(modules: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The modules of these names, packages with all of theirs; all modules if none is named.
+
+    Raises:
+        click.BadParameter: there is no such module.
+    """
+    for name in names:
+        if not any(is_part_of(module, name) for module in modules):
+            raise click.BadParameter(f"there is no module {name!r} among CPython's tests")
+    return [m for m in modules if not names or any(is_part_of(m, name) for name in names)]
+
+
+def is_part_of(module: str, name: str) -> bool:
+    return f"{module}.".startswith(f"{name}.")
 
 
 SLOW = ("test_concurrent_futures.", "test_multiprocessing_", "test_tools", "test_venv")

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+import click
 import pytest
 from expected import MODES, Change, Expected, load_changes, matches
 from outcomes import PROCESS, Difference, ModuleRun, Outcome, read_outcomes
-from selection import quick_first
+from selection import choose, quick_first
 from store import Store
 from verdict import Pair, counts_of, doubtful, judge
 
@@ -150,3 +151,14 @@ def test_a_run_of_another_build_is_not_taken_but_a_plain_one_is(tmp_path: Path) 
 def test_modules_of_unknown_length_go_first_and_slow_ones_last() -> None:
     modules = ["test_multiprocessing_fork.test_manager", "c", "b", "a"]
     assert quick_first(modules, {"a": 9.0, "c": 1.0}) == ["b", "c", "a", modules[0]]
+
+
+def test_a_package_is_chosen_with_all_its_modules() -> None:
+    modules = ["test_io", "test_io.test_file", "test_ioctl"]
+    assert choose(modules, ["test_io"]) == modules[:2]
+    assert choose(modules, []) == modules
+
+
+def test_a_module_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(click.BadParameter, match="test_lst"):
+        choose(["test_list"], ["test_lst"])
