@@ -28,7 +28,7 @@ from outcomes import ModuleRun
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from selection import find_modules, quick_first
+from selection import choose, find_modules, quick_first
 from store import Store, digest_of
 from targets import REPOSITORY, Target, find_own_tests, run_program
 from verdict import Counts, Pair, Verdict, counts_of, doubtful, judge, total
@@ -164,7 +164,7 @@ def main(
     fresh: bool,
     any_build: bool,
 ) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 150)
+    console = Console(width=None if sys.stdout.isatty() else 170)
     deadline = time.monotonic() + (float("inf") if minutes is None else minutes * 60)
     store, changes = Store(HOME, digest_of(REPOSITORY)), load_changes()
     targets = [find_own_tests(minor, seconds, HOME, store.digest) for minor in minors]
@@ -177,7 +177,7 @@ def main(
                 store, target, mode, seed, resources or DEFAULT_RESOURCES, deadline, any_build
             )
             modules = quick_first(
-                chosen or find_modules(target.python), store.plain_seconds(minors)
+                choose(find_modules(target.python), chosen), store.plain_seconds(minors)
             )
             if fresh:
                 store.forget(target.name, mode, modules)
