@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import product
 
 import click
 from expected import MODES, Change, expected_for, load_changes
@@ -29,7 +30,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 from selection import choose, find_modules, quick_first
-from store import Store, digest_of
+from store import Order, Store, digest_of
 from targets import REPOSITORY, Target, find_own_tests, run_program
 from verdict import Counts, Pair, Verdict, counts_of, doubtful, judge, total
 
@@ -52,7 +53,6 @@ class Bench:
     seed: int
     resources: Sequence[str]
     deadline: float
-    any_digest: bool
 
     def words(self, kind: str, module: str) -> list[str]:
         """For module_program.py. `kind` is "plain", "plain-middle" or a mode."""
@@ -65,14 +65,15 @@ class Bench:
 
     def run(self, kind: str, module: str, again: str = "") -> ModuleRun | None:
         """Out of the store, or now; None if there is no time left."""
-        kept = self.store.get(self.target.name, kind + again, module, self.any_digest)
-        if kept is not None or time.monotonic() > self.deadline:
-            return kept
         # A time limit that is close to what the module needs would make differences.
         limit_s = self.target.seconds * (1 if kind == "plain" else 2)
         words = self.words(kind, module)
-        done = run_program(self.target, module, kind + again, words, limit_s)
-        self.store.put(self.target.name, kind + again, done)
+        order = Order(self.target.name, kind + again, module, words, limit_s)
+        kept = self.store.get(order)
+        if kept is not None or time.monotonic() > self.deadline:
+            return kept
+        done = run_program(self.target, module, order.kind, words, limit_s)
+        self.store.put(order, done)
         return done
 
     def compare(self, module: str, changes: Sequence[Change]) -> Verdict | None:
@@ -166,25 +167,18 @@ def main(
 ) -> None:
     console = Console(width=None if sys.stdout.isatty() else 170)
     deadline = time.monotonic() + (float("inf") if minutes is None else minutes * 60)
-    store, changes = Store(HOME, digest_of(REPOSITORY)), load_changes()
+    store, changes = Store(HOME, digest_of(REPOSITORY), any_build), load_changes()
     targets = [find_own_tests(minor, seconds, HOME, store.digest) for minor in minors]
+    modules = {each.name: choose(find_modules(each.python), chosen) for each in targets}
     if fresh:
-        store.forget(minors, modes or MODES, chosen)
+        store.forget(modules, modes or MODES)
     rows, verdicts = [], []
-    for mode in modes or MODES:
-        for target in targets:
-            bench = Bench(
-                store, target, mode, seed, resources or DEFAULT_RESOURCES, deadline, any_build
-            )
-            modules = quick_first(
-                choose(find_modules(target.python), chosen), store.plain_seconds(minors)
-            )
-            if fresh:
-                store.forget(target.name, mode, modules)
-            found = list(compare_all(bench, modules, changes, console))
-            counts = total(map(counts_of, found))
-            rows.append((target.name, mode, len(modules) - len(found), counts))
-            verdicts += found
+    for mode, target in product(modes or MODES, targets):
+        bench = Bench(store, target, mode, seed, resources or DEFAULT_RESOURCES, deadline)
+        ordered = quick_first(modules[target.name], store.plain_seconds(modules))
+        found = list(compare_all(bench, ordered, changes, console))
+        rows.append((target.name, mode, len(ordered) - len(found), total(map(counts_of, found))))
+        verdicts += found
     console.print(summary(rows))
     sys.exit(any(verdict.new for verdict in verdicts))
 

@@ -7,7 +7,7 @@ import pytest
 from expected import MODES, Change, Expected, load_changes, matches
 from outcomes import PROCESS, Difference, ModuleRun, Outcome, read_outcomes
 from selection import choose, quick_first
-from store import Store
+from store import Order, Store
 from verdict import Pair, counts_of, doubtful, judge
 
 NOTHING_EXPECTED = Expected([], "3.14", "sealed")
@@ -134,18 +134,45 @@ def test_a_test_that_ended_with_nothing_but_skipped_subtests_has_passed() -> Non
     assert outcomes["a"].outcome == "passed"
 
 
+def order(kind: str, words: tuple[str, ...] = (), limit_s: int = 60) -> Order:
+    return Order("3.14", kind, "test_it", words, limit_s)
+
+
 def test_a_kept_run_is_read_as_it_was_written(tmp_path: Path) -> None:
-    Store(tmp_path, "one").put("3.14", "sealed", FAILED)
-    assert Store(tmp_path, "one").get("3.14", "sealed", "test_it", any_digest=False) == FAILED
+    Store(tmp_path, "one").put(order("sealed"), FAILED)
+    assert Store(tmp_path, "one").get(order("sealed")) == FAILED
 
 
 def test_a_run_of_another_build_is_not_taken_but_a_plain_one_is(tmp_path: Path) -> None:
     for kind in ("sealed", "plain"):
-        Store(tmp_path, "one").put("3.14", kind, PLAIN)
-    other = Store(tmp_path, "two")
-    assert other.get("3.14", "sealed", "test_it", any_digest=False) is None
-    assert other.get("3.14", "sealed", "test_it", any_digest=True) == PLAIN
-    assert other.get("3.14", "plain", "test_it", any_digest=False) == PLAIN
+        Store(tmp_path, "one").put(order(kind), PLAIN)
+    assert Store(tmp_path, "two").get(order("sealed")) is None
+    assert Store(tmp_path, "two", any_digest=True).get(order("sealed")) == PLAIN
+    assert Store(tmp_path, "two").get(order("plain")) == PLAIN
+
+
+def test_a_run_with_other_options_is_not_taken(tmp_path: Path) -> None:
+    store = Store(tmp_path, "one")
+    store.put(order("middle", ("--fork-after", "0.3")), PLAIN)
+    assert store.get(order("middle", ("--fork-after", "0.4"))) is None
+
+
+def test_a_run_that_was_ended_is_made_again_when_it_may_take_longer(tmp_path: Path) -> None:
+    slow = run(finished=False, too_long=True, a="passed")
+    store = Store(tmp_path, "one")
+    store.put(order("plain", limit_s=60), slow)
+    assert store.get(order("plain", limit_s=30)) == slow
+    assert store.get(order("plain", limit_s=120)) is None
+    store.put(order("plain", limit_s=60), PLAIN)
+    assert store.get(order("plain", limit_s=120)) == PLAIN
+
+
+def test_what_is_forgotten_is_run_again(tmp_path: Path) -> None:
+    store = Store(tmp_path, "one")
+    for kind in ("plain", "sealed", "middle"):
+        store.put(order(kind), PLAIN)
+    store.forget({"3.14": ["test_it"]}, ["sealed"])
+    assert [kind for kind in ("plain", "sealed", "middle") if store.get(order(kind))] == ["middle"]
 
 
 def test_modules_of_unknown_length_go_first_and_slow_ones_last() -> None:
