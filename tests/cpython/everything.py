@@ -19,7 +19,8 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from itertools import product
 
@@ -31,7 +32,7 @@ from rich.console import Console
 from rich.table import Table
 from selection import choose, find_modules, quick_first
 from store import Order, Store, digest_of
-from targets import REPOSITORY, Target, find_own_tests, run_program
+from targets import REPOSITORY, Target, find_own_tests, install_once, run_program, taken
 from verdict import Counts, Pair, Verdict, counts_of, doubtful, judge, total
 
 HOME = REPOSITORY / "build" / "cpython"
@@ -166,21 +167,35 @@ def main(
     any_build: bool,
 ) -> None:
     console = Console(width=None if sys.stdout.isatty() else 170)
-    deadline = time.monotonic() + (float("inf") if minutes is None else minutes * 60)
     store, changes = Store(HOME, digest_of(REPOSITORY), any_build), load_changes()
-    targets = [find_own_tests(minor, seconds, HOME, store.digest) for minor in minors]
+    targets = [find_own_tests(minor, seconds, HOME) for minor in minors]
     modules = {each.name: choose(find_modules(each.python), chosen) for each in targets}
-    if fresh:
-        store.forget(modules, modes or MODES)
     rows, verdicts = [], []
-    for mode, target in product(modes or MODES, targets):
-        bench = Bench(store, target, mode, seed, resources or DEFAULT_RESOURCES, deadline)
-        ordered = quick_first(modules[target.name], store.plain_seconds(modules))
-        found = list(compare_all(bench, ordered, changes, console))
-        rows.append((target.name, mode, len(ordered) - len(found), total(map(counts_of, found))))
-        verdicts += found
+    with ExitStack() as stack:
+        if minutes != 0:
+            stack.enter_context(taken(HOME))
+            prepare(store, targets, modules if fresh else {}, modes or MODES)
+        deadline = time.monotonic() + (float("inf") if minutes is None else minutes * 60)
+        for mode, target in product(modes or MODES, targets):
+            bench = Bench(store, target, mode, seed, resources or DEFAULT_RESOURCES, deadline)
+            ordered = quick_first(modules[target.name], store.plain_seconds(modules))
+            found = list(compare_all(bench, ordered, changes, console))
+            not_run = len(ordered) - len(found)
+            rows.append((target.name, mode, not_run, total(map(counts_of, found))))
+            verdicts += found
     console.print(summary(rows))
     sys.exit(any(verdict.new for verdict in verdicts))
+
+
+def prepare(
+    store: Store,
+    targets: Iterable[Target],
+    forget: Mapping[str, Iterable[str]],
+    modes: Iterable[str],
+) -> None:
+    for target in targets:
+        install_once(target, store.digest)
+    store.forget(forget, modes)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,15 @@ leaves, files and processes, goes when its run ends.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,27 +59,39 @@ def find_target(minor: str, debug_build: bool, seconds: int, warm: bool) -> Targ
     return target
 
 
-def find_own_tests(minor: str, seconds: int, home: Path, digest: str) -> Target:
-    """The interpreter with its tests, wherever these come from, and pasture built for it.
-
-    pasture is built into `home` and again only if `digest`, which names its sources, is another.
-    """
+def find_own_tests(minor: str, seconds: int, home: Path) -> Target:
+    """The interpreter with its tests, wherever these come from. pasture's place is in `home`."""
     tool = str(REPOSITORY / "tools/interpreters")
     for words in (["path", minor, "--with", "testsuite"], ["path", minor]):
         done = subprocess.run(
             [tool, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         if done.returncode == 0:
-            break
-    else:
-        raise click.ClickException(f"no CPython {minor} with its tests can be had here")
-    site = home / minor / "site"
-    target = Target(minor, Path(done.stdout.strip()), site, seconds, False, False)
-    stamp = site / "digest"
+            path = Path(done.stdout.strip())
+            return Target(minor, path, home / minor / "site", seconds, False, False)
+    raise click.ClickException(f"no CPython {minor} with its tests can be had here")
+
+
+def install_once(target: Target, digest: str) -> None:
+    """Build pasture for the interpreter, unless what `digest` names has been built already."""
+    stamp = target.site / "digest"
     if not stamp.exists() or stamp.read_text() != digest:
         install(target)
         stamp.write_text(digest)
-    return target
+
+
+@contextlib.contextmanager
+def taken(home: Path) -> Iterator[None]:
+    """Nobody else runs modules below `home` meanwhile."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise click.ClickException(
+                f"another comparison is running in {home}; --minutes 0 shows what it has so far"
+            ) from None
+        yield
 
 
 def install(target: Target) -> None:
