@@ -178,7 +178,7 @@ def main(
         deadline = time.monotonic() + (float("inf") if minutes is None else minutes * 60)
         for mode, target in product(modes or MODES, targets):
             bench = Bench(store, target, mode, seed, resources or DEFAULT_RESOURCES, deadline)
-            ordered = quick_first(modules[target.name], store.plain_seconds(modules))
+            ordered = quick_first(modules[target.name], store.plain_seconds())
             found = list(compare_all(bench, ordered, changes, console))
             not_run = len(ordered) - len(found)
             rows.append((target.name, mode, not_run, total(map(counts_of, found))))

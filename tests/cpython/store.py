@@ -92,11 +92,8 @@ class Store:
             for kind, name in product(kinds, names):
                 self._file(Order(interpreter, kind, name)).unlink(missing_ok=True)
 
-    def plain_seconds(self, interpreters: Iterable[str]) -> dict[str, float]:
-        """Wall time of each module's plain run; of the last interpreter that has one."""
-        seconds: dict[str, float] = {}
-        for interpreter in interpreters:
-            for file in (self._home / interpreter / "plain").glob("*.json"):
-                document = json.loads(file.read_text(encoding="utf-8"))
-                seconds[file.stem] = document["run"]["seconds"]
-        return seconds
+    def plain_seconds(self) -> dict[str, float]:
+        """Wall time of each module's plain run, on any interpreter."""
+        files = self._home.glob("*/plain/*.json")
+        runs = {file.stem: json.loads(file.read_text(encoding="utf-8"))["run"] for file in files}
+        return {module: run["seconds"] for module, run in runs.items()}
