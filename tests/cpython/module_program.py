@@ -20,6 +20,7 @@ import faulthandler
 import importlib
 import os
 import random
+import signal
 import sys
 import unittest
 from pathlib import Path
@@ -41,6 +42,8 @@ def prepare_regrtest(seconds: int, resources: tuple[str, ...] = RESOURCES) -> No
     )
 
     setup_process()
+    # Where a shell runs the command in the background, SIGINT comes ignored (3.15 does this too).
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     support.use_resources = dict.fromkeys(resources)
     support.verbose = 0
     # Machines under load are slow: regrtest's own answer to that.

@@ -1,6 +1,7 @@
 """The program that runs a module of CPython's tests, on a small test package."""
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -31,7 +32,7 @@ class Six(unittest.TestCase):
 """,
     "test_absent.py": "import unittest\nraise unittest.SkipTest('not here')\n",
     "test_odd.py": """
-import multiprocessing, unittest
+import multiprocessing, signal, unittest
 class T(unittest.TestCase):
     def test_its_id_is_a_number(self):
         self.id = 5
@@ -40,6 +41,9 @@ class T(unittest.TestCase):
         process.start()
         process.join()
         self.assertEqual(process.exitcode, 0)
+    def test_can_be_interrupted(self):
+        with self.assertRaises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
 """,
     "test_subtests.py": """
 import unittest
@@ -114,7 +118,15 @@ def test_a_failed_subtest_is_a_failure_of_its_test(package):
     assert ("test_some", "passed") not in lines
 
 
-def test_modules_may_spawn_processes_and_overwrite_what_unittest_reads(package):
-    code, lines = run(package, "test_odd")
+def test_modules_may_spawn_processes_be_interrupted_and_overwrite_what_unittest_reads(package):
+    interruptible = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        code, lines = run(package, "test_odd")
+    finally:
+        signal.signal(signal.SIGINT, interruptible)
     assert code == 0
-    assert outcomes(lines, "passed") == ["test_its_id_is_a_number", "test_spawns_a_process"]
+    assert outcomes(lines, "passed") == [
+        "test_can_be_interrupted",
+        "test_its_id_is_a_number",
+        "test_spawns_a_process",
+    ]
