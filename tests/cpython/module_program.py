@@ -164,6 +164,8 @@ def main() -> None:
         first = max(1, int(suite.countTestCases() * arguments.fork_after))
         recorder.between_tests = Crossing(recorder, first, arguments.sealed, arguments.seconds)
         run_to_the_end(suite, recorder, arguments.seconds)
+        if recorder.between_tests is not None and arguments.sealed:
+            recorder.tell("not sealed", "another thread ran between any two tests")
         return
     if arguments.sealed and not seal(recorder):
         sys.exit("not sealed")

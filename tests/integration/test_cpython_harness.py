@@ -45,6 +45,14 @@ class T(unittest.TestCase):
         with self.assertRaises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
 """,
+    "test_threads.py": """
+import threading, unittest
+class T(unittest.TestCase):
+    def test_leaves_a_thread(self):
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+    def test_two(self):
+        pass
+""",
     "test_subtests.py": """
 import unittest
 class T(unittest.TestCase):
@@ -130,3 +138,10 @@ def test_modules_may_spawn_processes_be_interrupted_and_overwrite_what_unittest_
         "test_its_id_is_a_number",
         "test_spawns_a_process",
     ]
+
+
+def test_a_module_whose_threads_never_end_is_not_sealed_in_the_middle(package):
+    code, lines = run(package, "test_threads", "--sealed", "--fork-after", "0.5")
+    assert code == 0
+    assert lines[-1] == ("", "not sealed")
+    assert outcomes(lines, "passed") == ["test_leaves_a_thread", "test_two"]
