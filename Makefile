@@ -18,6 +18,7 @@ DEBUG_MATRIX ?= 3.13 3.14
 CPYTHON_MATRIX ?= 3.13 3.14
 FUZZ_MATRIX ?= 3.12 3.13 3.14 3.15
 FUZZ_PACKAGES := cryptography greenlet lxml msgpack numpy orjson pydantic-core
+CPYTHON_ALL_MATRIX ?= 3.12 3.13 3.14 3.15
 BENCH_MATRIX ?= 3.14 3.13 3.15
 MATRIX_WORDS ?=
 ARGS ?=
@@ -157,6 +158,10 @@ test-cpython: .venv/.stamp ## CPython's own tests in a sealed process (ARGS=--de
 .PHONY: test-packages
 test-packages: .venv/.stamp ## Other people's tests in a sealed child: numpy, Django, ... (ARGS="NAME... --resume")
 	@.venv/bin/python tests/packages $(ARGS)
+
+.PHONY: test-cpython-all
+test-cpython-all: .venv/.stamp ## All of them in three ways, on every interpreter: hours, taken up again where it was left
+	@.venv/bin/python tests/cpython/everything.py $(CPYTHON_ALL_MATRIX) $(ARGS)
 
 ##@ Code
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import click
-from expected import Change, expected_tests, load_changes, outdated, unexpected
+from expected import Expected, expected_for, load_changes
 from outcomes import FAILED, Difference, ModuleRun, differences
 from rich import box
 from rich.console import Console
@@ -59,10 +59,10 @@ class Comparison:
         )
 
 
-def compare(target: Target, module: str, expected: Mapping[str, Change]) -> Comparison:
+def compare(target: Target, module: str, expected: Expected) -> Comparison:
     plain, sealed = (run_module(target, module, kind) for kind in ("plain", "sealed"))
     found = list(differences(plain, sealed))
-    doubtful = unexpected(found, expected)
+    doubtful = expected.unexpected(found)
     if not doubtful or any(d.sealed.outcome == "crashed" for d in doubtful):
         return Comparison(plain, sealed, tuple(found))
     again = {d.test for d in differences(plain, run_module(target, module, "sealed-again"))}
@@ -72,16 +72,14 @@ def compare(target: Target, module: str, expected: Mapping[str, Change]) -> Comp
 
 
 def compare_all(
-    target: Target, modules: Sequence[str], expected: Mapping[str, Change], jobs: int
+    target: Target, modules: Sequence[str], expected: Expected, jobs: int
 ) -> list[Comparison]:
     with ThreadPoolExecutor(jobs) as pool:
         pending = pool.map(lambda module: compare(target, module, expected), modules)
         return list(track(pending, f"CPython {target.name}", len(modules), transient=True))
 
 
-def modules_table(
-    name: str, comparisons: Sequence[Comparison], expected: Mapping[str, Change]
-) -> Table:
+def modules_table(name: str, comparisons: Sequence[Comparison], expected: Expected) -> Table:
     table = Table(title=f"CPython {name}, sealed", box=box.SIMPLE_HEAD)
     table.add_column("module")
     for column in ("tests", "passed", "skipped", "as plain", "documented", "unsteady", "new", "s"):
@@ -95,22 +93,22 @@ def modules_table(
     return table
 
 
-def row_of(each: Comparison, expected: Mapping[str, Change]) -> list[float]:
-    sealed, new = each.sealed, unexpected(each.found, expected)
+def row_of(each: Comparison, expected: Expected) -> list[float]:
+    sealed, new = each.sealed, expected.unexpected(each.found)
     counts = [len(sealed.outcomes), sealed.count("passed"), sealed.count("skipped")]
     counts += [each.failed_in_both, len(each.found) - len(new), len(each.unsteady), len(new)]
     return [*counts, each.plain.seconds + sealed.seconds]
 
 
 def show(
-    console: Console, name: str, comparisons: Sequence[Comparison], expected: Mapping[str, Change]
+    console: Console, name: str, comparisons: Sequence[Comparison], expected: Expected
 ) -> bool:
     """Print one interpreter's figures. Returns whether every difference is documented."""
     console.print(modules_table(name, comparisons, expected))
     for each in comparisons:
         for difference in each.unsteady:
             console.print(f"unsteady: {difference.test}", style="yellow")
-    new = [d for each in comparisons for d in unexpected(each.found, expected)]
+    new = [d for each in comparisons for d in expected.unexpected(each.found)]
     for difference in new:
         console.print(f"{difference.module}: {difference.test}", style="bold red")
         console.print(f"  {difference.plain}, sealed {difference.sealed.outcome}")
@@ -119,7 +117,7 @@ def show(
             console.print(f"  output: build/cpython-tests/{name}/{difference.module}.sealed.log")
     found = [d for each in comparisons for d in each.found]
     ran = [test for each in comparisons for test in each.sealed.outcomes]
-    old = outdated(found, expected, ran)
+    old = expected.outdated(found, ran)
     for test in old:
         console.print(f"listed, but did not differ: {test}", style="bold red")
     return not new and not old
@@ -163,7 +161,7 @@ def main(
     fine = True
     for minor in minors:
         target = find_target(minor, debug_build, seconds, warm)
-        expected = expected_tests(changes, target.name)
+        expected = expected_for(changes, target.name, "sealed")
         modules = chosen or (DEBUG_MODULES if debug_build else MODULES)
         comparisons = compare_all(target, modules, expected, jobs)
         fine &= show(console, target.name, comparisons, expected)

@@ -4,7 +4,7 @@
 
 Each module is run three times, in processes of its own: with the built-in collector, with
 `gc.collect` replaced, and with every full collection out of line. A test that does not end
-the same must stand in EXPECTED, with the reason; else the exit status is 1. One that a
+the same must stand in expected.toml, with the reason; else the exit status is 1. One that a
 second run does not show again is reported as unsteady, but a crash never is.
 """
 
@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 
 import click
-from outcomes import Difference, ModuleRun, differences, read_outcomes
+from expected import expected_for, load_changes
+from outcomes import Difference, ModuleRun, differences
 from rich.console import Console
-from targets import BUILD, HERE, REPOSITORY, Target, install, run_bounded
+from targets import BUILD, REPOSITORY, Target, install, run_program
 
 MODULES = (
     "test_gc",
@@ -29,9 +28,6 @@ MODULES = (
     "test_io",
     "test_asyncio",
 )
-
-EXPECTED: dict[str, str] = {}
-"""Test id to the reason why it differs."""
 
 
 def find_target(minor: str, check_build: bool, seconds: int) -> Target:
@@ -48,23 +44,16 @@ def find_target(minor: str, check_build: bool, seconds: int) -> Target:
 
 
 def run_with(target: Target, module: str, collector: str, again: str = "") -> ModuleRun:
-    results = BUILD / target.name / f"{module}.collector-{collector}{again}.jsonl"
-    results.unlink(missing_ok=True)
-    command = [str(target.python), str(HERE / "collector_program.py"), str(results), module]
-    command += [str(target.seconds), "--site", str(target.site), "--collector", collector]
-    start = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="pasture-", ignore_cleanup_errors=True) as scratch:
-        exit_code = run_bounded(command, Path(scratch), results.with_suffix(".log"), target)
-    lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
-    outcomes, finished = read_outcomes(lines)
-    return ModuleRun(module, outcomes, finished, exit_code, time.monotonic() - start)
+    words = ["--collector", collector]
+    return run_program(target, module, f"collector-{collector}{again}", words, target.seconds)
 
 
 def steady(
     target: Target, plain: ModuleRun, run: ModuleRun, collector: str
 ) -> tuple[list[Difference], list[Difference]]:
     """The differences of a run, those that show again and those that do not."""
-    found = [each for each in differences(plain, run) if each.test not in EXPECTED]
+    expected = expected_for(load_changes(), target.name, "collector")
+    found = expected.unexpected(differences(plain, run))
     if not found or any(each.sealed.outcome == "crashed" for each in found):
         return found, []
     again = run_with(target, run.module, collector, "-again")

@@ -1,6 +1,6 @@
 """What became of each test of a module, and how two runs of the module differ.
 
-Pure functions over what module_program.py wrote down. Invariant: every test that the
+Pure functions over what recorder.py wrote down. Invariant: every test that the
 plain run knows has an outcome in the comparison, whether the sealed run came to it or not.
 """
 
@@ -10,7 +10,7 @@ import json
 import re
 import signal
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 FAILED = ("failed", "crashed", "not run")
 """From bad to worse."""
@@ -46,6 +46,9 @@ class ModuleRun:
         finished: the child came to the end of the module.
         exit_code: of the parent, negative for a signal; the child's signals arrive as 128 + n.
         seconds: wall time, starting the interpreter included.
+        events: what was written of the process itself, to the last detail given: "skipped",
+            "sealed", "not sealed", "finished".
+        too_long: it was ended at its time limit.
     """
 
     module: str
@@ -53,6 +56,8 @@ class ModuleRun:
     finished: bool
     exit_code: int
     seconds: float
+    events: Mapping[str, str] = field(default_factory=dict)
+    too_long: bool = False
 
     @property
     def crashed(self) -> bool:
@@ -61,6 +66,8 @@ class ModuleRun:
     @property
     def ending(self) -> str:
         """How the process ended, in words."""
+        if self.too_long:
+            return "ended at its time limit"
         number = -self.exit_code if self.exit_code < 0 else self.exit_code - 128
         try:
             return signal.Signals(number).name
@@ -81,21 +88,27 @@ class Difference:
     sealed: Outcome
 
 
-def read_outcomes(lines: Iterable[str]) -> tuple[dict[str, Outcome], bool]:
-    """The worst outcome of each test, and whether the last line says that all were run."""
+_STARTED = Outcome("crashed", "it was started and never ended")
+
+
+def read_outcomes(lines: Iterable[str]) -> tuple[dict[str, Outcome], dict[str, str]]:
+    """The worst outcome of each test, and the events of the process with their details."""
     outcomes: dict[str, Outcome] = {}
-    finished = False
+    events: dict[str, str] = {}
     for line in lines:
         record = json.loads(line)
         test = _ADDRESS.sub("", record["test"])
         outcome = Outcome(record["outcome"], record["detail"])
-        if outcome.outcome == "finished":
-            finished = True
+        if not test:
+            events[outcome.outcome] = outcome.detail
         elif outcome.outcome == "started":
-            outcomes.setdefault(test, Outcome("crashed", "it was started and never ended"))
+            outcomes.setdefault(test, _STARTED)
+        elif outcome.outcome == "ended":
+            if outcomes.get(test, _STARTED) == _STARTED:  # nothing but skipped subtests
+                outcomes[test] = Outcome("passed")
         elif test not in outcomes or _is_worse(outcome, outcomes[test]):
             outcomes[test] = outcome
-    return outcomes, finished
+    return outcomes, events
 
 
 def _is_worse(new: Outcome, old: Outcome) -> bool:

@@ -6,12 +6,15 @@ leaves, files and processes, goes when its run ends.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +39,11 @@ class Target:
     warm: bool
     debug_build: bool
 
+    @property
+    def home(self) -> Path:
+        """Where what its runs leave behind is put."""
+        return self.site.parent
+
 
 def find_target(minor: str, debug_build: bool, seconds: int, warm: bool) -> Target:
     extras = ["testsuite", "dbg"] if debug_build else ["testsuite"]
@@ -49,6 +57,41 @@ def find_target(minor: str, debug_build: bool, seconds: int, warm: bool) -> Targ
     target = Target(name, python, site, seconds, warm, debug_build)
     install(target)
     return target
+
+
+def find_own_tests(minor: str, seconds: int, home: Path) -> Target:
+    """The interpreter with its tests, wherever these come from. pasture's place is in `home`."""
+    tool = str(REPOSITORY / "tools/interpreters")
+    for words in (["path", minor, "--with", "testsuite"], ["path", minor]):
+        done = subprocess.run(
+            [tool, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        if done.returncode == 0:
+            path = Path(done.stdout.strip())
+            return Target(minor, path, home / minor / "site", seconds, False, False)
+    raise click.ClickException(f"no CPython {minor} with its tests can be had here")
+
+
+def install_once(target: Target, digest: str) -> None:
+    """Build pasture for the interpreter, unless what `digest` names has been built already."""
+    stamp = target.site / "digest"
+    if not stamp.exists() or stamp.read_text() != digest:
+        install(target)
+        stamp.write_text(digest)
+
+
+@contextlib.contextmanager
+def taken(home: Path) -> Iterator[None]:
+    """Nobody else runs modules below `home` meanwhile."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise click.ClickException(
+                f"another comparison is running in {home}; --minutes 0 shows what it has so far"
+            ) from None
+        yield
 
 
 def install(target: Target) -> None:
@@ -68,21 +111,31 @@ def install(target: Target) -> None:
 
 def run_module(target: Target, module: str, kind: str) -> ModuleRun:
     """Run one module. `kind` is "plain" or begins with "sealed", and names the files left."""
-    results = BUILD / target.name / f"{module}.{kind}.jsonl"
+    words = ["--sealed"] * kind.startswith("sealed") + ["--warm"] * target.warm
+    return run_program(target, module, kind, words, target.seconds * (2 if target.warm else 1))
+
+
+def run_program(
+    target: Target, module: str, kind: str, words: Sequence[str], limit_s: int
+) -> ModuleRun:
+    """Run one module with these words for module_program.py. `kind` names the files left."""
+    results = target.home / f"{module}.{kind}.jsonl"
+    results.parent.mkdir(parents=True, exist_ok=True)
     results.unlink(missing_ok=True)
     command = [str(target.python), str(HERE / "module_program.py"), str(results), module]
-    command += [str(target.seconds), "--site", str(target.site)]
-    command += ["--sealed"] * kind.startswith("sealed") + ["--warm"] * target.warm
+    command += [str(limit_s), "--site", str(target.site), *words]
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="pasture-", ignore_cleanup_errors=True) as scratch:
-        exit_code = run_bounded(command, Path(scratch), results.with_suffix(".log"), target)
+        exit_code = run_bounded(command, Path(scratch), results.with_suffix(".log"), limit_s)
     seconds = time.monotonic() - start
     lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
-    outcomes, finished = read_outcomes(lines)
-    return ModuleRun(module, outcomes, finished, exit_code, seconds)
+    outcomes, events = read_outcomes(lines)
+    finished = "finished" in events
+    too_long = seconds >= limit_s and not finished
+    return ModuleRun(module, outcomes, finished, exit_code, seconds, events, too_long)
 
 
-def run_bounded(command: list[str], scratch: Path, log: Path, target: Target) -> int:
+def run_bounded(command: list[str], scratch: Path, log: Path, limit_s: int) -> int:
     """Run in a session of its own and leave nothing of it behind. Returns the exit code."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(scratch), "LANG": "C.UTF-8"}
     with log.open("w") as output:
@@ -96,7 +149,7 @@ def run_bounded(command: list[str], scratch: Path, log: Path, target: Target) ->
             start_new_session=True,
         )
         try:
-            return process.wait(target.seconds * (2 if target.warm else 1) + GRACE_S)
+            return process.wait(limit_s + GRACE_S)
         except subprocess.TimeoutExpired:
             return -signal.SIGKILL
         finally:
