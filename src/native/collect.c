@@ -13,6 +13,7 @@ static bool trimming;            /* give free memory back after each of them */
 static bool minding;             /* counts of immortal objects, whatever is collected */
 static bool asked;               /* collect_now() is running */
 static bool asked_include_frozen;
+static int depth; /* collections that have begun and not ended */
 static collect_history history;
 
 static void
@@ -53,6 +54,9 @@ is_full_collection(PyObject *info)
     return generation != NULL && PyLong_AsLong(generation) == CPY_GENERATIONS - 1;
 }
 
+/* 3.12 begins a collection that was scheduled before in the middle of another one, in Python code
+   that finalizes garbage. The garbage then stands in lists of the outer one: such a collection
+   is left to the built-in collector, which never looks beyond its own lists. */
 static PyObject *
 on_phase(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count)
 {
@@ -61,13 +65,15 @@ on_phase(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count)
         return NULL;
     }
     bool starts = PyUnicode_CompareWithASCIIString(args[0], "start") == 0;
-    if (!starts && outline_is_hiding()) {
+    bool is_full = is_full_collection(args[1]);
+    depth = starts ? depth + 1 : Py_MAX(depth - 1, 0);
+    bool is_outermost = depth == (starts ? 1 : 0);
+    if (!starts && is_outermost && outline_is_hiding()) {
         outline_end();
     }
     if (starts && minding) {
         drift_mend_if_due();
     }
-    bool is_full = is_full_collection(args[1]);
     if (starts && is_full) {
         pace_begin();
     }
@@ -76,7 +82,7 @@ on_phase(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count)
         trim_chunks();
     }
     call_user_callbacks(args, count);
-    if (starts && (watching || asked) && is_full && cpy_gc_state()->collecting
+    if (starts && is_outermost && (watching || asked) && is_full && cpy_gc_state()->collecting
         && !outline_is_hiding()) {
         begin();
     }

@@ -21,7 +21,7 @@ from pasture.heap.interpreter import native
 STDOUT_LOST = 120
 """CPython's exit status when the standard streams cannot be flushed."""
 
-FLUSH_LIMIT_S = 10
+FLUSH_LIMIT_S = 5
 """How long a thread that goes on running may keep a stream locked at the exit."""
 
 _WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
