@@ -113,6 +113,12 @@ test-unit: .venv/.stamp ## No fork, no server: seconds
 test-native: ## The extension under its verifier, on every interpreter of MATRIX
 	@tools/test-matrix --check-build-only $(MATRIX)
 
+.PHONY: test-hostile
+test-hostile: $(MATRIX:%=.venvs/%/.stamp) ## Heaps that break assumptions, with the extension as users get it
+	@for minor in $(MATRIX); do \
+	    .venvs/$$minor/bin/python -m pytest -q tests/hostile $(ARGS) || exit; \
+	done
+
 # Twice: with objects from malloc, so that each has its own red zone, and from pymalloc. What
 # needs glibc's malloc, or limits or counts memory, cannot run here. The
 # interpreter itself is not instrumented and keeps what it likes until it ends: no leak check.

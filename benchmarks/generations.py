@@ -84,7 +84,7 @@ def reach(herd: Herd, generation: int, clients: ThreadPoolExecutor) -> None:
     """Send requests until all workers are of a generation and the mold before is gone."""
     wanted = [("mold", generation)] + [("worker", generation)] * WORKERS
     deadline = time.monotonic() + PATIENCE_S
-    while sorted((e.role, e.generation) for e in herd.board().values()) != wanted:
+    while sorted((e.role, e.generation or 0) for e in herd.board().values()) != wanted:
         if time.monotonic() > deadline:
             raise Broken(f"generation {generation} is not reached; log:\n{herd.log[-3000:]}")
         # Later generations begin before this one was looked at, if there is too much load.

@@ -57,4 +57,5 @@ print(plugged)
 again = [library.malloc(60_000) for _ in range(1000)]
 assert all(again)
 """)
-    assert int(out) < 10 * MIB
+    # Between blocks of after a foreign one what was freed is a hole indeed.
+    assert int(out) < (70 if foreign == "some" else 10) * MIB

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 PROGRAM = Path(__file__).parents[1] / "cpython" / "module_program.py"
 
 PACKAGE = {

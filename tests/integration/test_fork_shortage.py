@@ -9,6 +9,8 @@ import pytest
 
 from pasture.scoreboard.reader import read_scoreboard
 
+pytestmark = pytest.mark.once
+
 # Raised here, because the kernel's own limit does not bind root.
 CONF = """
 import errno, os
@@ -125,7 +127,7 @@ def settled(serve):
     server.wait_for(refork, "a refork")
     server.wait_for(
         lambda: (
-            sorted((e.role, e.generation) for e in board(server).values())
+            sorted((e.role, e.generation or 0) for e in board(server).values())
             == [("mold", 1), ("worker", 1), ("worker", 1)]
         ),
         "the end of generation 0",

@@ -11,9 +11,11 @@ from running import Running, environment
 from pasture.heap.policy import POLICIES
 from pasture.trial.plan import free_port
 
+pytestmark = pytest.mark.once
+
 PROGRAMS = Path(__file__).parent.parent / "programs"
 WORKERS = 3
-MOST_BYTES = 15_000_000
+MOST_BYTES = 20_000_000
 """Of 35 MB of small containers. Celery uses 10 MB of its own modules before the first task."""
 
 SETTLED_S = 0.5

@@ -6,6 +6,8 @@ import urllib.request
 import pytest
 from running import PATIENCE_S
 
+pytestmark = pytest.mark.once
+
 
 def who(server):
     url = f"http://127.0.0.1:{server.port}/who"

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 TESTS = Path(__file__).resolve().parent.parent
 HARNESS = TESTS / "packages"
 

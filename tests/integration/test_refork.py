@@ -122,7 +122,10 @@ def assert_port_is_free(server):
 
 
 def wait_for_roles(server, *expected):
-    server.wait_for(lambda: sorted(roles(server).values()) == sorted(expected), f"{expected}")
+    # A process that has just begun has no generation yet.
+    server.wait_for(
+        lambda: sorted(roles(server).values(), key=str) == sorted(expected, key=str), f"{expected}"
+    )
 
 
 def test_workers_of_each_generation_are_children_of_the_arbiter(start):
