@@ -133,7 +133,7 @@ hook_out(void)
 PyObject *
 collect_now(bool include_frozen)
 {
-    if (cpy_gc_state()->collecting) {
+    if (collect_is_running()) {
         return PyLong_FromLong(0);
     }
     if (!cpy_is_only_interpreter()) {
@@ -166,6 +166,13 @@ collect_watch(bool on)
         hook_out();
     }
     return 0;
+}
+
+bool
+collect_is_running(void)
+{
+    /* 3.12 says that none does after one in the middle of another. */
+    return cpy_gc_state()->collecting || depth > 0 || outline_is_hiding();
 }
 
 int

@@ -19,6 +19,10 @@ PyObject *collect_now(bool include_frozen);
 int collect_watch(bool on);
 bool collect_is_watching(void);
 
+/* Whether a collection runs, in this thread or another: what it has found dead, and what it has
+   hidden, stands in none of the collector's own lists meanwhile. */
+bool collect_is_running(void);
+
 /* From now on look at the counts of immortal objects when a collection starts, any one, if
    that is due (drift.h). Returns 0, or -1 with an exception set. */
 int collect_mind_counts(void);

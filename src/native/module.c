@@ -263,6 +263,12 @@ is_watching_collections(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
+is_collecting(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return PyBool_FromLong(collect_is_running());
+}
+
+static PyObject *
 collection_history(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     const collect_history *history = collect_get_history();
@@ -387,6 +393,7 @@ static PyMethodDef methods[] = {
     {"collect", collect, METH_O, NULL},
     {"watch_collections", watch_collections, METH_O, NULL},
     {"is_watching_collections", is_watching_collections, METH_NOARGS, NULL},
+    {"is_collecting", is_collecting, METH_NOARGS, NULL},
     {"collection_history", collection_history, METH_NOARGS, NULL},
     {"full_collection_rule", full_collection_rule, METH_NOARGS, NULL},
     {"forget_frozen", forget_frozen, METH_NOARGS, NULL},

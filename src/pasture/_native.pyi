@@ -204,6 +204,9 @@ def watch_collections(on: bool, /) -> None:
     """Run every full collection out of line from now on, or no longer. Idempotent."""
 
 def is_watching_collections() -> bool: ...
+def is_collecting() -> bool:
+    """Whether a garbage collection runs: the caller is a finalizer or a callback, or beside one."""
+
 def collection_history() -> CollectionHistory: ...
 def full_collection_rule() -> FullCollectionRule:
     """What CPython decides by whether an automatic collection is a full one."""

@@ -112,3 +112,19 @@ assert os.waitpid(pid, 0)[1] == 0
 print(pasture.collect() >= 0)
 """)
     assert out == "5000 0\nTrue\n"
+
+
+def test_a_seal_by_a_finalizer_leaves_the_heap_alone(run_program):
+    out = run_program("""
+gc.disable()
+class Sealing:
+    def __del__(self):
+        global report
+        report = pasture.seal()
+for collect in (pasture.collect, gc.collect):
+    cycle(Sealing)
+    collect()
+    print(report.sealed, "garbage collection" in report.reason)
+print(pasture.seal().sealed)
+""")
+    assert out == "False True\nFalse True\nTrue\n"

@@ -135,6 +135,8 @@ def _obstacle(policy: Policy, unsupported: str | None, allow_threads: bool) -> s
     others = native().python_threads() - 1
     if others and not allow_threads:
         return f"{others} other Python thread(s) running: {_thread_names()}"
+    if native().is_collecting():
+        return "a garbage collection is running, which hides objects: called by a finalizer?"
     return None
 
 
