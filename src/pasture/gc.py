@@ -123,3 +123,16 @@ def collect_between_requests() -> int:
         Number of unreachable objects; 0 if no collection was run.
     """
     return collect() if is_nearly_due() else 0
+
+
+def mend_counts() -> None:
+    """Set reference counts of sealed objects again that old extensions have moved, if that is due.
+
+    Happens by itself when a garbage collection starts. To be called now and then where none ever
+    does: the collector is off, or a loop makes many calls and no containers. Costs a microsecond
+    if it is not due. docs/seal.md, "Extensions", says what moves them.
+
+    Raises:
+        UnsupportedInterpreter: there is no extension for this interpreter.
+    """
+    native().mend_counts_if_due()

@@ -43,13 +43,13 @@ def _run(interpreter: Any, program: str) -> None:
 
 
 def start_interpreter(rng: Random, world: World) -> None:
-    if len(alive) < MAX_ALIVE:
+    if not world.limited and len(alive) < MAX_ALIVE:  # it reports no memory in many ways
         alive.append(_interpreters.create())
         _run(alive[-1], _PROGRAM)
 
 
 def use_interpreter(rng: Random, world: World) -> None:
-    if alive:
+    if alive and not world.limited:
         _run(rng.choice(alive), "gc.collect(); kept.append([kept, 'text', 1.5])")
 
 
