@@ -184,19 +184,22 @@ def garbage_collector(seen: Evidence) -> Iterator[Finding]:
 
 
 def stable_abi(seen: Evidence) -> Iterator[Finding]:
-    """Extensions for the stable ABI of old versions count references of immortal objects."""
+    """Packages whose extensions, for the stable ABI of old versions, count immortal objects."""
     version = python_version(seen.files)
     modules = [f for f in seen.files if f.endswith(".abi3.so")]
-    counting = [f for f in modules if "_Py_Dealloc" in read_elf(f).needs and not _knows(f)]
-    for file in counting if version and version >= _FIRST_IMMORTAL else ():
+    counting = [f for f in modules if "_Py_Dealloc" in read_elf(f).needs]
+    wheels = {file: wheel for file in counting if not (wheel := _wheel_of(file)).knows_immortality}
+    for package in sorted(set(wheels.values())) if version and version >= _FIRST_IMMORTAL else ():
+        files = [PurePath(file).name for file, wheel in wheels.items() if wheel == package]
         yield Finding(
             "abi3",
             True,
-            f"{PurePath(file).name} counts references inline, built for {_built_for(file)}",
-            cost="writes the reference counts of immortal objects that it touches",
+            f"{package} counts references inline ({', '.join(sorted(files))})",
+            cost="writes the reference counts of immortal objects that it touches; a seal sets "
+            "right what this adds up to",
             mend="a build of it for this version of Python, or for the stable ABI of 3.12",
         )
-    if not counting:
+    if not wheels:
         yield Finding("abi3", False, f"{len(modules)} abi3 modules, none counts inline")
 
 
@@ -295,14 +298,30 @@ def python_version(files: tuple[str, ...]) -> tuple[int, int] | None:
     return None
 
 
-def _knows(file: str) -> bool:
-    """Whether a stable-ABI module was built for a version that knows immortality."""
-    found = re.match(r"cp3(\d+)", _built_for(file))
-    return bool(found) and int(found[1]) >= _FIRST_IMMORTAL[1] if found else False
+@dataclass(frozen=True, order=True, slots=True)
+class Wheel:
+    """What a module came in.
+
+    Attributes:
+        name: of the package and its version; of the file where no package has it.
+        built_for: the oldest version of Python, as in "cp38-abi3"; None if it is not known.
+    """
+
+    name: str
+    built_for: str | None
+
+    @property
+    def knows_immortality(self) -> bool:
+        """Whether it was built for a version that does."""
+        found = re.match(r"cp3(\d+)", self.built_for or "")
+        return bool(found) and int(found[1]) >= _FIRST_IMMORTAL[1] if found else False
+
+    def __str__(self) -> str:
+        return f"{self.name}, built for {self.built_for or 'an unknown version'},"
 
 
-def _built_for(file: str) -> str:
-    """The oldest version that a module was built for, as its wheel says: "cp38-abi3"."""
+def _wheel_of(file: str) -> Wheel:
+    """The package that says that it has brought a file."""
     for parent in Path(file).parents:
         if parent.name not in ("site-packages", "dist-packages"):
             continue
@@ -310,8 +329,9 @@ def _built_for(file: str) -> str:
         for record in parent.glob("*.dist-info/RECORD"):
             if inside in _text(str(record)):
                 tag = re.search(r"^Tag: (\S+-abi3)-", _text(str(record.parent / "WHEEL")), re.M)
-                return tag[1] if tag else "an unknown version"
-    return "an unknown version"
+                name = record.parent.name.removesuffix(".dist-info").replace("-", " ")
+                return Wheel(name, tag[1] if tag else None)
+    return Wheel(PurePath(file).name, None)
 
 
 def _threads(pid: int) -> tuple[str, ...]:

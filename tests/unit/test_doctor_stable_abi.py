@@ -1,0 +1,58 @@
+"""Which packages `pasture doctor` names for counting references of immortal objects."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from pasture.observe import obstacles
+from pasture.observe.obstacles import Finding
+
+
+def install(site: Path, name: str, tag: str, *modules: str) -> list[str]:
+    """Lay out a package as an installer does; return the paths of its modules."""
+    info = site / f"{name}.dist-info"
+    info.mkdir(parents=True)
+    (info / "RECORD").write_text("".join(f"{module},,\n" for module in modules))
+    (info / "WHEEL").write_text(f"Wheel-Version: 1.0\nTag: {tag}-manylinux_2_28_x86_64\n")
+    return [str(site / module) for module in modules]
+
+
+def look(monkeypatch: pytest.MonkeyPatch, *files: str, counts: bool = True) -> list[Finding]:
+    needs = frozenset({"_Py_Dealloc"} if counts else ())
+    monkeypatch.setattr(obstacles, "read_elf", lambda file: SimpleNamespace(needs=needs))
+    seen = SimpleNamespace(files=("/usr/bin/python3.14", *files))
+    return list(obstacles.stable_abi(seen))  # type: ignore[arg-type]
+
+
+def test_the_package_is_named_with_its_version_and_not_each_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site-packages"
+    files = install(site, "bcrypt-3.2.0", "cp36-abi3", "bcrypt/_a.abi3.so", "bcrypt/_b.abi3.so")
+    [finding] = look(monkeypatch, *files)
+    assert finding.is_obstacle
+    assert finding.what == (
+        "bcrypt 3.2.0, built for cp36-abi3, counts references inline (_a.abi3.so, _b.abi3.so)"
+    )
+
+
+def test_a_build_that_knows_immortality_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = install(tmp_path / "site-packages", "new-1.0", "cp312-abi3", "new.abi3.so")
+    [finding] = look(monkeypatch, *files)
+    assert not finding.is_obstacle
+
+
+def test_a_module_that_asks_the_interpreter_to_count_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = install(tmp_path / "site-packages", "kind-1.0", "cp38-abi3", "kind.abi3.so")
+    [finding] = look(monkeypatch, *files, counts=False)
+    assert not finding.is_obstacle
+
+
+def test_a_module_of_no_package_is_named_by_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    [finding] = look(monkeypatch, "/srv/app/own.abi3.so")
+    assert finding.what.startswith("own.abi3.so, built for an unknown version,")
