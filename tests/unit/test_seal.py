@@ -45,6 +45,7 @@ def heap(monkeypatch: pytest.MonkeyPatch) -> Heap:
     monkeypatch.setattr(seal, "current", lambda: SUPPORTED)
     extension = SimpleNamespace(
         python_threads=lambda: state.threads,
+        is_collecting=lambda: False,
         forget_code_runs=lambda: state.ran.append("forget"),
     )
     monkeypatch.setattr(seal, "native", lambda: extension)
