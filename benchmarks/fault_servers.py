@@ -159,8 +159,11 @@ class Server:
         return [pid for pid in found if is_running(pid)]
 
     def listens(self) -> bool:
+        """Whether it is at full strength and takes connections."""
+        if len(self.pids("worker")) < WORKERS:
+            return False
         if self.kind == "celery":
-            return len(self.pids("worker")) >= WORKERS
+            return True
         with socket.socket() as probe:
             return probe.connect_ex((LOOPBACK, self.port)) == 0
 

@@ -30,8 +30,8 @@ DIRECTORY = Path(__file__).resolve().parent.parent / "var" / "faults"
 START_S = 60.0
 BACK_S = 45.0
 GONE_S = 25.0
-LEFT_ON_DISK = {".gunicorn", ".cache"}
-"""What servers themselves leave in the folder they run in."""
+LEFT_ON_DISK = (".gunicorn", ".cache", "gunicorn.ctl", "pymp-")
+"""How names of what servers themselves leave begin. The last is Celery's, once killed."""
 
 
 class Broken(click.ClickException):
@@ -45,7 +45,8 @@ class Record:
         self._path, self._began = path, time.monotonic()
         self.faults, self.slowest = Counter[str](), dict[str, float]()
         self.violations: list[dict[str, Any]] = []
-        self.excused, self.scrapes, self.lives = 0, 0, Counter[str]()
+        self.excused, self.without_server, self.scrapes = 0, 0, 0
+        self.lives = Counter[str]()
         self._fixed = {"server": server, "seed": seed}
 
     def violated(self, fault: str, what: str, log: str = "") -> None:
@@ -60,6 +61,7 @@ class Record:
             "slowest_recovery_s": self.slowest,
             "answered": load.answered,
             "lost_with_an_excuse": self.excused,
+            "refused_without_a_server": self.without_server,
             "scrapes": self.scrapes,
             "lives": dict(self.lives),
             "violations": self.violations,
@@ -160,7 +162,10 @@ class Run:
         while self.load.losses:
             loss = self.load.losses.popleft()
             pid = begun.get(loss.number)
-            if any(excuse.covers(loss, pid) for excuse in self.excuses):
+            excuse = next((e for e in self.excuses if e.covers(loss, pid)), None)
+            if excuse is not None and excuse.pids is None:
+                self.record.without_server += 1
+            elif excuse is not None:
                 self.record.excused += 1
             else:
                 whose = "nobody had begun it" if pid is None else f"{pid} served it"
@@ -179,7 +184,8 @@ class Run:
         self.end("TERM")
         self.load.stop()
         self.judge("TERM")
-        left = sorted({path.name for path in self.place.small.iterdir()} - LEFT_ON_DISK)
+        files = sorted(path.name for path in self.place.small.iterdir())
+        left = [name for name in files if not name.startswith(LEFT_ON_DISK)]
         if left:
             self.record.violated("TERM", f"left on its disk: {left}")
 
