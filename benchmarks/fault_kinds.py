@@ -230,6 +230,12 @@ def no_processes(scene: Scene) -> None:
         (group / "pids.max").write_text("max")
 
 
+def no_processes_for_uwsgi(scene: Scene) -> None:
+    """uWSGI does not try a fork again that has failed: what is left serves until a reload."""
+    no_processes(scene)
+    reload_uwsgi(scene)
+
+
 def step_clock(scene: Scene) -> None:
     try:
         for seconds in (3600, -3600, 10 * 365 * 86400):
@@ -313,6 +319,6 @@ KILL_MASTER = "kill the master"
 FAULTS: dict[str, dict[str, Callable[[Scene], None]]] = {
     "gunicorn": EVERYWHERE | GUNICORN,
     "gunicorn-refork": EVERYWHERE | GUNICORN | MOLDS,
-    "uwsgi": EVERYWHERE | {"HUP": reload_uwsgi},
+    "uwsgi": EVERYWHERE | {"HUP": reload_uwsgi, "no processes": no_processes_for_uwsgi},
     "celery": EVERYWHERE | {"HUP": signals(signal.SIGHUP)},
 }
