@@ -118,6 +118,8 @@ class Server:
                 stdout=log,
                 stderr=log,
                 env=self._environment(place, broker),
+                # Else the kernel sends HUP to all if the starter's shell ends while one is stopped.
+                start_new_session=True,
             )
 
     def _prepared(self, group: Path | None) -> Sequence[str]:
