@@ -14,6 +14,8 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -251,6 +253,8 @@ def main(
     faults: tuple[str, ...],
     directory: Path,
 ) -> None:
+    # What was started is ended and unmounted on a TERM too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     seed = random.randrange(10**6) if seed is None else seed
     chance = random.Random(seed)
     folder = directory / kind
