@@ -43,20 +43,22 @@ class Excuse:
     """Whose answers may be lost, and when.
 
     Attributes:
-        pids: of those that served; None for all.
+        pids: of those that served.
+        everyone: whoever served.
         nameless: number of requests that nobody had begun to serve; a connection may have been
             accepted and not read.
     """
 
-    pids: frozenset[int] | None
+    pids: set[int]
     since: float
     until: float
     nameless: int
+    everyone: bool = False
 
     def covers(self, loss: Loss, served_by: int | None) -> bool:
         if loss.ended < self.since or loss.began > self.until + GRACE_S:
             return False
-        if self.pids is None or served_by in self.pids:
+        if self.everyone or served_by in self.pids:
             return True
         if served_by is None and self.nameless > 0:
             self.nameless -= 1
@@ -79,13 +81,11 @@ class Scene:
         return self.chance.choice(pids) if pids else None
 
     @contextlib.contextmanager
-    def excused(self, pids: set[int] | None, nameless: int) -> Iterator[None]:
-        excuse = Excuse(
-            None if pids is None else frozenset(pids), time.monotonic(), float("inf"), nameless
-        )
+    def excused(self, pids: set[int], nameless: int) -> Iterator[Excuse]:
+        excuse = Excuse(pids, time.monotonic(), float("inf"), nameless)
         self.excuses.append(excuse)
         try:
-            yield
+            yield excuse
         finally:
             excuse.until = time.monotonic()
 
@@ -171,15 +171,17 @@ def fill_disk(scene: Scene) -> None:
 
 
 def _limit(scene: Scene, pids: list[int], kind: int, value_of: Callable[[int], int]) -> None:
-    before = resource.getrlimit(kind)
-    with scene.excused(set(pids), nameless=100):
+    before, old = resource.getrlimit(kind), set(scene.server.processes())
+    with scene.excused(set(pids), nameless=100) as excuse:
         try:
             for pid in pids:
                 with contextlib.suppress(OSError):
                     resource.prlimit(pid, kind, (value_of(pid), before[1]))
             scene.wait(SHORT_S)
         finally:
-            for pid in scene.server.processes():  # forks have it from their parents
+            now = set(scene.server.processes())
+            excuse.pids |= now - old  # forks have the limit from their parents
+            for pid in now:
                 with contextlib.suppress(OSError):
                     resource.prlimit(pid, kind, before)
 

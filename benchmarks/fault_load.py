@@ -56,7 +56,6 @@ class Load:
         self.answered = 0
         self.losses: deque[Loss] = deque()
         self.latest: deque[float] = deque(maxlen=50)
-        self.paused = threading.Event()
         self._numbers = itertools.count()
         self._lock, self._stopped = threading.Lock(), threading.Event()
         self._threads = [threading.Thread(target=self.run) for _ in range(self.threads_count)]
@@ -101,9 +100,8 @@ class Requests(Load):
 
     def run(self) -> None:
         while self.goes_on:
-            if not self.paused.is_set():
-                number, began = self.number(), time.monotonic()
-                self.tell(number, began, self.send(number))
+            number, began = self.number(), time.monotonic()
+            self.tell(number, began, self.send(number))
             time.sleep(PAUSE_S)
 
     def send(self, number: int) -> str | None:
@@ -136,7 +134,7 @@ class Tasks(Load):
     def run(self) -> None:
         waiting: dict[str, tuple[int, float]] = {}
         while self.goes_on or waiting:
-            if self.goes_on and not self.paused.is_set() and len(waiting) < 200:
+            if self.goes_on and len(waiting) < 200:
                 for _ in range(TASKS_AT_ONCE):
                     number = self.number()
                     sent = self._client.send_task("fault_tasks.answer", args=(number,))

@@ -96,7 +96,9 @@ class Run:
             self.load = Tasks(self.broker) if self.kind == "celery" else Requests(self.server.port)
         elif isinstance(self.load, Requests):
             self.load.port = self.server.port
-        self.load.paused.clear()
+        began = time.monotonic()
+        if not reached(lambda: self.is_back(began), START_S):
+            raise Broken(f"{self.kind} ({surroundings}) does not answer\n{self.server.log[-3000:]}")
 
     def end(self, fault: str) -> None:
         """What is left of a server whose master is gone, which must be nothing."""
@@ -136,7 +138,7 @@ class Run:
 
     def kill_master(self) -> None:
         """Requests may be lost until the next one listens."""
-        excuse = Excuse(None, time.monotonic(), float("inf"), 0)
+        excuse = Excuse(set(), time.monotonic(), float("inf"), 0, everyone=True)
         self.excuses.append(excuse)
         self.server.process.kill()
         self.server.process.wait()
@@ -165,7 +167,7 @@ class Run:
             loss = self.load.losses.popleft()
             pid = begun.get(loss.number)
             excuse = next((e for e in self.excuses if e.covers(loss, pid)), None)
-            if excuse is not None and excuse.pids is None:
+            if excuse is not None and excuse.everyone:
                 self.record.without_server += 1
             elif excuse is not None:
                 self.record.excused += 1
@@ -178,13 +180,11 @@ class Run:
     def finish(self) -> None:
         """TERM: the server's own end, which loses nothing but what cannot connect any more."""
         assert self.load is not None
-        self.load.paused.set()
-        time.sleep(1.0)
+        self.load.stop()
         status = self.server.stop()
         if status != 0:
             self.record.violated("TERM", f"status {status}", self.server.log)
         self.end("TERM")
-        self.load.stop()
         self.judge("TERM")
         files = sorted(path.name for path in self.place.small.iterdir())
         left = [name for name in files if not name.startswith(LEFT_ON_DISK)]
