@@ -139,6 +139,40 @@ def test_no_task_is_lost_when_a_pool_process_is_killed(work):
     assert [result.get(timeout=PATIENCE_S) for result in results] == list(range(1, 41))
 
 
+NO_PROCESS = """
+import errno, os
+from pathlib import Path
+
+fork = os.fork
+
+def fork_if_allowed():
+    if Path("no-process").exists():
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+    return fork()
+
+os.fork = fork_if_allowed
+"""
+
+
+def test_a_pool_without_a_process_for_a_replacement_works_on_with_the_others(work, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(NO_PROCESS)
+    worker = work(env={"PYTHONPATH": f"{tmp_path}:{PROGRAMS}"})
+    assert worker.call("add", 0, 0) == 0
+    shortage = tmp_path / "no-process"
+    shortage.touch()
+    descriptors = psutil.Process(worker.process.pid).num_fds()
+    [killed, left] = sorted(worker.children())
+    os.kill(killed, signal.SIGKILL)
+    worker.wait_for(lambda: worker.log.count("no new worker: ") == 2, "a second try")
+    assert [worker.call("add", i, 1) for i in range(6)] == list(range(1, 7))
+    assert worker.children() == {left}
+    shortage.unlink()
+    worker.wait_for(lambda: len(worker.children()) == 2, "a replacement")
+    assert len({answer["pid"] for answer in read_with_all(worker)}) == 2
+    assert psutil.Process(worker.process.pid).num_fds() == descriptors
+    assert worker.stop() == 0
+
+
 def test_max_tasks_per_child_replaces_from_the_sealed_parent(work):
     worker = work("--max-tasks-per-child", "2")
     pids = {answer["pid"] for answer in read_with_all(worker, 12)}
