@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -170,6 +171,27 @@ def test_a_pool_without_a_process_for_a_replacement_works_on_with_the_others(wor
     worker.wait_for(lambda: len(worker.children()) == 2, "a replacement")
     assert len({answer["pid"] for answer in read_with_all(worker)}) == 2
     assert psutil.Process(worker.process.pid).num_fds() == descriptors
+    assert worker.stop() == 0
+
+
+def test_a_pool_without_descriptors_for_a_replacement_works_on_with_the_others(work):
+    worker = work()
+    assert worker.call("add", 0, 0) == 0
+    pid = worker.process.pid
+    killed = min(worker.children())
+    used = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+    first_free = min(set(range(len(used) + 1)) - used)
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE, (first_free, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    os.kill(killed, signal.SIGKILL)
+    worker.wait_for(lambda: "no new worker: " in worker.log, "a try")
+    assert worker.call("add", 1, 1) == 2
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    worker.wait_for(
+        lambda: len(worker.children()) == 2 and killed not in worker.children(), "a replacement"
+    )
+    worker.wait_for(
+        lambda: len({answer["pid"] for answer in read_with_all(worker)}) == 2, "work of both"
+    )
     assert worker.stop() == 0
 
 

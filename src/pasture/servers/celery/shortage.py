@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -29,12 +31,13 @@ def survive() -> None:
     def repopulate_if_possible(pool: Any, exitcodes: Any) -> None:
         if not backoff.may_try(time.monotonic()):
             return
+        before = list(pool._pool)
         try:
             repopulate(pool, exitcodes)
         except OSError as error:
             if not is_shortage(error):
                 raise
-            _forget_the_unborn(pool)
+            _undo(pool, [worker for worker in pool._pool if worker not in before])
             _close_pipe_of(error.__traceback__)
             wait_s = backoff.failed(time.monotonic())
             log.error("no new worker: %s; next try in %.0f s or more", error, wait_s)
@@ -44,9 +47,16 @@ def survive() -> None:
     Pool._repopulate_pool = repopulate_if_possible
 
 
-def _forget_the_unborn(pool: Any) -> None:
-    """The pool has noted the process and its queues before the fork."""
-    for worker in [worker for worker in pool._pool if worker._popen is None]:
+def _undo(pool: Any, new: Sequence[Any]) -> None:
+    """The last of new processes has failed, after the pool has noted it and its queues.
+
+    If it was forked, nobody listens to it: there was no descriptor left to do so. Its end, which
+    the pool's timer notices, frees its place.
+    """
+    for worker in new[-1:]:
+        if worker._popen is not None:
+            os.kill(worker.pid, signal.SIGKILL)
+            continue
         pool._pool.remove(worker)
         for queues, owner in getattr(pool, "_queues", {}).items():
             if owner is worker:
