@@ -47,7 +47,8 @@ class Record:
         self._path, self._began = path, time.monotonic()
         self.faults, self.slowest = Counter[str](), dict[str, float]()
         self.violations: list[dict[str, Any]] = []
-        self.excused, self.without_server, self.scrapes = 0, 0, 0
+        self.excused: list[str] = []
+        self.without_server, self.scrapes = 0, 0
         self.lives = Counter[str]()
         self._fixed = {"server": server, "seed": seed}
 
@@ -62,11 +63,12 @@ class Record:
             "faults": dict(self.faults),
             "slowest_recovery_s": self.slowest,
             "answered": load.answered,
-            "lost_with_an_excuse": self.excused,
+            "lost_with_an_excuse": len(self.excused),
             "refused_without_a_server": self.without_server,
             "scrapes": self.scrapes,
             "lives": dict(self.lives),
             "violations": self.violations,
+            "latest_excused": self.excused[-100:],
         }
         self._path.write_text(json.dumps(document, indent=1) + "\n")
 
@@ -170,10 +172,9 @@ class Run:
             if excuse is not None and excuse.everyone:
                 self.record.without_server += 1
             elif excuse is not None:
-                self.record.excused += 1
+                self.record.excused.append(f"{fault}: {loss}, {whose(pid)}")
             else:
-                whose = "nobody had begun it" if pid is None else f"{pid} served it"
-                self.record.violated(fault, f"lost: {loss}, {whose}", self.server.log)
+                self.record.violated(fault, f"lost: {loss}, {whose(pid)}", self.server.log)
         now = time.monotonic()
         self.excuses = [excuse for excuse in self.excuses if excuse.until > now - 180]
 
@@ -210,6 +211,10 @@ def names(pids: tuple[int, ...] | list[int]) -> list[str]:
             command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
             found.append(f"{' '.join(stat)} {command}")
     return found
+
+
+def whose(pid: int | None) -> str:
+    return "nobody had begun it" if pid is None else f"{pid} served it"
 
 
 def plan(kind: str, chance: random.Random) -> Iterator[str]:
@@ -278,7 +283,7 @@ def main(
         raise Broken(f"{len(record.violations)} violations: {folder / 'result.json'}")
     click.echo(
         f"{kind}, seed {seed}: {record.faults.total()} faults, {run.load.answered} answers, "
-        f"{record.excused} lost with whom they were killed, {record.scrapes} scrapes, no total fell"
+        f"{len(record.excused)} lost with whom they were killed, {record.scrapes} scrapes, no total fell"
     )
 
 

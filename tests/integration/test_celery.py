@@ -14,6 +14,7 @@ import pytest
 from running import Running, environment
 
 from pasture import _native
+from pasture.observe.tree import is_running
 from pasture.scoreboard.reader import read_scoreboard
 from pasture.trial.plan import free_port
 
@@ -138,6 +139,18 @@ def test_no_task_is_lost_when_a_pool_process_is_killed(work):
         os.kill(min(worker.children()), signal.SIGKILL)
         worker.wait_for(lambda: len(worker.children()) == 2, "a replacement")
     assert [result.get(timeout=PATIENCE_S) for result in results] == list(range(1, 41))
+
+
+def test_no_pool_process_outlives_a_killed_worker(work):
+    worker = work()
+    worker.call("add", 0, 0)
+    pool = worker.children()
+    worker.process.kill()
+    worker.process.wait()
+    deadline = time.monotonic() + PATIENCE_S
+    while any(is_running(pid) for pid in pool):
+        assert time.monotonic() < deadline, pool
+        time.sleep(0.1)
 
 
 NO_PROCESS = """
