@@ -158,6 +158,8 @@ def reload_uwsgi(scene: Scene) -> None:
 
 
 def fill_disk(scene: Scene) -> None:
+    if scene.place.small not in scene.place.mounted:
+        return  # it would be the machine's own disk
     filler = scene.place.small / "filler"
     try:
         with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:

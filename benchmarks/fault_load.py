@@ -189,7 +189,9 @@ class Scraper:
         self.scrapes = 0
         command = [sys.executable, "-m", "pasture", "metrics", f"{server_pid}"]
         self.process = subprocess.Popen(
-            [*command, "--port", f"{self.port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [*command, "--port", f"{self.port}"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         self._server_pid = server_pid
         self._board = scoreboard_of(server_pid)

@@ -42,13 +42,14 @@ _PIDS = Path("/sys/fs/cgroup/pids")
 def words_of(kind: str, port: int) -> list[str]:
     """The command of a server after `pasture run`."""
     bind = f"{LOOPBACK}:{port}"
-    gunicorn = ["gunicorn", "-w", f"{WORKERS}", "--bind", bind, "fault_app:app"]
-    gunicorn[1:1] = ["--graceful-timeout", "10"]
+    gunicorn = ["gunicorn", "-w", f"{WORKERS}", "--bind", bind, "--graceful-timeout", "10"]
+    gunicorn += ["fault_app:app"]
+    uwsgi = ["uwsgi", "--http-socket", bind, "--master", "--processes", f"{WORKERS}"]
+    uwsgi += ["--module", "fault_app:app", "--die-on-term", "--no-orphans", "--disable-logging"]
     return {
         "gunicorn": gunicorn,
         "gunicorn-refork": ["--refork", "60", *gunicorn],
-        "uwsgi": ["uwsgi", "--http-socket", bind, "--master", "--processes", f"{WORKERS}"]
-        + ["--module", "fault_app:app", "--die-on-term", "--no-orphans", "--disable-logging"],
+        "uwsgi": uwsgi,
         "celery": ["celery", "-A", "fault_tasks", "worker", "-c", f"{WORKERS}", "-l", "WARNING"],
     }[kind]
 
@@ -123,7 +124,7 @@ class Server:
             )
 
     def _prepared(self, group: Path | None) -> Sequence[str]:
-        script = f"{_PREPARE[self.surroundings]}exec \"$@\""
+        script = f'{_PREPARE[self.surroundings]}exec "$@"'
         if group is not None:
             script = f"echo $$ > {group}/cgroup.procs && {script}"
         begin = ["unshare", "--mount"] if _PREPARE[self.surroundings] else []

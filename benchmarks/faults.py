@@ -89,9 +89,8 @@ class Run:
         self.starts += 1
         self.server = Server(self.kind, self.place, surroundings, self.broker)
         self.record.lives[surroundings] += 1
-        if not reached(lambda: self.server.listens() or not self.server.pids("master"), START_S) or (
-            not self.server.listens()
-        ):
+        reached(lambda: self.server.listens() or not self.server.pids("master"), START_S)
+        if not self.server.listens():
             raise Broken(f"{self.kind} ({surroundings}) does not start\n{self.server.log[-3000:]}")
         self.scraper = Scraper(self.server.pid)
         if self.load is None:
@@ -283,7 +282,7 @@ def main(
         raise Broken(f"{len(record.violations)} violations: {folder / 'result.json'}")
     click.echo(
         f"{kind}, seed {seed}: {record.faults.total()} faults, {run.load.answered} answers, "
-        f"{len(record.excused)} lost with whom they were killed, {record.scrapes} scrapes, no total fell"
+        f"{len(record.excused)} lost with who served them, {record.scrapes} scrapes, no total fell"
     )
 
 

@@ -192,9 +192,10 @@ def test_a_pool_without_descriptors_for_a_replacement_works_on_with_the_others(w
     assert worker.call("add", 0, 0) == 0
     pid = worker.process.pid
     killed = min(worker.children())
-    used = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+    used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
     first_free = min(set(range(len(used) + 1)) - used)
-    before = resource.prlimit(pid, resource.RLIMIT_NOFILE, (first_free, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE, (first_free, hard))
     os.kill(killed, signal.SIGKILL)
     worker.wait_for(lambda: "no new worker: " in worker.log, "a try")
     assert worker.call("add", 1, 1) == 2

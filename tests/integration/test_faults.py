@@ -31,7 +31,7 @@ def test_only_what_a_killed_worker_served_is_lost_and_nothing_is_left_behind(ser
 
 
 def run(command):
-    """Its status and output. It is ended rather than killed: it has servers and mounts of its own."""
+    """Its status and output. It has servers and mounts, and so is ended rather than killed."""
     process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
