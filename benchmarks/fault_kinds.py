@@ -138,6 +138,34 @@ def stop_and_kill(scene: Scene) -> None:
             send(pid, signal.SIGKILL)
 
 
+def kill_under_a_stopped_master(scene: Scene) -> None:
+    """Nobody sees the worker's end until the master goes on."""
+    master = scene.one("master")
+    try:
+        send(master, signal.SIGSTOP)
+        kill("worker")(scene)
+        scene.wait(STOPPED_S)
+    finally:
+        send(master, signal.SIGCONT)
+
+
+def kill_during_hup(role: str) -> Callable[[Scene], None]:
+    def fault(scene: Scene) -> None:
+        send(scene.one("master"), signal.SIGHUP)
+        time.sleep(scene.chance.uniform(0, 0.5))
+        kill(role)(scene)
+        scene.wait(SHORT_S)
+
+    return fault
+
+
+def hup_without_descriptors(scene: Scene) -> None:
+    """What is there has to serve on if the next workers cannot be had."""
+    if (pid := scene.one("master")) is not None:
+        send(pid, signal.SIGHUP)
+        _limit(scene, [pid], resource.RLIMIT_NOFILE, _descriptors)
+
+
 def signals(*numbers: int) -> Callable[[Scene], None]:
     """Of the master's own language: nothing may be lost."""
 
@@ -295,6 +323,7 @@ EVERYWHERE: dict[str, Callable[[Scene], None]] = {
     "stop a worker": stop("worker"),
     "stop a worker, then kill it": stop_and_kill,
     "stop the master": stop("master"),
+    "kill a worker of a stopped master": kill_under_a_stopped_master,
     "fill the disk": fill_disk,
     "no descriptors in a worker": no_descriptors("worker"),
     "no descriptors in the master": no_descriptors("master"),
@@ -308,12 +337,15 @@ EVERYWHERE: dict[str, Callable[[Scene], None]] = {
 }
 GUNICORN = {
     "HUP": signals(signal.SIGHUP),
+    "kill a worker during HUP": kill_during_hup("worker"),
+    "HUP without descriptors": hup_without_descriptors,
     "TTIN and TTOU": signals(signal.SIGTTIN, signal.SIGTTOU),
     "USR1": signals(signal.SIGUSR1),
 }
 MOLDS = {
     "kill the mold": kill("mold"),
     "stop the mold": stop("mold"),
+    "kill the mold during HUP": kill_during_hup("mold"),
     "no descriptors in the mold": no_descriptors("mold"),
     "no memory in the mold": no_memory("mold"),
 }
