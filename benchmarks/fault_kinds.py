@@ -38,6 +38,10 @@ GARBAGE = (
 )
 
 
+class Impossible(Exception):
+    """This machine does not allow a fault."""
+
+
 @dataclass
 class Excuse:
     """Whose answers may be lost, and when.
@@ -187,7 +191,7 @@ def reload_uwsgi(scene: Scene) -> None:
 
 def fill_disk(scene: Scene) -> None:
     if scene.place.small not in scene.place.mounted:
-        return  # it would be the machine's own disk
+        raise Impossible("the disk is the machine's own")
     filler = scene.place.small / "filler"
     try:
         with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
@@ -253,7 +257,7 @@ def _with_a_death(
 def no_processes(scene: Scene) -> None:
     group = scene.place.group
     if group is None:
-        return
+        raise Impossible("there is no group of processes")
     (group / "pids.max").write_text("1")
     try:
         kill("worker")(scene)

@@ -79,7 +79,8 @@ class Place:
         with contextlib.suppress(OSError):
             group = _PIDS / f"pasture-faults-{secrets.token_hex(4)}"
             group.mkdir()
-            self.group = group
+            if (group / "pids.max").exists():
+                self.group = group
         return self
 
     def step_clock(self, seconds: int) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 
 import click
 
-from benchmarks.fault_kinds import FAULTS, KILL_MASTER, Excuse, Scene
+from benchmarks.fault_kinds import FAULTS, KILL_MASTER, Excuse, Impossible, Scene
 from benchmarks.fault_load import Load, Requests, Scraper, Tasks
 from benchmarks.fault_servers import SURROUNDINGS, WORKERS, Place, Server, redis
 
@@ -49,7 +49,7 @@ class Record:
         self.violations: list[dict[str, Any]] = []
         self.excused: list[str] = []
         self.without_server, self.scrapes = 0, 0
-        self.lives = Counter[str]()
+        self.lives, self.left_out = Counter[str](), Counter[str]()
         self._fixed = {"server": server, "seed": seed}
 
     def violated(self, fault: str, what: str, log: str = "") -> None:
@@ -61,6 +61,7 @@ class Record:
         document = self._fixed | {
             "seconds": round(time.monotonic() - self._began, 1),
             "faults": dict(self.faults),
+            "left_out": dict(self.left_out),
             "slowest_recovery_s": self.slowest,
             "answered": load.answered,
             "lost_with_an_excuse": len(self.excused),
@@ -85,7 +86,8 @@ class Run:
 
     def start(self) -> None:
         """Another life of the server, in the next surroundings."""
-        surroundings = SURROUNDINGS[self.starts % len(SURROUNDINGS)]
+        possible = SURROUNDINGS if self.place.mounted else SURROUNDINGS[:1]
+        surroundings = possible[self.starts % len(possible)]
         self.starts += 1
         self.server = Server(self.kind, self.place, surroundings, self.broker)
         self.record.lives[surroundings] += 1
@@ -122,7 +124,11 @@ class Run:
             self.kill_master()
         else:
             scene = Scene(self.server, self.place, self.scraper, self.chance, self.excuses)
-            FAULTS[self.kind][fault](scene)
+            try:
+                FAULTS[self.kind][fault](scene)
+            except Impossible:
+                self.record.left_out[fault] += 1
+                return
         over = time.monotonic()
         if not reached(lambda: self.is_back(over), BACK_S):
             self.record.violated(fault, self.what_is_missing(over), self.server.log)
