@@ -252,6 +252,10 @@ bench-refork: .venvs/3.14/.stamp ## Reforks on the bundled site: memory, and 20,
 soak-refork: .venvs/3.14/.stamp ## kill -9 of workers, molds and arbiters of reforking servers, 50 times
 	@.venvs/3.14/bin/python -m benchmarks.refork_kills $(ARGS)
 
+.PHONY: soak-faults
+soak-faults: .venvs/3.14/.stamp ## An hour under load with a fault every ten seconds (ARGS=--server gunicorn|gunicorn-refork|uwsgi|celery)
+	@.venvs/3.14/bin/python -m benchmarks.faults $(ARGS)
+
 .PHONY: soak-generations
 soak-generations: .venvs/3.14/.stamp ## 300 reforks of a trivial application: nothing of its processes grows
 	@.venvs/3.14/bin/python -m benchmarks.generations $(ARGS)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from running import Running, environment
 
 from pasture import _native
+from pasture.observe.tree import is_running
 from pasture.scoreboard.reader import read_scoreboard
 from pasture.trial.plan import free_port
 
@@ -137,6 +139,74 @@ def test_no_task_is_lost_when_a_pool_process_is_killed(work):
         os.kill(min(worker.children()), signal.SIGKILL)
         worker.wait_for(lambda: len(worker.children()) == 2, "a replacement")
     assert [result.get(timeout=PATIENCE_S) for result in results] == list(range(1, 41))
+
+
+def test_no_pool_process_outlives_a_killed_worker(work):
+    worker = work()
+    worker.call("add", 0, 0)
+    pool = worker.children()
+    worker.process.kill()
+    worker.process.wait()
+    deadline = time.monotonic() + PATIENCE_S
+    while any(is_running(pid) for pid in pool):
+        assert time.monotonic() < deadline, pool
+        time.sleep(0.1)
+
+
+NO_PROCESS = """
+import errno, os
+from pathlib import Path
+
+fork = os.fork
+
+def fork_if_allowed():
+    if Path("no-process").exists():
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+    return fork()
+
+os.fork = fork_if_allowed
+"""
+
+
+def test_a_pool_without_a_process_for_a_replacement_works_on_with_the_others(work, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(NO_PROCESS)
+    worker = work(env={"PYTHONPATH": f"{tmp_path}:{PROGRAMS}"})
+    assert worker.call("add", 0, 0) == 0
+    shortage = tmp_path / "no-process"
+    shortage.touch()
+    descriptors = psutil.Process(worker.process.pid).num_fds()
+    [killed, left] = sorted(worker.children())
+    os.kill(killed, signal.SIGKILL)
+    worker.wait_for(lambda: worker.log.count("no new worker: ") == 2, "a second try")
+    assert [worker.call("add", i, 1) for i in range(6)] == list(range(1, 7))
+    assert worker.children() == {left}
+    shortage.unlink()
+    worker.wait_for(lambda: len(worker.children()) == 2, "a replacement")
+    assert len({answer["pid"] for answer in read_with_all(worker)}) == 2
+    assert psutil.Process(worker.process.pid).num_fds() == descriptors
+    assert worker.stop() == 0
+
+
+def test_a_pool_without_descriptors_for_a_replacement_works_on_with_the_others(work):
+    worker = work()
+    assert worker.call("add", 0, 0) == 0
+    pid = worker.process.pid
+    killed = min(worker.children())
+    used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
+    first_free = min(set(range(len(used) + 1)) - used)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE, (first_free, hard))
+    os.kill(killed, signal.SIGKILL)
+    worker.wait_for(lambda: "no new worker: " in worker.log, "a try")
+    assert worker.call("add", 1, 1) == 2
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    worker.wait_for(
+        lambda: len(worker.children()) == 2 and killed not in worker.children(), "a replacement"
+    )
+    worker.wait_for(
+        lambda: len({answer["pid"] for answer in read_with_all(worker)}) == 2, "work of both"
+    )
+    assert worker.stop() == 0
 
 
 def test_max_tasks_per_child_replaces_from_the_sealed_parent(work):

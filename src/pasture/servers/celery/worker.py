@@ -20,6 +20,7 @@ from pasture.errors import PastureError, UsageError
 from pasture.heap.loading import begin_loading
 from pasture.scoreboard import recorder
 from pasture.servers import anyfork
+from pasture.servers.celery import shortage
 from pasture.servers.complaint import complain
 from pasture.servers.environment import ServerSettings, read_environment
 from pasture.servers.recycle import MemoryLimit, UssWatch
@@ -64,6 +65,7 @@ def after_setup(worker: Any, settings: ServerSettings) -> None:
     elif worker.max_memory_per_child:
         count_private_memory(MemoryLimit(worker.max_memory_per_child * 1024))
     import_transports(worker.app)
+    shortage.survive()
     sealer = Sealer(settings)
     anyfork.watch(lambda: or_end(sealer.before_fork))
 

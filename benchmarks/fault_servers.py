@@ -1,0 +1,211 @@
+"""The servers that faults are done to: how each is started, in which surroundings, and its end.
+
+Each runs in a file system of its own, small enough to be filled, and where the kernel has them
+in a group of its own whose number of processes can be limited. Nothing of it is left behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pasture.observe.tree import forked_workers, is_running, processes_with
+from pasture.scoreboard.reader import read_scoreboard
+from pasture.trial.plan import LOOPBACK, free_port
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAMS = ROOT / "tests" / "programs"
+MARK = "PASTURE_FAULT_MARK"
+WORKERS = 3
+PATIENCE_S = 60.0
+SURROUNDINGS = ("plain", "no /proc", "read-only root")
+"""What a server is started in."""
+
+_PREPARE = {
+    "plain": "",
+    "no /proc": "mount -t tmpfs -o ro none /proc && ",
+    "read-only root": "mount -o remount,bind,ro / && ",
+}
+_PIDS = Path("/sys/fs/cgroup/pids")
+
+
+def words_of(kind: str, port: int) -> list[str]:
+    """The command of a server after `pasture run`."""
+    bind = f"{LOOPBACK}:{port}"
+    gunicorn = ["gunicorn", "-w", f"{WORKERS}", "--bind", bind, "--graceful-timeout", "10"]
+    gunicorn += ["fault_app:app"]
+    uwsgi = ["uwsgi", "--http-socket", bind, "--master", "--processes", f"{WORKERS}"]
+    uwsgi += ["--module", "fault_app:app", "--die-on-term", "--no-orphans", "--disable-logging"]
+    return {
+        "gunicorn": gunicorn,
+        "gunicorn-refork": ["--refork", "60", *gunicorn],
+        "uwsgi": uwsgi,
+        "celery": ["celery", "-A", "fault_tasks", "worker", "-c", f"{WORKERS}", "-l", "WARNING"],
+    }[kind]
+
+
+class Place:
+    """Folders and limits of a server, for all its lives.
+
+    Attributes:
+        state: what application and load share; always writable.
+        small: where the server lives, and all that it may write to.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.state, self.small = directory / "state", directory / "small"
+        self.mounted: list[Path] = []
+        self.group: Path | None = None
+
+    def __enter__(self) -> Place:
+        for folder, size in ((self.state, "64m"), (self.small, "16m")):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "pasture-faults", str(folder)]
+            if subprocess.run(mount, capture_output=True).returncode == 0:
+                self.mounted.append(folder)
+        self.step_clock(0)
+        with contextlib.suppress(OSError):
+            group = _PIDS / f"pasture-faults-{secrets.token_hex(4)}"
+            group.mkdir()
+            if (group / "pids.max").exists():
+                self.group = group
+        return self
+
+    def step_clock(self, seconds: int) -> None:
+        (self.state / "clock").write_bytes(struct.pack("q", seconds))
+
+    def begun(self) -> dict[int, int]:
+        """Dict of request number to the pid that began to serve it last."""
+        lines = (self.state / "begun").read_text().split("\n")
+        return {int(line.split()[0]): int(line.split()[1]) for line in lines if line}
+
+    def __exit__(self, *_: object) -> None:
+        for folder in self.mounted:
+            subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        if self.group is not None:
+            time.sleep(0.5)
+            with contextlib.suppress(OSError):
+                self.group.rmdir()
+
+
+class Server:
+    """One life of a server."""
+
+    def __init__(self, kind: str, place: Place, surroundings: str, broker: str) -> None:
+        self.kind, self.surroundings = kind, surroundings
+        self.port = free_port()
+        self._mark = secrets.token_hex(8)
+        self.log_path = place.directory / "server.log"
+        command = [sys.executable, "-m", "pasture", "run", *words_of(kind, self.port)]
+        with self.log_path.open("ab") as log:
+            log.write(f"--- {surroundings}, port {self.port}\n".encode())
+            log.flush()
+            self.log_start = self.log_path.stat().st_size
+            self.process = subprocess.Popen(
+                [*self._prepared(place.group), *command],
+                cwd=place.small,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment(place, broker),
+                # Else the kernel sends HUP to all if the starter's shell ends while one is stopped.
+                start_new_session=True,
+            )
+
+    def _prepared(self, group: Path | None) -> Sequence[str]:
+        script = f'{_PREPARE[self.surroundings]}exec "$@"'
+        if group is not None:
+            script = f"echo $$ > {group}/cgroup.procs && {script}"
+        begin = ["unshare", "--mount"] if _PREPARE[self.surroundings] else []
+        return [*begin, "sh", "-c", script, "sh"]
+
+    def _environment(self, place: Place, broker: str) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if "PASTURE" not in name}
+        small = str(place.small)
+        own = {MARK: self._mark, "HOME": small, "TMPDIR": small, "FAULT_STATE": str(place.state)}
+        own |= {"PYTHONPATH": str(PROGRAMS), "PASTURE_REFORK_LEAST_SAVING": "-100"}
+        return {**kept, **own, "FAULT_BROKER": broker}
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def log(self) -> str:
+        with self.log_path.open("rb") as log:
+            log.seek(max(self.log_start, self.log_path.stat().st_size - 100_000))
+            return log.read().decode(errors="replace")
+
+    def processes(self) -> tuple[int, ...]:
+        """All that belong to the server, whoever their parent is; no zombies."""
+        return processes_with(MARK, self._mark)
+
+    def pids(self, role: str) -> list[int]:
+        """Pids that run, of `master`, `worker` or `mold`."""
+        if role == "master":
+            return [self.pid] if self.process.poll() is None else []
+        shown = read_scoreboard(self.pid)
+        if shown is None:
+            return list(forked_workers(self.pid)) if role == "worker" else []
+        found = [e.pid for e in shown.entries.values() if (e.role == "mold") == (role == "mold")]
+        return [pid for pid in found if is_running(pid)]
+
+    def listens(self) -> bool:
+        """Whether it is at full strength and takes connections."""
+        if len(self.pids("worker")) < WORKERS:
+            return False
+        if self.kind == "celery":
+            return True
+        with socket.socket() as probe:
+            return probe.connect_ex((LOOPBACK, self.port)) == 0
+
+    def stop(self) -> int | None:
+        """Status after TERM; None if it does not end."""
+        self.process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.process.wait(PATIENCE_S)
+        return None
+
+    def destroy(self) -> None:
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(PATIENCE_S)
+
+
+@contextlib.contextmanager
+def redis(directory: Path) -> Iterator[str]:
+    """Address of a Redis that keeps nothing."""
+    found = subprocess.run(
+        [str(ROOT / "tools" / "services"), "redis-server"], capture_output=True, text=True
+    )
+    if found.returncode != 0:
+        raise RuntimeError(f"Redis cannot be had: {found.stderr.strip()}")
+    port = free_port()
+    options = ["--port", f"{port}", "--bind", LOOPBACK, "--save", "", "--dir", str(directory)]
+    with (directory / "redis.log").open("wb") as log:
+        server = subprocess.Popen([found.stdout.strip(), *options], stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while b"Ready to accept" not in (directory / "redis.log").read_bytes():
+            if time.monotonic() > deadline or server.poll() is not None:
+                raise RuntimeError("Redis does not start")
+            time.sleep(0.05)
+        yield f"redis://{LOOPBACK}:{port}/0"
+    finally:
+        server.terminate()
+        server.wait(PATIENCE_S)

@@ -1,0 +1,73 @@
+"""A pool of Celery that goes on when the system has no process for a replacement.
+
+Celery takes a fork that fails for a reason to end, and its tasks with it. Here what is left of
+the pool works on, and the pool's own timer tries again. Written for billiard 4.2; leans on
+`Pool._repopulate_pool`, `Pool._pool` and, of Celery's `AsynPool`, `_queues`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from billiard.pool import Pool
+
+from pasture.servers.shortage import Backoff, is_shortage
+
+log = logging.getLogger("pasture")
+
+
+def survive() -> None:
+    """Have the pools of this process go on without the replacements that cannot be had."""
+    repopulate = Pool._repopulate_pool
+    backoff = Backoff()
+
+    def repopulate_if_possible(pool: Any, exitcodes: Any) -> None:
+        if not backoff.may_try(time.monotonic()):
+            return
+        before = list(pool._pool)
+        try:
+            repopulate(pool, exitcodes)
+        except OSError as error:
+            if not is_shortage(error):
+                raise
+            _undo(pool, [worker for worker in pool._pool if worker not in before])
+            _close_pipe_of(error.__traceback__)
+            wait_s = backoff.failed(time.monotonic())
+            log.error("no new worker: %s; next try in %.0f s or more", error, wait_s)
+        else:
+            backoff.succeeded()
+
+    Pool._repopulate_pool = repopulate_if_possible
+
+
+def _undo(pool: Any, new: Sequence[Any]) -> None:
+    """The last of new processes has failed, after the pool has noted it and its queues.
+
+    If it was forked, nobody listens to it: there was no descriptor left to do so. Its end, which
+    the pool's timer notices, frees its place.
+    """
+    for worker in new[-1:]:
+        if worker._popen is not None:
+            os.kill(worker.pid, signal.SIGKILL)
+            continue
+        pool._pool.remove(worker)
+        for queues, owner in getattr(pool, "_queues", {}).items():
+            if owner is worker:
+                pool._queues[queues] = None
+
+
+def _close_pipe_of(trace: TracebackType | None) -> None:
+    """The pipe that billiard has opened for the fork; nobody else would close it."""
+    while trace is not None:
+        if trace.tb_frame.f_code.co_name == "_launch":
+            for name in ("parent_r", "child_w"):
+                with contextlib.suppress(KeyError, OSError):
+                    os.close(trace.tb_frame.f_locals[name])
+        trace = trace.tb_next
