@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 PATIENCE_S = 160  # below pytest's own
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = {"uwsgi": "pyuwsgi", "celery": "redis"}
