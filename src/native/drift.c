@@ -12,6 +12,7 @@
 #if CPY_HAS_IMMORTALITY
 
 #include "marks.h"
+#include "pagemap.h"
 #include "scratch.h"
 
 #include <errno.h>
@@ -20,9 +21,6 @@
 #include <unistd.h>
 
 #define CHUNK_BYTES (MARKS_CHUNK_WORDS << (MARKS_WORD_BITS + MARKS_GRANULE_BITS))
-#define LEAST_OS_PAGE_BYTES 4096u
-#define PAGEMAP_ENTRY_BYTES 8u
-#define OWN_PAGE ((uint64_t)1 << 63 | (uint64_t)1 << 56) /* in memory, mapped by nobody else */
 
 /* A look may take one part in so many of the processor time. */
 #define COST_PARTS 100u
@@ -105,7 +103,7 @@ look_at_chunk(int pagemap, size_t os_page_bytes, const marks_leaf *leaf, size_t 
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        if ((entries[i] & OWN_PAGE) == OWN_PAGE) {
+        if (pagemap_is_own(entries[i])) {
             look_at_words(leaf, first + i * words, first + (i + 1) * words);
         }
     }

@@ -6,6 +6,7 @@
 #include "trim.h"
 
 #include "cpython.h"
+#include "pagemap.h"
 
 #ifndef CPY_UNSUPPORTED
 
@@ -16,21 +17,11 @@
 
 #if CPY_HAS_ARENAS
 
-#define LEAST_OS_PAGE_BYTES 4096u
-#define PAGEMAP_ENTRY_BYTES 8u
-#define OWN_PAGE ((uint64_t)1 << 63 | (uint64_t)1 << 56) /* in memory, mapped by nobody else */
-
 typedef struct {
     int pagemap;
     size_t os_page_bytes;
     size_t freed_bytes;
 } trimming;
-
-static bool
-is_own(uint64_t entry)
-{
-    return (entry & OWN_PAGE) == OWN_PAGE;
-}
 
 /* `entries`: of the pool's OS pages. */
 static void
@@ -38,9 +29,9 @@ trim_pool(trimming *work, cpy_pool *pool, const uint64_t *entries)
 {
     size_t own = 0;
     for (size_t i = 1; i < CPY_POOL_BYTES / work->os_page_bytes; i++) {
-        own += is_own(entries[i]);
+        own += pagemap_is_own(entries[i]);
     }
-    if (!own || !is_own(entries[0])) {
+    if (!own || !pagemap_is_own(entries[0])) {
         return;
     }
     cpy_pool_forget_class(pool);
