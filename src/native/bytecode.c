@@ -46,17 +46,17 @@ settle_plain(PyCodeObject *code)
     return rewritten;
 }
 
-/* Only what would count references to a constant that is immortal by now is rewritten. The
-   instructions that an event hides are generic ones, which look at their constant. */
-static Py_ssize_t
-settle_instrumented(PyCodeObject *code)
-{
 #if CPY_HAS_MORTAL_LOADS
+/* The number of instructions that count references to a constant that is immortal by now, which
+   are rewritten if so wanted; -1 with an exception set. */
+static Py_ssize_t
+each_mortal_load(PyCodeObject *code, bool rewrite)
+{
     PyObject *plain = cpy_code_plain(code);
     if (plain == NULL) {
         return -1;
     }
-    Py_ssize_t rewritten = 0;
+    Py_ssize_t found = 0;
     unsigned int extended = 0;
     _Py_CODEUNIT *units = _PyCode_CODE(code);
     const _Py_CODEUNIT *plain_units = (const _Py_CODEUNIT *)PyBytes_AS_STRING(plain);
@@ -64,24 +64,37 @@ settle_instrumented(PyCodeObject *code)
     for (Py_ssize_t i = 0; i < count; i += cpy_instruction_units(plain_units[i])) {
         unsigned int oparg = extended << 8 | plain_units[i].op.arg;
         extended = plain_units[i].op.code == EXTENDED_ARG ? oparg : 0;
-        if (cpy_is_mortal_load(units[i])) {
-            PyObject *constant = constant_of(code, plain_units[i], oparg);
-            units[i].op.code = cpy_first_run_opcode(units[i], constant);
-            rewritten++;
+        if (!cpy_is_mortal_load(units[i])) {
+            continue;
+        }
+        uint8_t settled = cpy_first_run_opcode(units[i], constant_of(code, plain_units[i], oparg));
+        found += settled != units[i].op.code;
+        if (rewrite) {
+            units[i].op.code = settled;
         }
     }
     Py_DECREF(plain);
-    return rewritten;
-#else
-    (void)code;
-    return 0;
-#endif
+    return found;
 }
+#else
+static Py_ssize_t
+each_mortal_load(PyCodeObject *Py_UNUSED(code), bool Py_UNUSED(rewrite))
+{
+    return 0;
+}
+#endif
 
 Py_ssize_t
 bytecode_settle(PyCodeObject *code)
 {
-    return cpy_code_is_plain(code) ? settle_plain(code) : settle_instrumented(code);
+    /* The instructions that an event hides are generic ones, which look at their constant. */
+    return cpy_code_is_plain(code) ? settle_plain(code) : each_mortal_load(code, true);
+}
+
+Py_ssize_t
+bytecode_mortal_loads(PyCodeObject *code)
+{
+    return each_mortal_load(code, false);
 }
 
 #else
@@ -93,6 +106,12 @@ bytecode_keep_first_run(bool Py_UNUSED(keep))
 
 Py_ssize_t
 bytecode_settle(PyCodeObject *Py_UNUSED(code))
+{
+    return 0;
+}
+
+Py_ssize_t
+bytecode_mortal_loads(PyCodeObject *Py_UNUSED(code))
 {
     return 0;
 }

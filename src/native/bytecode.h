@@ -13,6 +13,10 @@
  * an exception set. */
 Py_ssize_t bytecode_settle(PyCodeObject *code);
 
+/* The number of instructions of `code` that count references to an immortal constant, or -1
+ * with an exception set. Settled code has none. */
+Py_ssize_t bytecode_mortal_loads(PyCodeObject *code);
+
 /* Whether settling leaves the instruction alone by which code shows that it ran. Off at the
  * beginning; on in a process whose children gather code again. */
 void bytecode_keep_first_run(bool keep);

@@ -236,7 +236,7 @@ immortal_make_heap(immortal_counts *counts)
         return -1;
     }
     verify_heap_is_immortal(leaves_mortal);
-    verify_code_is_settled();
+    verify_code_counts_no_constants();
     return 0;
 }
 

@@ -103,6 +103,9 @@ leave_system_exit_code(void)
 }
 
 static volatile sig_atomic_t limited_status;
+static struct sigaction handler_before;
+static unsigned int alarm_before; /* seconds left of it */
+static bool is_limited;
 
 static void
 on_limit(int Py_UNUSED(signal))
@@ -121,12 +124,23 @@ leave_limit(int status, unsigned int seconds)
     }
     limited_status = status;
     struct sigaction action = {.sa_handler = on_limit};
-    (void)sigaction(SIGALRM, &action, NULL);
+    (void)sigaction(SIGALRM, &action, &handler_before);
     sigset_t only;
     (void)sigemptyset(&only);
     (void)sigaddset(&only, SIGALRM);
     (void)pthread_sigmask(SIG_UNBLOCK, &only, NULL);
-    (void)alarm(seconds);
+    alarm_before = alarm(seconds);
+    is_limited = true;
+}
+
+void
+leave_lift_limit(void)
+{
+    if (is_limited) {
+        is_limited = false;
+        (void)alarm(alarm_before);
+        (void)sigaction(SIGALRM, &handler_before, NULL);
+    }
 }
 
 void

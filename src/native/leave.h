@@ -9,6 +9,9 @@
    thread. To be called when nothing is left to do but flushing: takes SIGALRM. */
 void leave_limit(int status, unsigned int seconds);
 
+/* What was to be flushed is flushed: SIGALRM is again what it was. */
+void leave_lift_limit(void);
+
 /* Flush C's streams, as the end of a process does, and end it without anything else. */
 _Noreturn void leave_now(int status);
 

@@ -230,6 +230,13 @@ limit_leave(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 static PyObject *
+lift_leave_limit(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    leave_lift_limit();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 system_exit_code(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     PyObject *code = leave_system_exit_code();
@@ -389,6 +396,7 @@ static PyMethodDef methods[] = {
     {"files", files, METH_NOARGS, NULL},
     {"leave", leave, METH_O, NULL},
     {"limit_leave", limit_leave, METH_VARARGS, NULL},
+    {"lift_leave_limit", lift_leave_limit, METH_NOARGS, NULL},
     {"system_exit_code", system_exit_code, METH_NOARGS, NULL},
     {"collect", collect, METH_O, NULL},
     {"watch_collections", watch_collections, METH_O, NULL},

@@ -22,7 +22,7 @@ void verify_garbage(const marks *marks, bool include_frozen);
    order: `references` and, of an instance, its dictionary if it has one and its type. */
 void verify_references(PyObject *op, cpy_references references, PyObject *dict, PyObject *type);
 /* No instruction of a function's code counts references to an immortal constant. */
-void verify_code_is_settled(void);
+void verify_code_counts_no_constants(void);
 #else
 static inline void
 verify_references(PyObject *Py_UNUSED(op), cpy_references Py_UNUSED(references),
@@ -30,7 +30,7 @@ verify_references(PyObject *Py_UNUSED(op), cpy_references Py_UNUSED(references),
 {
 }
 static inline void
-verify_code_is_settled(void)
+verify_code_counts_no_constants(void)
 {
 }
 static inline void

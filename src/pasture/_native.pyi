@@ -176,6 +176,9 @@ def leave(status: int, /) -> NoReturn:
 def watch_system_exit() -> None:
     """From now on remember the `code` of a SystemExit that ends the process. Idempotent."""
 
+def lift_leave_limit() -> None:
+    """What `limit_leave` was for is done: SIGALRM is again what it was before."""
+
 def limit_leave(status: int, seconds: int, /) -> None:
     """End the process with `status` after so long, whatever it waits for; at its very end.
 

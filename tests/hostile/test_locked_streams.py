@@ -12,8 +12,9 @@ PATIENCE_S = 15
 PROGRAM = """
 import os, sys, threading, time
 import pasture
+pid = os.fork() if {parent_itself} else 0
 pasture.seal({policy!r})
-pid = os.fork()
+pid = os.fork() if not {parent_itself} else pid
 if pid == 0:
     stream = {stream}
     def fill():
@@ -34,11 +35,17 @@ STREAMS = {
 
 
 @pytest.mark.parametrize("stream", STREAMS)
-@pytest.mark.parametrize("policy", ["stock", "seal", "dismiss"])
-def test_the_process_ends(tmp_path, policy, stream):
+@pytest.mark.parametrize(
+    ("policy", "parent_itself"),
+    [("stock", False), ("seal", False), ("seal", True), ("dismiss", False)],
+    ids=["stock", "sealed parent's child", "sealed parent itself", "dismissed"],
+)
+def test_the_process_ends(tmp_path, policy, parent_itself, stream):
     """As it does unsealed: at its end CPython gives up on a lock after a second."""
     name, text = STREAMS[stream]
-    program = PROGRAM.format(policy=policy, stream=name, text=text)
+    program = PROGRAM.format(
+        policy=policy, parent_itself=parent_itself, stream=name, text=text
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", program],
         stdout=subprocess.PIPE,

@@ -8,6 +8,9 @@ import sys
 
 import pytest
 
+from pasture import _native
+
+CHECK_BUILD = hasattr(_native, "fail_scratch_after")
 HAVE_GC = 1 << 14
 MANAGED_WEAKREF = 1 << 3
 MANAGED_DICT = 1 << 4
@@ -325,6 +328,8 @@ def check(): return len(held) == 400_000 and table["7"] == [7] and (3, "3") in g
 def test_what_is_odd_stays_as_it_is(run_program, build_extension, oddity):
     if oddity in ("counts at thresholds", "garbage of a huge count") and not NEW:
         pytest.skip("counts have 64 bits, and no meaning beyond the number")
+    if oddity == "a type that is no container at times" and CHECK_BUILD:
+        pytest.skip("the verifier ends a process whose lists hold what is no container")
     out = run_program(
         f"""
 import zoo

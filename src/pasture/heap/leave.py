@@ -46,7 +46,7 @@ def watch() -> None:
         native().watch_system_exit()
         _flush_open_files()
         if not _flushes_at_end:
-            native().atexit_run_last(_flush_open_files)
+            native().atexit_run_last(_flush_at_end)
             _flushes_at_end = True
     except UnsupportedInterpreter:
         pass
@@ -68,6 +68,15 @@ def install() -> None:
         return
     # atexit's list is inherited: children of this child leave in the same way.
     _installed = True
+
+
+def _flush_at_end() -> None:
+    """Flush what finalization would flush, where the process goes on to finalize."""
+    if _installed:
+        return  # `_leave` comes next
+    native().limit_leave(_exit_status()[0], FLUSH_LIMIT_S)
+    _flush_open_files()
+    native().lift_leave_limit()
 
 
 def flush_open_files_too() -> None:
