@@ -21,7 +21,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from pasture.observe.explain import Explanation, explain
+from pasture.explain.explain import Explanation, explain
 
 PROGRAM = Path(__file__).parent.parent / "tests" / "programs" / "dirty_pages.py"
 CAUSES = (

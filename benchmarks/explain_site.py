@@ -25,7 +25,7 @@ from typing import Any
 import click
 
 from benchmarks.site import DATA, SITE, fill_site
-from pasture.heap.requests import read_requests
+from pasture.warmup.requests import read_requests
 
 PATIENCE_S = 120
 CLIENTS = 2

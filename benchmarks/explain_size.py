@@ -26,8 +26,8 @@ from typing import Any
 
 import click
 
-from pasture.observe import tree
-from pasture.observe.smaps import read_memory
+from pasture.proc import tree
+from pasture.proc.smaps import read_memory
 
 PROGRAMS = Path(__file__).parent.parent / "tests" / "programs"
 PATIENCE_S = 300

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pasture.observe.tree import forked_workers, is_running, processes_with
+from pasture.proc.tree import forked_workers, is_running, processes_with
 from pasture.scoreboard.reader import read_scoreboard
 from pasture.trial.plan import LOOPBACK, free_port
 

@@ -22,11 +22,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from pasture.heap.requests import Request
-from pasture.observe.tree import processes_with
+from pasture.proc.tree import processes_with
 from pasture.scoreboard.layout import Entry
 from pasture.scoreboard.reader import read_scoreboard
 from pasture.trial.plan import LOOPBACK, free_port
+from pasture.warmup.requests import Request
 
 MARK = "PASTURE_BENCH_MARK"
 PATIENCE_S = 60.0

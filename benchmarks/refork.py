@@ -21,9 +21,8 @@ from rich.console import Console
 
 from benchmarks.herd import Herd, Load, Sent
 from benchmarks.site import DATA, SITE, make_plan
-from pasture.report import progress, table
-from pasture.report.terminal import output_terminal
-from pasture.trial import TrialResult, run_trial
+from pasture.display.terminal import output_terminal
+from pasture.trial import TrialResult, progress, run_trial, table
 from pasture.trial.measurement import percentile
 
 DIRECTORY = DATA.parent / "bench-refork"

@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 
 from benchmarks.herd import Herd, Load
-from pasture.heap.requests import Request
+from pasture.warmup.requests import Request
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "tests" / "programs"
 DIRECTORY = Path(__file__).resolve().parent.parent / "var" / "refork-kills"

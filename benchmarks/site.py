@@ -24,14 +24,13 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.spread import Spread, paired_ratio, spread_of
-from pasture.heap.requests import read_requests
-from pasture.observe import tree
-from pasture.report import progress, table
-from pasture.report.display import Display
-from pasture.report.document import as_document
-from pasture.report.terminal import output_terminal
-from pasture.trial import TrialPlan, TrialResult, events, run_trial
+from pasture.display.bars import Display
+from pasture.display.terminal import output_terminal
+from pasture.proc import tree
+from pasture.trial import TrialPlan, TrialResult, events, progress, run_trial, table
+from pasture.trial.document import as_document
 from pasture.trial.measurement import Figure, paired_ratios
+from pasture.warmup.requests import read_requests
 
 SITE = Path(__file__).resolve().parent.parent / "demo"
 DATA = Path(__file__).resolve().parent.parent / "var" / "bench-site"

@@ -26,10 +26,10 @@ import click
 import pasture
 import pasture.gc
 from benchmarks.site import DATA, SITE, fill_site
-from pasture.heap import wsgi
-from pasture.heap.interpreter import native
-from pasture.heap.requests import Requests, read_requests
-from pasture.observe.smaps import read_memory
+from pasture.proc.smaps import read_memory
+from pasture.sealing.interpreter import native
+from pasture.warmup import wsgi
+from pasture.warmup.requests import Requests, read_requests
 
 HOST = "127.0.0.1"
 LOOK_EVERY = 20

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from pasture.observe.smaps import Memory, read_memory
+from pasture.proc.smaps import Memory, read_memory
 
 NURSERY = "1M"
 """The default follows the cache of the machine."""

@@ -13,12 +13,12 @@ from pasture.errors import (
     UnsupportedInterpreter,
     UsageError,
 )
+from pasture.fork_safety.close import before_fork, close_connections, fork_unsafe
 from pasture.gc import collect
-from pasture.heap.fork_safety import before_fork, close_connections, fork_unsafe
-from pasture.heap.policy import POLICIES, Policy
-from pasture.heap.report import SealReport, StepReport
-from pasture.heap.seal import seal
-from pasture.heap.warmup import WarmUpReport, warm_up
+from pasture.sealing.policy import POLICIES, Policy
+from pasture.sealing.report import SealReport, StepReport
+from pasture.sealing.seal import seal
+from pasture.warmup.warmup import WarmUpReport, warm_up
 
 if TYPE_CHECKING:
     from pasture.servers.pools import sealed, sealed_forkserver

@@ -22,7 +22,7 @@ from world import World
 import pasture
 import pasture.gc
 from pasture import _native
-from pasture.heap import collector
+from pasture.sealing import gc_settings
 
 Action = Callable[[Random, World], object]
 
@@ -168,7 +168,7 @@ ACTIONS: dict[Action, int] = {
     lambda rng, world: _native.keep_code_runs(rng.random() < 0.5): 1,
     lambda rng, world: _native.forget_code_runs(): 1,
     lambda rng, world: _native.files(): 1,
-    lambda rng, world: collector.run_full_out_of_line(): 1,
+    lambda rng, world: gc_settings.run_full_out_of_line(): 1,
 }
 
 

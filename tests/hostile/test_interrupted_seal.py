@@ -4,14 +4,14 @@ import sys
 
 import pytest
 
-from pasture.heap.policy import POLICIES
+from pasture.sealing.policy import POLICIES
 
 STEPS = POLICIES["seal"].heap
 
 INTERRUPTED = """
 import signal
 from types import MappingProxyType
-from pasture.heap import seal, steps
+from pasture.sealing import seal, steps
 def interrupt(step):
     def work():
         counts = taken[step]() if after else {}

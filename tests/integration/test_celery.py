@@ -13,7 +13,7 @@ import pytest
 from running import Running, environment
 
 from pasture import _native
-from pasture.observe.tree import is_running
+from pasture.proc.tree import is_running
 from pasture.scoreboard.reader import read_scoreboard
 from pasture.trial.plan import free_port
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from pasture.observe.obstacles import CHECKS, Evidence, diagnose
-from pasture.observe.smaps import Memory
+from pasture.doctor.checks import CHECKS, Evidence, diagnose
+from pasture.proc.smaps import Memory
 
 MB = 1_000_000
 SHARED = Memory(100 * MB, 40 * MB, 0, 10 * MB, 90 * MB)

@@ -16,10 +16,10 @@ import pytest
 pytest.importorskip("numpy")
 
 from pasture.errors import ProcessEnded, UsageError
-from pasture.observe.causes import WHOLE_PAGE, Cause
-from pasture.observe.explain import explain, find_pair
-from pasture.observe.smaps import read_memory
-from pasture.report.explain_document import from_json, to_json
+from pasture.explain.causes import WHOLE_PAGE, Cause
+from pasture.explain.document import from_json, to_json
+from pasture.explain.explain import explain, find_pair
+from pasture.proc.smaps import read_memory
 
 PROGRAM = Path(__file__).parent.parent / "programs" / "dirty_pages.py"
 COUNT = 400
@@ -247,7 +247,7 @@ def test_recorded_faults_name_functions_and_what_they_wrote(serve, tmp_path):
 @pytest.mark.skipif(chromium is None, reason="no Chromium on this machine")
 def test_the_page_draws_its_map_in_a_browser(noise, tmp_path):
     pytest.importorskip("plotly")
-    from pasture.report.explain_html import render_html
+    from pasture.explain.html import render_html
 
     page = tmp_path / "page.html"
     page.write_text(render_html(noise, datetime(2026, 1, 2)))

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from pasture.report.explain_document import from_json
+from pasture.explain.document import from_json
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 AS_NOBODY = (sys.executable, str(PROGRAMS / "as_nobody.py"))

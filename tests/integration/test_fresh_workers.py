@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from running import Running, environment
 
-from pasture.heap.policy import POLICIES
+from pasture.sealing.policy import POLICIES
 from pasture.trial.plan import free_port
 
 pytestmark = pytest.mark.once

@@ -14,9 +14,9 @@ pytest.importorskip("plotly")
 
 import numpy as np
 
-from pasture.observe.census import RECORD
-from pasture.observe.explain import explain
-from pasture.report.explain_document import from_json, to_json
+from pasture.explain.document import from_json, to_json
+from pasture.explain.explain import explain
+from pasture.explain.snapshot import RECORD
 
 PROGRAM = Path(__file__).parent.parent / "programs" / "hostile.py"
 # What a terminal obeys, ends of lines that others see, and characters that turn a line around.
@@ -111,7 +111,7 @@ def test_doctor_names_the_thread_with_its_escape_written_out(hostile, tmp_path):
 
 
 def test_a_process_is_found_whatever_it_is_called(hostile):
-    from pasture.observe import tree
+    from pasture.proc import tree
 
     assert hostile["worker"] in tree.forked_workers(hostile["parent"])
     assert tree.is_running(hostile["parent"])

@@ -36,14 +36,14 @@ from pasture.lab import (  # noqa: E402
     shelf,
 )
 from pasture.lab.client import burst, get  # noqa: E402
+from pasture.lab.document import as_document  # noqa: E402
 from pasture.lab.experiment import Bench  # noqa: E402
 from pasture.lab.figures import Measured, curve  # noqa: E402
+from pasture.lab.html import render_html  # noqa: E402
 from pasture.lab.server import SITES, ServerPlan, median, serving  # noqa: E402
 from pasture.lab.shelf import Variant  # noqa: E402
 from pasture.lab.store import Kept  # noqa: E402
-from pasture.report.lab_document import as_document  # noqa: E402
-from pasture.report.lab_html import render_html  # noqa: E402
-from pasture.trial.group import Group  # noqa: E402
+from pasture.trial.session import Group  # noqa: E402
 
 chromium = shutil.which("chromium") or shutil.which("google-chrome")
 REPOSITORY = Path(__file__).parents[2]

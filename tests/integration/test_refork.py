@@ -16,7 +16,7 @@ from uuid import uuid4
 import psutil
 import pytest
 
-from pasture.observe.tree import processes_with
+from pasture.proc.tree import processes_with
 from pasture.scoreboard.reader import read_scoreboard
 
 pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 14), reason="one version is enough")

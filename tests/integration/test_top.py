@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from pasture.observe.smaps import Memory
-from pasture.observe.watch import Reading, Row, Watch, row
-from pasture.report import top_table
+from pasture.proc.smaps import Memory
 from pasture.scoreboard.layout import Counts, Entry
+from pasture.top import table
+from pasture.top.watch import Reading, Row, Watch, row
 
 MB = 1_000_000
 SCREEN = Path(__file__).with_name("top_screen.txt")
@@ -41,7 +41,7 @@ def test_one_table_as_plain_text_has_a_line_for_each_process(serve):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].split() == [column.title for column in top_table.COLUMNS]
+    assert lines[0].split() == [column.title for column in table.COLUMNS]
     shown = {int(line.split()[0]): line.split()[1] for line in lines[1:-1]}
     assert shown == {
         server.process.pid: "master",
@@ -79,7 +79,7 @@ def test_requests_of_a_server_run_by_pasture_are_shown(serve):
     master, row_of_worker = look()
     assert (master.requests, row_of_worker.pid) == (None, worker)
     assert row_of_worker.generation is None
-    assert "       7\n" in top_table.plain([row_of_worker])
+    assert "       7\n" in table.plain([row_of_worker])
 
 
 def test_growth_is_of_the_last_minute_and_absent_at_first():
@@ -94,14 +94,14 @@ def test_growth_is_of_the_last_minute_and_absent_at_first():
 
 @pytest.mark.parametrize(("key", "first"), [("v", 12), ("f", 11), ("i", 11)])
 def test_workers_are_ordered_by_a_column_and_the_master_stays_on_top(key, first):
-    assert [r.pid for r in top_table.ordered(ROWS, key)][:2] == [10, first]
+    assert [r.pid for r in table.ordered(ROWS, key)][:2] == [10, first]
 
 
 def test_the_screen_shows_sorts_and_writes_snapshots(tmp_path):
     pytest.importorskip("textual")
     from textual.widgets import DataTable, Static
 
-    from pasture.report.top_screen import TopApp
+    from pasture.top.screen import TopApp
 
     async def drive():
         app = TopApp(10, lambda: ROWS, interval_s=60, folder=tmp_path)
@@ -112,7 +112,7 @@ def test_the_screen_shows_sorts_and_writes_snapshots(tmp_path):
             await pilot.press("f")
             assert pids() == ["10", "11", "12"]
             summary = str(app.query_one("#summary", Static).render())
-            assert summary == top_table.summary(ROWS)
+            assert summary == table.summary(ROWS)
             await pilot.press("s")
             await pilot.pause()
             return app.export_screenshot()
@@ -146,7 +146,7 @@ def text_of(picture):
 
 def test_the_screen_is_that_of_the_reference():
     pytest.importorskip("textual")
-    from pasture.report.top_screen import TopApp
+    from pasture.top.screen import TopApp
 
     shown = replace(
         ROWS[2],
@@ -171,7 +171,7 @@ def test_the_screen_is_that_of_the_reference():
 def test_the_screen_closes_with_the_reason_when_the_master_ends(tmp_path):
     pytest.importorskip("textual")
     from pasture.errors import ProcessEnded
-    from pasture.report.top_screen import TopApp
+    from pasture.top.screen import TopApp
 
     def gone():
         raise ProcessEnded("process 10 has ended")

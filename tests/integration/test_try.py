@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from pasture import errors
-from pasture.report.document import SCHEMA_FILE
+from pasture.trial.document import SCHEMA_FILE
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 SMALL = ("--workers", "2", "--requests", "60", "--env", "APP_OBJECTS=1000")

@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from pasture.errors import ServerFailed
-from pasture.observe import sampler, tree
-from pasture.trial.group import Group
+from pasture.proc import sampler, tree
+from pasture.trial.session import Group
 from pasture.trial.shutdown import stop_and_measure
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
@@ -132,7 +132,7 @@ def test_a_group_whose_starter_is_killed_ends_with_all_that_it_started(tmp_path)
     starter = f"""
 import os, sys, time
 from pathlib import Path
-from pasture.trial.group import Group, guarded
+from pasture.trial.session import Group, guarded
 folder = Path({str(tmp_path)!r}) / "folder"
 folder.mkdir()
 with guarded(folder):

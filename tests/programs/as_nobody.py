@@ -37,11 +37,11 @@ def import_what_is_needed():
         "pasture.cli.main",
         "pasture.cli.explain",
         "pasture.cli.metrics",
-        "pasture.heap.census",
-        "pasture.observe.explain",
-        "pasture.report.explain_document",
-        "pasture.report.explain_html",
-        "pasture.report.explain_table",
+        "pasture.sealing.snapshot",
+        "pasture.explain.explain",
+        "pasture.explain.document",
+        "pasture.explain.html",
+        "pasture.explain.table",
     ):
         importlib.import_module(name)
 

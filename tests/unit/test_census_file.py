@@ -14,10 +14,10 @@ pytest.importorskip("numpy")
 import numpy as np
 
 from pasture.errors import UsageError
-from pasture.heap.census import MAGIC
-from pasture.heap.interpreter import native
-from pasture.observe import census
-from pasture.observe.census import NO_OWNER, RECORD, Windows, open_census
+from pasture.explain import snapshot
+from pasture.explain.snapshot import NO_OWNER, RECORD, Windows, open_census
+from pasture.sealing.interpreter import native
+from pasture.sealing.snapshot import MAGIC
 
 HEAD = {
     "pid": os.getpid(),
@@ -54,7 +54,7 @@ def extents_of(path: Path) -> list[tuple[int, int]]:
 
 
 def test_a_census_is_for_its_owner_alone(tmp_path: Path) -> None:
-    from pasture.heap import census as written
+    from pasture.sealing import snapshot as written
 
     before = os.umask(0)
     try:
@@ -69,7 +69,7 @@ def test_a_census_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_a_census_is_not_written_through_a_link(tmp_path: Path) -> None:
-    from pasture.heap import census as written
+    from pasture.sealing import snapshot as written
 
     (tmp_path / "victim").write_text("precious")
     (tmp_path / "census").symlink_to("victim")
@@ -172,4 +172,4 @@ def test_the_policy_that_a_census_names_is_cut(write: Write) -> None:
 
 
 def test_every_field_that_is_taken_for_granted_is_one_that_is_written() -> None:
-    assert census._checked_fields(HEAD["fields"])["type"]["tp_name"] > 0
+    assert snapshot._checked_fields(HEAD["fields"])["type"]["tp_name"] > 0

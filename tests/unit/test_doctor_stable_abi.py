@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pasture.observe import obstacles
-from pasture.observe.obstacles import Finding
+from pasture.doctor import checks
+from pasture.doctor.checks import Finding
 
 
 def install(site: Path, name: str, tag: str, *modules: str) -> list[str]:
@@ -20,9 +20,9 @@ def install(site: Path, name: str, tag: str, *modules: str) -> list[str]:
 
 def look(monkeypatch: pytest.MonkeyPatch, *files: str, counts: bool = True) -> list[Finding]:
     needs = frozenset({"_Py_Dealloc"} if counts else ())
-    monkeypatch.setattr(obstacles, "read_elf", lambda file: SimpleNamespace(needs=needs))
+    monkeypatch.setattr(checks, "read_elf", lambda file: SimpleNamespace(needs=needs))
     seen = SimpleNamespace(files=("/usr/bin/python3.14", *files))
-    return list(obstacles.stable_abi(seen))  # type: ignore[arg-type]
+    return list(checks.stable_abi(seen))  # type: ignore[arg-type]
 
 
 def test_the_package_is_named_with_its_version_and_not_each_file(

@@ -11,21 +11,21 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from pasture.observe import allocator, bytecode, distinct
-from pasture.observe.allocator import HEADER_BYTES, POOL_BYTES, Pools, decode_pools, read_chunks
-from pasture.observe.causes import Cause
-from pasture.observe.census import NOTHING, Extents, Kind, PageRanks
-from pasture.observe.classify import Classified
-from pasture.observe.difference import Batch, difference
-from pasture.observe.distinct import Numbered
-from pasture.observe.elf import parse_elf, read_elf
-from pasture.observe.fields import Label, object_field, storage_field
-from pasture.observe.memory import Mapping
-from pasture.observe.objects import TypeInfo
-from pasture.observe.perf import parse_sample
-from pasture.observe.symbols import read_perf_map
-from pasture.observe.tally import Tally
-from pasture.observe.touched import TouchedObjects
+from pasture.explain import allocator, bytecode, distinct
+from pasture.explain.allocator import HEADER_BYTES, POOL_BYTES, Pools, decode_pools, read_chunks
+from pasture.explain.causes import Cause
+from pasture.explain.classify import Classified
+from pasture.explain.difference import Batch, difference
+from pasture.explain.distinct import Numbered
+from pasture.explain.fields import Label, object_field, storage_field
+from pasture.explain.objects import TypeInfo
+from pasture.explain.snapshot import NOTHING, Extents, Kind, PageRanks
+from pasture.explain.tally import Tally
+from pasture.explain.touched import TouchedObjects
+from pasture.proc.address_space import Mapping
+from pasture.proc.elf import parse_elf, read_elf
+from pasture.proc.page_faults import parse_sample
+from pasture.proc.symbols import read_perf_map
 
 FIELDS = {
     "object": {"ob_refcnt": 0, "ob_type": 8, "ob_size": 16},

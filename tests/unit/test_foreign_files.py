@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pasture.errors import UsageError
-from pasture.foreign_files import read_foreign, user_of
-from pasture.observe.elf import Elf, parse_elf, read_elf
-from pasture.observe.symbols import read_perf_map
+from pasture.proc.elf import Elf, parse_elf, read_elf
+from pasture.proc.symbols import read_perf_map
+from pasture.trust.foreign_files import read_foreign, user_of
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
 NOBODY = 65534

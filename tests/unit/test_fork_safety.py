@@ -7,14 +7,14 @@ from typing import Self
 
 import pytest
 
-from pasture.heap import fork_safety
-from pasture.heap.fork_safety import before_fork, close_connections
+from pasture.fork_safety import close
+from pasture.fork_safety.close import before_fork, close_connections
 
 
 @pytest.fixture(autouse=True)
 def no_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither hooks nor libraries but those that a test brings."""
-    monkeypatch.setattr(fork_safety, "_hooks", [])
+    monkeypatch.setattr(close, "_hooks", [])
     for name in ("django.conf", "django.db", "django.core.cache", "sqlalchemy.engine"):
         monkeypatch.delitem(sys.modules, name, raising=False)
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pasture.heap.hazards import Hazard, survey
+from pasture.fork_safety.survey import Hazard, survey
 
 before: set[Hazard] = set()
 """What is pytest's and its plugins' own."""
@@ -137,9 +137,9 @@ def test_cuda_is_found_once_it_is_initialized(monkeypatch: pytest.MonkeyPatch) -
 
 def test_grpc_counts_only_with_threads_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "grpc._cython.cygrpc", SimpleNamespace())
-    monkeypatch.setattr("pasture.heap.hazards._has_threads_of_c", lambda: False)
+    monkeypatch.setattr("pasture.fork_safety.survey._has_threads_of_c", lambda: False)
     assert texts() == []
-    monkeypatch.setattr("pasture.heap.hazards._has_threads_of_c", lambda: True)
+    monkeypatch.setattr("pasture.fork_safety.survey._has_threads_of_c", lambda: True)
     assert texts() == ["gRPC's core, which runs threads"]
 
 

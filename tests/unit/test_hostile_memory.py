@@ -7,10 +7,10 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from pasture.heap.interpreter import native
-from pasture.observe.census import fields_from
-from pasture.observe.memory import AddressSpace, parse_maps
-from pasture.observe.objects import Objects
+from pasture.explain.objects import Objects
+from pasture.explain.snapshot import fields_from
+from pasture.proc.address_space import AddressSpace, parse_maps
+from pasture.sealing.interpreter import native
 
 FIELDS = fields_from(native().field_offsets())
 AT = FIELDS["type"]

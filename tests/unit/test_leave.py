@@ -2,7 +2,7 @@
 
 import pytest
 
-from pasture.heap.leave import status_of
+from pasture.sealing.exit import status_of
 
 
 @pytest.mark.parametrize(

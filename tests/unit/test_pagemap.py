@@ -6,9 +6,9 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from pasture.observe.memory import Mapping, parse_maps, runs
-from pasture.observe.pagemap import decode
-from pasture.observe.regions import Region, Regions
+from pasture.explain.regions import Region, Regions
+from pasture.proc.address_space import Mapping, parse_maps, runs
+from pasture.proc.pagemap import decode
 
 MAPS = """\
 00400000-00500000 r-xp 00000000 08:01 1    /usr/bin/python3.14

@@ -3,7 +3,7 @@
 import pytest
 
 from pasture.errors import UnknownPolicy
-from pasture.heap.policy import DEFAULT_POLICY, POLICIES, Policy, find_policy
+from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, Policy, find_policy
 
 
 def test_every_policy_is_listed_under_its_own_name() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pasture import private_files
 from pasture.errors import UsageError
+from pasture.trust import private_files
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
 NOBODY = 65534

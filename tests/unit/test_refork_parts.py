@@ -10,17 +10,17 @@ from click.testing import CliRunner
 
 from pasture.cli.run import command
 from pasture.errors import UsageError
-from pasture.heap import fork_safety
-from pasture.heap.policy import POLICIES
+from pasture.fork_safety import close
 from pasture.scoreboard import layout
 from pasture.scoreboard.board import Row, Scoreboard
 from pasture.scoreboard.reader import forked_by, read_scoreboard
-from pasture.servers.environment import read_environment
-from pasture.servers.refork.line import CLOSED, line_of, open_line, wait_for
+from pasture.sealing.policy import POLICIES
+from pasture.servers.refork.channel import CLOSED, line_of, open_line, wait_for
 from pasture.servers.refork.mold import policy_of_molds
 from pasture.servers.refork.payoff import Payoff
 from pasture.servers.refork.pss import total_pss_bytes
 from pasture.servers.refork.schedule import Schedule, parse_schedule
+from pasture.servers.settings import read_environment
 
 
 def test_the_last_limit_of_a_schedule_holds_for_all_later_generations() -> None:
@@ -160,10 +160,10 @@ def test_a_mold_gathers_code_only_where_it_was_traced() -> None:
 
 
 def test_an_application_can_say_that_it_must_not_be_forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fork_safety, "_unsafe", None)
-    assert fork_safety.unsafe_reason() is None
-    fork_safety.fork_unsafe("CUDA is initialized")
-    assert fork_safety.unsafe_reason() == "CUDA is initialized"
+    monkeypatch.setattr(close, "_unsafe", None)
+    assert close.unsafe_reason() is None
+    close.fork_unsafe("CUDA is initialized")
+    assert close.unsafe_reason() == "CUDA is initialized"
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from typing import Any
 import fastjsonschema
 import pytest
 
+from pasture.display.atomic import require_writable, write_atomically
 from pasture.errors import UsageError
-from pasture.heap.requests import Request
-from pasture.report.atomic import require_writable, write_atomically
-from pasture.report.document import SCHEMA_FILE, as_document, to_json
-from pasture.trial.answers import Disagreement
+from pasture.trial.document import SCHEMA_FILE, as_document, to_json
 from pasture.trial.measurement import PolicyResult, Run, TrialResult
+from pasture.trial.responses import Disagreement
+from pasture.warmup.requests import Request
 
 MB = 1_000_000
 MakeRun = Callable[..., Run]

@@ -11,8 +11,8 @@ from pasture.trial.measurement import Run, TrialResult
 pytest.importorskip("plotly", reason="comes with the extra `trial`")
 pytest.importorskip("jinja2", reason="comes with the extra `trial`")
 
-from pasture.report import plots
-from pasture.report.html import render_html
+from pasture.trial import plots
+from pasture.trial.html import render_html
 
 MB = 1_000_000
 MADE_AT = datetime(2025, 1, 2, 3, 4)

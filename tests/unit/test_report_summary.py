@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from pasture.report import progress, summary, table, units
-from pasture.trial import events
-from pasture.trial.answers import Disagreement
+from pasture.display import units
+from pasture.trial import events, progress, summary, table
 from pasture.trial.measurement import Run, TrialResult
+from pasture.trial.responses import Disagreement
 
 MB = 1_000_000
 MakeRun = Callable[..., Run]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pasture.errors import UsageError
-from pasture.heap.requests import (
+from pasture.warmup.requests import (
     Request,
     Requests,
     parse_header,

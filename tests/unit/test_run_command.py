@@ -10,7 +10,7 @@ import pytest
 
 from pasture.cli.main import run
 from pasture.errors import MissingExtra, UnknownPolicy, UsageError
-from pasture.heap.policy import POLICIES
+from pasture.sealing.policy import POLICIES
 
 
 @dataclass

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from pasture.errors import SealFailed, UnknownPolicy, UnsupportedInterpreter
-from pasture.heap import child, collector, fork_safety, hazards, interpreter, leave, seal
-from pasture.heap.interpreter import Interpreter
-from pasture.heap.policy import POLICIES, Policy
-from pasture.heap.report import SealReport, StepReport
-from pasture.heap.warmup import WarmUpReport, warm_up
+from pasture.fork_safety import close, survey
+from pasture.sealing import child, exit, gc_settings, interpreter, seal
+from pasture.sealing.interpreter import Interpreter
+from pasture.sealing.policy import POLICIES, Policy
+from pasture.sealing.report import SealReport, StepReport
+from pasture.warmup.warmup import WarmUpReport, warm_up
 
 SUPPORTED = Interpreter("CPython", "3.14.2", False, True, None)
 
@@ -50,10 +51,10 @@ def heap(monkeypatch: pytest.MonkeyPatch) -> Heap:
     )
     monkeypatch.setattr(seal, "native", lambda: extension)
     monkeypatch.setattr(child, "arm", state.armed.append)
-    monkeypatch.setattr(hazards, "survey", lambda threads: [])
-    monkeypatch.setattr(leave, "watch", lambda: state.ran.append("watch"))
-    monkeypatch.setattr(collector, "_thresholds", None)
-    monkeypatch.setattr(fork_safety, "_hooks", [lambda: state.ran.append("hook")])
+    monkeypatch.setattr(survey, "survey", lambda threads: [])
+    monkeypatch.setattr(exit, "watch", lambda: state.ran.append("watch"))
+    monkeypatch.setattr(gc_settings, "_thresholds", None)
+    monkeypatch.setattr(close, "_hooks", [lambda: state.ran.append("hook")])
     monkeypatch.setattr(seal, "_rounds", 0)
     return state
 

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from pasture.heap.interpreter import Interpreter
-from pasture.heap.report import SealReport, StepReport
+from pasture.sealing.interpreter import Interpreter
+from pasture.sealing.report import SealReport, StepReport
 
 CPYTHON = Interpreter("CPython", "3.14.2", False, True, None)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pasture.errors import UnknownPolicy, UsageError
-from pasture.heap.requests import Request
-from pasture.servers.environment import read_environment, to_environment
+from pasture.servers.settings import read_environment, to_environment
+from pasture.warmup.requests import Request
 
 
 def test_without_variables_the_arguments_count_and_then_the_defaults() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pasture.errors import NoPrivilege
-from pasture.observe import smaps
+from pasture.proc import smaps
 
 ROLLUP = """\
 55f4f8db1000-7ffd8bf7c000 ---p 00000000 00:00 0                          [rollup]

@@ -1,6 +1,6 @@
 """Which answers count as different, and which cannot be compared."""
 
-from pasture.trial.answers import UrlAnswers, always_failing, disagreements, merge
+from pasture.trial.responses import UrlAnswers, always_failing, disagreements, merge
 
 
 def _one(statuses: dict[int, int], bodies: dict[str, int]) -> dict[str, UrlAnswers]:

@@ -10,7 +10,7 @@ from pasture.errors import (
     UnsupportedInterpreter,
 )
 from pasture.trial import diagnosis
-from pasture.trial.answers import UrlAnswers
+from pasture.trial.responses import UrlAnswers
 
 IMPORT_FAILED = """\
 [2025-01-01 12:00:00 +0000] [7] [INFO] Starting gunicorn 23.0.0

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from pasture.errors import ServerFailed, UsageError
-from pasture.heap.requests import Request
 from pasture.trial import events, run_trial
-from pasture.trial.answers import UrlAnswers
-from pasture.trial.job import Emit, Job
 from pasture.trial.measurement import Run, Shutdown, TrialResult
 from pasture.trial.plan import TrialPlan
-from pasture.trial.run import describe_interpreter, schedule
+from pasture.trial.responses import UrlAnswers
+from pasture.trial.run import Emit, Job
 from pasture.trial.server import Pause
+from pasture.trial.trial import describe_interpreter, schedule
+from pasture.warmup.requests import Request
 
 MakeRun = Callable[..., Run]
 

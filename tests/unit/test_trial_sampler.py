@@ -2,9 +2,9 @@
 
 import pytest
 
-from pasture.observe import sampler, smaps
-from pasture.observe.sampler import ProcessMemory, Sample, Series
-from pasture.observe.smaps import Memory
+from pasture.proc import sampler, smaps
+from pasture.proc.sampler import ProcessMemory, Sample, Series
+from pasture.proc.smaps import Memory
 
 
 def _memory(size: int) -> Memory:

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from pasture.errors import MissingExtra, UsageError
-from pasture.heap.requests import Request
 from pasture.trial import load, server
 from pasture.trial.load import LoadFiles
 from pasture.trial.plan import TrialPlan
 from pasture.trial.server import ServerFiles
+from pasture.warmup.requests import Request
 
 PLAN = TrialPlan(
     app="site:app",

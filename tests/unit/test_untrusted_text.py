@@ -6,8 +6,8 @@ from datetime import datetime
 
 import pytest
 
-from pasture.report.terminal import Terminal
-from pasture.untrusted_text import printable, printable_lines, to_json
+from pasture.display.terminal import Terminal
+from pasture.trust.untrusted_text import printable, printable_lines, to_json
 
 EVERY = "".join(
     map(chr, (*range(0x3000), *range(0xD7F0, 0xE010), 0xFEFF, 0xFFFE, 0x1F600, 0xE0041))
@@ -71,7 +71,7 @@ def test_a_page_shows_what_it_is_given_as_text() -> None:
     pytest.importorskip("jinja2")
     import jinja2
 
-    from pasture.report import pages
+    from pasture.display import pages
 
     loader = jinja2.DictLoader(
         {"page": "{{ bad }}|{{ bad | upper }}|{{ number }}|{{ ours | safe }}"}

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pasture.errors import UsageError
-from pasture.heap import wsgi
-from pasture.heap.requests import Header, Request
-from pasture.heap.warmup import warm_up
+from pasture.warmup import wsgi
+from pasture.warmup.requests import Header, Request
+from pasture.warmup.warmup import warm_up
 
 Environ = dict[str, Any]
 

@@ -6,8 +6,8 @@ import threading
 import time
 from typing import Any
 
-from pasture.heap.warmup import warm_up
-from pasture.heap.wsgi import BODY_LIMIT_BYTES
+from pasture.warmup.warmup import warm_up
+from pasture.warmup.wsgi import BODY_LIMIT_BYTES
 
 Scope = dict[str, Any]
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from pasture.heap import interrupts
-from pasture.heap.warmup import warm_up
+from pasture.warmup import interrupts
+from pasture.warmup.warmup import warm_up
 
 FOREVER_S = 60.0
 """A test that waits for so long has failed."""
@@ -192,7 +192,7 @@ def test_a_second_signal_ends_a_process_whose_request_cannot_be_stopped() -> Non
     program = """
 import itertools, signal
 signal.signal(signal.SIGTERM, lambda *_: None)
-from pasture.heap.warmup import warm_up
+from pasture.warmup.warmup import warm_up
 
 def application(environ, start):
     print("here", flush=True)
@@ -339,7 +339,7 @@ def test_an_exception_without_a_text_does_not_end_the_process() -> None:
 def test_a_process_that_a_request_forks_does_not_come_back() -> None:
     program = """
 import os
-from pasture.heap.warmup import warm_up
+from pasture.warmup.warmup import warm_up
 
 def application(environ, start):
     if os.fork() == 0 and environ["PATH_INFO"] == "/raises":

@@ -13,16 +13,16 @@ from pathlib import Path
 import click
 
 from pasture.cli.explain import only_server
+from pasture.display.atomic import write_atomically
+from pasture.display.terminal import output_terminal
+from pasture.doctor import checks, table
 from pasture.errors import ObstaclesFound, ServerFailed, UsageError
-from pasture.observe import obstacles, tree
-from pasture.observe.smaps import require_smaps_rollup
-from pasture.private_files import temporary_folder
-from pasture.report import doctor_table
-from pasture.report.atomic import write_atomically
-from pasture.report.terminal import output_terminal
-from pasture.untrusted_text import to_json
+from pasture.proc import tree
+from pasture.proc.smaps import require_smaps_rollup
+from pasture.trust.private_files import temporary_folder
+from pasture.trust.untrusted_text import to_json
 
-_GC_WATCH = Path(obstacles.__file__).with_name("gc_watch")
+_GC_WATCH = Path(checks.__file__).with_name("gc_watch")
 _SETTLE_S = 2.0
 _GRACE_S = 15.0
 
@@ -54,22 +54,22 @@ def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> N
     if there is an obstacle. See docs/doctor.md.
     """
     if len(target) == 1 and target[0].isdecimal():
-        evidence = obstacles.gather(int(target[0]))
+        evidence = checks.gather(int(target[0]))
     elif target:
         evidence = _try(target, wait_s)
     else:
-        evidence = obstacles.gather(only_server())
-    findings = obstacles.diagnose(evidence)
+        evidence = checks.gather(only_server())
+    findings = checks.diagnose(evidence)
     if json_file is not None:
-        document = doctor_table.as_document(evidence.master_pid, findings)
+        document = table.as_document(evidence.master_pid, findings)
         write_atomically(json_file, to_json(document))
-    doctor_table.print_findings(findings, output_terminal())
+    table.print_findings(findings, output_terminal())
     found = sum(finding.is_obstacle for finding in findings)
     if found:
-        raise ObstaclesFound(doctor_table.verdict(found), hint="each says above how to mend it")
+        raise ObstaclesFound(table.verdict(found), hint="each says above how to mend it")
 
 
-def _try(arguments: tuple[str, ...], wait_s: float) -> obstacles.Evidence:
+def _try(arguments: tuple[str, ...], wait_s: float) -> checks.Evidence:
     """Run a server until it has workers, look at it, and stop it."""
     require_smaps_rollup()
     with temporary_folder("pasture-doctor-") as folder:
@@ -87,9 +87,7 @@ def _try(arguments: tuple[str, ...], wait_s: float) -> obstacles.Evidence:
         try:
             master = _wait_for_workers(process, wait_s)
             time.sleep(_SETTLE_S)
-            return obstacles.gather(
-                master, tuple(callers.read_text("utf-8", "replace").splitlines())
-            )
+            return checks.gather(master, tuple(callers.read_text("utf-8", "replace").splitlines()))
         finally:
             _stop(process)
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pasture.display.atomic import require_writable, write_atomically
+from pasture.display.terminal import error_terminal, output_terminal
 from pasture.errors import MissingExtra, UsageError
-from pasture.foreign_files import read_foreign
-from pasture.report.atomic import require_writable, write_atomically
-from pasture.report.terminal import error_terminal, output_terminal
+from pasture.trust.foreign_files import read_foreign
 
 if TYPE_CHECKING:
-    from pasture.observe.explain import Explanation
+    from pasture.explain.explain import Explanation
 
 _MOST_BYTES = 64 << 20
 _DAMAGED = (
@@ -67,9 +67,9 @@ def command(
     looked for. Nobody is stopped. See docs/explain.md.
     """
     _require_numpy()
-    from pasture.report.explain_document import to_json
-    from pasture.report.explain_html import render_html, require_html
-    from pasture.report.explain_table import print_explanation
+    from pasture.explain.document import to_json
+    from pasture.explain.html import render_html, require_html
+    from pasture.explain.table import print_explanation
 
     if html_file is not None:
         require_html()
@@ -89,7 +89,7 @@ def command(
 
 
 def _explain(pid: int, census: Path | None, record_s: float) -> Explanation:
-    from pasture.observe.explain import explain, find_pair
+    from pasture.explain.explain import explain, find_pair
 
     parent, worker = find_pair(pid)
     with error_terminal().status(f"recording for {record_s:g} s") as status:
@@ -99,7 +99,7 @@ def _explain(pid: int, census: Path | None, record_s: float) -> Explanation:
 
 
 def _read(path: Path) -> Explanation:
-    from pasture.report.explain_document import from_json
+    from pasture.explain.document import from_json
 
     try:
         return from_json(read_foreign(path, most_bytes=_MOST_BYTES, owners=None).decode())
@@ -117,8 +117,8 @@ def only_server() -> int:
         UsageError: there is none, or more than one.
         NoPrivilege: there is no `/proc`.
     """
-    from pasture.observe.smaps import require_smaps_rollup
-    from pasture.observe.tree import find_masters
+    from pasture.proc.smaps import require_smaps_rollup
+    from pasture.proc.tree import find_masters
 
     require_smaps_rollup()
     masters = find_masters()

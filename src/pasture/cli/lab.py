@@ -12,15 +12,14 @@ from pathlib import Path
 
 import click
 
-from pasture import private_files
 from pasture.cli._signals import stop_on_signals
+from pasture.display.atomic import require_writable, write_atomically
+from pasture.display.terminal import error_terminal, output_terminal
 from pasture.errors import ServerFailed, UsageError
-from pasture.lab import EXPERIMENTS, Experiment, LabResult, Options, Store, run_lab
-from pasture.report import lab_progress, lab_table
-from pasture.report.atomic import require_writable, write_atomically
-from pasture.report.lab_document import to_json
-from pasture.report.lab_html import can_draw, render_html, require_html
-from pasture.report.terminal import error_terminal, output_terminal
+from pasture.lab import EXPERIMENTS, Experiment, LabResult, Options, Store, progress, run_lab, table
+from pasture.lab.document import to_json
+from pasture.lab.html import can_draw, render_html, require_html
+from pasture.trust import private_files
 
 _FILE = click.Path(path_type=Path)
 _RESULTS = Path("pasture-lab")
@@ -35,7 +34,7 @@ def command() -> None:
 @command.command("list")
 def list_command() -> None:
     """List the experiments, their sources, and how long each takes on two cores."""
-    lab_table.print_list(EXPERIMENTS.values(), output_terminal())
+    table.print_list(EXPERIMENTS.values(), output_terminal())
 
 
 @command.command("run")
@@ -101,14 +100,14 @@ def run_command(
     )
     for path in (json_file, html_file):
         require_writable(path)
-    with stop_on_signals() as stop, lab_progress.for_console(error_terminal()) as display:
+    with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
         found = run_lab(
             chosen, options, Store(results), again=again, on_event=display.tell, stop=stop
         )
     write_atomically(json_file, to_json(found))
     if wants_html:
         write_atomically(html_file, render_html(found, datetime.now()))
-    lab_table.print_result(found, output_terminal())
+    table.print_result(found, output_terminal())
     click.echo(f"report: {html_file if wants_html else json_file}", err=True)
     _complain(found)
 

@@ -16,7 +16,7 @@ import click
 
 import pasture.cli
 from pasture.errors import PastureError
-from pasture.untrusted_text import printable_lines
+from pasture.trust.untrusted_text import printable_lines
 
 INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 

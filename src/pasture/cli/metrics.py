@@ -11,8 +11,8 @@ import errno
 import click
 
 from pasture.errors import PortTaken, UsageError
-from pasture.observe.sampler import sample_tree
-from pasture.observe.tree import is_running
+from pasture.proc.sampler import sample_tree
+from pasture.proc.tree import is_running
 from pasture.scoreboard.identity import start_time
 
 

@@ -3,8 +3,8 @@
 import click
 from rich.table import Table
 
-from pasture.heap.policy import DEFAULT_POLICY, POLICIES
-from pasture.report.terminal import output_terminal
+from pasture.display.terminal import output_terminal
+from pasture.sealing.policy import DEFAULT_POLICY, POLICIES
 
 
 @click.command("policies")

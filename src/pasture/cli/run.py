@@ -15,20 +15,20 @@ from types import MappingProxyType
 import click
 
 from pasture.errors import MissingExtra, UsageError
-from pasture.heap.guard import STEP_S, TOTAL_S
-from pasture.heap.policy import DEFAULT_POLICY, POLICIES, find_policy
-from pasture.heap.requests import parse_header, parse_request, read_requests
-from pasture.servers.anyfork import AFTER
-from pasture.servers.environment import parse_seconds, to_environment
+from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, find_policy
+from pasture.servers.fork_hook import AFTER
 from pasture.servers.recycle import DEFAULT_JITTER, parse_limit
 from pasture.servers.refork.schedule import parse_schedule
+from pasture.servers.settings import parse_seconds, to_environment
+from pasture.warmup.guard import STEP_S, TOTAL_S
+from pasture.warmup.requests import parse_header, parse_request, read_requests
 
 SERVERS: Mapping[str, str] = MappingProxyType(
     {
         "gunicorn": "pasture.servers.gunicorn",
         "uwsgi": "pasture.servers.uwsgi",
         "celery": "pasture.servers.celery",
-        "python": "pasture.servers.program",
+        "python": "pasture.servers.script",
     }
 )
 """Module that is run in place of a server's own program, by the program's name."""

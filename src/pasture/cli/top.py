@@ -11,9 +11,9 @@ import click
 
 from pasture.cli.explain import only_server
 from pasture.errors import MissingExtra
-from pasture.observe import tree
-from pasture.observe.watch import Watch
-from pasture.report import top_table
+from pasture.proc import tree
+from pasture.top import table
+from pasture.top.watch import Watch
 
 
 @click.command("top")
@@ -41,10 +41,10 @@ def command(pid: int | None, once: bool, interval_s: float) -> None:
     if once:
         watch.look()
         time.sleep(interval_s)
-        click.echo(top_table.plain(watch.look()), nl=False)
+        click.echo(table.plain(watch.look()), nl=False)
         return
     try:
-        from pasture.report.top_screen import TopApp
+        from pasture.top.screen import TopApp
     except ImportError as error:
         raise MissingExtra(
             f"the live view needs {error.name}, which is not installed",

@@ -12,15 +12,14 @@ from typing import Any
 import click
 
 from pasture.cli._signals import stop_on_signals
+from pasture.display.atomic import require_writable, write_atomically
+from pasture.display.terminal import error_terminal, output_terminal
 from pasture.errors import AnswersDiffer, UsageError
-from pasture.heap.requests import Requests, parse_header, parse_request, read_requests
-from pasture.report import progress, table
-from pasture.report.atomic import require_writable, write_atomically
-from pasture.report.document import to_json
-from pasture.report.html import render_html, require_html
-from pasture.report.terminal import error_terminal, output_terminal
-from pasture.trial import TrialPlan, TrialResult, run_trial
+from pasture.trial import TrialPlan, TrialResult, progress, run_trial, table
+from pasture.trial.document import to_json
+from pasture.trial.html import render_html, require_html
 from pasture.trial.plan import DEFAULT_POLICIES, DEFAULT_URLS, LOOPBACK
+from pasture.warmup.requests import Requests, parse_header, parse_request, read_requests
 
 _FILE = click.Path(path_type=Path)
 _POSITIVE = click.IntRange(min=1)

@@ -23,7 +23,7 @@ from pasture.lab.program import environment, path_of, run_to_end
 from pasture.lab.rule import Rule
 from pasture.lab.server import Server, serving
 from pasture.lab.shelf import Variant
-from pasture.trial.group import Group
+from pasture.trial.session import Group
 
 _EVENTS = ("cache-misses", "cache-references", "instructions", "cycles")
 _VARIANTS = (

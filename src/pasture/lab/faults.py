@@ -22,7 +22,7 @@ from pasture.lab.rule import Rule
 from pasture.lab.server import Server, ServerPlan, serving
 from pasture.lab.shelf import Variant
 from pasture.trial.diagnosis import tail
-from pasture.trial.group import Group
+from pasture.trial.session import Group
 
 _COLLECTOR = "collector"
 _OUT_OF_LINE = "pasture, out of line"
@@ -57,8 +57,8 @@ def _plan(policy: str, more: Mapping[str, str]) -> ServerPlan:
 def _recorded(policy: str, seconds: float, bench: Bench) -> Measured:
     """Faults by the function that wrote first, read as `pasture explain --record` does."""
     try:
-        from pasture.observe.causes import Cause
-        from pasture.observe.explain import explain
+        from pasture.explain.causes import Cause
+        from pasture.explain.explain import explain
     except ImportError as error:
         raise NotMeasurable(
             f"{error.name} is not installed", hint="pip install 'pasture[lab]'"

@@ -21,8 +21,8 @@ from pasture.lab import kit
 from pasture.lab.experiment import Bench
 from pasture.lab.program import environment
 from pasture.trial.diagnosis import tail
-from pasture.trial.group import Group
 from pasture.trial.plan import LOOPBACK
+from pasture.trial.session import Group
 
 _TIMEOUT_S = 60
 _POLL_S = 0.02

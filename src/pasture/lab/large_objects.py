@@ -20,10 +20,10 @@ from pasture.lab.experiment import Bench
 from pasture.lab.figures import Figures, Measured, curve
 from pasture.lab.program import environment
 from pasture.lab.server import SITES, Server, ServerPlan, listens, median, serving
-from pasture.observe import tree
+from pasture.proc import tree
 from pasture.trial.diagnosis import tail
-from pasture.trial.group import Group
 from pasture.trial.plan import free_port
+from pasture.trial.session import Group
 
 BURSTS = 50
 WORKERS = 4

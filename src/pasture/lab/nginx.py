@@ -13,8 +13,8 @@ from pasture.lab.experiment import Bench
 from pasture.lab.program import environment
 from pasture.lab.server import listens
 from pasture.trial.diagnosis import tail
-from pasture.trial.group import Group
 from pasture.trial.plan import LOOPBACK, free_port
+from pasture.trial.session import Group
 
 _START_S = 20.0
 _TIMEOUT_S = 120

@@ -13,7 +13,7 @@ from typing import Any
 from pasture.errors import NotMeasurable, ServerFailed
 from pasture.lab.experiment import Bench
 from pasture.trial.diagnosis import last_exception, tail
-from pasture.trial.group import Group
+from pasture.trial.session import Group
 
 _PROGRAMS = Path(__file__).parent / "programs"
 _POLL_S = 0.02

@@ -15,7 +15,6 @@ from importlib.metadata import version
 
 import psutil
 
-from pasture import private_files
 from pasture.errors import (
     MissingExtra,
     NoPrivilege,
@@ -31,7 +30,8 @@ from pasture.lab.kit import require_modules
 from pasture.lab.rule import Verdict
 from pasture.lab.store import Kept, Store
 from pasture.lab.verdict import Judged, judge_experiment, judge_rows
-from pasture.trial.group import guarded
+from pasture.trial.session import guarded
+from pasture.trust import private_files
 
 _OF_THE_MACHINE = (NotMeasurable, MissingExtra, NoPrivilege, UnsupportedInterpreter)
 """Errors that say what this machine lacks, and not that something went wrong."""

@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pasture.errors import ServerFailed
-from pasture.heap.policy import POLICIES
 from pasture.lab.experiment import Bench
 from pasture.lab.program import environment
-from pasture.observe import tree
-from pasture.observe.sampler import Sample, sample_tree
-from pasture.observe.smaps import Memory
+from pasture.proc import tree
+from pasture.proc.sampler import Sample, sample_tree
+from pasture.proc.smaps import Memory
+from pasture.sealing.policy import POLICIES
 from pasture.trial.diagnosis import last_exception, tail
-from pasture.trial.group import Group
 from pasture.trial.plan import LOOPBACK, free_port
+from pasture.trial.session import Group
 
 SITES = Path(__file__).parent / "sites"
 

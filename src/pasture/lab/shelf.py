@@ -21,7 +21,7 @@ from pasture.lab.client import SteadyLoad, burst
 from pasture.lab.experiment import Bench
 from pasture.lab.figures import Measured, curve
 from pasture.lab.server import Server, ServerPlan, median, serving
-from pasture.observe.sampler import Sample
+from pasture.proc.sampler import Sample
 from pasture.trial.shutdown import stop_and_measure
 
 WORKERS = 4

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 
 from pasture.errors import NotMeasurable, ServerFailed
-from pasture.heap.requests import Header, Request, read_requests
 from pasture.lab import wagtail
 from pasture.lab.experiment import Bench, Experiment, Options, Part, Plot, Row
 from pasture.lab.figures import Measured, curve
@@ -23,6 +22,7 @@ from pasture.lab.rule import Rule
 from pasture.lab.server import median
 from pasture.trial import TrialPlan, events, run_trial
 from pasture.trial.measurement import Run
+from pasture.warmup.requests import Header, Request, read_requests
 
 _POLICIES = ("stock", "freeze", "side-table", "seal")
 _WORKERS = 4

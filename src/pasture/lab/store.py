@@ -16,10 +16,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from pasture import private_files
 from pasture.errors import UsageError
 from pasture.lab.experiment import Part
 from pasture.lab.figures import Measured, from_plain, to_plain
+from pasture.trust import private_files
 
 _SCHEMA = 1
 

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pasture import private_files
 from pasture.errors import NotMeasurable, ServerFailed
-from pasture.heap.requests import Request
 from pasture.lab.experiment import Bench
 from pasture.lab.program import environment, run_to_end
+from pasture.trust import private_files
+from pasture.warmup.requests import Request
 
 _PAGES = 60
 _TOOL = Path(__file__).resolve().parents[3] / "tools" / "uv"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from pasture.errors import MissingExtra, PastureError
-from pasture.observe.sampler import ProcessMemory, Sample, sample_tree
+from pasture.proc.sampler import ProcessMemory, Sample, sample_tree
 from pasture.scoreboard.layout import PAUSE_BOUNDS_S, Counts, Entry, SealFigures, Snapshot
 from pasture.scoreboard.reader import read_scoreboard
 

@@ -1,7 +1,7 @@
 """`multiprocessing` and `concurrent.futures`, sealed: `with pasture.sealed():`.
 
 Owns the choice of the start method and what is refused. The pools themselves are the
-standard library's: a sealed process forks as any other, and `pasture.heap.child` does the
+standard library's: a sealed process forks as any other, and `pasture.sealing.child` does the
 rest in each child. docs/multiprocessing.md is the user's guide.
 """
 
@@ -17,9 +17,9 @@ from multiprocessing.context import BaseContext
 from typing import Any
 
 from pasture.errors import UsageError
-from pasture.heap.policy import Policy, find_policy
-from pasture.heap.report import SealReport
-from pasture.heap.seal import seal
+from pasture.sealing.policy import Policy, find_policy
+from pasture.sealing.report import SealReport
+from pasture.sealing.seal import seal
 from pasture.servers.sealer import level_of
 
 log = logging.getLogger("pasture")

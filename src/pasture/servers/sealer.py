@@ -14,16 +14,16 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-from pasture import private_files
 from pasture.errors import PastureError
-from pasture.heap import growth
-from pasture.heap.policy import Policy
-from pasture.heap.report import SealReport
-from pasture.heap.seal import seal
-from pasture.heap.warmup import WarmUpReport
 from pasture.scoreboard import recorder
+from pasture.sealing import growth
+from pasture.sealing.policy import Policy
+from pasture.sealing.report import SealReport
+from pasture.sealing.seal import seal
 from pasture.servers.complaint import complain
-from pasture.servers.environment import ServerSettings, read_environment
+from pasture.servers.settings import ServerSettings, read_environment
+from pasture.trust import private_files
+from pasture.warmup.warmup import WarmUpReport
 
 log = logging.getLogger("pasture")
 

@@ -16,6 +16,6 @@ load generators run as processes of their own, and none outlives the call. Layou
 from pasture.trial.events import Event
 from pasture.trial.measurement import PolicyResult, Run, TrialResult
 from pasture.trial.plan import TrialPlan
-from pasture.trial.run import run_trial
+from pasture.trial.trial import run_trial
 
 __all__ = ["Event", "PolicyResult", "Run", "TrialPlan", "TrialResult", "run_trial"]

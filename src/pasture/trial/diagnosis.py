@@ -15,7 +15,7 @@ from pasture.errors import (
     PortTaken,
     ServerFailed,
 )
-from pasture.trial.answers import UrlAnswers
+from pasture.trial.responses import UrlAnswers
 
 _TAIL_LINES = 15
 _TRACEBACK = "Traceback (most recent call last):"

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pasture import private_files
 from pasture.errors import MissingExtra, UsageError
 from pasture.trial import diagnosis
-from pasture.trial.answers import UrlAnswers
-from pasture.trial.group import Group
 from pasture.trial.measurement import LoadFigures, load_figures
 from pasture.trial.plan import LOOPBACK, TrialPlan
+from pasture.trial.responses import UrlAnswers
 from pasture.trial.server import headers_of
+from pasture.trial.session import Group
+from pasture.trust import private_files
 
 _HERE = Path(__file__).parent
 _PLUGIN = _HERE / "locust_plugin.py"

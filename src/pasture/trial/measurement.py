@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pasture.observe.sampler import Sample
-from pasture.trial.answers import Answers, Disagreement
+from pasture.proc.sampler import Sample
 from pasture.trial.plan import TrialPlan
+from pasture.trial.responses import Answers, Disagreement
 
 Figure = Callable[["Run"], float]
 

@@ -15,9 +15,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pasture.errors import MissingExtra, PortTaken, UsageError
-from pasture.heap.policy import POLICIES, find_policy
-from pasture.heap.requests import Header, Request
-from pasture.observe import smaps
+from pasture.proc import smaps
+from pasture.sealing.policy import POLICIES, find_policy
+from pasture.warmup.requests import Header, Request
 
 DEFAULT_POLICIES = ("stock", "freeze", "seal")
 DEFAULT_URLS = (Request("GET", "/"),)

@@ -1,220 +1,169 @@
-"""Which policy runs when, and what the runs say together.
+"""One run: boot a server under a policy, load it, sample it, stop it.
 
-Pure orchestration: one run is a call of `run_one`, which a test replaces by a function.
-Rounds alternate the policies and turn the order around each time, so that what drifts
-(page cache, clock speed, a growing database) does not favour one of them.
+The edge of a trial: everything here touches processes, files and the clock, and all of it
+is in the `Run` that comes back. Whatever goes wrong, no process is left.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from pasture import private_files
-from pasture.errors import UsageError
-from pasture.heap.policy import POLICIES
-from pasture.heap.requests import Request, parse_request
-from pasture.trial import answers, events
-from pasture.trial.answers import Answers, Disagreement
-from pasture.trial.group import guarded
-from pasture.trial.job import Emit, Job, run_job
-from pasture.trial.measurement import PolicyResult, Run, TrialResult
-from pasture.trial.plan import TrialPlan, check_plan
-from pasture.trial.server import Pause
+from pasture.errors import AppDidNotAnswer, ServerFailed
+from pasture.proc.sampler import Sample, Series, sample_tree
+from pasture.trial import diagnosis, events, load, server, shutdown
+from pasture.trial.load import LoadFiles
+from pasture.trial.measurement import Run, median_private_bytes
+from pasture.trial.plan import TrialPlan, free_port
+from pasture.trial.responses import always_failing
+from pasture.trial.server import Pause, ServerFiles
+from pasture.trial.session import Group
+from pasture.warmup.requests import Request
 
-_CONFIRMING_REPEATS = 4
-_DESCRIBE = (
-    "import json, platform, sys; print(json.dumps({"
-    "'implementation': platform.python_implementation(), 'version': platform.python_version(), "
-    "'executable': sys.executable, 'platform': platform.platform()}))"
-)
+_POLL_S = 0.05
+_SETTLE_S = 0.5
+_LOAD_START_S = 60.0
+_TORN_TRIES = 50
 
-RunOne = Callable[[Job, Emit, Pause], Run]
-Differences = dict[str, tuple[Disagreement, ...]]
-
-
-def run_trial(
-    plan: TrialPlan,
-    on_event: Emit = lambda event: None,
-    stop: threading.Event | None = None,
-    run_one: RunOne = run_job,
-) -> TrialResult:
-    """Run the same load against each policy of a plan.
-
-    Answers that differ are part of the result, not an error: look at `answers_agree`.
-
-    Args:
-        on_event: told what happens, in the calling thread.
-        stop: when set, the trial ends all its processes and raises KeyboardInterrupt.
-
-    Raises:
-        PastureError: what `check_plan` and a run raise; no process is left.
-        KeyboardInterrupt: `stop` was set; no process is left.
-    """
-    check_plan(plan)
-    stopped = stop or threading.Event()
-
-    def pause(seconds: float) -> None:
-        if stopped.wait(seconds):
-            raise KeyboardInterrupt
-
-    with private_files.temporary_folder("pasture-try-") as directory, guarded(directory):
-        trial = _Trial(plan, on_event, pause, run_one, directory)
-        runs = trial.run_all()
-        expected, differing = trial.compare(runs)
-    policies = tuple(
-        PolicyResult(p, tuple(run for run in runs if run.policy == p), differing.get(p, ()))
-        for p in plan.policies
-    )
-    return TrialResult(
-        plan,
-        describe_interpreter(plan.server_python),
-        policies,
-        answers.comparable_bodies(expected),
-        _notes(plan, policies),
-    )
+Emit = Callable[[events.Event], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Trial:
-    """What all runs of a trial have in common."""
+class Job:
+    """What one run is to do.
+
+    Attributes:
+        requests: of this run; a run that only confirms answers sends fewer than the plan.
+        warm: requests of the warm-up, if the policy has one.
+        directory: for files of this run alone, exists and is empty.
+        log_prefix: start of the log files' path.
+    """
 
     plan: TrialPlan
-    emit: Emit
-    pause: Pause
-    run_one: RunOne
+    policy: str
+    round: int
+    requests: int
+    warm: tuple[Request, ...]
     directory: Path
-
-    def run_all(self) -> list[Run]:
-        runs: list[Run] = []
-        order = schedule(self.plan)
-        for number, (round_, policy) in enumerate(order, start=1):
-            self.emit(events.RunStarted(policy, number, len(order), self.plan.requests))
-            job = self._job(policy, round_, self.plan.requests, warm_up(self.plan, runs))
-            run = self.run_one(job, self.emit, self.pause)
-            runs.append(run)
-            self.emit(events.RunFinished(run))
-        return runs
-
-    def compare(self, runs: list[Run]) -> tuple[Answers, Differences]:
-        """What the reference answered, and where each other policy did not.
-
-        A body that the reference gave in one run alone may hold what changes with each
-        start; so before a difference counts, the reference runs a second time.
-        """
-        reference = [run for run in runs if run.policy == self.plan.reference]
-        expected = answers.merge(run.answers for run in reference)
-        found = _differences(expected, self.plan, runs)
-        if found and len(reference) == 1:
-            urls = len({d.url for differing in found.values() for d in differing})
-            self.emit(events.Confirming(self.plan.reference, urls))
-            reference.append(self._confirming_run(runs))
-            expected = answers.merge(run.answers for run in reference)
-            found = _differences(expected, self.plan, runs)
-        return expected, found
-
-    def _confirming_run(self, runs: list[Run]) -> Run:
-        plan = self.plan
-        enough = _CONFIRMING_REPEATS * max(len(plan.urls), plan.users)
-        requests = plan.requests if plan.locustfile else min(plan.requests, enough)
-        job = self._job(plan.reference, plan.rounds, requests, warm_up(plan, runs))
-        return self.run_one(job, lambda event: None, self.pause)
-
-    def _job(self, policy: str, round_: int, requests: int, warm: tuple[Request, ...]) -> Job:
-        name = f"{policy}-{round_ + 1}"
-        directory = self.directory / name
-        private_files.make_folder(directory)
-        return Job(self.plan, policy, round_, requests, warm, directory, self._logs() / name)
-
-    def _logs(self) -> Path:
-        logs = self.plan.log_dir or self.directory
-        try:
-            private_files.make_folder(logs)
-        except OSError as error:
-            raise UsageError(f"cannot write logs: {error}", hint="check --log-dir") from None
-        return logs.resolve()
+    log_prefix: Path
 
 
-def schedule(plan: TrialPlan) -> tuple[tuple[int, str], ...]:
-    """Round and policy of each run, in their order.
+def run_job(job: Job, emit: Emit, pause: Pause) -> Run:
+    """Run one policy once.
 
-    Where the warm-up has to be learnt from the load (a locustfile, and no list of its
-    own), policies without a warm-up go first in the first round.
-    """
-    first = list(plan.policies)
-    if plan.locustfile is not None and plan.warm is None:
-        first.sort(key=lambda policy: POLICIES[policy].warms_up)
-    order: list[tuple[int, str]] = []
-    for round_ in range(plan.rounds):
-        order.extend((round_, policy) for policy in (first if round_ % 2 == 0 else first[::-1]))
-    return tuple(order)
-
-
-def warm_up(plan: TrialPlan, runs: list[Run]) -> tuple[Request, ...]:
-    """The requests of a warm-up: the user's, or one for each distinct URL of the load.
-
-    What a locustfile requests is known once a policy without a warm-up was run; only what
-    is safe to repeat is taken from it.
-    """
-    if plan.warm is not None:
-        return plan.warm
-    if plan.locustfile is None:
-        return tuple(dict.fromkeys(plan.urls))
-    cold = (run for run in runs if not POLICIES[run.policy].warms_up)
-    seen = dict.fromkeys(parse_request(path) for run in cold for path in run.paths)
-    return tuple(request for request in seen if request.method in ("GET", "HEAD"))
-
-
-def describe_interpreter(python: str) -> Mapping[str, str]:
-    """Implementation, version, executable and platform of an interpreter.
+    Args:
+        pause: sleeps for so many seconds; raises to interrupt the run.
 
     Raises:
-        UsageError: it cannot be run.
+        PastureError: one of its subclasses, for everything that a user can mend.
     """
-    try:
-        answer = subprocess.run(
-            [python, "-c", _DESCRIBE], capture_output=True, check=True, encoding="utf-8"
+    plan = job.plan
+    files = ServerFiles(job.directory, Path(f"{job.log_prefix}.server.log"))
+    server.write_warm_up(files, job.warm, plan.headers)
+    port = plan.port if plan.port is not None else free_port()
+    with ExitStack() as stack:
+        group = stack.enter_context(
+            Group(
+                server.server_command(plan, job.policy, port),
+                log=files.log,
+                env=server.server_environment(plan, job.policy, files),
+                cwd=plan.chdir,
+            )
         )
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise UsageError(f"cannot run {python}: {error}", hint="check its path") from None
-    described: dict[str, str] = json.loads(answer.stdout)
-    return described
+        boot_s = server.wait_until_it_answers(plan, group, port, pause)
+        emit(events.Booted(job.policy, boot_s, port))
+        start = time.monotonic()
+        series, result = _load(job, group, port, emit, pause)
+        final = _idle_sample(job, group, start, result.figures.requests, pause)
+        emit(events.Stopping(job.policy))
+        ended = shutdown.stop_and_measure(group, pause)
+    return Run(
+        policy=job.policy,
+        round=job.round,
+        boot_s=boot_s,
+        series=(*series, final),
+        final=final,
+        load=result.figures,
+        shutdown=ended,
+        answers=result.answers,
+        paths=result.paths,
+        report=server.read_report(files),
+    )
 
 
-def _differences(expected: Answers, plan: TrialPlan, runs: list[Run]) -> Differences:
-    """By policy, those without any left out; the reference itself never differs."""
-    found: Differences = {}
-    for policy in plan.policies:
-        given = answers.merge(run.answers for run in runs if run.policy == policy)
-        differing = answers.disagreements(expected, given)
-        if policy != plan.reference and differing:
-            found[policy] = differing
-    return found
+def _load(
+    job: Job, group: Group, port: int, emit: Emit, pause: Pause
+) -> tuple[tuple[Sample, ...], load.LoadResult]:
+    """Send the load and sample the server meanwhile."""
+    files = LoadFiles(job.directory, Path(f"{job.log_prefix}.load.log"))
+    series = Series()
+    start = moved = time.monotonic()
+    done: int | None = -1
+    with load.start_load(job.plan, job.requests, port, files) as generator:
+        while True:
+            ended = generator.exit_code() is not None
+            if ended or load.read_progress(files) != done:
+                done, moved = load.read_progress(files), time.monotonic()
+                _sample(series, group, moved - start, done or 0)
+                emit(events.LoadMoved(job.policy, done or 0, _private(series)))
+            _check_server(job, group)
+            if ended:
+                break
+            _check_moving(job, group, time.monotonic() - moved, begun=done is not None)
+            pause(_POLL_S)
+    return tuple(series.samples), _checked_result(job, group, files)
 
 
-def _notes(plan: TrialPlan, policies: tuple[PolicyResult, ...]) -> tuple[str, ...]:
-    """Sentences about what limits the figures."""
-    notes = []
-    if plan.locustfile and plan.warm is None and all(POLICIES[p].warms_up for p in plan.policies):
-        notes.append(
-            "no warm-up: what a locustfile requests is learnt from a policy without one; "
-            "add --policy stock, or name requests with --warm"
+def _sample(series: Series, group: Group, seconds: float, requests: int) -> None:
+    if series.is_due(seconds):
+        began = time.monotonic()
+        sample = sample_tree(group.pid, seconds, requests)
+        if sample is not None:
+            series.add(sample, cost_s=time.monotonic() - began)
+
+
+def _private(series: Series) -> int:
+    return median_private_bytes(series.samples[-1]) if series.samples else 0
+
+
+def _check_server(job: Job, group: Group) -> None:
+    code = group.exit_code()
+    if code is not None:
+        raise diagnosis.ended_under_load(job.policy, server.read_log(group), code)
+
+
+def _check_moving(job: Job, group: Group, still_s: float, begun: bool) -> None:
+    """Fail when nothing moves any more; the load generator itself may take longer to begin."""
+    timeout_s = job.plan.server_timeout_s
+    if still_s > (timeout_s if begun else max(timeout_s, _LOAD_START_S)):
+        raise AppDidNotAnswer(
+            f"no request was answered for {still_s:.0f} s under {job.policy}",
+            hint="raise --server-timeout if a request may take that long; the server's log "
+            "ends with\n" + diagnosis.tail(server.read_log(group)),
         )
-    for result in policies:
-        runs, name = result.runs, result.policy
-        if any(run.final.swap_pss_bytes for run in runs):
-            notes.append(f"{name}: memory was swapped out, which no figure here counts")
-        if any(run.load.failures for run in runs):
-            failures = sum(run.load.failures for run in runs)
-            notes.append(f"{name}: {failures} requests failed (5xx or no answer)")
-        if any(run.load.requests < plan.requests for run in runs):
-            notes.append(f"{name}: the load ended before {plan.requests} requests were sent")
-        if not all(run.shutdown.by_itself for run in runs):
-            notes.append(f"{name}: the server did not end on SIGTERM and was killed")
-        if any(len(run.final.workers) < plan.workers for run in runs):
-            notes.append(f"{name}: not all workers were alive at the end")
-    return tuple(notes)
+
+
+def _checked_result(job: Job, group: Group, files: LoadFiles) -> load.LoadResult:
+    result = load.read_result(job.plan, files)
+    failing = always_failing(result.answers)
+    if failing:
+        url, found = next(iter(failing.items()))
+        raise diagnosis.always_failing(url, found, server.read_log(group))
+    return result
+
+
+def _idle_sample(job: Job, group: Group, start: float, requests: int, pause: Pause) -> Sample:
+    """Sample once the server has nothing to do any more."""
+    pause(_SETTLE_S)
+    for _ in range(_TORN_TRIES):
+        sample = sample_tree(group.pid, time.monotonic() - start, requests)
+        if sample is not None and sample.workers:
+            return sample
+        pause(_POLL_S)
+    raise ServerFailed(
+        f"the workers under {job.policy} do not stay alive",
+        hint="the server's log ends with\n" + diagnosis.tail(server.read_log(group)),
+    )

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pasture import private_files
 from pasture.errors import UsageError
-from pasture.heap.requests import Header, Request
-from pasture.observe import tree
+from pasture.proc import tree
 from pasture.trial import diagnosis
-from pasture.trial.group import Group
 from pasture.trial.plan import LOOPBACK, TrialPlan
+from pasture.trial.session import Group
+from pasture.trust import private_files
+from pasture.warmup.requests import Header, Request
 
 _POLL_S = 0.05
 _WORKERS_S = 10.0

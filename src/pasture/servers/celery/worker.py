@@ -17,14 +17,14 @@ import billiard.pool
 from celery import signals
 
 from pasture.errors import PastureError, UsageError
-from pasture.heap.loading import begin_loading
 from pasture.scoreboard import recorder
-from pasture.servers import anyfork
+from pasture.sealing.loading import begin_loading
+from pasture.servers import fork_hook
 from pasture.servers.celery import shortage
 from pasture.servers.complaint import complain
-from pasture.servers.environment import ServerSettings, read_environment
 from pasture.servers.recycle import MemoryLimit, UssWatch
 from pasture.servers.sealer import Sealer, or_end
+from pasture.servers.settings import ServerSettings, read_environment
 
 log = logging.getLogger("pasture")
 
@@ -67,7 +67,7 @@ def after_setup(worker: Any, settings: ServerSettings) -> None:
     import_transports(worker.app)
     shortage.survive()
     sealer = Sealer(settings)
-    anyfork.watch(lambda: or_end(sealer.before_fork))
+    fork_hook.watch(lambda: or_end(sealer.before_fork))
 
 
 def import_transports(app: Any) -> None:

@@ -20,13 +20,13 @@ from gunicorn import sock
 from gunicorn.arbiter import Arbiter
 
 from pasture.errors import PastureError
-from pasture.heap.loading import begin_loading
-from pasture.heap.warmup import Answer, WarmUpReport, warm_up
+from pasture.sealing.loading import begin_loading
 from pasture.servers.complaint import complain
-from pasture.servers.environment import ServerSettings
 from pasture.servers.gunicorn.hooks import call_after_request, call_before_fork
 from pasture.servers.sealer import Sealer
+from pasture.servers.settings import ServerSettings
 from pasture.servers.shortage import Backoff, is_shortage
+from pasture.warmup.warmup import Answer, WarmUpReport, warm_up
 
 _COOPERATIVE = ("gevent", "eventlet")
 

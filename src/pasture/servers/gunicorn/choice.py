@@ -21,6 +21,6 @@ def make_arbiter(app: Any) -> SealingArbiter:
     if chosen.refork is None:
         return SealingArbiter(app, chosen)
     # Only here: what is imported is sealed in.
-    from pasture.servers.gunicorn.reforking import ReforkingArbiter
+    from pasture.servers.refork.gunicorn.reforking_arbiter import ReforkingArbiter
 
     return ReforkingArbiter(app, chosen)

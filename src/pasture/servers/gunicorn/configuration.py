@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pasture.heap.policy import Policy, find_policy
-from pasture.servers.environment import ServerSettings, read_environment
+from pasture.sealing.policy import Policy, find_policy
+from pasture.servers.settings import ServerSettings, read_environment
 
 _policy: Policy | None = None
 _warm: tuple[str, ...] = ()

@@ -40,7 +40,7 @@ from pasture.servers.refork.actions import (
     Retire,
     Spawn,
 )
-from pasture.servers.refork.herd import OUTDATED, Herd, Member, mean_requests, ready
+from pasture.servers.refork.children import OUTDATED, Herd, Member, mean_requests, ready
 from pasture.servers.refork.payoff import Payoff
 from pasture.servers.refork.schedule import Schedule
 

@@ -15,13 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pasture.heap import fork_safety, hazards
-from pasture.heap.policy import Policy
-from pasture.heap.report import SealReport
-from pasture.heap.seal import seal
+from pasture.fork_safety import close, survey
 from pasture.scoreboard import recorder
 from pasture.scoreboard.board import Seat
-from pasture.servers.refork.line import CLOSED, Line, line_of
+from pasture.sealing.policy import Policy
+from pasture.sealing.report import SealReport
+from pasture.sealing.seal import seal
+from pasture.servers.refork.channel import CLOSED, Line, line_of
 from pasture.servers.shortage import is_shortage
 
 FORK_S = 5.0
@@ -109,13 +109,13 @@ def make_mold(policy: Policy) -> SealReport:
     Raises:
         Refused: something is open or runs that does not survive a fork, or a step failed.
     """
-    reason = fork_safety.unsafe_reason()
+    reason = close.unsafe_reason()
     if reason is not None:
         raise Refused(f"the application is no longer safe to fork: {reason}")
-    _, problems = fork_safety.close_connections()
+    _, problems = close.close_connections()
     if problems:
         raise Refused(problems[0])
-    found = hazards.survey(threads=True)
+    found = survey.survey(threads=True)
     if found:
         raise Refused(str(found[0]))
     plugs = _is_worth_plugging()

@@ -19,13 +19,13 @@ from collections.abc import Callable
 from typing import Any
 
 from pasture.errors import PastureError, UsageError
-from pasture.heap.loading import begin_loading
-from pasture.heap.warmup import WarmUpReport, warm_up
 from pasture.scoreboard import recorder
+from pasture.sealing.loading import begin_loading
 from pasture.servers.complaint import complain
-from pasture.servers.environment import ServerSettings, read_environment
 from pasture.servers.sealer import Sealer, or_end, show_log
+from pasture.servers.settings import ServerSettings, read_environment
 from pasture.servers.uwsgi import arguments, hooks, worker
+from pasture.warmup.warmup import WarmUpReport, warm_up
 
 log = logging.getLogger("pasture")
 

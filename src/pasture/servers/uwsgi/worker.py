@@ -15,8 +15,8 @@ import threading
 import traceback
 from typing import Any
 
-from pasture.heap import child, leave
 from pasture.scoreboard import recorder
+from pasture.sealing import child, exit
 from pasture.servers.recycle import MemoryLimit, UssWatch
 from pasture.servers.uwsgi import hooks
 
@@ -71,7 +71,7 @@ def _leave(uwsgi: Any, status: int) -> None:
     except BaseException:
         traceback.print_exc()
     atexit._run_exitfuncs()
-    leave.flush()
+    exit.flush()
     hooks.flush_c_streams()
     os._exit(status)
 

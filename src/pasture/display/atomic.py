@@ -1,0 +1,44 @@
+"""Reports, written whole or not at all, for nobody but this user to read.
+
+How that is done is `pasture.trust.private_files`'; here its errors become those of a command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pasture.errors import UsageError
+from pasture.trust import private_files
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text file in one step.
+
+    Raises:
+        UsageError: the file cannot be written safely; an earlier one is unchanged.
+    """
+    with _as_usage(path):
+        private_files.write(path, text)
+
+
+def require_writable(path: Path) -> None:
+    """Check that a report could be written, before an hour is spent on measuring it.
+
+    Raises:
+        UsageError: no such directory, no permission, not safe, or the path is a directory.
+    """
+    with _as_usage(path):
+        private_files.require_writable(path)
+
+
+@contextmanager
+def _as_usage(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:  # ValueError: the name has a NUL in it
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(
+            f"cannot write {path}: {why}", hint="choose a file in a folder of your own"
+        ) from None

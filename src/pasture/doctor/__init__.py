@@ -1,0 +1,1 @@
+"""`pasture doctor`: what keeps a server's workers from sharing memory, and what to do."""

@@ -1,0 +1,358 @@
+"""What stands in the way of sharing memory, found from outside of a running server.
+
+Each check is a function of `Evidence`, which is read once and frozen, and gives findings.
+Nothing is written to the server and nothing is stopped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+import psutil
+
+from pasture.errors import ProcessEnded, UsageError
+from pasture.proc import smaps, tree
+from pasture.proc.elf import read_elf
+from pasture.proc.smaps import Memory
+from pasture.trust.foreign_files import read_foreign
+
+_ALLOCATORS = re.compile(r"(jemalloc|tcmalloc|mimalloc|hoard|snmalloc|scudo)")
+_FIRST_IMMORTAL = (3, 12)
+_NOT_PRELOADED = 0.6
+_LEAST_PRIVATE_BYTES = 8_000_000
+_MOST_NAMES = 12
+_MOST_BYTES = 64 << 20
+_OWN_GC_CALLERS = ("pasture.", "gc", "__main__")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        check: its name, stable.
+        is_obstacle: whether it costs shared memory.
+        what: what was found, one sentence without a full stop.
+        cost: what it costs; "" for what is in order.
+        mend: how to mend it; "" likewise.
+    """
+
+    check: str
+    is_obstacle: bool
+    what: str
+    cost: str = ""
+    mend: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was read of a server.
+
+    Attributes:
+        master_pid: the process that forks.
+        command: its arguments.
+        environ: its environment when it began.
+        master: its memory.
+        workers: their memory.
+        threads: names of the master's threads, the main one first.
+        files: mapped by the master or a worker, without duplicates.
+        huge_pages: content of transparent_hugepage/enabled; "" if there is no such file.
+        ksm: content of ksm/run; "" likewise.
+        gc_callers: who called gc.enable(); None if that was not watched.
+    """
+
+    master_pid: int
+    command: tuple[str, ...]
+    environ: dict[str, str]
+    master: Memory
+    workers: tuple[Memory, ...]
+    threads: tuple[str, ...]
+    files: tuple[str, ...]
+    huge_pages: str
+    ksm: str
+    gc_callers: tuple[str, ...] | None = None
+
+
+def gather(master_pid: int, gc_callers: tuple[str, ...] | None = None) -> Evidence:
+    """Read what there is to read of a server.
+
+    Raises:
+        ProcessEnded: it has ended.
+        NoPrivilege: it belongs to another user, or there is no /proc.
+        UsageError: it is a thread of the kernel.
+    """
+    tree.require_memory_of(master_pid)
+    memory = smaps.read_memory(master_pid)
+    workers = tree.forked_workers(master_pid)
+    if memory is None:
+        raise ProcessEnded(f"process {master_pid} has ended", hint="give the pid of another")
+    try:
+        process = psutil.Process(master_pid)
+        command, environ = tuple(process.cmdline()), process.environ()
+    except psutil.Error:
+        command, environ = (), {}
+    sizes = (smaps.read_memory(pid) for pid in workers)
+    return Evidence(
+        master_pid=master_pid,
+        command=command,
+        environ=environ,
+        master=memory,
+        workers=tuple(size for size in sizes if size is not None),
+        threads=_threads(master_pid),
+        files=tuple(sorted({f for pid in (master_pid, *workers) for f in _files(pid)})),
+        huge_pages=_text("/sys/kernel/mm/transparent_hugepage/enabled"),
+        ksm=_text("/sys/kernel/mm/ksm/run"),
+        gc_callers=gc_callers,
+    )
+
+
+def diagnose(evidence: Evidence) -> tuple[Finding, ...]:
+    """The findings of all checks, obstacles first."""
+    found = [finding for check in CHECKS for finding in check(evidence)]
+    return tuple(sorted(found, key=lambda finding: not finding.is_obstacle))
+
+
+# --- Checks ---------------------------------------------------------------------------
+
+
+def preloading(seen: Evidence) -> Iterator[Finding]:
+    """Workers that loaded the application each for itself share little with the master."""
+    if not seen.workers:
+        yield Finding("preload", False, "no workers: nothing was forked yet")
+        return
+    private = sum(w.private_bytes for w in seen.workers) / len(seen.workers)
+    rss = sum(w.rss_bytes for w in seen.workers) / len(seen.workers)
+    own = seen.master.rss_bytes
+    if private > _NOT_PRELOADED * rss and private > _LEAST_PRIVATE_BYTES and own < 0.8 * rss:
+        yield Finding(
+            "preload",
+            True,
+            f"workers hold {private / 1e6:.0f} MB of {rss / 1e6:.0f} MB for themselves, and the "
+            f"master only {own / 1e6:.0f} MB: the application is loaded after the fork",
+            cost=f"up to {private / 1e6:.0f} MB for each worker",
+            mend="load it before: `pasture run gunicorn ...`, or gunicorn's --preload",
+        )
+    else:
+        shared = 1 - private / rss if rss else 0
+        yield Finding("preload", False, f"workers share {shared * 100:.0f} % of their memory")
+
+
+def threads(seen: Evidence) -> Iterator[Finding]:
+    """Threads of the master: a fork takes none along, and a seal refuses to run beside them."""
+    others = seen.threads[1:]
+    if not others:
+        yield Finding("threads", False, "the master runs a single thread")
+        return
+    control = "gunicorn" in " ".join(seen.command) and any("ctl" in name for name in others)
+    who = "gunicorn's control server, " if control else ""
+    yield Finding(
+        "threads",
+        True,
+        f"the master runs {len(others)} more threads: {who}{_some(others)}",
+        cost="locks that they hold stay locked in workers for ever, and a heap in use by other "
+        "threads cannot be sealed",
+        mend="start threads in workers (post_fork), not while loading; for gunicorn's control "
+        "server: `pasture run`, which starts it after the seal, or --no-control-socket",
+    )
+
+
+def _some(names: tuple[str, ...]) -> str:
+    distinct = sorted(set(names))
+    more = f" and {len(distinct) - _MOST_NAMES} more" if len(distinct) > _MOST_NAMES else ""
+    return ", ".join(distinct[:_MOST_NAMES]) + more
+
+
+def garbage_collector(seen: Evidence) -> Iterator[Finding]:
+    """Libraries that turn the collector on again undo gc.disable()."""
+    if seen.gc_callers is None:
+        return
+    others = [c for c in seen.gc_callers if not c.startswith(_OWN_GC_CALLERS)]
+    if not others:
+        yield Finding("gc-enable", False, "no library called gc.enable()")
+    for caller in others:
+        yield Finding(
+            "gc-enable",
+            True,
+            f"{caller} called gc.enable()",
+            cost="each full collection writes the header of every object that is not frozen",
+            mend="gc.freeze() before the fork (policies freeze, warm-freeze, seal), or "
+            "gc.set_threshold(0), which gc.enable() does not undo",
+        )
+
+
+def stable_abi(seen: Evidence) -> Iterator[Finding]:
+    """Packages whose extensions, for the stable ABI of old versions, count immortal objects."""
+    version = python_version(seen.files)
+    modules = [f for f in seen.files if f.endswith(".abi3.so")]
+    counting = [f for f in modules if "_Py_Dealloc" in read_elf(f).needs]
+    wheels = {file: wheel for file in counting if not (wheel := _wheel_of(file)).knows_immortality}
+    for package in sorted(set(wheels.values())) if version and version >= _FIRST_IMMORTAL else ():
+        files = [PurePath(file).name for file, wheel in wheels.items() if wheel == package]
+        yield Finding(
+            "abi3",
+            True,
+            f"{package} counts references inline ({', '.join(sorted(files))})",
+            cost="writes the reference counts of immortal objects that it touches; a seal sets "
+            "right what this adds up to",
+            mend="a build of it for this version of Python, or for the stable ABI of 3.12",
+        )
+    if not wheels:
+        yield Finding("abi3", False, f"{len(modules)} abi3 modules, none counts inline")
+
+
+def huge_pages(seen: Evidence) -> Iterator[Finding]:
+    """With huge pages one write may copy 2 MB in place of 4 KB."""
+    if "[always]" in seen.huge_pages:
+        yield Finding(
+            "huge-pages",
+            True,
+            "transparent huge pages are set to always",
+            cost="a page counts as private as a whole, and memory grows 2 MB at a time",
+            mend="echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+        )
+    else:
+        state = re.search(r"\[(\w+)\]", seen.huge_pages)
+        name = state[1] if state else "absent"
+        yield Finding("huge-pages", False, f"transparent huge pages: {name}")
+
+
+def same_page_merging(seen: Evidence) -> Iterator[Finding]:
+    """KSM merges equal pages later; it is no obstacle, and explains odd figures."""
+    state = {"0": "off", "1": "on", "2": "off, and unmerged"}.get(seen.ksm.strip(), "absent")
+    yield Finding("ksm", False, f"kernel same-page merging: {state}")
+
+
+def allocator(seen: Evidence) -> Iterator[Finding]:
+    """Holes are plugged in glibc's heap and pymalloc's pools, in no other."""
+    others = [f for f in seen.files if _ALLOCATORS.search(PurePath(f).name)]
+    for file in others:
+        yield Finding(
+            "allocator",
+            True,
+            f"{PurePath(file).name} is in the place of glibc's malloc",
+            cost="holes between shared objects stay open; workers allocate inside shared pages",
+            mend="leave it out of LD_PRELOAD for this server",
+        )
+    choice = seen.environ.get("PYTHONMALLOC", "")
+    if choice not in ("", "default", "pymalloc"):
+        yield Finding(
+            "allocator",
+            True,
+            f"PYTHONMALLOC is {choice}",
+            cost="objects do not lie in pymalloc's pools, whose holes could be plugged",
+            mend="unset PYTHONMALLOC",
+        )
+    elif not others:
+        yield Finding("allocator", False, "glibc's malloc and pymalloc")
+
+
+def interpreter(seen: Evidence) -> Iterator[Finding]:
+    """Immortal objects exist from 3.12 on."""
+    version = python_version(seen.files)
+    if version is None:
+        yield Finding("interpreter", False, "which Python this is could not be told")
+    elif any(re.search(r"python3\.\d+t", f) for f in (*seen.files, *seen.command)):
+        yield Finding(
+            "interpreter",
+            True,
+            f"Python {version[0]}.{version[1]} without the GIL",
+            cost="its heap cannot be sealed",
+            mend="use the build with the GIL",
+        )
+    elif version < _FIRST_IMMORTAL:
+        yield Finding(
+            "interpreter",
+            True,
+            f"Python {version[0]}.{version[1]} has no immortal objects",
+            cost="reading an object writes its reference count: what a worker reads it copies",
+            mend="Python 3.12 or newer",
+        )
+    else:
+        yield Finding("interpreter", False, f"Python {version[0]}.{version[1]}")
+
+
+CHECKS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
+    preloading,
+    threads,
+    garbage_collector,
+    stable_abi,
+    huge_pages,
+    same_page_merging,
+    allocator,
+    interpreter,
+)
+
+
+# --- Reading --------------------------------------------------------------------------
+
+
+def python_version(files: tuple[str, ...]) -> tuple[int, int] | None:
+    """The version of an interpreter, from the names of files that it has mapped."""
+    for pattern in (r"/libpython3\.(\d+)", r"/bin/python3\.(\d+)", r"/python3\.(\d+)/"):
+        for file in files:
+            if found := re.search(pattern, file):
+                return 3, int(found[1])
+    return None
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Wheel:
+    """What a module came in.
+
+    Attributes:
+        name: of the package and its version; of the file where no package has it.
+        built_for: the oldest version of Python, as in "cp38-abi3"; None if it is not known.
+    """
+
+    name: str
+    built_for: str | None
+
+    @property
+    def knows_immortality(self) -> bool:
+        """Whether it was built for a version that does."""
+        found = re.match(r"cp3(\d+)", self.built_for or "")
+        return bool(found) and int(found[1]) >= _FIRST_IMMORTAL[1] if found else False
+
+    def __str__(self) -> str:
+        return f"{self.name}, built for {self.built_for or 'an unknown version'},"
+
+
+def _wheel_of(file: str) -> Wheel:
+    """The package that says that it has brought a file."""
+    for parent in Path(file).parents:
+        if parent.name not in ("site-packages", "dist-packages"):
+            continue
+        inside = str(Path(file).relative_to(parent))
+        for record in parent.glob("*.dist-info/RECORD"):
+            if inside in _text(str(record)):
+                tag = re.search(r"^Tag: (\S+-abi3)-", _text(str(record.parent / "WHEEL")), re.M)
+                name = record.parent.name.removesuffix(".dist-info").replace("-", " ")
+                return Wheel(name, tag[1] if tag else None)
+    return Wheel(PurePath(file).name, None)
+
+
+def _threads(pid: int) -> tuple[str, ...]:
+    folder = Path(f"/proc/{pid}/task")
+    try:
+        tasks = sorted(folder.iterdir(), key=lambda task: (int(task.name) != pid, int(task.name)))
+    except OSError:
+        return ()
+    return tuple(_text(str(task / "comm")).strip() for task in tasks)
+
+
+def _files(pid: int) -> set[str]:
+    lines = _text(f"/proc/{pid}/maps").split("\n")
+    return {w[5].rstrip() for line in lines if len(w := line.split(None, 5)) > 5 and "/" in w[5]}
+
+
+def _text(path: str) -> str:
+    """A file's content; "" if there is none, or none that can be read without harm."""
+    try:
+        return read_foreign(Path(path), most_bytes=_MOST_BYTES, owners=None).decode(
+            errors="replace"
+        )
+    except UsageError:
+        return ""

@@ -1,0 +1,36 @@
+"""The findings of `pasture doctor`, for a terminal and as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from pasture.display.units import count
+from pasture.doctor.checks import Finding
+
+
+def print_findings(findings: Sequence[Finding], console: Console) -> None:
+    """Print obstacles with cost and remedy, then what is in order."""
+    for finding in findings:
+        mark, style = ("!", "yellow") if finding.is_obstacle else ("-", "green")
+        console.print(Text(f"{mark} {finding.check}: {finding.what}", style=style))
+        if finding.cost:
+            console.print(Text(f"    costs: {finding.cost}"))
+        if finding.mend:
+            console.print(Text(f"    mend:  {finding.mend}"))
+    obstacles = sum(finding.is_obstacle for finding in findings)
+    console.print(Text(verdict(obstacles), style="bold"))
+
+
+def verdict(obstacles: int) -> str:
+    """One line."""
+    return f"{count(obstacles, 'obstacle')} found" if obstacles else "nothing stands in the way"
+
+
+def as_document(master_pid: int, findings: Sequence[Finding]) -> dict[str, Any]:
+    """The findings as plain values, schema 1."""
+    return {"schema": 1, "master": master_pid, "findings": [asdict(f) for f in findings]}

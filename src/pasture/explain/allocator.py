@@ -1,0 +1,190 @@
+"""Free or in use: what the allocators of a process say about a word of memory.
+
+Owns the layouts of pymalloc's pools and of glibc's chunks, as far as a reader needs them.
+A pool is recognised by its header alone: five of its fields depend on each other.
+
+Source: CPython Objects/obmalloc.c (struct pool_header, the same from 3.11 to 3.15); glibc
+malloc/malloc.c (struct malloc_chunk).
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+
+import numpy as np
+
+from pasture.explain.distinct import of_ascending
+from pasture.proc.address_space import OS_PAGE_BYTES, AddressSpace, Array
+
+POOL_BYTES = 16384
+HEADER_BYTES = 48
+_STEP_BYTES = 16
+_CLASSES = 32
+_MOST_BLOCKS = (POOL_BYTES - HEADER_BYTES) // _STEP_BYTES
+_POOL_WORDS = POOL_BYTES // 8
+
+_CHUNK_FLAGS = 7
+_PREVIOUS_IN_USE = 1
+_LEAST_CHUNK_BYTES = 32
+_WINDOW_BYTES = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """Pools at some addresses, each array one entry a pool.
+
+    Attributes:
+        addresses: uint64, ascending, multiples of `POOL_BYTES`.
+        valid: whether there is a pool.
+        block_bytes: int64; 1 where there is none.
+        used: int64, blocks handed out.
+        free: bool, one row a pool, one column a block: free, or never used.
+    """
+
+    addresses: Array
+    valid: Array
+    block_bytes: Array
+    used: Array
+    free: Array
+
+    def index(self, addresses: Array) -> Array:
+        """Index of the valid pool that holds each address, -1 for none."""
+        bases = addresses & np.uint64(~(POOL_BYTES - 1) & (2**64 - 1))
+        if not len(self.addresses):
+            return np.full(len(addresses), -1, dtype=np.int64)
+        at = np.minimum(np.searchsorted(self.addresses, bases), len(self.addresses) - 1)
+        held = (self.addresses[at] == bases) & self.valid[at]
+        return np.where(held, at, -1).astype(np.int64)
+
+    def blocks(self, index: Array, addresses: Array) -> Array:
+        """Number of the block that holds each address; -1 in a header."""
+        offsets = addresses.astype(np.int64) & (POOL_BYTES - 1)
+        numbers = (offsets - HEADER_BYTES) // self.block_bytes[index]
+        return np.where(offsets < HEADER_BYTES, -1, numbers)
+
+
+def pool_bases(addresses: Array) -> Array:
+    """Where pools that hold the addresses (ascending) would start: distinct, ascending."""
+    return of_ascending(addresses & np.uint64(~(POOL_BYTES - 1) & (2**64 - 1)))
+
+
+def read_pools(
+    space: AddressSpace, bases: Array, os_pages: Array | None = None, rows: Array | None = None
+) -> Pools:
+    """Read the pools at `bases` and follow their lists of free blocks.
+
+    Args:
+        os_pages, rows: pages of that space that were read already, ascending, and their words.
+    """
+    pages = (bases[:, None] + np.arange(0, POOL_BYTES, 4096, dtype=np.uint64)).reshape(-1)
+    if os_pages is None or rows is None or not len(os_pages):
+        words = space.os_pages_there(pages)
+    else:
+        at = np.minimum(np.searchsorted(os_pages, pages), len(os_pages) - 1)
+        words = rows[at]
+        unknown = np.flatnonzero(os_pages[at] != pages)
+        words[unknown] = space.os_pages_there(pages[unknown])
+    return decode_pools(bases, words.reshape(len(bases), _POOL_WORDS))
+
+
+def decode_pools(bases: Array, words: Array) -> Pools:
+    """What the words of possible pools say.
+
+    Args:
+        bases: uint64, ascending.
+        words: uint64, one row of `POOL_BYTES` a pool.
+    """
+    low = np.uint64(0xFFFFFFFF)
+    used = (words[:, 0] & low).astype(np.int64)
+    size_class = (words[:, 4] >> np.uint64(32)).astype(np.int64)
+    next_offset = (words[:, 5] & low).astype(np.int64)
+    last_offset = (words[:, 5] >> np.uint64(32)).astype(np.int64)
+    block = (np.minimum(size_class, _CLASSES - 1) + 1) * _STEP_BYTES
+    valid = (
+        (size_class < _CLASSES)
+        & (last_offset == POOL_BYTES - block)
+        & (next_offset >= HEADER_BYTES + block)
+        & (next_offset <= POOL_BYTES)
+        & ((next_offset - HEADER_BYTES) % block == 0)
+        & (used <= (POOL_BYTES - HEADER_BYTES) // block)
+    )
+    block = np.where(valid, block, 1)
+    free = _free_blocks(bases, words, valid, block)
+    numbers = np.arange(_MOST_BLOCKS)
+    never_used = HEADER_BYTES + numbers[None, :] * block[:, None] >= next_offset[:, None]
+    free |= (never_used | (used == 0)[:, None]) & valid[:, None]
+    return Pools(bases, valid, block, used, free)
+
+
+def _free_blocks(bases: Array, words: Array, valid: Array, block: Array) -> Array:
+    """Follow the lists of free blocks of all pools at once."""
+    free = np.zeros((len(bases), _MOST_BLOCKS), dtype=bool)
+    rows = np.flatnonzero(valid)
+    following = words[rows, 1]
+    for _ in range(_MOST_BLOCKS):
+        offset = following - bases[rows]
+        number = (offset.astype(np.int64) - HEADER_BYTES) // block[rows]
+        inside = (following != 0) & (offset >= HEADER_BYTES) & (offset <= POOL_BYTES - 16)
+        inside &= (number >= 0) & (number < _MOST_BLOCKS)
+        rows, number, offset = rows[inside], number[inside], offset[inside]
+        if not len(rows):
+            break
+        fresh = ~free[rows, number]
+        rows, number, offset = rows[fresh], number[fresh], offset[fresh]
+        free[rows, number] = True
+        following = words[rows, (offset // np.uint64(8)).astype(np.int64)]
+    return free
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """The chunks of glibc's main heap in ascending order, each array one entry a chunk.
+
+    Attributes:
+        starts: uint64, of the header.
+        in_use: bool; a chunk in a thread's cache counts as in use.
+        end: of the heap.
+    """
+
+    starts: Array
+    in_use: Array
+    end: int
+
+    def index(self, addresses: Array) -> Array:
+        """Index of the chunk that holds each address, -1 for none."""
+        at = np.searchsorted(self.starts, addresses, side="right").astype(np.int64) - 1
+        return np.where((at >= 0) & (addresses < np.uint64(self.end)), at, -1)
+
+
+def _read_there(space: AddressSpace, address: int, size_bytes: int) -> bytes:
+    """Bytes at an address; zeros where the process has no page."""
+    start = address // OS_PAGE_BYTES * OS_PAGE_BYTES
+    pages = np.arange(start, address + size_bytes, OS_PAGE_BYTES, dtype=np.uint64)
+    found: bytes = space.os_pages_there(pages).tobytes()
+    return found[address - start : address - start + size_bytes]
+
+
+def read_chunks(space: AddressSpace) -> Chunks:
+    """Walk through the main heap of a process; empty where glibc does not own it."""
+    # The kernel may cut it in two, between what was there at a fork and what came after.
+    parts = [m for m in space.mappings if m.path == "[heap]"]
+    address, end = (parts[0].start, parts[-1].end) if parts else (0, 0)
+    starts, flags = array("Q"), bytearray()
+    window, base = b"", 0
+    while address + 16 <= end:
+        if not base <= address <= base + len(window) - 16:
+            base, window = address, _read_there(space, address, min(_WINDOW_BYTES, end - address))
+        size = int.from_bytes(window[address - base + 8 : address - base + 16], "little")
+        flags.append(size & _PREVIOUS_IN_USE)
+        starts.append(address)
+        step = size & ~_CHUNK_FLAGS
+        if step < _LEAST_CHUNK_BYTES or step % 16 or address + step > end:
+            if len(starts) < 3:  # no header of glibc's: another allocator, or none
+                return Chunks(np.zeros(0, np.uint64), np.zeros(0, bool), 0)
+            break
+        address += step
+    in_use = np.zeros(len(starts), dtype=bool)
+    if len(starts) > 1:
+        in_use[:-1] = np.frombuffer(bytes(flags[1:]), dtype=np.uint8) != 0
+    return Chunks(np.frombuffer(starts.tobytes(), dtype=np.uint64), in_use, end)

@@ -1,0 +1,151 @@
+"""The JSON document of `pasture explain`, schema 1. Sizes are bytes, times seconds.
+
+Stable: keys are added, never renamed or given another meaning.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pasture.explain.advice import advice
+from pasture.explain.causes import Cause
+from pasture.explain.explain import Explanation, Owner
+from pasture.explain.fields import Label
+from pasture.explain.tally import Share
+from pasture.explain.writers import Recording, Writer
+from pasture.trust import untrusted_text
+
+SCHEMA = 1
+
+
+def to_json(found: Explanation) -> str:
+    """The document as text, one trailing newline."""
+    return untrusted_text.to_json(as_document(found))
+
+
+def as_document(found: Explanation) -> dict[str, Any]:
+    """The document as plain values that JSON knows."""
+    return {
+        "schema": SCHEMA,
+        "worker": found.worker_pid,
+        "parent": found.parent_pid,
+        "private_bytes": found.private_bytes,
+        "explained_bytes": sum(round(share.bytes) for _, share in found.causes),
+        "os_pages": found.os_pages,
+        "seconds": round(found.seconds, 3),
+        "stopped_s": round(found.stopped_s, 6),
+        "census": found.census,
+        "policy": found.policy,
+        "missing": list(found.missing),
+        "causes": {cause.label: _share(found.cause(cause)) for cause in Cause},
+        "fields": [
+            {"cause": cause.label, "type": label.type, "field": label.field, **_share(share)}
+            for cause, label, share in found.fields
+        ],
+        "types": [{"type": name, **_share(share)} for name, share in found.types],
+        "owners": [_owner(owner) for owner in found.owners],
+        "codes": [_owner(owner) for owner in found.codes],
+        "recording": None if found.recording is None else _recording(found.recording),
+        "advice": list(advice(found)),
+    }
+
+
+def from_json(text: str) -> Explanation:
+    """An explanation out of its document.
+
+    Raises:
+        ValueError, ArithmeticError, LookupError, TypeError, AttributeError, RecursionError: the
+            text is no such document, or of another schema.
+    """
+    row = json.loads(text)
+    if row["schema"] != SCHEMA:
+        raise ValueError(f"schema {row['schema']} in place of {SCHEMA}")
+    named = {cause.label: cause for cause in Cause}
+    causes = [(named[name], _read_share(share)) for name, share in row["causes"].items()]
+    recording = row["recording"]
+    return Explanation(
+        worker_pid=int(row["worker"]),
+        parent_pid=int(row["parent"]),
+        private_bytes=int(row["private_bytes"]),
+        os_pages=int(row["os_pages"]),
+        seconds=float(row["seconds"]),
+        stopped_s=float(row["stopped_s"]),
+        census=None if row["census"] is None else str(row["census"]),
+        policy=None if row["policy"] is None else str(row["policy"]),
+        missing=tuple(map(str, row["missing"])),
+        causes=tuple(sorted((c for c in causes if c[1].os_pages), key=lambda item: -item[1].bytes)),
+        fields=tuple((named[f["cause"]], _read_label(f), _read_share(f)) for f in row["fields"]),
+        types=tuple((str(t["type"]), _read_share(t)) for t in row["types"]),
+        owners=tuple(map(_read_owner, row["owners"])),
+        codes=tuple(map(_read_owner, row["codes"])),
+        recording=None if recording is None else _read_recording(recording, named),
+    )
+
+
+def _read_share(row: dict[str, Any]) -> Share:
+    numbers = (int(row[name]) for name in ("os_pages", "only_os_pages", "words"))
+    return Share(float(row["bytes"]), *numbers)
+
+
+def _read_label(row: dict[str, Any]) -> Label:
+    return Label(str(row["type"]), str(row["field"]))
+
+
+def _read_owner(row: dict[str, Any]) -> Owner:
+    kind, path, file = (str(row[name]) for name in ("type", "path", "file"))
+    return Owner(kind, path, file, int(row["os_pages"]), int(row["words"]))
+
+
+def _read_recording(row: dict[str, Any], named: dict[str, Cause]) -> Recording:
+    writers = tuple(
+        Writer(
+            str(w["function"]),
+            tuple(map(str, w["callers"])),
+            named[w["cause"]],
+            _read_label(w),
+            int(w["faults"]),
+        )
+        for w in row["writers"]
+    )
+    faults, lost, pids = int(row["faults"]), int(row["lost"]), tuple(map(int, row["workers"]))
+    return Recording(float(row["seconds"]), faults, lost, pids, writers)
+
+
+def _recording(recording: Recording) -> dict[str, Any]:
+    return {
+        "seconds": recording.seconds,
+        "faults": recording.faults,
+        "lost": recording.lost,
+        "workers": list(recording.pids),
+        "writers": [
+            {
+                "function": writer.function,
+                "callers": list(writer.callers),
+                "cause": writer.cause.label,
+                "type": writer.label.type,
+                "field": writer.label.field,
+                "faults": writer.faults,
+            }
+            for writer in recording.writers
+        ],
+    }
+
+
+def _share(share: Share) -> dict[str, int]:
+    return {
+        "bytes": round(share.bytes),
+        "os_pages": share.os_pages,
+        "only_os_pages": share.only_os_pages,
+        "words": share.words,
+    }
+
+
+def _owner(owner: Owner) -> dict[str, Any]:
+    return {
+        "type": owner.type,
+        "path": owner.path,
+        "file": owner.file,
+        "os_pages": owner.os_pages,
+        "words": owner.words,
+    }

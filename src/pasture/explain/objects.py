@@ -1,0 +1,209 @@
+"""Python objects of another process: types, their fields and names, strings, dictionaries.
+
+Reads memory by the offsets that the extension knows for one version of CPython. What does
+not look like the object it should be is reported as absent; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pasture.explain.snapshot import Fields
+from pasture.proc.address_space import AddressSpace
+
+_TYPE_SUBCLASS = 1 << 31
+_HAVE_GC = 1 << 14
+_HEAP_TYPE = 1 << 9
+_LONGEST_TEXT = 1000
+_MOST_MEMBERS = 2000
+_MOST_MEMBERS_IN_ALL = 200_000
+_MOST_BASES = 100
+_MOST_NAMES = 2000
+_LARGEST_BASIC_BYTES = 1 << 16
+_MEMBER_BYTES = 40
+_KIND_GENERAL = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TypeInfo:
+    """One type of the process.
+
+    Attributes:
+        address: of the type object.
+        name: tp_name; heap types without their module.
+        flags: tp_flags.
+        basic_bytes, item_bytes: as in tp_basicsize and tp_itemsize.
+        weakref_offset, dict_offset: in an instance, bytes; 0 or negative: none there.
+        members: name by offset of its slots and members, those of its bases included.
+    """
+
+    address: int
+    name: str
+    flags: int
+    basic_bytes: int
+    item_bytes: int
+    weakref_offset: int
+    dict_offset: int
+    members: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def has_gc(self) -> bool:
+        return bool(self.flags & _HAVE_GC)
+
+
+class Objects:
+    """A reader of the objects of one process.
+
+    Args:
+        space: its memory.
+        fields: offsets of its interpreter.
+    """
+
+    def __init__(self, space: AddressSpace, fields: Fields) -> None:
+        self.space = space
+        self.fields = fields
+        self._types: dict[int, TypeInfo | None] = {}
+        self._being_read: set[int] = set()
+        self._members_left = _MOST_MEMBERS_IN_ALL
+
+    def type_at(self, address: int) -> TypeInfo | None:
+        """The type at an address, or None if there is none."""
+        if address not in self._types:
+            # Memory may hold anything: types that are each other's bases, or too many of them.
+            if address in self._being_read or len(self._being_read) > _MOST_BASES:
+                return None
+            self._being_read.add(address)
+            try:
+                self._types[address] = self._read_type(address) if self._is_type(address) else None
+            finally:
+                self._being_read.discard(address)
+        return self._types[address]
+
+    def type_of(self, address: int) -> TypeInfo | None:
+        """The type of the object at an address."""
+        return self.type_at(self._pointer(address, "object", "ob_type"))
+
+    def _is_type(self, address: int, depth: int = 4) -> bool:
+        """Whether the chain of metatypes ends in the one type that is its own type."""
+        if address < 4096 or address % 8 or not depth:
+            return False
+        meta = self._pointer(address, "object", "ob_type")
+        if meta != address and not self._is_type(meta, depth - 1):
+            return False
+        return bool(self._pointer(meta, "type", "tp_flags") & _TYPE_SUBCLASS)
+
+    def _read_type(self, address: int) -> TypeInfo | None:
+        at = self.fields["type"]
+        data = self.space.read(address, at["members"])
+        if len(data) < at["tp_version_tag"]:
+            return None
+
+        def signed(name: str) -> int:
+            return int.from_bytes(data[at[name] : at[name] + 8], "little", signed=True)
+
+        name = self.c_string(signed("tp_name"))
+        base = signed("tp_base")
+        inherited = self.type_at(base) if base and base != address else None
+        members = dict(inherited.members) if inherited else {}
+        members.update(self._members(signed("tp_members")))
+        return TypeInfo(
+            address,
+            name or "?",
+            signed("tp_flags"),
+            max(0, min(signed("tp_basicsize"), _LARGEST_BASIC_BYTES)),
+            signed("tp_itemsize"),
+            signed("tp_weaklistoffset"),
+            signed("tp_dictoffset"),
+            members,
+        )
+
+    def _members(self, address: int) -> dict[int, str]:
+        """Name by offset from a PyMemberDef array."""
+        found: dict[int, str] = {}
+        for i in range(min(_MOST_MEMBERS, self._members_left) if address else 0):
+            self._members_left -= 1
+            row = self.space.read(address + i * _MEMBER_BYTES, _MEMBER_BYTES)
+            name = self.c_string(int.from_bytes(row[:8], "little"))
+            if not name:
+                break
+            found[int.from_bytes(row[16:24], "little", signed=True)] = name
+        return found
+
+    def qualified_type_name(self, address: int) -> str:
+        """A type's name with its module, where that can be told."""
+        info = self.type_at(address)
+        if info is None:
+            return "?"
+        if not info.flags & _HEAP_TYPE:
+            return info.name
+        qualname = self.text(self._pointer(address, "type", "ht_qualname")) or info.name
+        module = self.dict_get(self._pointer(address, "type", "tp_dict"), "__module__")
+        named = self.text(module) if module else None
+        return f"{named}.{qualname}" if named and named != "builtins" else qualname
+
+    def c_string(self, address: int) -> str:
+        """A NUL-terminated string, shortened; "" if there is none."""
+        if address <= 0:
+            return ""
+        data = self.space.read(address, 256) or self.space.read(address, 4096 - address % 4096)
+        return data.split(b"\0", 1)[0].decode("utf-8", "replace")
+
+    def text(self, address: int) -> str | None:
+        """The value of a str, shortened; None if the object is none."""
+        kind = self.type_of(address) if address else None
+        if kind is None or kind.name != "str":
+            return None
+        at = self.fields["str"]
+        state = self.space.word(address + at["state"])
+        compact, width, is_ascii = _string_state(state)
+        if not compact or width not in (1, 2, 4):
+            return None
+        length = min(self._pointer(address, "str", "length"), _LONGEST_TEXT)
+        start = address + at["ascii_data" if is_ascii else "compact_data"]
+        data = self.space.read(start, length * width)
+        codec = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}[width]
+        return data.decode(codec, "replace")
+
+    def dict_items(self, address: int, most: int = 100_000) -> list[tuple[int, int, int]]:
+        """Key, value and address of the value's cell of each entry of a dictionary."""
+        keys = self._pointer(address, "dict", "ma_keys")
+        values = self._pointer(address, "dict", "ma_values")
+        cells = values + self.fields["values"]["values"] if values else 0
+        return self.keys_items(keys, cells, most)
+
+    def keys_items(self, keys: int, cells: int, most: int = 100_000) -> list[tuple[int, int, int]]:
+        """The same of a key table; `cells` is where split values begin, or 0."""
+        at = self.fields["keys"]
+        head = self.space.read(keys, at["dk_indices"])
+        if len(head) < at["dk_indices"]:
+            return []
+        count = int.from_bytes(head[at["dk_nentries"] :][:8], "little", signed=True)
+        if not 0 <= count <= 1 << 32:
+            return []
+        wide = 3 if head[at["dk_kind"]] == _KIND_GENERAL else 2
+        start = keys + at["dk_indices"] + (1 << min(head[at["dk_log2_index_bytes"]], 40))
+        data = self.space.read(start, min(count, most) * wide * 8)
+        found = []
+        for i in range(len(data) // (wide * 8)):
+            row = data[i * wide * 8 : (i + 1) * wide * 8]
+            key = int.from_bytes(row[-16:-8], "little")
+            cell = cells + i * 8 if cells else start + (i + 1) * wide * 8 - 8
+            value = self.space.word(cell) if cells else int.from_bytes(row[-8:], "little")
+            if key and value:
+                found.append((key, value, cell))
+        return found
+
+    def dict_get(self, address: int, key: str) -> int:
+        """The value under a text key, or 0."""
+        for name, value, _ in self.dict_items(address, _MOST_NAMES) if address else ():
+            if self.text(name) == key:
+                return value
+        return 0
+
+    def _pointer(self, address: int, holder: str, name: str) -> int:
+        return self.space.word(address + self.fields[holder][name])
+
+
+def _string_state(state: int) -> tuple[int, int, int]:
+    """compact, bytes a character, ascii: bits of PyASCIIObject.state, 3.11 to 3.15."""
+    return state >> 5 & 1, state >> 2 & 7, state >> 6 & 1

@@ -1,0 +1,148 @@
+"""How to reach an object from a root, and what a code object is called.
+
+The census has the way as numbers of records; names are read from the parent's memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pasture.explain.fields import INLINE_VALUES
+from pasture.explain.objects import Objects, TypeInfo
+from pasture.explain.snapshot import NO_OWNER, Census, Kind
+
+_MOST_STEPS = 24
+_MOST_ITEMS = 20_000
+_LONGEST_KEY = 40
+_DICT_BEFORE = -24
+_PLAIN_NAMES = {"func_code": "__code__", "func_globals": "__globals__", "func_defaults": "defaults"}
+_TRANSPARENT = frozenset(("md_dict", "tp_dict", "__dict__", "func_dict"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    address: int
+    kind: Kind
+    owner: int
+
+
+class Owners:
+    """Finds paths for records of one census.
+
+    Args:
+        census: of the parent.
+        objects: a reader of the parent.
+    """
+
+    def __init__(self, census: Census, objects: Objects) -> None:
+        self._census, self._objects = census, objects
+
+    def path(self, number: int) -> str:
+        """The way to a record, as in `django.urls.resolvers._route_regexes['about/']`.
+
+        Begins with "(no module)" where only C code, a stack or the collector holds the first
+        object.
+        """
+        chain = [self._record(number)]
+        while chain[-1].owner != NO_OWNER and len(chain) < _MOST_STEPS:
+            chain.append(self._record(chain[-1].owner))
+        cut = chain[-1].owner != NO_OWNER
+        chain.reverse()
+        if cut:
+            text = "..."
+        elif chain[0].address == int(self._census.records.read(0, 1)["address"][0]):
+            text = ""
+        else:
+            text = f"(no module) {self._type_name(chain[0].address)}"
+        is_attribute = False
+        for i, (holder, held) in enumerate(pairwise(chain)):
+            if held.kind != Kind.OBJECT:
+                break
+            step, is_attribute = self._step(holder.address, held.address, is_attribute)
+            text += step.removeprefix("['").removesuffix("']") if not i and not text else step
+        return text
+
+    def code_name(self, address: int) -> tuple[str, str, int]:
+        """Qualified name, file and first line of a code object."""
+        at = self._objects.fields["code"]
+        word, text = self._objects.space.word, self._objects.text
+        return (
+            text(word(address + at["co_qualname"])) or "?",
+            text(word(address + at["co_filename"])) or "?",
+            word(address + at["co_firstlineno"]) & 0xFFFFFFFF,
+        )
+
+    def _record(self, number: int) -> _Record:
+        record = self._census.records.read(number, 1)[0]
+        return _Record(int(record["address"]), Kind(int(record["kind"])), int(record["owner"]))
+
+    def _type_name(self, address: int) -> str:
+        info = self._objects.type_of(address)
+        return info.name if info else "?"
+
+    def _step(self, holder: int, held: int, is_attribute: bool) -> tuple[str, bool]:
+        """Text of one step, and whether the next one is an attribute of this holder."""
+        info = self._objects.type_of(holder)
+        if info is None:
+            return "->?", False
+        if info.address == held:
+            return ".__class__", False
+        if info.name == "dict":
+            return self._dict_step(holder, held, is_attribute), False
+        if info.name in ("list", "tuple"):
+            return self._item_step(info, holder, held), False
+        name = self._value_name(info, holder, held) or self._field_name(info, holder, held)
+        if name in _TRANSPARENT:
+            return "", True
+        return (f".{_PLAIN_NAMES.get(name, name)}" if name else f" -> {info.name}"), False
+
+    def _dict_step(self, holder: int, held: int, is_attribute: bool) -> str:
+        for key, value, _ in self._objects.dict_items(holder, _MOST_ITEMS):
+            if value == held or key == held:
+                text = self._objects.text(key)
+                if text is None:
+                    shown = f"<{self._type_name(key)}>"
+                elif is_attribute:
+                    return f".{text}"
+                else:
+                    cut = text[:_LONGEST_KEY] + ("..." if len(text) > _LONGEST_KEY else "")
+                    shown = repr(cut)
+                return f"[{shown}]" if value == held else f".key({shown})"
+        return "[?]"
+
+    def _item_step(self, info: TypeInfo, holder: int, held: int) -> str:
+        at, space = self._objects.fields[info.name]["ob_item"], self._objects.space
+        count = min(space.word(holder + 16), _MOST_ITEMS)
+        first = space.word(holder + at) if info.name == "list" else holder + at
+        items = space.read(first, count * 8)
+        for i in range(len(items) // 8):
+            if int.from_bytes(items[i * 8 : i * 8 + 8], "little") == held:
+                return f"[{i}]"
+        return "[?]"
+
+    def _value_name(self, info: TypeInfo, holder: int, held: int) -> str:
+        """Name of an attribute whose value lies within the instance."""
+        if not info.flags & INLINE_VALUES:
+            return ""
+        fields = self._objects.fields
+        keys = self._objects.space.word(info.address + fields["type"]["ht_cached_keys"])
+        cells = holder + info.basic_bytes + fields["values"]["values"]
+        for key, value, _ in self._objects.keys_items(keys, cells, 32):
+            if value == held:
+                return self._objects.text(key) or ""
+        return ""
+
+    def _field_name(self, info: TypeInfo, holder: int, held: int) -> str:
+        if self._objects.space.word(holder + _DICT_BEFORE) == held:
+            return "__dict__"
+        known = self._objects.fields.get("type" if info.flags & 1 << 31 else info.name, {})
+        for name, offset in known.items():
+            if self._objects.space.word(holder + offset) == held:
+                return name
+        for offset, name in info.members.items():
+            if self._objects.space.word(holder + offset) == held:
+                return name
+        if info.dict_offset > 0 and self._objects.space.word(holder + info.dict_offset) == held:
+            return "__dict__"
+        return ""

@@ -1,0 +1,104 @@
+"""What kind of memory a mapping is: the interpreter's, a library's, heap, stack, other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from enum import IntEnum
+from pathlib import PurePath
+
+import numpy as np
+
+from pasture.proc.address_space import OS_PAGE_BYTES, Array, Mapping
+from pasture.proc.elf import read_elf
+
+_INTERPRETER = re.compile(r"(python|libpython)\d?[\w.]*$")
+
+
+class Region(IntEnum):
+    """Kinds of mappings."""
+
+    ANONYMOUS = 0
+    HEAP = 1
+    STACK = 2
+    INTERPRETER = 3
+    LIBRARY = 4
+
+
+def _loaded_bytes(path: str) -> int:
+    """How much of the address space a file takes, its .bss included."""
+    return -(-read_elf(path).end // OS_PAGE_BYTES) * OS_PAGE_BYTES
+
+
+class Regions:
+    """The mappings of a process by kind. Data without a file (.bss) goes with its file.
+
+    Args:
+        mappings: ascending.
+        loaded_bytes: tells how much memory a file takes from its first mapping on.
+    """
+
+    def __init__(
+        self, mappings: Sequence[Mapping], loaded_bytes: Callable[[str], int] = _loaded_bytes
+    ) -> None:
+        self._parts, self._owners = _parts(mappings, loaded_bytes)
+        self._starts = np.array([m.start for m in self._parts], dtype=np.uint64)
+        kinds = [_kind(m, owner) for m, owner in zip(self._parts, self._owners, strict=True)]
+        self._kinds = np.array(kinds, dtype=np.uint8)
+
+    def index(self, addresses: Array) -> Array:
+        """Index of the mapping of each address; addresses must be mapped."""
+        return np.maximum(np.searchsorted(self._starts, addresses, side="right") - 1, 0)
+
+    def lookup(self, addresses: Array) -> Array:
+        """`Region` of each address, uint8."""
+        return self._kinds[self.index(addresses)]
+
+    def kind(self, index: int) -> Region:
+        return Region(int(self._kinds[index]))
+
+    def name(self, index: int) -> str:
+        """Name of the file that a mapping belongs to, or its name in brackets."""
+        owner = self._owners[index]
+        return PurePath(owner).name if owner else self._parts[index].path or "anonymous"
+
+
+def _parts(
+    mappings: Sequence[Mapping], loaded_bytes: Callable[[str], int]
+) -> tuple[list[Mapping], list[str]]:
+    """Mappings and the file each belongs to; one is split where a .bss ends within it."""
+    parts: list[Mapping] = []
+    owners: list[str] = []
+    first: dict[str, int] = {}
+    for mapping in mappings:
+        owner = mapping.path if mapping.is_file else ""
+        if owner:
+            first.setdefault(owner, mapping.start)
+        elif parts and owners[-1] and parts[-1].end == mapping.start and not mapping.path:
+            end = first[owners[-1]] + loaded_bytes(owners[-1])
+            bss_end = min(max(end, mapping.start), mapping.end)
+            if bss_end > mapping.start:
+                parts.append(replace(mapping, end=bss_end))
+                owners.append(owners[-1])
+                mapping = replace(mapping, start=bss_end)
+        if mapping.start < mapping.end:
+            parts.append(mapping)
+            owners.append(owner)
+    return parts, owners
+
+
+def _kind(mapping: Mapping, owner: str) -> Region:
+    if mapping.path == "[heap]":
+        return Region.HEAP
+    if mapping.path.startswith("[stack"):
+        return Region.STACK
+    if not owner:
+        return Region.ANONYMOUS
+    name = PurePath(owner.removesuffix(" (deleted)")).name
+    return Region.INTERPRETER if _is_interpreter(name) else Region.LIBRARY
+
+
+def _is_interpreter(name: str) -> bool:
+    base = name.partition(".so")[0]
+    return bool(_INTERPRETER.match(base))

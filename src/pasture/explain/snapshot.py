@@ -1,0 +1,372 @@
+"""The census of a parent, read back: what lay where when it was written.
+
+Owns the format of the file on the reading side. Keeps in memory only what lies in pages
+that are asked about; the rest stays in the file and is looked up by number.
+
+The file is another process' word: a head that is no such head is an error, a record that
+cannot be one stands for nothing. It is read and never mapped, since a file that its owner cuts
+short would end a process that has it mapped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pasture.errors import UsageError
+from pasture.explain.distinct import of_ascending
+from pasture.proc.address_space import OS_PAGE_BYTES, WORD_BYTES, Array
+from pasture.sealing.snapshot import MAGIC
+from pasture.trust.foreign_files import open_foreign
+from pasture.trust.untrusted_text import printable
+
+NO_OWNER = 0xFFFFFFFF
+
+RECORD = np.dtype(
+    [
+        ("address", "<u8"),
+        ("type", "<u8"),
+        ("bytes", "<u8"),
+        ("owner", "<u4"),
+        ("kind", "<u2"),
+        ("prefix", "<u2"),
+    ]
+)
+"""One record: struct census_record in src/native/census.h."""
+
+_CHUNK_RECORDS = 1 << 18
+_PAGE_BITS = np.uint64(OS_PAGE_BYTES.bit_length() - 1)
+_PART_BITS = np.uint64(6)  # log2 of pages
+_IN_PART = np.uint64((1 << 6) - 1)
+_NO_WINDOW = 0xFFFF
+_MOST_BYTES = 2 << 30  # 67 million records
+_MOST_HEAD_BYTES = 1 << 20
+_MOST_FIELDS = 1000
+_LONGEST_POLICY = 100
+_ADDRESS_END = np.uint64(1 << 47)
+_LARGEST_BYTES = np.uint64(1 << 44)
+_LARGEST_OFFSET = 1 << 16
+_LONGEST_PREFIX = 64
+
+# What the readers of objects take for granted.
+_NEEDED = {
+    "object": ("ob_type",),
+    "dict": ("ma_keys", "ma_values"),
+    "keys": ("dk_log2_size", "dk_log2_index_bytes", "dk_kind", "dk_nentries", "dk_indices"),
+    "values": ("values",),
+    "list": ("ob_item",),
+    "tuple": ("ob_item",),
+    "str": ("length", "state", "ascii_data", "compact_data"),
+    "code": ("co_qualname", "co_filename", "co_firstlineno", "co_code_adaptive"),
+    "type": (
+        *("tp_name", "tp_basicsize", "tp_itemsize", "tp_flags", "tp_weaklistoffset"),
+        *("tp_members", "tp_base", "tp_dict", "tp_dictoffset", "tp_version_tag"),
+        *("ht_qualname", "ht_cached_keys", "_spec_cache", "members"),
+    ),
+}
+
+
+class Kind(IntEnum):
+    """What a record stands for: cpy_kind in src/native/cpython.h."""
+
+    OBJECT = 0
+    DICT_KEYS = 1
+    DICT_VALUES = 2
+    LIST_ITEMS = 3
+    SET_TABLE = 4
+    SHARED_KEYS = 5
+    BYTES = 6
+
+
+Fields = dict[str, dict[str, int]]
+"""Offsets in bytes by holder and name."""
+
+
+@dataclass(slots=True)
+class Records:
+    """The records of an open census file, read when they are asked for.
+
+    Args:
+        path: for errors.
+        number: of the open file; closed with this object.
+        start: bytes before the first record.
+    """
+
+    path: Path
+    number: int
+    start: int
+    count: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.count = (os.fstat(self.number).st_size - self.start) // RECORD.itemsize
+
+    def __del__(self) -> None:
+        os.close(self.number)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def read(self, first: int, count: int) -> Array:
+        """Some records in a row; fewer at the end.
+
+        Raises:
+            UsageError: the file is shorter than it was.
+        """
+        count = max(0, min(count, self.count - first))
+        rows = np.empty(count, dtype=RECORD)
+        left, at = rows.view(np.uint8).data, self.start + first * RECORD.itemsize
+        while left:
+            done = os.preadv(self.number, [left], at)
+            if not done:
+                raise _no_census(self.path, "it ends too early")
+            left, at = left[done:], at + done
+        return _without_impossible(rows, self.count)
+
+    def chosen(self, numbers: Array) -> Array:
+        """The records with these numbers (int64, ascending)."""
+        found = [np.zeros(0, dtype=RECORD)]
+        for first in range(0, self.count, _CHUNK_RECORDS):
+            low, high = np.searchsorted(numbers, (first, first + _CHUNK_RECORDS))
+            if high > low:
+                part = numbers[low:high] - first
+                found.append(self.read(first, int(part[-1]) + 1)[part])
+        return np.concatenate(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """An open census file.
+
+    Attributes:
+        pid: of the process that wrote it.
+        policy: whose steps it had taken, by name.
+        hexversion: of its interpreter.
+        fields: offsets of its interpreter's structures.
+        records: all of them, not read yet.
+    """
+
+    path: Path
+    pid: int
+    policy: str
+    hexversion: int
+    fields: Fields
+    records: Records
+
+
+@dataclass(frozen=True, slots=True)
+class Extents:
+    """Pieces of memory in ascending order, each array one entry a piece.
+
+    Attributes:
+        starts, ends: uint64; the prefix of an object is part of it.
+        addresses: uint64, of the object; the start of memory that is none.
+        types: uint64, address of the type; 0 for memory that is no object.
+        kinds: uint8, of `Kind`.
+        numbers: int64, of the record in the census; -1 without one.
+    """
+
+    starts: Array
+    ends: Array
+    addresses: Array
+    types: Array
+    kinds: Array
+    numbers: Array
+
+    def lookup(self, addresses: Array) -> Array:
+        """Index of the piece that holds each address, -1 for none."""
+        if not len(self.starts):
+            return np.full(len(addresses), -1, dtype=np.int64)
+        found = np.searchsorted(self.starts, addresses, side="right").astype(np.int64) - 1
+        inside = (found >= 0) & (addresses < self.ends[np.maximum(found, 0)])
+        return np.where(inside, found, -1)
+
+
+def fields_from(rows: list[tuple[str, str, int]]) -> Fields:
+    """Offsets as the extension lists them."""
+    fields: Fields = {}
+    for holder, name, offset in rows:
+        fields.setdefault(holder, {})[name] = offset
+    return fields
+
+
+def open_census(path: Path, owners: Iterable[int] = ()) -> Census:
+    """Open a census file.
+
+    Args:
+        owners: ids of users, beside this one and root, whose file it may be.
+
+    Raises:
+        UsageError: it cannot be read, is another user's, or is none.
+    """
+    number = open_foreign(path, most_bytes=_MOST_BYTES, owners=owners)
+    head, start = os.pread(number, _MOST_HEAD_BYTES, 0), len(MAGIC)
+    line, end, _ = head[start:].partition(b"\n")
+    records = Records(path, number, start + len(line) + 1)
+    if not head.startswith(MAGIC) or not end:
+        raise _no_census(path, "it does not begin as one")
+    try:
+        said = json.loads(line)
+        return Census(
+            path,
+            _number(said["pid"]),
+            printable(str(said["policy"]), _LONGEST_POLICY),
+            _number(said["hexversion"]),
+            _checked_fields(said["fields"]),
+            records,
+        )
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _no_census(path, str(error)) from None
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or not 0 <= value < 1 << 32:
+        raise ValueError("a number in its head is none")
+    return value
+
+
+def _checked_fields(rows: Any) -> Fields:
+    """Offsets with which the reader of objects can work, right or not.
+
+    Raises:
+        ValueError, TypeError, KeyError: they are not.
+    """
+    if len(rows) > _MOST_FIELDS:
+        raise ValueError("it has too many fields")
+    for holder, name, offset in rows:
+        if not isinstance(holder, str) or not isinstance(name, str) or len(name) > 100:
+            raise TypeError("the name of a field is no text")
+        if not isinstance(offset, int) or not 0 <= offset < _LARGEST_OFFSET:
+            raise ValueError(f"field {name!r} is at {offset!r}")
+    fields = fields_from(rows)
+    for holder, names in _NEEDED.items():
+        for name in names:
+            fields[holder][name]
+    keys = fields["keys"]
+    single = max(keys[name] for name in ("dk_log2_size", "dk_log2_index_bytes", "dk_kind"))
+    if max(single + 1, keys["dk_nentries"] + WORD_BYTES) > keys["dk_indices"]:
+        raise ValueError("a key table has fields in its indices")
+    return fields
+
+
+def _no_census(path: Path, why: str) -> UsageError:
+    return UsageError(
+        f"{path} is no census of pasture: {why}",
+        hint="set PASTURE_CENSUS for the server, so that the seal writes one",
+    )
+
+
+def _without_impossible(records: Array, count: int) -> Array:
+    """The records, with nothing at address 0 in the place of those that none can be."""
+    possible = (
+        (records["address"] < _ADDRESS_END)
+        & (records["address"] > records["prefix"])
+        & (records["prefix"] <= _LONGEST_PREFIX)
+        & (records["bytes"] < _LARGEST_BYTES)
+        & (records["kind"] <= max(Kind))
+        & ((records["owner"] < count) | (records["owner"] == NO_OWNER))
+    )
+    if not possible.all():
+        records[~possible] = (0, 0, 0, NO_OWNER, Kind.OBJECT, 0)
+    return records
+
+
+class PageRanks:
+    """How many of some OS pages lie before an address: a table, since a census asks it twice
+    for each of its records.
+
+    Args:
+        os_pages: addresses, uint64, ascending; at least one.
+    """
+
+    def __init__(self, os_pages: Array) -> None:
+        numbers = os_pages >> _PAGE_BITS
+        self._parts = of_ascending(numbers >> _PART_BITS)
+        starts = self._parts << _PART_BITS
+        wanted = starts[:, None] + np.arange(int(_IN_PART) + 1, dtype=np.uint64)[None, :]
+        self._ranks = np.searchsorted(numbers, wanted).astype(np.int32)
+        self._last = np.append(self._ranks[:, 0], len(os_pages)).astype(np.int32)
+
+    def before(self, addresses: Array) -> Array:
+        """Number of the pages below the page of each address, int64."""
+        numbers = addresses >> _PAGE_BITS
+        parts = numbers >> _PART_BITS
+        at = np.searchsorted(self._parts, parts)
+        inside = np.minimum(at, len(self._parts) - 1)
+        found = self._ranks[inside, (numbers & _IN_PART).view(np.int64)]
+        outside = np.flatnonzero(self._parts[inside] != parts)
+        found[outside] = self._last[at[outside]]
+        return found.astype(np.int64)
+
+
+class Windows:
+    """A census cut into windows of OS pages, so that memory stays bounded.
+
+    Keeps 2 bytes a record; the records themselves are read from the file when their window
+    comes, and let go of after it.
+
+    Args:
+        census: of the parent.
+        os_pages: addresses of pages that are asked about, uint64, ascending.
+        size: pages of a window.
+    """
+
+    def __init__(self, census: Census, os_pages: Array, size: int) -> None:
+        self._census = census
+        self._window_of = np.full(len(census.records), _NO_WINDOW, dtype=np.uint16)
+        spanning = []
+        if not len(os_pages):
+            os_pages = np.full(1, np.iinfo(np.uint64).max)  # in which no record lies
+        ranks = PageRanks(os_pages)
+        for first in range(0, len(census.records), _CHUNK_RECORDS):
+            part = census.records.read(first, _CHUNK_RECORDS)
+            low, high = _places(part, ranks)
+            start, end = low // size, high // size
+            single = (low <= high) & (start == end)
+            self._window_of[first : first + len(part)][single] = start[single]
+            spanning.append(np.flatnonzero((low <= high) & ~single) + first)
+        self._spanning = np.concatenate(spanning) if spanning else np.zeros(0, np.int64)
+
+    def extents(self, window: int) -> Extents:
+        """What lies in the pages of one window, and what lies in several."""
+        numbers = np.concatenate((np.flatnonzero(self._window_of == window), self._spanning))
+        numbers.sort()
+        return Extents(*_sorted(self._census.records.chosen(numbers), numbers))
+
+
+def extents_in(census: Census, os_pages: Array) -> Extents:
+    """All that a census has in some OS pages, for few of them."""
+    return Windows(census, os_pages, max(1, len(os_pages))).extents(0) if len(os_pages) else NOTHING
+
+
+def _sorted(records: Array, numbers: Array) -> tuple[Array, ...]:
+    starts = records["address"] - records["prefix"]
+    order = np.argsort(starts, kind="stable")
+    records, numbers = records[order], numbers[order]
+    return (
+        starts[order],
+        records["address"] + records["bytes"],
+        records["address"].copy(),
+        records["type"].copy(),
+        records["kind"].astype(np.uint8),
+        numbers,
+    )
+
+
+def _places(records: Array, ranks: PageRanks) -> tuple[Array, Array]:
+    """Index of the first and last page that each record has a byte in; last < first: none."""
+    address = records["address"]
+    low = ranks.before(address - records["prefix"])
+    last = address + np.maximum(records["bytes"], 1) + np.uint64(OS_PAGE_BYTES - 1)
+    return low, ranks.before(last) - 1
+
+
+_EMPTY = np.zeros(0, dtype=np.uint64)
+NOTHING = Extents(_EMPTY, _EMPTY, _EMPTY, _EMPTY, _EMPTY.astype(np.uint8), _EMPTY.astype(np.int64))
+"""Extents without a census."""

@@ -1,0 +1,131 @@
+"""The tables of `pasture explain`, for a terminal or a log.
+
+Owns columns and order; figures come from `observe.explain`, sentences from `advice`.
+"""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pasture.display.units import count, megabytes, percent, seconds
+from pasture.explain.advice import advice
+from pasture.explain.explain import Explanation, Owner
+from pasture.explain.tally import Share
+from pasture.explain.writers import Recording
+
+_MOST_ROWS = 12
+_LONGEST_PATH = 90
+
+
+def print_explanation(found: Explanation, console: Console) -> None:
+    """Print headline, tables, advice, and what is missing."""
+    console.print(Text(headline(found), style="bold"))
+    console.print(Text(_circumstances(found), style="dim"))
+    console.print()
+    console.print(_causes(found))
+    console.print(_fields(found))
+    if found.owners:
+        console.print(_owners("objects", found.owners))
+    if found.codes:
+        console.print(_owners("code", found.codes))
+    if found.recording is not None:
+        console.print(_recorded(found.recording))
+        console.print(_writers(found.recording))
+    for sentence in advice(found):
+        console.print(Text(f"- {sentence}."))
+    for sentence in found.missing:
+        console.print(Text(f"note: {sentence}", style="yellow"))
+
+
+def headline(found: Explanation) -> str:
+    """One sentence: how much there is and what most of it is."""
+    if not found.causes:
+        return f"worker {found.worker_pid} has no private memory"
+    cause, share = found.causes[0]
+    return (
+        f"worker {found.worker_pid} has {megabytes(found.private_bytes)} of private memory, "
+        f"{percent(share.bytes / max(1, found.explained_bytes))} of it {cause.label}"
+    )
+
+
+def _circumstances(found: Explanation) -> str:
+    stopped = "nobody was stopped" if not found.stopped_s else f"stopped {found.stopped_s:.3f} s"
+    return (
+        f"compared with its parent {found.parent_pid}: {found.os_pages:,} private pages, "
+        f"{megabytes(found.explained_bytes)} explained in {seconds(found.seconds)}; {stopped}"
+    )
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i == 0 else "right", no_wrap=True)
+    return table
+
+
+def _cells(share: Share) -> tuple[str, ...]:
+    words = f"{share.words:,}" if share.words else ""
+    return megabytes2(share.bytes), f"{share.os_pages:,}", f"{share.only_os_pages:,}", words
+
+
+def megabytes2(size_bytes: float) -> str:
+    """Bytes as `12.34`, in MB: causes are often far below one."""
+    return f"{size_bytes / 1e6:,.2f}"
+
+
+def _causes(found: Explanation) -> Table:
+    table = _table("cause", "MB", "pages", "only cause", "words")
+    table.add_column("meaning", overflow="fold")
+    for cause, share in found.causes:
+        table.add_row(cause.label, *_cells(share), Text(cause.meaning, style="dim"))
+    table.add_row("")
+    return table
+
+
+def _fields(found: Explanation) -> Table:
+    table = _table("what was written", "MB", "pages", "only", "words")
+    table.add_column("cause")
+    for cause, label, share in found.fields[:_MOST_ROWS]:
+        table.add_row(str(label), *_cells(share), Text(cause.label, style="dim"))
+    table.add_row("")
+    return table
+
+
+def _recorded(recording: Recording) -> Text:
+    lost = f", {recording.lost:,} lost" if recording.lost else ""
+    workers = count(len(recording.pids), "worker")
+    return Text(
+        f"recorded {seconds(recording.seconds)}: {recording.faults:,} faults in {workers}{lost}",
+        style="bold",
+    )
+
+
+def _writers(recording: Recording) -> Table:
+    table = _table("writer", "faults")
+    table.add_column("wrote first")
+    table.add_column("called by")
+    for writer in recording.writers[: 2 * _MOST_ROWS]:
+        wrote = f"{writer.cause.label}: {writer.label}"
+        callers = Text(" < ".join(writer.callers), style="dim")
+        table.add_row(_cut(writer.function), f"{writer.faults:,}", _cut(wrote), callers)
+    table.add_row("")
+    return table
+
+
+def _owners(title: str, owners: tuple[Owner, ...]) -> Table:
+    table = _table(title, "pages", "words")
+    table.add_column("")
+    for owner in owners[:_MOST_ROWS]:
+        place = owner.file if owner.file else owner.path
+        name = owner.path if owner.file else owner.type
+        table.add_row(_cut(name), f"{owner.os_pages:,}", f"{owner.words:,}", _cut(place))
+    table.add_row("")
+    return table
+
+
+def _cut(text: str) -> Text:
+    if len(text) > _LONGEST_PATH:
+        text = "..." + text[-_LONGEST_PATH:]
+    return Text(text)

@@ -1,0 +1,126 @@
+"""Which objects of the parent, and storage of objects, a worker's writes fell on.
+
+Counts pages and words of each while a window of the census is looked at; keeps of each kind
+the few with the most. A kind is the type of an object, or what sort of storage it is: ranked
+by itself, an object of which thousands were written once would never be shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from pasture.explain.classify import Classified
+from pasture.explain.distinct import of_ascending
+from pasture.explain.snapshot import NOTHING, Extents, Kind
+from pasture.proc.address_space import Array
+
+_KEPT_OF_A_KIND = 50
+_KEPT_CODE = 500
+_STORAGE_KINDS = 16  # addresses of types are larger
+
+Group = tuple[Kind, int]
+"""A kind: of storage, or `Kind.OBJECT` and the address of the type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """One object, or storage of one, in which words differ.
+
+    Attributes:
+        number: of its record in the census.
+        address, type: as in the record.
+        kind: likewise.
+        os_pages, words: that differ.
+    """
+
+    number: int
+    address: int
+    type: int
+    kind: Kind
+    os_pages: int
+    words: int
+
+    @property
+    def group(self) -> Group:
+        return self.kind, self.type if self.kind == Kind.OBJECT else 0
+
+
+@dataclass(slots=True)
+class TouchedObjects:
+    """Running sums.
+
+    Attributes:
+        kept: by number, those with the most pages of their kind.
+        os_pages: of all objects of a kind, by kind.
+        code_types: addresses of the types of code objects, of which more are kept.
+    """
+
+    kept: dict[int, Touched] = field(default_factory=dict)
+    os_pages: dict[Group, int] = field(default_factory=dict)
+    code_types: set[int] = field(default_factory=set)
+    _extents: Extents = NOTHING
+    _pages_of: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    _words_of: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def begin_window(self, extents: Extents) -> None:
+        """Count objects of these extents from now on."""
+        self._extents = extents
+        self._pages_of = np.zeros(len(extents.starts), dtype=np.int64)
+        self._words_of = np.zeros(len(extents.starts), dtype=np.int64)
+
+    def add(self, classified: Classified) -> None:
+        """Add a batch of this window."""
+        held = classified.extents >= 0
+        pieces = classified.extents[held]
+        if not len(pieces):
+            return
+        first = int(pieces[0])  # they ascend
+        words = np.bincount(pieces - first)
+        self._words_of[first : first + len(words)] += words
+        width = len(classified.batch.os_pages)
+        spread = of_ascending(pieces * width + classified.batch.rows[held])  # both ascend
+        pages = np.bincount(spread // width - first)
+        self._pages_of[first : first + len(pages)] += pages
+
+    def end_window(self) -> None:
+        """Keep those with the most pages; what spans windows is added up."""
+        at = np.flatnonzero(self._pages_of)
+        kinds, types = self._extents.kinds[at], self._extents.types[at]
+        keys = np.where(kinds == Kind.OBJECT, types, kinds.astype(np.uint64))
+        order = np.lexsort((-self._words_of[at], -self._pages_of[at], keys))
+        at, keys = at[order], keys[order]
+        firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(at) else at
+        for first, after in zip(firsts, (*firsts[1:], len(at)), strict=False):
+            self._keep(at[first:after], int(keys[first]))
+
+    def _keep(self, ranked: Array, key: int) -> None:
+        kind = Kind(key) if key < _STORAGE_KINDS else Kind.OBJECT
+        group = kind, 0 if key < _STORAGE_KINDS else key
+        pages = int(self._pages_of[ranked].sum())
+        self.os_pages[group] = self.os_pages.get(group, 0) + pages
+        most = _KEPT_CODE if key in self.code_types else _KEPT_OF_A_KIND
+        for i in ranked[:most].tolist():
+            number = int(self._extents.numbers[i])
+            found = Touched(
+                number,
+                int(self._extents.addresses[i]),
+                int(self._extents.types[i]),
+                kind,
+                int(self._pages_of[i]),
+                int(self._words_of[i]),
+            )
+            before = self.kept.get(number)
+            self.kept[number] = found if before is None else _joined(before, found)
+
+    def groups(self) -> list[list[Touched]]:
+        """Those that were kept by kind: kinds with the most pages first, likewise within."""
+        found: dict[Group, list[Touched]] = {}
+        for touched in sorted(self.kept.values(), key=lambda t: (-t.os_pages, -t.words)):
+            found.setdefault(touched.group, []).append(touched)
+        return sorted(found.values(), key=lambda group: -self.os_pages[group[0].group])
+
+
+def _joined(one: Touched, other: Touched) -> Touched:
+    return replace(one, os_pages=one.os_pages + other.os_pages, words=one.words + other.words)

@@ -1,0 +1,179 @@
+"""Who wrote: page faults of workers, joined with what lies where they fell.
+
+A fault is the first write to a page since the fork, or since the kernel last took the page
+away; so there is one a page, and its address is that of the first word written. Owns the
+join of samples with causes, and which function is named; sampling is `perf`'s.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pasture.errors import ProcessEnded
+from pasture.explain.causes import Cause
+from pasture.explain.classify import Classifier
+from pasture.explain.difference import Batch
+from pasture.explain.fields import Label
+from pasture.proc import tree
+from pasture.proc.address_space import OS_PAGE_BYTES, AddressSpace, Array
+from pasture.proc.page_faults import Fault, FaultSampler
+from pasture.proc.pagemap import read_os_pages
+from pasture.proc.symbols import Symbols
+
+_POLL_S = 0.05
+_FRAMES = 4
+_COPIERS = ("memcpy", "memset", "memmove", "mempcpy", "strcpy")
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """One function, and one kind of thing that it was the first to write in a page.
+
+    Attributes:
+        function: innermost native function with a name that is not a mere copier.
+        callers: functions that called it, innermost first.
+        cause: of the word that was written first.
+        label: what that word is.
+        faults: pages that were copied, or newly had, by these writes.
+    """
+
+    function: str
+    callers: tuple[str, ...]
+    cause: Cause
+    label: Label
+    faults: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What was sampled.
+
+    Attributes:
+        seconds: for which it was.
+        faults: samples in all.
+        lost: samples that did not fit into the buffers.
+        pids: of the workers in which there were faults, ascending.
+        writers: most faults first.
+    """
+
+    seconds: float
+    faults: int
+    lost: int
+    pids: tuple[int, ...]
+    writers: tuple[Writer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """Faults as they were sampled.
+
+    Attributes:
+        seconds: for which it was.
+        faults: in the order of time.
+        lost: number of those that did not fit into the buffers.
+        with_kernel: whether those are there that the kernel took for a process.
+    """
+
+    seconds: float
+    faults: list[Fault]
+    lost: int
+    with_kernel: bool
+
+
+def sample(parent_pid: int, seconds: float, tick: Callable[[], None] = lambda: None) -> Sampled:
+    """Sample the faults of a parent's workers, and of those it forks meanwhile.
+
+    Raises:
+        NoPrivilege: the kernel does not allow it.
+        ProcessEnded: the parent ended.
+    """
+    found: list[Fault] = []
+    end = time.monotonic() + seconds
+    with FaultSampler((parent_pid, *tree.forked_workers(parent_pid))) as sampler:
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(_POLL_S, left))
+            found += sampler.read()
+            tick()
+            if not tree.is_running(parent_pid):
+                raise ProcessEnded(
+                    f"process {parent_pid} ended while its workers were recorded",
+                    hint="record the process that came in its place",
+                )
+        found += sampler.read()
+        found = [fault for fault in found if fault.pid != parent_pid]
+        return Sampled(seconds, found, sampler.lost, sampler.with_kernel)
+
+
+def join(sampled: Sampled, classifier_of: Callable[[int], Classifier]) -> Recording:
+    """Say of each fault who wrote what.
+
+    Args:
+        classifier_of: finds causes in the worker with that pid.
+    """
+    faults = sampled.faults
+    counted: Counter[tuple[str, tuple[str, ...], Cause, Label]] = Counter()
+    pids = sorted({fault.pid for fault in faults})
+    for pid in pids:
+        classifier = classifier_of(pid)
+        mine = [fault for fault in faults if fault.pid == pid]
+        symbols = Symbols(classifier.worker)
+        for fault, (cause, label) in zip(mine, _meanings(mine, classifier), strict=True):
+            if cause is not Cause.FILE_PAGE:
+                counted[*_function(fault, symbols), cause, label] += 1
+    writers = [Writer(*key, faults=count) for key, count in counted.most_common()]
+    return Recording(sampled.seconds, len(faults), sampled.lost, tuple(pids), tuple(writers))
+
+
+def _meanings(faults: list[Fault], classifier: Classifier) -> Iterable[tuple[Cause, Label]]:
+    """Cause and label of the word that each fault fell on."""
+    addresses = np.array([fault.address & ~7 for fault in faults], dtype=np.uint64)
+    kept = _had_by_parent(classifier.parent, addresses)
+    pages, rows = np.unique(
+        addresses[kept] // np.uint64(OS_PAGE_BYTES) * np.uint64(OS_PAGE_BYTES), return_inverse=True
+    )
+    found = classifier.classify(Batch(pages, addresses[kept], rows))
+    labels = classifier.labels.all()
+    known = iter(zip(found.causes.tolist(), found.labels.tolist(), strict=True))
+    for i, had in enumerate(kept.tolist()):
+        if had:
+            cause, number = next(known)
+            yield Cause(cause), labels[number]
+        else:
+            yield _without_parent(classifier, int(addresses[i]))
+
+
+def _had_by_parent(parent: AddressSpace, addresses: Array) -> Array:
+    """Which addresses are in writable memory that the parent has pages for."""
+    kept = np.zeros(len(addresses), dtype=bool)
+    for mapping in parent.mappings:
+        inside = (addresses >= np.uint64(mapping.start)) & (addresses < np.uint64(mapping.end))
+        if not inside.any() or "w" not in mapping.permissions:
+            continue
+        pages = read_os_pages(parent.pid, mapping)
+        at = ((addresses[inside] - np.uint64(mapping.start)) // np.uint64(OS_PAGE_BYTES)).astype(
+            np.int64
+        )
+        there = (pages.present | pages.swapped)[np.minimum(at, len(pages.present) - 1)]
+        kept[inside] = there | mapping.is_file
+    return kept
+
+
+def _without_parent(classifier: Classifier, address: int) -> tuple[Cause, Label]:
+    """New memory; or a page of a file that was read for the first time."""
+    mapping = classifier.worker.find(address)
+    if mapping is not None and mapping.is_file:
+        return Cause.FILE_PAGE, Label("file", "")
+    return Cause.NEW_MEMORY, Label("new memory", "")
+
+
+def _function(fault: Fault, symbols: Symbols) -> tuple[str, tuple[str, ...]]:
+    names = [symbols.name(fault.instruction)]
+    names += [symbols.name(address - 1) for address in fault.stack[:_FRAMES]]
+    while len(names) > 1 and any(copier in names[0] for copier in _COPIERS):
+        del names[0]
+    return names[0], tuple(names[1 : _FRAMES - 1])

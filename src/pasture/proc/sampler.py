@@ -1,0 +1,120 @@
+"""The memory of a master and its workers, at one moment and over time.
+
+A sample is only kept if no process began to end while it was taken: shared pages of an
+ended process are counted on in those that live, so a sum over two moments can be almost
+twice the truth. `sample_tree` returns None for such a torn reading.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pasture.proc import smaps, tree
+from pasture.proc.smaps import Memory
+from pasture.scoreboard.reader import read_scoreboard
+
+_IDLE_PER_COST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessMemory:
+    """The memory of one process of a tree."""
+
+    pid: int
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The memory of a master and its workers at one moment.
+
+    Attributes:
+        seconds: since the series began.
+        requests: answered so far.
+        master: the process that forked the workers.
+        workers: ascending by pid.
+        molds: former workers that serve no more and fork in the master's place.
+    """
+
+    seconds: float
+    requests: int
+    master: ProcessMemory
+    workers: tuple[ProcessMemory, ...]
+    molds: tuple[ProcessMemory, ...] = ()
+
+    @property
+    def total_pss_bytes(self) -> int:
+        """What the whole tree takes."""
+        forked = (*self.workers, *self.molds)
+        return self.master.memory.pss_bytes + sum(p.memory.pss_bytes for p in forked)
+
+    @property
+    def swap_pss_bytes(self) -> int:
+        """What of the tree was swapped out, and is missing from every other figure."""
+        return self.master.memory.swap_pss_bytes + sum(
+            p.memory.swap_pss_bytes for p in (*self.workers, *self.molds)
+        )
+
+
+def sample_tree(master_pid: int, seconds: float = 0.0, requests: int = 0) -> Sample | None:
+    """Read a master and its forked workers; None if one of them began to end meanwhile.
+
+    Raises:
+        NoPrivilege: the processes belong to another user.
+    """
+    workers = tree.forked_workers(master_pid)
+    read = read_together((master_pid, *workers))
+    if read is None:
+        return None
+    shown = read_scoreboard(master_pid)
+    entries = shown.entries if shown is not None else {}
+    molds = tuple(p for p in read[1:] if p.pid in entries and entries[p.pid].role == "mold")
+    serving = tuple(p for p in read[1:] if p not in molds)
+    return Sample(seconds, requests, read[0], serving, molds)
+
+
+def read_together(pids: tuple[int, ...]) -> tuple[ProcessMemory, ...] | None:
+    """Read several processes; None if one of them had ended or began to end meanwhile.
+
+    Raises:
+        NoPrivilege: one of the processes belongs to another user.
+    """
+    read = []
+    for pid in pids:
+        memory = smaps.read_memory(pid)
+        if memory is None:
+            return None
+        read.append(ProcessMemory(pid, memory))
+    return tuple(read) if all(smaps.has_memory(pid) for pid in pids) else None
+
+
+@dataclass(slots=True)
+class Series:
+    """Samples over time, bounded in number and in what taking them costs.
+
+    When full, every second sample goes and the step doubles: a run of an hour gives as
+    many points as a run of a minute, evenly spread. Reading the memory of a large process
+    takes milliseconds of its kernel lock, so the time between samples is also at least
+    `_IDLE_PER_COST` times what the last one took.
+
+    Attributes:
+        step_s: least time between two samples.
+        limit: most samples that are kept, at least 2.
+    """
+
+    step_s: float = 0.25
+    limit: int = 400
+    samples: list[Sample] = field(default_factory=list)
+    _next_s: float = 0.0
+
+    def is_due(self, seconds: float) -> bool:
+        """Say whether the next sample should be taken by now."""
+        return seconds >= self._next_s
+
+    def add(self, sample: Sample, cost_s: float = 0.0) -> None:
+        """Keep a sample that took `cost_s` to read, thinning the earlier ones if too many."""
+        if len(self.samples) >= self.limit:
+            self.samples = self.samples[::2]
+            self.step_s *= 2
+        self.samples.append(sample)
+        self._next_s = sample.seconds + max(self.step_s, _IDLE_PER_COST * cost_s)

@@ -1,0 +1,187 @@
+"""The exit of a child: its atexit functions run, its files are flushed, then it is gone.
+
+What CPython would do in between, finalization, writes to every object and so takes a
+private copy of every shared page, at the moment when all workers are stopped at once.
+Owns finding the exit status, which CPython decides on but tells nobody.
+docs/internals/child-and-exit.md has the whole order of events.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import traceback
+from types import TracebackType
+
+from pasture.errors import UnsupportedInterpreter
+from pasture.sealing.interpreter import native
+
+STDOUT_LOST = 120
+"""CPython's exit status when the standard streams cannot be flushed."""
+
+FLUSH_LIMIT_S = 5
+"""How long a thread that goes on running may keep a stream locked at the exit."""
+
+_WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
+_C_LONG_MAX = 2**63 - 1
+
+_installed = False
+_flushes_at_end = False
+_open_files_too = False
+_traceback_at_fork: TracebackType | None = None
+
+
+def watch() -> None:
+    """Prepare the exits of parent and children. In the parent, before its heap is sealed.
+
+    Has the interpreter's exit code kept, and open files flushed: now, so that a child does
+    not inherit what is still to be written, and at the end of the process, because what
+    holds a file may be sealed and never let go of it. Does nothing where there is no
+    extension: `install` does nothing either, then.
+    """
+    global _flushes_at_end
+    try:
+        native().watch_system_exit()
+        _flush_open_files()
+        if not _flushes_at_end:
+            native().atexit_run_last(_flush_at_end)
+            _flushes_at_end = True
+    except UnsupportedInterpreter:
+        pass
+
+
+def install() -> None:
+    """Leave without finalization, from this process on. In the child, after the fork.
+
+    Where there is no extension, and in an interpreter that turns interactive at the end,
+    the child finalizes as ever.
+    """
+    global _installed, _traceback_at_fork
+    _traceback_at_fork = _last_traceback()
+    if _installed or sys.flags.inspect or sys.flags.interactive:
+        return
+    try:
+        native().atexit_run_last(_leave)
+    except UnsupportedInterpreter:
+        return
+    # atexit's list is inherited: children of this child leave in the same way.
+    _installed = True
+
+
+def _flush_at_end() -> None:
+    """Flush what finalization would flush, where the process goes on to finalize."""
+    if _installed:
+        return  # `_leave` comes next
+    native().limit_leave(_exit_status()[0], FLUSH_LIMIT_S)
+    _flush_open_files()
+    native().lift_leave_limit()
+
+
+def flush_open_files_too() -> None:
+    """At the exit flush, besides stdout and stderr, files that this process left open.
+
+    In the child.
+    """
+    global _open_files_too
+    _open_files_too = True
+
+
+def _leave() -> None:
+    """End the process. Runs as the last atexit function, so threads have been joined."""
+    status, interrupted = _exit_status()
+    native().limit_leave(status, FLUSH_LIMIT_S)
+    if not _flush_standard_streams():
+        status = STDOUT_LOST
+    if _open_files_too:
+        _flush_open_files()
+    if interrupted:
+        # A shell tells an interrupted program by the signal that ended it.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    native().leave(status)
+
+
+def _exit_status() -> tuple[int, bool]:
+    """The status with which CPython would end now; whether by an interrupt.
+
+    Source: CPython 3.14 Python/pythonrun.c, _Py_HandleSystemExitAndKeyboardInterrupt;
+    Modules/main.c, pymain_run_python, exit_sigint.
+    """
+    try:
+        return status_of(native().system_exit_code()), False
+    except LookupError:
+        pass
+    trace = _last_traceback()
+    if trace is None or trace is _traceback_at_fork or trace.tb_frame.f_back is not None:
+        return 0, False
+    # It came through the outermost frame: nobody caught it.
+    interrupted = issubclass(sys.last_type or BaseException, KeyboardInterrupt)
+    return (128 + signal.SIGINT if interrupted else 1), interrupted
+
+
+def status_of(code: object) -> int:
+    """The exit status that a `SystemExit.code` stands for, 0 to 255."""
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return int(code) & 0xFF if -_C_LONG_MAX - 1 <= code <= _C_LONG_MAX else 0xFF
+    return 1  # CPython has printed it
+
+
+def _last_traceback() -> TracebackType | None:
+    """The traceback of the last exception that CPython printed as uncaught."""
+    trace: TracebackType | None = getattr(sys, "last_traceback", None)
+    return trace
+
+
+def flush() -> bool:
+    """Flush what finalization would flush; say whether the standard streams were written.
+
+    For a process that is about to end by `os._exit` at the hands of somebody else.
+    """
+    written = _flush_standard_streams()
+    if _open_files_too:
+        _flush_open_files()
+    return written
+
+
+def _flush_standard_streams() -> bool:
+    """Flush stdout and stderr as CPython does; say whether all was written."""
+    return all([_flush_standard(name) for name in ("stdout", "stderr")])
+
+
+def _flush_standard(name: str) -> bool:
+    stream = getattr(sys, name, None)
+    if stream is None:
+        return True
+    try:
+        if not getattr(stream, "closed", False):
+            stream.flush()
+    except BaseException as error:
+        if name == "stdout":
+            _report_unwritten(stream, error)
+        return False
+    return True
+
+
+def _report_unwritten(stream: object, error: BaseException) -> None:
+    try:
+        print(f"Exception ignored in: {stream!r}", file=sys.stderr)
+        traceback.print_exception(error, file=sys.stderr)
+    except Exception:
+        pass  # nowhere is left to complain
+
+
+def _flush_open_files() -> None:
+    """Flush the files that were not closed; finalization would have.
+
+    The type is asked, not the object: a proxy may answer for another.
+    """
+    for file in native().files():
+        if issubclass(type(file), _WRITERS):
+            try:
+                file.flush()
+            except Exception:
+                continue  # closed, detached, or its other end is gone

@@ -1,0 +1,86 @@
+"""How the built-in collector was set before a policy changed that.
+
+Invariant: what is remembered was set by the user: thresholds that a policy has set are told
+apart from those, so that a child gets the user's, whenever he set them before the fork.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pasture.errors import UnsupportedInterpreter
+from pasture.sealing.interpreter import native
+
+_thresholds: tuple[int, int, int] | None = None
+_of_policy: tuple[int, int, int] | None = None
+
+
+def remember_thresholds() -> None:
+    """Keep the thresholds in force now, unless a policy has set them."""
+    global _thresholds
+    try:
+        native().end_pace()
+    except UnsupportedInterpreter:
+        pass
+    if gc.get_threshold() != _of_policy:
+        _thresholds = gc.get_threshold()
+
+
+def never_collect() -> None:
+    """Switch automatic collections off until `turn_on`.
+
+    Not with `gc.disable()`: a library that calls `gc.enable()` would undo it.
+    """
+    global _of_policy
+    gc.set_threshold(0)
+    _of_policy = gc.get_threshold()
+
+
+def turn_on() -> None:
+    """Collect automatically from now on, with the user's thresholds."""
+    if _thresholds is not None:
+        gc.set_threshold(*_thresholds)
+    gc.enable()
+
+
+def run_full_out_of_line() -> None:
+    """Have full collections write to no surviving object from now on.
+
+    In a process that inherited nearly all of its heap frozen they also come sooner, as long as
+    they cost little, and give free memory back to the system.
+    Where there is no extension they stay the built-in ones.
+    """
+    try:
+        extension = native()
+    except UnsupportedInterpreter:
+        return
+    extension.watch_collections(True)
+    if extension.forget_frozen():
+        extension.pace_full_collections()
+        extension.trim_after_collections(True)
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """No automatic collection inside; afterwards as before."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextmanager
+def running() -> Iterator[None]:
+    """Automatic collection inside, if its thresholds allow; afterwards as before."""
+    enabled = gc.isenabled()
+    gc.enable()
+    try:
+        yield
+    finally:
+        if not enabled:
+            gc.disable()

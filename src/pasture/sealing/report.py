@@ -1,0 +1,108 @@
+"""What a seal did: frozen measurements, and their one-line and JSON forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pasture.sealing.interpreter import Interpreter
+
+NOT_BEGUN = "not begun"
+"""Why a step was skipped where the report as a whole has a reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """One step of a policy.
+
+    Attributes:
+        name: as in the policy.
+        seconds: wall time; 0.0 if the step did not run.
+        counts: what the step counted, by name.
+        skipped: why the step was not taken, or does not exist here; None if it ran.
+        failed: the error that ended it; None if it ran through.
+        problems: what went wrong inside without stopping the step.
+    """
+
+    name: str
+    seconds: float = 0.0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    skipped: str | None = None
+    failed: str | None = None
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SealReport:
+    """What `seal()` did to this process.
+
+    Attributes:
+        interpreter: on which it ran.
+        policy: name of the policy.
+        sealed: every heap step of the policy ran, or does not exist on this interpreter.
+        reason: why the process is not sealed; None if it is.
+        round: how many times `seal()` changed this process's heap, this time included.
+        steps: of the policy, in their order.
+    """
+
+    interpreter: Interpreter
+    policy: str
+    sealed: bool
+    reason: str | None
+    round: int
+    steps: tuple[StepReport, ...]
+
+    @property
+    def objects(self) -> int:
+        """Objects made immortal."""
+        return self._count("immortalize", "objects")
+
+    @property
+    def plugged_bytes(self) -> int:
+        """Free memory between shared objects that was taken out of use."""
+        return self._count("plug-malloc", "bytes") + self._count("plug-pymalloc", "bytes")
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of all steps."""
+        return sum(step.seconds for step in self.steps)
+
+    def step(self, name: str) -> StepReport | None:
+        """The report of one step; None if the policy has no such step."""
+        return next((step for step in self.steps if step.name == name), None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, ready for `json.dumps`."""
+        return {
+            **asdict(self),
+            "objects": self.objects,
+            "plugged_bytes": self.plugged_bytes,
+            "seconds": self.seconds,
+        }
+
+    def __str__(self) -> str:
+        warm_up = self.step("warm-up")
+        warm_up_s = warm_up.seconds if warm_up else 0.0
+        what = f"{self._outcome()} in {self.seconds - warm_up_s:.2f} s"
+        if warm_up_s:
+            what += f" after a warm-up of {warm_up_s:.2f} s"
+        notes = [f"{s.name} failed: {s.failed}" for s in self.steps if s.failed]
+        skipped = [s for s in self.steps if s.skipped and s.skipped != NOT_BEGUN]
+        notes += [f"no {s.name}: {s.skipped}" for s in skipped]
+        notes += [f"{s.name}: {problem}" for s in self.steps for problem in s.problems]
+        tail = "".join(f"; {note}" for note in notes)
+        return f"policy {self.policy} on {self.interpreter}: {what}{tail}"
+
+    def _outcome(self) -> str:
+        if not self.sealed:
+            return f"not sealed ({self.reason})"
+        done = [
+            f"{self.objects:,} objects immortal" if self.objects else "",
+            f"{self.plugged_bytes / 1e6:.1f} MB plugged" if self.plugged_bytes else "",
+        ]
+        return ", ".join(filter(None, ("sealed", *done)))
+
+    def _count(self, step: str, name: str) -> int:
+        report = self.step(step)
+        return report.counts.get(name, 0) if report else 0

@@ -1,0 +1,215 @@
+"""The seal: takes a policy's steps right before the fork and says what came of them.
+
+Owns the order, the clock and what happens when a step fails. Invariant: whatever fails,
+the process works on and may fork; the report says how much of it is sealed.
+docs/seal.md tells users what changes; docs/internals/child-and-exit.md what follows.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+
+from pasture.errors import SealFailed, UnsupportedInterpreter
+from pasture.fork_safety import close, survey
+from pasture.sealing import child, exit, gc_settings
+from pasture.sealing import snapshot as census_file
+from pasture.sealing.interpreter import SUPPORTED, current, native
+from pasture.sealing.policy import HeapStep, Policy, PrepareStep, find_policy
+from pasture.sealing.report import NOT_BEGUN, SealReport, StepReport
+from pasture.sealing.steps import HEAP_STEPS, Counts
+from pasture.warmup.warmup import WarmUpReport
+
+WarmUp = Callable[[], WarmUpReport]
+
+_GOES_ON_AFTER_FAILURE: frozenset[HeapStep] = frozenset(("freeze",))
+"""Safe and worth while on a half-sealed heap. Plugging is neither: it allocates, and what
+failed most likely failed for want of memory."""
+
+_rounds = 0
+
+
+def seal(
+    policy: str | Policy | None = None,
+    *,
+    allow_threads: bool = False,
+    strict: bool = False,
+    warm_up: WarmUp | None = None,
+    census: Path | None = None,
+) -> SealReport:
+    """Take the steps of a policy before a fork, in the process that forks.
+
+    Closes what must not cross a fork (see `before_fork`), then works on the heap. From
+    then on each forked child takes the policy's steps for children and for the exit. May
+    be called again after more was loaded, and in a child of a sealed process.
+
+    Args:
+        policy: its name, or one of your own; None is "seal".
+        allow_threads: work on the heap although other Python threads run. Only for threads
+            that are known to be blocked outside of Python until this returns.
+        strict: raise if the process did not get sealed.
+        warm_up: serves requests first, if the policy has a warm-up: a function without
+            arguments that calls `pasture.warm_up`.
+        census: where to write what lies where, for `pasture explain`; None is where the
+            variable PASTURE_CENSUS says, or nowhere.
+
+    Returns:
+        What was done, counted and timed, and what was not and why.
+
+    Raises:
+        UnknownPolicy: no policy has that name; nothing was done.
+        UnsupportedInterpreter: `strict`, and the policy cannot work on this interpreter.
+        SealFailed: `strict`, and a step failed, other threads run, or something is open that
+            does not survive a fork (see `pasture.fork_safety.survey`).
+    """
+    chosen = find_policy(policy)
+    interpreter = current()
+    if warm_up is not None and interpreter.unsupported is None and "gather-code" in chosen.heap:
+        native().forget_code_runs()  # what the warm-up runs is what a worker will run
+    steps = [_prepare(name, warm_up) for name in chosen.prepare]
+    steps += _survey(chosen, strict)
+    gc_settings.remember_thresholds()
+    reason = _obstacle(chosen, interpreter.unsupported, allow_threads)
+    if reason is None:
+        child.arm(chosen)  # first: an interrupt between two steps leaves a heap half sealed
+        steps += _work_on_heap(chosen)
+        reason = _failure(chosen, steps)
+    else:
+        steps += [StepReport(name, skipped=NOT_BEGUN) for name in chosen.heap]
+    path = census or census_file.path_for(os.getpid())
+    if path is not None:
+        steps += [_take_census(path, chosen, interpreter.unsupported)]
+    report = SealReport(interpreter, chosen.name, reason is None, reason, _rounds, tuple(steps))
+    if strict:
+        _insist(chosen, report)
+    return report
+
+
+def _survey(policy: Policy, strict: bool) -> list[StepReport]:
+    """What a fork will break; a step of the report only where there is something to tell.
+
+    Raises:
+        SealFailed: `strict`, and there is.
+    """
+    start = perf_counter()
+    found = survey.survey(threads=not policy.needs_native)
+    if found and strict:
+        raise SealFailed(
+            f"the process is not safe to fork: {found[0].what}"
+            + (f", and {len(found) - 1} more" if len(found) > 1 else ""),
+            hint="\n".join(str(hazard) for hazard in found),
+        )
+    problems = tuple(str(hazard) for hazard in found)
+    return [StepReport("survey", perf_counter() - start, problems=problems)] if found else []
+
+
+def _prepare(name: PrepareStep, warm_up: WarmUp | None) -> StepReport:
+    if name == "warm-up" and warm_up is None:
+        return StepReport(name, skipped="no requests were given")
+    start = perf_counter()
+    try:
+        if name == "warm-up" and warm_up is not None:
+            counts, problems = _warm(warm_up)
+        else:
+            counts, problems = close.close_connections()
+    except Exception as error:
+        return StepReport(name, perf_counter() - start, failed=_describe(error))
+    return StepReport(name, perf_counter() - start, counts, problems=problems)
+
+
+def _warm(warm_up: WarmUp) -> tuple[Counts, tuple[str, ...]]:
+    # With the collector off, the garbage of all requests would be there at once.
+    with gc_settings.running():
+        report = warm_up()
+    return report.counts, report.problems
+
+
+def _obstacle(policy: Policy, unsupported: str | None, allow_threads: bool) -> str | None:
+    """Why the heap must be left alone; None if it need not be."""
+    if not policy.needs_native:
+        return None
+    if unsupported is not None:
+        return unsupported
+    others = native().python_threads() - 1
+    if others and not allow_threads:
+        return f"{others} other Python thread(s) running: {_thread_names()}"
+    if native().is_collecting():
+        return "a garbage collection is running, which hides objects: called by a finalizer?"
+    return None
+
+
+def _thread_names() -> str:
+    own = threading.current_thread()
+    names = [thread.name for thread in threading.enumerate() if thread is not own]
+    return ", ".join(names) or "started by C code, without a name"
+
+
+def _work_on_heap(policy: Policy) -> list[StepReport]:
+    """Take the heap steps. Nothing is allocated in between that need not be."""
+    global _rounds
+    if policy.at_exit:
+        exit.watch()
+    _rounds += bool(policy.heap)
+    done: list[StepReport] = []
+    failed = False
+    with gc_settings.paused():
+        for name in policy.heap:
+            if failed and name not in _GOES_ON_AFTER_FAILURE:
+                done.append(StepReport(name, skipped="an earlier step failed"))
+                continue
+            step = _take(name)
+            failed = failed or step.failed is not None
+            done.append(step)
+    return done
+
+
+def _take(name: HeapStep) -> StepReport:
+    start = perf_counter()
+    try:
+        counts = HEAP_STEPS[name]()
+    except NotImplementedError as error:
+        return StepReport(name, skipped=str(error))
+    except Exception as error:
+        return StepReport(name, perf_counter() - start, failed=_describe(error))
+    return StepReport(name, perf_counter() - start, counts)
+
+
+def _take_census(path: Path, policy: Policy, unsupported: str | None) -> StepReport:
+    """Last of all: objects do not move any more."""
+    if unsupported is not None:
+        return StepReport("census", skipped=unsupported)
+    start = perf_counter()
+    try:
+        counts = {"records": census_file.write(path, policy.name)}
+    except (OSError, MemoryError) as error:
+        return StepReport("census", perf_counter() - start, problems=(_describe(error),))
+    return StepReport("census", perf_counter() - start, counts)
+
+
+def _failure(policy: Policy, steps: list[StepReport]) -> str | None:
+    if not policy.heap:
+        return f"policy {policy.name} leaves the heap as it is"
+    failed = [step.name for step in steps if step.failed and step.name in policy.heap]
+    return f"{failed[0]} failed" if failed else None
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _insist(policy: Policy, report: SealReport) -> None:
+    """Raise what `strict` promises."""
+    if report.sealed or not policy.heap:
+        return
+    if policy.needs_native and report.interpreter.unsupported is not None:
+        raise UnsupportedInterpreter(
+            f"{report.interpreter} cannot be sealed: {report.reason}", hint=f"use {SUPPORTED}"
+        )
+    raise SealFailed(
+        f"the heap is not sealed: {report.reason}",
+        hint="seal before any thread is started; the report of seal() without strict=True "
+        "says what was done",
+    )

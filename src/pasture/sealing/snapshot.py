@@ -1,0 +1,52 @@
+"""The census file: what lies where in this process, for `pasture explain` to read.
+
+Owns the file's head and where it goes; the records are the extension's. A file is there
+completely or not at all, and only this user and root can read it: it has every address of the
+heap. `pasture.explain.snapshot` reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pasture.sealing.interpreter import native
+from pasture.trust import private_files
+
+VARIABLE = "PASTURE_CENSUS"
+"""Environment variable with the name of the file; `{pid}` in it stands for the writer's."""
+
+MAGIC = b"pasture census 1\n"
+
+
+def path_for(pid: int, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Where a process with that environment writes its census; None if nowhere."""
+    name = environ.get(VARIABLE)
+    return Path(name.replace("{pid}", str(pid))) if name else None
+
+
+def write(path: Path, policy: str) -> int:
+    """Write the census of this process; returns the number of records.
+
+    To be called in the process that forks, last thing before the fork, with no other
+    Python thread running. Allocates nothing that outlasts the call but for a few objects.
+
+    Args:
+        policy: whose steps were taken, by name.
+
+    Raises:
+        OSError, MemoryError: there is no new file; an earlier one is as it was.
+    """
+    head = {
+        "pid": os.getpid(),
+        "policy": policy,
+        "hexversion": sys.hexversion,
+        "fields": native().field_offsets(),
+    }
+    with private_files.replacing(path) as file:
+        file.write(MAGIC + json.dumps(head).encode() + b"\n")
+        records: int = native().write_census(file.fileno())
+    return records

@@ -1,0 +1,1 @@
+"""Refork under gunicorn: its arbiter, how it spawns, and what its workers do."""

@@ -1,0 +1,140 @@
+"""A gunicorn worker that may become a mold: what is different inside of the worker.
+
+Owns the worker's side of a promotion, which is a graceful end without the end: the worker's
+own main loop finishes its requests as it does at TERM, and returns. Written for the workers
+`sync` and `gthread` of gunicorn 23 to 27, whose `run` returns once `alive` is False.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from pasture.fork_safety import close
+from pasture.scoreboard.board import Row
+from pasture.sealing.interpreter import native
+from pasture.servers.refork.channel import Line
+
+LOOK = signal.SIGURG
+"""Sent to a worker after a message. Ignored by a process that does not know it yet."""
+
+WAKE = signal.SIGCHLD
+"""Sent to the arbiter. It then looks after its children, and after what they show."""
+
+_current: Promotable | None = None
+
+
+class Promotable:
+    """The present worker of this process.
+
+    Attributes:
+        generation: to which it was promoted; None: it was not.
+    """
+
+    def __init__(self, worker: Any, line: Line, row: Row) -> None:
+        self.generation: int | None = None
+        self.line, self.row = line, row
+        self._worker = worker
+        self._woken_at = 0
+        self._kept: list[int] = []
+        self._run: Callable[[], None] = worker.run
+        worker.run = self.run
+
+    def run(self) -> None:
+        """In place of the worker's own `run`, as the last thing of `init_process`."""
+        global _current
+        _current = self
+        signal.signal(LOOK, self._look)
+        signal.siginterrupt(LOOK, False)
+        signal.signal(signal.SIGTERM, self._end)
+        signal.siginterrupt(signal.SIGTERM, False)
+        native().die_with_parent(signal.SIGTERM)
+        if os.getppid() != self._worker.ppid:
+            return
+        self.row.show_serving(True)
+        self.wake_arbiter()
+        self._run()
+        self.row.show_serving(False)
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        self._worker.handle_exit(number, frame)
+        if os.getppid() != self._worker.ppid:
+            # Nobody is left to end a worker that hangs.
+            signal.alarm(max(1, int(self._worker.cfg.graceful_timeout)))
+
+    def _look(self, number: int, frame: FrameType | None) -> None:
+        """Signal handler: there is a message. After a promotion they are the mold's."""
+        while self.generation is None:
+            message = self.line.receive()
+            if message is None or message.word == "closed":
+                return
+            if message.word == "promote":
+                self.generation = int(message.values["generation"])
+                # Threaded workers close their listeners at the end of `run`.
+                self._kept = [os.dup(listener.fileno()) for listener in self._worker.sockets]
+                self._worker.handle_exit(signal.SIGTERM, frame)
+
+    def has_answered(self) -> None:
+        """After each request, once it has been counted."""
+        if close.unsafe_reason() is not None:
+            self.row.show_unsafe()
+        limit = self.row.limit
+        if self.row.requests >= limit != self._woken_at:
+            self._woken_at = limit
+            self.wake_arbiter()
+
+    def wake_arbiter(self) -> None:
+        """Have the arbiter look now rather than within a second."""
+        try:
+            os.kill(self._worker.ppid, WAKE)
+        except OSError:
+            pass  # of another user, or gone: it looks by itself, or never
+
+    def leave_service(self) -> None:
+        """Let go of what the main loop leaves open, but for listeners. After `run`."""
+        global _current
+        _current = None
+        signal.set_wakeup_fd(-1)
+        for number in self._worker.PIPE:
+            os.close(number)
+        self._worker.PIPE = []
+        threads = getattr(self._worker, "tpool", None)
+        if threads is not None:
+            threads.shutdown(wait=True)
+            _wait_for_end_of_threads()
+        _forget_names_of_files()
+        for listener, number in zip(self._worker.sockets, self._kept, strict=True):
+            if listener.sock is None or listener.sock.fileno() == -1:
+                listener.sock = socket.socket(fileno=number)
+            else:
+                os.close(number)
+
+
+def _wait_for_end_of_threads() -> None:
+    """A thread that has been joined may still be about to give up its state."""
+    deadline = time.monotonic() + 1.0
+    while native().python_threads() > threading.active_count() and time.monotonic() < deadline:
+        time.sleep(0.001)
+
+
+def _forget_names_of_files() -> None:
+    """Let go of the generator of names in `tempfile`, which it makes anew in each process.
+
+    2.5 KB, from the making of this worker's heartbeat file in its mold. Sealed it would never be
+    let go of, in this generation and in each one after it.
+    """
+    if hasattr(tempfile, "_name_sequence"):
+        tempfile._name_sequence = None
+
+
+def has_answered() -> None:
+    """Say that this process's worker has answered one more request, if it may become a mold."""
+    if _current is not None:
+        _current.has_answered()

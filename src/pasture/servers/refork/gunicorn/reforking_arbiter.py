@@ -1,0 +1,389 @@
+"""gunicorn's master process with reforks: it carries out what the life cycle decides.
+
+Owns when who is forked, told to end, and reaped; how is in `births`, and what runs in workers
+and molds in `promotion` and `succession`. Written for gunicorn 23 to 27; takes the place of
+spawn_worker, manage_workers and reap_workers of its Arbiter, and reports the same figures.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+from gunicorn.errors import HaltServer
+
+from pasture.errors import UnsupportedInterpreter
+from pasture.scoreboard import recorder
+from pasture.sealing.interpreter import native
+from pasture.sealing.seal import seal
+from pasture.servers.gunicorn.hooks import call_after_request
+from pasture.servers.refork.actions import (
+    Action,
+    Dismiss,
+    Kill,
+    Measure,
+    Note,
+    Promote,
+    Retire,
+    Spawn,
+)
+from pasture.servers.refork.gunicorn.promotion import LOOK, has_answered
+from pasture.servers.refork.gunicorn.spawn import BreedingArbiter, NotBorn, NotLoaded
+from pasture.servers.refork.lifecycle import Lifecycle, Limits
+from pasture.servers.refork.mold import policy_of_server
+from pasture.servers.refork.pss import total_pss_bytes
+from pasture.servers.settings import ServerSettings
+
+_ABLE = ("gunicorn.workers.sync", "gunicorn.workers.gthread")
+_SEAL_S = 30.0
+_MEASURE_TRIES = 5
+_LOAD_AGAIN_S = 10.0
+
+
+class ReforkingArbiter(BreedingArbiter):
+    """An arbiter whose workers become parents."""
+
+    reexec_pid: int
+    _last_logged_active_worker_count: int | None
+
+    def __init__(self, app: Any, settings: ServerSettings) -> None:
+        self._cycle: Lifecycle | None = None
+        self._first_mold: int | None = None
+        self._no_load_before = 0.0
+        self._reloading = self._stopping = False
+        super().__init__(app, settings)
+
+    # --- Begin, reload, end ------------------------------------------------------------
+
+    def setup(self, app: Any) -> None:
+        """As ever, and have workers wake the arbiter: at the start, and again at each HUP."""
+        super().setup(app)
+        call_after_request(app.cfg, self._settings.memory_limit, has_answered)
+
+    def _load_application(self, asked_for: bool) -> None:
+        """Not here: the mold of generation 0 does, so that it can be done without later."""
+        if self._why_not() is not None:
+            super()._load_application(asked_for)
+
+    def start(self) -> None:
+        """Before the first fork."""
+        super().start()
+        reason, schedule = self._why_not(), self._settings.refork
+        if reason is not None or schedule is None:
+            self.log.warning("pasture: no refork: %s", reason)
+            return
+        native().adopt_orphans()
+        self._import_control_server()  # asyncio, which applications have too: one copy for all
+        seal(policy_of_server(self._settings.policy))
+        board = recorder.scoreboard()
+        if board is None:
+            self.log.warning("pasture: no refork: there is no memory for a scoreboard")
+            return
+        self._board = board
+        self._cycle = Lifecycle(schedule, self._limits())
+
+    def _why_not(self) -> str | None:
+        if self.cfg.reload:
+            return "--reload loads the application in each worker"
+        if self.cfg.reuse_port:
+            return "with reuse_port each worker has a queue of connections of its own"
+        if not any(base.__module__ in _ABLE for base in self.worker_class.__mro__):
+            return f"workers of class {self.cfg.worker_class_str} cannot become parents"
+        try:
+            native()
+        except UnsupportedInterpreter as error:
+            return error.message
+        return None
+
+    def _limits(self) -> Limits:
+        timeout_s = float(self.timeout or _SEAL_S)
+        return Limits(
+            boot_s=max(timeout_s, 1.0),
+            mold_s=float(self.cfg.graceful_timeout) + timeout_s,
+        )
+
+    def reload(self) -> None:
+        """HUP: new workers of new code, from a new mold of generation 0.
+
+        Where the new code cannot be loaded the old one goes on.
+        """
+        self._reloading = True
+        try:
+            super().reload()
+        except (NotLoaded, NotBorn) as error:
+            self.log.error("pasture: HUP: %s; the workers that are there go on", error)
+        finally:
+            self._reloading = False
+
+    def stop(self, graceful: bool = True) -> None:
+        """End all; a promoted worker that still has requests is waited for as any other."""
+        self._stopping = True
+        for pid in list(self._molds):
+            if self._board.facts(self._pens[pid].seat).ready:
+                self.WORKERS[pid] = self._molds.pop(pid)
+            self._pens[pid].line.close()
+        super().stop(graceful)
+        deadline = time.monotonic() + 1.0
+        while self._molds and time.monotonic() < deadline:
+            self.reap_workers()
+            time.sleep(0.01)
+        for pid in list(self._molds):
+            self._signal(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            del self._molds[pid]
+
+    def handle_usr1(self) -> None:
+        """USR1: molds reopen their logs too, for those whom they fork."""
+        super().handle_usr1()
+        for pid in self._molds:
+            self._signal(pid, signal.SIGUSR1)
+
+    # --- What is to be done ------------------------------------------------------------
+
+    def manage_workers(self) -> None:
+        """Carry out what the life cycle wants, until there is nothing more for now."""
+        if self._cycle is None:
+            super().manage_workers()
+            return
+        self.reap_workers()
+        self._hear_molds()
+        while True:
+            facts = {pid: self._board.facts(self._pens[pid].seat) for pid in self.WORKERS}
+            action = self._cycle.step(time.monotonic(), self.num_workers, facts)
+            if action is None:
+                break
+            if isinstance(action, Spawn) and not self._can_fork(action):
+                break
+            self._perform(action)
+        self._board.wake_at(self._cycle.limit)
+        if self._cycle.is_settled:
+            self._dismiss_first_mold()
+        self._report_workers()
+        self._workers_are_forked()
+
+    def _perform(self, action: Action) -> None:
+        match action:
+            case Spawn(generation):
+                self._order(generation)
+            case Promote(pid, generation):
+                self._promote(pid, generation)
+            case Retire(pid):
+                self.kill_worker(pid, signal.SIGTERM)
+            case Dismiss(pid) if pid in self._pens:
+                self._pens[pid].line.close()
+            case Kill(pid) if pid in self._pens:
+                self._signal(pid, signal.SIGKILL)
+            case Measure():
+                self._measure()
+            case Note(level, text):
+                (self.log.warning if level == "warning" else self.log.info)("pasture: %s", text)
+
+    def _promote(self, pid: int, generation: int) -> None:
+        pen = self._pens[pid]
+        pen.generation = generation
+        self._board.promote(pen.seat, generation)
+        self._molds[pid] = self.WORKERS.pop(pid)
+        self._tell(pid, "promote", generation=generation)
+        requests = self._board.facts(pen.seat).requests
+        self.log.info(
+            "pasture: worker %s is to become the mold of generation %s after %s requests",
+            *(pid, generation, requests),
+        )
+
+    def _measure(self) -> None:
+        self._cycle_or_fail().measured(self._total_pss_bytes(), time.monotonic())
+
+    def _total_pss_bytes(self) -> int | None:
+        for _ in range(_MEASURE_TRIES):
+            total = total_pss_bytes((os.getpid(), *self.WORKERS, *self._molds))
+            if total is not None:
+                return total
+            time.sleep(0.02)  # most likely one of them is about to end
+            self.reap_workers()
+        self.log.info("pasture: total PSS cannot be read")
+        return None
+
+    def _tell(self, pid: int, word: str, **values: Any) -> None:
+        if self._pens[pid].line.send(word, **values):
+            self._signal(pid, LOOK)
+
+    def _hear_molds(self) -> None:
+        now = time.monotonic()
+        for pid in list(self._molds):
+            while message := self._pens[pid].line.receive():
+                if message.word == "sealed":
+                    self.log.info("pasture: mold %s: %s", pid, message.values["report"])
+                    self._cycle_or_fail().sealed(pid, now)
+                elif message.word == "refused":
+                    self._cycle_or_fail().refused(pid, message.values["why"], now)
+                else:
+                    break  # closed: it is about to be reaped
+
+    # --- Births ------------------------------------------------------------------------
+
+    def spawn_worker(self) -> int | None:
+        """What gunicorn calls at HUP, as often as there are to be workers."""
+        if self._cycle is None:
+            return super().spawn_worker()
+        if self._reloading:
+            self._reloading = False
+            before, self._first_mold = self._first_mold, None
+            try:
+                self._first_mold = self._load()
+            except (NotLoaded, NotBorn):
+                self._first_mold = before
+                raise
+            if before in self._pens:
+                self._pens[before].line.close()
+            self._cycle.reload(time.monotonic())
+        self._order(0)
+        return None
+
+    def _can_fork(self, action: Spawn) -> bool:
+        """Whether it is time for it, and its mold is there if that is of generation 0."""
+        if not self._backoff.may_try(time.monotonic()):
+            return False
+        return bool(action.generation) or self._can_load()
+
+    def _can_load(self) -> bool:
+        """Whether there is a mold of generation 0, after an attempt to make one."""
+        if self._first_mold is not None:
+            return True
+        if time.monotonic() < self._no_load_before:
+            return False
+        try:
+            self._first_mold = self._load()
+        except NotBorn as error:
+            self._try_again_later(error)
+            return False
+        except NotLoaded as error:
+            if not self.WORKERS:
+                self._unlink_and_end(error.status)
+            self._no_load_before = time.monotonic() + _LOAD_AGAIN_S
+            self.log.error("pasture: %s; next try in %.0f s", error, _LOAD_AGAIN_S)
+            return False
+        return True
+
+    def _dismiss_first_mold(self) -> None:
+        """It is not needed any more, and holds memory that nobody shares by now."""
+        if self._first_mold is not None:
+            self._pens[self._first_mold].line.close()
+            self._first_mold = None
+
+    def _order(self, generation: int) -> None:
+        """Have the mold of a generation fork a worker, and tell the life cycle."""
+        cycle = self._cycle_or_fail()
+        mold = cycle.mold_of(generation) if generation else self._first_mold
+        try:
+            pid = self._order_worker(generation, mold)
+        except NotBorn as error:
+            if error.for_now:  # nobody's fault, and the mold is as good as before
+                self._try_again_later(error)
+                return
+            if mold is not None and error.mold_hangs:
+                cycle.hung(mold, time.monotonic())
+            if generation == 0:
+                self.log.warning("pasture: mold of generation 0 lost: %s", error)
+                self._dismiss_first_mold()
+            cycle.not_born(generation, str(error), time.monotonic())
+        else:
+            self._backoff.succeeded()
+            cycle.born(pid, generation, time.monotonic())
+            self.log.info("pasture: worker %s of generation %s", pid, generation)
+
+    # --- Deaths ------------------------------------------------------------------------
+
+    def murder_workers(self) -> None:
+        """Workers that hang, as ever; and molds."""
+        super().murder_workers()
+        if self._cycle is None or not self.timeout:
+            return
+        for pid, mold in self._molds.items():
+            if self._board.facts(self._pens[pid].seat).ready:
+                continue  # it finishes its requests; the life cycle has the clock
+            if time.monotonic() - mold.tmp.last_update() > max(self.timeout, _SEAL_S):
+                self._cycle.hung(pid, time.monotonic())
+
+    def handle_chld(self, *signal_and_frame: Any) -> None:
+        """SIGCHLD. In gunicorn 23 a signal handler, which may run in the middle of anything."""
+        if signal_and_frame and self._cycle is not None and not self._stopping:
+            self.wakeup()
+            return
+        super().handle_chld(*signal_and_frame)
+
+    handle_cld = handle_chld
+
+    def reap_workers(self) -> None:
+        """Wait for all that have ended: workers, molds, and orphans of either."""
+        if self._cycle is None:
+            super().reap_workers()
+            return
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            self._reap(pid, status)
+
+    def _reap(self, pid: int, status: int) -> None:
+        if pid == self.reexec_pid:
+            self.reexec_pid = 0
+        elif pid == getattr(self, "dirty_arbiter_pid", 0):
+            self.handle_dirty_arbiter_exit(pid, status)
+        elif pid in self._pens:
+            self._reap_ours(pid, status)
+        else:
+            self.log.debug("Reaped unknown child process (pid:%s, status:%s)", pid, status)
+
+    def _reap_ours(self, pid: int, status: int) -> None:
+        if pid == self._first_mold:
+            self._first_mold = None
+        is_mold = pid in self._molds
+        self._forget(pid)
+        code = os.waitstatus_to_exitcode(status)
+        if code < 0:
+            log = self.log.error if code == -signal.SIGKILL else self.log.warning
+            log("%s (pid:%s) was sent %s!", "Mold" if is_mold else "Worker", pid, _name(-code))
+        elif code > 0:
+            self.log.error("Worker (pid:%s) exited with code %s.", pid, code)
+        if code == self.WORKER_BOOT_ERROR:
+            raise HaltServer("Worker failed to boot.", code)
+        if code == self.APP_LOAD_ERROR:
+            raise HaltServer("App failed to load.", code)
+        self._cycle_or_fail().ended(pid, status == 0, time.monotonic())
+
+    def _signal(self, pid: int, number: int) -> None:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+    # --- Small steps -------------------------------------------------------------------
+
+    def _cycle_or_fail(self) -> Lifecycle:
+        if self._cycle is None:
+            raise RuntimeError("a life cycle is asked for, and there is none")
+        return self._cycle
+
+    def _report_workers(self) -> None:
+        """The figures that gunicorn's own manage_workers gives to statsd."""
+        count = min(len(self.WORKERS), self.num_workers)
+        if self._last_logged_active_worker_count != count:
+            self._last_logged_active_worker_count = count
+            extra = {"metric": "gunicorn.workers", "value": count, "mtype": "gauge"}
+            self.log.debug("%s workers", count, extra=extra)
+        if getattr(self.cfg, "enable_backlog_metric", False):
+            backlog = sum(listener.get_backlog() or 0 for listener in self.LISTENERS)
+            extra = {"metric": "gunicorn.backlog", "value": backlog, "mtype": "histogram"}
+            self.log.debug("socket backlog: %s", backlog, extra=extra)
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,172 @@
+"""The life of a gunicorn worker, and after it that of a mold, in one process.
+
+Owns what gunicorn's spawn_worker does in the child, as a loop: where a mold forks, the new
+process comes back to the beginning and lives as a worker. The stack so is as deep in the
+hundredth generation as in the first.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NoReturn
+
+from gunicorn import util
+from gunicorn.errors import AppImportError
+
+from pasture.errors import PastureError
+from pasture.scoreboard.board import Row, Scoreboard, Seat
+from pasture.sealing import exit
+from pasture.sealing.interpreter import native
+from pasture.servers.complaint import complain
+from pasture.servers.gunicorn.hooks import BeforeFork
+from pasture.servers.refork.channel import Line
+from pasture.servers.refork.gunicorn.promotion import Promotable
+from pasture.servers.refork.mold import Child, Order, Refused, fork_for, make_mold, policy_of_molds
+
+BROKEN_MOLD = 70
+"""Exit code of a worker that cannot boot although others of its generation's parents could.
+gunicorn's own codes would end the whole server."""
+
+_IDLE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a new worker begins with."""
+
+    worker: Any
+    line: Line
+    row: Row
+    generation: int
+
+
+def live(arbiter: Any, start: Start, board: Scoreboard) -> NoReturn:
+    """Load the application and live as the mold of generation 0. In the arbiter's child.
+
+    Those whom it forks live here as workers, and then, if promoted, as molds.
+
+    Args:
+        arbiter: this process's copy of it.
+    """
+    child = _live_as_first_mold(arbiter, start)
+    while True:
+        start.worker.tmp.close()  # the mold's
+        order, values = child.order, child.order.values
+        row = Row(board.words, Seat(*values["seat"]))
+        start = Start(child.worker, order.line, row, values["generation"])
+        child = _life(arbiter, start)
+
+
+def _live_as_first_mold(arbiter: Any, start: Start) -> Child:
+    """Returns in the workers that it forks."""
+    worker = start.worker
+    util._setproctitle(f"mold [{arbiter.proc_name}]")
+    _reset_signals(worker)
+    native().die_with_parent(signal.SIGTERM)
+    try:
+        arbiter.app.wsgi()
+    except PastureError as error:
+        os._exit(complain(error))
+    except Exception as error:
+        arbiter.log.exception("pasture: the application cannot be loaded")
+        is_missing = isinstance(error, AppImportError)
+        os._exit(arbiter.APP_LOAD_ERROR if is_missing else arbiter.WORKER_BOOT_ERROR)
+    arbiter._seal_or_end()
+    if "leave" in arbiter._settings.policy.at_exit:
+        exit.install()  # finalization would write to what the workers share
+    start.line.send("sealed")
+    child = fork_for(start.line, partial(_make_worker, arbiter), worker.notify, _IDLE_S)
+    if child is None:
+        sys.exit(0)
+    return child
+
+
+def _reset_signals(worker: Any) -> None:
+    for number in worker.SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGUSR1, worker.handle_usr1)
+
+
+def _life(arbiter: Any, start: Start) -> Child:
+    """One worker's life. Returns in those alone whom it has forked in the course of it."""
+    worker = start.worker
+    child: Child | None = None
+    worker.pid = os.getpid()
+    try:
+        util._setproctitle(f"worker [{arbiter.proc_name}]")
+        arbiter.log.info("Booting worker with pid: %s", worker.pid)
+        arbiter.cfg.post_fork(arbiter, worker)
+        promotable = Promotable(worker, start.line, start.row)
+        worker.init_process()
+        if promotable.generation is not None:
+            child = _live_as_mold(arbiter, worker, promotable)
+        if child is None:
+            sys.exit(0)
+    except SystemExit:
+        raise
+    except AppImportError as error:
+        print(error, file=sys.stderr, flush=True)
+        sys.exit(BROKEN_MOLD if start.generation else arbiter.APP_LOAD_ERROR)
+    except Exception:
+        arbiter.log.exception("Exception in worker process")
+        if worker.booted:
+            sys.exit(-1)
+        sys.exit(BROKEN_MOLD if start.generation else arbiter.WORKER_BOOT_ERROR)
+    finally:
+        if child is None:
+            _farewell(arbiter, worker)
+    return child
+
+
+def _farewell(arbiter: Any, worker: Any) -> None:
+    arbiter.log.info("Worker exiting (pid: %s)", worker.pid)
+    try:
+        worker.tmp.close()
+        arbiter.cfg.worker_exit(arbiter, worker)
+    except Exception:
+        arbiter.log.warning("Exception during worker exit", exc_info=True)
+
+
+def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Child | None:
+    """Seal this process and fork for the arbiter. None in the mold itself, at its end."""
+    util._setproctitle(f"mold [{arbiter.proc_name}]")
+    signal.signal(signal.SIGTERM, worker.handle_quit)
+    worker.notify()
+    line = promotable.line
+    if line.receive() is not None:  # closed: the arbiter ends, and this was the last request
+        return None
+    try:
+        promotable.leave_service()
+        report = make_mold(policy_of_molds(arbiter._settings.policy))
+    except Refused as refusal:
+        line.send("refused", why=str(refusal))
+        promotable.wake_arbiter()
+        return None
+    arbiter.cfg.set("initgroups", False)  # done, and not allowed any more
+    worker.notify()
+    line.send("sealed", report=str(report))
+    promotable.wake_arbiter()
+    before_fork = partial(_make_worker, arbiter)
+    return fork_for(line, before_fork, worker.notify, _IDLE_S)
+
+
+def _make_worker(arbiter: Any, order: Order) -> Any:
+    """The worker that the arbiter asked for, with the arbiter's file for its heartbeat.
+
+    In the mold, before the fork; what is done here it would have to do in each process.
+    """
+    worker = arbiter.worker_class(
+        *(order.values["age"], arbiter.pid, arbiter.LISTENERS, arbiter.app),
+        *(arbiter.timeout / 2.0, arbiter.cfg, arbiter.log),
+    )
+    os.dup2(order.files[0], worker.tmp.fileno(), inheritable=False)
+    hook = arbiter.cfg.pre_fork
+    users = hook.users if isinstance(hook, BeforeFork) else hook
+    users(arbiter, worker)
+    return worker

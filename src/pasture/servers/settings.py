@@ -1,0 +1,166 @@
+"""The variables that carry a policy into a server process.
+
+They are the one way from `pasture run` and `pasture try` to the server: they survive the
+exec, and the server's own exec when it upgrades itself.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pasture.errors import UsageError
+from pasture.sealing.policy import Policy, find_policy
+from pasture.servers.recycle import DEFAULT_JITTER, MemoryLimit, parse_limit
+from pasture.servers.refork.schedule import LEAST_SAVING, Schedule, parse_schedule
+from pasture.warmup.guard import STEP_S, TOTAL_S
+from pasture.warmup.requests import Requests, parse_lines, read_requests
+
+POLICY = "PASTURE_POLICY"
+WARM = "PASTURE_WARM"
+WARM_FILE = "PASTURE_WARM_FILE"
+WARM_HEADERS_FILE = "PASTURE_WARM_HEADERS_FILE"
+WARM_TIMEOUT = "PASTURE_WARM_TIMEOUT"
+WARM_TOTAL_TIMEOUT = "PASTURE_WARM_TOTAL_TIMEOUT"
+REPORT_FILE = "PASTURE_REPORT_FILE"
+STRICT = "PASTURE_STRICT"
+MAX_USS = "PASTURE_MAX_USS"
+MAX_USS_JITTER = "PASTURE_MAX_USS_JITTER"
+REFORK = "PASTURE_REFORK"
+REFORK_LEAST_SAVING = "PASTURE_REFORK_LEAST_SAVING"
+
+_MOST_S = 1e6  # the kernel's timers take more, but nobody waits for so long
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """What a server process is to do.
+
+    Attributes:
+        policy: whose steps it takes.
+        warm_up: served before the fork, if the policy warms up.
+        warm_timeout_s, warm_total_timeout_s: that one request of it, and the whole of it, may
+            take; 0 for no limit.
+        report_file: where the seal's report goes as JSON; None for nowhere.
+        strict: end with an error rather than fork unsealed, or with what a fork breaks.
+        memory_limit: of a worker's private memory; None for none.
+        refork: when workers become parents; None for never.
+    """
+
+    policy: Policy
+    warm_up: Requests
+    report_file: Path | None
+    strict: bool = False
+    memory_limit: MemoryLimit | None = None
+    refork: Schedule | None = None
+    warm_timeout_s: float = STEP_S
+    warm_total_timeout_s: float = TOTAL_S
+
+
+def read_environment(
+    environ: Mapping[str, str] = os.environ,
+    *,
+    policy: str | Policy | None = None,
+    warm: Iterable[str] = (),
+    max_uss: str | None = None,
+    refork: str | None = None,
+    warm_timeout: float | str | None = None,
+    warm_total_timeout: float | str | None = None,
+) -> ServerSettings:
+    """Settings from the variables; where one is unset, from the arguments.
+
+    The variables win, so that a trial can try other policies on an application whose own
+    configuration names one.
+
+    Args:
+        warm: lines of requests and headers.
+        max_uss: limit of a worker's private memory, as in `200M`.
+        refork: requests by generation, as in `50,500,2000`. Without a policy it means the
+            policy of that name.
+        warm_timeout, warm_total_timeout: seconds for a request of the warm-up and for all of
+            it; 0 is no limit.
+
+    Raises:
+        UnknownPolicy: no policy has that name.
+        UsageError: a file cannot be read, or a line of it or a limit is malformed.
+    """
+    schedule = environ.get(REFORK) or refork
+    chosen = find_policy(environ.get(POLICY) or policy or ("refork" if schedule else None))
+    limit = environ.get(MAX_USS) or max_uss
+    jitter = environ.get(MAX_USS_JITTER) or DEFAULT_JITTER
+    warm_up = parse_lines(environ.get(WARM, "").splitlines())
+    for name in (WARM_FILE, WARM_HEADERS_FILE):
+        if environ.get(name):
+            warm_up += read_requests(Path(environ[name]))
+    report_file = environ.get(REPORT_FILE)
+    return ServerSettings(
+        policy=chosen,
+        warm_up=warm_up or parse_lines(warm),
+        report_file=Path(report_file) if report_file else None,
+        strict=environ.get(STRICT, "") not in ("", "0"),
+        memory_limit=parse_limit(limit, jitter) if limit else None,
+        refork=_schedule(schedule or ",".join(map(str, chosen.refork)), environ),
+        warm_timeout_s=parse_seconds(_first(environ.get(WARM_TIMEOUT), warm_timeout, STEP_S)),
+        warm_total_timeout_s=parse_seconds(
+            _first(environ.get(WARM_TOTAL_TIMEOUT), warm_total_timeout, TOTAL_S)
+        ),
+    )
+
+
+def parse_seconds(value: str | float) -> float:
+    """A time limit as a user writes it; 0 is none.
+
+    Raises:
+        UsageError: it is no number, or below 0.
+    """
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= _MOST_S:
+        raise UsageError(f"{value!r} is no time limit", hint="give seconds, as in 30; 0 for none")
+    return seconds
+
+
+def _first(variable: str | None, argument: str | float | None, default: float) -> str | float:
+    return variable or (default if argument is None else argument)
+
+
+def _schedule(text: str, environ: Mapping[str, str]) -> Schedule | None:
+    least_saving = environ.get(REFORK_LEAST_SAVING) or LEAST_SAVING
+    return parse_schedule(text, least_saving) if text else None
+
+
+def to_environment(
+    *,
+    policy: str | None,
+    warm: Iterable[str],
+    warm_file: Path | None,
+    strict: bool = False,
+    max_uss: str | None = None,
+    max_uss_jitter: float | None = None,
+    refork: str | None = None,
+    warm_timeout: float | None = None,
+    warm_total_timeout: float | None = None,
+) -> dict[str, str]:
+    """The variables that say the same as these options; unset ones are left out.
+
+    Args:
+        warm: lines of requests and headers.
+    """
+    lines = "\n".join(warm)
+    variables = {
+        POLICY: policy,
+        WARM: lines or None,
+        WARM_FILE: str(warm_file.absolute()) if warm_file else None,
+        STRICT: "1" if strict else None,
+        MAX_USS: max_uss,
+        MAX_USS_JITTER: None if max_uss_jitter is None else str(max_uss_jitter),
+        REFORK: refork,
+        WARM_TIMEOUT: None if warm_timeout is None else str(warm_timeout),
+        WARM_TOTAL_TIMEOUT: None if warm_total_timeout is None else str(warm_total_timeout),
+    }
+    return {name: value for name, value in variables.items() if value is not None}

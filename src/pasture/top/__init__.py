@@ -1,0 +1,1 @@
+"""`pasture top`: the memory of a server's workers, once a second."""

@@ -1,0 +1,121 @@
+"""What `pasture top` shows of each process: columns, their order, and plain text.
+
+Owns the words and figures of the columns; the live screen is `top_screen`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pasture.display.units import count, megabytes
+from pasture.top.watch import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column.
+
+    Attributes:
+        key: that sorts by it; "" if none does.
+        title: above it.
+        text: of a process.
+        order: a number of a process; larger comes first.
+    """
+
+    key: str
+    title: str
+    text: Callable[[Row], str]
+    order: Callable[[Row], float]
+
+
+def _rate(value: float | None, form: Callable[[float], str]) -> str:
+    return "" if value is None else form(value)
+
+
+COLUMNS = (
+    Column("i", "pid", lambda r: str(r.pid), lambda r: -r.pid),
+    Column("", "role", lambda r: r.role, lambda r: r.is_master),
+    Column("", "gen", lambda r: "" if r.generation is None else str(r.generation), lambda r: 0),
+    Column("p", "PSS", lambda r: megabytes(r.memory.pss_bytes), lambda r: r.memory.pss_bytes),
+    Column(
+        "v",
+        "private",
+        lambda r: megabytes(r.memory.private_bytes),
+        lambda r: r.memory.private_bytes,
+    ),
+    Column(
+        "h",
+        "shared",
+        lambda r: megabytes(r.memory.shared_bytes),
+        lambda r: r.memory.shared_bytes,
+    ),
+    Column(
+        "g",
+        "growth/min",
+        lambda r: _rate(r.growth_bytes_a_minute, lambda v: f"{v / 1e6:+.2f} MB"),
+        lambda r: r.growth_bytes_a_minute or 0.0,
+    ),
+    Column(
+        "f",
+        "faults/s",
+        lambda r: _rate(r.faults_a_second, lambda v: f"{v:,.0f}"),
+        lambda r: r.faults_a_second or 0.0,
+    ),
+    Column(
+        "r",
+        "requests",
+        lambda r: "" if r.requests is None else f"{r.requests:,}",
+        lambda r: r.requests or 0,
+    ),
+)
+
+
+def ordered(rows: Sequence[Row], key: str) -> list[Row]:
+    """The master, then the workers by the column with that key."""
+    column = next(c for c in COLUMNS if c.key == key)
+    return sorted(rows, key=lambda r: (not r.is_master, -column.order(r)))
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """One line over all processes."""
+    total = sum(r.memory.pss_bytes for r in rows)
+    workers = [r for r in rows if r.role == "worker"]
+    private = sum(r.memory.private_bytes for r in workers)
+    each = f", {megabytes(private / len(workers))} private each" if workers else ""
+    return f"{megabytes(total)} in all, {count(len(workers), 'worker')}{each}"
+
+
+def plain(rows: Sequence[Row]) -> str:
+    """The table as text, for logs and scripts."""
+    lines = [[column.title for column in COLUMNS]]
+    lines += [[column.text(r) for column in COLUMNS] for r in rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(COLUMNS))]
+    text = [
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+        for line in lines
+    ]
+    return "\n".join((*text, summary(rows))) + "\n"
+
+
+def as_document(master_pid: int, rows: Sequence[Row]) -> dict[str, Any]:
+    """A snapshot as plain values, schema 1; sizes are bytes."""
+    return {
+        "schema": 1,
+        "master": master_pid,
+        "processes": [
+            {
+                "pid": r.pid,
+                "role": r.role,
+                "generation": r.generation,
+                "requests": r.requests,
+                "pss_bytes": r.memory.pss_bytes,
+                "private_bytes": r.memory.private_bytes,
+                "shared_bytes": r.memory.shared_bytes,
+                "growth_bytes_a_minute": r.growth_bytes_a_minute,
+                "faults_a_second": r.faults_a_second,
+            }
+            for r in rows
+        ],
+    }

@@ -1,0 +1,134 @@
+"""A process tree watched over time: memory, growth and page faults of each process.
+
+Readings are frozen; growth and rates are pure functions of two of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pasture.errors import ProcessEnded
+from pasture.proc import smaps, tree
+from pasture.proc.smaps import Memory
+from pasture.scoreboard.layout import Entry
+from pasture.scoreboard.reader import read_scoreboard
+
+_MINOR_FAULTS = 7  # field of /proc/PID/stat, counted from after the command name
+_WINDOW_S = 60.0
+_LEAST_WINDOW_S = 5.0  # over less a rate a minute is noise
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One process at one moment.
+
+    Attributes:
+        seconds: of the monotonic clock.
+        is_master: whether it forked the others.
+        minor_faults: since the process began.
+    """
+
+    pid: int
+    seconds: float
+    is_master: bool
+    memory: Memory
+    minor_faults: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One process as it is shown.
+
+    Attributes:
+        growth_bytes_a_minute: of private memory, over the last minute at most; None in the
+            first seconds.
+        faults_a_second: minor page faults since the reading before; None without one.
+        shown: its entry on the server's scoreboard; None if it has none.
+    """
+
+    pid: int
+    is_master: bool
+    memory: Memory
+    growth_bytes_a_minute: float | None
+    faults_a_second: float | None
+    shown: Entry | None = None
+
+    @property
+    def requests(self) -> int | None:
+        """Responses sent so far, where the server tells."""
+        return self.shown.requests if self.shown else None
+
+    @property
+    def generation(self) -> int | None:
+        """Of the mold, where the server reforks."""
+        return self.shown.generation if self.shown else None
+
+    @property
+    def role(self) -> str:
+        """master, mold or worker."""
+        return "master" if self.is_master else self.shown.role if self.shown else "worker"
+
+
+def row(readings: list[Reading], shown: Entry | None = None) -> Row:
+    """What several readings of one process say, oldest first; at least one."""
+    last = readings[-1]
+    growth = faults = None
+    if len(readings) > 1:
+        first = next(r for r in readings if last.seconds - r.seconds <= _WINDOW_S)
+        if last.seconds - first.seconds >= _LEAST_WINDOW_S:
+            gained = last.memory.private_bytes - first.memory.private_bytes
+            growth = gained * 60 / (last.seconds - first.seconds)
+        before = readings[-2]
+        faults = (last.minor_faults - before.minor_faults) / (last.seconds - before.seconds)
+    return Row(last.pid, last.is_master, last.memory, growth, faults, shown)
+
+
+@dataclass(slots=True)
+class Watch:
+    """The readings of a master and its workers so far.
+
+    Args:
+        master_pid: of the process whose workers are watched.
+    """
+
+    master_pid: int
+    _readings: dict[int, deque[Reading]] = field(default_factory=dict)
+
+    def look(self) -> tuple[Row, ...]:
+        """Read all processes once more: the master, then its workers by pid.
+
+        Raises:
+            ProcessEnded: the master did.
+            NoPrivilege: the processes belong to another user.
+        """
+        pids = (self.master_pid, *tree.forked_workers(self.master_pid))
+        snapshot = read_scoreboard(self.master_pid)
+        shown = snapshot.entries if snapshot is not None else {}
+        rows = []
+        for pid in pids:
+            reading = _read(pid, is_master=pid == self.master_pid)
+            if reading is None:
+                self._readings.pop(pid, None)
+                if pid == self.master_pid:
+                    raise ProcessEnded(f"process {pid} has ended", hint="give the pid of another")
+                continue
+            history = self._readings.setdefault(pid, deque(maxlen=240))
+            history.append(reading)
+            rows.append(row(list(history), shown.get(pid)))
+        self._readings = {pid: kept for pid, kept in self._readings.items() if pid in pids}
+        return tuple(rows)
+
+
+def _read(pid: int, *, is_master: bool) -> Reading | None:
+    memory = smaps.read_memory(pid)
+    try:
+        data = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    if memory is None:
+        return None
+    faults = int(data.rpartition(b")")[2].split()[_MINOR_FAULTS])
+    return Reading(pid, time.monotonic(), is_master, memory, faults)

@@ -1,0 +1,161 @@
+"""The JSON document of a trial, schema 1.
+
+Stable: keys are added, never renamed or given another meaning; `trial.schema.json` beside
+this file says so to programs, docs/try.md to people. Sizes are bytes, times seconds but
+for latencies. Values of headers are left out, since they hold sessions and tokens.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pasture.proc.sampler import ProcessMemory, Sample
+from pasture.trial.measurement import (
+    Figure,
+    PolicyResult,
+    Run,
+    TrialResult,
+    paired_ratios,
+    private_saving,
+    total_pss_saving,
+    workers_that_fit,
+)
+from pasture.trust import untrusted_text
+
+SCHEMA = 1
+SCHEMA_FILE = Path(__file__).with_name("trial.schema.json")
+
+# Key in the document to figure of a run; the document has the median over the rounds.
+_FIGURES: Mapping[str, Figure] = {
+    "private_bytes_median": lambda run: run.private_bytes_median,
+    "total_pss_bytes": lambda run: run.total_pss_bytes,
+    "requests_per_s": lambda run: run.load.requests_per_s,
+    "shutdown_s": lambda run: run.shutdown.seconds,
+    "shutdown_start_pss_bytes": lambda run: run.shutdown.start_pss_bytes,
+    "shutdown_peak_pss_bytes": lambda run: run.shutdown.peak_pss_bytes,
+    "shutdown_peak_ratio": lambda run: run.shutdown.peak_ratio,
+    "boot_s": lambda run: run.boot_s,
+}
+_LATENCIES: Mapping[str, Figure] = {
+    "p50": lambda run: run.load.p50_ms,
+    "p95": lambda run: run.load.p95_ms,
+    "p99": lambda run: run.load.p99_ms,
+}
+
+
+def to_json(result: TrialResult) -> str:
+    """The document as text, one trailing newline."""
+    return untrusted_text.to_json(as_document(result))
+
+
+def as_document(result: TrialResult) -> dict[str, Any]:
+    """The document as plain values that JSON knows."""
+    return {
+        "schema": SCHEMA,
+        "interpreter": dict(result.interpreter),
+        "load": _load(result),
+        "reference": result.reference.policy,
+        "answers_agree": result.answers_agree,
+        "bodies_compared": result.bodies_compared,
+        "notes": list(result.notes),
+        "policies": {p.policy: _policy(result.reference, p) for p in result.policies},
+    }
+
+
+def _load(result: TrialResult) -> dict[str, Any]:
+    plan = result.plan
+    return {
+        "app": plan.app,
+        "workers": plan.workers,
+        "requests": plan.requests,
+        "concurrency": plan.users,
+        "rounds": plan.rounds,
+        "locustfile": None if plan.locustfile is None else str(plan.locustfile),
+        "urls": list(result.reference.typical.paths),
+        "headers": [name for name, _ in plan.headers],
+        "warm": None if plan.warm is None else [str(request) for request in plan.warm],
+        "server_args": list(plan.server_args),
+    }
+
+
+def _policy(reference: PolicyResult, policy: PolicyResult) -> dict[str, Any]:
+    typical = policy.typical
+    total, private = total_pss_saving(reference, policy), private_saving(reference, policy)
+    budget = reference.median(_FIGURES["total_pss_bytes"])
+    return {
+        "workers": [_process(worker) for worker in typical.final.workers],
+        "parent": _process(typical.final.master),
+        **_medians(policy),
+        "answers_agree": not policy.disagreements,
+        "disagreements": [
+            {"url": d.url, "what": d.what, "expected": d.expected, "found": d.found}
+            for d in policy.disagreements
+        ],
+        "failures": sum(run.load.failures for run in policy.runs),
+        "saving": {
+            "total_pss_bytes": total.saved_bytes,
+            "total_pss_fraction": total.fraction,
+            "private_bytes": private.saved_bytes,
+            "private_fraction": private.fraction,
+        },
+        "against_reference": _paired(reference, policy),
+        "workers_that_fit": workers_that_fit(budget, policy),
+        "shutdown_by_itself": all(run.shutdown.by_itself for run in policy.runs),
+        "seal_report": None if typical.report is None else dict(typical.report),
+        "series": [_sample(sample) for sample in typical.series],
+        "rounds": [_round(run) for run in policy.runs],
+    }
+
+
+def _paired(reference: PolicyResult, policy: PolicyResult) -> dict[str, Any]:
+    """Each figure as a multiple of the reference's, round by round."""
+    paired = {}
+    for key, figure in {**_FIGURES, **{f"latency_{k}": f for k, f in _LATENCIES.items()}}.items():
+        ratios = paired_ratios(reference, policy, figure)
+        if ratios:
+            values = (statistics.median(ratios), ratios[0], ratios[-1])
+            paired[key] = dict(zip(("median", "least", "greatest"), values, strict=True))
+    return paired
+
+
+def _medians(policy: PolicyResult) -> dict[str, Any]:
+    return {
+        **{key: _tidy(policy.median(figure), key) for key, figure in _FIGURES.items()},
+        "latency_ms": {key: policy.median(figure) for key, figure in _LATENCIES.items()},
+    }
+
+
+def _round(run: Run) -> dict[str, Any]:
+    return {
+        **{key: _tidy(figure(run), key) for key, figure in _FIGURES.items()},
+        "latency_ms": {key: figure(run) for key, figure in _LATENCIES.items()},
+    }
+
+
+def _tidy(value: float, key: str) -> float:
+    """Bytes as whole numbers, the rest to a precision that was measured."""
+    return round(value) if "bytes" in key else round(value, 4)
+
+
+def _process(process: ProcessMemory) -> dict[str, int]:
+    memory = process.memory
+    return {
+        "pid": process.pid,
+        "private_bytes": memory.private_bytes,
+        "private_dirty_bytes": memory.private_dirty_bytes,
+        "pss_bytes": memory.pss_bytes,
+        "shared_bytes": memory.shared_bytes,
+        "rss_bytes": memory.rss_bytes,
+    }
+
+
+def _sample(sample: Sample) -> dict[str, Any]:
+    return {
+        "seconds": round(sample.seconds, 3),
+        "requests": sample.requests,
+        "total_pss_bytes": sample.total_pss_bytes,
+        "workers": [_process(worker) for worker in sample.workers],
+    }

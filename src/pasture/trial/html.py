@@ -1,0 +1,154 @@
+"""One HTML file with everything in it: figures, plots, and the plotting library itself.
+
+Works without a network. Owns what goes into the template; the plots are in `plots`, the
+words in `summary`. jinja2 and plotly are imported when a page is made, not before, since
+they come with the extra `trial`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pasture.display.pages import render_page
+from pasture.display.units import count, megabytes, milliseconds, percent, seconds
+from pasture.trial import summary
+from pasture.trial.measurement import (
+    PolicyResult,
+    TrialResult,
+    private_saving,
+    total_pss_saving,
+    workers_that_fit,
+)
+from pasture.trial.plan import require_extra
+
+_MOST_URLS = 12
+_NO_CHANGE = 0.005
+
+
+def require_html() -> None:
+    """Check that a page could be made.
+
+    Raises:
+        MissingExtra: jinja2 or plotly is not installed.
+    """
+    for module in ("jinja2", "plotly"):
+        require_extra(module)
+
+
+def render_html(result: TrialResult, made_at: datetime) -> str:
+    """The page as text; values from the application are escaped."""
+    from plotly.offline import get_plotlyjs
+
+    from pasture.trial import plots
+
+    colors = {p.policy: plots.color_of(p.policy, result) for p in result.policies}
+    return render_page(
+        Path(__file__).with_name("trial.html.j2"),
+        headline=summary.headline(result),
+        capacity=summary.capacity(result),
+        spread=summary.spread(result),
+        remarks=summary.remarks(result),
+        cards=[_card(result, p, colors[p.policy]) for p in result.policies],
+        rows=[_row(result, p, colors[p.policy]) for p in result.policies],
+        plots={
+            "private": _plot(plots.private_over_requests(result)),
+            "shared": _plot(plots.shared_over_requests(result)),
+            "total": _plot(plots.total_pss(result)),
+            "latency": _plot(plots.latency(result)),
+            "throughput": _plot(plots.throughput(result)),
+            "shutdown": _plot(plots.shutdown(result)),
+        },
+        setting=_setting(result, made_at),
+        plan=result.plan,
+        plotly_js=get_plotlyjs(),
+    )
+
+
+def _plot(figure: Any) -> str:
+    """A figure as a `<div>` and a `<script>`; plotly escapes what is in it."""
+    markup: str = figure.to_html(
+        full_html=False,
+        include_plotlyjs=False,
+        config={"displayModeBar": False, "responsive": True},
+        default_height="320px",
+    )
+    return markup
+
+
+def _card(result: TrialResult, policy: PolicyResult, color: str) -> dict[str, Any]:
+    """What stands large above the plots, for one policy."""
+    saving = private_saving(result.reference, policy)
+    budget = result.reference.median(lambda run: run.total_pss_bytes)
+    return {
+        "policy": policy.policy,
+        "color": color,
+        "private": megabytes(policy.median(lambda run: run.private_bytes_median)),
+        "change": "" if policy is result.reference else _change(saving.fraction),
+        "total": megabytes(policy.median(lambda run: run.total_pss_bytes)),
+        "fit": f"{workers_that_fit(budget, policy):,}",
+        "best": policy is summary.best(result),
+    }
+
+
+def _change(fraction: float) -> str:
+    if abs(fraction) < _NO_CHANGE:
+        return "the same"
+    return f"{percent(abs(fraction))} {'less' if fraction > 0 else 'more'}"
+
+
+def _row(result: TrialResult, policy: PolicyResult, color: str) -> dict[str, Any]:
+    saving = total_pss_saving(result.reference, policy)
+    is_reference = policy is result.reference
+    return {
+        "policy": policy.policy,
+        "color": color,
+        "cells": [
+            megabytes(policy.median(lambda run: run.private_bytes_median)),
+            megabytes(policy.median(lambda run: run.total_pss_bytes)),
+            "" if is_reference else megabytes(saving.saved_bytes),
+            "" if is_reference else percent(saving.fraction),
+            f"{policy.median(lambda run: run.load.requests_per_s):,.0f}",
+            milliseconds(policy.median(lambda run: run.load.p50_ms)),
+            milliseconds(policy.median(lambda run: run.load.p95_ms)),
+            milliseconds(policy.median(lambda run: run.load.p99_ms)),
+            seconds(policy.median(lambda run: run.boot_s)),
+            seconds(policy.median(lambda run: run.shutdown.seconds)),
+            f"{policy.median(lambda run: run.shutdown.peak_ratio):.2f}x",
+            "differ" if policy.disagreements else "agree",
+        ],
+    }
+
+
+def _setting(result: TrialResult, made_at: datetime) -> list[tuple[str, str]]:
+    """What was run, as pairs of a term and its value."""
+    plan, interpreter = result.plan, result.interpreter
+    urls = result.reference.typical.paths
+    shown = ", ".join(urls[:_MOST_URLS])
+    more = f" and {len(urls) - _MOST_URLS} more" if len(urls) > _MOST_URLS else ""
+    return [
+        ("Application", plan.app),
+        ("Interpreter", f"{interpreter['implementation']} {interpreter['version']}"),
+        ("Machine", interpreter["platform"]),
+        ("Server", f"gunicorn, {count(plan.workers, 'worker')}"),
+        ("Load", f"{count(plan.requests, 'request')} by {count(plan.users, 'user')}"),
+        ("Rounds", str(plan.rounds)),
+        ("Answers", f"compared by status, and by body for {count(result.bodies_compared, 'URL')}"),
+        ("URLs", shown + more),
+        *_seals(result),
+        ("Made", made_at.strftime("%Y-%m-%d %H:%M")),
+    ]
+
+
+def _seals(result: TrialResult) -> list[tuple[str, str]]:
+    """What each server said of its seal, if it sealed anything."""
+    said = []
+    for policy in result.policies:
+        report = policy.typical.report or {}
+        if report.get("objects"):
+            objects = count(report["objects"], "object")
+            plugged, took = megabytes(report["plugged_bytes"]), seconds(report["seconds"])
+            words = f"{objects} immortal, {plugged} of holes plugged, in {took}"
+            said.append((f"Policy {policy.policy}", words))
+    return said

@@ -1,0 +1,95 @@
+"""Files that another user may have made: the one place that opens them.
+
+Nothing is followed, nothing blocks, nothing is trusted: a symbolic link, a FIFO, a device, a
+file of a user who has no business there and one that is too large are refused before a byte is
+read. What is inside is the reader's to doubt.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from pasture.errors import UsageError
+from pasture.trust.private_files import trusted_users
+
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+_CHUNK_BYTES = 1 << 20
+
+
+def open_foreign(path: Path, *, most_bytes: int, owners: Iterable[int] | None = ()) -> int:
+    """Open a plain file for reading; returns its descriptor.
+
+    Args:
+        most_bytes: that it may have.
+        owners: ids of users, beside this one and root, whose file it may be; None for any.
+
+    Raises:
+        UsageError: there is none, or it is not to be read.
+    """
+    try:
+        number = os.open(path, _FLAGS)
+    except (OSError, ValueError) as error:
+        raise _not_readable(path, str(error)) from None
+    try:
+        _require_plain(path, os.fstat(number), most_bytes, owners)
+    except BaseException:
+        os.close(number)
+        raise
+    return number
+
+
+def read_foreign(path: Path, *, most_bytes: int, owners: Iterable[int] | None = ()) -> bytes:
+    """The content of a plain file.
+
+    Files of /proc, which are without a size, are read to their end.
+
+    Args:
+        most_bytes: more is an error, also if the file grows while it is read.
+        owners: as for `open_foreign`.
+
+    Raises:
+        UsageError: there is none, or it is not to be read.
+    """
+    number = open_foreign(path, most_bytes=most_bytes, owners=owners)
+    parts, left = [], most_bytes + 1
+    try:
+        while left > 0 and (part := os.read(number, min(left, _CHUNK_BYTES))):
+            parts.append(part)
+            left -= len(part)
+    except OSError as error:
+        raise _not_readable(path, str(error)) from None
+    finally:
+        os.close(number)
+    if left <= 0:
+        raise _not_readable(path, f"it has more than {most_bytes:,} bytes")
+    return b"".join(parts)
+
+
+def user_of(pid: int) -> tuple[int, ...]:
+    """The id of the user who owns a process, if that can be told: for `owners`."""
+    try:
+        return (Path(f"/proc/{pid}").stat().st_uid,)
+    except OSError:
+        return ()
+
+
+def _require_plain(
+    path: Path, status: os.stat_result, most_bytes: int, owners: Iterable[int] | None
+) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise _not_readable(path, "it is no plain file")
+    if owners is not None and status.st_uid not in trusted_users() | set(owners):
+        raise _not_readable(path, f"it belongs to user {status.st_uid}")
+    if status.st_size > most_bytes:
+        raise _not_readable(path, f"it has more than {most_bytes:,} bytes")
+
+
+def _not_readable(path: Path, why: str) -> UsageError:
+    return UsageError(
+        f"cannot read {path}: {why}",
+        hint="it must be a plain file, no link, of this user, of root, or of the user of the "
+        "process that is looked at",
+    )

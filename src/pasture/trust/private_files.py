@@ -1,0 +1,228 @@
+"""Files and folders that belong to this user alone: the one place that creates them.
+
+A file is there completely or not at all: it is written beside its name and moved there in one
+step, with mode 0600. Folders are made with mode 0700. No other user can have a say in where it
+goes: a folder that another user owns or may write is refused (a sticky one, as /tmp, is not:
+nobody can move there what is another's), a symbolic link that another user made is not
+followed, and nothing but a plain file of this user is ever replaced.
+
+Safe before a fork and in a sealed process. Errors are `OSError`, whose text says what stood in
+the way; `pasture.display.atomic` makes errors of the command line out of them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from pasture.errors import UsageError
+
+FOLDER_MODE = 0o700
+FILE_MODE = 0o600
+
+_STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_MOST_LINKS = 40
+_LONGEST_NAME = 200  # of 255, so that there is room for what is added
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Write a file, whole or not at all; text as UTF-8.
+
+    Raises:
+        OSError: it cannot be written, or not safely; an earlier file is as it was.
+    """
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    with replacing(path) as file:
+        left = memoryview(data)
+        while left:
+            left = left[file.write(left) :]
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A new file, unbuffered, that takes its name when the block ends without an exception.
+
+    Raises:
+        OSError: as `write`.
+    """
+    with _folder_of(path) as folder:
+        _require_replaceable(path, folder)
+        temporary = f".{path.name[:_LONGEST_NAME]}.{os.getpid()}-{os.urandom(4).hex()}.part"
+        number = os.open(temporary, _NEW, FILE_MODE, dir_fd=folder)
+        try:
+            with os.fdopen(number, "wb", buffering=0) as file:
+                yield file
+            os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+
+
+def create(path: Path) -> BinaryIO:
+    """Open a new and empty file at once, for what is written while others read it: a log.
+
+    An earlier file of this user at that place is removed.
+
+    Raises:
+        OSError: it cannot be created, or not safely.
+    """
+    with _folder_of(path) as folder:
+        _require_replaceable(path, folder)
+        with suppress(FileNotFoundError):
+            os.unlink(path.name, dir_fd=folder)
+        return os.fdopen(os.open(path.name, _NEW, FILE_MODE, dir_fd=folder), "wb")
+
+
+def require_writable(path: Path) -> None:
+    """Check that `write` would succeed, and leave nothing.
+
+    Raises:
+        OSError: it would not.
+    """
+    with _folder_of(path) as folder:
+        _require_replaceable(path, folder)
+        probe = f".{path.name[:_LONGEST_NAME]}.{os.getpid()}-{os.urandom(4).hex()}.part"
+        os.close(os.open(probe, _NEW, FILE_MODE, dir_fd=folder))
+        os.unlink(probe, dir_fd=folder)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, where they are missing.
+
+    Raises:
+        OSError: it cannot be made, or it is there and is not safe to write to.
+    """
+    for folder in (*reversed(path.parents), path):
+        if not folder.is_dir():
+            with suppress(FileExistsError):
+                folder.mkdir(FOLDER_MODE)
+    os.close(_opened_folder(path))
+
+
+@contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """A new folder that is removed in the end with all that is in it.
+
+    Raises:
+        UsageError: there is no place for temporary files, or none that can be written to.
+    """
+    import shutil  # neither is for a sealed process
+    import tempfile
+
+    try:
+        folder = tempfile.mkdtemp(prefix=prefix)
+    except OSError as error:
+        raise UsageError(
+            f"no temporary folder can be made: {error}",
+            hint="set TMPDIR to a folder of yours with room in it",
+        ) from None
+    try:
+        yield Path(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _folder_of(path: Path) -> Iterator[int]:
+    """The folder of a file, opened and found safe."""
+    if path.name in ("", ".."):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    folder = _opened_folder(path.parent)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _opened_folder(path: Path) -> int:
+    """Open a folder; from then on nobody can put another in its place.
+
+    Raises:
+        OSError: there is none, a link on the way is another user's, or it is not safe.
+    """
+    folder = _walk(path)
+    try:
+        _require_safe(path, os.fstat(folder))
+    except BaseException:
+        os.close(folder)
+        raise
+    return folder
+
+
+def _walk(path: Path) -> int:
+    """Open a folder step by step, so that each link on the way is looked at."""
+    left, links = list(reversed(path.parts)), 0
+    at = os.open(".", _STEP)
+    try:
+        while left:
+            name = left.pop()
+            if links <= _MOST_LINKS and _is_own_link(path, name, at):
+                links += 1
+                left += reversed(Path(os.readlink(name, dir_fd=at)).parts)
+                continue
+            following = os.open(name, _STEP, dir_fd=at)  # a link too many: ELOOP or ENOTDIR
+            os.close(at)
+            at = following
+    except BaseException:
+        os.close(at)
+        raise
+    return at
+
+
+def _is_own_link(path: Path, name: str, folder: int) -> bool:
+    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if not stat.S_ISLNK(status.st_mode):
+        return False
+    if status.st_uid not in trusted_users():
+        raise _refused(path, f"{name!r} on the way is a symbolic link of user {status.st_uid}")
+    return True
+
+
+def _require_safe(path: Path, status: os.stat_result) -> None:
+    if status.st_uid not in trusted_users():
+        raise _refused(path, f"the folder belongs to user {status.st_uid}")
+    if status.st_mode & stat.S_ISVTX:
+        return
+    if status.st_mode & stat.S_IWOTH:
+        raise _refused(path, "every user may write to the folder")
+    if status.st_mode & stat.S_IWGRP and status.st_gid not in _own_groups():
+        raise _refused(path, f"group {status.st_gid} may write to the folder")
+
+
+def _require_replaceable(path: Path, folder: int) -> None:
+    """Only a plain file of this user may be lost."""
+    try:
+        status = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(status.st_mode):
+        raise _refused(path, "it is there and is no plain file")
+    if status.st_uid not in trusted_users():
+        raise _refused(path, f"it belongs to user {status.st_uid}")
+
+
+def trusted_users() -> frozenset[int]:
+    """Ids of users who may decide for this process: its own, root, and whoever called sudo."""
+    users = {os.geteuid(), 0}
+    called_by = os.environ.get("SUDO_UID", "")
+    if os.geteuid() == 0 and called_by.isascii() and called_by.isdecimal():
+        users.add(int(called_by))
+    return frozenset(users)
+
+
+def _own_groups() -> frozenset[int]:
+    """Groups with no other member: root's, and the one of the same number as this user."""
+    return frozenset(trusted_users() & {0, os.getegid(), *os.getgroups()})
+
+
+def _refused(path: Path, why: str) -> PermissionError:
+    return PermissionError(errno.EPERM, f"not safe to write: {why}", str(path))

@@ -1,0 +1,200 @@
+"""Requests served by an ASGI application object, without a server around it.
+
+Owns the event loop of a warm-up, the lifespan around its requests and the HTTP scope (ASGI
+3.0, https://asgi.readthedocs.io). Invariant: when a `Session` has ended, its loop is closed,
+and with it the executor and its threads, so that nothing of it crosses a fork.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from pasture.warmup.requests import Header, Request
+from pasture.warmup.wsgi import BODY_LIMIT_BYTES, split_host
+
+Message = MutableMapping[str, Any]
+Application = Callable[..., Awaitable[None]]
+
+_VERSIONS = {"version": "3.0", "spec_version": "2.4"}
+
+
+class ResponseTooLong(OSError):
+    """Raised into an application that sends more than anybody reads, as if the client had gone."""
+
+
+def build_scope(request: Request, headers: Iterable[Header], host: str) -> dict[str, Any]:
+    """The scope of a request without a body, as if it came from this machine.
+
+    Args:
+        host: `Host` header where neither the request nor `headers` has one, with its port
+            if that is not the scheme's.
+    """
+    path, _, query = request.path.partition("?")
+    carried = {"host": host, "user-agent": "pasture-warm-up", "accept": "*/*"}
+    carried |= {name.lower(): value for name, value in headers}
+    if request.host is not None:
+        carried["host"] = request.host
+    name, port = split_host(carried["host"], request.scheme)
+    return {
+        "type": "http",
+        "asgi": _VERSIONS,
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": request.scheme,
+        "path": unquote_to_bytes(path).decode("utf-8", "replace"),
+        "raw_path": path.encode("latin-1", "replace"),
+        "query_string": query.encode("latin-1", "replace"),
+        "root_path": "",
+        "headers": [(k.encode("latin-1"), v.encode("latin-1")) for k, v in carried.items()],
+        "client": ("127.0.0.1", 0),
+        "server": (name, int(port)),
+    }
+
+
+class Session:
+    """One start and one end of an application, and the requests in between.
+
+    What the application's lifespan opens at its start it closes at its end, as in a worker
+    that has served its time. An application without a lifespan is served without one.
+    """
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._runner = asyncio.Runner()
+        self._lifespan = _Lifespan(application)
+
+    def start(self) -> str | None:
+        """Start the application.
+
+        Returns:
+            Why it has not started: it says so, or an event loop runs in this thread already.
+            Nothing is left open then. None if it has.
+        """
+        start = self._lifespan.start()
+        try:
+            return self._runner.run(start)
+        except RuntimeError as error:
+            start.close()
+            return str(error)
+        finally:
+            if not self._lifespan.started:
+                self._runner.close()
+
+    def end(self) -> str | None:
+        """End the application and close the loop; returns why it says that it has not ended."""
+        try:
+            return self._runner.run(self._lifespan.end())
+        finally:
+            self._runner.close()
+
+    def call(self, scope: dict[str, Any]) -> int:
+        """Serve one request to its end, in a copy of the context.
+
+        Returns:
+            The status code of the answer.
+
+        Raises:
+            Exception: whatever the application raises.
+            RuntimeError: the application sent no answer.
+        """
+        scope["state"] = dict(self._lifespan.state)
+        exchange = _Exchange()
+        served = exchange.run(self._application, scope)
+        try:
+            self._runner.run(served, context=contextvars.copy_context())
+        finally:
+            exchange.cancel()
+        if exchange.status is None:
+            raise RuntimeError("the application sent no answer")
+        return exchange.status
+
+
+class _Exchange:
+    """The server's side of one request: an empty body, and an answer that is read and dropped."""
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        self._body_bytes = 0
+        self._asked = False
+        self._answered = asyncio.Event()
+        self._task: asyncio.Task[Any] | None = None
+
+    def cancel(self) -> None:
+        """Have what is left of the request, if it was interrupted, end when the loop runs next."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def run(self, application: Application, scope: dict[str, Any]) -> None:
+        self._task = asyncio.current_task()
+        try:
+            await application(scope, self._receive, self._send)
+        except ResponseTooLong:
+            pass
+        finally:
+            self._answered.set()
+
+    async def _receive(self) -> Message:
+        if not self._asked:
+            self._asked = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await self._answered.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        elif message["type"] == "http.response.body":
+            self._body_bytes += len(message.get("body", b""))
+            if self._body_bytes > BODY_LIMIT_BYTES:
+                raise ResponseTooLong(f"more than {BODY_LIMIT_BYTES} bytes")
+            if not message.get("more_body"):
+                self._answered.set()
+
+
+class _Lifespan:
+    """The server's side of the lifespan protocol, for applications that have one."""
+
+    def __init__(self, application: Application) -> None:
+        self.state: dict[str, Any] = {}
+        self._application = application
+        self._to_application: asyncio.Queue[Message] = asyncio.Queue()
+        self._from_application: asyncio.Queue[Message] = asyncio.Queue()
+        self._task: asyncio.Task[None] | None = None
+        self.started = False
+
+    async def start(self) -> str | None:
+        """Returns why it failed, where the application says so."""
+        scope = {"type": "lifespan", "asgi": _VERSIONS, "state": self.state}
+        self._task = asyncio.create_task(self._run(scope))
+        failed = await self._tell("startup", self._task)
+        self.started = failed is None
+        return failed
+
+    async def end(self) -> str | None:
+        """Returns why it failed, where the application says so."""
+        if self._task is None:
+            return None
+        failed = await self._tell("shutdown", self._task)
+        if failed is None:
+            await self._task
+        return failed
+
+    async def _run(self, scope: dict[str, Any]) -> None:
+        try:
+            await self._application(scope, self._to_application.get, self._from_application.put)
+        except Exception:  # how an application says that it has no lifespan
+            return
+
+    async def _tell(self, what: str, task: asyncio.Task[None]) -> str | None:
+        await self._to_application.put({"type": f"lifespan.{what}"})
+        answer = asyncio.create_task(self._from_application.get())
+        await asyncio.wait({answer, task}, return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            answer.cancel()
+        elif answer.result()["type"] == f"lifespan.{what}.failed":
+            return str(answer.result().get("message") or "failed")
+        return None

@@ -1,0 +1,176 @@
+"""The one place where code of the application runs inside of the process that forks.
+
+Owns what that code can do to it, which is nothing but to answer, or not: it has a limited
+time, an ending signal stops it, what it changes of the process's state is put back, none of
+its exceptions ends the process, and a process that it forks does not come back from it.
+Only `KeyboardInterrupt` passes: somebody wants the process to end.
+
+`interrupts` says what it cannot stop.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic, perf_counter
+from typing import Generic, TypeVar
+
+from pasture.warmup.interrupts import Interrupted, Interrupts
+from pasture.warmup.process_state import ProcessState
+
+Result = TypeVar("Result")
+
+STEP_S = 30.0
+"""A worker of gunicorn's that answers nothing for so long is taken for hung, too."""
+
+TOTAL_S = 300.0
+
+_LEAST_S = 1.0
+"""That a step gets when the time for all of them is over: the end of an application."""
+
+_TEXT_CHARACTERS = 500
+
+log = logging.getLogger("pasture")
+
+
+class Ended(KeyboardInterrupt):
+    """A signal has told the process to end, and its own handler has been called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[Result]):
+    """What became of a step.
+
+    Attributes:
+        value: that it returned; None if it raised.
+        error: what it raised; None if it returned.
+        changed: what it had changed of the process, a few words each. All that could be has
+            been put back.
+        seconds: that it took.
+    """
+
+    value: Result | None
+    error: str | None
+    changed: tuple[str, ...]
+    seconds: float
+
+
+class Guard:
+    """Runs the steps of one warm-up, one after the other, within a `with` of this object.
+
+    Attributes:
+        has_limit: whether steps can be stopped: only in the main thread.
+    """
+
+    def __init__(
+        self,
+        on_start: Callable[[str], object] = lambda name: None,
+        *,
+        step_s: float = STEP_S,
+        total_s: float = TOTAL_S,
+    ) -> None:
+        """The time begins.
+
+        Args:
+            on_start: told the name of each step before it runs.
+            step_s: that one step may take, in seconds; 0 for no limit.
+            total_s: that all of them may take, in seconds; 0 for no limit.
+        """
+        self.has_limit = Interrupts.are_possible()
+        self._interrupts = Interrupts()
+        self._on_start = on_start
+        self._step_s = step_s
+        self._deadline = monotonic() + total_s if total_s else None
+
+    def __enter__(self) -> Guard:
+        if self.has_limit:
+            self._interrupts.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Have an ending signal's own handler called.
+
+        Raises:
+            Ended: the process was told to end by a signal.
+            BaseException: whatever the handler raises.
+        """
+        if not self.has_limit:
+            return
+        self._interrupts.__exit__()
+        for number in self._interrupts.ended_by:
+            signal.raise_signal(number)
+        if self._interrupts.ended_by and kind is None:
+            raise Ended
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time for all steps is over."""
+        return self._deadline is not None and monotonic() >= self._deadline
+
+    def run(self, name: str, function: Callable[[], Result]) -> Outcome[Result]:
+        """Run a step.
+
+        Args:
+            name: for the log.
+
+        Raises:
+            Ended: the process was told to end by a signal.
+            KeyboardInterrupt: raised by the step.
+        """
+        self._on_start(name)
+        if not self.has_limit:
+            return _run(name, function, in_main_thread=False)
+        limit_s = self._limit_s()
+        outcome = _run(name, lambda: self._interrupts.call(function, limit_s), in_main_thread=True)
+        if self._interrupts.ended_by:
+            raise Ended(f"{name}: {outcome.error}")
+        return outcome
+
+    def _limit_s(self) -> float:
+        limits = [self._step_s] if self._step_s else []
+        if self._deadline is not None:
+            limits.append(max(self._deadline - monotonic(), _LEAST_S))
+        return min(limits, default=0.0)
+
+
+def _run(name: str, function: Callable[[], Result], *, in_main_thread: bool) -> Outcome[Result]:
+    own, begun = os.getpid(), perf_counter()
+    state = ProcessState(in_main_thread=in_main_thread)
+    value: Result | None = None
+    error: str | None = None
+    try:
+        value = function()
+    except Interrupted as raised:
+        error = str(raised)
+    except KeyboardInterrupt:
+        if os.getpid() == own:
+            raise
+    except BaseException as raised:
+        error = _describe(raised)
+    finally:
+        if os.getpid() != own:
+            _end_the_copy(name)
+        changed = state.restore()
+    return Outcome(value, error, changed, perf_counter() - begun)
+
+
+def _end_the_copy(name: str) -> None:
+    """The application has forked, and the new process came back: here it would be a second
+    server, on the same port."""
+    try:
+        log.warning("a process that %s forked has come back from it, and ends here", name)
+    finally:
+        os._exit(0)
+
+
+def _describe(raised: BaseException) -> str:
+    """Its type and text; an exception is the application's, its text too."""
+    try:
+        text = str(raised)
+    except Exception:
+        text = "its text cannot be had"
+    name = type(raised).__name__
+    return f"{name}: {text[:_TEXT_CHARACTERS]}" if text else name

@@ -1,0 +1,216 @@
+"""The warm-up: the parent serves requests itself, so that what an application builds at its
+first requests (templates, routes, caches, specialized bytecode) is there before the fork.
+
+Owns the run and its report. Nothing that a request does may end the parent or keep it from
+starting (`guard`): what goes wrong is reported. docs/internals/warmup.md says what it is worth.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from pasture.warmup import wsgi
+from pasture.warmup.guard import STEP_S, TOTAL_S, Guard
+from pasture.warmup.requests import Header, Request, parse_request
+
+_THREADS_END_S = 1.0
+"""AnyIO's worker threads, which serve the synchronous pages of FastAPI, end when the loop does,
+and nobody waits for them."""
+
+Call = Callable[[Request], int]
+"""Serves a request and returns its status, or raises what the application raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of one request.
+
+    Attributes:
+        status: of the response; None if there is none.
+        error: the exception that the application raised, or why it was stopped; None if
+            neither.
+        changed: what it had changed of the process, and what has been put back.
+    """
+
+    request: Request
+    status: int | None
+    error: str | None
+    seconds: float
+    changed: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """No answer, or one in the 500s. A 404 warms up as well as any other page."""
+        return self.status is None or self.status >= 500
+
+    def __str__(self) -> str:
+        return f"{self.request}: {self.error or self.status}"
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUpReport:
+    """What a warm-up did.
+
+    Attributes:
+        answers: one for each request, in order.
+        threads: names of the threads that the requests started and that still run. They
+            do not run in children.
+        refused: why no request was served, or not all were; None if they were.
+        unlimited: why requests had no time limit; None if they had.
+        changed: what start and end of an application had changed of the process, a line each.
+    """
+
+    answers: tuple[Answer, ...] = ()
+    threads: tuple[str, ...] = ()
+    refused: str | None = None
+    unlimited: str | None = None
+    changed: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Requests served, and how many of them failed."""
+        failed = sum(answer.failed for answer in self.answers)
+        return {"requests": len(self.answers), "failed": failed}
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What a user should know, a line each."""
+        failed = [str(answer) for answer in self.answers if answer.failed]
+        changed = [_put_back(str(a.request), a.changed) for a in self.answers if a.changed]
+        threads = [f"a request started thread {name}" for name in self.threads]
+        told = (*filter(None, (self.refused, self.unlimited)), *failed)
+        return (*told, *changed, *self.changed, *threads)
+
+
+def warm_up(
+    application: Callable[..., Any],
+    requests: Iterable[Request | str],
+    *,
+    headers: Iterable[Header] = (),
+    host: str = "localhost",
+    on_start: Callable[[str], object] = lambda name: None,
+    on_answer: Callable[[Answer], object] = lambda answer: None,
+    timeout_s: float = STEP_S,
+    total_timeout_s: float = TOTAL_S,
+) -> WarmUpReport:
+    """Serve requests through a WSGI or ASGI application object, one after the other.
+
+    In the parent, before the fork; call `close_connections` (or `seal`, which does) after
+    it. Each request runs in a copy of the context, so that nothing a request sets for
+    itself is left to the workers. Responses are read up to 16 MiB. An ASGI application is
+    started and ended around its requests (its lifespan), in an event loop of its own.
+
+    A request that takes too long is stopped, and so is one during which the process is told to
+    end (SIGINT, SIGTERM, SIGQUIT; their handlers are called then). What a request changes of
+    the process (handlers of signals, environment, working directory and the like) is put back
+    after it. In other threads than the main one nothing can be stopped.
+
+    Args:
+        requests: as `Request`, or as text: `PATH` or `METHOD PATH`.
+        headers: sent with each; pairs of name and value.
+        host: `Host` header where a request has none of its own.
+        on_start: told of each request before it is served, and of start and end of an ASGI
+            application.
+        on_answer: told of each answer as it comes.
+        timeout_s: of a request, and of an ASGI application's start and end; 0 for none.
+        total_timeout_s: of the warm-up; requests that are left over are not served. 0 for none.
+
+    Raises:
+        UsageError: a request is malformed; none was served.
+        KeyboardInterrupt: the process was told to end.
+    """
+    served = [parse_request(r) if isinstance(r, str) else r for r in requests]
+    carried = tuple(headers)
+    before = set(threading.enumerate())
+    with Guard(on_start, step_s=timeout_s, total_s=total_timeout_s) as guard:
+        run = _Run(guard, served, on_answer)
+        if _is_asgi(application):
+            run.serve_asgi(application, carried, host)
+        else:
+            run.serve(
+                lambda request: contextvars.copy_context().run(
+                    wsgi.call, application, wsgi.build_environ(request, carried, host)
+                )
+            )
+    unlimited = None if guard.has_limit else "no time limit: this is not the main thread"
+    return WarmUpReport(
+        tuple(run.answers), _threads_left(before), run.refused, unlimited, tuple(run.changed)
+    )
+
+
+def _threads_left(before: set[threading.Thread]) -> tuple[str, ...]:
+    """Names of the threads that run on. Those that were told to end get a moment for it."""
+    deadline = perf_counter() + _THREADS_END_S
+    started = [thread for thread in threading.enumerate() if thread not in before]
+    for thread in started:
+        thread.join(max(0.0, deadline - perf_counter()))
+    return tuple(thread.name for thread in started if thread.is_alive())
+
+
+class _Run:
+    """One warm-up under way."""
+
+    def __init__(
+        self, guard: Guard, requests: list[Request], on_answer: Callable[[Answer], object]
+    ) -> None:
+        self._guard = guard
+        self.answers: list[Answer] = []
+        self.refused: str | None = None
+        self.changed: list[str] = []
+        self._requests = requests
+        self._on_answer = on_answer
+
+    def serve(self, call: Call) -> None:
+        """Serve all requests, for as long as there is time."""
+        for number, request in enumerate(self._requests):
+            if self._guard.is_over:
+                left = len(self._requests) - number
+                self.refused = f"the time is over, {left} requests were not served"
+                return
+            outcome = self._guard.run(str(request), partial(call, request))
+            self.answers.append(
+                Answer(request, outcome.value, outcome.error, outcome.seconds, outcome.changed)
+            )
+            self._on_answer(self.answers[-1])
+
+    def serve_asgi(
+        self, application: Callable[..., Any], headers: tuple[Header, ...], host: str
+    ) -> None:
+        """Serve between the start and the end of an application."""
+        from pasture.warmup import asgi  # asyncio is not loaded for WSGI
+
+        session = asgi.Session(application)
+        if self._lifespan("startup", session.start):
+            self.serve(lambda request: session.call(asgi.build_scope(request, headers, host)))
+            self._lifespan("shutdown", session.end)
+
+    def _lifespan(self, what: str, step: Callable[[], str | None]) -> bool:
+        """Take a step of an application's lifespan; returns whether it went well.
+
+        Args:
+            step: returns why the application says that it failed.
+        """
+        outcome = self._guard.run(f"lifespan {what}", step)
+        failed = outcome.value or outcome.error
+        if outcome.changed:
+            self.changed.append(_put_back(f"lifespan {what}", outcome.changed))
+        if failed is not None:
+            self.refused = f"the application's lifespan: {what}: {failed}"
+        return failed is None
+
+
+def _put_back(name: str, changed: tuple[str, ...]) -> str:
+    return f"{name} changed {', '.join(changed)}: put back"
+
+
+def _is_asgi(application: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(application) or inspect.iscoroutinefunction(
+        getattr(application, "__call__", None)  # noqa: B004
+    )
