@@ -13,7 +13,7 @@ import pytest
 
 from pasture.proc.smaps import Memory
 from pasture.scoreboard.layout import Counts, Entry
-from pasture.top import table
+from pasture.top import table as text_table
 from pasture.top.watch import Reading, Row, Watch, row
 
 MB = 1_000_000
@@ -41,7 +41,7 @@ def test_one_table_as_plain_text_has_a_line_for_each_process(serve):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].split() == [column.title for column in table.COLUMNS]
+    assert lines[0].split() == [column.title for column in text_table.COLUMNS]
     shown = {int(line.split()[0]): line.split()[1] for line in lines[1:-1]}
     assert shown == {
         server.process.pid: "master",
@@ -79,7 +79,7 @@ def test_requests_of_a_server_run_by_pasture_are_shown(serve):
     master, row_of_worker = look()
     assert (master.requests, row_of_worker.pid) == (None, worker)
     assert row_of_worker.generation is None
-    assert "       7\n" in table.plain([row_of_worker])
+    assert "       7\n" in text_table.plain([row_of_worker])
 
 
 def test_growth_is_of_the_last_minute_and_absent_at_first():
@@ -94,7 +94,7 @@ def test_growth_is_of_the_last_minute_and_absent_at_first():
 
 @pytest.mark.parametrize(("key", "first"), [("v", 12), ("f", 11), ("i", 11)])
 def test_workers_are_ordered_by_a_column_and_the_master_stays_on_top(key, first):
-    assert [r.pid for r in table.ordered(ROWS, key)][:2] == [10, first]
+    assert [r.pid for r in text_table.ordered(ROWS, key)][:2] == [10, first]
 
 
 def test_the_screen_shows_sorts_and_writes_snapshots(tmp_path):
@@ -112,7 +112,7 @@ def test_the_screen_shows_sorts_and_writes_snapshots(tmp_path):
             await pilot.press("f")
             assert pids() == ["10", "11", "12"]
             summary = str(app.query_one("#summary", Static).render())
-            assert summary == table.summary(ROWS)
+            assert summary == text_table.summary(ROWS)
             await pilot.press("s")
             await pilot.pause()
             return app.export_screenshot()

@@ -5,7 +5,7 @@ killed and cannot. It is the reaper of orphans below it, so nothing that it star
 in whatever session it is. A signal does not end the guard; if it is killed nevertheless, the
 kernel kills the program.
 
-    guard.py REPORT FOLDER [COMMAND ...]
+    reaper.py REPORT FOLDER [COMMAND ...]
 
 REPORT is the number of a descriptor that gets a line `pid N` or `error TEXT` at once, and `exit
 N` when the program has ended (negative: the signal). FOLDER, unless it is empty, is removed in

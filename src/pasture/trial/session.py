@@ -23,7 +23,7 @@ from pasture.errors import ServerFailed
 from pasture.proc import tree
 from pasture.trust import private_files
 
-_GUARD = Path(__file__).with_name("guard.py")
+_GUARD = Path(__file__).with_name("reaper.py")
 _POLITE_S = 2.0
 _KILL_S = 10.0
 _POLL_S = 0.02

@@ -1,7 +1,7 @@
 """Refork: a warmed worker becomes the next parent, whatever the server.
 
-`lifecycle` decides and touches no process; `line`, `board`, `mold` and `pss` are the edges.
-A server's own part is beside it (`pasture.servers.refork.gunicorn.reforking_arbiter`). docs/refork.md is the
+`lifecycle` decides and touches no process; `channel`, `mold` and `pss` are the edges.
+A server's own part is below (`pasture.servers.refork.gunicorn`). docs/refork.md is the
 user's guide, docs/internals/refork.md the design.
 
 Terms: a *mold* is a process that serves no request and forks workers; the server's own
