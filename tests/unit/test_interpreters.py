@@ -172,7 +172,8 @@ def test_without_any_interpreter_it_fails_with_a_hint(
 
 @pytest.fixture
 def debian_host(tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A host that passes for Debian; returns the path for its apt-get."""
+    """A host that passes for Debian and has a mirror; returns the path for its apt-get."""
+    monkeypatch.setenv("PASTURE_DEBIAN_MIRROR", "http://mirror.test/debian")
     keyring = tmp_path / "keyring.gpg"
     keyring.touch()
     monkeypatch.setattr(tool, "KEYRING", keyring)
@@ -202,7 +203,38 @@ def test_apt_gets_folders_of_its_own_and_an_empty_package_database(
     assert len(directories) == 6
     assert all(directory.startswith(str(tool.CACHE)) for directory in directories)
     assert (archive.home / "status").read_text() == ""
-    assert f"signed-by={tool.KEYRING}" in (archive.home / "etc" / "sources.list").read_text()
+    sources = (archive.home / "etc" / "sources.list").read_text()
+    assert f"signed-by={tool.KEYRING}] http://mirror.test/debian trixie main\n" in sources
+
+
+def test_the_mirror_is_the_one_of_the_hosts_apt(
+    tool: ModuleType, debian_host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PASTURE_DEBIAN_MIRROR")
+    source = "bookworm\\tmain\\tDebian\\thttp://host.test/debian/"
+    write_program(debian_host, f'[ "$1" != indextargets ] || printf "{source}\\n"')
+    archive = tool.DebianArchive("sid")
+    archive.refresh()
+    sources = (archive.home / "etc" / "sources.list").read_text()
+    assert sources.endswith("] http://host.test/debian sid main\n")
+
+
+def test_without_a_mirror_the_error_names_the_variable(
+    tool: ModuleType,
+    debian_host: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("PASTURE_DEBIAN_MIRROR")
+    write_program(debian_host, "exit 0")
+    monkeypatch.setattr(sys, "argv", ["interpreters", "path", "3.14"])
+    with pytest.raises(SystemExit) as ending:
+        tool.main()
+    said = capsys.readouterr()
+    assert (ending.value.code, said.out) == (1, "")
+    assert "error: apt's configuration names no mirror of Debian\n" in said.err
+    assert "hint: set PASTURE_DEBIAN_MIRROR" in said.err
+    assert not (tool.CACHE / "apt" / "sid" / "refreshed").exists()
 
 
 def test_the_package_index_is_read_once_a_day(
