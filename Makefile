@@ -1,6 +1,6 @@
 # Everything a developer does, by name. `make` alone lists it.
 #
-# Environments are made by uv from uv.lock and are made again only when what they are built
+# Environments are made by uv from requirements/ and are made again only when what they are built
 # from has changed: .venv (the best interpreter at hand), .venvs/3.X (one an interpreter of
 # the matrix), and with the check build of the extension .venvs/3.X-check, .venvs/3.X-dbg (on
 # CPython's debug build) and .venvs/3.X-asan (under AddressSanitizer).
@@ -24,9 +24,8 @@ MATRIX_WORDS ?=
 ARGS ?=
 
 NATIVE := $(wildcard src/native/*.c src/native/*.h)
-BUILT_FROM := pyproject.toml uv.lock CMakeLists.txt $(NATIVE)
-SYNC := tools/uv sync --quiet --frozen --no-default-groups --group test
-EVERYTHING := --all-extras --group demo --group bench
+BUILT_FROM := pyproject.toml $(wildcard requirements/*.txt) CMakeLists.txt $(NATIVE)
+EVERYTHING := test extras demo
 CHECK_BUILD := --config-settings-package pasture:cmake.define.PASTURE_CHECK=ON \
     --config-settings-package pasture:install.strip=false
 # uv keeps one build for the same interpreter version and the same settings, and CPython's debug
@@ -52,15 +51,15 @@ setup: .venv/.stamp ## .venv/bin/pasture on the best interpreter, with all extra
 
 .venv/.stamp: $(BUILT_FROM)
 	@python=$$(tools/interpreters best) && \
-	    $(SYNC) --group lint $(EVERYTHING) --python "$$python"
+	    tools/environment $(@D) "$$python" "lint $(EVERYTHING)"
 	@touch $@
 
 .PHONY: setup-matrix
 setup-matrix: $(MATRIX:%=.venvs/%/.stamp) ## .venvs/3.X for each interpreter of MATRIX
 
 .venvs/%-check/.stamp: $(BUILT_FROM)
-	@python=$$(tools/interpreters path $*) && UV_PROJECT_ENVIRONMENT=.venvs/$*-check \
-	    $(SYNC) $(CHECK_BUILD) --python "$$python"
+	@python=$$(tools/interpreters path $*) && \
+	    tools/environment $(@D) "$$python" test $(CHECK_BUILD)
 	@touch $@
 
 # Third parties for the random programs, as far as there are wheels for the interpreter.
@@ -71,19 +70,23 @@ setup-matrix: $(MATRIX:%=.venvs/%/.stamp) ## .venvs/3.X for each interpreter of 
 	done; touch $@
 
 .venvs/%-asan/.stamp: $(BUILT_FROM)
-	@python=$$(tools/interpreters path $*) && UV_PROJECT_ENVIRONMENT=.venvs/$*-asan \
-	    $(SYNC) $(ASAN_BUILD) --python "$$python"
+	@python=$$(tools/interpreters path $*) && \
+	    tools/environment $(@D) "$$python" test $(ASAN_BUILD)
 	@touch $@
 
 .venvs/%-dbg/.stamp: $(BUILT_FROM)
-	@python=$$(tools/interpreters path $* --with dbg) && UV_PROJECT_ENVIRONMENT=.venvs/$*-dbg \
-	    $(SYNC) $(DEBUG_BUILD) --python "$$python"
+	@python=$$(tools/interpreters path $* --with dbg) && \
+	    tools/environment $(@D) "$$python" test $(DEBUG_BUILD)
 	@touch $@
 
 .venvs/%/.stamp: $(BUILT_FROM)
-	@python=$$(tools/interpreters path $*) && UV_PROJECT_ENVIRONMENT=.venvs/$* \
-	    $(SYNC) $(EVERYTHING) --python "$$python"
+	@python=$$(tools/interpreters path $*) && \
+	    tools/environment $(@D) "$$python" "$(EVERYTHING)"
 	@touch $@
+
+.PHONY: lock
+lock: ## Pin what pyproject.toml names, in requirements/ (ARGS=--upgrade, ARGS="--upgrade-package NAME")
+	@tools/lock $(ARGS)
 
 .PHONY: build
 build: ## A wheel and an sdist in dist/
@@ -172,7 +175,8 @@ test-cpython-all: .venv/.stamp ## All of them in three ways, on every interprete
 ##@ Code
 
 .PHONY: lint
-lint: .venv/.stamp ## Ruff, and the format of the C and Python code
+lint: .venv/.stamp ## Ruff, the format of the C and Python code, and whether the pins are up to date
+	@tools/lock --check
 	@.venv/bin/ruff check --quiet
 	@.venv/bin/ruff format --quiet --check
 	@.venv/bin/clang-format --dry-run --Werror $(NATIVE)
@@ -190,6 +194,8 @@ typecheck: .venv/.stamp ## Strict mypy
 	@.venv/bin/mypy tools/interpreters
 	@.venv/bin/mypy tools/test-matrix
 	@.venv/bin/mypy tools/services
+	@.venv/bin/mypy tools/lock
+	@.venv/bin/mypy tools/debian-mirror
 	@.venv/bin/mypy -p pypy.bench -p pypy.check
 
 ##@ Shows
