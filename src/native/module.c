@@ -2,25 +2,25 @@
  * arguments, calls its mechanism and turns counts into a dictionary. See _native.pyi for
  * the contract of each.
  */
-#include "cpython.h"
+#include "cpython/cpython.h"
 
 #ifndef CPY_UNSUPPORTED
 
-#include "bytecode.h"
-#include "census.h"
-#include "collect.h"
-#include "drift.h"
-#include "family.h"
-#include "holes.h"
-#include "hotcode.h"
-#include "immortal.h"
-#include "layout.h"
-#include "leave.h"
-#include "outline.h"
-#include "pace.h"
-#include "scratch.h"
-#include "trim.h"
-#include "types.h"
+#include "cpython/layout.h"
+#include "gc/collect.h"
+#include "gc/hide.h"
+#include "gc/thresholds.h"
+#include "gc/trim.h"
+#include "process/exit.h"
+#include "process/prctl.h"
+#include "process/scratch.h"
+#include "seal/hotcode.h"
+#include "seal/immortal.h"
+#include "seal/plug.h"
+#include "seal/refcounts.h"
+#include "seal/snapshot.h"
+#include "seal/specialize.h"
+#include "seal/types.h"
 
 #include <errno.h>
 

@@ -19,7 +19,7 @@ from outcomes import ModuleRun, Outcome
 
 def digest_of(root: Path) -> str:
     """Of all that changes how a process under pasture behaves, below the repository's root."""
-    files = [*(root / "src/native").iterdir(), *(root / "src/pasture/heap").glob("*.py")]
+    files = [*(root / "src/native").rglob("*.[ch]"), *(root / "src/pasture/heap").glob("*.py")]
     files += [root / "src/pasture/gc.py", root / "CMakeLists.txt"]
     digest = hashlib.sha256()
     for file in sorted(files):

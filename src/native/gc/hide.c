@@ -1,0 +1,279 @@
+#include "hide.h"
+
+#ifndef CPY_UNSUPPORTED
+
+#include "../check/verify.h"
+#include "mark.h"
+#include "unreachable.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <time.h>
+
+/* A generation 0 of up to so many objects is left to the built-in collector, which meets
+   it at the next young collection anyway: it finds cycles between old and new garbage,
+   and stops tracking new tuples and dictionaries that hold nothing to track. */
+#define YOUNG_MAX_OBJECTS 2000u
+
+/* So many frozen objects do not matter: 3.12 and 3.13 freeze some by themselves. */
+#define FROZEN_ALWAYS_OBJECTS 1000u
+
+/* An oldest generation of that size is nobody's remainder of a freeze. */
+#define OLD_MAX_OBJECTS ((size_t)20000)
+
+static PyGC_Head hidden; /* a list; its links are NULL while nothing is hidden */
+static size_t hidden_objects;
+static struct _gc_runtime_state *collecting_state; /* whose survivors are hidden */
+static pthread_t collecting_thread;                /* which thread collects meanwhile */
+static traverseproc class_traverse;
+
+static uint64_t
+now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Number of objects in a list, or `limit` if there are as many or more. */
+static size_t
+count_up_to(PyGC_Head *list, size_t limit)
+{
+    size_t count = 0;
+    for (PyGC_Head *gc = cpy_gc_next(list); gc != list && count < limit; gc = cpy_gc_next(gc)) {
+        count++;
+    }
+    return count;
+}
+
+/* --- The search -------------------------------------------------------------------------- */
+
+typedef struct {
+    struct _gc_runtime_state *gc;
+    bool include_frozen;
+    size_t frozen; /* objects not examined, if they were counted */
+    marks marks;
+    mark_walk walk;
+    remainder_set remainder;
+} search;
+
+/* Frozen objects that are not examined count as roots, which must be walked through too.
+   Where they are the larger part of the heap, as in the child of a sealed process, that
+   costs more than it saves: then nothing is reached from roots, and all that is to be
+   examined is the remainder. */
+static bool
+starts_from_roots(search *search)
+{
+    if (search->include_frozen) {
+        return true;
+    }
+    struct _gc_runtime_state *gc = search->gc;
+    size_t unfrozen =
+        (size_t)(gc->long_lived_total + gc->long_lived_pending) + FROZEN_ALWAYS_OBJECTS;
+    search->frozen = count_up_to(cpy_gc_permanent(gc), unfrozen);
+    return search->frozen < unfrozen;
+}
+
+static int
+find_garbage(search *search, outline_report *report)
+{
+    PyGC_Head *permanent = cpy_gc_permanent(search->gc);
+    remainder_lists lists = {{permanent}, 1, search->include_frozen ? 0 : 1};
+    for (int i = 0; i < CPY_GENERATIONS; i++) {
+        lists.heads[lists.count++] = cpy_gc_generation(search->gc, i);
+    }
+    bool include_frozen = search->include_frozen;
+    int err = 0;
+    report->from_roots = starts_from_roots(search);
+    if (report->from_roots) {
+        err = mark_from_roots(&search->walk, include_frozen ? NULL : permanent);
+        if (!include_frozen) {
+            search->walk.listed -= search->frozen;
+        }
+    }
+    if (!err) {
+        err = remainder_find(&search->remainder, &search->marks, &lists, &search->walk.unaligned);
+    }
+    if (!err) {
+        err = remainder_mark_alive(&search->remainder, &search->walk);
+    }
+    report->remainder = search->remainder.objects.count;
+    report->garbage = search->remainder.garbage;
+    report->objects = search->walk.listed + report->garbage;
+    return err;
+}
+
+/* --- Hiding the survivors ------------------------------------------------------------------ */
+
+/* Move garbage out of `list` to `found`, keeping its order. The search goes from the end
+   of the list, where garbage most often is, until all `left` objects are found. */
+static void
+take_garbage(PyGC_Head *list, PyGC_Head *found, const marks *marks, size_t *left)
+{
+    cpy_gc_list_init(found);
+    for (PyGC_Head *gc = cpy_gc_prev(list); gc != list && *left;) {
+        PyGC_Head *previous = cpy_gc_prev(gc);
+        __builtin_prefetch(previous);
+        if (remainder_is_garbage(marks, cpy_gc_object(gc))) {
+            cpy_gc_move_to_start(gc, found);
+            (*left)--;
+        }
+        gc = previous;
+    }
+}
+
+static size_t
+count_garbage(PyGC_Head *list, const marks *marks)
+{
+    size_t count = 0;
+    for (PyGC_Head *gc = cpy_gc_next(list); gc != list; gc = cpy_gc_next(gc)) {
+        count += remainder_is_garbage(marks, cpy_gc_object(gc));
+    }
+    return count;
+}
+
+/* Each object of garbage stays in its generation: the built-in collector joins them in
+   the same order as ever, and so finalizes in the same order. */
+static void
+hide_survivors(search *search, size_t garbage)
+{
+    struct _gc_runtime_state *gc = search->gc;
+    PyGC_Head *young = cpy_gc_generation(gc, 0);
+    PyGC_Head found[CPY_GENERATIONS], frozen;
+    size_t left = garbage;
+    size_t left_visible = count_up_to(young, YOUNG_MAX_OBJECTS + 1);
+    bool hides_young = left_visible > YOUNG_MAX_OBJECTS;
+    if (hides_young) {
+        left_visible = 0;
+        take_garbage(young, &found[0], &search->marks, &left);
+    }
+    else {
+        size_t young_garbage = count_garbage(young, &search->marks);
+        left -= young_garbage;
+        left_visible -= young_garbage;
+    }
+    take_garbage(cpy_gc_generation(gc, 1), &found[1], &search->marks, &left);
+    take_garbage(cpy_gc_generation(gc, 2), &found[2], &search->marks, &left);
+    if (search->include_frozen) {
+        take_garbage(cpy_gc_permanent(gc), &frozen, &search->marks, &left);
+        left_visible += count_up_to(cpy_gc_permanent(gc), SIZE_MAX);
+    }
+    hidden_objects = search->walk.listed - left_visible;
+    /* In the order in which a full collection joins the generations. */
+    cpy_gc_splice(cpy_gc_generation(gc, 2), &hidden);
+    if (hides_young) {
+        cpy_gc_splice(young, &hidden);
+        cpy_gc_splice(&found[0], young);
+    }
+    cpy_gc_splice(cpy_gc_generation(gc, 1), &hidden);
+    if (search->include_frozen) {
+        cpy_gc_splice(&frozen, cpy_gc_generation(gc, 2));
+    }
+    cpy_gc_splice(&found[1], cpy_gc_generation(gc, 1));
+    cpy_gc_splice(&found[2], cpy_gc_generation(gc, 2));
+}
+
+void
+outline_begin(bool include_frozen, outline_report *report)
+{
+    uint64_t start_ns = now_ns();
+    search search = {.gc = cpy_gc_state(), .include_frozen = include_frozen};
+    *report = (outline_report){0};
+    collecting_state = search.gc;
+    collecting_thread = pthread_self();
+    cpy_gc_list_init(&hidden);
+    int err = marks_init(&search.marks);
+    if (!err) {
+        search.walk.marks = &search.marks;
+        search.walk.class_traverse = class_traverse;
+        err = find_garbage(&search, report);
+        if (!err) {
+            verify_garbage(&search.marks, include_frozen);
+            hide_survivors(&search, report->garbage);
+        }
+        report->scratch_bytes = search.marks.bytes + search.walk.pending.peak_bytes
+                                + search.walk.ranges.peak_bytes + search.walk.unaligned.peak_bytes
+                                + search.remainder.objects.peak_bytes + search.remainder.bytes;
+        mark_release(&search.walk);
+        remainder_release(&search.remainder);
+        marks_release(&search.marks);
+    }
+    if (err) {
+        hidden = (PyGC_Head){0};
+    }
+    report->finished = !err;
+    report->nanoseconds = now_ns() - start_ns;
+    verify_lists();
+    if (!err) {
+        verify_list(&hidden);
+    }
+}
+
+static void
+show_survivors(struct _gc_runtime_state *gc)
+{
+    PyGC_Head *oldest = cpy_gc_generation(gc, CPY_GENERATIONS - 1);
+    PyGC_Head shown;
+    cpy_gc_list_init(&shown);
+    cpy_gc_splice(oldest, &shown);
+    cpy_gc_splice(&hidden, oldest);
+    cpy_gc_splice(&shown, oldest);
+    hidden = (PyGC_Head){0};
+    gc->long_lived_total += (Py_ssize_t)hidden_objects;
+}
+
+void
+outline_end(void)
+{
+    show_survivors(cpy_gc_state());
+    verify_lists();
+}
+
+bool
+outline_is_hiding(void)
+{
+    return hidden._gc_next != 0;
+}
+
+/* In the child of a fork by a thread that ran while a finalizer of the garbage let it. The
+   thread that collects is not there. As with CPython's own collector nothing is ever collected
+   in such a child: the heads of the lists that the garbage, and weak references to it, stand in
+   lie on the stack that this thread had. */
+static void
+end_in_child(void)
+{
+    if (outline_is_hiding() && !pthread_equal(collecting_thread, pthread_self())) {
+        show_survivors(collecting_state);
+    }
+}
+
+int
+outline_init(void)
+{
+    if (class_traverse != NULL) {
+        return 0;
+    }
+    int err = pthread_atfork(NULL, NULL, end_in_child);
+    if (err) {
+        PyErr_NoMemory(); /* all that can go wrong, says pthread_atfork(3) */
+        return -1;
+    }
+    class_traverse = cpy_find_class_traverse();
+    return class_traverse == NULL ? -1 : 0;
+}
+
+bool
+outline_forget_frozen(void)
+{
+    struct _gc_runtime_state *gc = cpy_gc_state();
+    size_t old = count_up_to(cpy_gc_generation(gc, CPY_GENERATIONS - 1), OLD_MAX_OBJECTS);
+    size_t wanted = old + FROZEN_ALWAYS_OBJECTS;
+    if (old == OLD_MAX_OBJECTS || count_up_to(cpy_gc_permanent(gc), wanted) < wanted) {
+        return false;
+    }
+    gc->long_lived_total = (Py_ssize_t)old;
+    gc->long_lived_pending = 0;
+    return true;
+}
+
+#endif

@@ -1,0 +1,358 @@
+/* The walk itself: from the stack of pending objects through two short queues to tp_traverse.
+ *
+ * It exists twice, for all objects and for noted ones; both are made from the same functions,
+ * with a constant that the compiler folds.
+ */
+#include "mark.h"
+
+#ifndef CPY_UNSUPPORTED
+
+#include "../check/verify.h"
+
+#include <errno.h>
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+#define QUEUE_LENGTH 16u /* objects being fetched; a power of two */
+#define RANGE_MIN_REFERENCES 64
+#define WAITING_MIN_SHARE_BYTES 1024u
+
+typedef enum { EVERYTHING, AMONG_NOTED } extent;
+
+typedef struct {
+    PyObject *objects[QUEUE_LENGTH]; /* NULL: free */
+    unsigned int next;
+} fetch_queue;
+
+typedef struct {
+    fetch_queue objects;
+    fetch_queue storage; /* their objects have arrived, what these point to has not */
+} fetch_queues;
+
+ALWAYS_INLINE void
+push(mark_walk *walk, void *item, scratch_stack *stack)
+{
+    if (scratch_stack_push(stack, item) != 0) {
+        walk->failed = true;
+    }
+}
+
+/* Mark an object. Returns whether it had not been marked and is to be looked at. */
+ALWAYS_INLINE bool
+mark_new(mark_walk *walk, PyObject *op, extent extent)
+{
+    uint64_t bit = marks_bit(op);
+    size_t index = marks_word_index(op);
+    marks_leaf *leaf;
+    if (extent == AMONG_NOTED) {
+        leaf = marks_find_leaf(walk->marks, op);
+        if (leaf == NULL || !(leaf->noted[index] & bit)) {
+            return false;
+        }
+    }
+    else {
+        leaf = marks_leaf_for(walk->marks, op);
+        if (leaf == NULL) {
+            walk->failed = true;
+            return false;
+        }
+    }
+    if (leaf->marked[index] & bit) {
+        return false;
+    }
+    leaf->marked[index] |= bit;
+    marks_touch(leaf, index);
+    return true;
+}
+
+ALWAYS_INLINE int
+visit(PyObject *op, mark_walk *walk, extent extent)
+{
+    if (mark_new(walk, op, extent)) {
+        push(walk, op, &walk->pending);
+    }
+    return 0;
+}
+
+static int
+visit_anything(PyObject *op, void *walk)
+{
+    return visit(op, walk, EVERYTHING);
+}
+
+static int
+visit_noted(PyObject *op, void *walk)
+{
+    return visit(op, walk, AMONG_NOTED);
+}
+
+/* Have the objects of a long container wait for the walk through the bitmap. What is not
+   aligned would not be found again there. */
+ALWAYS_INLINE void
+let_wait(mark_walk *walk, PyObject **item, PyObject **end, Py_ssize_t stride, extent extent)
+{
+    for (; item < end; item += stride) {
+        if (*item == NULL) {
+            continue;
+        }
+        if (!marks_is_aligned(*item)) {
+            (void)visit(*item, walk, extent);
+            continue;
+        }
+        marks_leaf *leaf = marks_leaf_for(walk->marks, *item);
+        if (leaf == NULL) {
+            walk->failed = true;
+            return;
+        }
+        size_t index = marks_word_index(*item);
+        leaf->waiting[index] |= marks_bit(*item);
+        marks_touch(leaf, index);
+    }
+    walk->waiting = true;
+}
+
+/* A walk through the bitmap takes time by its size: it must be worth it. */
+ALWAYS_INLINE bool
+is_worth_a_pass(const mark_walk *walk, Py_ssize_t references)
+{
+    return (size_t)references >= walk->marks->bytes / WAITING_MIN_SHARE_BYTES;
+}
+
+ALWAYS_INLINE void
+scan_references(mark_walk *walk, cpy_references references, extent extent)
+{
+    PyObject **end = references.first + references.count * references.stride;
+    if (references.count < RANGE_MIN_REFERENCES) {
+        for (PyObject **item = references.first; item < end; item += references.stride) {
+            if (*item != NULL) {
+                (void)visit(*item, walk, extent);
+            }
+        }
+        return;
+    }
+    if (is_worth_a_pass(walk, references.count)) {
+        let_wait(walk, references.first, end, references.stride, extent);
+        return;
+    }
+    push(walk, references.first, &walk->ranges);
+    push(walk, end, &walk->ranges);
+    push(walk, (void *)references.stride, &walk->ranges);
+}
+
+ALWAYS_INLINE void
+scan(mark_walk *walk, PyObject *op, extent extent)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    if (type == &PyTuple_Type) {
+        verify_references(op, cpy_tuple_references(op), NULL, NULL);
+        scan_references(walk, cpy_tuple_references(op), extent);
+        return;
+    }
+    if (type == &PyList_Type) {
+        verify_references(op, cpy_list_references(op), NULL, NULL);
+        scan_references(walk, cpy_list_references(op), extent);
+        return;
+    }
+    if (type == &PyDict_Type) {
+        cpy_references references = cpy_dict_references(op);
+        if (references.count >= 0) {
+            verify_references(op, references, NULL, NULL);
+            scan_references(walk, references, extent);
+            return;
+        }
+    }
+    cpy_references values;
+    PyObject *dict;
+    if (cpy_plain_instance(op, walk->class_traverse, &values, &dict)) {
+        verify_references(op, values, dict, (PyObject *)type);
+        scan_references(walk, values, extent);
+        if (dict != NULL) {
+            (void)visit(dict, walk, extent);
+        }
+        (void)visit((PyObject *)type, walk, extent);
+        return;
+    }
+    visitproc visitor = extent == EVERYTHING ? visit_anything : visit_noted;
+    (void)type->tp_traverse(op, visitor, walk);
+}
+
+/* Note that `successor` follows a marked object in its list. */
+ALWAYS_INLINE void
+note(mark_walk *walk, PyObject *successor)
+{
+    if (!marks_is_aligned(successor)) {
+        push(walk, successor, &walk->unaligned);
+        return;
+    }
+    marks_leaf *leaf = marks_leaf_for(walk->marks, successor);
+    if (leaf == NULL) {
+        walk->failed = true;
+        return;
+    }
+    size_t index = marks_word_index(successor);
+    leaf->noted[index] |= marks_bit(successor);
+    marks_touch(leaf, index);
+}
+
+/* Whether the marked object `op` is to be traversed. Notes its successor if so. */
+ALWAYS_INLINE bool
+is_listed(mark_walk *walk, PyObject *op, extent extent)
+{
+    if (extent == AMONG_NOTED) {
+        return true;
+    }
+    if (!cpy_is_container(op)) {
+        if (cpy_may_hide_in_list(op)) {
+            marks_unmark(walk->marks, op);
+        }
+        return false;
+    }
+    PyGC_Head *next = cpy_gc_next(cpy_gc_head(op));
+    if (next == NULL) {
+        return false;
+    }
+    note(walk, cpy_gc_object(next));
+    return true;
+}
+
+/* The next waiting object in the order of addresses, or NULL. */
+ALWAYS_INLINE PyObject *
+take_waiting(mark_walk *walk, extent extent)
+{
+    for (;;) {
+        if (walk->leaf == NULL) {
+            if (!walk->waiting) {
+                return NULL;
+            }
+            walk->waiting = false;
+            walk->leaf = walk->marks->first;
+            walk->word = 0;
+        }
+        for (; walk->word < MARKS_LEAF_WORDS; walk->word++) {
+            walk->word = marks_skip_untouched(walk->leaf, walk->word);
+            if (walk->word == MARKS_LEAF_WORDS) {
+                break;
+            }
+            while (walk->leaf->waiting[walk->word]) {
+                uint64_t left = walk->leaf->waiting[walk->word];
+                walk->leaf->waiting[walk->word] = left & (left - 1);
+                PyObject *op =
+                    marks_object_at(walk->leaf, walk->word, (unsigned int)__builtin_ctzll(left));
+                if (mark_new(walk, op, extent)) {
+                    return op;
+                }
+            }
+        }
+        walk->leaf = walk->leaf->next;
+        walk->word = 0;
+    }
+}
+
+/* The next object to be fetched, or NULL. */
+ALWAYS_INLINE PyObject *
+take(mark_walk *walk, extent extent)
+{
+    if (walk->pending.count) {
+        return scratch_stack_pop(&walk->pending);
+    }
+    while (walk->ranges.count) {
+        void **top = &walk->ranges.items[walk->ranges.count - 3];
+        PyObject **item = top[0], **end = top[1];
+        Py_ssize_t stride = (Py_ssize_t)top[2];
+        for (; item < end; item += stride) {
+            if (*item != NULL && mark_new(walk, *item, extent)) {
+                top[0] = item + stride;
+                return *item;
+            }
+        }
+        walk->ranges.count -= 3;
+    }
+    return take_waiting(walk, extent);
+}
+
+/* Put an object, or nothing, into the queue and get the one that was put in longest ago. */
+ALWAYS_INLINE PyObject *
+exchange(fetch_queue *queue, PyObject *op)
+{
+    PyObject *fetched = queue->objects[queue->next];
+    queue->objects[queue->next] = op;
+    queue->next = (queue->next + 1) % QUEUE_LENGTH;
+    return fetched;
+}
+
+/* One step: an object enters the first queue, one passes to the second, one leaves it.
+   Returns whether there was any. */
+ALWAYS_INLINE bool
+step(mark_walk *walk, fetch_queues *queues, extent extent)
+{
+    PyObject *taken = take(walk, extent);
+    if (taken != NULL) {
+        __builtin_prefetch(cpy_gc_head(taken));
+        __builtin_prefetch(taken + 1);
+    }
+    PyObject *fetched = exchange(&queues->objects, taken);
+    PyObject *delayed = NULL;
+    if (fetched != NULL && is_listed(walk, fetched, extent)) {
+        walk->listed++;
+        const char *storage = cpy_storage(fetched);
+        if (storage == NULL) {
+            scan(walk, fetched, extent);
+        }
+        else {
+            __builtin_prefetch(storage);
+            __builtin_prefetch(storage + 64);
+            delayed = fetched;
+        }
+    }
+    PyObject *arrived = exchange(&queues->storage, delayed);
+    if (arrived != NULL) {
+        scan(walk, arrived, extent);
+    }
+    return taken != NULL || fetched != NULL || arrived != NULL;
+}
+
+ALWAYS_INLINE int
+run(mark_walk *walk, extent extent)
+{
+    fetch_queues queues = {0};
+    for (unsigned int idle = 0; idle < 2 * QUEUE_LENGTH && !walk->failed; idle++) {
+        if (step(walk, &queues, extent)) {
+            idle = 0;
+        }
+    }
+    return walk->failed ? ENOMEM : 0;
+}
+
+int
+mark_from_roots(mark_walk *walk, PyGC_Head *held)
+{
+    if (held != NULL) {
+        for (PyGC_Head *gc = cpy_gc_next(held); gc != held; gc = cpy_gc_next(gc)) {
+            (void)visit(cpy_gc_object(gc), walk, EVERYTHING);
+        }
+    }
+    cpy_roots_visit(visit_anything, walk);
+    return run(walk, EVERYTHING);
+}
+
+void
+mark_add_noted(mark_walk *walk, PyObject *op)
+{
+    (void)visit(op, walk, AMONG_NOTED);
+}
+
+int
+mark_among_noted(mark_walk *walk)
+{
+    return run(walk, AMONG_NOTED);
+}
+
+void
+mark_release(mark_walk *walk)
+{
+    scratch_stack_release(&walk->pending);
+    scratch_stack_release(&walk->ranges);
+    scratch_stack_release(&walk->unaligned);
+}
+
+#endif

@@ -1,0 +1,95 @@
+/* Invariant: the first OS page of a pool stays as it is but for its size class. Without one, a
+ * pool is set up anew when it is next taken, as one that was never used is: its blocks, and the
+ * list of free ones that runs through them, may be gone by then.
+ */
+#define _GNU_SOURCE
+#include "trim.h"
+
+#include "../cpython/cpython.h"
+#include "../process/pagemap.h"
+
+#ifndef CPY_UNSUPPORTED
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if CPY_HAS_ARENAS
+
+typedef struct {
+    int pagemap;
+    size_t os_page_bytes;
+    size_t freed_bytes;
+} trimming;
+
+/* `entries`: of the pool's OS pages. */
+static void
+trim_pool(trimming *work, cpy_pool *pool, const uint64_t *entries)
+{
+    size_t own = 0;
+    for (size_t i = 1; i < CPY_POOL_BYTES / work->os_page_bytes; i++) {
+        own += pagemap_is_own(entries[i]);
+    }
+    if (!own || !pagemap_is_own(entries[0])) {
+        return;
+    }
+    cpy_pool_forget_class(pool);
+    char *second = (char *)pool + work->os_page_bytes;
+    if (madvise(second, CPY_POOL_BYTES - work->os_page_bytes, MADV_DONTNEED) == 0) {
+        work->freed_bytes += own * work->os_page_bytes;
+    }
+}
+
+static void
+trim_arena(uintptr_t start, cpy_pool *free_pools, void *arg)
+{
+    trimming *work = arg;
+    uint64_t entries[CPY_ARENA_BYTES / LEAST_OS_PAGE_BYTES];
+    size_t bytes = CPY_ARENA_BYTES / work->os_page_bytes * PAGEMAP_ENTRY_BYTES;
+    off_t at = (off_t)(start / work->os_page_bytes * PAGEMAP_ENTRY_BYTES);
+    if (pread(work->pagemap, entries, bytes, at) != (ssize_t)bytes) {
+        return;
+    }
+    for (cpy_pool *pool = free_pools; pool != NULL; pool = pool->nextpool) {
+        trim_pool(work, pool, &entries[((uintptr_t)pool - start) / work->os_page_bytes]);
+    }
+}
+
+size_t
+trim_pools(void)
+{
+    const char *allocator = cpy_allocator_name();
+    trimming work = {.os_page_bytes = (size_t)sysconf(_SC_PAGESIZE)};
+    if (allocator == NULL || strcmp(allocator, "pymalloc") != 0
+        || work.os_page_bytes < LEAST_OS_PAGE_BYTES || work.os_page_bytes >= CPY_POOL_BYTES) {
+        return 0;
+    }
+    work.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    if (work.pagemap < 0) {
+        return 0;
+    }
+    cpy_each_arena(trim_arena, &work);
+    (void)close(work.pagemap);
+    return work.freed_bytes;
+}
+
+#else
+
+size_t
+trim_pools(void)
+{
+    return 0;
+}
+
+#endif
+
+void
+trim_chunks(void)
+{
+#  ifdef __GLIBC__
+    (void)malloc_trim(0);
+#  endif
+}
+
+#endif

@@ -1,0 +1,211 @@
+#include "unreachable.h"
+
+#ifndef CPY_UNSUPPORTED
+
+#include <errno.h>
+#include <string.h>
+
+#define PREFETCH_DISTANCE 8u
+#define BATCH_OBJECTS 4096u /* as many wait to be marked, not all of them */
+
+/* A count that no number of references from within uses up. */
+#define HELD_COUNT (INT32_MAX / 2)
+
+/* --- Finding it ------------------------------------------------------------------------ */
+
+/* Push the successors of marked objects that are not marked themselves; clear all notes. */
+static int
+take_notes(scratch_stack *starts, marks *marks)
+{
+    for (marks_leaf *leaf = marks->first; leaf != NULL; leaf = leaf->next) {
+        for (size_t i = 0; (i = marks_skip_untouched(leaf, i)) < MARKS_LEAF_WORDS; i++) {
+            uint64_t left = leaf->noted[i] & ~leaf->marked[i];
+            for (; left; left &= left - 1) {
+                unsigned int bit = (unsigned int)__builtin_ctzll(left);
+                int err = scratch_stack_push(starts, marks_object_at(leaf, i, bit));
+                if (err) {
+                    return err;
+                }
+            }
+            if (leaf->noted[i]) {
+                leaf->noted[i] = 0;
+            }
+        }
+        memset(leaf->touched, 0, sizeof leaf->touched); /* from here on: by the remainder */
+    }
+    return 0;
+}
+
+/* Note `op` and those after it in its list, up to the first marked one. */
+static int
+take_run(remainder_set *remainder, marks *marks, PyObject *op)
+{
+    for (;;) {
+        uint64_t bit = marks_bit(op);
+        size_t index = marks_word_index(op);
+        marks_leaf *leaf = marks_leaf_for(marks, op);
+        if (leaf == NULL) {
+            return ENOMEM;
+        }
+        if ((leaf->marked[index] | leaf->noted[index]) & bit) {
+            return 0;
+        }
+        leaf->noted[index] |= bit;
+        marks_touch(leaf, index);
+        int err = scratch_stack_push(&remainder->objects, op);
+        if (err) {
+            return err;
+        }
+        op = cpy_gc_object(cpy_gc_next(cpy_gc_head(op)));
+    }
+}
+
+/* A run ends at a marked object: let the heads of lists pass for such. */
+static int
+mark_ends(marks *marks, const remainder_lists *lists)
+{
+    for (int i = 0; i < lists->count; i++) {
+        PyObject *end = cpy_gc_object(lists->heads[i]);
+        marks_leaf *leaf = marks_leaf_for(marks, end);
+        if (leaf == NULL) {
+            return ENOMEM;
+        }
+        leaf->marked[marks_word_index(end)] |= marks_bit(end);
+        marks_touch(leaf, marks_word_index(end));
+    }
+    return 0;
+}
+
+static int
+take_firsts(scratch_stack *starts, const remainder_lists *lists)
+{
+    int err = 0;
+    for (int i = lists->first_examined; i < lists->count && !err; i++) {
+        err = scratch_stack_push(starts, cpy_gc_object(cpy_gc_next(lists->heads[i])));
+    }
+    return err;
+}
+
+int
+remainder_find(remainder_set *remainder, marks *marks, const remainder_lists *lists,
+               const scratch_stack *unaligned)
+{
+    scratch_stack starts = {0};
+    int err = mark_ends(marks, lists);
+    if (!err) {
+        err = take_firsts(&starts, lists);
+    }
+    for (size_t i = 0; i < unaligned->count && !err; i++) {
+        err = scratch_stack_push(&starts, unaligned->items[i]);
+    }
+    if (!err) {
+        err = take_notes(&starts, marks);
+    }
+    for (size_t i = 0; i < starts.count && !err; i++) {
+        err = take_run(remainder, marks, starts.items[i]);
+    }
+    remainder->bytes += starts.peak_bytes;
+    scratch_stack_release(&starts);
+    return err;
+}
+
+/* --- Telling it apart ------------------------------------------------------------------ */
+
+typedef struct {
+    const marks *marks;
+    int32_t *counts; /* by rank */
+} subtraction;
+
+static inline PyObject *
+object_at(const remainder_set *remainder, size_t i)
+{
+    if (i + PREFETCH_DISTANCE < remainder->objects.count) {
+        PyObject *ahead = remainder->objects.items[i + PREFETCH_DISTANCE];
+        __builtin_prefetch(cpy_gc_head(ahead));
+        __builtin_prefetch(ahead + 1);
+    }
+    return remainder->objects.items[i];
+}
+
+/* Alive whatever refers to it: the built-in collector neither counts references to an object
+   that is no container at the moment, as greenlets while they run. */
+static inline bool
+is_held_anyway(PyObject *op)
+{
+    return cpy_is_immortal(op) || !cpy_is_container(op);
+}
+
+static void
+take_counts(const remainder_set *remainder, const subtraction *subtraction)
+{
+    for (size_t i = 0; i < remainder->objects.count; i++) {
+        PyObject *op = object_at(remainder, i);
+        Py_ssize_t count = is_held_anyway(op) ? HELD_COUNT : Py_REFCNT(op);
+        subtraction->counts[marks_rank_of(subtraction->marks, op)] =
+            (int32_t)Py_MIN(count, INT32_MAX);
+    }
+}
+
+static int
+visit_subtract(PyObject *op, void *arg)
+{
+    const subtraction *subtraction = arg;
+    if (marks_is_noted(subtraction->marks, op)) {
+        subtraction->counts[marks_rank_of(subtraction->marks, op)]--;
+    }
+    return 0;
+}
+
+static void
+subtract_references(const remainder_set *remainder, subtraction *subtraction)
+{
+    for (size_t i = 0; i < remainder->objects.count; i++) {
+        PyObject *op = object_at(remainder, i);
+        (void)Py_TYPE(op)->tp_traverse(op, visit_subtract, subtraction);
+    }
+}
+
+static int
+mark_held_from_outside(const remainder_set *remainder, const int32_t *counts, mark_walk *walk)
+{
+    for (size_t i = 0; i < remainder->objects.count; i++) {
+        PyObject *op = remainder->objects.items[i];
+        if (counts[marks_rank_of(walk->marks, op)] > 0) {
+            mark_add_noted(walk, op);
+        }
+        if (walk->pending.count >= BATCH_OBJECTS && mark_among_noted(walk) != 0) {
+            return ENOMEM;
+        }
+    }
+    return mark_among_noted(walk);
+}
+
+int
+remainder_mark_alive(remainder_set *remainder, mark_walk *walk)
+{
+    size_t bytes = remainder->objects.count * sizeof(int32_t);
+    if (bytes == 0) {
+        return 0;
+    }
+    int err = marks_rank(walk->marks);
+    subtraction subtraction = {.marks = walk->marks};
+    if (err || (err = scratch_map((void **)&subtraction.counts, bytes)) != 0) {
+        return err;
+    }
+    remainder->bytes += bytes;
+    take_counts(remainder, &subtraction);
+    subtract_references(remainder, &subtraction);
+    size_t listed_before = walk->listed;
+    err = mark_held_from_outside(remainder, subtraction.counts, walk);
+    remainder->garbage = remainder->objects.count - (walk->listed - listed_before);
+    scratch_unmap(subtraction.counts, bytes);
+    return err;
+}
+
+void
+remainder_release(remainder_set *remainder)
+{
+    scratch_stack_release(&remainder->objects);
+}
+
+#endif

@@ -1,0 +1,200 @@
+/* The exit status of a process that ends by SystemExit is known to the interpreter alone,
+ * in a local variable of Py_Exit, while atexit functions run. It reads `code` from the
+ * exception when no Python frame is left; that read is what is observed here, through the
+ * descriptor of SystemExit.code.
+ */
+#define _GNU_SOURCE
+#include "exit.h"
+
+#include "procstat.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#ifndef CPY_UNSUPPORTED
+
+static PyObject *exit_code; /* strong, or NULL */
+
+static PyObject *
+get_code(PyObject *self, void *Py_UNUSED(closure))
+{
+    PyObject *code = ((PySystemExitObject *)self)->code;
+    if (code == NULL) {
+        code = Py_None;
+    }
+    PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
+    if (frame == NULL) {
+        Py_XSETREF(exit_code, Py_NewRef(code));
+    }
+    Py_XDECREF(frame);
+    return Py_NewRef(code);
+}
+
+static int
+set_code(PyObject *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    Py_XSETREF(((PySystemExitObject *)self)->code, Py_XNewRef(value));
+    return 0;
+}
+
+static PyGetSetDef code_getset = {"code", get_code, set_code, "exception code", NULL};
+
+#if CPY_HAS_BARE_EXCEPTIONS
+/* The interpreter then finds the code itself where the instance would be and reads no
+   attribute. So sys.exit makes the instance here. It is replaced inside the function object,
+   for those who have imported the name. */
+static PyObject *
+exit_with_instance(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs > 1) {
+        return PyErr_Format(PyExc_TypeError, "exit expected at most 1 argument, got %zd", nargs);
+    }
+    PyObject *type, *value, *traceback;
+    PyErr_SetObject(PyExc_SystemExit, nargs ? args[0] : Py_None);
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyErr_Restore(type, value, traceback);
+    return NULL;
+}
+
+static void
+raise_instances(void)
+{
+    PyObject *function = PySys_GetObject("exit"); /* borrowed */
+    if (function != NULL && PyCFunction_CheckExact(function)
+        && PyCFunction_GET_FLAGS(function) == METH_FASTCALL) {
+        ((PyCFunctionObject *)function)->m_ml->ml_meth =
+            (PyCFunction)(void (*)(void))exit_with_instance;
+    }
+}
+#else
+static void
+raise_instances(void)
+{
+}
+#endif
+
+int
+leave_watch_system_exit(void)
+{
+    raise_instances();
+    PyTypeObject *type = (PyTypeObject *)PyExc_SystemExit;
+    PyObject *dict = cpy_type_dict(type);
+    if (dict == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "SystemExit has no dictionary");
+        return -1;
+    }
+    PyObject *descr = PyDescr_NewGetSet(type, &code_getset);
+    int result = descr == NULL ? -1 : PyDict_SetItemString(dict, "code", descr);
+    /* Not PyType_Modified(): it asserts that builtin types never change. A specialized read
+       of the slot in Python code may go on; the interpreter's own goes through this cache. */
+    PyType_ClearCache();
+    Py_XDECREF(descr);
+    Py_DECREF(dict);
+    return result;
+}
+
+PyObject *
+leave_system_exit_code(void)
+{
+    return Py_XNewRef(exit_code);
+}
+
+static volatile sig_atomic_t limited_status;
+static struct sigaction handler_before;
+static unsigned int alarm_before; /* seconds left of it */
+static bool is_limited;
+
+static void
+on_limit(int Py_UNUSED(signal))
+{
+    static const char words[] = "pasture: a thread kept a stream locked at the end of the process: "
+                                "it was not flushed\n";
+    (void)!write(STDERR_FILENO, words, sizeof words - 1);
+    _exit(limited_status);
+}
+
+void
+leave_limit(int status, unsigned int seconds)
+{
+    if (procstat_read(PROCSTAT_THREADS) == 1) {
+        return;
+    }
+    limited_status = status;
+    struct sigaction action = {.sa_handler = on_limit};
+    (void)sigaction(SIGALRM, &action, &handler_before);
+    sigset_t only;
+    (void)sigemptyset(&only);
+    (void)sigaddset(&only, SIGALRM);
+    (void)pthread_sigmask(SIG_UNBLOCK, &only, NULL);
+    alarm_before = alarm(seconds);
+    is_limited = true;
+}
+
+void
+leave_lift_limit(void)
+{
+    if (is_limited) {
+        is_limited = false;
+        (void)alarm(alarm_before);
+        (void)sigaction(SIGALRM, &handler_before, NULL);
+    }
+}
+
+void
+leave_now(int status)
+{
+    fflush(NULL);
+    _exit(status);
+}
+
+static int
+append_files(PyObject *files, PyGC_Head *list, destructor finalizer)
+{
+    for (PyGC_Head *gc = cpy_gc_next(list); gc != list; gc = cpy_gc_next(gc)) {
+        PyObject *op = cpy_gc_object(gc);
+        if (Py_TYPE(op)->tp_finalize == finalizer && PyList_Append(files, op) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+PyObject *
+leave_files(void)
+{
+    destructor finalizer = cpy_find_file_finalizer();
+    PyObject *files = finalizer != NULL ? PyList_New(0) : NULL;
+    if (files == NULL) {
+        return NULL;
+    }
+    struct _gc_runtime_state *state = cpy_gc_state();
+    int err = append_files(files, cpy_gc_permanent(state), finalizer);
+    for (int i = 0; i < CPY_GENERATIONS && !err; i++) {
+        err = append_files(files, cpy_gc_generation(state, i), finalizer);
+    }
+    if (err) {
+        Py_CLEAR(files);
+    }
+    return files;
+}
+
+int
+leave_run_last(PyObject *func)
+{
+    PyObject *atexit = PyImport_ImportModule("atexit");
+    if (atexit == NULL) {
+        return -1;
+    }
+    PyObject *registered = PyObject_CallMethod(atexit, "register", "O", func);
+    Py_DECREF(atexit);
+    if (registered == NULL) {
+        return -1;
+    }
+    Py_DECREF(registered);
+    return cpy_atexit_last_to_bottom();
+}
+
+#endif

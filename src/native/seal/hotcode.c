@@ -1,0 +1,299 @@
+/* While code is gathered, an original carries the address of its copy in its note
+ * (cpy_code_note). Nothing else runs meanwhile, and all notes are emptied at the end.
+ *
+ * Invariant: an original whose note is set stands on the stack of originals, which holds a
+ * reference to it.
+ */
+#define _GNU_SOURCE
+#include "hotcode.h"
+
+#ifndef CPY_UNSUPPORTED
+
+#if CPY_HAS_FIRST_RUN_REWRITES
+
+#include "../process/scratch.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define COPY_ALIGNMENT ((size_t)16)
+
+typedef int (*code_action)(PyCodeObject *code, void *arg);
+
+static size_t
+copy_bytes(PyCodeObject *code)
+{
+    return (cpy_code_bytes(code) + COPY_ALIGNMENT - 1) & ~(COPY_ALIGNMENT - 1);
+}
+
+/* Apply `action` to the code and to all code among its constants, to any depth. */
+static int
+each_nested(PyCodeObject *code, code_action action, void *arg)
+{
+    int result = action(code, arg);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts) && !result; i++) {
+        PyObject *constant = PyTuple_GET_ITEM(code->co_consts, i);
+        if (PyCode_Check(constant)) {
+            result = each_nested((PyCodeObject *)constant, action, arg);
+        }
+    }
+    return result;
+}
+
+typedef int (*function_action)(PyFunctionObject *func, void *arg);
+
+static int
+each_function_in(PyGC_Head *list, function_action action, void *arg)
+{
+    for (PyGC_Head *gc = cpy_gc_next(list); gc != list; gc = cpy_gc_next(gc)) {
+        PyObject *op = cpy_gc_object(gc);
+        int result = PyFunction_Check(op) ? action((PyFunctionObject *)op, arg) : 0;
+        if (result) {
+            return result;
+        }
+    }
+    return 0;
+}
+
+static int
+each_function(function_action action, void *arg)
+{
+    struct _gc_runtime_state *state = cpy_gc_state();
+    int result = each_function_in(cpy_gc_permanent(state), action, arg);
+    for (int i = 0; i < CPY_GENERATIONS && !result; i++) {
+        result = each_function_in(cpy_gc_generation(state, i), action, arg);
+    }
+    return result;
+}
+
+/* --- Forget ------------------------------------------------------------------------- */
+
+static int
+forget_code(PyCodeObject *code, void *Py_UNUSED(arg))
+{
+    cpy_code_forget_run(code);
+    return 0;
+}
+
+static int
+forget_function(PyFunctionObject *func, void *arg)
+{
+    return each_nested((PyCodeObject *)func->func_code, forget_code, arg);
+}
+
+void
+hotcode_forget(void)
+{
+    (void)each_function(forget_function, NULL);
+}
+
+/* --- Gather ------------------------------------------------------------------------- */
+
+/* Where the copies of earlier rounds are: in this process or in one before it. */
+#define MOST_ROUNDS 64
+
+static struct {
+    const char *memory;
+    size_t bytes;
+} rounds[MOST_ROUNDS];
+static size_t round_count;
+
+static bool
+is_copy(PyCodeObject *code)
+{
+    const char *at = (const char *)code;
+    for (size_t i = 0; i < round_count; i++) {
+        if (at >= rounds[i].memory && at < rounds[i].memory + rounds[i].bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
+typedef struct {
+    scratch_stack functions; /* all there are, borrowed */
+    scratch_stack originals; /* hot code, each with a reference */
+    char *memory;            /* of the copies */
+    size_t bytes;
+} gathering;
+
+static int
+note_if_hot(PyCodeObject *code, void *arg)
+{
+    gathering *all = arg;
+    if (!cpy_code_is_movable(code) || !cpy_code_ran(code) /* or noted already */
+        || is_copy(code)) {
+        return 0;
+    }
+    int err = scratch_stack_push(&all->originals, code);
+    if (!err) {
+        Py_INCREF(code);
+        *cpy_code_note(code) = code; /* until there is a copy: itself */
+        all->bytes += copy_bytes(code);
+    }
+    return err;
+}
+
+static int
+note_function(PyFunctionObject *func, void *arg)
+{
+    gathering *all = arg;
+    int err = scratch_stack_push(&all->functions, func);
+    return err ? err : each_nested((PyCodeObject *)func->func_code, note_if_hot, all);
+}
+
+static int
+take_reference(PyObject *op, void *Py_UNUSED(arg))
+{
+    Py_INCREF(op);
+    return 0;
+}
+
+/* The copy starts with a reference that is never released: its memory is not the
+   allocator's. It is as mortal as its original, so that the walk that makes the heap
+   immortal comes by and takes what it refers to along. */
+static void
+copy_code(PyCodeObject *original, PyCodeObject *copy)
+{
+    memcpy((void *)copy, original, cpy_code_bytes(original));
+    cpy_code_detach_copy(copy);
+    (void)cpy_code_visit(copy, take_reference, NULL);
+    if (!cpy_is_immortal((PyObject *)copy)) {
+        Py_SET_REFCNT((PyObject *)copy, 1);
+    }
+    *cpy_code_note(original) = copy;
+}
+
+static void
+copy_originals(gathering *all)
+{
+    char *free_memory = all->memory;
+    for (size_t i = 0; i < all->originals.count; i++) {
+        PyCodeObject *original = all->originals.items[i];
+        copy_code(original, (PyCodeObject *)free_memory);
+        free_memory += copy_bytes(original);
+    }
+}
+
+/* The copy of `op`, or NULL. A tool's data may stand where a note would: only an address
+   inside our memory is one of ours. */
+static PyObject *
+copy_of(const gathering *all, PyObject *op)
+{
+    char *note = PyCode_Check(op) ? *cpy_code_note((PyCodeObject *)op) : NULL;
+    bool ours = note >= all->memory && note < all->memory + all->bytes;
+    return ours ? (PyObject *)note : NULL;
+}
+
+/* The original lives on: the stack holds it. */
+static void
+redirect(const gathering *all, PyObject **place)
+{
+    PyObject *copy = copy_of(all, *place);
+    if (copy != NULL) {
+        Py_SETREF(*place, Py_NewRef(copy));
+    }
+}
+
+static int
+redirect_constants(PyCodeObject *code, void *arg)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); i++) {
+        redirect(arg, &PyTuple_GET_ITEM(code->co_consts, i));
+    }
+    return 0;
+}
+
+static void
+redirect_functions(gathering *all)
+{
+    for (size_t i = 0; i < all->functions.count; i++) {
+        PyFunctionObject *func = all->functions.items[i];
+        redirect(all, &func->func_code);
+        (void)each_nested((PyCodeObject *)func->func_code, redirect_constants, all);
+    }
+}
+
+static void
+forget_originals(gathering *all)
+{
+    for (size_t i = 0; i < all->originals.count; i++) {
+        *cpy_code_note(all->originals.items[i]) = NULL;
+    }
+    while (all->originals.count) { /* a second round: this may end their lives */
+        Py_DECREF((PyObject *)scratch_stack_pop(&all->originals));
+    }
+    scratch_stack_release(&all->originals);
+    scratch_stack_release(&all->functions);
+}
+
+/* Memory for the copies. Returns 0 or errno. */
+static int
+map_memory(gathering *all)
+{
+    void *memory =
+        mmap(NULL, all->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        return errno;
+    }
+    (void)madvise(memory, all->bytes, MADV_NOHUGEPAGE); /* a child shall copy 4 KiB at a time */
+    all->memory = memory;
+    return 0;
+}
+
+static int
+gather(gathering *all)
+{
+    int err = each_function(note_function, all);
+    if (err || all->originals.count == 0) {
+        return err;
+    }
+    err = map_memory(all);
+    if (!err) {
+        rounds[round_count].memory = all->memory;
+        rounds[round_count++].bytes = all->bytes;
+        copy_originals(all);
+        redirect_functions(all);
+    }
+    return err;
+}
+
+int
+hotcode_gather(hotcode_gathered *gathered)
+{
+    if (cpy_jit_is_on()) {
+        PyErr_SetString(PyExc_NotImplementedError,
+                        "traces compiled by the JIT hold addresses of code");
+        return -1;
+    }
+    gathering all = {0};
+    int err = round_count < MOST_ROUNDS ? gather(&all) : 0;
+    if (!err) {
+        *gathered = (hotcode_gathered){(Py_ssize_t)all.originals.count, all.bytes};
+    }
+    forget_originals(&all);
+    if (err) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
+#else
+
+void
+hotcode_forget(void)
+{
+}
+
+int
+hotcode_gather(hotcode_gathered *Py_UNUSED(gathered))
+{
+    PyErr_SetString(PyExc_NotImplementedError,
+                    "before CPython 3.13 code leaves no trace of having run");
+    return -1;
+}
+
+#endif
+#endif

@@ -1,0 +1,244 @@
+/* The walk goes over the collector's lists and follows references from each object.
+ *
+ * It needs no set of visited objects:
+ *   - a listed object is traversed when the walk comes to it in its list, once;
+ *   - an object that is not listed is traversed when it is made immortal, once;
+ *   - what was immortal before the walk is not traversed, unless it is listed or is a
+ *     type: static types are immortal from the start and refer to mortal objects.
+ *
+ * Invariant: whatever is immortal and not listed has been traversed or is on the stack.
+ */
+#include "immortal.h"
+
+#ifndef CPY_UNSUPPORTED
+#if CPY_HAS_IMMORTALITY
+
+#include "../check/verify.h"
+#include "../process/scratch.h"
+#include "refcounts.h"
+#include "referents.h"
+#include "specialize.h"
+#include "types.h"
+
+#include <errno.h>
+
+static destructor file_finalizer; /* found at the first walk, before any use */
+
+/* Longer ones are texts and blobs, which are not used as keys. */
+#define HASHED_MAX_BYTES 256
+
+typedef struct {
+    immortal_counts *counts;
+    scratch_stack pending; /* immortal, not listed, referents still to be visited */
+    scratch_stack codes;   /* code objects whose instructions are to be settled */
+    Py_ssize_t keys_count; /* of an immortal key table; 0: there is none */
+} immortal_walk;
+
+/* Whether the walk leaves `op` as it is: it ends, and its end has an effect. */
+static bool
+leaves_mortal(PyObject *op)
+{
+    return cpy_is_running_thing(op) || Py_TYPE(op)->tp_finalize == file_finalizer
+           || cpy_must_stay_mortal(op);
+}
+
+static void
+precompute_hash(immortal_walk *walk, PyObject *op)
+{
+    bool missing;
+    if (PyUnicode_CheckExact(op)) {
+        missing = cpy_str_hash(op) == -1 && PyUnicode_GET_LENGTH(op) <= HASHED_MAX_BYTES;
+    }
+    else if (PyBytes_CheckExact(op)) {
+        missing = cpy_bytes_hash(op) == -1 && PyBytes_GET_SIZE(op) <= HASHED_MAX_BYTES;
+    }
+    else {
+        return;
+    }
+    if (missing) {
+        (void)PyObject_Hash(op); /* cannot fail for these types */
+        walk->counts->hashes++;
+    }
+}
+
+static void
+make_shared_keys_immortal(immortal_walk *walk, PyTypeObject *type)
+{
+    PyDictKeysObject *keys = cpy_shared_keys(type);
+    if (keys == NULL) {
+        return;
+    }
+    cpy_shared_keys_assign_version(keys);
+    cpy_shared_keys_settle(keys);
+    if (walk->keys_count != 0 && keys->dk_refcnt != walk->keys_count) {
+        keys->dk_refcnt = walk->keys_count;
+        walk->counts->key_tables++;
+    }
+}
+
+/* Precondition: `op` is mortal. */
+static int
+make_immortal(immortal_walk *walk, PyObject *op)
+{
+    precompute_hash(walk, op);
+    if (cpy_must_stay_mortal(op)) {
+        return 0;
+    }
+    int err = drift_watch(op);
+    if (err) {
+        return err;
+    }
+    cpy_make_immortal(op);
+    walk->counts->objects++;
+    return PyCode_Check(op) ? scratch_stack_push(&walk->codes, op) : 0;
+}
+
+static int
+visit_referent(PyObject *op, void *arg)
+{
+    if (cpy_is_immortal(op) || cpy_gc_listed(op)) {
+        return 0;
+    }
+    immortal_walk *walk = arg;
+    int err = make_immortal(walk, op);
+    if (!err && reach_has_referents(op)) {
+        err = scratch_stack_push(&walk->pending, op);
+    }
+    return err;
+}
+
+static int
+visit_pending(immortal_walk *walk)
+{
+    while (walk->pending.count) {
+        int err = reach_visit(scratch_stack_pop(&walk->pending), visit_referent, walk);
+        if (err) {
+            return err;
+        }
+    }
+    return 0;
+}
+
+static int
+visit_listed(immortal_walk *walk, PyObject *op)
+{
+    int err = 0;
+    if (leaves_mortal(op)) {
+        walk->counts->left_mortal++;
+    }
+    else if (!cpy_is_immortal(op)) {
+        err = make_immortal(walk, op);
+    }
+    if (PyType_Check(op)) {
+        make_shared_keys_immortal(walk, (PyTypeObject *)op);
+    }
+    if (!err) {
+        err = reach_visit(op, visit_referent, walk);
+    }
+    return err ? err : visit_pending(walk);
+}
+
+static int
+visit_list(immortal_walk *walk, PyGC_Head *list)
+{
+    for (PyGC_Head *gc = cpy_gc_next(list); gc != list; gc = cpy_gc_next(gc)) {
+        __builtin_prefetch(cpy_gc_next(gc));
+        int err = visit_listed(walk, cpy_gc_object(gc));
+        if (err) {
+            return err;
+        }
+    }
+    return 0;
+}
+
+static int
+visit_all_lists(immortal_walk *walk)
+{
+    struct _gc_runtime_state *state = cpy_gc_state();
+    int err = visit_list(walk, cpy_gc_permanent(state));
+    for (int i = 0; i < CPY_GENERATIONS && !err; i++) {
+        err = visit_list(walk, cpy_gc_generation(state, i));
+    }
+    return err;
+}
+
+/* Static types are not listed: their dictionaries and tuples are reached from here. */
+static int
+visit_type_referents(PyTypeObject *type, void *arg)
+{
+    int err = reach_visit((PyObject *)type, visit_referent, arg);
+    return err ? err : visit_pending(arg);
+}
+
+/* Returns 0, or ENOMEM if the instructions of some code could not be settled. */
+static int
+settle_bytecode(immortal_walk *walk)
+{
+    int err = 0;
+    while (walk->codes.count) {
+        PyCodeObject *code = scratch_stack_pop(&walk->codes);
+        Py_ssize_t rewritten = bytecode_settle(code);
+        if (rewritten < 0) {
+            PyErr_Clear(); /* told once, at the end */
+            err = ENOMEM;
+            continue;
+        }
+        walk->counts->instructions += rewritten;
+    }
+    return err;
+}
+
+static int
+find_keys_count(immortal_walk *walk)
+{
+    PyObject *empty = PyDict_New();
+    if (empty == NULL) {
+        return -1;
+    }
+    Py_ssize_t count = cpy_immortal_keys_count(empty);
+    Py_DECREF(empty);
+    walk->keys_count = count < 0 || count > INT32_MAX ? count : 0; /* else it is counted */
+    return 0;
+}
+
+int
+immortal_make_heap(immortal_counts *counts)
+{
+    immortal_walk walk = {.counts = counts};
+    if (file_finalizer == NULL && (file_finalizer = cpy_find_file_finalizer()) == NULL) {
+        return -1;
+    }
+    PyObject *types = types_all(); /* made first: the walk itself allocates no object */
+    if (types == NULL || find_keys_count(&walk) < 0) {
+        Py_XDECREF(types);
+        return -1;
+    }
+    int err = types_each(types, visit_type_referents, &walk);
+    Py_DECREF(types); /* before its own turn: it is scaffolding */
+    if (!err) {
+        err = visit_all_lists(&walk);
+    }
+    if (!err) {
+        err = cpy_running_code_visit(visit_referent, &walk);
+    }
+    if (!err) {
+        err = visit_pending(&walk);
+    }
+    cpy_forget_traces();
+    /* Also after a failure: what was made immortal can be settled, constant by constant. */
+    int unsettled = settle_bytecode(&walk);
+    err = err ? err : unsettled;
+    counts->scratch_bytes = walk.pending.peak_bytes + walk.codes.peak_bytes;
+    scratch_stack_release(&walk.pending);
+    scratch_stack_release(&walk.codes);
+    if (err) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    verify_heap_is_immortal(leaves_mortal);
+    verify_code_counts_no_constants();
+    return 0;
+}
+
+#endif
+#endif

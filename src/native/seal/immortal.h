@@ -1,0 +1,23 @@
+/* Make the heap immortal: reading an object then writes nothing. */
+#ifndef PASTURE_IMMORTAL_H
+#define PASTURE_IMMORTAL_H
+
+#include "../cpython/cpython.h"
+
+typedef struct {
+    Py_ssize_t objects;      /* made immortal */
+    Py_ssize_t hashes;       /* of strings and bytes, computed ahead */
+    Py_ssize_t instructions; /* rewritten to their first-run form */
+    Py_ssize_t key_tables;   /* shared by instances of a class, made immortal */
+    Py_ssize_t left_mortal;  /* frames, generators, coroutines, files */
+    size_t scratch_bytes;    /* most working memory used; all of it is given back */
+} immortal_counts;
+
+/* Make every listed object, and everything reachable from one, immortal.
+ *
+ * May be called again: only what came since is counted. Returns 0, or -1 with an
+ * exception set; objects made immortal until then stay so, which is safe.
+ */
+int immortal_make_heap(immortal_counts *counts);
+
+#endif

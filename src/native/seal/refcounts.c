@@ -1,0 +1,189 @@
+/* Which pages the process has to itself is read from /proc/self/pagemap, 512 KiB of heap at a
+ * time: as much as one OS page of the bitmap covers. Where it cannot be read all counts are
+ * looked at.
+ *
+ * Objects whose address is not a multiple of 16 have no bit that they could be found by. They
+ * stand in static memory, where hardly any is made immortal by pasture, and in a list here.
+ */
+#define _GNU_SOURCE
+#include "refcounts.h"
+
+#ifndef CPY_UNSUPPORTED
+#if CPY_HAS_IMMORTALITY
+
+#include "../gc/mark_bits.h"
+#include "../process/pagemap.h"
+#include "../process/scratch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHUNK_BYTES (MARKS_CHUNK_WORDS << (MARKS_WORD_BITS + MARKS_GRANULE_BITS))
+
+/* A look may take one part in so many of the processor time. */
+#define COST_PARTS 100u
+
+/* But processor time between two looks is no longer than this. A call takes 20 ns at the least,
+   so that 2^30 of them take 20 s. */
+#define LONGEST_PAUSE_NS 10000000000u
+
+static marks watched;
+static scratch_stack unaligned;
+static drift_history history;
+static uint64_t looked_ns; /* processor time at the end of the last look */
+static uint64_t pause_ns;  /* until the next one */
+
+static uint64_t
+processor_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static int
+remember(PyObject *op)
+{
+    if (watched.tables == NULL) {
+        int err = marks_init(&watched);
+        if (err) {
+            return err;
+        }
+    }
+    marks_leaf *leaf = marks_leaf_for(&watched, op);
+    if (leaf == NULL) {
+        return ENOMEM;
+    }
+    size_t index = marks_word_index(op);
+    leaf->marked[index] |= marks_bit(op);
+    marks_touch(leaf, index);
+    return 0;
+}
+
+int
+drift_watch(PyObject *op)
+{
+    return marks_is_aligned(op) ? remember(op) : scratch_stack_push(&unaligned, op);
+}
+
+static void
+look_at(PyObject *op)
+{
+    history.counts++;
+    if (cpy_count_state_of(op) == CPY_COUNT_DRIFTED) {
+        cpy_count_reset(op);
+        history.mended++;
+    }
+}
+
+static void
+look_at_words(const marks_leaf *leaf, size_t first, size_t end)
+{
+    for (size_t i = first; i < end; i++) {
+        for (uint64_t left = leaf->marked[i]; left; left &= left - 1) {
+            look_at(marks_object_at(leaf, i, (unsigned int)__builtin_ctzll(left)));
+        }
+    }
+}
+
+/* The part of the bitmap from `first` on that is one OS page, of the bitmap. */
+static void
+look_at_chunk(int pagemap, size_t os_page_bytes, const marks_leaf *leaf, size_t first)
+{
+    uint64_t entries[CHUNK_BYTES / LEAST_OS_PAGE_BYTES];
+    size_t count = CHUNK_BYTES / os_page_bytes;
+    size_t words = MARKS_CHUNK_WORDS / count;
+    uintptr_t start = leaf->base + (first << (MARKS_WORD_BITS + MARKS_GRANULE_BITS));
+    ssize_t bytes = (ssize_t)(count * PAGEMAP_ENTRY_BYTES);
+    off_t at = (off_t)(start / os_page_bytes * PAGEMAP_ENTRY_BYTES);
+    if (pread(pagemap, entries, (size_t)bytes, at) != bytes) {
+        look_at_words(leaf, first, first + MARKS_CHUNK_WORDS);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (pagemap_is_own(entries[i])) {
+            look_at_words(leaf, first + i * words, first + (i + 1) * words);
+        }
+    }
+}
+
+void
+drift_mend(void)
+{
+    uint64_t start_ns = processor_ns();
+    history.looks++;
+    size_t os_page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    bool has_pagemap = pagemap >= 0 && os_page_bytes >= LEAST_OS_PAGE_BYTES;
+    for (const marks_leaf *leaf = watched.first; leaf != NULL; leaf = leaf->next) {
+        for (size_t i = 0; (i = marks_skip_untouched(leaf, i)) < MARKS_LEAF_WORDS;
+             i += MARKS_CHUNK_WORDS) {
+            if (has_pagemap) {
+                look_at_chunk(pagemap, os_page_bytes, leaf, i);
+            }
+            else {
+                look_at_words(leaf, i, i + MARKS_CHUNK_WORDS);
+            }
+        }
+    }
+    for (size_t i = 0; i < unaligned.count; i++) {
+        look_at(unaligned.items[i]);
+    }
+    if (pagemap >= 0) {
+        (void)close(pagemap);
+    }
+    looked_ns = processor_ns();
+    pause_ns = Py_MIN((looked_ns - start_ns) * COST_PARTS, LONGEST_PAUSE_NS);
+}
+
+void
+drift_mend_if_due(void)
+{
+    if (watched.tables == NULL) {
+        return;
+    }
+    uint64_t now_ns = processor_ns();
+    if (now_ns < looked_ns) { /* the child of a fork: its time starts anew */
+        looked_ns = 0;
+    }
+    if (now_ns - looked_ns >= pause_ns) {
+        drift_mend();
+    }
+}
+
+const drift_history *
+drift_get_history(void)
+{
+    history.bytes = watched.bytes + unaligned.capacity * sizeof *unaligned.items;
+    return &history;
+}
+
+#else /* no immortality: nothing is watched */
+
+int
+drift_watch(PyObject *Py_UNUSED(op))
+{
+    return 0;
+}
+
+void
+drift_mend(void)
+{
+}
+
+void
+drift_mend_if_due(void)
+{
+}
+
+const drift_history *
+drift_get_history(void)
+{
+    static const drift_history none;
+    return &none;
+}
+
+#endif
+#endif

@@ -1,0 +1,231 @@
+/* The records themselves are the queue of the walk: those before `next` have been followed.
+ *
+ * Invariant: a record's owner stands before it.
+ */
+#define _GNU_SOURCE
+#include "snapshot.h"
+
+#ifndef CPY_UNSUPPORTED
+
+#include "../gc/mark_bits.h"
+#include "../process/scratch.h"
+#include "referents.h"
+#include "types.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define FIRST_RECORDS ((size_t)1 << 16)
+
+typedef struct {
+    census_record *records;
+    size_t count, capacity;
+    size_t next;    /* the first record that is not followed yet */
+    uint32_t owner; /* of records that are added */
+    marks seen;     /* marked: where a record starts */
+} census;
+
+static int
+grow(census *all)
+{
+    size_t old_bytes = all->capacity * sizeof *all->records;
+    void *mapped = mremap(all->records, old_bytes, old_bytes * 2, MREMAP_MAYMOVE);
+    if (mapped == MAP_FAILED) {
+        return errno;
+    }
+    all->records = mapped;
+    all->capacity *= 2;
+    return 0;
+}
+
+/* Whether nothing was recorded at this address so far. Returns 0, 1 or -ENOMEM. */
+static int
+is_new(census *all, const void *start)
+{
+    marks_leaf *leaf = marks_leaf_for(&all->seen, start);
+    if (leaf == NULL) {
+        return -ENOMEM;
+    }
+    uint64_t *word = &leaf->marked[marks_word_index(start)];
+    if (*word & marks_bit(start)) {
+        return 0;
+    }
+    *word |= marks_bit(start);
+    return 1;
+}
+
+static int
+add(census *all, const void *start, census_record record)
+{
+    int fresh = is_new(all, start);
+    if (fresh <= 0) {
+        return -fresh;
+    }
+    if (all->count == all->capacity || all->count >= CENSUS_NO_OWNER) {
+        int err = all->count >= CENSUS_NO_OWNER ? EOVERFLOW : grow(all);
+        if (err) {
+            return err;
+        }
+    }
+    record.address = (uintptr_t)start;
+    record.owner = all->owner;
+    all->records[all->count++] = record;
+    return 0;
+}
+
+static int
+add_object(PyObject *op, void *arg)
+{
+    return add(arg, op,
+               (census_record){.type = (uintptr_t)Py_TYPE(op),
+                               .bytes = cpy_object_bytes(op),
+                               .kind = CPY_OBJECT,
+                               .prefix = (uint16_t)cpy_prefix_bytes(op)});
+}
+
+static int
+add_storage(cpy_kind kind, const void *start, size_t bytes, void *arg)
+{
+    return add(arg, start, (census_record){.bytes = bytes, .kind = (uint16_t)kind});
+}
+
+/* Follow every record that is not followed yet, and those that this adds. */
+static int
+follow(census *all)
+{
+    int err = 0;
+    for (; all->next < all->count && !err; all->next++) {
+        census_record *record = &all->records[all->next];
+        if (record->kind != CPY_OBJECT) {
+            continue;
+        }
+        PyObject *op = (PyObject *)(uintptr_t)record->address;
+        all->owner = (uint32_t)all->next;
+        err = add_object((PyObject *)Py_TYPE(op), all);
+        if (!err) {
+            err = cpy_each_storage(op, add_storage, all);
+        }
+        if (!err && reach_has_referents(op)) {
+            err = reach_visit(op, add_object, all);
+        }
+    }
+    all->owner = CENSUS_NO_OWNER;
+    return err;
+}
+
+static int
+add_type(PyTypeObject *type, void *arg)
+{
+    return add_object((PyObject *)type, arg);
+}
+
+static int
+add_list(census *all, PyGC_Head *list)
+{
+    int err = 0;
+    for (PyGC_Head *gc = cpy_gc_next(list); gc != list && !err; gc = cpy_gc_next(gc)) {
+        err = add_object(cpy_gc_object(gc), all);
+        if (!err) {
+            err = follow(all); /* before the next: what it leads to has it as its owner */
+        }
+    }
+    return err;
+}
+
+static int
+add_lists(census *all)
+{
+    struct _gc_runtime_state *state = cpy_gc_state();
+    int err = add_list(all, cpy_gc_permanent(state));
+    for (int i = 0; i < CPY_GENERATIONS && !err; i++) {
+        err = add_list(all, cpy_gc_generation(state, i));
+    }
+    return err;
+}
+
+static int
+walk(census *all, PyObject *types)
+{
+    int err = add_object(PyImport_GetModuleDict(), all);
+    if (!err) {
+        err = follow(all);
+    }
+    if (!err) {
+        cpy_roots_visit(add_object, all);
+        err = follow(all);
+    }
+    if (!err) {
+        err = types_each(types, add_type, all);
+    }
+    if (!err) {
+        err = follow(all);
+    }
+    return err ? err : add_lists(all);
+}
+
+static int
+write_all(int fd, const char *from, size_t bytes)
+{
+    while (bytes) {
+        ssize_t done = write(fd, from, bytes);
+        if (done < 0 && errno != EINTR) {
+            return errno;
+        }
+        if (done > 0) {
+            from += done;
+            bytes -= (size_t)done;
+        }
+    }
+    return 0;
+}
+
+static int
+start(census *all)
+{
+    all->owner = CENSUS_NO_OWNER;
+    int err = marks_init(&all->seen);
+    if (!err) {
+        err = scratch_map((void **)&all->records, FIRST_RECORDS * sizeof *all->records);
+        all->capacity = err ? 0 : FIRST_RECORDS;
+    }
+    return err;
+}
+
+static void
+release(census *all)
+{
+    if (all->seen.tables != NULL) {
+        marks_release(&all->seen);
+    }
+    if (all->capacity) {
+        scratch_unmap(all->records, all->capacity * sizeof *all->records);
+    }
+}
+
+Py_ssize_t
+census_write(int fd)
+{
+    PyObject *types = types_all();
+    if (types == NULL) {
+        return -1;
+    }
+    census all = {0};
+    int err = start(&all);
+    if (!err) {
+        err = walk(&all, types);
+    }
+    if (!err) {
+        err = write_all(fd, (const char *)all.records, all.count * sizeof *all.records);
+    }
+    release(&all);
+    Py_DECREF(types);
+    if (err) {
+        errno = err;
+        err == ENOMEM ? PyErr_NoMemory() : PyErr_SetFromErrno(PyExc_OSError);
+        return -1;
+    }
+    return (Py_ssize_t)all.count;
+}
+
+#endif
