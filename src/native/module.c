@@ -84,7 +84,7 @@ keep_code_runs(PyObject *Py_UNUSED(module), PyObject *keep)
     if (on < 0) {
         return NULL;
     }
-    bytecode_keep_first_run(on);
+    specialize_keep_first_run(on);
     Py_RETURN_NONE;
 }
 
@@ -99,7 +99,7 @@ gather_code(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
-plugged_counts(const holes_plugged *plugged)
+plugged_counts(const plug_counts *plugged)
 {
     return Py_BuildValue("{s:n,s:n}", "blocks", (Py_ssize_t)plugged->blocks, "bytes",
                          (Py_ssize_t)plugged->bytes);
@@ -108,8 +108,8 @@ plugged_counts(const holes_plugged *plugged)
 static PyObject *
 plug_malloc(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    holes_plugged plugged = {0};
-    if (holes_plug_malloc(&plugged) < 0) {
+    plug_counts plugged = {0};
+    if (plug_malloc_holes(&plugged) < 0) {
         PyErr_SetString(PyExc_NotImplementedError,
                         "malloc does not serve this thread from glibc's main heap (another "
                         "allocator is preloaded or linked, this is not the main thread, other "
@@ -122,8 +122,8 @@ plug_malloc(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 static PyObject *
 plug_pymalloc(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    holes_plugged plugged = {0};
-    if (holes_plug_pymalloc(&plugged) < 0) {
+    plug_counts plugged = {0};
+    if (plug_pymalloc_holes(&plugged) < 0) {
         const char *name = cpy_allocator_name();
         PyErr_Format(PyExc_NotImplementedError,
                      "objects are not allocated by plain pymalloc but by %s "
@@ -143,17 +143,17 @@ is_immortal(PyObject *Py_UNUSED(module), PyObject *op)
 static PyObject *
 mend_counts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    drift_mend();
-    const drift_history *history = drift_get_history();
+    refcounts_restore();
+    const refcounts_history *history = refcounts_get_history();
     return Py_BuildValue("{s:n,s:n,s:n,s:n}", "looks", (Py_ssize_t)history->looks, "counts",
-                         (Py_ssize_t)history->counts, "mended", (Py_ssize_t)history->mended,
+                         (Py_ssize_t)history->counts, "mended", (Py_ssize_t)history->restored,
                          "bytes", (Py_ssize_t)history->bytes);
 }
 
 static PyObject *
 mend_counts_if_due(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    drift_mend_if_due();
+    refcounts_restore_if_due();
     Py_RETURN_NONE;
 }
 
@@ -161,7 +161,7 @@ static PyObject *
 write_census(PyObject *Py_UNUSED(module), PyObject *file)
 {
     int fd = PyObject_AsFileDescriptor(file);
-    Py_ssize_t records = fd < 0 ? -1 : census_write(fd);
+    Py_ssize_t records = fd < 0 ? -1 : snapshot_write(fd);
     return records < 0 ? NULL : PyLong_FromSsize_t(records);
 }
 
@@ -187,7 +187,7 @@ atexit_run_last(PyObject *Py_UNUSED(module), PyObject *func)
         PyErr_SetString(PyExc_TypeError, "the function must be callable");
         return NULL;
     }
-    if (leave_run_last(func) < 0) {
+    if (exit_run_last(func) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
@@ -196,7 +196,7 @@ atexit_run_last(PyObject *Py_UNUSED(module), PyObject *func)
 static PyObject *
 watch_system_exit(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    if (leave_watch_system_exit() < 0) {
+    if (exit_watch_system_exit() < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
@@ -205,7 +205,7 @@ watch_system_exit(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 static PyObject *
 files(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    return leave_files();
+    return exit_files();
 }
 
 static PyObject *
@@ -215,7 +215,7 @@ leave(PyObject *Py_UNUSED(module), PyObject *status)
     if (value == -1 && PyErr_Occurred()) {
         return NULL;
     }
-    leave_now((int)(value & 0xff));
+    exit_now((int)(value & 0xff));
 }
 
 static PyObject *
@@ -225,21 +225,21 @@ limit_leave(PyObject *Py_UNUSED(module), PyObject *args)
     if (!PyArg_ParseTuple(args, "ii", &status, &seconds)) {
         return NULL;
     }
-    leave_limit(status & 0xff, (unsigned int)Py_MAX(seconds, 1));
+    exit_limit(status & 0xff, (unsigned int)Py_MAX(seconds, 1));
     Py_RETURN_NONE;
 }
 
 static PyObject *
 lift_leave_limit(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    leave_lift_limit();
+    exit_lift_limit();
     Py_RETURN_NONE;
 }
 
 static PyObject *
 system_exit_code(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    PyObject *code = leave_system_exit_code();
+    PyObject *code = exit_system_exit_code();
     if (code == NULL) {
         PyErr_SetString(PyExc_LookupError, "no SystemExit is ending the process");
     }
@@ -279,12 +279,12 @@ static PyObject *
 collection_history(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     const collect_history *history = collect_get_history();
-    const outline_report *last = &history->last;
+    const hide_report *last = &history->last;
     return Py_BuildValue(
         "{s:n,s:n,s:n,s:O,s:n,s:n,s:n,s:n,s:K}", "collections", (Py_ssize_t)history->collections,
         "skipped", (Py_ssize_t)history->skipped, "declined", (Py_ssize_t)history->declined,
         "from_roots", last->from_roots ? Py_True : Py_False, "objects", (Py_ssize_t)last->objects,
-        "remainder", (Py_ssize_t)last->remainder, "garbage", (Py_ssize_t)last->garbage,
+        "remainder", (Py_ssize_t)last->unreached, "garbage", (Py_ssize_t)last->garbage,
         "scratch_bytes", (Py_ssize_t)last->scratch_bytes, "nanoseconds",
         (unsigned long long)last->nanoseconds);
 }
@@ -302,19 +302,19 @@ full_collection_rule(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 static PyObject *
 forget_frozen(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    return PyBool_FromLong(outline_forget_frozen());
+    return PyBool_FromLong(hide_forget_frozen());
 }
 
 static PyObject *
 pace_full_collections(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    return PyBool_FromLong(pace_start());
+    return PyBool_FromLong(thresholds_start());
 }
 
 static PyObject *
 end_pace(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    pace_stop();
+    thresholds_stop();
     Py_RETURN_NONE;
 }
 
@@ -350,7 +350,7 @@ none_or_os_error(int err)
 static PyObject *
 adopt_orphans(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    return none_or_os_error(family_adopt_orphans());
+    return none_or_os_error(prctl_adopt_orphans());
 }
 
 static PyObject *
@@ -360,7 +360,7 @@ die_with_parent(PyObject *Py_UNUSED(module), PyObject *signal)
     if (number == -1 && PyErr_Occurred()) {
         return NULL;
     }
-    return none_or_os_error(family_die_with_parent(number));
+    return none_or_os_error(prctl_die_with_parent(number));
 }
 
 #ifdef PASTURE_CHECK

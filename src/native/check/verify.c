@@ -122,7 +122,8 @@ check_code(PyGC_Head *gc)
     PyObject *op = cpy_gc_object(gc);
     if (PyFunction_Check(op)) {
         PyCodeObject *code = (PyCodeObject *)((PyFunctionObject *)op)->func_code;
-        Py_ssize_t found = cpy_is_immortal((PyObject *)code) ? bytecode_mortal_loads(code) : 0;
+        Py_ssize_t found =
+            cpy_is_immortal((PyObject *)code) ? specialize_count_mortal_loads(code) : 0;
         if (found < 0) {
             PyErr_Clear(); /* no memory to look */
         }

@@ -17,7 +17,7 @@ void verify_lists(void);
 void verify_heap_is_immortal(bool (*may_be_mortal)(PyObject *));
 /* The same objects are found dead by plain reachability, computed without any of the
    collector's means, in verify_garbage.c. */
-void verify_garbage(const marks *marks, bool include_frozen);
+void verify_garbage(const mark_bits *bits, bool include_frozen);
 /* What a container is said to refer to without asking it is what its tp_traverse visits, in any
    order: `references` and, of an instance, its dictionary if it has one and its type. */
 void verify_references(PyObject *op, cpy_references references, PyObject *dict, PyObject *type);
@@ -38,7 +38,7 @@ verify_list(PyGC_Head *Py_UNUSED(list))
 {
 }
 static inline void
-verify_garbage(const marks *Py_UNUSED(marks), bool Py_UNUSED(include_frozen))
+verify_garbage(const mark_bits *Py_UNUSED(bits), bool Py_UNUSED(include_frozen))
 {
 }
 static inline void

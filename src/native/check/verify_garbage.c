@@ -73,14 +73,14 @@ add_list(model *model, PyGC_Head *list)
     }
 }
 
-/* What the bitmaps rest on: see marks.h. */
+/* What the bitmaps rest on: see mark_bits.h. */
 static void
 check_granules(const model *model)
 {
     for (size_t i = 1; i < model->count; i++) {
         uintptr_t first = (uintptr_t)model->entries[i - 1].object;
         uintptr_t second = (uintptr_t)model->entries[i].object;
-        if (first >> MARKS_GRANULE_BITS == second >> MARKS_GRANULE_BITS) {
+        if (first >> MARK_BITS_GRANULE_LOG2 == second >> MARK_BITS_GRANULE_LOG2) {
             Py_FatalError("pasture: two objects start within the same 16 bytes");
         }
     }
@@ -107,7 +107,7 @@ find_alive(model *model)
 }
 
 void
-verify_garbage(const marks *marks, bool include_frozen)
+verify_garbage(const mark_bits *bits, bool include_frozen)
 {
     struct _gc_runtime_state *gc = cpy_gc_state();
     model model = {.entries = malloc((MAX_OBJECTS + 1) * sizeof *model.entries),
@@ -127,7 +127,7 @@ verify_garbage(const marks *marks, bool include_frozen)
         find_alive(&model);
         for (size_t i = 0; i < model.count; i++) {
             entry *entry = &model.entries[i];
-            if (entry->alive == remainder_is_garbage(marks, entry->object)) {
+            if (entry->alive == unreachable_is_garbage(bits, entry->object)) {
                 Py_FatalError(entry->alive ? "pasture: a live object is taken for garbage"
                                            : "pasture: garbage is taken for alive");
             }

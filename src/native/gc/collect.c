@@ -23,7 +23,7 @@ begin(void)
         history.declined++;
         return;
     }
-    outline_begin(asked && asked_include_frozen, &history.last);
+    hide_begin(asked && asked_include_frozen, &history.last);
     if (history.last.finished) {
         history.collections++;
     }
@@ -68,14 +68,14 @@ on_phase(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count)
     bool is_full = is_full_collection(args[1]);
     depth = starts ? depth + 1 : Py_MAX(depth - 1, 0);
     bool is_outermost = depth == (starts ? 1 : 0);
-    if (!starts && is_outermost && outline_is_hiding()) {
-        outline_end();
+    if (!starts && is_outermost && hide_is_active()) {
+        hide_end();
     }
     if (starts && minding) {
-        drift_mend_if_due();
+        refcounts_restore_if_due();
     }
     if (starts && is_full) {
-        pace_begin();
+        thresholds_before_collection();
     }
     if (!starts && trimming && is_full) {
         (void)trim_pools();
@@ -83,11 +83,11 @@ on_phase(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count)
     }
     call_user_callbacks(args, count);
     if (starts && is_outermost && (watching || asked) && is_full && cpy_gc_state()->collecting
-        && !outline_is_hiding()) {
+        && !hide_is_active()) {
         begin();
     }
     if (!starts && is_full) {
-        pace_end();
+        thresholds_after_collection();
     }
     Py_RETURN_NONE;
 }
@@ -102,7 +102,7 @@ hook_in(void)
     if (user_callbacks != NULL) {
         return 0;
     }
-    if (outline_init() < 0) {
+    if (hide_init() < 0) {
         return -1;
     }
     if (hook == NULL && (hook = PyCFunction_New(&hook_method, NULL)) == NULL) {
@@ -172,7 +172,7 @@ bool
 collect_is_running(void)
 {
     /* 3.12 says that none does after one in the middle of another. */
-    return cpy_gc_state()->collecting || depth > 0 || outline_is_hiding();
+    return cpy_gc_state()->collecting || depth > 0 || hide_is_active();
 }
 
 int

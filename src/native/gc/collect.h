@@ -24,7 +24,7 @@ bool collect_is_watching(void);
 bool collect_is_running(void);
 
 /* From now on look at the counts of immortal objects when a collection starts, any one, if
-   that is due (drift.h). Returns 0, or -1 with an exception set. */
+   that is due (refcounts.h). Returns 0, or -1 with an exception set. */
 int collect_mind_counts(void);
 
 /* Give free memory back to the system after each full collection that is watched (trim.h). */
@@ -34,7 +34,7 @@ typedef struct {
     size_t collections; /* run out of line */
     size_t skipped;     /* left to the built-in one for want of memory */
     size_t declined;    /* left to the built-in one: there were other interpreters */
-    outline_report last;
+    hide_report last;
 } collect_history;
 
 const collect_history *collect_get_history(void);

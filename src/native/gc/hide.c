@@ -52,9 +52,9 @@ typedef struct {
     struct _gc_runtime_state *gc;
     bool include_frozen;
     size_t frozen; /* objects not examined, if they were counted */
-    marks marks;
+    mark_bits bits;
     mark_walk walk;
-    remainder_set remainder;
+    unreachable_set unreached;
 } search;
 
 /* Frozen objects that are not examined count as roots, which must be walked through too.
@@ -75,10 +75,10 @@ starts_from_roots(search *search)
 }
 
 static int
-find_garbage(search *search, outline_report *report)
+find_garbage(search *search, hide_report *report)
 {
     PyGC_Head *permanent = cpy_gc_permanent(search->gc);
-    remainder_lists lists = {{permanent}, 1, search->include_frozen ? 0 : 1};
+    unreachable_lists lists = {{permanent}, 1, search->include_frozen ? 0 : 1};
     for (int i = 0; i < CPY_GENERATIONS; i++) {
         lists.heads[lists.count++] = cpy_gc_generation(search->gc, i);
     }
@@ -92,13 +92,13 @@ find_garbage(search *search, outline_report *report)
         }
     }
     if (!err) {
-        err = remainder_find(&search->remainder, &search->marks, &lists, &search->walk.unaligned);
+        err = unreachable_find(&search->unreached, &search->bits, &lists, &search->walk.unaligned);
     }
     if (!err) {
-        err = remainder_mark_alive(&search->remainder, &search->walk);
+        err = unreachable_mark_alive(&search->unreached, &search->walk);
     }
-    report->remainder = search->remainder.objects.count;
-    report->garbage = search->remainder.garbage;
+    report->unreached = search->unreached.objects.count;
+    report->garbage = search->unreached.garbage;
     report->objects = search->walk.listed + report->garbage;
     return err;
 }
@@ -108,13 +108,13 @@ find_garbage(search *search, outline_report *report)
 /* Move garbage out of `list` to `found`, keeping its order. The search goes from the end
    of the list, where garbage most often is, until all `left` objects are found. */
 static void
-take_garbage(PyGC_Head *list, PyGC_Head *found, const marks *marks, size_t *left)
+take_garbage(PyGC_Head *list, PyGC_Head *found, const mark_bits *bits, size_t *left)
 {
     cpy_gc_list_init(found);
     for (PyGC_Head *gc = cpy_gc_prev(list); gc != list && *left;) {
         PyGC_Head *previous = cpy_gc_prev(gc);
         __builtin_prefetch(previous);
-        if (remainder_is_garbage(marks, cpy_gc_object(gc))) {
+        if (unreachable_is_garbage(bits, cpy_gc_object(gc))) {
             cpy_gc_move_to_start(gc, found);
             (*left)--;
         }
@@ -123,11 +123,11 @@ take_garbage(PyGC_Head *list, PyGC_Head *found, const marks *marks, size_t *left
 }
 
 static size_t
-count_garbage(PyGC_Head *list, const marks *marks)
+count_garbage(PyGC_Head *list, const mark_bits *bits)
 {
     size_t count = 0;
     for (PyGC_Head *gc = cpy_gc_next(list); gc != list; gc = cpy_gc_next(gc)) {
-        count += remainder_is_garbage(marks, cpy_gc_object(gc));
+        count += unreachable_is_garbage(bits, cpy_gc_object(gc));
     }
     return count;
 }
@@ -145,17 +145,17 @@ hide_survivors(search *search, size_t garbage)
     bool hides_young = left_visible > YOUNG_MAX_OBJECTS;
     if (hides_young) {
         left_visible = 0;
-        take_garbage(young, &found[0], &search->marks, &left);
+        take_garbage(young, &found[0], &search->bits, &left);
     }
     else {
-        size_t young_garbage = count_garbage(young, &search->marks);
+        size_t young_garbage = count_garbage(young, &search->bits);
         left -= young_garbage;
         left_visible -= young_garbage;
     }
-    take_garbage(cpy_gc_generation(gc, 1), &found[1], &search->marks, &left);
-    take_garbage(cpy_gc_generation(gc, 2), &found[2], &search->marks, &left);
+    take_garbage(cpy_gc_generation(gc, 1), &found[1], &search->bits, &left);
+    take_garbage(cpy_gc_generation(gc, 2), &found[2], &search->bits, &left);
     if (search->include_frozen) {
-        take_garbage(cpy_gc_permanent(gc), &frozen, &search->marks, &left);
+        take_garbage(cpy_gc_permanent(gc), &frozen, &search->bits, &left);
         left_visible += count_up_to(cpy_gc_permanent(gc), SIZE_MAX);
     }
     hidden_objects = search->walk.listed - left_visible;
@@ -174,29 +174,29 @@ hide_survivors(search *search, size_t garbage)
 }
 
 void
-outline_begin(bool include_frozen, outline_report *report)
+hide_begin(bool include_frozen, hide_report *report)
 {
     uint64_t start_ns = now_ns();
     search search = {.gc = cpy_gc_state(), .include_frozen = include_frozen};
-    *report = (outline_report){0};
+    *report = (hide_report){0};
     collecting_state = search.gc;
     collecting_thread = pthread_self();
     cpy_gc_list_init(&hidden);
-    int err = marks_init(&search.marks);
+    int err = mark_bits_init(&search.bits);
     if (!err) {
-        search.walk.marks = &search.marks;
+        search.walk.bits = &search.bits;
         search.walk.class_traverse = class_traverse;
         err = find_garbage(&search, report);
         if (!err) {
-            verify_garbage(&search.marks, include_frozen);
+            verify_garbage(&search.bits, include_frozen);
             hide_survivors(&search, report->garbage);
         }
-        report->scratch_bytes = search.marks.bytes + search.walk.pending.peak_bytes
+        report->scratch_bytes = search.bits.bytes + search.walk.pending.peak_bytes
                                 + search.walk.ranges.peak_bytes + search.walk.unaligned.peak_bytes
-                                + search.remainder.objects.peak_bytes + search.remainder.bytes;
+                                + search.unreached.objects.peak_bytes + search.unreached.bytes;
         mark_release(&search.walk);
-        remainder_release(&search.remainder);
-        marks_release(&search.marks);
+        unreachable_release(&search.unreached);
+        mark_bits_release(&search.bits);
     }
     if (err) {
         hidden = (PyGC_Head){0};
@@ -223,14 +223,14 @@ show_survivors(struct _gc_runtime_state *gc)
 }
 
 void
-outline_end(void)
+hide_end(void)
 {
     show_survivors(cpy_gc_state());
     verify_lists();
 }
 
 bool
-outline_is_hiding(void)
+hide_is_active(void)
 {
     return hidden._gc_next != 0;
 }
@@ -242,13 +242,13 @@ outline_is_hiding(void)
 static void
 end_in_child(void)
 {
-    if (outline_is_hiding() && !pthread_equal(collecting_thread, pthread_self())) {
+    if (hide_is_active() && !pthread_equal(collecting_thread, pthread_self())) {
         show_survivors(collecting_state);
     }
 }
 
 int
-outline_init(void)
+hide_init(void)
 {
     if (class_traverse != NULL) {
         return 0;
@@ -263,7 +263,7 @@ outline_init(void)
 }
 
 bool
-outline_forget_frozen(void)
+hide_forget_frozen(void)
 {
     struct _gc_runtime_state *gc = cpy_gc_state();
     size_t old = count_up_to(cpy_gc_generation(gc, CPY_GENERATIONS - 1), OLD_MAX_OBJECTS);

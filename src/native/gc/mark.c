@@ -41,17 +41,17 @@ push(mark_walk *walk, void *item, scratch_stack *stack)
 ALWAYS_INLINE bool
 mark_new(mark_walk *walk, PyObject *op, extent extent)
 {
-    uint64_t bit = marks_bit(op);
-    size_t index = marks_word_index(op);
-    marks_leaf *leaf;
+    uint64_t bit = mark_bits_mask(op);
+    size_t index = mark_bits_word_index(op);
+    mark_bits_leaf *leaf;
     if (extent == AMONG_NOTED) {
-        leaf = marks_find_leaf(walk->marks, op);
+        leaf = mark_bits_find_leaf(walk->bits, op);
         if (leaf == NULL || !(leaf->noted[index] & bit)) {
             return false;
         }
     }
     else {
-        leaf = marks_leaf_for(walk->marks, op);
+        leaf = mark_bits_leaf_for(walk->bits, op);
         if (leaf == NULL) {
             walk->failed = true;
             return false;
@@ -61,7 +61,7 @@ mark_new(mark_walk *walk, PyObject *op, extent extent)
         return false;
     }
     leaf->marked[index] |= bit;
-    marks_touch(leaf, index);
+    mark_bits_touch(leaf, index);
     return true;
 }
 
@@ -95,18 +95,18 @@ let_wait(mark_walk *walk, PyObject **item, PyObject **end, Py_ssize_t stride, ex
         if (*item == NULL) {
             continue;
         }
-        if (!marks_is_aligned(*item)) {
+        if (!mark_bits_is_aligned(*item)) {
             (void)visit(*item, walk, extent);
             continue;
         }
-        marks_leaf *leaf = marks_leaf_for(walk->marks, *item);
+        mark_bits_leaf *leaf = mark_bits_leaf_for(walk->bits, *item);
         if (leaf == NULL) {
             walk->failed = true;
             return;
         }
-        size_t index = marks_word_index(*item);
-        leaf->waiting[index] |= marks_bit(*item);
-        marks_touch(leaf, index);
+        size_t index = mark_bits_word_index(*item);
+        leaf->waiting[index] |= mark_bits_mask(*item);
+        mark_bits_touch(leaf, index);
     }
     walk->waiting = true;
 }
@@ -115,7 +115,7 @@ let_wait(mark_walk *walk, PyObject **item, PyObject **end, Py_ssize_t stride, ex
 ALWAYS_INLINE bool
 is_worth_a_pass(const mark_walk *walk, Py_ssize_t references)
 {
-    return (size_t)references >= walk->marks->bytes / WAITING_MIN_SHARE_BYTES;
+    return (size_t)references >= walk->bits->bytes / WAITING_MIN_SHARE_BYTES;
 }
 
 ALWAYS_INLINE void
@@ -180,18 +180,18 @@ scan(mark_walk *walk, PyObject *op, extent extent)
 ALWAYS_INLINE void
 note(mark_walk *walk, PyObject *successor)
 {
-    if (!marks_is_aligned(successor)) {
+    if (!mark_bits_is_aligned(successor)) {
         push(walk, successor, &walk->unaligned);
         return;
     }
-    marks_leaf *leaf = marks_leaf_for(walk->marks, successor);
+    mark_bits_leaf *leaf = mark_bits_leaf_for(walk->bits, successor);
     if (leaf == NULL) {
         walk->failed = true;
         return;
     }
-    size_t index = marks_word_index(successor);
-    leaf->noted[index] |= marks_bit(successor);
-    marks_touch(leaf, index);
+    size_t index = mark_bits_word_index(successor);
+    leaf->noted[index] |= mark_bits_mask(successor);
+    mark_bits_touch(leaf, index);
 }
 
 /* Whether the marked object `op` is to be traversed. Notes its successor if so. */
@@ -203,7 +203,7 @@ is_listed(mark_walk *walk, PyObject *op, extent extent)
     }
     if (!cpy_is_container(op)) {
         if (cpy_may_hide_in_list(op)) {
-            marks_unmark(walk->marks, op);
+            mark_bits_unmark(walk->bits, op);
         }
         return false;
     }
@@ -225,19 +225,19 @@ take_waiting(mark_walk *walk, extent extent)
                 return NULL;
             }
             walk->waiting = false;
-            walk->leaf = walk->marks->first;
+            walk->leaf = walk->bits->first;
             walk->word = 0;
         }
-        for (; walk->word < MARKS_LEAF_WORDS; walk->word++) {
-            walk->word = marks_skip_untouched(walk->leaf, walk->word);
-            if (walk->word == MARKS_LEAF_WORDS) {
+        for (; walk->word < MARK_BITS_LEAF_WORDS; walk->word++) {
+            walk->word = mark_bits_skip_untouched(walk->leaf, walk->word);
+            if (walk->word == MARK_BITS_LEAF_WORDS) {
                 break;
             }
             while (walk->leaf->waiting[walk->word]) {
                 uint64_t left = walk->leaf->waiting[walk->word];
                 walk->leaf->waiting[walk->word] = left & (left - 1);
-                PyObject *op =
-                    marks_object_at(walk->leaf, walk->word, (unsigned int)__builtin_ctzll(left));
+                PyObject *op = mark_bits_object_at(walk->leaf, walk->word,
+                                                   (unsigned int)__builtin_ctzll(left));
                 if (mark_new(walk, op, extent)) {
                     return op;
                 }

@@ -18,12 +18,12 @@
 #include "mark_bits.h"
 
 typedef struct {
-    marks *marks;
+    mark_bits *bits;
     traverseproc class_traverse; /* cpy_find_class_traverse() */
     scratch_stack pending;       /* marked, still to be looked at */
     scratch_stack ranges;        /* parts of containers, still to be looked at */
     scratch_stack unaligned;     /* successors of marked objects that have no bit of their own */
-    marks_leaf *leaf;            /* where the walk through waiting bits stands; NULL: at the end */
+    mark_bits_leaf *leaf;        /* where the walk through waiting bits stands; NULL: at the end */
     size_t word;                 /* in the leaf */
     bool waiting;                /* a bit was set since that walk last started */
     size_t listed;               /* objects of the collector's lists marked */

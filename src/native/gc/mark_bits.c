@@ -4,34 +4,34 @@
 
 #include <errno.h>
 
-#define TABLES_BYTES (MARKS_TABLE_ENTRIES * sizeof(marks_table *))
-#define RANKS_BYTES (MARKS_LEAF_WORDS * sizeof(uint32_t))
+#define TABLES_BYTES (MARK_BITS_TABLE_ENTRIES * sizeof(mark_bits_table *))
+#define RANKS_BYTES (MARK_BITS_LEAF_WORDS * sizeof(uint32_t))
 
-const marks_table marks_no_leaves;
+const mark_bits_table mark_bits_no_leaves;
 
 int
-marks_init(marks *marks)
+mark_bits_init(mark_bits *bits)
 {
-    marks->first = NULL;
-    marks->bytes = 0;
-    int err = scratch_map((void **)&marks->tables, TABLES_BYTES);
+    bits->first = NULL;
+    bits->bytes = 0;
+    int err = scratch_map((void **)&bits->tables, TABLES_BYTES);
     if (err) {
-        marks->tables = NULL;
+        bits->tables = NULL;
         return err;
     }
-    for (size_t i = 0; i < MARKS_TABLE_ENTRIES; i++) {
-        marks->tables[i] = (marks_table *)&marks_no_leaves;
+    for (size_t i = 0; i < MARK_BITS_TABLE_ENTRIES; i++) {
+        bits->tables[i] = (mark_bits_table *)&mark_bits_no_leaves;
     }
-    marks->bytes = TABLES_BYTES;
+    bits->bytes = TABLES_BYTES;
     return 0;
 }
 
 static void
-release_leaves(marks *marks)
+release_leaves(mark_bits *bits)
 {
-    while (marks->first != NULL) {
-        marks_leaf *leaf = marks->first;
-        marks->first = leaf->next;
+    while (bits->first != NULL) {
+        mark_bits_leaf *leaf = bits->first;
+        bits->first = leaf->next;
         if (leaf->ranks != NULL) {
             scratch_unmap(leaf->ranks, RANKS_BYTES);
         }
@@ -40,38 +40,38 @@ release_leaves(marks *marks)
 }
 
 void
-marks_release(marks *marks)
+mark_bits_release(mark_bits *bits)
 {
-    release_leaves(marks);
-    for (size_t i = 0; i < MARKS_TABLE_ENTRIES; i++) {
-        if (marks->tables[i] != &marks_no_leaves) {
-            scratch_unmap(marks->tables[i], sizeof(marks_table));
+    release_leaves(bits);
+    for (size_t i = 0; i < MARK_BITS_TABLE_ENTRIES; i++) {
+        if (bits->tables[i] != &mark_bits_no_leaves) {
+            scratch_unmap(bits->tables[i], sizeof(mark_bits_table));
         }
     }
-    scratch_unmap(marks->tables, TABLES_BYTES);
-    marks->tables = NULL;
+    scratch_unmap(bits->tables, TABLES_BYTES);
+    bits->tables = NULL;
 }
 
 /* The table for an address, mapped if need be; NULL where memory could not be had. */
-static marks_table *
-table_for(marks *marks, uintptr_t address)
+static mark_bits_table *
+table_for(mark_bits *bits, uintptr_t address)
 {
-    marks_table **slot = &marks->tables[marks_table_index(address)];
-    if (*slot == &marks_no_leaves) {
-        marks_table *table = NULL;
+    mark_bits_table **slot = &bits->tables[mark_bits_table_index(address)];
+    if (*slot == &mark_bits_no_leaves) {
+        mark_bits_table *table = NULL;
         if (scratch_map((void **)&table, sizeof *table) != 0) {
             return NULL;
         }
-        marks->bytes += sizeof *table;
+        bits->bytes += sizeof *table;
         *slot = table;
     }
     return *slot;
 }
 
 static void
-put_in_order(marks *marks, marks_leaf *leaf)
+put_in_order(mark_bits *bits, mark_bits_leaf *leaf)
 {
-    marks_leaf **link = &marks->first;
+    mark_bits_leaf **link = &bits->first;
     while (*link != NULL && (*link)->base < leaf->base) {
         link = &(*link)->next;
     }
@@ -79,33 +79,33 @@ put_in_order(marks *marks, marks_leaf *leaf)
     *link = leaf;
 }
 
-marks_leaf *
-marks_add_leaf(marks *marks, uintptr_t address)
+mark_bits_leaf *
+mark_bits_add_leaf(mark_bits *bits, uintptr_t address)
 {
-    marks_table *table = table_for(marks, address);
-    marks_leaf *leaf = NULL;
+    mark_bits_table *table = table_for(bits, address);
+    mark_bits_leaf *leaf = NULL;
     if (table == NULL || scratch_map((void **)&leaf, sizeof *leaf) != 0) {
         return NULL;
     }
-    leaf->base = address >> MARKS_LEAF_BITS << MARKS_LEAF_BITS;
-    put_in_order(marks, leaf);
-    table->leaves[marks_leaf_index(address)] = leaf;
-    marks->bytes += sizeof *leaf;
+    leaf->base = address >> MARK_BITS_LEAF_LOG2 << MARK_BITS_LEAF_LOG2;
+    put_in_order(bits, leaf);
+    table->leaves[mark_bits_leaf_index(address)] = leaf;
+    bits->bytes += sizeof *leaf;
     return leaf;
 }
 
 int
-marks_rank(marks *marks)
+mark_bits_rank(mark_bits *bits)
 {
     uint32_t rank = 0;
-    for (marks_leaf *leaf = marks->first; leaf != NULL; leaf = leaf->next) {
+    for (mark_bits_leaf *leaf = bits->first; leaf != NULL; leaf = leaf->next) {
         int err = scratch_map((void **)&leaf->ranks, RANKS_BYTES);
         if (err) {
             leaf->ranks = NULL;
             return err;
         }
-        marks->bytes += RANKS_BYTES;
-        for (size_t i = 0; (i = marks_skip_untouched(leaf, i)) < MARKS_LEAF_WORDS; i++) {
+        bits->bytes += RANKS_BYTES;
+        for (size_t i = 0; (i = mark_bits_skip_untouched(leaf, i)) < MARK_BITS_LEAF_WORDS; i++) {
             leaf->ranks[i] = rank;
             rank += (uint32_t)__builtin_popcountll(leaf->noted[i]);
         }

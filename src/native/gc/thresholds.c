@@ -14,10 +14,10 @@
 
 typedef struct {
     int middle, oldest; /* thresholds of generations 1 and 2 */
-} pace_level;
+} thresholds_level;
 
 /* From sooner to later. The last are CPython's own, 3.11 to 3.15. */
-static const pace_level levels[] = {{3, 0}, {5, 1}, {10, 2}, {10, 5}, {10, 10}};
+static const thresholds_level levels[] = {{3, 0}, {5, 1}, {10, 2}, {10, 5}, {10, 10}};
 
 #define LAST_LEVEL ((int)(sizeof levels / sizeof *levels) - 1)
 #define NO_LEVEL (-1)
@@ -62,7 +62,7 @@ set(int number)
 }
 
 bool
-pace_start(void)
+thresholds_start(void)
 {
     is_on = find_level() == LAST_LEVEL;
     if (is_on) {
@@ -73,7 +73,7 @@ pace_start(void)
 }
 
 void
-pace_stop(void)
+thresholds_stop(void)
 {
     if (is_on && find_level() != NO_LEVEL) {
         set(LAST_LEVEL);
@@ -82,7 +82,7 @@ pace_stop(void)
 }
 
 void
-pace_begin(void)
+thresholds_before_collection(void)
 {
     if (is_on) {
         began_ns = processor_ns();
@@ -90,7 +90,7 @@ pace_begin(void)
 }
 
 void
-pace_end(void)
+thresholds_after_collection(void)
 {
     if (!is_on) {
         return;

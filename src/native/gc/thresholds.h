@@ -6,20 +6,20 @@
  * generations 1 and 2 follow. CPython's other condition stays: a quarter as many new objects as
  * old ones.
  */
-#ifndef PASTURE_PACE_H
-#define PASTURE_PACE_H
+#ifndef PASTURE_THRESHOLDS_H
+#define PASTURE_THRESHOLDS_H
 
 #include <stdbool.h>
 
 /* Consider full collections as soon as may be, from now on. Returns false, and does nothing,
    where the thresholds are not CPython's own: they are somebody's choice. */
-bool pace_start(void);
+bool thresholds_start(void);
 
 /* Leave full collections to CPython's own thresholds again, if they are still ours. */
-void pace_stop(void);
+void thresholds_stop(void);
 
 /* To be called around each full collection. */
-void pace_begin(void);
-void pace_end(void);
+void thresholds_before_collection(void);
+void thresholds_after_collection(void);
 
 #endif

@@ -15,14 +15,14 @@
 
 /* Push the successors of marked objects that are not marked themselves; clear all notes. */
 static int
-take_notes(scratch_stack *starts, marks *marks)
+take_notes(scratch_stack *starts, mark_bits *bits)
 {
-    for (marks_leaf *leaf = marks->first; leaf != NULL; leaf = leaf->next) {
-        for (size_t i = 0; (i = marks_skip_untouched(leaf, i)) < MARKS_LEAF_WORDS; i++) {
+    for (mark_bits_leaf *leaf = bits->first; leaf != NULL; leaf = leaf->next) {
+        for (size_t i = 0; (i = mark_bits_skip_untouched(leaf, i)) < MARK_BITS_LEAF_WORDS; i++) {
             uint64_t left = leaf->noted[i] & ~leaf->marked[i];
             for (; left; left &= left - 1) {
                 unsigned int bit = (unsigned int)__builtin_ctzll(left);
-                int err = scratch_stack_push(starts, marks_object_at(leaf, i, bit));
+                int err = scratch_stack_push(starts, mark_bits_object_at(leaf, i, bit));
                 if (err) {
                     return err;
                 }
@@ -38,12 +38,12 @@ take_notes(scratch_stack *starts, marks *marks)
 
 /* Note `op` and those after it in its list, up to the first marked one. */
 static int
-take_run(remainder_set *remainder, marks *marks, PyObject *op)
+take_run(unreachable_set *set, mark_bits *bits, PyObject *op)
 {
     for (;;) {
-        uint64_t bit = marks_bit(op);
-        size_t index = marks_word_index(op);
-        marks_leaf *leaf = marks_leaf_for(marks, op);
+        uint64_t bit = mark_bits_mask(op);
+        size_t index = mark_bits_word_index(op);
+        mark_bits_leaf *leaf = mark_bits_leaf_for(bits, op);
         if (leaf == NULL) {
             return ENOMEM;
         }
@@ -51,8 +51,8 @@ take_run(remainder_set *remainder, marks *marks, PyObject *op)
             return 0;
         }
         leaf->noted[index] |= bit;
-        marks_touch(leaf, index);
-        int err = scratch_stack_push(&remainder->objects, op);
+        mark_bits_touch(leaf, index);
+        int err = scratch_stack_push(&set->objects, op);
         if (err) {
             return err;
         }
@@ -62,22 +62,22 @@ take_run(remainder_set *remainder, marks *marks, PyObject *op)
 
 /* A run ends at a marked object: let the heads of lists pass for such. */
 static int
-mark_ends(marks *marks, const remainder_lists *lists)
+mark_ends(mark_bits *bits, const unreachable_lists *lists)
 {
     for (int i = 0; i < lists->count; i++) {
         PyObject *end = cpy_gc_object(lists->heads[i]);
-        marks_leaf *leaf = marks_leaf_for(marks, end);
+        mark_bits_leaf *leaf = mark_bits_leaf_for(bits, end);
         if (leaf == NULL) {
             return ENOMEM;
         }
-        leaf->marked[marks_word_index(end)] |= marks_bit(end);
-        marks_touch(leaf, marks_word_index(end));
+        leaf->marked[mark_bits_word_index(end)] |= mark_bits_mask(end);
+        mark_bits_touch(leaf, mark_bits_word_index(end));
     }
     return 0;
 }
 
 static int
-take_firsts(scratch_stack *starts, const remainder_lists *lists)
+take_firsts(scratch_stack *starts, const unreachable_lists *lists)
 {
     int err = 0;
     for (int i = lists->first_examined; i < lists->count && !err; i++) {
@@ -87,11 +87,11 @@ take_firsts(scratch_stack *starts, const remainder_lists *lists)
 }
 
 int
-remainder_find(remainder_set *remainder, marks *marks, const remainder_lists *lists,
-               const scratch_stack *unaligned)
+unreachable_find(unreachable_set *set, mark_bits *bits, const unreachable_lists *lists,
+                 const scratch_stack *unaligned)
 {
     scratch_stack starts = {0};
-    int err = mark_ends(marks, lists);
+    int err = mark_ends(bits, lists);
     if (!err) {
         err = take_firsts(&starts, lists);
     }
@@ -99,12 +99,12 @@ remainder_find(remainder_set *remainder, marks *marks, const remainder_lists *li
         err = scratch_stack_push(&starts, unaligned->items[i]);
     }
     if (!err) {
-        err = take_notes(&starts, marks);
+        err = take_notes(&starts, bits);
     }
     for (size_t i = 0; i < starts.count && !err; i++) {
-        err = take_run(remainder, marks, starts.items[i]);
+        err = take_run(set, bits, starts.items[i]);
     }
-    remainder->bytes += starts.peak_bytes;
+    set->bytes += starts.peak_bytes;
     scratch_stack_release(&starts);
     return err;
 }
@@ -112,19 +112,19 @@ remainder_find(remainder_set *remainder, marks *marks, const remainder_lists *li
 /* --- Telling it apart ------------------------------------------------------------------ */
 
 typedef struct {
-    const marks *marks;
+    const mark_bits *bits;
     int32_t *counts; /* by rank */
 } subtraction;
 
 static inline PyObject *
-object_at(const remainder_set *remainder, size_t i)
+object_at(const unreachable_set *set, size_t i)
 {
-    if (i + PREFETCH_DISTANCE < remainder->objects.count) {
-        PyObject *ahead = remainder->objects.items[i + PREFETCH_DISTANCE];
+    if (i + PREFETCH_DISTANCE < set->objects.count) {
+        PyObject *ahead = set->objects.items[i + PREFETCH_DISTANCE];
         __builtin_prefetch(cpy_gc_head(ahead));
         __builtin_prefetch(ahead + 1);
     }
-    return remainder->objects.items[i];
+    return set->objects.items[i];
 }
 
 /* Alive whatever refers to it: the built-in collector neither counts references to an object
@@ -136,12 +136,12 @@ is_held_anyway(PyObject *op)
 }
 
 static void
-take_counts(const remainder_set *remainder, const subtraction *subtraction)
+take_counts(const unreachable_set *set, const subtraction *subtraction)
 {
-    for (size_t i = 0; i < remainder->objects.count; i++) {
-        PyObject *op = object_at(remainder, i);
+    for (size_t i = 0; i < set->objects.count; i++) {
+        PyObject *op = object_at(set, i);
         Py_ssize_t count = is_held_anyway(op) ? HELD_COUNT : Py_REFCNT(op);
-        subtraction->counts[marks_rank_of(subtraction->marks, op)] =
+        subtraction->counts[mark_bits_rank_of(subtraction->bits, op)] =
             (int32_t)Py_MIN(count, INT32_MAX);
     }
 }
@@ -150,27 +150,27 @@ static int
 visit_subtract(PyObject *op, void *arg)
 {
     const subtraction *subtraction = arg;
-    if (marks_is_noted(subtraction->marks, op)) {
-        subtraction->counts[marks_rank_of(subtraction->marks, op)]--;
+    if (mark_bits_is_noted(subtraction->bits, op)) {
+        subtraction->counts[mark_bits_rank_of(subtraction->bits, op)]--;
     }
     return 0;
 }
 
 static void
-subtract_references(const remainder_set *remainder, subtraction *subtraction)
+subtract_references(const unreachable_set *set, subtraction *subtraction)
 {
-    for (size_t i = 0; i < remainder->objects.count; i++) {
-        PyObject *op = object_at(remainder, i);
+    for (size_t i = 0; i < set->objects.count; i++) {
+        PyObject *op = object_at(set, i);
         (void)Py_TYPE(op)->tp_traverse(op, visit_subtract, subtraction);
     }
 }
 
 static int
-mark_held_from_outside(const remainder_set *remainder, const int32_t *counts, mark_walk *walk)
+mark_held_from_outside(const unreachable_set *set, const int32_t *counts, mark_walk *walk)
 {
-    for (size_t i = 0; i < remainder->objects.count; i++) {
-        PyObject *op = remainder->objects.items[i];
-        if (counts[marks_rank_of(walk->marks, op)] > 0) {
+    for (size_t i = 0; i < set->objects.count; i++) {
+        PyObject *op = set->objects.items[i];
+        if (counts[mark_bits_rank_of(walk->bits, op)] > 0) {
             mark_add_noted(walk, op);
         }
         if (walk->pending.count >= BATCH_OBJECTS && mark_among_noted(walk) != 0) {
@@ -181,31 +181,31 @@ mark_held_from_outside(const remainder_set *remainder, const int32_t *counts, ma
 }
 
 int
-remainder_mark_alive(remainder_set *remainder, mark_walk *walk)
+unreachable_mark_alive(unreachable_set *set, mark_walk *walk)
 {
-    size_t bytes = remainder->objects.count * sizeof(int32_t);
+    size_t bytes = set->objects.count * sizeof(int32_t);
     if (bytes == 0) {
         return 0;
     }
-    int err = marks_rank(walk->marks);
-    subtraction subtraction = {.marks = walk->marks};
+    int err = mark_bits_rank(walk->bits);
+    subtraction subtraction = {.bits = walk->bits};
     if (err || (err = scratch_map((void **)&subtraction.counts, bytes)) != 0) {
         return err;
     }
-    remainder->bytes += bytes;
-    take_counts(remainder, &subtraction);
-    subtract_references(remainder, &subtraction);
+    set->bytes += bytes;
+    take_counts(set, &subtraction);
+    subtract_references(set, &subtraction);
     size_t listed_before = walk->listed;
-    err = mark_held_from_outside(remainder, subtraction.counts, walk);
-    remainder->garbage = remainder->objects.count - (walk->listed - listed_before);
+    err = mark_held_from_outside(set, subtraction.counts, walk);
+    set->garbage = set->objects.count - (walk->listed - listed_before);
     scratch_unmap(subtraction.counts, bytes);
     return err;
 }
 
 void
-remainder_release(remainder_set *remainder)
+unreachable_release(unreachable_set *set)
 {
-    scratch_stack_release(&remainder->objects);
+    scratch_stack_release(&set->objects);
 }
 
 #endif

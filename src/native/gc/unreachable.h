@@ -6,8 +6,8 @@
  * reaches. The rest is garbage. Counts are kept in an array, indexed by rank in the
  * bitmap, so that no object is written to, and none outside the remainder is read.
  */
-#ifndef PASTURE_REMAINDER_H
-#define PASTURE_REMAINDER_H
+#ifndef PASTURE_UNREACHABLE_H
+#define PASTURE_UNREACHABLE_H
 
 #include "mark.h"
 
@@ -15,31 +15,31 @@ typedef struct {
     scratch_stack objects; /* in runs, each in the order of its list */
     size_t garbage;        /* how many of them are */
     size_t bytes;          /* of memory used at most, the stack aside */
-} remainder_set;
+} unreachable_set;
 
 /* All lists in which an object can stand; those before `first_examined` are not searched. */
 typedef struct {
     PyGC_Head *heads[CPY_GENERATIONS + 1];
     int count;
     int first_examined;
-} remainder_lists;
+} unreachable_lists;
 
 /* Find the objects of the lists that are not marked, and note them. Other objects are no
    longer noted. `unaligned`: successors of marked objects beside those that are noted.
    Returns 0 or ENOMEM. */
-int remainder_find(remainder_set *remainder, marks *marks, const remainder_lists *lists,
-                   const scratch_stack *unaligned);
+int unreachable_find(unreachable_set *set, mark_bits *bits, const unreachable_lists *lists,
+                     const scratch_stack *unaligned);
 
 /* Mark those that are alive; those that stay unmarked are garbage. Returns 0 or ENOMEM. */
-int remainder_mark_alive(remainder_set *remainder, mark_walk *walk);
+int unreachable_mark_alive(unreachable_set *set, mark_walk *walk);
 
-/* Whether an object of the lists is garbage, after remainder_mark_alive(). */
+/* Whether an object of the lists is garbage, after unreachable_mark_alive(). */
 static inline bool
-remainder_is_garbage(const marks *marks, PyObject *op)
+unreachable_is_garbage(const mark_bits *bits, PyObject *op)
 {
-    return marks_is_noted(marks, op) && !marks_is_marked(marks, op);
+    return mark_bits_is_noted(bits, op) && !mark_bits_is_marked(bits, op);
 }
 
-void remainder_release(remainder_set *remainder);
+void unreachable_release(unreachable_set *set);
 
 #endif

@@ -77,7 +77,7 @@ raise_instances(void)
 #endif
 
 int
-leave_watch_system_exit(void)
+exit_watch_system_exit(void)
 {
     raise_instances();
     PyTypeObject *type = (PyTypeObject *)PyExc_SystemExit;
@@ -97,7 +97,7 @@ leave_watch_system_exit(void)
 }
 
 PyObject *
-leave_system_exit_code(void)
+exit_system_exit_code(void)
 {
     return Py_XNewRef(exit_code);
 }
@@ -117,7 +117,7 @@ on_limit(int Py_UNUSED(signal))
 }
 
 void
-leave_limit(int status, unsigned int seconds)
+exit_limit(int status, unsigned int seconds)
 {
     if (procstat_read(PROCSTAT_THREADS) == 1) {
         return;
@@ -134,7 +134,7 @@ leave_limit(int status, unsigned int seconds)
 }
 
 void
-leave_lift_limit(void)
+exit_lift_limit(void)
 {
     if (is_limited) {
         is_limited = false;
@@ -144,7 +144,7 @@ leave_lift_limit(void)
 }
 
 void
-leave_now(int status)
+exit_now(int status)
 {
     fflush(NULL);
     _exit(status);
@@ -163,7 +163,7 @@ append_files(PyObject *files, PyGC_Head *list, destructor finalizer)
 }
 
 PyObject *
-leave_files(void)
+exit_files(void)
 {
     destructor finalizer = cpy_find_file_finalizer();
     PyObject *files = finalizer != NULL ? PyList_New(0) : NULL;
@@ -182,7 +182,7 @@ leave_files(void)
 }
 
 int
-leave_run_last(PyObject *func)
+exit_run_last(PyObject *func)
 {
     PyObject *atexit = PyImport_ImportModule("atexit");
     if (atexit == NULL) {

@@ -4,13 +4,13 @@
 #include <sys/prctl.h>
 
 int
-family_adopt_orphans(void)
+prctl_adopt_orphans(void)
 {
     return prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0UL, 0UL, 0UL) ? errno : 0;
 }
 
 int
-family_die_with_parent(int signal)
+prctl_die_with_parent(int signal)
 {
     return prctl(PR_SET_PDEATHSIG, (unsigned long)signal, 0UL, 0UL, 0UL) ? errno : 0;
 }

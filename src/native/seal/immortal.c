@@ -84,7 +84,7 @@ make_immortal(immortal_walk *walk, PyObject *op)
     if (cpy_must_stay_mortal(op)) {
         return 0;
     }
-    int err = drift_watch(op);
+    int err = refcounts_watch(op);
     if (err) {
         return err;
     }
@@ -101,7 +101,7 @@ visit_referent(PyObject *op, void *arg)
     }
     immortal_walk *walk = arg;
     int err = make_immortal(walk, op);
-    if (!err && reach_has_referents(op)) {
+    if (!err && referents_may_exist(op)) {
         err = scratch_stack_push(&walk->pending, op);
     }
     return err;
@@ -111,7 +111,7 @@ static int
 visit_pending(immortal_walk *walk)
 {
     while (walk->pending.count) {
-        int err = reach_visit(scratch_stack_pop(&walk->pending), visit_referent, walk);
+        int err = referents_visit(scratch_stack_pop(&walk->pending), visit_referent, walk);
         if (err) {
             return err;
         }
@@ -133,7 +133,7 @@ visit_listed(immortal_walk *walk, PyObject *op)
         make_shared_keys_immortal(walk, (PyTypeObject *)op);
     }
     if (!err) {
-        err = reach_visit(op, visit_referent, walk);
+        err = referents_visit(op, visit_referent, walk);
     }
     return err ? err : visit_pending(walk);
 }
@@ -166,7 +166,7 @@ visit_all_lists(immortal_walk *walk)
 static int
 visit_type_referents(PyTypeObject *type, void *arg)
 {
-    int err = reach_visit((PyObject *)type, visit_referent, arg);
+    int err = referents_visit((PyObject *)type, visit_referent, arg);
     return err ? err : visit_pending(arg);
 }
 
@@ -177,7 +177,7 @@ settle_bytecode(immortal_walk *walk)
     int err = 0;
     while (walk->codes.count) {
         PyCodeObject *code = scratch_stack_pop(&walk->codes);
-        Py_ssize_t rewritten = bytecode_settle(code);
+        Py_ssize_t rewritten = specialize_code(code);
         if (rewritten < 0) {
             PyErr_Clear(); /* told once, at the end */
             err = ENOMEM;

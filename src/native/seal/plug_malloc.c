@@ -123,7 +123,7 @@ serves_this_thread(const main_heap *heap)
 }
 
 static void
-plug_chunks_of(size_t chunk_bytes, const main_heap *heap, holes_plugged *plugged)
+plug_chunks_of(size_t chunk_bytes, const main_heap *heap, plug_counts *plugged)
 {
     strays held = {.count = 0};
     for (;;) {
@@ -154,7 +154,7 @@ next_smaller(size_t chunk_bytes)
 }
 
 int
-holes_plug_malloc(holes_plugged *plugged)
+plug_malloc_holes(plug_counts *plugged)
 {
     /* Merges the fast bins and gives whole free pages inside holes back to the system:
        plugs then cost the pages at their edges only. */
@@ -172,7 +172,7 @@ holes_plug_malloc(holes_plugged *plugged)
 #else
 
 int
-holes_plug_malloc(holes_plugged *plugged)
+plug_malloc_holes(plug_counts *plugged)
 {
     (void)plugged;
     return -1;

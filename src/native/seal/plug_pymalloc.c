@@ -61,7 +61,7 @@ take_block(size_t block_bytes)
 }
 
 static int
-plug_size_class(size_t block_bytes, holes_plugged *plugged)
+plug_size_class(size_t block_bytes, plug_counts *plugged)
 {
     for (;;) {
         void *block = take_block(block_bytes);
@@ -96,7 +96,7 @@ pools_look_right(void)
 }
 
 static void
-plug_size_classes(holes_plugged *plugged)
+plug_size_classes(plug_counts *plugged)
 {
     for (size_t bytes = CPY_SMALL_BLOCK_STEP_BYTES; bytes <= CPY_SMALL_BLOCK_MAX_BYTES;
          bytes += CPY_SMALL_BLOCK_STEP_BYTES) {
@@ -107,7 +107,7 @@ plug_size_classes(holes_plugged *plugged)
 }
 
 int
-holes_plug_pymalloc(holes_plugged *plugged)
+plug_pymalloc_holes(plug_counts *plugged)
 {
     const char *allocator = cpy_allocator_name();
     if (allocator == NULL || strcmp(allocator, "pymalloc") != 0) {

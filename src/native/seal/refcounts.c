@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHUNK_BYTES (MARKS_CHUNK_WORDS << (MARKS_WORD_BITS + MARKS_GRANULE_BITS))
+#define CHUNK_BYTES (MARK_BITS_CHUNK_WORDS << (MARK_BITS_WORD_LOG2 + MARK_BITS_GRANULE_LOG2))
 
 /* A look may take one part in so many of the processor time. */
 #define COST_PARTS 100u
@@ -29,9 +29,9 @@
    so that 2^30 of them take 20 s. */
 #define LONGEST_PAUSE_NS 10000000000u
 
-static marks watched;
+static mark_bits watched;
 static scratch_stack unaligned;
-static drift_history history;
+static refcounts_history history;
 static uint64_t looked_ns; /* processor time at the end of the last look */
 static uint64_t pause_ns;  /* until the next one */
 
@@ -47,25 +47,25 @@ static int
 remember(PyObject *op)
 {
     if (watched.tables == NULL) {
-        int err = marks_init(&watched);
+        int err = mark_bits_init(&watched);
         if (err) {
             return err;
         }
     }
-    marks_leaf *leaf = marks_leaf_for(&watched, op);
+    mark_bits_leaf *leaf = mark_bits_leaf_for(&watched, op);
     if (leaf == NULL) {
         return ENOMEM;
     }
-    size_t index = marks_word_index(op);
-    leaf->marked[index] |= marks_bit(op);
-    marks_touch(leaf, index);
+    size_t index = mark_bits_word_index(op);
+    leaf->marked[index] |= mark_bits_mask(op);
+    mark_bits_touch(leaf, index);
     return 0;
 }
 
 int
-drift_watch(PyObject *op)
+refcounts_watch(PyObject *op)
 {
-    return marks_is_aligned(op) ? remember(op) : scratch_stack_push(&unaligned, op);
+    return mark_bits_is_aligned(op) ? remember(op) : scratch_stack_push(&unaligned, op);
 }
 
 static void
@@ -74,32 +74,32 @@ look_at(PyObject *op)
     history.counts++;
     if (cpy_count_state_of(op) == CPY_COUNT_DRIFTED) {
         cpy_count_reset(op);
-        history.mended++;
+        history.restored++;
     }
 }
 
 static void
-look_at_words(const marks_leaf *leaf, size_t first, size_t end)
+look_at_words(const mark_bits_leaf *leaf, size_t first, size_t end)
 {
     for (size_t i = first; i < end; i++) {
         for (uint64_t left = leaf->marked[i]; left; left &= left - 1) {
-            look_at(marks_object_at(leaf, i, (unsigned int)__builtin_ctzll(left)));
+            look_at(mark_bits_object_at(leaf, i, (unsigned int)__builtin_ctzll(left)));
         }
     }
 }
 
 /* The part of the bitmap from `first` on that is one OS page, of the bitmap. */
 static void
-look_at_chunk(int pagemap, size_t os_page_bytes, const marks_leaf *leaf, size_t first)
+look_at_chunk(int pagemap, size_t os_page_bytes, const mark_bits_leaf *leaf, size_t first)
 {
     uint64_t entries[CHUNK_BYTES / LEAST_OS_PAGE_BYTES];
     size_t count = CHUNK_BYTES / os_page_bytes;
-    size_t words = MARKS_CHUNK_WORDS / count;
-    uintptr_t start = leaf->base + (first << (MARKS_WORD_BITS + MARKS_GRANULE_BITS));
+    size_t words = MARK_BITS_CHUNK_WORDS / count;
+    uintptr_t start = leaf->base + (first << (MARK_BITS_WORD_LOG2 + MARK_BITS_GRANULE_LOG2));
     ssize_t bytes = (ssize_t)(count * PAGEMAP_ENTRY_BYTES);
     off_t at = (off_t)(start / os_page_bytes * PAGEMAP_ENTRY_BYTES);
     if (pread(pagemap, entries, (size_t)bytes, at) != bytes) {
-        look_at_words(leaf, first, first + MARKS_CHUNK_WORDS);
+        look_at_words(leaf, first, first + MARK_BITS_CHUNK_WORDS);
         return;
     }
     for (size_t i = 0; i < count; i++) {
@@ -110,21 +110,21 @@ look_at_chunk(int pagemap, size_t os_page_bytes, const marks_leaf *leaf, size_t 
 }
 
 void
-drift_mend(void)
+refcounts_restore(void)
 {
     uint64_t start_ns = processor_ns();
     history.looks++;
     size_t os_page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
     bool has_pagemap = pagemap >= 0 && os_page_bytes >= LEAST_OS_PAGE_BYTES;
-    for (const marks_leaf *leaf = watched.first; leaf != NULL; leaf = leaf->next) {
-        for (size_t i = 0; (i = marks_skip_untouched(leaf, i)) < MARKS_LEAF_WORDS;
-             i += MARKS_CHUNK_WORDS) {
+    for (const mark_bits_leaf *leaf = watched.first; leaf != NULL; leaf = leaf->next) {
+        for (size_t i = 0; (i = mark_bits_skip_untouched(leaf, i)) < MARK_BITS_LEAF_WORDS;
+             i += MARK_BITS_CHUNK_WORDS) {
             if (has_pagemap) {
                 look_at_chunk(pagemap, os_page_bytes, leaf, i);
             }
             else {
-                look_at_words(leaf, i, i + MARKS_CHUNK_WORDS);
+                look_at_words(leaf, i, i + MARK_BITS_CHUNK_WORDS);
             }
         }
     }
@@ -139,7 +139,7 @@ drift_mend(void)
 }
 
 void
-drift_mend_if_due(void)
+refcounts_restore_if_due(void)
 {
     if (watched.tables == NULL) {
         return;
@@ -149,12 +149,12 @@ drift_mend_if_due(void)
         looked_ns = 0;
     }
     if (now_ns - looked_ns >= pause_ns) {
-        drift_mend();
+        refcounts_restore();
     }
 }
 
-const drift_history *
-drift_get_history(void)
+const refcounts_history *
+refcounts_get_history(void)
 {
     history.bytes = watched.bytes + unaligned.capacity * sizeof *unaligned.items;
     return &history;
@@ -163,25 +163,25 @@ drift_get_history(void)
 #else /* no immortality: nothing is watched */
 
 int
-drift_watch(PyObject *Py_UNUSED(op))
+refcounts_watch(PyObject *Py_UNUSED(op))
 {
     return 0;
 }
 
 void
-drift_mend(void)
+refcounts_restore(void)
 {
 }
 
 void
-drift_mend_if_due(void)
+refcounts_restore_if_due(void)
 {
 }
 
-const drift_history *
-drift_get_history(void)
+const refcounts_history *
+refcounts_get_history(void)
 {
-    static const drift_history none;
+    static const refcounts_history none;
     return &none;
 }
 

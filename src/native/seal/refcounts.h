@@ -9,27 +9,27 @@
  * A count that moves is written to, so the process has its page to itself: the pages it shares
  * with a parent or a child are not looked at.
  */
-#ifndef PASTURE_DRIFT_H
-#define PASTURE_DRIFT_H
+#ifndef PASTURE_REFCOUNTS_H
+#define PASTURE_REFCOUNTS_H
 
 #include "../cpython/cpython.h"
 
 typedef struct {
-    size_t looks;  /* how often counts were looked at */
-    size_t counts; /* looked at, in all */
-    size_t mended; /* of them, set again */
-    size_t bytes;  /* of memory for the bits */
-} drift_history;
+    size_t looks;    /* how often counts were looked at */
+    size_t counts;   /* looked at, in all */
+    size_t restored; /* of them, set again */
+    size_t bytes;    /* of memory for the bits */
+} refcounts_history;
 
 /* Remember an object that is about to be made immortal. Returns 0 or ENOMEM. */
-int drift_watch(PyObject *op);
+int refcounts_watch(PyObject *op);
 
 /* Look at the counts and set again those that have drifted. Runs no Python code. */
-void drift_mend(void);
+void refcounts_restore(void);
 
-/* drift_mend() if the process has used enough processor time since it last did. */
-void drift_mend_if_due(void);
+/* refcounts_restore() if the process has used enough processor time since it last did. */
+void refcounts_restore_if_due(void);
 
-const drift_history *drift_get_history(void);
+const refcounts_history *refcounts_get_history(void);
 
 #endif

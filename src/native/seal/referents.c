@@ -98,7 +98,7 @@ visit_untraversed(PyObject *op, visitproc visit, void *arg)
 }
 
 int
-reach_visit(PyObject *op, visitproc visit, void *arg)
+referents_visit(PyObject *op, visitproc visit, void *arg)
 {
     PyTypeObject *type = Py_TYPE(op);
     if (type == &PyDict_Type) {

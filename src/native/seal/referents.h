@@ -4,18 +4,18 @@
  * string keys of dictionaries, names of functions and types, everything in a code
  * object. Reading those writes their reference counts all the same.
  */
-#ifndef PASTURE_REACH_H
-#define PASTURE_REACH_H
+#ifndef PASTURE_REFERENTS_H
+#define PASTURE_REFERENTS_H
 
 #include "../cpython/cpython.h"
 
 /* Call `visit` with every object that `op` refers to, possibly more than once.
    Allocates nothing. Returns what `visit` returned first that is not 0, or 0. */
-int reach_visit(PyObject *op, visitproc visit, void *arg);
+int referents_visit(PyObject *op, visitproc visit, void *arg);
 
-/* Whether reach_visit() can yield anything for objects of this type. */
+/* Whether referents_visit() can yield anything for objects of this type. */
 static inline bool
-reach_has_referents(PyObject *op)
+referents_may_exist(PyObject *op)
 {
     return Py_TYPE(op)->tp_traverse != NULL || PyCode_Check(op);
 }

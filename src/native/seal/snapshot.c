@@ -19,15 +19,15 @@
 #define FIRST_RECORDS ((size_t)1 << 16)
 
 typedef struct {
-    census_record *records;
+    snapshot_record *records;
     size_t count, capacity;
     size_t next;    /* the first record that is not followed yet */
     uint32_t owner; /* of records that are added */
-    marks seen;     /* marked: where a record starts */
-} census;
+    mark_bits seen; /* marked: where a record starts */
+} snapshot;
 
 static int
-grow(census *all)
+grow(snapshot *all)
 {
     size_t old_bytes = all->capacity * sizeof *all->records;
     void *mapped = mremap(all->records, old_bytes, old_bytes * 2, MREMAP_MAYMOVE);
@@ -41,29 +41,29 @@ grow(census *all)
 
 /* Whether nothing was recorded at this address so far. Returns 0, 1 or -ENOMEM. */
 static int
-is_new(census *all, const void *start)
+is_new(snapshot *all, const void *start)
 {
-    marks_leaf *leaf = marks_leaf_for(&all->seen, start);
+    mark_bits_leaf *leaf = mark_bits_leaf_for(&all->seen, start);
     if (leaf == NULL) {
         return -ENOMEM;
     }
-    uint64_t *word = &leaf->marked[marks_word_index(start)];
-    if (*word & marks_bit(start)) {
+    uint64_t *word = &leaf->marked[mark_bits_word_index(start)];
+    if (*word & mark_bits_mask(start)) {
         return 0;
     }
-    *word |= marks_bit(start);
+    *word |= mark_bits_mask(start);
     return 1;
 }
 
 static int
-add(census *all, const void *start, census_record record)
+add(snapshot *all, const void *start, snapshot_record record)
 {
     int fresh = is_new(all, start);
     if (fresh <= 0) {
         return -fresh;
     }
-    if (all->count == all->capacity || all->count >= CENSUS_NO_OWNER) {
-        int err = all->count >= CENSUS_NO_OWNER ? EOVERFLOW : grow(all);
+    if (all->count == all->capacity || all->count >= SNAPSHOT_NO_OWNER) {
+        int err = all->count >= SNAPSHOT_NO_OWNER ? EOVERFLOW : grow(all);
         if (err) {
             return err;
         }
@@ -78,25 +78,25 @@ static int
 add_object(PyObject *op, void *arg)
 {
     return add(arg, op,
-               (census_record){.type = (uintptr_t)Py_TYPE(op),
-                               .bytes = cpy_object_bytes(op),
-                               .kind = CPY_OBJECT,
-                               .prefix = (uint16_t)cpy_prefix_bytes(op)});
+               (snapshot_record){.type = (uintptr_t)Py_TYPE(op),
+                                 .bytes = cpy_object_bytes(op),
+                                 .kind = CPY_OBJECT,
+                                 .prefix = (uint16_t)cpy_prefix_bytes(op)});
 }
 
 static int
 add_storage(cpy_kind kind, const void *start, size_t bytes, void *arg)
 {
-    return add(arg, start, (census_record){.bytes = bytes, .kind = (uint16_t)kind});
+    return add(arg, start, (snapshot_record){.bytes = bytes, .kind = (uint16_t)kind});
 }
 
 /* Follow every record that is not followed yet, and those that this adds. */
 static int
-follow(census *all)
+follow(snapshot *all)
 {
     int err = 0;
     for (; all->next < all->count && !err; all->next++) {
-        census_record *record = &all->records[all->next];
+        snapshot_record *record = &all->records[all->next];
         if (record->kind != CPY_OBJECT) {
             continue;
         }
@@ -106,11 +106,11 @@ follow(census *all)
         if (!err) {
             err = cpy_each_storage(op, add_storage, all);
         }
-        if (!err && reach_has_referents(op)) {
-            err = reach_visit(op, add_object, all);
+        if (!err && referents_may_exist(op)) {
+            err = referents_visit(op, add_object, all);
         }
     }
-    all->owner = CENSUS_NO_OWNER;
+    all->owner = SNAPSHOT_NO_OWNER;
     return err;
 }
 
@@ -121,7 +121,7 @@ add_type(PyTypeObject *type, void *arg)
 }
 
 static int
-add_list(census *all, PyGC_Head *list)
+add_list(snapshot *all, PyGC_Head *list)
 {
     int err = 0;
     for (PyGC_Head *gc = cpy_gc_next(list); gc != list && !err; gc = cpy_gc_next(gc)) {
@@ -134,7 +134,7 @@ add_list(census *all, PyGC_Head *list)
 }
 
 static int
-add_lists(census *all)
+add_lists(snapshot *all)
 {
     struct _gc_runtime_state *state = cpy_gc_state();
     int err = add_list(all, cpy_gc_permanent(state));
@@ -145,7 +145,7 @@ add_lists(census *all)
 }
 
 static int
-walk(census *all, PyObject *types)
+walk(snapshot *all, PyObject *types)
 {
     int err = add_object(PyImport_GetModuleDict(), all);
     if (!err) {
@@ -181,10 +181,10 @@ write_all(int fd, const char *from, size_t bytes)
 }
 
 static int
-start(census *all)
+start(snapshot *all)
 {
-    all->owner = CENSUS_NO_OWNER;
-    int err = marks_init(&all->seen);
+    all->owner = SNAPSHOT_NO_OWNER;
+    int err = mark_bits_init(&all->seen);
     if (!err) {
         err = scratch_map((void **)&all->records, FIRST_RECORDS * sizeof *all->records);
         all->capacity = err ? 0 : FIRST_RECORDS;
@@ -193,10 +193,10 @@ start(census *all)
 }
 
 static void
-release(census *all)
+release(snapshot *all)
 {
     if (all->seen.tables != NULL) {
-        marks_release(&all->seen);
+        mark_bits_release(&all->seen);
     }
     if (all->capacity) {
         scratch_unmap(all->records, all->capacity * sizeof *all->records);
@@ -204,13 +204,13 @@ release(census *all)
 }
 
 Py_ssize_t
-census_write(int fd)
+snapshot_write(int fd)
 {
     PyObject *types = types_all();
     if (types == NULL) {
         return -1;
     }
-    census all = {0};
+    snapshot all = {0};
     int err = start(&all);
     if (!err) {
         err = walk(&all, types);

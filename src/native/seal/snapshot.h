@@ -5,28 +5,28 @@
  * a shortest one; `owner` leads back along it. The walk starts at the interpreter's modules
  * and ends with what only the collector's lists know.
  */
-#ifndef PASTURE_CENSUS_H
-#define PASTURE_CENSUS_H
+#ifndef PASTURE_SNAPSHOT_H
+#define PASTURE_SNAPSHOT_H
 
 #include "../cpython/cpython.h"
 
-#define CENSUS_NO_OWNER UINT32_MAX
+#define SNAPSHOT_NO_OWNER UINT32_MAX
 
 typedef struct {
     uint64_t address; /* of the object, after its prefix; of the piece of memory */
     uint64_t type;    /* of the object; 0 for memory that is none */
     uint64_t bytes;   /* from the address on */
-    uint32_t owner;   /* number of the record that led here, or CENSUS_NO_OWNER: a root */
+    uint32_t owner;   /* number of the record that led here, or SNAPSHOT_NO_OWNER: a root */
     uint16_t kind;    /* cpy_kind */
     uint16_t prefix;  /* bytes of the object before its address */
-} census_record;
+} snapshot_record;
 
-static_assert(sizeof(census_record) == 32, "records are read by their size");
+static_assert(sizeof(snapshot_record) == 32, "records are read by their size");
 
 /* Write all records to a file. Allocates nothing from malloc and writes to no object but
  * for reference counts that end as they were. Returns the number of records, or -1 with an
  * exception set (MemoryError, OSError) and a file that is not to be used.
  */
-Py_ssize_t census_write(int fd);
+Py_ssize_t snapshot_write(int fd);
 
 #endif

@@ -13,7 +13,7 @@
 static bool keeps_first_run;
 
 void
-bytecode_keep_first_run(bool keep)
+specialize_keep_first_run(bool keep)
 {
     keeps_first_run = keep;
 }
@@ -85,14 +85,14 @@ each_mortal_load(PyCodeObject *Py_UNUSED(code), bool Py_UNUSED(rewrite))
 #endif
 
 Py_ssize_t
-bytecode_settle(PyCodeObject *code)
+specialize_code(PyCodeObject *code)
 {
     /* The instructions that an event hides are generic ones, which look at their constant. */
     return cpy_code_is_plain(code) ? settle_plain(code) : each_mortal_load(code, true);
 }
 
 Py_ssize_t
-bytecode_mortal_loads(PyCodeObject *code)
+specialize_count_mortal_loads(PyCodeObject *code)
 {
     return each_mortal_load(code, false);
 }
@@ -100,18 +100,18 @@ bytecode_mortal_loads(PyCodeObject *code)
 #else
 
 void
-bytecode_keep_first_run(bool Py_UNUSED(keep))
+specialize_keep_first_run(bool Py_UNUSED(keep))
 {
 }
 
 Py_ssize_t
-bytecode_settle(PyCodeObject *Py_UNUSED(code))
+specialize_code(PyCodeObject *Py_UNUSED(code))
 {
     return 0;
 }
 
 Py_ssize_t
-bytecode_mortal_loads(PyCodeObject *Py_UNUSED(code))
+specialize_count_mortal_loads(PyCodeObject *Py_UNUSED(code))
 {
     return 0;
 }
