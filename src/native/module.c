@@ -169,7 +169,7 @@ static PyObject *
 field_offsets(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     PyObject *fields = PyList_New(0);
-    for (size_t i = 0; fields != NULL && i < Py_ARRAY_LENGTH(cpy_fields); i++) {
+    for (size_t i = 0; fields != NULL && i < cpy_field_count; i++) {
         const cpy_field *field = &cpy_fields[i];
         PyObject *row = Py_BuildValue("(ssn)", field->holder, field->name, field->offset);
         if (row == NULL || PyList_Append(fields, row) < 0) {

@@ -1,0 +1,141 @@
+/* The table of fields: one line a field, by the name that CPython's headers give it. Fields that
+ * have no public structure are counted from a neighbour.
+ */
+#include "fields.h"
+
+#ifndef CPY_UNSUPPORTED
+
+#define CPY_FIELD(holder, type, field) {holder, #field, offsetof(type, field)}
+#define CPY_CODE(field) CPY_FIELD("code", PyCodeObject, field)
+#define CPY_FUNC(field) CPY_FIELD("function", PyFunctionObject, field)
+#define CPY_TYPE(field) CPY_FIELD("type", PyTypeObject, field)
+#define CPY_HEAP_TYPE(field) CPY_FIELD("type", PyHeapTypeObject, field)
+#define CPY_KEYS(field) CPY_FIELD("keys", PyDictKeysObject, field)
+#define CPY_SET(field) CPY_FIELD("set", PySetObject, field)
+#define CPY_WEAKREF(field) CPY_FIELD("weakref", PyWeakReference, field)
+
+const cpy_field cpy_fields[] = {
+    CPY_FIELD("object", PyObject, ob_refcnt),
+    CPY_FIELD("object", PyObject, ob_type),
+    CPY_FIELD("object", PyVarObject, ob_size),
+    CPY_FIELD("dict", PyDictObject, ma_used),
+#if PY_VERSION_HEX >= 0x030E0000
+    CPY_FIELD("dict", PyDictObject, _ma_watcher_tag),
+#else
+    {"dict", "ma_version_tag", offsetof(PyDictObject, ma_keys) - 8},
+#endif
+    CPY_FIELD("dict", PyDictObject, ma_keys),
+    CPY_FIELD("dict", PyDictObject, ma_values),
+    CPY_KEYS(dk_refcnt),
+    CPY_KEYS(dk_log2_size),
+    CPY_KEYS(dk_log2_index_bytes),
+    CPY_KEYS(dk_kind),
+    CPY_KEYS(dk_version),
+    CPY_KEYS(dk_usable),
+    CPY_KEYS(dk_nentries),
+    CPY_KEYS(dk_indices),
+    CPY_FIELD("values", PyDictValues, values),
+    CPY_FIELD("list", PyListObject, ob_item),
+    CPY_FIELD("list", PyListObject, allocated),
+#if PY_VERSION_HEX >= 0x030E0000
+    CPY_FIELD("tuple", PyTupleObject, ob_hash),
+#endif
+    CPY_FIELD("tuple", PyTupleObject, ob_item),
+    CPY_FIELD("str", PyASCIIObject, length),
+    CPY_FIELD("str", PyASCIIObject, hash),
+    CPY_FIELD("str", PyASCIIObject, state),
+    {"str", "ascii_data", sizeof(PyASCIIObject)},
+    CPY_FIELD("str", PyCompactUnicodeObject, utf8_length),
+    CPY_FIELD("str", PyCompactUnicodeObject, utf8),
+    {"str", "compact_data", sizeof(PyCompactUnicodeObject)},
+    {"bytes", "ob_shash", offsetof(PyBytesObject, ob_sval) - 8},
+    CPY_FIELD("bytes", PyBytesObject, ob_sval),
+    CPY_SET(fill),
+    CPY_SET(used),
+    CPY_SET(mask),
+    CPY_SET(table),
+    CPY_SET(hash),
+    CPY_SET(finger),
+    CPY_SET(smalltable),
+    CPY_SET(weakreflist),
+    CPY_WEAKREF(wr_object),
+    CPY_WEAKREF(wr_callback),
+    CPY_WEAKREF(hash),
+    CPY_WEAKREF(wr_prev),
+    CPY_WEAKREF(wr_next),
+    {"module", "md_dict", sizeof(PyObject)},
+    CPY_TYPE(tp_name),
+    CPY_TYPE(tp_basicsize),
+    CPY_TYPE(tp_itemsize),
+    CPY_TYPE(tp_flags),
+    CPY_TYPE(tp_weaklistoffset),
+    CPY_TYPE(tp_members),
+    CPY_TYPE(tp_base),
+    CPY_TYPE(tp_dict),
+    CPY_TYPE(tp_dictoffset),
+    CPY_TYPE(tp_bases),
+    CPY_TYPE(tp_mro),
+    CPY_TYPE(tp_cache),
+    CPY_TYPE(tp_subclasses),
+    CPY_TYPE(tp_weaklist),
+    CPY_TYPE(tp_version_tag),
+#if PY_VERSION_HEX >= 0x030D0000
+    /* The same word. */
+    {"type", "tp_versions_used", offsetof(PyTypeObject, tp_versions_used) & ~(size_t)7},
+#endif
+    CPY_HEAP_TYPE(ht_name),
+    CPY_HEAP_TYPE(ht_slots),
+    CPY_HEAP_TYPE(ht_qualname),
+    CPY_HEAP_TYPE(ht_cached_keys),
+    CPY_HEAP_TYPE(ht_module),
+    CPY_HEAP_TYPE(_spec_cache),
+    {"type", "members", sizeof(PyHeapTypeObject)},
+    CPY_FUNC(func_globals),
+    CPY_FUNC(func_builtins),
+    CPY_FUNC(func_name),
+    CPY_FUNC(func_qualname),
+    CPY_FUNC(func_code),
+    CPY_FUNC(func_defaults),
+    CPY_FUNC(func_kwdefaults),
+    CPY_FUNC(func_closure),
+    CPY_FUNC(func_doc),
+    CPY_FUNC(func_dict),
+    CPY_FUNC(func_weakreflist),
+    CPY_FUNC(func_module),
+    CPY_FUNC(func_annotations),
+    CPY_FUNC(vectorcall),
+    CPY_FUNC(func_version),
+    CPY_CODE(co_consts),
+    CPY_CODE(co_names),
+    CPY_CODE(co_flags),
+    CPY_CODE(co_filename),
+    CPY_CODE(co_name),
+    CPY_CODE(co_qualname),
+    CPY_CODE(co_firstlineno),
+    CPY_CODE(co_weakreflist),
+#if PY_VERSION_HEX >= 0x030C0000
+    CPY_CODE(co_version),
+    CPY_CODE(_co_cached),
+    CPY_CODE(_co_instrumentation_version),
+    CPY_CODE(_co_monitoring),
+#  if PY_VERSION_HEX >= 0x030D0000
+    CPY_CODE(co_executors),
+#  endif
+#else
+    CPY_CODE(_co_code),
+#endif
+    CPY_CODE(co_extra),
+    CPY_CODE(co_code_adaptive),
+};
+#undef CPY_FIELD
+#undef CPY_CODE
+#undef CPY_FUNC
+#undef CPY_TYPE
+#undef CPY_HEAP_TYPE
+#undef CPY_KEYS
+#undef CPY_SET
+#undef CPY_WEAKREF
+
+const size_t cpy_field_count = Py_ARRAY_LENGTH(cpy_fields);
+
+#endif

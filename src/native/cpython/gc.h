@@ -1,0 +1,151 @@
+/* The collector's lists, as the built-in collector keeps them.
+ *
+ * A list is circular and doubly linked through the PyGC_Head before each object; its
+ * head is itself a PyGC_Head that belongs to no object. There are four: three generations,
+ * and the permanent generation for frozen objects.
+ */
+#ifndef PASTURE_CPYTHON_GC_H
+#define PASTURE_CPYTHON_GC_H
+
+#include "pycore.h"
+
+#define CPY_GENERATIONS NUM_GENERATIONS
+static_assert(NUM_GENERATIONS == 3, "the collector has three generations");
+static_assert(sizeof(PyGC_Head) == 16, "the GC head is two words");
+
+static inline struct _gc_runtime_state *
+cpy_gc_state(void)
+{
+    /* Not PyInterpreterState_GET(): it is inline over a thread-local that extension
+       modules cannot see. */
+    return &PyInterpreterState_Get()->gc;
+}
+
+static inline PyGC_Head *
+cpy_gc_generation(struct _gc_runtime_state *gc, int i)
+{
+    return &gc->generations[i].head;
+}
+
+static inline PyGC_Head *
+cpy_gc_permanent(struct _gc_runtime_state *gc)
+{
+    return &gc->permanent_generation.head;
+}
+
+static inline PyGC_Head *
+cpy_gc_next(const PyGC_Head *head)
+{
+    return (PyGC_Head *)head->_gc_next;
+}
+
+static inline PyGC_Head *
+cpy_gc_prev(const PyGC_Head *head)
+{
+    return (PyGC_Head *)(head->_gc_prev & _PyGC_PREV_MASK);
+}
+
+static inline PyObject *
+cpy_gc_object(PyGC_Head *head)
+{
+    return (PyObject *)(head + 1);
+}
+
+static inline PyGC_Head *
+cpy_gc_head(PyObject *op)
+{
+    return (PyGC_Head *)op - 1;
+}
+
+/* Whether `op` stands in one of the lists. */
+static inline bool
+cpy_gc_listed(PyObject *op)
+{
+    return PyObject_IS_GC(op) && cpy_gc_head(op)->_gc_next != 0;
+}
+
+/* Make `list` an empty list. */
+static inline void
+cpy_gc_list_init(PyGC_Head *list)
+{
+    list->_gc_next = list->_gc_prev = (uintptr_t)list;
+}
+
+/* Make `second` follow `first`. Keeps the flags in the low bits of the link back. */
+static inline void
+cpy_gc_link(PyGC_Head *first, PyGC_Head *second)
+{
+    _PyGCHead_SET_NEXT(first, second);
+    _PyGCHead_SET_PREV(second, first);
+}
+
+/* Move everything in `from` to the end of `to`. Writes the ends of both lists only. */
+static inline void
+cpy_gc_splice(PyGC_Head *from, PyGC_Head *to)
+{
+    if (cpy_gc_next(from) != from) {
+        PyGC_Head *first = cpy_gc_next(from), *last = cpy_gc_prev(from);
+        cpy_gc_link(cpy_gc_prev(to), first);
+        cpy_gc_link(last, to);
+        cpy_gc_list_init(from);
+    }
+}
+
+/* Move one object from its list, whichever that is, to the start of `to`. Writes the
+   object and its neighbours. */
+static inline void
+cpy_gc_move_to_start(PyGC_Head *node, PyGC_Head *to)
+{
+    cpy_gc_link(cpy_gc_prev(node), cpy_gc_next(node));
+    cpy_gc_link(node, cpy_gc_next(to));
+    cpy_gc_link(to, node);
+}
+
+/* Same as PyObject_IS_GC(), without the call. */
+static inline bool
+cpy_is_container(PyObject *op)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    return PyType_HasFeature(type, Py_TPFLAGS_HAVE_GC)
+           && (type->tp_is_gc == NULL || type->tp_is_gc(op));
+}
+
+/* Whether an object that is no container now may stand in a list: its type has containers
+   and changes its mind, as greenlets do while they run. Static types never stand in one. */
+static inline bool
+cpy_may_hide_in_list(PyObject *op)
+{
+    return PyType_HasFeature(Py_TYPE(op), Py_TPFLAGS_HAVE_GC) && !PyType_Check(op);
+}
+
+/* New reference to the built-in gc.collect, whatever the module's attribute is by now. */
+static inline PyObject *
+cpy_builtin_collect(void)
+{
+    PyObject *module = PyImport_ImportModule("gc");
+    PyModuleDef *def = module != NULL ? PyModule_GetDef(module) : NULL;
+    PyObject *function = NULL;
+    for (PyMethodDef *method = def ? def->m_methods : NULL; method && method->ml_name; method++) {
+        if (strcmp(method->ml_name, "collect") == 0) {
+            function = PyCFunction_New(method, module);
+        }
+    }
+    if (function == NULL && !PyErr_Occurred()) {
+        PyErr_SetString(PyExc_RuntimeError, "the gc module is not CPython's");
+    }
+    Py_XDECREF(module);
+    return function;
+}
+
+/* An exception from a function that `gc.callbacks` holds: it is set, and gets reported. */
+static inline void
+cpy_report_gc_callback(PyObject *callback)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyErr_FormatUnraisable("Exception ignored while calling GC callback %R", callback);
+#else
+    PyErr_WriteUnraisable(callback);
+#endif
+}
+
+#endif

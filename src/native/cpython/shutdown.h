@@ -1,0 +1,44 @@
+/* What the end of the interpreter goes through: the exception that ends it, and atexit. */
+#ifndef PASTURE_CPYTHON_SHUTDOWN_H
+#define PASTURE_CPYTHON_SHUTDOWN_H
+
+#include "pycore.h"
+
+/* Before 3.12 an exception that meets no handler on its way out never becomes an instance. */
+#define CPY_HAS_BARE_EXCEPTIONS (PY_VERSION_HEX < 0x030C0000)
+
+/* Make the callback that was registered last the one that runs last of all.
+   Returns 0, or -1 with an exception set and the order unchanged. */
+static inline int
+cpy_atexit_last_to_bottom(void)
+{
+    struct atexit_state *state = &PyInterpreterState_Get()->atexit;
+#if PY_VERSION_HEX >= 0x030E0000
+    /* A list in the order of execution: the newest entry stands first. */
+    PyObject *entry = Py_NewRef(PyList_GET_ITEM(state->callbacks, 0));
+    int err = PyList_Append(state->callbacks, entry);
+    Py_DECREF(entry);
+    return err < 0 ? -1 : PyList_SetSlice(state->callbacks, 0, 1, NULL);
+#else
+    /* An array run from its end to its start. */
+    for (int i = state->ncallbacks - 1; i > 0; i--) {
+        void *upper = state->callbacks[i];
+        memcpy(&state->callbacks[i], &state->callbacks[i - 1], sizeof upper);
+        memcpy(&state->callbacks[i - 1], &upper, sizeof upper);
+    }
+    return 0;
+#endif
+}
+
+static inline Py_ssize_t
+cpy_atexit_count(void)
+{
+    struct atexit_state *state = &PyInterpreterState_Get()->atexit;
+#if PY_VERSION_HEX >= 0x030E0000
+    return PyList_GET_SIZE(state->callbacks);
+#else
+    return state->ncallbacks;
+#endif
+}
+
+#endif

@@ -1,0 +1,65 @@
+/* Types: version tags, dictionaries, and types that are told by name or by kind. */
+#ifndef PASTURE_CPYTHON_TYPE_H
+#define PASTURE_CPYTHON_TYPE_H
+
+#include "pycore.h"
+
+static inline unsigned int
+cpy_type_version(PyTypeObject *type)
+{
+    return type->tp_version_tag;
+}
+
+/* Make the interpreter give `type` a version tag; it may decline. */
+static inline void
+cpy_type_assign_version(PyTypeObject *type, PyObject *any_name)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    (void)any_name;
+    (void)PyUnstable_Type_AssignVersionTag(type);
+#else
+    (void)_PyType_Lookup(type, any_name); /* a cacheable lookup assigns one */
+#endif
+}
+
+/* New reference to the dictionary of `type`, or NULL without an exception. */
+static inline PyObject *
+cpy_type_dict(PyTypeObject *type)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyType_GetDict(type);
+#else
+    return Py_XNewRef(type->tp_dict);
+#endif
+}
+
+/* A type that a module holds: a new reference, or NULL with an exception set. */
+static inline PyTypeObject *
+cpy_find_type(const char *module_name, const char *name)
+{
+    PyObject *module = PyImport_ImportModule(module_name);
+    PyObject *type = module != NULL ? PyObject_GetAttrString(module, name) : NULL;
+    Py_XDECREF(module);
+    return (PyTypeObject *)type;
+}
+
+/* Frames, generators and coroutines: they end, and what ends must be let go. */
+static inline bool
+cpy_is_running_thing(PyObject *op)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    return type == &PyFrame_Type || type == &PyGen_Type || type == &PyCoro_Type
+           || type == &PyAsyncGen_Type;
+}
+
+/* tp_finalize of files, which flushes and closes them; or NULL with an exception set. */
+static inline destructor
+cpy_find_file_finalizer(void)
+{
+    PyTypeObject *type = cpy_find_type("_io", "_IOBase");
+    destructor finalizer = type != NULL ? type->tp_finalize : NULL;
+    Py_XDECREF(type);
+    return finalizer;
+}
+
+#endif
