@@ -1,0 +1,167 @@
+/* Python's way to the steps of the seal, and to what an explanation of a sealed heap reads. */
+#include "../module.h"
+
+#ifndef CPY_UNSUPPORTED
+
+#include "../gc/collect.h"
+#include "hotcode.h"
+#include "immortal.h"
+#include "plug.h"
+#include "refcounts.h"
+#include "snapshot.h"
+#include "specialize.h"
+#include "types.h"
+
+static PyObject *
+precompute_types(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    Py_ssize_t assigned = types_assign_versions();
+    return assigned < 0 ? NULL : PyLong_FromSsize_t(assigned);
+}
+
+static PyObject *
+immortalize(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+#if CPY_HAS_IMMORTALITY
+    immortal_counts counts = {0};
+    if (collect_mind_counts() < 0 || immortal_make_heap(&counts) < 0) {
+        return NULL;
+    }
+    return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n}", "objects", counts.objects, "hashes",
+                         counts.hashes, "instructions", counts.instructions, "key_tables",
+                         counts.key_tables, "left_mortal", counts.left_mortal);
+#else
+    PyErr_SetString(PyExc_NotImplementedError,
+                    "objects can be immortal from CPython 3.12 on: on this version reading an "
+                    "object still writes its reference count");
+    return NULL;
+#endif
+}
+
+static PyObject *
+forget_code_runs(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    hotcode_forget();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+keep_code_runs(PyObject *Py_UNUSED(module), PyObject *keep)
+{
+    int on = PyObject_IsTrue(keep);
+    if (on < 0) {
+        return NULL;
+    }
+    specialize_keep_first_run(on);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+gather_code(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    hotcode_gathered gathered = {0};
+    if (hotcode_gather(&gathered) < 0) {
+        return NULL;
+    }
+    return Py_BuildValue("{s:n,s:n}", "codes", gathered.codes, "bytes", (Py_ssize_t)gathered.bytes);
+}
+
+static PyObject *
+plugged_counts(const plug_counts *plugged)
+{
+    return Py_BuildValue("{s:n,s:n}", "blocks", (Py_ssize_t)plugged->blocks, "bytes",
+                         (Py_ssize_t)plugged->bytes);
+}
+
+static PyObject *
+plug_malloc(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    plug_counts plugged = {0};
+    if (plug_malloc_holes(&plugged) < 0) {
+        PyErr_SetString(PyExc_NotImplementedError,
+                        "malloc does not serve this thread from glibc's main heap (another "
+                        "allocator is preloaded or linked, this is not the main thread, other "
+                        "code moves the program break, or there is no /proc)");
+        return NULL;
+    }
+    return plugged_counts(&plugged);
+}
+
+static PyObject *
+plug_pymalloc(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    plug_counts plugged = {0};
+    if (plug_pymalloc_holes(&plugged) < 0) {
+        const char *name = cpy_allocator_name();
+        PyErr_Format(PyExc_NotImplementedError,
+                     "objects are not allocated by plain pymalloc but by %s "
+                     "(PYTHONMALLOC, a debug build or tracemalloc)",
+                     name != NULL ? name : "hooked functions");
+        return NULL;
+    }
+    return plugged_counts(&plugged);
+}
+
+static PyObject *
+is_immortal(PyObject *Py_UNUSED(module), PyObject *op)
+{
+    return PyBool_FromLong(cpy_is_immortal(op));
+}
+
+static PyObject *
+mend_counts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    refcounts_restore();
+    const refcounts_history *history = refcounts_get_history();
+    return Py_BuildValue("{s:n,s:n,s:n,s:n}", "looks", (Py_ssize_t)history->looks, "counts",
+                         (Py_ssize_t)history->counts, "mended", (Py_ssize_t)history->restored,
+                         "bytes", (Py_ssize_t)history->bytes);
+}
+
+static PyObject *
+mend_counts_if_due(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    refcounts_restore_if_due();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+write_census(PyObject *Py_UNUSED(module), PyObject *file)
+{
+    int fd = PyObject_AsFileDescriptor(file);
+    Py_ssize_t records = fd < 0 ? -1 : snapshot_write(fd);
+    return records < 0 ? NULL : PyLong_FromSsize_t(records);
+}
+
+static PyObject *
+field_offsets(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    PyObject *fields = PyList_New(0);
+    for (size_t i = 0; fields != NULL && i < cpy_field_count; i++) {
+        const cpy_field *field = &cpy_fields[i];
+        PyObject *row = Py_BuildValue("(ssn)", field->holder, field->name, field->offset);
+        if (row == NULL || PyList_Append(fields, row) < 0) {
+            Py_CLEAR(fields);
+        }
+        Py_XDECREF(row);
+    }
+    return fields;
+}
+
+PyMethodDef module_seal_methods[] = {
+    {"precompute_types", precompute_types, METH_NOARGS, NULL},
+    {"immortalize", immortalize, METH_NOARGS, NULL},
+    {"forget_code_runs", forget_code_runs, METH_NOARGS, NULL},
+    {"keep_code_runs", keep_code_runs, METH_O, NULL},
+    {"gather_code", gather_code, METH_NOARGS, NULL},
+    {"plug_malloc", plug_malloc, METH_NOARGS, NULL},
+    {"plug_pymalloc", plug_pymalloc, METH_NOARGS, NULL},
+    {"is_immortal", is_immortal, METH_O, NULL},
+    {"mend_counts", mend_counts, METH_NOARGS, NULL},
+    {"mend_counts_if_due", mend_counts_if_due, METH_NOARGS, NULL},
+    {"write_census", write_census, METH_O, NULL},
+    {"field_offsets", field_offsets, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+#endif
