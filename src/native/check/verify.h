@@ -7,6 +7,8 @@
 #include "../cpython/cpython.h"
 #include "../gc/mark_bits.h"
 
+#ifndef CPY_UNSUPPORTED
+
 #ifdef PASTURE_CHECK
 /* `list` is circular with matching links, and its objects have a type. */
 void verify_list(PyGC_Head *list);
@@ -52,4 +54,5 @@ verify_heap_is_immortal(bool (*may_be_mortal)(PyObject *))
 }
 #endif
 
+#endif
 #endif

@@ -17,6 +17,8 @@
 #include "../process/scratch.h"
 #include "mark_bits.h"
 
+#ifndef CPY_UNSUPPORTED
+
 typedef struct {
     mark_bits *bits;
     traverseproc class_traverse; /* cpy_find_class_traverse() */
@@ -49,4 +51,5 @@ int mark_among_noted(mark_walk *walk);
 /* Gives the stacks back, not the marks. */
 void mark_release(mark_walk *walk);
 
+#endif
 #endif

@@ -11,6 +11,8 @@
 
 #include "mark.h"
 
+#ifndef CPY_UNSUPPORTED
+
 typedef struct {
     scratch_stack objects; /* in runs, each in the order of its list */
     size_t garbage;        /* how many of them are */
@@ -42,4 +44,5 @@ unreachable_is_garbage(const mark_bits *bits, PyObject *op)
 
 void unreachable_release(unreachable_set *set);
 
+#endif
 #endif
