@@ -101,6 +101,44 @@ cpy_gc_move_to_start(PyGC_Head *node, PyGC_Head *to)
     cpy_gc_link(to, node);
 }
 
+/* Call `visit` with each object of a list, in order. Stops at its first result that is not 0 and
+   returns that. What `visit` does must leave the object in its list. */
+static inline int
+cpy_gc_list_visit(PyGC_Head *list, visitproc visit, void *arg)
+{
+    for (PyGC_Head *gc = cpy_gc_next(list); gc != list; gc = cpy_gc_next(gc)) {
+        __builtin_prefetch(cpy_gc_next(gc));
+        Py_VISIT(cpy_gc_object(gc));
+    }
+    return 0;
+}
+
+/* The same for all listed objects: frozen ones first, then from the youngest generation on. */
+static inline int
+cpy_gc_visit_all(visitproc visit, void *arg)
+{
+    struct _gc_runtime_state *gc = cpy_gc_state();
+    int result = cpy_gc_list_visit(cpy_gc_permanent(gc), visit, arg);
+    for (int i = 0; i < CPY_GENERATIONS && !result; i++) {
+        result = cpy_gc_list_visit(cpy_gc_generation(gc, i), visit, arg);
+    }
+    return result;
+}
+
+/* Number of objects in a list, or `limit` if there are as many or more. */
+static inline size_t
+cpy_gc_count_up_to(PyGC_Head *list, size_t limit)
+{
+    size_t count = 0;
+    for (PyGC_Head *gc = cpy_gc_next(list); gc != list && count < limit; gc = cpy_gc_next(gc)) {
+        count++;
+    }
+    return count;
+}
+
+/* At most so many objects are frozen by the interpreter itself, which 3.12 and 3.13 do. */
+#define CPY_GC_FROZEN_AT_START_OBJECTS 1000u
+
 /* Same as PyObject_IS_GC(), without the call. */
 static inline bool
 cpy_is_container(PyObject *op)

@@ -3,48 +3,23 @@
 #ifndef CPY_UNSUPPORTED
 
 #include "../check/verify.h"
+#include "../process/clock.h"
 #include "mark.h"
 #include "unreachable.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <time.h>
 
 /* A generation 0 of up to so many objects is left to the built-in collector, which meets
    it at the next young collection anyway: it finds cycles between old and new garbage,
    and stops tracking new tuples and dictionaries that hold nothing to track. */
 #define YOUNG_MAX_OBJECTS 2000u
 
-/* So many frozen objects do not matter: 3.12 and 3.13 freeze some by themselves. */
-#define FROZEN_ALWAYS_OBJECTS 1000u
-
-/* An oldest generation of that size is nobody's remainder of a freeze. */
-#define OLD_MAX_OBJECTS ((size_t)20000)
-
 static PyGC_Head hidden; /* a list; its links are NULL while nothing is hidden */
 static size_t hidden_objects;
 static struct _gc_runtime_state *collecting_state; /* whose survivors are hidden */
 static pthread_t collecting_thread;                /* which thread collects meanwhile */
 static traverseproc class_traverse;
-
-static uint64_t
-now_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* Number of objects in a list, or `limit` if there are as many or more. */
-static size_t
-count_up_to(PyGC_Head *list, size_t limit)
-{
-    size_t count = 0;
-    for (PyGC_Head *gc = cpy_gc_next(list); gc != list && count < limit; gc = cpy_gc_next(gc)) {
-        count++;
-    }
-    return count;
-}
 
 /* --- The search -------------------------------------------------------------------------- */
 
@@ -69,8 +44,8 @@ starts_from_roots(search *search)
     }
     struct _gc_runtime_state *gc = search->gc;
     size_t unfrozen =
-        (size_t)(gc->long_lived_total + gc->long_lived_pending) + FROZEN_ALWAYS_OBJECTS;
-    search->frozen = count_up_to(cpy_gc_permanent(gc), unfrozen);
+        (size_t)(gc->long_lived_total + gc->long_lived_pending) + CPY_GC_FROZEN_AT_START_OBJECTS;
+    search->frozen = cpy_gc_count_up_to(cpy_gc_permanent(gc), unfrozen);
     return search->frozen < unfrozen;
 }
 
@@ -141,7 +116,7 @@ hide_survivors(search *search, size_t garbage)
     PyGC_Head *young = cpy_gc_generation(gc, 0);
     PyGC_Head found[CPY_GENERATIONS], frozen;
     size_t left = garbage;
-    size_t left_visible = count_up_to(young, YOUNG_MAX_OBJECTS + 1);
+    size_t left_visible = cpy_gc_count_up_to(young, YOUNG_MAX_OBJECTS + 1);
     bool hides_young = left_visible > YOUNG_MAX_OBJECTS;
     if (hides_young) {
         left_visible = 0;
@@ -156,7 +131,7 @@ hide_survivors(search *search, size_t garbage)
     take_garbage(cpy_gc_generation(gc, 2), &found[2], &search->bits, &left);
     if (search->include_frozen) {
         take_garbage(cpy_gc_permanent(gc), &frozen, &search->bits, &left);
-        left_visible += count_up_to(cpy_gc_permanent(gc), SIZE_MAX);
+        left_visible += cpy_gc_count_up_to(cpy_gc_permanent(gc), SIZE_MAX);
     }
     hidden_objects = search->walk.listed - left_visible;
     /* In the order in which a full collection joins the generations. */
@@ -176,7 +151,7 @@ hide_survivors(search *search, size_t garbage)
 void
 hide_begin(bool include_frozen, hide_report *report)
 {
-    uint64_t start_ns = now_ns();
+    uint64_t start_ns = clock_monotonic_ns();
     search search = {.gc = cpy_gc_state(), .include_frozen = include_frozen};
     *report = (hide_report){0};
     collecting_state = search.gc;
@@ -202,7 +177,7 @@ hide_begin(bool include_frozen, hide_report *report)
         hidden = (PyGC_Head){0};
     }
     report->finished = !err;
-    report->nanoseconds = now_ns() - start_ns;
+    report->nanoseconds = clock_monotonic_ns() - start_ns;
     verify_lists();
     if (!err) {
         verify_list(&hidden);
@@ -260,20 +235,6 @@ hide_init(void)
     }
     class_traverse = cpy_find_class_traverse();
     return class_traverse == NULL ? -1 : 0;
-}
-
-bool
-hide_forget_frozen(void)
-{
-    struct _gc_runtime_state *gc = cpy_gc_state();
-    size_t old = count_up_to(cpy_gc_generation(gc, CPY_GENERATIONS - 1), OLD_MAX_OBJECTS);
-    size_t wanted = old + FROZEN_ALWAYS_OBJECTS;
-    if (old == OLD_MAX_OBJECTS || count_up_to(cpy_gc_permanent(gc), wanted) < wanted) {
-        return false;
-    }
-    gc->long_lived_total = (Py_ssize_t)old;
-    gc->long_lived_pending = 0;
-    return true;
 }
 
 #endif

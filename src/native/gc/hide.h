@@ -38,9 +38,4 @@ void hide_end(void);
 /* Whether survivors are hidden: between the two. */
 bool hide_is_active(void);
 
-/* Right after a freeze CPython still counts what was frozen as objects that survived the last
-   full collection, and so waits for a quarter as many new ones. Count those that are left in
-   the oldest generation instead, if most is frozen. Returns whether it is. */
-bool hide_forget_frozen(void);
-
 #endif

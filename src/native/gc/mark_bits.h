@@ -19,6 +19,7 @@
 #ifndef PASTURE_MARK_BITS_H
 #define PASTURE_MARK_BITS_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -144,6 +145,20 @@ mark_bits_is_marked(const mark_bits *bits, const void *object)
 {
     mark_bits_leaf *leaf = mark_bits_find_leaf(bits, object);
     return leaf != NULL && (leaf->marked[mark_bits_word_index(object)] & mark_bits_mask(object));
+}
+
+/* Returns 0, or ENOMEM where memory for the bit could not be had. */
+static inline int
+mark_bits_mark(mark_bits *bits, const void *object)
+{
+    mark_bits_leaf *leaf = mark_bits_leaf_for(bits, object);
+    if (leaf == NULL) {
+        return ENOMEM;
+    }
+    size_t index = mark_bits_word_index(object);
+    leaf->marked[index] |= mark_bits_mask(object);
+    mark_bits_touch(leaf, index);
+    return 0;
 }
 
 static inline void

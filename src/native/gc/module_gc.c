@@ -65,7 +65,7 @@ full_collection_rule(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 static PyObject *
 forget_frozen(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    return PyBool_FromLong(hide_forget_frozen());
+    return PyBool_FromLong(thresholds_forget_frozen());
 }
 
 static PyObject *

@@ -5,12 +5,12 @@
 #include "thresholds.h"
 
 #include "../cpython/cpython.h"
+#include "../process/clock.h"
 
 #ifndef CPY_UNSUPPORTED
 
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 
 typedef struct {
     int middle, oldest; /* thresholds of generations 1 and 2 */
@@ -27,17 +27,11 @@ static const thresholds_level levels[] = {{3, 0}, {5, 1}, {10, 2}, {10, 5}, {10,
 /* ... and is cheap enough to come sooner again below this one. */
 #define CHEAP_PART 50u
 
+/* So large an oldest generation was not left over from a freeze. */
+#define OLD_MAX_OBJECTS ((size_t)20000)
+
 static bool is_on;
 static uint64_t began_ns, ended_ns;
-
-/* Processor time of the process: a worker that waits for requests has not become slower. */
-static uint64_t
-processor_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* The level that the thresholds are at, or NO_LEVEL. */
 static int
@@ -67,7 +61,7 @@ thresholds_start(void)
     is_on = find_level() == LAST_LEVEL;
     if (is_on) {
         set(0);
-        began_ns = ended_ns = processor_ns();
+        began_ns = ended_ns = clock_processor_ns();
     }
     return is_on;
 }
@@ -85,7 +79,7 @@ void
 thresholds_before_collection(void)
 {
     if (is_on) {
-        began_ns = processor_ns();
+        began_ns = clock_processor_ns();
     }
 }
 
@@ -96,7 +90,7 @@ thresholds_after_collection(void)
         return;
     }
     int level = find_level();
-    uint64_t now_ns = processor_ns();
+    uint64_t now_ns = clock_processor_ns();
     uint64_t spent_ns = now_ns - began_ns, between_ns = began_ns - ended_ns;
     if (level != NO_LEVEL && level < LAST_LEVEL && spent_ns * DEAR_PART > between_ns) {
         set(level + 1);
@@ -105,6 +99,20 @@ thresholds_after_collection(void)
         set(level - 1);
     }
     ended_ns = now_ns;
+}
+
+bool
+thresholds_forget_frozen(void)
+{
+    struct _gc_runtime_state *gc = cpy_gc_state();
+    size_t old = cpy_gc_count_up_to(cpy_gc_generation(gc, CPY_GENERATIONS - 1), OLD_MAX_OBJECTS);
+    size_t wanted = old + CPY_GC_FROZEN_AT_START_OBJECTS;
+    if (old == OLD_MAX_OBJECTS || cpy_gc_count_up_to(cpy_gc_permanent(gc), wanted) < wanted) {
+        return false;
+    }
+    gc->long_lived_total = (Py_ssize_t)old;
+    gc->long_lived_pending = 0;
+    return true;
 }
 
 #endif

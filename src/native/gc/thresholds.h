@@ -22,4 +22,9 @@ void thresholds_stop(void);
 void thresholds_before_collection(void);
 void thresholds_after_collection(void);
 
+/* Right after a freeze CPython still counts what was frozen as objects that survived the last
+   full collection, and so waits for a quarter as many new ones. Count those that are left in
+   the oldest generation instead, if most is frozen. Returns whether it is. */
+bool thresholds_forget_frozen(void);
+
 #endif

@@ -10,7 +10,6 @@
 
 #ifndef CPY_UNSUPPORTED
 
-#include <fcntl.h>
 #include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -46,9 +45,8 @@ trim_arena(uintptr_t start, cpy_pool *free_pools, void *arg)
 {
     trimming *work = arg;
     uint64_t entries[CPY_ARENA_BYTES / LEAST_OS_PAGE_BYTES];
-    size_t bytes = CPY_ARENA_BYTES / work->os_page_bytes * PAGEMAP_ENTRY_BYTES;
-    off_t at = (off_t)(start / work->os_page_bytes * PAGEMAP_ENTRY_BYTES);
-    if (pread(work->pagemap, entries, bytes, at) != (ssize_t)bytes) {
+    if (!pagemap_read(work->pagemap, start, work->os_page_bytes, entries,
+                      CPY_ARENA_BYTES / work->os_page_bytes)) {
         return;
     }
     for (cpy_pool *pool = free_pools; pool != NULL; pool = pool->nextpool) {
@@ -65,7 +63,7 @@ trim_pools(void)
         || work.os_page_bytes < LEAST_OS_PAGE_BYTES || work.os_page_bytes >= CPY_POOL_BYTES) {
         return 0;
     }
-    work.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    work.pagemap = pagemap_open();
     if (work.pagemap < 0) {
         return 0;
     }

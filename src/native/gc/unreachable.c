@@ -65,13 +65,10 @@ static int
 mark_ends(mark_bits *bits, const unreachable_lists *lists)
 {
     for (int i = 0; i < lists->count; i++) {
-        PyObject *end = cpy_gc_object(lists->heads[i]);
-        mark_bits_leaf *leaf = mark_bits_leaf_for(bits, end);
-        if (leaf == NULL) {
-            return ENOMEM;
+        int err = mark_bits_mark(bits, cpy_gc_object(lists->heads[i]));
+        if (err) {
+            return err;
         }
-        leaf->marked[mark_bits_word_index(end)] |= mark_bits_mask(end);
-        mark_bits_touch(leaf, mark_bits_word_index(end));
     }
     return 0;
 }

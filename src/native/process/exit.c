@@ -150,35 +150,29 @@ exit_now(int status)
     _exit(status);
 }
 
+typedef struct {
+    PyObject *files;
+    destructor finalizer; /* of files */
+} file_search;
+
 static int
-append_files(PyObject *files, PyGC_Head *list, destructor finalizer)
+append_file(PyObject *op, void *arg)
 {
-    for (PyGC_Head *gc = cpy_gc_next(list); gc != list; gc = cpy_gc_next(gc)) {
-        PyObject *op = cpy_gc_object(gc);
-        if (Py_TYPE(op)->tp_finalize == finalizer && PyList_Append(files, op) < 0) {
-            return -1;
-        }
-    }
-    return 0;
+    const file_search *search = arg;
+    return Py_TYPE(op)->tp_finalize == search->finalizer ? PyList_Append(search->files, op) : 0;
 }
 
 PyObject *
 exit_files(void)
 {
-    destructor finalizer = cpy_find_file_finalizer();
-    PyObject *files = finalizer != NULL ? PyList_New(0) : NULL;
-    if (files == NULL) {
+    file_search search = {.finalizer = cpy_find_file_finalizer()};
+    if (search.finalizer == NULL || (search.files = PyList_New(0)) == NULL) {
         return NULL;
     }
-    struct _gc_runtime_state *state = cpy_gc_state();
-    int err = append_files(files, cpy_gc_permanent(state), finalizer);
-    for (int i = 0; i < CPY_GENERATIONS && !err; i++) {
-        err = append_files(files, cpy_gc_generation(state, i), finalizer);
+    if (cpy_gc_visit_all(append_file, &search) < 0) {
+        Py_CLEAR(search.files);
     }
-    if (err) {
-        Py_CLEAR(files);
-    }
-    return files;
+    return search.files;
 }
 
 int

@@ -3,10 +3,16 @@
 #define PASTURE_PAGEMAP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define LEAST_OS_PAGE_BYTES 4096u
-#define PAGEMAP_ENTRY_BYTES 8u
+/* A file descriptor for this process's own, or -1. The caller closes it. */
+int pagemap_open(void);
+
+/* Read the entries of `count` OS pages from the one at `start` on. Returns whether all came. */
+bool pagemap_read(int pagemap, uintptr_t start, size_t os_page_bytes, uint64_t *entries,
+                  size_t count);
 
 /* Whether the page is in memory and mapped by no other process. */
 static inline bool

@@ -41,30 +41,11 @@ each_nested(PyCodeObject *code, code_action action, void *arg)
     return result;
 }
 
-typedef int (*function_action)(PyFunctionObject *func, void *arg);
-
-static int
-each_function_in(PyGC_Head *list, function_action action, void *arg)
+/* The code of a function. */
+static PyCodeObject *
+code_of(PyObject *function)
 {
-    for (PyGC_Head *gc = cpy_gc_next(list); gc != list; gc = cpy_gc_next(gc)) {
-        PyObject *op = cpy_gc_object(gc);
-        int result = PyFunction_Check(op) ? action((PyFunctionObject *)op, arg) : 0;
-        if (result) {
-            return result;
-        }
-    }
-    return 0;
-}
-
-static int
-each_function(function_action action, void *arg)
-{
-    struct _gc_runtime_state *state = cpy_gc_state();
-    int result = each_function_in(cpy_gc_permanent(state), action, arg);
-    for (int i = 0; i < CPY_GENERATIONS && !result; i++) {
-        result = each_function_in(cpy_gc_generation(state, i), action, arg);
-    }
-    return result;
+    return (PyCodeObject *)((PyFunctionObject *)function)->func_code;
 }
 
 /* --- Forget ------------------------------------------------------------------------- */
@@ -77,15 +58,15 @@ forget_code(PyCodeObject *code, void *Py_UNUSED(arg))
 }
 
 static int
-forget_function(PyFunctionObject *func, void *arg)
+forget_function(PyObject *op, void *arg)
 {
-    return each_nested((PyCodeObject *)func->func_code, forget_code, arg);
+    return PyFunction_Check(op) ? each_nested(code_of(op), forget_code, arg) : 0;
 }
 
 void
 hotcode_forget(void)
 {
-    (void)each_function(forget_function, NULL);
+    (void)cpy_gc_visit_all(forget_function, NULL);
 }
 
 /* --- Gather ------------------------------------------------------------------------- */
@@ -136,11 +117,14 @@ note_if_hot(PyCodeObject *code, void *arg)
 }
 
 static int
-note_function(PyFunctionObject *func, void *arg)
+note_function(PyObject *op, void *arg)
 {
+    if (!PyFunction_Check(op)) {
+        return 0;
+    }
     gathering *all = arg;
-    int err = scratch_stack_push(&all->functions, func);
-    return err ? err : each_nested((PyCodeObject *)func->func_code, note_if_hot, all);
+    int err = scratch_stack_push(&all->functions, op);
+    return err ? err : each_nested(code_of(op), note_if_hot, all);
 }
 
 static int
@@ -211,7 +195,7 @@ redirect_functions(gathering *all)
     for (size_t i = 0; i < all->functions.count; i++) {
         PyFunctionObject *func = all->functions.items[i];
         redirect(all, &func->func_code);
-        (void)each_nested((PyCodeObject *)func->func_code, redirect_constants, all);
+        (void)each_nested(code_of((PyObject *)func), redirect_constants, all);
     }
 }
 
@@ -245,7 +229,7 @@ map_memory(gathering *all)
 static int
 gather(gathering *all)
 {
-    int err = each_function(note_function, all);
+    int err = cpy_gc_visit_all(note_function, all);
     if (err || all->originals.count == 0) {
         return err;
     }

@@ -120,8 +120,9 @@ visit_pending(immortal_walk *walk)
 }
 
 static int
-visit_listed(immortal_walk *walk, PyObject *op)
+visit_listed(PyObject *op, void *arg)
 {
+    immortal_walk *walk = arg;
     int err = 0;
     if (leaves_mortal(op)) {
         walk->counts->left_mortal++;
@@ -136,30 +137,6 @@ visit_listed(immortal_walk *walk, PyObject *op)
         err = referents_visit(op, visit_referent, walk);
     }
     return err ? err : visit_pending(walk);
-}
-
-static int
-visit_list(immortal_walk *walk, PyGC_Head *list)
-{
-    for (PyGC_Head *gc = cpy_gc_next(list); gc != list; gc = cpy_gc_next(gc)) {
-        __builtin_prefetch(cpy_gc_next(gc));
-        int err = visit_listed(walk, cpy_gc_object(gc));
-        if (err) {
-            return err;
-        }
-    }
-    return 0;
-}
-
-static int
-visit_all_lists(immortal_walk *walk)
-{
-    struct _gc_runtime_state *state = cpy_gc_state();
-    int err = visit_list(walk, cpy_gc_permanent(state));
-    for (int i = 0; i < CPY_GENERATIONS && !err; i++) {
-        err = visit_list(walk, cpy_gc_generation(state, i));
-    }
-    return err;
 }
 
 /* Static types are not listed: their dictionaries and tuples are reached from here. */
@@ -216,7 +193,7 @@ immortal_make_heap(immortal_counts *counts)
     int err = types_each(types, visit_type_referents, &walk);
     Py_DECREF(types); /* before its own turn: it is scaffolding */
     if (!err) {
-        err = visit_all_lists(&walk);
+        err = cpy_gc_visit_all(visit_listed, &walk);
     }
     if (!err) {
         err = cpy_running_code_visit(visit_referent, &walk);

@@ -12,12 +12,11 @@
 #if CPY_HAS_IMMORTALITY
 
 #include "../gc/mark_bits.h"
+#include "../process/clock.h"
 #include "../process/pagemap.h"
 #include "../process/scratch.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <time.h>
 #include <unistd.h>
 
 #define CHUNK_BYTES (MARK_BITS_CHUNK_WORDS << (MARK_BITS_WORD_LOG2 + MARK_BITS_GRANULE_LOG2))
@@ -35,14 +34,6 @@ static refcounts_history history;
 static uint64_t looked_ns; /* processor time at the end of the last look */
 static uint64_t pause_ns;  /* until the next one */
 
-static uint64_t
-processor_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static int
 remember(PyObject *op)
 {
@@ -52,14 +43,7 @@ remember(PyObject *op)
             return err;
         }
     }
-    mark_bits_leaf *leaf = mark_bits_leaf_for(&watched, op);
-    if (leaf == NULL) {
-        return ENOMEM;
-    }
-    size_t index = mark_bits_word_index(op);
-    leaf->marked[index] |= mark_bits_mask(op);
-    mark_bits_touch(leaf, index);
-    return 0;
+    return mark_bits_mark(&watched, op);
 }
 
 int
@@ -96,9 +80,7 @@ look_at_chunk(int pagemap, size_t os_page_bytes, const mark_bits_leaf *leaf, siz
     size_t count = CHUNK_BYTES / os_page_bytes;
     size_t words = MARK_BITS_CHUNK_WORDS / count;
     uintptr_t start = leaf->base + (first << (MARK_BITS_WORD_LOG2 + MARK_BITS_GRANULE_LOG2));
-    ssize_t bytes = (ssize_t)(count * PAGEMAP_ENTRY_BYTES);
-    off_t at = (off_t)(start / os_page_bytes * PAGEMAP_ENTRY_BYTES);
-    if (pread(pagemap, entries, (size_t)bytes, at) != bytes) {
+    if (!pagemap_read(pagemap, start, os_page_bytes, entries, count)) {
         look_at_words(leaf, first, first + MARK_BITS_CHUNK_WORDS);
         return;
     }
@@ -112,10 +94,10 @@ look_at_chunk(int pagemap, size_t os_page_bytes, const mark_bits_leaf *leaf, siz
 void
 refcounts_restore(void)
 {
-    uint64_t start_ns = processor_ns();
+    uint64_t start_ns = clock_processor_ns();
     history.looks++;
     size_t os_page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    int pagemap = pagemap_open();
     bool has_pagemap = pagemap >= 0 && os_page_bytes >= LEAST_OS_PAGE_BYTES;
     for (const mark_bits_leaf *leaf = watched.first; leaf != NULL; leaf = leaf->next) {
         for (size_t i = 0; (i = mark_bits_skip_untouched(leaf, i)) < MARK_BITS_LEAF_WORDS;
@@ -134,7 +116,7 @@ refcounts_restore(void)
     if (pagemap >= 0) {
         (void)close(pagemap);
     }
-    looked_ns = processor_ns();
+    looked_ns = clock_processor_ns();
     pause_ns = Py_MIN((looked_ns - start_ns) * COST_PARTS, LONGEST_PAUSE_NS);
 }
 
@@ -144,7 +126,7 @@ refcounts_restore_if_due(void)
     if (watched.tables == NULL) {
         return;
     }
-    uint64_t now_ns = processor_ns();
+    uint64_t now_ns = clock_processor_ns();
     if (now_ns < looked_ns) { /* the child of a fork: its time starts anew */
         looked_ns = 0;
     }

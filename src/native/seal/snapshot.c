@@ -120,28 +120,12 @@ add_type(PyTypeObject *type, void *arg)
     return add_object((PyObject *)type, arg);
 }
 
+/* Followed before the next: what it leads to has it as its owner. */
 static int
-add_list(snapshot *all, PyGC_Head *list)
+add_listed(PyObject *op, void *all)
 {
-    int err = 0;
-    for (PyGC_Head *gc = cpy_gc_next(list); gc != list && !err; gc = cpy_gc_next(gc)) {
-        err = add_object(cpy_gc_object(gc), all);
-        if (!err) {
-            err = follow(all); /* before the next: what it leads to has it as its owner */
-        }
-    }
-    return err;
-}
-
-static int
-add_lists(snapshot *all)
-{
-    struct _gc_runtime_state *state = cpy_gc_state();
-    int err = add_list(all, cpy_gc_permanent(state));
-    for (int i = 0; i < CPY_GENERATIONS && !err; i++) {
-        err = add_list(all, cpy_gc_generation(state, i));
-    }
-    return err;
+    int err = add_object(op, all);
+    return err ? err : follow(all);
 }
 
 static int
@@ -161,7 +145,7 @@ walk(snapshot *all, PyObject *types)
     if (!err) {
         err = follow(all);
     }
-    return err ? err : add_lists(all);
+    return err ? err : cpy_gc_visit_all(add_listed, all);
 }
 
 static int
