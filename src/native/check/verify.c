@@ -1,5 +1,7 @@
-/* What must hold of the collector's lists, of containers and of code, told in one way and
- * checked in another.
+/* What must hold of the collector's lists, of containers and of code.
+ *
+ * Each fact is computed in another way than the code under test computes it: lists are walked here
+ * link by link, and references are asked of tp_traverse.
  */
 #include "verify.h"
 

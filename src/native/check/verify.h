@@ -1,5 +1,7 @@
-/* The verifier of the check build (PASTURE_CHECK): runs after every change of the heap
- * and aborts the process at the first broken invariant. Elsewhere it compiles to nothing.
+/* The verifier of the check build (PASTURE_CHECK).
+ *
+ * It runs after every change of the heap and aborts the process at the first broken invariant.
+ * In other builds its functions are empty. None of them runs Python code.
  */
 #ifndef PASTURE_VERIFY_H
 #define PASTURE_VERIFY_H
@@ -10,18 +12,19 @@
 #ifndef CPY_UNSUPPORTED
 
 #ifdef PASTURE_CHECK
-/* `list` is circular with matching links, and its objects have a type. */
+/* Requires that `list` is circular with matching links, and that its objects have a type. */
 void verify_list(PyGC_Head *list);
-/* Every list of the collector is. */
+/* The same of every list of the collector. */
 void verify_lists(void);
-/* After immortalizing: every listed object is immortal but those of which `may_be_mortal`
-   is true. */
+/* After the heap was made immortal: every listed object is, unless `may_be_mortal` says that it
+   need not be. */
 void verify_heap_is_immortal(bool (*may_be_mortal)(PyObject *));
-/* The same objects are found dead by plain reachability, computed without any of the
-   collector's means, in verify_garbage.c. */
+/* The objects that the search took for garbage are those that plain reachability finds dead.
+   Computed without any of the collector's means, in verify_garbage.c. Larger heaps than
+   300,000 objects are not compared. */
 void verify_garbage(const mark_bits *bits, bool include_frozen);
-/* What a container is said to refer to without asking it is what its tp_traverse visits, in any
-   order: `references` and, of an instance, its dictionary if it has one and its type. */
+/* What was read from the layout of a container is what its tp_traverse visits, in any order:
+   `references` and, for an instance, its dictionary (or NULL) and its type. */
 void verify_references(PyObject *op, cpy_references references, PyObject *dict, PyObject *type);
 /* No instruction of a function's code counts references to an immortal constant. */
 void verify_code_counts_no_constants(void);

@@ -1,5 +1,7 @@
-/* Plain reachability, to compare the collector with. Slow on purpose: a sorted array with
- * binary search in place of bitmaps and ranks, and no known roots.
+/* Which objects are garbage, by plain reachability, to compare the collector with.
+ *
+ * Slow on purpose, and without any of the collector's means: a sorted array with binary search in
+ * place of bitmaps and ranks, and no known roots.
  */
 #include "verify.h"
 

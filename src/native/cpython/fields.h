@@ -1,4 +1,7 @@
-/* Where the fields of common objects stand, for a reader in another process. */
+/* Where the fields of common objects stand, for a reader in another process.
+ *
+ * `pasture explain` names the field that was written to by its offset in the object.
+ */
 #ifndef PASTURE_CPYTHON_FIELDS_H
 #define PASTURE_CPYTHON_FIELDS_H
 

@@ -1,4 +1,8 @@
-/* Each check reads one fact twice: through the assumed layout and through a public name. */
+/* Compares assumed layouts with the running interpreter.
+ *
+ * Each check reads one fact twice: through the assumed layout, and through a public name. The kind
+ * of the build comes first: before that is known nothing is read through a layout.
+ */
 #include "layout.h"
 
 #include "cpython.h"

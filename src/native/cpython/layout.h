@@ -1,4 +1,4 @@
-/* Do the layouts this extension was compiled for match the interpreter it runs in? */
+/* Do the layouts that this extension was compiled for match the interpreter it runs in? */
 #ifndef PASTURE_LAYOUT_H
 #define PASTURE_LAYOUT_H
 

@@ -1,4 +1,8 @@
-/* Where references from outside the heap start: modules, threads and their running frames. */
+/* Where references from outside the heap start: modules, threads, and what running frames hold.
+ *
+ * The list of roots is far from complete: C code holds objects that nobody can find. Each root that
+ * is given is certain.
+ */
 #ifndef PASTURE_CPYTHON_ROOTS_H
 #define PASTURE_CPYTHON_ROOTS_H
 

@@ -1,3 +1,13 @@
+/* When a collection runs out of line.
+ *
+ * The built-in collector calls the functions in a list at the start and at the end of each
+ * collection. This file puts a list with one function of ours in the place of that list. Our
+ * function does our part and then calls the functions in gc.callbacks, which stays the user's own:
+ * clearing it switches nothing off.
+ *
+ * Owns: the exchange of the list, the switches (watching, asked, minding, trimming), the history.
+ * Invariant: `user_callbacks` is set exactly while our list is in place.
+ */
 #include "collect.h"
 
 #ifndef CPY_UNSUPPORTED

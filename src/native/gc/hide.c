@@ -1,3 +1,9 @@
+/* Drives the search for garbage, and owns the list `hidden`.
+ *
+ * Survivors are hidden by splicing: a whole generation moves to `hidden`, which writes to the ends
+ * of two lists, after the garbage was taken out of it. So the cost goes with the garbage, and
+ * survivors are not written to.
+ */
 #include "hide.h"
 
 #ifndef CPY_UNSUPPORTED
@@ -10,9 +16,9 @@
 #include <errno.h>
 #include <pthread.h>
 
-/* A generation 0 of up to so many objects is left to the built-in collector, which meets
-   it at the next young collection anyway: it finds cycles between old and new garbage,
-   and stops tracking new tuples and dictionaries that hold nothing to track. */
+/* A generation 0 of up to so many objects is left to the built-in collector, which meets it at the
+   next young collection anyway. There it finds cycles between old and new garbage, and stops
+   tracking new tuples and dictionaries that hold nothing to track. */
 #define YOUNG_MAX_OBJECTS 2000u
 
 static PyGC_Head hidden; /* a list; its links are NULL while nothing is hidden */
@@ -34,8 +40,8 @@ typedef struct {
 
 /* Frozen objects that are not examined count as roots, which must be walked through too.
    Where they are the larger part of the heap, as in the child of a sealed process, that
-   costs more than it saves: then nothing is reached from roots, and all that is to be
-   examined is the remainder. */
+   costs more than it saves: then nothing is reached from roots, and all that is examined
+   counts as unreached. */
 static bool
 starts_from_roots(search *search)
 {
@@ -107,8 +113,8 @@ count_garbage(PyGC_Head *list, const mark_bits *bits)
     return count;
 }
 
-/* Each object of garbage stays in its generation: the built-in collector joins them in
-   the same order as ever, and so finalizes in the same order. */
+/* Each object of garbage stays in its generation: so the built-in collector joins them in its
+   usual order, and finalizes them in that order. */
 static void
 hide_survivors(search *search, size_t garbage)
 {
@@ -210,10 +216,10 @@ hide_is_active(void)
     return hidden._gc_next != 0;
 }
 
-/* In the child of a fork by a thread that ran while a finalizer of the garbage let it. The
-   thread that collects is not there. As with CPython's own collector nothing is ever collected
-   in such a child: the heads of the lists that the garbage, and weak references to it, stand in
-   lie on the stack that this thread had. */
+/* Runs in the child of a fork. Another thread may fork while a finalizer of the garbage runs: then
+   the collecting thread does not exist in the child, and nobody else would show the survivors. As
+   with CPython's own collector, nothing is ever collected in such a child, since the heads of the
+   lists that hold the garbage lie on the stack of the thread that is gone. */
 static void
 end_in_child(void)
 {

@@ -1,12 +1,7 @@
-/* A full collection in two halves around the built-in one.
+/* The two halves of a full collection around the built-in one: hide the survivors, show them.
  *
- * hide_begin() finds the garbage without writing to a survivor and then hides every
- * survivor from the built-in collector, which so meets garbage alone; hide_end() puts
- * the survivors back. What happens to garbage in between (weak references, finalizers,
- * resurrection, gc.garbage, statistics) is CPython's own work.
- *
- * It need not be trusted: the built-in collector decides by itself which of the objects
- * it meets may die. A wrong judgement here keeps garbage alive, or costs time.
+ * collect.h has the whole picture. hide_begin() finds the garbage without writing to a survivor,
+ * and then hides the survivors. hide_end() puts them back.
  */
 #ifndef PASTURE_HIDE_H
 #define PASTURE_HIDE_H
@@ -23,16 +18,18 @@ typedef struct {
     uint64_t nanoseconds; /* taken by hide_begin() */
 } hide_report;
 
-/* To be called before the others; idempotent. Returns 0, or -1 with an exception set.
+/* To be called before the other functions. Idempotent. Returns 0, or -1 with an exception set.
    From then on survivors are never left hidden in the child of a fork. */
 int hide_init(void);
 
-/* Precondition: the built-in collector is about to start a full collection and holds its
-   lock; this is the only interpreter; nothing is hidden. Runs no Python code. Where working
-   memory cannot be had nothing changes, and the built-in collector does the whole work. */
+/* Find the garbage and hide the survivors. Runs no Python code.
+   Preconditions: the built-in collector is about to start a full collection and holds its lock;
+   this is the only interpreter; nothing is hidden. Where working memory cannot be had nothing
+   changes, and the built-in collector does all the work (`finished` is then false). */
 void hide_begin(bool include_frozen, hide_report *report);
 
-/* Precondition: the collection that hide_begin() preceded is over, its lock still held. */
+/* Put the survivors into the oldest generation. Precondition: survivors are hidden, the built-in
+   collection is over, and its lock is still held. */
 void hide_end(void);
 
 /* Whether survivors are hidden: between the two. */

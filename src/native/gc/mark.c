@@ -1,7 +1,13 @@
-/* The walk itself: from the stack of pending objects through two short queues to tp_traverse.
+/* The walk of the mark phase, made so that it rarely waits for memory.
  *
- * It exists twice, for all objects and for noted ones; both are made from the same functions,
- * with a constant that the compiler folds.
+ * An object goes from the stack of pending objects through two short queues to its traversal: the
+ * first gives its header time to arrive in the cache, the second the storage of a list or
+ * dictionary. The items of a long container are not followed in the order of the container, which
+ * may be any, but in the order of addresses, in which neighbours share pages: their `waiting` bits
+ * are set, and the walk passes through that bitmap again and again until nothing waits.
+ *
+ * The walk exists twice, over all objects and over noted ones only (`extent`). Both are made from
+ * the same inline functions, with a constant that the compiler folds.
  */
 #include "mark.h"
 

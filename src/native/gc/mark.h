@@ -1,14 +1,8 @@
-/* Marks what can be reached, in the side bitmap.
+/* The mark phase: marks what can be reached, in the side bitmaps.
  *
- * A walk reads each object once and asks tp_traverse what it refers to, as the built-in
- * collector does: objects that are in no list of the collector are marked, so that they
- * are looked at once, and not traversed.
- *
- * Two things keep it from waiting for memory. Between the stack of pending objects and the
- * traversal lie short queues of objects being fetched into the cache. And what a long
- * container holds is not followed in the container's order, which may be any, but in the
- * order of addresses, in which neighbours share pages: its bits are set in a bitmap that
- * the walk passes through, again and again until nothing waits.
+ * The walk reads each object once and asks tp_traverse what it refers to, as the built-in
+ * collector does. Objects in no list of the collector are marked, so that they are looked at
+ * once, and not traversed.
  */
 #ifndef PASTURE_MARK_H
 #define PASTURE_MARK_H
@@ -29,16 +23,17 @@ typedef struct {
     size_t word;                 /* in the leaf */
     bool waiting;                /* a bit was set since that walk last started */
     size_t listed;               /* objects of the collector's lists marked */
-    bool failed;                 /* memory could not be had: marks are incomplete */
+    bool failed;                 /* memory could not be had: bits are incomplete */
 } mark_walk;
 
-/* Mark everything reachable from the interpreter's known roots, and from the objects of
-   `held` (a list, or NULL), and note the successor of each marked object in its list (those
-   that are not aligned: on `walk->unaligned`). After it an object of the lists that is not
-   marked is noted, is the first of its list or follows another one that is not marked: so
-   the lists need not be walked to find it. An object whose type says that it is no container
-   now (tp_is_gc) may stand in a list all the same: it stays unmarked, and so is found.
-   Returns 0 or ENOMEM. */
+/* Mark everything reachable from the interpreter's known roots, and from the objects of `held` (a
+   list, or NULL). Note the successor of each marked object in its list; a successor that is not
+   aligned goes to `walk->unaligned` instead.
+
+   Afterwards a listed object that is not marked is noted, or the first of its list, or follows
+   another one that is not marked. So it can be found without a walk over the lists. An object
+   whose type says that it is no container now (tp_is_gc) may stand in a list all the same: it
+   stays unmarked, and so is found. Returns 0 or ENOMEM; then marks are incomplete. */
 int mark_from_roots(mark_walk *walk, PyGC_Head *held);
 
 /* Mark `op`; what it refers to waits for mark_among_noted(). */
@@ -48,7 +43,7 @@ void mark_add_noted(mark_walk *walk, PyObject *op);
    Precondition: every noted object is in a list. Returns 0 or ENOMEM. */
 int mark_among_noted(mark_walk *walk);
 
-/* Gives the stacks back, not the marks. */
+/* Give back the memory of the stacks. The bits stay. */
 void mark_release(mark_walk *walk);
 
 #endif

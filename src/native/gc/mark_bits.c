@@ -1,3 +1,9 @@
+/* How the bitmaps get their memory, and ranks.
+ *
+ * Reading and setting bits is inline in the header. This file maps tables and leaves when they are
+ * first needed, and numbers the noted objects (mark_bits_rank), so that an array can hold something
+ * for each of them.
+ */
 #include "mark_bits.h"
 
 #include "../process/scratch.h"

@@ -1,20 +1,20 @@
-/* Side bitmaps over the whole address space: which objects were seen, without a write to
- * any of them.
+/* Three bits for each object, kept in side bitmaps over the whole address space, so that a walk
+ * can tell which objects it has seen without writing to any of them.
  *
- * One bit for each granule of 16 bytes. No object is smaller, so that no two start within the
- * same granule, wherever they start. An allocator aligns its blocks to 16, but what a program
- * holds in static memory may start in the middle of a granule: an address can be turned into
- * its bit, but a bit into an address only where the object is known to be aligned
- * (mark_bits_is_aligned).
+ * There is a bit for each granule of 16 bytes. No object is smaller, so no two objects start in
+ * the same granule. An allocator aligns its blocks to 16 bytes, but an object in a program's static
+ * memory may start in the middle of a granule. So an address can always be turned into its bit, and
+ * a bit into an address only where the object is known to be aligned (mark_bits_is_aligned).
  *
- * A leaf covers 64 MiB and is mapped when first needed; the kernel backs only what is written,
- * 4 KiB of each bitmap for 512 KiB of heap. Leaves are found through two levels of tables, so
- * that little address space is asked for where it is limited.
+ * A leaf covers 64 MiB and is mapped when it is first needed. The kernel backs only what is
+ * written: 4 KiB of each bitmap for 512 KiB of heap. Leaves are found through two levels of tables,
+ * so that little address space is taken where it is limited.
  *
  *   marked    reached; after the search: alive
- *   noted     before the remainder is found: the successor of a marked object in its list;
- *             then: part of the remainder
- *   waiting   to be reached when the walk next passes its address (mark.h)
+ *   noted     first: the successor of a marked object in its list; then: not reached (collect.h)
+ *   waiting   to be reached when the walk next passes its address (mark.c)
+ *
+ * The seal uses `marked` alone, for sets of objects of its own.
  */
 #ifndef PASTURE_MARK_BITS_H
 #define PASTURE_MARK_BITS_H
@@ -80,6 +80,7 @@ mark_bits_is_aligned(const void *object)
     return ((uintptr_t)object & (((uintptr_t)1 << MARK_BITS_GRANULE_LOG2) - 1)) == 0;
 }
 
+/* A word with the bit of the object set, and no other. */
 static inline uint64_t
 mark_bits_mask(const void *object)
 {
@@ -122,14 +123,14 @@ mark_bits_leaf_for(mark_bits *bits, const void *object)
     return __builtin_expect(leaf != NULL, 1) ? leaf : mark_bits_add_leaf(bits, (uintptr_t)object);
 }
 
-/* To be called with each word in which a bit is set. */
+/* Say that a bit of the word may be set. Every function that sets a bit calls it. */
 static inline void
 mark_bits_touch(mark_bits_leaf *leaf, size_t index)
 {
     leaf->touched[index / MARK_BITS_CHUNK_WORDS] = true;
 }
 
-/* The first word from `index` on that may have a bit set, or MARK_BITS_LEAF_WORDS. */
+/* The index of the first word from `index` on that may have a bit set, or MARK_BITS_LEAF_WORDS. */
 static inline size_t
 mark_bits_skip_untouched(const mark_bits_leaf *leaf, size_t index)
 {

@@ -1,6 +1,8 @@
-/* The level is read from the thresholds themselves: if they are those of no level, somebody has
- * set others, which stay for as long as he leaves them. A library that saves the thresholds and
- * restores them around a collection of its own so restores a level, from which this goes on.
+/* Thresholds go up and down a short ladder of levels, by what full collections cost.
+ *
+ * The present level is read from the thresholds themselves. If they are those of no level, somebody
+ * else has set them, and they stay as long as that holds. A library that saves the thresholds and
+ * restores them around a collection of its own thereby restores a level, from which this goes on.
  */
 #include "thresholds.h"
 
@@ -22,9 +24,10 @@ static const thresholds_level levels[] = {{3, 0}, {5, 1}, {10, 2}, {10, 5}, {10,
 #define LAST_LEVEL ((int)(sizeof levels / sizeof *levels) - 1)
 #define NO_LEVEL (-1)
 
-/* Of the processor time since the last full collection, one may take so large a part ... */
+/* A full collection that takes more than one part in so many of the processor time since the last
+   one makes the next come later ... */
 #define DEAR_PART 20u
-/* ... and is cheap enough to come sooner again below this one. */
+/* ... and one that takes less than one part in so many makes it come sooner. */
 #define CHEAP_PART 50u
 
 /* So large an oldest generation was not left over from a freeze. */

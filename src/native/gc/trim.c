@@ -1,6 +1,8 @@
-/* Invariant: the first OS page of a pool stays as it is but for its size class. Without one, a
- * pool is set up anew when it is next taken, as one that was never used is: its blocks, and the
- * list of free ones that runs through them, may be gone by then.
+/* Gives free memory back: pools of pymalloc through madvise, glibc's heaps through malloc_trim.
+ *
+ * Invariant: the first OS page of a pool stays, and nothing in it changes but the size class.
+ * Without a size class a pool is set up anew when it is next taken, as one that was never used: its
+ * blocks, and the list of free blocks that runs through them, may be gone by then.
  */
 #define _GNU_SOURCE
 #include "trim.h"
@@ -22,7 +24,7 @@ typedef struct {
     size_t freed_bytes;
 } trimming;
 
-/* `entries`: of the pool's OS pages. */
+/* `entries`: those of the pool's OS pages, the first one first. */
 static void
 trim_pool(trimming *work, cpy_pool *pool, const uint64_t *entries)
 {

@@ -1,6 +1,6 @@
-/* Free memory that a process has to itself, given back to the system.
+/* Gives free memory of the process back to the system.
  *
- * What a request needed at its peak stays with the worker otherwise: pymalloc unmaps an arena
+ * Otherwise what one request needed at its peak stays with the worker: pymalloc unmaps an arena
  * only once all of its pools are free, and glibc cuts its heap only at the top.
  */
 #ifndef PASTURE_TRIM_H

@@ -1,3 +1,12 @@
+/* Finds the unreached objects without a walk over the lists, and subtracts their references.
+ *
+ * Unreached objects stand in runs. A run starts at the head of a list or right after a marked
+ * object, and the mark phase has noted that start. So the runs are found from the bitmaps. A run
+ * ends at the next marked object; heads of lists are marked to end the last one.
+ *
+ * Counts are kept in an array, indexed by the rank of the object in the bitmap. No object is
+ * written to, and none but the unreached ones is read.
+ */
 #include "unreachable.h"
 
 #ifndef CPY_UNSUPPORTED
@@ -31,7 +40,7 @@ take_notes(scratch_stack *starts, mark_bits *bits)
                 leaf->noted[i] = 0;
             }
         }
-        memset(leaf->touched, 0, sizeof leaf->touched); /* from here on: by the remainder */
+        memset(leaf->touched, 0, sizeof leaf->touched); /* from here on: by unreached ones */
     }
     return 0;
 }
@@ -124,8 +133,8 @@ object_at(const unreachable_set *set, size_t i)
     return set->objects.items[i];
 }
 
-/* Alive whatever refers to it: the built-in collector neither counts references to an object
-   that is no container at the moment, as greenlets while they run. */
+/* Whether an object is alive whatever refers to it. The built-in collector does not count
+   references either to an object that is no container now, as greenlets are while they run. */
 static inline bool
 is_held_anyway(PyObject *op)
 {

@@ -1,7 +1,9 @@
-/* The exit status of a process that ends by SystemExit is known to the interpreter alone,
- * in a local variable of Py_Exit, while atexit functions run. It reads `code` from the
- * exception when no Python frame is left; that read is what is observed here, through the
- * descriptor of SystemExit.code.
+/* Ends the process, and finds the exit status and the open files that its end needs.
+ *
+ * The exit status of a process that ends by SystemExit is known to the interpreter alone, in a
+ * local variable of Py_Exit, while atexit functions run. The interpreter reads `code` from the
+ * exception when no Python frame is left. That read is observed here, through the descriptor of
+ * SystemExit.code.
  */
 #define _GNU_SOURCE
 #include "exit.h"

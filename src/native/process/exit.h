@@ -1,29 +1,33 @@
-/* What a child needs to end without finalization and with the right exit status. */
+/* How a child ends: with the right exit status, its files flushed, and without finalization.
+ *
+ * Finalizing the interpreter would write to every object of the heap, shared ones too.
+ */
 #ifndef PASTURE_EXIT_H
 #define PASTURE_EXIT_H
 
 #include "../cpython/cpython.h"
 
-/* End the process with `status` when that time is over, whatever it is doing then: flushing
-   can wait for ever for a lock that another thread holds. Does nothing where there is no other
-   thread. To be called when nothing is left to do but flushing: takes SIGALRM. */
+/* End the process with `status` in so many seconds, whatever it is doing then: flushing can wait
+   for ever for a lock that another thread holds. Takes SIGALRM, so it is to be called when nothing
+   is left to do but flushing. Does nothing where there is no other thread. */
 void exit_limit(int status, unsigned int seconds);
 
-/* What was to be flushed is flushed: SIGALRM is again what it was. */
+/* Undo exit_limit(): everything is flushed. SIGALRM and its timer are again what they were. */
 void exit_lift_limit(void);
 
-/* Flush C's streams, as the end of a process does, and end it without anything else. */
+/* Flush C's streams and end the process, without anything else that exit() or the interpreter
+   would do. */
 _Noreturn void exit_now(int status);
 
-/* New list of the open or closed files that the collector knows, frozen ones included, or
-   NULL with an exception set. Looking for them writes to no other object. */
+/* New list of all files that the collector knows, open or closed, frozen ones included; or NULL
+   with an exception set. Writes to no object that is not a file. */
 PyObject *exit_files(void);
 
 /* Register `func` with atexit so that it runs last. Returns 0, or -1 with an exception. */
 int exit_run_last(PyObject *func);
 
-/* From now on remember the code of a SystemExit that the interpreter itself reads, which
-   it does once: when that exception ends the process. Returns 0, or -1 with an exception. */
+/* From now on remember the code of the SystemExit that ends the process: the only one that the
+   interpreter itself reads. Returns 0, or -1 with an exception set. */
 int exit_watch_system_exit(void);
 
 /* New reference to that code, or NULL without an exception where none was read. */

@@ -1,4 +1,4 @@
-/* /proc/self/pagemap: a file with one entry of 8 bytes for each OS page of the address space. */
+/* The file holds 8 bytes for each OS page of the address space, in the order of addresses. */
 #define _GNU_SOURCE
 #include "pagemap.h"
 

@@ -1,4 +1,9 @@
-/* What /proc/PID/pagemap tells of an OS page, in one entry each (proc_pid_pagemap(5)). */
+/* /proc/self/pagemap: what the kernel says of an OS page, in one entry each
+ * (proc_pid_pagemap(5)).
+ *
+ * pasture asks it one thing: whether a page is this process's own, so that writing to it un-shares
+ * nothing.
+ */
 #ifndef PASTURE_PAGEMAP_H
 #define PASTURE_PAGEMAP_H
 

@@ -1,3 +1,4 @@
+/* Each function is one call of prctl(2), under a name that says what it is for. */
 #include "prctl.h"
 
 #include <errno.h>

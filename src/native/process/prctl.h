@@ -1,14 +1,16 @@
-/* Kinship of processes, as Linux lets a process choose it. */
+/* Settings of a process that Linux keeps: who adopts orphans, and what the end of a parent does
+ * (prctl(2)).
+ */
 #ifndef PASTURE_PRCTL_H
 #define PASTURE_PRCTL_H
 
-/* Orphaned descendants of this process become its children from now on, not those of init.
-   Survives exec, is not inherited by a fork. Returns 0 or errno. */
+/* From now on orphaned descendants of this process become its children, not those of init. The
+   setting survives exec and is not inherited by a fork. Returns 0 or errno. */
 int prctl_adopt_orphans(void);
 
-/* This process gets `signal` when its parent ends; 0 is none. Not inherited by a fork, and
-   lost by a change of user. A parent that has ended already sends nothing: look at getppid()
-   afterwards. Returns 0 or errno. */
+/* Have this process get `signal` when its parent ends; 0 for none. The setting is not inherited by
+   a fork, and a change of user drops it. A parent that has ended already sends nothing: check
+   getppid() afterwards. Returns 0 or errno. */
 int prctl_die_with_parent(int signal);
 
 #endif

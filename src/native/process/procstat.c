@@ -1,5 +1,7 @@
-/* Fields stand one space apart. The second is the name of the program in parentheses, which may
- * hold spaces and parentheses itself: counting starts at the last one that closes.
+/* Finds a field in /proc/self/stat.
+ *
+ * Fields stand one space apart. The second is the name of the program in parentheses, which may
+ * itself hold spaces and parentheses: counting starts at the last one that closes.
  */
 #define _GNU_SOURCE
 #include "procstat.h"

@@ -1,4 +1,4 @@
-/* A number out of /proc/self/stat, read without malloc. */
+/* A number out of /proc/self/stat, read without malloc: the seal reads it between its plugs. */
 #ifndef PASTURE_PROCSTAT_H
 #define PASTURE_PROCSTAT_H
 

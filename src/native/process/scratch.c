@@ -1,3 +1,7 @@
+/* Maps and unmaps memory, grows stacks by mremap, and fails on request in the check build.
+ *
+ * Every request for working memory passes is_granted(), where a test can have it refused.
+ */
 #define _GNU_SOURCE
 #include "scratch.h"
 

@@ -1,7 +1,7 @@
 /* Transient working memory, taken from the system and given back to it.
  *
- * Nothing here goes through malloc: whatever a step used must not leave free chunks
- * between the objects it sealed.
+ * Nothing here goes through malloc: whatever a step used must not leave free chunks between the
+ * objects that it sealed.
  */
 #ifndef PASTURE_SCRATCH_H
 #define PASTURE_SCRATCH_H
@@ -12,6 +12,8 @@
 /* Map zeroed memory. Returns 0 and the memory, or errno. The kernel backs each
    OS page when it is first written. */
 int scratch_map(void **memory, size_t bytes);
+
+/* `bytes` as in scratch_map(). */
 void scratch_unmap(void *memory, size_t bytes);
 
 #ifdef PASTURE_CHECK
@@ -20,7 +22,7 @@ void scratch_unmap(void *memory, size_t bytes);
 void scratch_fail_after(long successes);
 #endif
 
-/* A stack of pointers that grows in place of being sized ahead. All zero: empty. */
+/* A stack of pointers that grows as it is filled. All zero, it is empty. */
 typedef struct {
     void **items;
     size_t count;
@@ -31,7 +33,7 @@ typedef struct {
 /* Returns 0 or errno; on failure the stack is unchanged. */
 int scratch_stack_grow(scratch_stack *stack);
 
-/* Gives all memory back. The peak is kept. */
+/* Give all memory back and empty the stack. The peak is kept. */
 void scratch_stack_release(scratch_stack *stack);
 
 /* Returns 0, or errno where memory could not be had: the item is then not pushed. */

@@ -1,5 +1,8 @@
-/* While code is gathered, an original carries the address of its copy in its note
- * (cpy_code_note). Nothing else runs meanwhile, and all notes are emptied at the end.
+/* Copies hot code and makes functions, and code that contains it, refer to the copies.
+ *
+ * While code is gathered, an original carries the address of its copy in its note (cpy_code_note).
+ * Nothing else runs meanwhile, and all notes are emptied at the end. Copies lie in memory that is
+ * mapped for them and never freed.
  *
  * Invariant: an original whose note is set stands on the stack of originals, which holds a
  * reference to it.

@@ -1,9 +1,9 @@
 /* Code objects that run, gathered on pages of their own.
  *
- * Running code writes to itself: counters of instructions that never specialize, histories
- * of branches. The code a request runs is small, but it lies scattered between code that
- * ran once or never, a few words on each of very many pages. Copied side by side it costs
- * a child a fraction of them.
+ * Running code writes to itself: counters of instructions that never specialize, histories of
+ * branches. The code that a request runs is small, but it lies scattered between code that ran once
+ * or never, a few words on each of very many pages. Copied side by side, it costs a child a
+ * fraction of them.
  */
 #ifndef PASTURE_HOTCODE_H
 #define PASTURE_HOTCODE_H
@@ -18,12 +18,12 @@ typedef struct {
 /* Forget which code has run, so that hotcode_gather() finds what ran since. */
 void hotcode_forget(void);
 
-/* Copy the code objects that ran and are bound to a function into memory of their own, and
- * bind the copies instead. Copies live for ever and are equal to their originals.
+/* Copy the code objects that ran and are bound to a function into memory of their own, and bind the
+ * copies instead. Copies live for ever and are equal to their originals.
  *
- * Code that a tool holds on to (monitoring, weak references, extra data) stays where it is.
- * To be called before bytecode is settled, which makes all code look as if it ran. Returns
- * 0, or -1 with an exception set and nothing moved.
+ * Code that a tool holds on to (monitoring, weak references, extra data) stays where it is. To be
+ * called before specialize_code(), which makes all code look as if it ran. Returns 0, or -1 with
+ * an exception set and nothing moved.
  */
 int hotcode_gather(hotcode_gathered *gathered);
 

@@ -1,6 +1,7 @@
-/* The walk goes over the collector's lists and follows references from each object.
+/* The walk that makes every object of the heap immortal.
  *
- * It needs no set of visited objects:
+ * It goes over the collector's lists and follows references from each object. It needs no set of
+ * visited objects:
  *   - a listed object is traversed when the walk comes to it in its list, once;
  *   - an object that is not listed is traversed when it is made immortal, once;
  *   - what was immortal before the walk is not traversed, unless it is listed or is a

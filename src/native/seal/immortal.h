@@ -1,4 +1,4 @@
-/* Make the heap immortal: reading an object then writes nothing. */
+/* Makes the heap immortal: reading an object then writes no reference count (PEP 683). */
 #ifndef PASTURE_IMMORTAL_H
 #define PASTURE_IMMORTAL_H
 
@@ -15,8 +15,9 @@ typedef struct {
 
 /* Make every listed object, and everything reachable from one, immortal.
  *
- * May be called again: only what came since is counted. Returns 0, or -1 with an
- * exception set; objects made immortal until then stay so, which is safe.
+ * Runs no Python code. No other thread may run meanwhile. May be called again: then it counts only
+ * what is new. Returns 0, or -1 with an exception set; objects made immortal until then stay so,
+ * which is safe.
  */
 int immortal_make_heap(immortal_counts *counts);
 

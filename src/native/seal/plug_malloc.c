@@ -1,9 +1,8 @@
-/* glibc's main heap: chunks between the start of the heap and its top chunk.
+/* Plugs glibc's main heap: free chunks between its start and its top chunk.
  *
- * malloc is asked for sizes from large to small. As long as a hole of the size exists it
- * is taken before the top chunk is cut; the first block that comes from the top chunk
- * (or from a mapping) ends a size. A larger hole is cut, and its rest is a smaller hole
- * that comes later.
+ * malloc is asked for sizes from large to small. As long as there is a hole of a size, malloc takes
+ * it before it cuts the top chunk; so the first block from the top chunk (or from a mapping) ends a
+ * size. A larger hole is cut, and its rest is a smaller hole that comes later.
  */
 #define _GNU_SOURCE
 #include "plug.h"

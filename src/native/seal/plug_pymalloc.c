@@ -1,11 +1,11 @@
-/* pymalloc: pools of one size class each.
+/* Plugs pymalloc's pools, each of which holds blocks of one size class.
  *
- * For each class blocks are taken until one comes from a pool that was empty: then no
- * pool in use has a free block left. That last block is given back, and with it its pool.
+ * For each class, blocks are taken until one comes from a pool that was empty: then no pool in use
+ * has a free block left. That last block is given back, and with it its pool.
  *
- * Where no arena can be mapped (RLIMIT_AS, no overcommit) pymalloc takes a block from the raw
- * allocator instead, which lies in no pool. Nothing in the block tells: so the raw allocator
- * is replaced, while blocks are taken, by one that does the same and notes that it was asked.
+ * Where no arena can be mapped (RLIMIT_AS, no overcommit), pymalloc takes a block from the raw
+ * allocator instead, which lies in no pool, and nothing in the block shows it. So while blocks are
+ * taken, the raw allocator is replaced by one that does the same and notes that it was asked.
  */
 #define _GNU_SOURCE
 #include "plug.h"

@@ -1,9 +1,11 @@
-/* Which pages the process has to itself is read from /proc/self/pagemap, 512 KiB of heap at a
- * time: as much as one OS page of the bitmap covers. Where it cannot be read all counts are
- * looked at.
+/* Looks through the remembered objects, page by page, as often as their number allows.
  *
- * Objects whose address is not a multiple of 16 have no bit that they could be found by. They
- * stand in static memory, where hardly any is made immortal by pasture, and in a list here.
+ * Which pages are the process's own is read from /proc/self/pagemap, for 512 KiB of heap at a time:
+ * as much as one OS page of the bitmap covers. Where it cannot be read, all counts are looked at.
+ *
+ * Owns the bitmap of remembered objects. An object whose address is not a multiple of 16 cannot be
+ * found again from its bit and is kept as a pointer; these stand in static memory, and few of
+ * them are made immortal by pasture.
  */
 #define _GNU_SOURCE
 #include "refcounts.h"

@@ -1,3 +1,8 @@
+/* tp_traverse, and after it what the traversal of some builtin types leaves out.
+ *
+ * Owns no state. Dictionaries and code objects are read from their layout alone. Everything here
+ * can be read without allocating, since the seal must not change the heap that it walks.
+ */
 #include "referents.h"
 
 #ifndef CPY_UNSUPPORTED

@@ -1,8 +1,8 @@
 /* What an object refers to, including what tp_traverse leaves out.
  *
- * tp_traverse serves the collector and may skip whatever cannot be part of a cycle:
- * string keys of dictionaries, names of functions and types, everything in a code
- * object. Reading those writes their reference counts all the same.
+ * tp_traverse serves the collector and may skip whatever cannot be part of a cycle: string keys of
+ * dictionaries, names of functions and types, everything in a code object. Reading those writes
+ * their reference counts all the same, so the seal must find them.
  */
 #ifndef PASTURE_REFERENTS_H
 #define PASTURE_REFERENTS_H

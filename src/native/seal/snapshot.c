@@ -1,4 +1,7 @@
-/* The records themselves are the queue of the walk: those before `next` have been followed.
+/* The walk that makes the records, and writes them.
+ *
+ * The array of records is itself the queue of the walk: those before `next` have been followed. A
+ * bitmap tells which addresses have a record.
  *
  * Invariant: a record's owner stands before it.
  */

@@ -1,9 +1,9 @@
-/* A list of what lies where in the heap, for a reader in another process.
+/* A snapshot of the heap: what lies where, written to a file for a reader in another process.
  *
- * Each record is an object or a piece of memory that an object owns. Records stand in the
- * order in which a walk, breadth first, came to them, so that the first way to an object is
- * a shortest one; `owner` leads back along it. The walk starts at the interpreter's modules
- * and ends with what only the collector's lists know.
+ * Each record is an object, or a piece of memory that an object owns. Records stand in the order in
+ * which a breadth-first walk came to them, so the first way to an object is a shortest one, and
+ * `owner` leads back along it. The walk starts at the interpreter's modules and ends with what only
+ * the collector's lists know.
  */
 #ifndef PASTURE_SNAPSHOT_H
 #define PASTURE_SNAPSHOT_H
@@ -16,7 +16,7 @@ typedef struct {
     uint64_t address; /* of the object, after its prefix; of the piece of memory */
     uint64_t type;    /* of the object; 0 for memory that is none */
     uint64_t bytes;   /* from the address on */
-    uint32_t owner;   /* number of the record that led here, or SNAPSHOT_NO_OWNER: a root */
+    uint32_t owner;   /* index of the record that led here; SNAPSHOT_NO_OWNER: a root */
     uint16_t kind;    /* cpy_kind */
     uint16_t prefix;  /* bytes of the object before its address */
 } snapshot_record;

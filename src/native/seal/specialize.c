@@ -1,7 +1,8 @@
-/* A walk from instruction to instruction: what follows one as its cache is no instruction.
+/* A walk over the instructions of a code object, from one to the next.
  *
- * Plain code is walked by its own instructions. Where events of monitoring or compiled traces
- * have taken the places of some, the interpreter is asked for the code without them.
+ * What follows an instruction as its cache is no instruction, so the walk must know the length of
+ * each. Plain code is walked by its own instructions. Where monitoring events or compiled traces
+ * have taken the place of some, the interpreter is asked for the code without them.
  */
 #define NEED_OPCODE_METADATA /* the tables of instruction lengths: defined once, here */
 #include "specialize.h"

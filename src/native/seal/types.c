@@ -1,3 +1,7 @@
+/* Collects the types by asking each for its subclasses, and gives each a version tag.
+ *
+ * Types are told apart by their address: a metaclass may forbid hashing, or define equality.
+ */
 #include "types.h"
 
 #ifndef CPY_UNSUPPORTED

@@ -1,4 +1,8 @@
-/* All types of the interpreter, static ones included, and their version tags. */
+/* All types of the interpreter, static ones included, and their version tags.
+ *
+ * The collector's lists do not hold static types. They are found from `object` through the
+ * subclasses of each type.
+ */
 #ifndef PASTURE_TYPES_H
 #define PASTURE_TYPES_H
 
