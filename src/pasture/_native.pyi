@@ -152,7 +152,7 @@ def write_census(file: int, /) -> int:
     """Write a record of each object and its storage to a file descriptor (GIL held).
 
     Returns:
-        The number of records, 32 bytes each: src/native/census.h has their layout.
+        The number of records, 32 bytes each: src/native/seal/snapshot.h has their layout.
 
     Raises:
         MemoryError, OSError: the file is not to be used.

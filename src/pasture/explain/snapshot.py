@@ -39,7 +39,7 @@ RECORD = np.dtype(
         ("prefix", "<u2"),
     ]
 )
-"""One record: struct census_record in src/native/census.h."""
+"""One record: snapshot_record in src/native/seal/snapshot.h."""
 
 _CHUNK_RECORDS = 1 << 18
 _PAGE_BITS = np.uint64(OS_PAGE_BYTES.bit_length() - 1)
@@ -74,7 +74,7 @@ _NEEDED = {
 
 
 class Kind(IntEnum):
-    """What a record stands for: cpy_kind in src/native/cpython.h."""
+    """What a record stands for: cpy_kind in src/native/cpython/storage.h."""
 
     OBJECT = 0
     DICT_KEYS = 1
