@@ -45,7 +45,7 @@ add_constants(PyObject *module)
                < 0) {
         return -1;
     }
-    return PyModule_AddIntConstant(module, "BUILT_FOR", PY_VERSION_HEX);
+    return PyModule_AddIntConstant(module, "BUILT_FOR", CPY_BUILT_FOR);
 }
 
 #else /* CPY_UNSUPPORTED: a module that says why it does nothing */
@@ -63,7 +63,7 @@ add_constants(PyObject *module)
         || PyModule_AddIntConstant(module, "HAS_IMMORTALITY", 0) < 0) {
         return -1;
     }
-    return PyModule_AddIntConstant(module, "BUILT_FOR", PY_VERSION_HEX);
+    return PyModule_AddIntConstant(module, "BUILT_FOR", CPY_BUILT_FOR);
 }
 
 #endif

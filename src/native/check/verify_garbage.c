@@ -88,6 +88,7 @@ check_granules(const model *model)
     }
 }
 
+/* Marks alive what is held from outside, and what that reaches. */
 static void
 find_alive(model *model)
 {

@@ -34,6 +34,9 @@
 #  define CPY_UNSUPPORTED "only 64-bit little-endian machines are supported"
 #endif
 
+/* The version whose headers the extension was built with. */
+#define CPY_BUILT_FOR PY_VERSION_HEX
+
 /* Patch releases that share their layouts form one family: an extension built in one
    family must not run in another. 3.14 changed its collector in 3.14.5. */
 #define CPY_LAYOUT_FAMILY(hex) \

@@ -26,6 +26,7 @@ static bool asked_include_frozen;
 static int depth; /* collections that have begun and not ended */
 static collect_history history;
 
+/* Hide survivors, unless another interpreter may hold some of them. */
 static void
 begin(void)
 {
@@ -57,6 +58,7 @@ call_user_callbacks(PyObject *const *args, Py_ssize_t count)
     }
 }
 
+/* `info`: the second argument of a callback, a dictionary. */
 static bool
 is_full_collection(PyObject *info)
 {
@@ -106,6 +108,8 @@ static PyMethodDef hook_method = {
     "out_of_line_collector", (PyCFunction)(void (*)(void))on_phase, METH_FASTCALL,
     "Called by the garbage collector in place of gc.callbacks, which it calls in turn."};
 
+/* Put our list in the place of gc.callbacks. Idempotent. Returns 0, or -1 with an exception set and
+   nothing changed. */
 static int
 hook_in(void)
 {
@@ -129,7 +133,8 @@ hook_in(void)
     return 0;
 }
 
-/* While a collection goes through the list it must stay; then it stays, and does nothing. */
+/* Put gc.callbacks back, if nothing needs ours any more. A collection that goes through the list
+   holds no reference to it: then ours stays, and does nothing. */
 static void
 hook_out(void)
 {

@@ -29,6 +29,7 @@ static traverseproc class_traverse;
 
 /* --- The search -------------------------------------------------------------------------- */
 
+/* What one collection works with. All of its memory is given back at the end of hide_begin(). */
 typedef struct {
     struct _gc_runtime_state *gc;
     bool include_frozen;
@@ -55,6 +56,7 @@ starts_from_roots(search *search)
     return search->frozen < unfrozen;
 }
 
+/* Steps 1 and 2 of collect.h. Returns 0 or ENOMEM; nothing but bitmaps has changed in either case. */
 static int
 find_garbage(search *search, hide_report *report)
 {
@@ -103,6 +105,7 @@ take_garbage(PyGC_Head *list, PyGC_Head *found, const mark_bits *bits, size_t *l
     }
 }
 
+/* Number of objects of `list` that are garbage. */
 static size_t
 count_garbage(PyGC_Head *list, const mark_bits *bits)
 {
@@ -190,6 +193,8 @@ hide_begin(bool include_frozen, hide_report *report)
     }
 }
 
+/* They go before what the built-in collection left in the oldest generation, as if they had
+   never been away. CPython's count of old objects, which it set to what it met, is put right. */
 static void
 show_survivors(struct _gc_runtime_state *gc)
 {

@@ -23,6 +23,7 @@
 #define RANGE_MIN_REFERENCES 64
 #define WAITING_MIN_SHARE_BYTES 1024u
 
+/* Which objects a walk marks. */
 typedef enum { EVERYTHING, AMONG_NOTED } extent;
 
 typedef struct {
@@ -35,6 +36,7 @@ typedef struct {
     fetch_queue storage; /* their objects have arrived, what these point to has not */
 } fetch_queues;
 
+/* Push, or have the walk fail. */
 ALWAYS_INLINE void
 push(mark_walk *walk, void *item, scratch_stack *stack)
 {
@@ -124,6 +126,8 @@ is_worth_a_pass(const mark_walk *walk, Py_ssize_t references)
     return (size_t)references >= walk->bits->bytes / WAITING_MIN_SHARE_BYTES;
 }
 
+/* Follow references: at once if they are few, through the bitmap if that is worth a pass, and
+   otherwise one by one as the stack runs empty (`ranges`: first, end, stride). */
 ALWAYS_INLINE void
 scan_references(mark_walk *walk, cpy_references references, extent extent)
 {
@@ -145,6 +149,7 @@ scan_references(mark_walk *walk, cpy_references references, extent extent)
     push(walk, (void *)references.stride, &walk->ranges);
 }
 
+/* Follow what a listed object refers to. Common containers are read from their layout. */
 ALWAYS_INLINE void
 scan(mark_walk *walk, PyObject *op, extent extent)
 {
@@ -317,6 +322,7 @@ step(mark_walk *walk, fetch_queues *queues, extent extent)
     return taken != NULL || fetched != NULL || arrived != NULL;
 }
 
+/* Walk until both queues have been empty for long enough that nothing is on its way. */
 ALWAYS_INLINE int
 run(mark_walk *walk, extent extent)
 {

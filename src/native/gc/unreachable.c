@@ -82,6 +82,7 @@ mark_ends(mark_bits *bits, const unreachable_lists *lists)
     return 0;
 }
 
+/* The first object of each examined list may start a run; nothing notes it. */
 static int
 take_firsts(scratch_stack *starts, const unreachable_lists *lists)
 {
@@ -141,6 +142,7 @@ is_held_anyway(PyObject *op)
     return cpy_is_immortal(op) || !cpy_is_container(op);
 }
 
+/* The reference count of each object, into its place in the array. */
 static void
 take_counts(const unreachable_set *set, const subtraction *subtraction)
 {
@@ -162,6 +164,7 @@ visit_subtract(PyObject *op, void *arg)
     return 0;
 }
 
+/* Take off the references among the unreached objects. What is left comes from outside. */
 static void
 subtract_references(const unreachable_set *set, subtraction *subtraction)
 {
@@ -171,6 +174,7 @@ subtract_references(const unreachable_set *set, subtraction *subtraction)
     }
 }
 
+/* Mark the objects with a count above 0, and what they reach. */
 static int
 mark_held_from_outside(const unreachable_set *set, const int32_t *counts, mark_walk *walk)
 {

@@ -19,6 +19,8 @@
 
 static PyObject *exit_code; /* strong, or NULL */
 
+/* In the place of the getter of SystemExit.code: remembers what the interpreter reads, which it
+   does when no Python frame is left. */
 static PyObject *
 get_code(PyObject *self, void *Py_UNUSED(closure))
 {
@@ -109,6 +111,7 @@ static struct sigaction handler_before;
 static unsigned int alarm_before; /* seconds left of it */
 static bool is_limited;
 
+/* A signal handler: calls nothing but write() and _exit(). */
 static void
 on_limit(int Py_UNUSED(signal))
 {

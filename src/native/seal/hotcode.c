@@ -102,6 +102,7 @@ typedef struct {
     size_t bytes;
 } gathering;
 
+/* Note code that has run and can be moved, and hold a reference to it. Returns 0 or errno. */
 static int
 note_if_hot(PyCodeObject *code, void *arg)
 {
@@ -152,6 +153,7 @@ copy_code(PyCodeObject *original, PyCodeObject *copy)
     *cpy_code_note(original) = copy;
 }
 
+/* Side by side, in the order in which they were found. */
 static void
 copy_originals(gathering *all)
 {
@@ -192,6 +194,7 @@ redirect_constants(PyCodeObject *code, void *arg)
     return 0;
 }
 
+/* Make functions, and code that has code among its constants, refer to the copies. */
 static void
 redirect_functions(gathering *all)
 {
@@ -202,6 +205,7 @@ redirect_functions(gathering *all)
     }
 }
 
+/* Empty all notes and let the originals go. */
 static void
 forget_originals(gathering *all)
 {

@@ -43,6 +43,7 @@ leaves_mortal(PyObject *op)
            || cpy_must_stay_mortal(op);
 }
 
+/* A hash is computed and stored at its first use: have that happen before the fork. */
 static void
 precompute_hash(immortal_walk *walk, PyObject *op)
 {
@@ -62,6 +63,7 @@ precompute_hash(immortal_walk *walk, PyObject *op)
     }
 }
 
+/* The key table of a class counts the instances that use it, unless its count says "never freed". */
 static void
 make_shared_keys_immortal(immortal_walk *walk, PyTypeObject *type)
 {
@@ -94,6 +96,7 @@ make_immortal(immortal_walk *walk, PyObject *op)
     return PyCode_Check(op) ? scratch_stack_push(&walk->codes, op) : 0;
 }
 
+/* Listed objects have their own turn. */
 static int
 visit_referent(PyObject *op, void *arg)
 {
@@ -108,6 +111,7 @@ visit_referent(PyObject *op, void *arg)
     return err;
 }
 
+/* Follow what was made immortal, until nothing new comes. */
 static int
 visit_pending(immortal_walk *walk)
 {

@@ -54,6 +54,7 @@ refcounts_watch(PyObject *op)
     return mark_bits_is_aligned(op) ? remember(op) : scratch_stack_push(&unaligned, op);
 }
 
+/* Set the count again if it has drifted. */
 static void
 look_at(PyObject *op)
 {
@@ -64,6 +65,7 @@ look_at(PyObject *op)
     }
 }
 
+/* All remembered objects of some words of a leaf. */
 static void
 look_at_words(const mark_bits_leaf *leaf, size_t first, size_t end)
 {

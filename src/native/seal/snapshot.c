@@ -58,6 +58,7 @@ is_new(snapshot *all, const void *start)
     return 1;
 }
 
+/* Add a record for `start`, unless it has one. Returns 0 or errno. */
 static int
 add(snapshot *all, const void *start, snapshot_record record)
 {
@@ -131,6 +132,8 @@ add_listed(PyObject *op, void *all)
     return err ? err : follow(all);
 }
 
+/* Modules first, then other roots, then types, then the lists: the owner of an object is found in
+   that order. Returns 0 or errno. */
 static int
 walk(snapshot *all, PyObject *types)
 {
@@ -151,6 +154,7 @@ walk(snapshot *all, PyObject *types)
     return err ? err : cpy_gc_visit_all(add_listed, all);
 }
 
+/* Returns 0 or errno. */
 static int
 write_all(int fd, const char *from, size_t bytes)
 {

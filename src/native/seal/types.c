@@ -71,6 +71,7 @@ typedef struct {
     Py_ssize_t assigned;
 } version_count;
 
+/* Only a type that has no version yet is given one: they are few. */
 static int
 assign_version(PyTypeObject *type, void *arg)
 {
