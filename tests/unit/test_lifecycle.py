@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pasture.scoreboard.board import Facts
+from pasture.scoreboard.board import WorkerStatus
 from pasture.servers.refork.actions import (
     Action,
     Dismiss,
@@ -76,12 +76,12 @@ class Server:
 
     def settle(self) -> None:
         for _ in range(300):
-            facts = {
-                pid: Facts(p.ready, p.requests, p.unsafe)
+            statuses = {
+                pid: WorkerStatus(p.ready, p.requests, p.unsafe)
                 for pid, p in self.processes.items()
                 if p.alive and p.serves
             }
-            action = self.lifecycle.step(self.now, self.wanted, facts)
+            action = self.lifecycle.next_action(self.now, self.wanted, statuses)
             if action is None:
                 return
             self.done.append(action)
@@ -92,11 +92,11 @@ class Server:
         cycle = self.lifecycle
         match action:
             case Spawn(generation) if generation and not self.mold_forks(generation):
-                cycle.not_born(generation, "fork failed", self.now)
+                cycle.not_spawned(generation, "fork failed", self.now)
             case Spawn(generation):
                 self._pid += 1
                 self.processes[self._pid] = Process(generation, ready=self.boots(generation))
-                cycle.born(self._pid, generation, self.now)
+                cycle.spawned(self._pid, generation, self.now)
             case Promote(pid, generation):
                 self.processes[pid].serves = False
                 self.processes[pid].generation = generation
@@ -195,7 +195,7 @@ def test_one_worker_is_replaced_after_the_other(server: Server) -> None:
 def test_a_replacement_that_is_not_ready_keeps_the_old_worker(server: Server) -> None:
     server.serve(10)
     server.run()
-    assert server.phase == "scouting"
+    assert server.phase == "canary"
     server.boots = lambda generation: False
     server.run(5)
     assert server.phase == "rolling"
@@ -208,7 +208,7 @@ def test_the_first_worker_of_a_mold_proves_itself_by_an_answer_or_by_living(
 ) -> None:
     server.serve(10)
     server.run(1)
-    assert server.phase == "scouting"
+    assert server.phase == "canary"
     server.serve(1)
     server.run()
     assert server.phase == "idle" and server.lifecycle.generation == 1
@@ -294,7 +294,7 @@ def fail_round(server: Server, how: str) -> None:
         server.mold_forks = lambda generation: generation < newest
     elif how == "its worker dies":
         server.run()
-        server.end(server.lifecycle._scout or 0, clean=False)
+        server.end(server.lifecycle._canary or 0, clean=False)
     else:
         newest = server.lifecycle.generation + (how == "its worker is never ready")
         server.boots = lambda generation: generation < newest
@@ -439,13 +439,13 @@ def test_a_reload_goes_back_to_generation_0(server: Server) -> None:
     assert server.generations() == {1}
 
 
-@pytest.mark.parametrize("phase", ["relieving", "molding", "scouting", "rolling"])
+@pytest.mark.parametrize("phase", ["backfilling", "promoting", "canary", "rolling"])
 def test_a_reload_in_the_middle_of_a_round_leaves_nothing_of_it(phase: str) -> None:
     server = Server()
     server.run()
     server.serve(10)
-    server.boots = lambda generation: phase != "relieving"
-    server.mold_obeys = phase != "molding"
+    server.boots = lambda generation: phase != "backfilling"
+    server.mold_obeys = phase != "promoting"
     server.run()
     if phase == "rolling":
         server.boots = lambda generation: False
@@ -498,7 +498,7 @@ def test_a_chosen_worker_that_ends_before_its_promotion_is_no_failure(server: Se
     server.boots = lambda generation: False
     server.serve(10)
     server.run()
-    assert server.phase == "relieving"
+    assert server.phase == "backfilling"
     server.end(server.lifecycle._chosen or 0)
     server.boots = lambda generation: True
     for process in server.processes.values():

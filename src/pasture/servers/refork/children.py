@@ -10,27 +10,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pasture.scoreboard.board import Facts
+from pasture.scoreboard.board import WorkerStatus
 
 OUTDATED = -1
 """Generation of what was forked before a reload."""
 
 
 @dataclass(slots=True)
-class Member:
+class Worker:
     """One process.
 
     Attributes:
         age: rises with each birth.
-        born_at, ready_at, leaving_at: seconds of the monotonic clock; None: not yet.
+        spawned_at, ready_at, leaving_at: seconds of the monotonic clock; None: not yet.
     """
 
     pid: int
     generation: int
     age: int
-    born_at: float
+    spawned_at: float
     role: Literal["worker", "mold"] = "worker"
-    facts: Facts = field(default_factory=Facts)
+    status: WorkerStatus = field(default_factory=WorkerStatus)
     ready_at: float | None = None
     leaving_at: float | None = None
 
@@ -40,58 +40,58 @@ class Member:
         return self.role == "worker" and self.leaving_at is None
 
 
-class Herd:
+class Children:
     """All processes by pid."""
 
     def __init__(self) -> None:
-        self._members: dict[int, Member] = {}
-        self._births = 0
+        self._processes: dict[int, Worker] = {}
+        self._spawned = 0
 
     def add(self, pid: int, generation: int, now: float) -> None:
-        self._births += 1
-        self._members[pid] = Member(pid, generation, self._births, now)
+        self._spawned += 1
+        self._processes[pid] = Worker(pid, generation, self._spawned, now)
 
-    def remove(self, pid: int) -> Member | None:
-        return self._members.pop(pid, None)
+    def remove(self, pid: int) -> Worker | None:
+        return self._processes.pop(pid, None)
 
-    def get(self, pid: int | None) -> Member | None:
-        return None if pid is None else self._members.get(pid)
+    def get(self, pid: int | None) -> Worker | None:
+        return None if pid is None else self._processes.get(pid)
 
-    def look(self, facts: Mapping[int, Facts], now: float) -> None:
+    def update(self, status: Mapping[int, WorkerStatus], now: float) -> None:
         """Take over what the workers say of themselves."""
-        for pid, said in facts.items():
-            member = self._members.get(pid)
-            if member is not None:
-                member.facts = said
-                if said.ready and member.ready_at is None:
-                    member.ready_at = now
+        for pid, said in status.items():
+            worker = self._processes.get(pid)
+            if worker is not None:
+                worker.status = said
+                if said.ready and worker.ready_at is None:
+                    worker.ready_at = now
 
     def outdate(self) -> None:
         """From now on nobody counts as of a living generation."""
-        for member in self._members.values():
-            member.generation = OUTDATED
+        for worker in self._processes.values():
+            worker.generation = OUTDATED
 
     @property
-    def workers(self) -> list[Member]:
+    def workers(self) -> list[Worker]:
         """Active ones, oldest first."""
-        return [m for m in self._members.values() if m.active]
+        return [w for w in self._processes.values() if w.active]
 
     @property
-    def leaving(self) -> list[Member]:
+    def leaving(self) -> list[Worker]:
         """Workers and molds that were told to."""
-        return [m for m in self._members.values() if m.leaving_at is not None]
+        return [w for w in self._processes.values() if w.leaving_at is not None]
 
     @property
-    def molds(self) -> list[Member]:
-        return [m for m in self._members.values() if m.role == "mold"]
+    def molds(self) -> list[Worker]:
+        return [w for w in self._processes.values() if w.role == "mold"]
 
 
-def ready(members: Iterable[Member]) -> list[Member]:
+def ready(workers: Iterable[Worker]) -> list[Worker]:
     """Those that accept connections."""
-    return [m for m in members if m.facts.ready]
+    return [w for w in workers if w.status.ready]
 
 
-def mean_requests(members: Iterable[Member]) -> float:
+def mean_requests(workers: Iterable[Worker]) -> float:
     """That a worker has answered on average; 0 without workers."""
-    counts = [m.facts.requests for m in members]
+    counts = [w.status.requests for w in workers]
     return sum(counts) / len(counts) if counts else 0.0

@@ -6,12 +6,12 @@ through in a test.
 
 A round, from one generation to the next:
 
-    idle -> weighing -> relieving -> molding -> scouting -> rolling -> idle
+    idle -> measuring -> backfilling -> promoting -> canary -> rolling -> idle
 
-- weighing: a worker is chosen, and what the whole server takes is measured.
-- relieving: a spare worker is forked, so that the chosen one will not be missed.
-- molding: the chosen worker finishes its requests, seals itself, and serves no more.
-- scouting: the new mold has forked one worker, which has to prove itself.
+- measuring: a worker is chosen, and what the whole server takes is measured.
+- backfilling: a spare worker is forked, so that the chosen one will not be missed.
+- promoting: the chosen worker finishes its requests, seals itself, and serves no more.
+- canary: the new mold has forked one worker, which has to prove itself.
 - rolling: workers are replaced, each only after its replacement is ready.
 
 Invariants:
@@ -29,7 +29,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from pasture.scoreboard.board import Facts
+from pasture.scoreboard.board import WorkerStatus
 from pasture.servers.refork.actions import (
     Action,
     Dismiss,
@@ -40,11 +40,11 @@ from pasture.servers.refork.actions import (
     Retire,
     Spawn,
 )
-from pasture.servers.refork.children import OUTDATED, Herd, Member, mean_requests, ready
+from pasture.servers.refork.children import OUTDATED, Children, Worker, mean_requests, ready
 from pasture.servers.refork.payoff import Payoff
 from pasture.servers.refork.schedule import Schedule
 
-Phase = Literal["idle", "weighing", "relieving", "molding", "scouting", "rolling"]
+Phase = Literal["idle", "measuring", "backfilling", "promoting", "canary", "rolling"]
 
 MOST_FAILURES = 3
 """In a row; then no further round is begun until a reload."""
@@ -81,7 +81,7 @@ class Lifecycle:
     """
 
     def __init__(self, schedule: Schedule, limits: Limits | None = None) -> None:
-        self.herd = Herd()
+        self.children = Children()
         self._schedule, self._limits = schedule, limits or Limits()
         self._queue: deque[Action] = deque()
         self._warned_of: set[int] = set()
@@ -94,7 +94,7 @@ class Lifecycle:
         self._molds: dict[int, int] = {}
         self._before = 0
         self._chosen: int | None = None
-        self._scout: int | None = None
+        self._canary: int | None = None
         self._since = 0.0
         self._last_generation = 0
         self._failures = 0
@@ -102,30 +102,30 @@ class Lifecycle:
         self._stopped = False
         self._stillborn: Counter[int] = Counter()
         self._payoff: Payoff | None = None
-        self._measuring = False
+        self._awaits_total = False
 
     # --- What happened -----------------------------------------------------------------
 
-    def born(self, pid: int, generation: int, now: float) -> None:
+    def spawned(self, pid: int, generation: int, now: float) -> None:
         """A worker was forked."""
-        self.herd.add(pid, generation, now)
-        if self.phase == "scouting" and generation == self._target and self._scout is None:
-            self._scout, self._since = pid, now
+        self.children.add(pid, generation, now)
+        if self.phase == "canary" and generation == self._target and self._canary is None:
+            self._canary, self._since = pid, now
 
-    def not_born(self, generation: int, why: str, now: float) -> None:
+    def not_spawned(self, generation: int, why: str, now: float) -> None:
         """The mold of a generation did not fork. It is not asked again."""
         self._lose_mold(generation, why, now, is_there=True)
 
     def sealed(self, pid: int, now: float) -> None:
         """The promoted worker can fork from now on."""
-        if self.phase == "molding" and pid == self._chosen:
+        if self.phase == "promoting" and pid == self._chosen:
             self._molds[self._target] = pid
-            self._enter("scouting", now)
+            self._enter("canary", now)
 
     def refused(self, pid: int, why: str, now: float) -> None:
         """The promoted worker cannot become a mold, and ends."""
         self._leave(pid, now)
-        if pid == self._chosen and self.phase in ("molding", "scouting"):
+        if pid == self._chosen and self.phase in ("promoting", "canary"):
             self._fail(why, now)
 
     def ended(self, pid: int, clean: bool, now: float) -> None:
@@ -134,13 +134,13 @@ class Lifecycle:
         Args:
             clean: by itself and with status 0.
         """
-        member = self.herd.remove(pid)
-        if member is None:
+        worker = self.children.remove(pid)
+        if worker is None:
             return
-        if member.role == "mold":
-            self._mold_ended(member, now)
+        if worker.role == "mold":
+            self._mold_ended(worker, now)
         else:
-            self._worker_ended(member, clean, now)
+            self._worker_ended(worker, clean, now)
 
     def hung(self, pid: int, now: float) -> None:
         """A mold has not shown a sign of life for too long."""
@@ -151,11 +151,11 @@ class Lifecycle:
 
     def measured(self, total_bytes: int | None, now: float) -> None:
         """What the whole server takes; None if it cannot be told."""
-        if not self._measuring:
+        if not self._awaits_total:
             return
-        self._measuring = False
+        self._awaits_total = False
         if self.phase != "idle":  # before: the round goes on
-            requests, least = mean_requests(self.herd.workers), self._schedule.least_saving
+            requests, least = mean_requests(self.children.workers), self._schedule.least_saving
             self._payoff = Payoff(self._target, total_bytes, requests, least)
             return
         payoff, self._payoff = self._payoff, None
@@ -166,9 +166,9 @@ class Lifecycle:
 
     def reload(self, now: float) -> None:
         """All there is is outdated: back to generation 0. The server replaces its workers."""
-        for mold in self.herd.molds:
+        for mold in self.children.molds:
             self._dismiss(mold.pid, now)
-        self.herd.outdate()
+        self.children.outdate()
         self._begin_anew()
 
     def mold_of(self, generation: int) -> int | None:
@@ -189,14 +189,16 @@ class Lifecycle:
 
     # --- What is to be done ------------------------------------------------------------
 
-    def step(self, now: float, wanted: int, facts: Mapping[int, Facts]) -> Action | None:
+    def next_action(
+        self, now: float, wanted: int, status: Mapping[int, WorkerStatus]
+    ) -> Action | None:
         """The next thing to do; None if there is nothing for now.
 
         Args:
             wanted: number of workers.
-            facts: by pid, of workers that can be read; others stay as they were.
+            status: by pid, of workers that can be read; others stay as they were.
         """
-        self.herd.look(facts, now)
+        self.children.update(status, now)
         self._watch_leaving(now)
         while True:
             before = self.phase
@@ -207,7 +209,7 @@ class Lifecycle:
                 return action
 
     def _population(self, now: float, wanted: int) -> Action | None:
-        workers = [m for m in self.herd.workers if m.pid != self._scout]
+        workers = [w for w in self.children.workers if w.pid != self._canary]
         if len(workers) < wanted:
             return Spawn(self.generation)
         if len(workers) > wanted + self._extra(wanted):
@@ -215,20 +217,20 @@ class Lifecycle:
         return None
 
     def _extra(self, wanted: int) -> int:
-        return {"relieving": 1, "rolling": _batch(wanted)}.get(self.phase, 0)
+        return {"backfilling": 1, "rolling": _batch(wanted)}.get(self.phase, 0)
 
     def _round(self, now: float, wanted: int) -> Action | None:
         return {
-            "idle": self._idle,
-            "weighing": self._weighing,
-            "relieving": self._relieving,
-            "molding": self._molding,
-            "scouting": self._scouting,
-            "rolling": self._rolling,
+            "idle": self._while_idle,
+            "measuring": self._while_measuring,
+            "backfilling": self._while_backfilling,
+            "promoting": self._while_promoting,
+            "canary": self._while_canary,
+            "rolling": self._while_rolling,
         }[self.phase](now, wanted)
 
-    def _idle(self, now: float, wanted: int) -> Action | None:
-        workers = self.herd.workers
+    def _while_idle(self, now: float, wanted: int) -> Action | None:
+        workers = self.children.workers
         if self._payoff is not None:
             if mean_requests(workers) >= self._payoff.settled_at:
                 return self._measure()
@@ -240,33 +242,33 @@ class Lifecycle:
             return None
         self._chosen = warmed.pid
         self._last_generation += 1
-        self._enter("weighing", now)
+        self._enter("measuring", now)
         return self._measure()
 
-    def _warmed(self, workers: list[Member]) -> Member | None:
+    def _warmed(self, workers: list[Worker]) -> Worker | None:
         """The worker that has served most, if it has served enough."""
         limit = self._schedule.limit(self._level)
-        warmed = [m for m in ready(workers) if m.facts.requests >= limit]
-        for member in warmed:
-            if member.facts.unsafe and member.pid not in self._warned_of:
-                self._warned_of.add(member.pid)
-                self._note("warning", f"worker {member.pid} is no longer safe to fork")
-        safe = [m for m in warmed if not m.facts.unsafe]
-        return max(safe, key=lambda m: m.facts.requests, default=None)
+        warmed = [w for w in ready(workers) if w.status.requests >= limit]
+        for worker in warmed:
+            if worker.status.unsafe and worker.pid not in self._warned_of:
+                self._warned_of.add(worker.pid)
+                self._note("warning", f"worker {worker.pid} is no longer safe to fork")
+        safe = [w for w in warmed if not w.status.unsafe]
+        return max(safe, key=lambda w: w.status.requests, default=None)
 
-    def _weighing(self, now: float, wanted: int) -> Action | None:
+    def _while_measuring(self, now: float, wanted: int) -> Action | None:
         if self._still_chosen(now) is not None and self._payoff is not None:
-            self._enter("relieving", now)
+            self._enter("backfilling", now)
         return None
 
-    def _relieving(self, now: float, wanted: int) -> Action | None:
+    def _while_backfilling(self, now: float, wanted: int) -> Action | None:
         chosen = self._still_chosen(now)
         if chosen is None:
             return None
-        workers = self.herd.workers
+        workers = self.children.workers
         if len(ready(workers)) > wanted - wanted // 10:
             chosen.role = "mold"
-            self._enter("molding", now)
+            self._enter("promoting", now)
             return Promote(chosen.pid, self._target)
         if len(workers) <= wanted:
             return Spawn(self.generation)
@@ -274,46 +276,46 @@ class Lifecycle:
             self._fail("no spare worker became ready", now)
         return None
 
-    def _still_chosen(self, now: float) -> Member | None:
+    def _still_chosen(self, now: float) -> Worker | None:
         """The chosen worker; without it the round is given up."""
-        chosen = self.herd.get(self._chosen)
-        if chosen is not None and chosen.active and not chosen.facts.unsafe:
+        chosen = self.children.get(self._chosen)
+        if chosen is not None and chosen.active and not chosen.status.unsafe:
             return chosen
         self._payoff = None
         self._last_generation -= 1
         self._enter("idle", now)
         return None
 
-    def _molding(self, now: float, wanted: int) -> Action | None:
+    def _while_promoting(self, now: float, wanted: int) -> Action | None:
         if now - self._since > self._limits.mold_s:
             self._kill_chosen(now)
             self._fail(f"its mold was not ready after {self._limits.mold_s:.0f} s", now)
         return None
 
-    def _scouting(self, now: float, wanted: int) -> Action | None:
-        scout = self.herd.get(self._scout)
-        if scout is None:
+    def _while_canary(self, now: float, wanted: int) -> Action | None:
+        canary = self.children.get(self._canary)
+        if canary is None:
             return Spawn(self._target)
-        if self._has_proven_itself(scout, now):
+        if self._has_proven_itself(canary, now):
             self._before, self.generation = self.generation, self._target
-            self._scout = None
+            self._canary = None
             self._enter("rolling", now)
             return None
-        if scout.ready_at is None and now - scout.born_at > self._limits.boot_s:
+        if canary.ready_at is None and now - canary.spawned_at > self._limits.boot_s:
             self._fail(f"its first worker was not ready after {self._limits.boot_s:.0f} s", now)
         return None
 
-    def _has_proven_itself(self, scout: Member, now: float) -> bool:
-        if scout.ready_at is None:
+    def _has_proven_itself(self, canary: Worker, now: float) -> bool:
+        if canary.ready_at is None:
             return False
-        return scout.facts.requests > 0 or now - scout.ready_at >= self._limits.proof_s
+        return canary.status.requests > 0 or now - canary.ready_at >= self._limits.proof_s
 
-    def _rolling(self, now: float, wanted: int) -> Action | None:
-        workers = self.herd.workers
-        old = [m for m in workers if m.generation != self.generation]
-        late = [m for m in workers if m.generation == self.generation and not m.facts.ready]
+    def _while_rolling(self, now: float, wanted: int) -> Action | None:
+        workers = self.children.workers
+        old = [w for w in workers if w.generation != self.generation]
+        late = [w for w in workers if w.generation == self.generation and not w.status.ready]
         if late:
-            if now - late[0].born_at > self._limits.boot_s:
+            if now - late[0].spawned_at > self._limits.boot_s:
                 self._lose_mold(self.generation, "a worker of it did not become ready", now, True)
         elif not old:
             self._succeed(now)
@@ -324,7 +326,7 @@ class Lifecycle:
         return None
 
     def _leaving_workers(self) -> int:
-        return sum(1 for m in self.herd.leaving if m.role == "worker")
+        return sum(1 for w in self.children.leaving if w.role == "worker")
 
     # --- Ends of rounds ----------------------------------------------------------------
 
@@ -337,12 +339,12 @@ class Lifecycle:
 
     def _fail(self, why: str, now: float) -> None:
         """End the round; the mold that was good before is good again."""
-        failed, scout = self._target, self.herd.get(self._scout)
-        if scout is not None:
-            if scout.ready_at is None:
-                self._queue.append(Kill(scout.pid))
+        failed, canary = self._target, self.children.get(self._canary)
+        if canary is not None:
+            if canary.ready_at is None:
+                self._queue.append(Kill(canary.pid))
             else:
-                self._queue.append(self._retire(scout, now))
+                self._queue.append(self._retire(canary, now))
         self._end_mold(failed, now)
         self._payoff = None
         self._failures += 1
@@ -370,7 +372,7 @@ class Lifecycle:
         if generation == self._before:
             self._before = 0
         if generation != self.generation:
-            if generation == self._target and self.phase == "scouting":
+            if generation == self._target and self.phase == "canary":
                 self._fail(why, now)
             return
         self.generation = self._before if self.phase == "rolling" else 0
@@ -385,25 +387,25 @@ class Lifecycle:
             "workers are forked from generation 0 until the next refork",
         )
 
-    def _mold_ended(self, member: Member, now: float) -> None:
-        if self.phase == "molding" and member.pid == self._chosen:
+    def _mold_ended(self, worker: Worker, now: float) -> None:
+        if self.phase == "promoting" and worker.pid == self._chosen:
             self._fail("its mold ended before it was ready", now)
             return
         for generation, pid in list(self._molds.items()):
-            if pid == member.pid:
+            if pid == worker.pid:
                 self._lose_mold(generation, f"its mold (pid {pid}) ended", now, is_there=False)
 
-    def _worker_ended(self, member: Member, clean: bool, now: float) -> None:
-        if member.pid == self._scout:
-            self._scout = None
+    def _worker_ended(self, worker: Worker, clean: bool, now: float) -> None:
+        if worker.pid == self._canary:
+            self._canary = None
             self._fail("its first worker ended before it had proven itself", now)
             return
-        if clean or member.generation <= 0 or member.facts.requests or not member.active:
+        if clean or worker.generation <= 0 or worker.status.requests or not worker.active:
             return
-        self._stillborn[member.generation] += 1
-        if self._stillborn[member.generation] >= STILLBORN:
+        self._stillborn[worker.generation] += 1
+        if self._stillborn[worker.generation] >= STILLBORN:
             why = "its workers end before their first answer"
-            self._lose_mold(member.generation, why, now, is_there=True)
+            self._lose_mold(worker.generation, why, now, is_there=True)
 
     # --- Small steps -------------------------------------------------------------------
 
@@ -415,27 +417,27 @@ class Lifecycle:
     def _enter(self, phase: Phase, now: float) -> None:
         self.phase, self._since = phase, now
         if phase == "idle":
-            self._chosen = self._scout = None
+            self._chosen = self._canary = None
             self._before = 0
-            self._measuring = False
+            self._awaits_total = False
 
     def _measure(self) -> Action:
-        self._measuring = True
+        self._awaits_total = True
         return Measure()
 
     def _is_full(self, wanted: int) -> bool:
-        workers = self.herd.workers
+        workers = self.children.workers
         up = len(ready(workers)) == len(workers) >= wanted > 0
-        return up and all(m.generation != OUTDATED for m in workers)
+        return up and all(w.generation != OUTDATED for w in workers)
 
-    def _retire(self, member: Member, now: float) -> Action:
-        member.leaving_at = now
-        return Retire(member.pid)
+    def _retire(self, worker: Worker, now: float) -> Action:
+        worker.leaving_at = now
+        return Retire(worker.pid)
 
     def _leave(self, pid: int, now: float) -> None:
-        member = self.herd.get(pid)
-        if member is not None and member.leaving_at is None:
-            member.leaving_at = now
+        worker = self.children.get(pid)
+        if worker is not None and worker.leaving_at is None:
+            worker.leaving_at = now
 
     def _dismiss(self, pid: int, now: float) -> None:
         self._leave(pid, now)
@@ -444,7 +446,7 @@ class Lifecycle:
     def _end_mold(self, generation: int, now: float) -> None:
         pid = self._molds.get(generation)
         self._forget_mold(generation)
-        if self.herd.get(pid) is not None and pid is not None:
+        if self.children.get(pid) is not None and pid is not None:
             self._dismiss(pid, now)
 
     def _forget_mold(self, generation: int) -> None:
@@ -457,11 +459,11 @@ class Lifecycle:
 
     def _watch_leaving(self, now: float) -> None:
         """Molds that do not end are killed. Workers have requests to finish."""
-        for member in self.herd.leaving:
-            overdue = member.leaving_at is not None and now - member.leaving_at
-            if member.role == "mold" and overdue and overdue > self._limits.leave_s:
-                member.leaving_at = now
-                self._queue.append(Kill(member.pid))
+        for worker in self.children.leaving:
+            overdue = worker.leaving_at is not None and now - worker.leaving_at
+            if worker.role == "mold" and overdue and overdue > self._limits.leave_s:
+                worker.leaving_at = now
+                self._queue.append(Kill(worker.pid))
 
     def _note(self, level: Literal["info", "warning"], text: str) -> None:
         self._queue.append(Note(level, text))

@@ -1,7 +1,7 @@
 """gunicorn's master process with reforks: it carries out what the life cycle decides.
 
-Owns when who is forked, told to end, and reaped; how is in `births`, and what runs in workers
-and molds in `promotion` and `succession`. Written for gunicorn 23 to 27; takes the place of
+Owns when who is forked, told to end, and reaped; how is in `spawn`, and what runs in workers
+and molds in `promotion` and `worker_process`. Written for gunicorn 23 to 27; takes the place of
 spawn_worker, manage_workers and reap_workers of its Arbiter, and reports the same figures.
 """
 
@@ -30,7 +30,7 @@ from pasture.servers.refork.actions import (
     Spawn,
 )
 from pasture.servers.refork.gunicorn.promotion import LOOK, has_answered
-from pasture.servers.refork.gunicorn.spawn import BreedingArbiter, NotBorn, NotLoaded
+from pasture.servers.refork.gunicorn.spawn import NotLoaded, SpawnFailed, SpawningArbiter
 from pasture.servers.refork.lifecycle import Lifecycle, Limits
 from pasture.servers.refork.mold import policy_of_server
 from pasture.servers.refork.pss import total_pss_bytes
@@ -42,7 +42,7 @@ _MEASURE_TRIES = 5
 _LOAD_AGAIN_S = 10.0
 
 
-class ReforkingArbiter(BreedingArbiter):
+class ReforkingArbiter(SpawningArbiter):
     """An arbiter whose workers become parents."""
 
     reexec_pid: int
@@ -112,7 +112,7 @@ class ReforkingArbiter(BreedingArbiter):
         self._reloading = True
         try:
             super().reload()
-        except (NotLoaded, NotBorn) as error:
+        except (NotLoaded, SpawnFailed) as error:
             self.log.error("pasture: HUP: %s; the workers that are there go on", error)
         finally:
             self._reloading = False
@@ -121,9 +121,9 @@ class ReforkingArbiter(BreedingArbiter):
         """End all; a promoted worker that still has requests is waited for as any other."""
         self._stopping = True
         for pid in list(self._molds):
-            if self._board.facts(self._pens[pid].seat).ready:
+            if self._board.status(self._pens[pid].seat).ready:
                 self.WORKERS[pid] = self._molds.pop(pid)
-            self._pens[pid].line.close()
+            self._pens[pid].channel.close()
         super().stop(graceful)
         deadline = time.monotonic() + 1.0
         while self._molds and time.monotonic() < deadline:
@@ -150,8 +150,8 @@ class ReforkingArbiter(BreedingArbiter):
         self.reap_workers()
         self._hear_molds()
         while True:
-            facts = {pid: self._board.facts(self._pens[pid].seat) for pid in self.WORKERS}
-            action = self._cycle.step(time.monotonic(), self.num_workers, facts)
+            status = {pid: self._board.status(self._pens[pid].seat) for pid in self.WORKERS}
+            action = self._cycle.next_action(time.monotonic(), self.num_workers, status)
             if action is None:
                 break
             if isinstance(action, Spawn) and not self._can_fork(action):
@@ -172,7 +172,7 @@ class ReforkingArbiter(BreedingArbiter):
             case Retire(pid):
                 self.kill_worker(pid, signal.SIGTERM)
             case Dismiss(pid) if pid in self._pens:
-                self._pens[pid].line.close()
+                self._pens[pid].channel.close()
             case Kill(pid) if pid in self._pens:
                 self._signal(pid, signal.SIGKILL)
             case Measure():
@@ -186,7 +186,7 @@ class ReforkingArbiter(BreedingArbiter):
         self._board.promote(pen.seat, generation)
         self._molds[pid] = self.WORKERS.pop(pid)
         self._tell(pid, "promote", generation=generation)
-        requests = self._board.facts(pen.seat).requests
+        requests = self._board.status(pen.seat).requests
         self.log.info(
             "pasture: worker %s is to become the mold of generation %s after %s requests",
             *(pid, generation, requests),
@@ -206,13 +206,13 @@ class ReforkingArbiter(BreedingArbiter):
         return None
 
     def _tell(self, pid: int, word: str, **values: Any) -> None:
-        if self._pens[pid].line.send(word, **values):
+        if self._pens[pid].channel.send(word, **values):
             self._signal(pid, LOOK)
 
     def _hear_molds(self) -> None:
         now = time.monotonic()
         for pid in list(self._molds):
-            while message := self._pens[pid].line.receive():
+            while message := self._pens[pid].channel.receive():
                 if message.word == "sealed":
                     self.log.info("pasture: mold %s: %s", pid, message.values["report"])
                     self._cycle_or_fail().sealed(pid, now)
@@ -221,7 +221,7 @@ class ReforkingArbiter(BreedingArbiter):
                 else:
                     break  # closed: it is about to be reaped
 
-    # --- Births ------------------------------------------------------------------------
+    # --- Spawning ----------------------------------------------------------------------
 
     def spawn_worker(self) -> int | None:
         """What gunicorn calls at HUP, as often as there are to be workers."""
@@ -232,11 +232,11 @@ class ReforkingArbiter(BreedingArbiter):
             before, self._first_mold = self._first_mold, None
             try:
                 self._first_mold = self._load()
-            except (NotLoaded, NotBorn):
+            except (NotLoaded, SpawnFailed):
                 self._first_mold = before
                 raise
             if before in self._pens:
-                self._pens[before].line.close()
+                self._pens[before].channel.close()
             self._cycle.reload(time.monotonic())
         self._order(0)
         return None
@@ -255,7 +255,7 @@ class ReforkingArbiter(BreedingArbiter):
             return False
         try:
             self._first_mold = self._load()
-        except NotBorn as error:
+        except SpawnFailed as error:
             self._try_again_later(error)
             return False
         except NotLoaded as error:
@@ -269,7 +269,7 @@ class ReforkingArbiter(BreedingArbiter):
     def _dismiss_first_mold(self) -> None:
         """It is not needed any more, and holds memory that nobody shares by now."""
         if self._first_mold is not None:
-            self._pens[self._first_mold].line.close()
+            self._pens[self._first_mold].channel.close()
             self._first_mold = None
 
     def _order(self, generation: int) -> None:
@@ -278,7 +278,7 @@ class ReforkingArbiter(BreedingArbiter):
         mold = cycle.mold_of(generation) if generation else self._first_mold
         try:
             pid = self._order_worker(generation, mold)
-        except NotBorn as error:
+        except SpawnFailed as error:
             if error.for_now:  # nobody's fault, and the mold is as good as before
                 self._try_again_later(error)
                 return
@@ -287,13 +287,13 @@ class ReforkingArbiter(BreedingArbiter):
             if generation == 0:
                 self.log.warning("pasture: mold of generation 0 lost: %s", error)
                 self._dismiss_first_mold()
-            cycle.not_born(generation, str(error), time.monotonic())
+            cycle.not_spawned(generation, str(error), time.monotonic())
         else:
             self._backoff.succeeded()
-            cycle.born(pid, generation, time.monotonic())
+            cycle.spawned(pid, generation, time.monotonic())
             self.log.info("pasture: worker %s of generation %s", pid, generation)
 
-    # --- Deaths ------------------------------------------------------------------------
+    # --- Ends --------------------------------------------------------------------------
 
     def murder_workers(self) -> None:
         """Workers that hang, as ever; and molds."""
@@ -301,7 +301,7 @@ class ReforkingArbiter(BreedingArbiter):
         if self._cycle is None or not self.timeout:
             return
         for pid, mold in self._molds.items():
-            if self._board.facts(self._pens[pid].seat).ready:
+            if self._board.status(self._pens[pid].seat).ready:
                 continue  # it finishes its requests; the life cycle has the clock
             if time.monotonic() - mold.tmp.last_update() > max(self.timeout, _SEAL_S):
                 self._cycle.hung(pid, time.monotonic())

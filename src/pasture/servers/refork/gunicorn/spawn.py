@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from pasture.scoreboard.board import Row, Scoreboard, Seat
 from pasture.servers.gunicorn.arbiter import SealingArbiter
-from pasture.servers.refork.channel import CLOSED, Line, Message, open_line, wait_for
+from pasture.servers.refork.channel import CLOSED, Channel, Message, open_channel, wait_for
 from pasture.servers.refork.gunicorn.worker_process import Start, live
 from pasture.servers.refork.mold import FORK_S
 from pasture.servers.settings import ServerSettings
@@ -34,7 +34,7 @@ class Pen:
         seat: its place on the scoreboard.
     """
 
-    line: Line
+    channel: Channel
     seat: Seat
     generation: int
     is_first_mold: bool = False
@@ -48,7 +48,7 @@ class NotLoaded(Exception):
         self.status = status if status > 0 else 1
 
 
-class NotBorn(Exception):
+class SpawnFailed(Exception):
     """There is no new process; the text says why.
 
     Attributes:
@@ -62,7 +62,7 @@ class NotBorn(Exception):
         self.for_now = for_now
 
 
-class BreedingArbiter(SealingArbiter):
+class SpawningArbiter(SealingArbiter):
     """An arbiter that forks one process, which loads the application, and adopts the others."""
 
     _board: Scoreboard
@@ -80,18 +80,18 @@ class BreedingArbiter(SealingArbiter):
 
         Raises:
             NotLoaded: it ended instead.
-            NotBorn: the system has no process for it now.
+            SpawnFailed: the system has no process for it now.
         """
-        worker, pen, there = self._prepare_birth(0)
+        worker, pen, there = self._prepare_spawn(0)
         pen.is_first_mold = True
         try:
             pid = os.fork()
         except OSError as error:
             self._call_off(worker, pen, there)
-            raise NotBorn(f"{error}", for_now=is_shortage(error)) from None
+            raise SpawnFailed(f"{error}", for_now=is_shortage(error)) from None
         if pid == 0:
-            self._live(Start(worker, there, Row(self._board.words, pen.seat), 0), pen.line)
-        here = pen.line
+            self._live(Start(worker, there, Row(self._board.words, pen.seat), 0), pen.channel)
+        here = pen.channel
         there.close()
         self._pens[pid], self._molds[pid] = pen, worker
         self._board.register(pen.seat, pid, 0)
@@ -121,7 +121,7 @@ class BreedingArbiter(SealingArbiter):
     def _forget(self, pid: int) -> None:
         """A process has been reaped."""
         pen = self._pens.pop(pid)
-        pen.line.close()
+        pen.channel.close()
         self._board.release(pen.seat.number)
         worker = self._molds.pop(pid, None) or self.WORKERS.pop(pid, None)
         if worker is not None:
@@ -129,11 +129,11 @@ class BreedingArbiter(SealingArbiter):
             if not pen.is_first_mold:  # which was no worker
                 self.cfg.child_exit(self, worker)
 
-    def _live(self, start: Start, arbiters_end: Line) -> NoReturn:
+    def _live(self, start: Start, arbiters_end: Channel) -> NoReturn:
         """In the new process: close what is the arbiter's, then live until the end."""
         arbiters_end.close()
         for pen in self._pens.values():
-            pen.line.close()
+            pen.channel.close()
         for sibling in (*self.WORKERS.values(), *self._molds.values()):
             sibling.tmp.close()
         self._pens, self._molds = {}, {}
@@ -152,61 +152,61 @@ class BreedingArbiter(SealingArbiter):
             The worker's pid.
 
         Raises:
-            NotBorn: there is no new worker.
+            SpawnFailed: there is no new worker.
         """
-        worker, pen, there = self._prepare_birth(generation)
-        here = pen.line
+        worker, pen, there = self._prepare_spawn(generation)
+        here = pen.channel
         files = (there.fileno(), worker.tmp.fileno())
         values = {"age": worker.age, "seat": astuple(pen.seat), "generation": generation}
-        sent = mold is not None and self._pens[mold].line.send("spawn", files, **values)
+        sent = mold is not None and self._pens[mold].channel.send("spawn", files, **values)
         there.close()
-        answer = self._await_birth(here, mold) if mold is not None and sent else CLOSED
-        if answer.word != "born" or not here.send("go"):
+        answer = self._await_spawn(here, mold) if mold is not None and sent else CLOSED
+        if answer.word != "spawned" or not here.send("go"):
             why = answer.values.get("why", f"mold {mold} did not fork ({answer.word})")
             self._call_off(worker, pen, there)
             for_now = answer.values.get("for_now", False)
-            raise NotBorn(why, mold_hangs=answer.word == "no answer", for_now=for_now)
+            raise SpawnFailed(why, mold_hangs=answer.word == "no answer", for_now=for_now)
         self._adopt(answer.values["pid"], worker, pen)
         return int(worker.pid)
 
-    def _prepare_birth(self, generation: int) -> tuple[Any, Pen, Line]:
-        """What a new process needs: the worker's object, what is kept of it, its line.
+    def _prepare_spawn(self, generation: int) -> tuple[Any, Pen, Channel]:
+        """What a new process needs: the worker's object, what is kept of it, its channel.
 
         Raises:
-            NotBorn: the scoreboard is full, or the system has no descriptors or files for it now.
+            SpawnFailed: the scoreboard is full, or the system has no descriptors or files for it now.
         """
         seat = self._board.reserve()
         if seat is None:
-            raise NotBorn("the scoreboard is full", for_now=True)
+            raise SpawnFailed("the scoreboard is full", for_now=True)
         worker = None
         try:
             worker = self._make_worker()
-            here, there = open_line()
+            here, there = open_channel()
         except OSError as error:
             if worker is not None:
                 worker.tmp.close()
             self._board.release(seat.number)
-            raise NotBorn(f"{error}", for_now=is_shortage(error)) from None
+            raise SpawnFailed(f"{error}", for_now=is_shortage(error)) from None
         return worker, Pen(here, seat, generation), there
 
-    def _call_off(self, worker: Any, pen: Pen, there: Line) -> None:
-        pen.line.close()
+    def _call_off(self, worker: Any, pen: Pen, there: Channel) -> None:
+        pen.channel.close()
         there.close()
         worker.tmp.close()
         self._board.release(pen.seat.number)
 
-    def _await_birth(self, line: Line, mold: int) -> Message:
+    def _await_spawn(self, channel: Channel, mold: int) -> Message:
         """The answer of the new worker, or what its mold says instead."""
-        lines = [line, self._pens[mold].line]
+        channels = [channel, self._pens[mold].channel]
         deadline = monotonic() + FORK_S
-        while lines and (left := deadline - monotonic()) > 0:
-            for ready in wait_for(lines, left):
+        while channels and (left := deadline - monotonic()) > 0:
+            for ready in wait_for(channels, left):
                 message = ready.receive()
                 if message == CLOSED:
-                    lines.remove(ready)  # the other one may know why
+                    channels.remove(ready)  # the other one may know why
                 elif message is not None:
                     return message
-        return Message("no answer") if lines else CLOSED
+        return Message("no answer") if channels else CLOSED
 
     def _make_worker(self) -> Any:
         self.worker_age += 1

@@ -23,7 +23,7 @@ from pasture.sealing import exit
 from pasture.sealing.interpreter import native
 from pasture.servers.complaint import complain
 from pasture.servers.gunicorn.hooks import BeforeFork
-from pasture.servers.refork.channel import Line
+from pasture.servers.refork.channel import Channel
 from pasture.servers.refork.gunicorn.promotion import Promotable
 from pasture.servers.refork.mold import Child, Order, Refused, fork_for, make_mold, policy_of_molds
 
@@ -39,7 +39,7 @@ class Start:
     """What a new worker begins with."""
 
     worker: Any
-    line: Line
+    channel: Channel
     row: Row
     generation: int
 
@@ -57,7 +57,7 @@ def live(arbiter: Any, start: Start, board: Scoreboard) -> NoReturn:
         start.worker.tmp.close()  # the mold's
         order, values = child.order, child.order.values
         row = Row(board.words, Seat(*values["seat"]))
-        start = Start(child.worker, order.line, row, values["generation"])
+        start = Start(child.worker, order.channel, row, values["generation"])
         child = _life(arbiter, start)
 
 
@@ -78,8 +78,8 @@ def _live_as_first_mold(arbiter: Any, start: Start) -> Child:
     arbiter._seal_or_end()
     if "leave" in arbiter._settings.policy.at_exit:
         exit.install()  # finalization would write to what the workers share
-    start.line.send("sealed")
-    child = fork_for(start.line, partial(_make_worker, arbiter), worker.notify, _IDLE_S)
+    start.channel.send("sealed")
+    child = fork_for(start.channel, partial(_make_worker, arbiter), worker.notify, _IDLE_S)
     if child is None:
         sys.exit(0)
     return child
@@ -102,7 +102,7 @@ def _life(arbiter: Any, start: Start) -> Child:
         util._setproctitle(f"worker [{arbiter.proc_name}]")
         arbiter.log.info("Booting worker with pid: %s", worker.pid)
         arbiter.cfg.post_fork(arbiter, worker)
-        promotable = Promotable(worker, start.line, start.row)
+        promotable = Promotable(worker, start.channel, start.row)
         worker.init_process()
         if promotable.generation is not None:
             child = _live_as_mold(arbiter, worker, promotable)
@@ -138,22 +138,22 @@ def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Child | 
     util._setproctitle(f"mold [{arbiter.proc_name}]")
     signal.signal(signal.SIGTERM, worker.handle_quit)
     worker.notify()
-    line = promotable.line
-    if line.receive() is not None:  # closed: the arbiter ends, and this was the last request
+    channel = promotable.channel
+    if channel.receive() is not None:  # closed: the arbiter ends, and this was the last request
         return None
     try:
         promotable.leave_service()
         report = make_mold(policy_of_molds(arbiter._settings.policy))
     except Refused as refusal:
-        line.send("refused", why=str(refusal))
+        channel.send("refused", why=str(refusal))
         promotable.wake_arbiter()
         return None
     arbiter.cfg.set("initgroups", False)  # done, and not allowed any more
     worker.notify()
-    line.send("sealed", report=str(report))
+    channel.send("sealed", report=str(report))
     promotable.wake_arbiter()
     before_fork = partial(_make_worker, arbiter)
-    return fork_for(line, before_fork, worker.notify, _IDLE_S)
+    return fork_for(channel, before_fork, worker.notify, _IDLE_S)
 
 
 def _make_worker(arbiter: Any, order: Order) -> Any:
