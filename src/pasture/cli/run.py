@@ -106,18 +106,14 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="SERVER ARGS")
 def command(
-    policy: str | None,
     urls: tuple[str, ...],
-    warm_file: Path | None,
     headers: tuple[str, ...],
-    warm_timeout: float | None,
-    warm_total_timeout: float | None,
+    warm_file: Path | None,
     strict: bool,
-    max_uss: str | None,
     max_uss_jitter: float | None,
-    refork: str | None,
     after: str,
     command: tuple[str, ...],
+    **options: Any,
 ) -> None:
     """Run a pre-fork server with its heap sealed before each fork.
 
@@ -135,20 +131,18 @@ def command(
         parse_request(url)
     for header in headers:
         parse_header(header)
-    options: dict[str, Any] = {
-        "policy": policy,
-        "max_uss": max_uss,
-        "refork": refork,
-        "warm_timeout": warm_timeout,
-        "warm_total_timeout": warm_total_timeout,
-    }
     others = {
         WARM_FILE: "" if warm_file is None else str(warm_file),
         MAX_USS_JITTER: "" if max_uss_jitter is None else str(max_uss_jitter),
     }
     read_environment(others, **options)
     name = _server_name(command[0])
-    _refuse(name, after=after, max_uss=max_uss, refork=refork)
+    if after and name != "python":
+        raise UsageError(f"--after is of no use to {name}", hint="it preloads by itself")
+    if options["max_uss"] and name == "python":
+        raise UsageError("python has no way to replace a worker", hint="leave --max-uss out")
+    if options["refork"] is not None and name != "gunicorn":
+        raise UsageError(f"{name} cannot refork", hint="only gunicorn can")
     variables = to_environment(
         warm=(*urls, *headers),
         warm_file=warm_file,
@@ -161,20 +155,6 @@ def command(
     # A bare `python` is the one that pasture is installed for.
     python = command[0] if name == "python" and os.sep in command[0] else sys.executable
     _replace_this_process(python, SERVERS[name], command[1:], variables)
-
-
-def _refuse(name: str, *, after: str, max_uss: str | None, refork: str | None) -> None:
-    """Raise if an option is of no use to this server.
-
-    Raises:
-        UsageError: it is.
-    """
-    if after and name != "python":
-        raise UsageError(f"--after is of no use to {name}", hint="it preloads by itself")
-    if max_uss and name == "python":
-        raise UsageError("python has no way to replace a worker", hint="leave --max-uss out")
-    if refork is not None and name != "gunicorn":
-        raise UsageError(f"{name} cannot refork", hint="only gunicorn can")
 
 
 def _server_name(program: str) -> str:

@@ -21,7 +21,7 @@ from pasture.scoreboard.board import Seat
 from pasture.sealing.policy import Policy
 from pasture.sealing.report import SealReport
 from pasture.sealing.seal import seal
-from pasture.servers.refork.channel import CLOSED, Channel, channel_of
+from pasture.servers.refork.channel import CLOSED, Channel, Message, channel_of
 from pasture.servers.shortage import is_shortage
 
 FORK_S = 5.0
@@ -57,30 +57,25 @@ class ForkFailed(Exception):
         self.for_now = for_now
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What a new worker was forked for.
+@dataclass(slots=True)
+class Start:
+    """What a new process of the server begins with.
 
     Attributes:
         channel: its own to the server.
-        files: that the server sent along.
+        seat: its row on the scoreboard.
+        generation: generation of the mold that forks it.
+        age: number that the server gave it.
+        files: descriptors that the server sent along, open until the fork.
+        worker: the server's own object, made before the fork.
     """
 
     channel: Channel
-    values: dict[str, Any]
-    files: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Child:
-    """A worker that a mold has forked, in its own process.
-
-    Attributes:
-        worker: what `before_fork` made.
-    """
-
-    order: Order
-    worker: Any
+    seat: Seat
+    generation: int
+    age: int
+    files: tuple[int, ...] = ()
+    worker: Any = None
 
 
 def policy_of_molds(policy: Policy) -> Policy:
@@ -153,10 +148,10 @@ def _without_plugs(policy: Policy) -> Policy:
 
 def fork_for(
     channel: Channel,
-    before_fork: Callable[[Order], Any],
+    before_fork: Callable[[Start], Any],
     alive: Callable[[], None],
     idle_s: float,
-) -> Child | None:
+) -> Start | None:
     """Fork a worker for each order, until the channel is closed.
 
     Args:
@@ -181,26 +176,31 @@ def fork_for(
                 os.close(file)
             channel.send("not spawned", why="too many open files", for_now=True)
             continue
-        order = Order(channel_of(message.files[0]), message.values, message.files[1:])
-        worker = None
+        start = _start(message)
         try:
-            worker = before_fork(order)
+            start.worker = before_fork(start)
             is_worker = fork_orphan()
         except Exception as error:
             channel.send(
                 "not spawned", why=f"{type(error).__name__}: {error}", for_now=_is_for_now(error)
             )
             is_worker = False
-        for file in order.files:
+        for file in start.files:
             os.close(file)
         if is_worker:
             channel.close()
-            _introduce(order.channel, server)
-            recorder.begin(Seat(*order.values["seat"]))
-            return Child(order, worker)
-        order.channel.close()
-        if worker is not None:
-            worker.tmp.close()
+            _introduce(start.channel, server)
+            recorder.begin(start.seat)
+            return start
+        start.channel.close()
+        if start.worker is not None:
+            start.worker.tmp.close()
+
+
+def _start(order: Message) -> Start:
+    channel, *files = order.files
+    values = {**order.values, "seat": Seat(*order.values["seat"])}
+    return Start(channel_of(channel), **values, files=tuple(files))
 
 
 def _is_for_now(error: Exception) -> bool:

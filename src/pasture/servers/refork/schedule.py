@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pasture.errors import UsageError
+from pasture.servers.shortage import Backoff
 
 LEAST_SAVING = 0.01
 """Less is within what the figure itself wavers by."""
@@ -45,10 +47,8 @@ class Attempts:
         Args:
             backoff_s: pause after a failure; doubles with each in a row.
         """
-        self._schedule, self._backoff_s = schedule, backoff_s
+        self._schedule, self._backoff = schedule, Backoff(backoff_s, math.inf)
         self._level = 0
-        self._failures = 0
-        self._wait_until = 0.0
         self._stopped = False
 
     @property
@@ -57,7 +57,7 @@ class Attempts:
         return self._schedule.limit(self._level)
 
     def may_begin(self, now: float) -> bool:
-        return not self._stopped and now >= self._wait_until
+        return not self._stopped and self._backoff.may_try(now)
 
     def stop(self) -> None:
         """No further round: reforks do not pay."""
@@ -65,7 +65,7 @@ class Attempts:
 
     def succeeded(self) -> None:
         self._level += 1
-        self._failures = 0
+        self._backoff.succeeded()
 
     def lost(self) -> None:
         """What the latest round had reached is gone, so that the same is to be reached again."""
@@ -73,12 +73,10 @@ class Attempts:
 
     def failed(self, now: float) -> str:
         """Returns when the next try is, for the log."""
-        wait_s = self._backoff_s * 2**self._failures
-        self._failures += 1
-        self._wait_until = now + wait_s
-        if self._failures >= MOST_FAILURES:
+        wait_s = self._backoff.failed(now)
+        if self._backoff.failures >= MOST_FAILURES:
             self._stopped = True
-            return f"{self._failures} failures in a row, no further try until the next HUP"
+            return f"{self._backoff.failures} failures in a row, no further try until the next HUP"
         return f"the next try is in {wait_s:.0f} s at the earliest"
 
 

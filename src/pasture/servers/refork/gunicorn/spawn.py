@@ -14,12 +14,12 @@ from dataclasses import astuple
 from time import monotonic
 from typing import Any, NoReturn
 
-from pasture.scoreboard.board import Row, Scoreboard
+from pasture.scoreboard.board import Scoreboard
 from pasture.servers.gunicorn.arbiter import SealingArbiter
 from pasture.servers.refork.channel import CLOSED, Channel, Message, open_channel, wait_for
 from pasture.servers.refork.children import Children, Worker
-from pasture.servers.refork.gunicorn.worker_process import Start, live
-from pasture.servers.refork.mold import FORK_S
+from pasture.servers.refork.gunicorn.worker_process import live
+from pasture.servers.refork.mold import FORK_S, Start
 from pasture.servers.settings import ServerSettings
 from pasture.servers.shortage import is_shortage
 
@@ -73,8 +73,8 @@ class SpawningArbiter(SealingArbiter):
             self._call_off(mold, there)
             raise SpawnFailed(f"{error}", for_now=is_shortage(error)) from None
         if pid == 0:
-            row = Row(self._board.words, mold.seat)
-            self._live(Start(mold.handle, there, row, 0), mold.channel)
+            start = Start(there, mold.seat, 0, mold.handle.age, worker=mold.handle)
+            self._live(start, mold.channel)
         there.close()
         self._take_in(mold, pid)
         self.children.add(mold)
