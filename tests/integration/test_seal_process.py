@@ -68,7 +68,7 @@ STATE = "lambda: [gc.isenabled(), gc.get_threshold()[0]]"
 
 def test_a_child_collects_with_the_thresholds_from_before_the_policy():
     found = run(f"""
-        from pasture.sealing.loading import begin_loading
+        from pasture.sealing.gc_settings import begin_loading
         gc.set_threshold(555, 7)
         begin_loading(pasture.POLICIES["freeze"])
         loading = gc.isenabled()
@@ -139,7 +139,7 @@ def test_full_collections_that_cost_much_come_as_late_as_ever():
 
 def test_thresholds_that_the_application_sets_while_it_loads_reach_the_child():
     found = run("""
-        from pasture.sealing.loading import begin_loading
+        from pasture.sealing.gc_settings import begin_loading
         from pasture.sealing.policy import find_policy
         begin_loading(find_policy("seal"))
         gc.set_threshold(50_000, 20, 30)

@@ -309,7 +309,7 @@ WAYS = {
 
 def seal(policy):
     import pasture
-    from pasture.sealing.loading import begin_loading
+    from pasture.sealing.gc_settings import begin_loading
 
     begin_loading(pasture.POLICIES[policy])
     pasture.seal(policy)

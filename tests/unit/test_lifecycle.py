@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pasture.scoreboard.board import Facts
+from pasture.scoreboard.board import WorkerStatus
 from pasture.servers.refork.actions import (
     Action,
     Dismiss,
@@ -21,7 +21,9 @@ from pasture.servers.refork.actions import (
     Retire,
     Spawn,
 )
-from pasture.servers.refork.lifecycle import Lifecycle, Limits
+from pasture.servers.refork.children import Worker
+from pasture.servers.refork.lifecycle import Lifecycle
+from pasture.servers.refork.round import Limits
 from pasture.servers.refork.schedule import Schedule
 
 LIMITS = Limits(boot_s=30, mold_s=60, proof_s=2, leave_s=5, backoff_s=10)
@@ -76,12 +78,12 @@ class Server:
 
     def settle(self) -> None:
         for _ in range(300):
-            facts = {
-                pid: Facts(p.ready, p.requests, p.unsafe)
+            statuses = {
+                pid: WorkerStatus(p.ready, p.requests, p.unsafe)
                 for pid, p in self.processes.items()
                 if p.alive and p.serves
             }
-            action = self.lifecycle.step(self.now, self.wanted, facts)
+            action = self.lifecycle.next_action(self.now, self.wanted, statuses)
             if action is None:
                 return
             self.done.append(action)
@@ -92,11 +94,11 @@ class Server:
         cycle = self.lifecycle
         match action:
             case Spawn(generation) if generation and not self.mold_forks(generation):
-                cycle.not_born(generation, "fork failed", self.now)
+                cycle.not_spawned(generation, "fork failed", self.now)
             case Spawn(generation):
                 self._pid += 1
                 self.processes[self._pid] = Process(generation, ready=self.boots(generation))
-                cycle.born(self._pid, generation, self.now)
+                cycle.spawned(Worker(self._pid, generation, self.now))
             case Promote(pid, generation):
                 self.processes[pid].serves = False
                 self.processes[pid].generation = generation
@@ -125,6 +127,20 @@ class Server:
         """Every worker answers so many more requests."""
         for pid in self.workers():
             self.processes[pid].requests += requests
+
+    def chosen(self) -> int:
+        """The worker that the present round makes a mold."""
+        assert self.lifecycle.round is not None
+        return self.lifecycle.round.chosen.pid
+
+    def canary(self) -> int:
+        assert self.lifecycle.round is not None and self.lifecycle.round.canary is not None
+        return self.lifecycle.round.canary.pid
+
+    def mold(self, generation: int) -> int:
+        mold = self.lifecycle.children.mold_of(generation)
+        assert mold is not None
+        return mold.pid
 
     def logged(self, text: str) -> bool:
         return any(text in line for line in self.log)
@@ -195,7 +211,7 @@ def test_one_worker_is_replaced_after_the_other(server: Server) -> None:
 def test_a_replacement_that_is_not_ready_keeps_the_old_worker(server: Server) -> None:
     server.serve(10)
     server.run()
-    assert server.phase == "scouting"
+    assert server.phase == "canary"
     server.boots = lambda generation: False
     server.run(5)
     assert server.phase == "rolling"
@@ -208,7 +224,7 @@ def test_the_first_worker_of_a_mold_proves_itself_by_an_answer_or_by_living(
 ) -> None:
     server.serve(10)
     server.run(1)
-    assert server.phase == "scouting"
+    assert server.phase == "canary"
     server.serve(1)
     server.run()
     assert server.phase == "idle" and server.lifecycle.generation == 1
@@ -279,14 +295,14 @@ def fail_round(server: Server, how: str) -> None:
     if how == "does not start":
         server.mold_obeys = False
         server.run()
-        server.end(server.lifecycle._chosen or 0, clean=False)
+        server.end(server.chosen(), clean=False)
     elif how == "hangs":
         server.mold_obeys = False
         server.run(61)
     elif how == "refuses":
         server.mold_obeys = False
         server.run()
-        chosen = server.lifecycle._chosen or 0
+        chosen = server.chosen()
         server.lifecycle.refused(chosen, "thread x runs", server.now)
         server.end(chosen)
     elif how == "dies while forking":
@@ -294,7 +310,7 @@ def fail_round(server: Server, how: str) -> None:
         server.mold_forks = lambda generation: generation < newest
     elif how == "its worker dies":
         server.run()
-        server.end(server.lifecycle._scout or 0, clean=False)
+        server.end(server.canary(), clean=False)
     else:
         newest = server.lifecycle.generation + (how == "its worker is never ready")
         server.boots = lambda generation: generation < newest
@@ -389,7 +405,7 @@ def test_a_mold_that_dies_while_workers_are_replaced_leaves_the_one_before(
     server.boots = lambda generation: False
     server.run(3)
     assert server.phase == "rolling" and server.lifecycle.generation == 2
-    server.end(server.lifecycle._molds[2], clean=False)
+    server.end(server.mold(2), clean=False)
     server.run()
     assert server.lifecycle.generation == 1 and len(server.workers()) >= 4
 
@@ -397,7 +413,7 @@ def test_a_mold_that_dies_while_workers_are_replaced_leaves_the_one_before(
 def test_a_mold_that_hangs_in_service_is_killed(server: Server) -> None:
     server.serve(10)
     server.run(5)
-    mold = server.lifecycle._molds[1]
+    mold = server.mold(1)
     server.lifecycle.hung(mold, server.now)
     server.run()
     assert Kill(mold) in server.done and server.lifecycle.generation == 0
@@ -406,7 +422,7 @@ def test_a_mold_that_hangs_in_service_is_killed(server: Server) -> None:
 def test_a_dismissed_mold_that_stays_is_killed(server: Server) -> None:
     server.serve(10)
     server.run(5)
-    mold = server.lifecycle._molds[1]
+    mold = server.mold(1)
     server.mold_obeys = False
     server.lifecycle.reload(server.now)
     server.run(10)
@@ -439,13 +455,13 @@ def test_a_reload_goes_back_to_generation_0(server: Server) -> None:
     assert server.generations() == {1}
 
 
-@pytest.mark.parametrize("phase", ["relieving", "molding", "scouting", "rolling"])
+@pytest.mark.parametrize("phase", ["backfilling", "promoting", "canary", "rolling"])
 def test_a_reload_in_the_middle_of_a_round_leaves_nothing_of_it(phase: str) -> None:
     server = Server()
     server.run()
     server.serve(10)
-    server.boots = lambda generation: phase != "relieving"
-    server.mold_obeys = phase != "molding"
+    server.boots = lambda generation: phase != "backfilling"
+    server.mold_obeys = phase != "promoting"
     server.run()
     if phase == "rolling":
         server.boots = lambda generation: False
@@ -498,13 +514,36 @@ def test_a_chosen_worker_that_ends_before_its_promotion_is_no_failure(server: Se
     server.boots = lambda generation: False
     server.serve(10)
     server.run()
-    assert server.phase == "relieving"
-    server.end(server.lifecycle._chosen or 0)
+    assert server.phase == "backfilling"
+    server.end(server.chosen())
     server.boots = lambda generation: True
     for process in server.processes.values():
         process.ready = True
     server.run(5)
     assert server.generations() == {1} and not server.logged("failed")
+
+
+def test_a_mold_that_is_lost_right_after_the_measurement_does_not_end_all_further_rounds(
+    server: Server,
+) -> None:
+    server.serve(10)
+    server.run(5)
+    server.serve(10)
+    server.run(5)
+
+    def a_worker_ends_meanwhile() -> int:
+        server.mold_forks = lambda generation: False
+        server.end(server.workers()[-1], clean=False)  # the first one is chosen
+        return 10**12
+
+    server.total_bytes = a_worker_ends_meanwhile
+    server.serve(100)
+    server.run()
+    assert server.logged("mold of generation 1 lost")
+    server.mold_forks, server.total_bytes = lambda generation: True, server.less_and_less
+    server.serve(100)
+    server.run(40)
+    assert server.generations() == {server.lifecycle.generation} != {0}
 
 
 @settings(max_examples=150, deadline=None)

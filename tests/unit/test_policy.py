@@ -39,7 +39,7 @@ def test_a_name_like_no_other_gets_no_guess() -> None:
 
 def test_a_step_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ValueError, match="melt"):
-        Policy("own", "mine", heap=("collect", "melt"))  # type: ignore[arg-type]
+        Policy("own", "mine", heap=("collect", "melt"))
 
 
 def test_only_steps_of_the_extension_need_it() -> None:

@@ -1,4 +1,4 @@
-"""The parts of a refork that need no server: schedule, payoff, board, line, memory."""
+"""The parts of a refork that need no server: schedule, payoff, board, channel, memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pasture.scoreboard import layout
 from pasture.scoreboard.board import Row, Scoreboard
 from pasture.scoreboard.reader import forked_by, read_scoreboard
 from pasture.sealing.policy import POLICIES
-from pasture.servers.refork.channel import CLOSED, line_of, open_line, wait_for
+from pasture.servers.refork.channel import CLOSED, channel_of, open_channel, wait_for
 from pasture.servers.refork.mold import policy_of_molds
 from pasture.servers.refork.payoff import Payoff
 from pasture.servers.refork.pss import total_pss_bytes
@@ -76,8 +76,8 @@ def test_what_a_worker_shows_is_seen_by_the_server_and_from_outside() -> None:
     row = Row(board.words, first)
     row.words[layout.REQUESTS] = 12
     row.show_serving(True)
-    assert board.facts(first).requests == 12 and board.facts(first).ready
-    assert not board.facts(second).ready
+    assert board.status(first).requests == 12 and board.status(first).ready
+    assert not board.status(second).ready
     board.promote(second, 4)
     shown = entries()
     assert (shown[4711].role, shown[4711].generation) == ("worker", 0)
@@ -97,7 +97,7 @@ def entries() -> dict[int, layout.Entry]:
 
 
 def test_a_message_brings_values_and_open_files(tmp_path: Path) -> None:
-    here, there = open_line()
+    here, there = open_channel()
     with (tmp_path / "file").open("w+b", buffering=0) as file:
         file.write(b"inside")
         assert here.send("spawn", [file.fileno()], age=3, why="because")
@@ -108,8 +108,8 @@ def test_a_message_brings_values_and_open_files(tmp_path: Path) -> None:
     os.close(message.files[0])
 
 
-def test_a_line_without_a_message_answers_none_and_a_closed_one_says_so() -> None:
-    here, there = open_line()
+def test_a_channel_without_a_message_answers_none_and_a_closed_one_says_so() -> None:
+    here, there = open_channel()
     assert there.receive() is None
     here.close()
     assert there.receive() == CLOSED
@@ -118,22 +118,22 @@ def test_a_line_without_a_message_answers_none_and_a_closed_one_says_so() -> Non
     assert there.receive() == CLOSED
 
 
-def test_a_line_can_be_sent_over_a_line() -> None:
-    here, there = open_line()
-    far_here, far_there = open_line()
+def test_a_channel_can_be_sent_over_a_channel() -> None:
+    here, there = open_channel()
+    far_here, far_there = open_channel()
     here.send("take", [far_there.fileno()])
     far_there.close()
     message = there.receive()
     assert message is not None
-    taken = line_of(message.files[0])
-    taken.send("born", pid=7)
+    taken = channel_of(message.files[0])
+    taken.send("spawned", pid=7)
     assert wait_for([here, far_here], 1) == [far_here]
     answer = far_here.receive()
     assert answer is not None and answer.values == {"pid": 7}
 
 
 def test_a_long_text_is_not_cut_in_the_middle_of_a_message() -> None:
-    here, there = open_line()
+    here, there = open_channel()
     assert here.send("refused", why="é" * 30_000)
     message = there.receive()
     assert message is not None and message.word == "refused"

@@ -16,7 +16,7 @@ import click
 
 import pasture.cli
 from pasture.errors import PastureError
-from pasture.trust.untrusted_text import printable_lines
+from pasture.servers.complaint import complain
 
 INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 
@@ -47,20 +47,12 @@ def cli() -> None:
     """Keep the memory of forked Python workers shared, and prove the saving."""
 
 
-def show(error: PastureError) -> None:
-    """Writes what happened and what to do about it to standard error."""
-    click.echo(f"error: {printable_lines(error.message)}", err=True)
-    if error.hint:
-        click.echo(f"hint: {printable_lines(error.hint)}", err=True)
-
-
 def run(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code. Only a defect of pasture itself raises."""
     try:
         result = cli.main(args=arguments, prog_name="pasture", standalone_mode=False)
     except PastureError as error:
-        show(error)
-        return error.exit_code
+        return complain(error)
     except click.ClickException as error:
         error.show()
         return error.exit_code

@@ -11,17 +11,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import click
 
 from pasture.errors import MissingExtra, UsageError
-from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, find_policy
+from pasture.sealing.policy import DEFAULT_POLICY, POLICIES
 from pasture.servers.fork_hook import AFTER
-from pasture.servers.recycle import DEFAULT_JITTER, parse_limit
-from pasture.servers.refork.schedule import parse_schedule
-from pasture.servers.settings import parse_seconds, to_environment
+from pasture.servers.recycle import DEFAULT_JITTER
+from pasture.servers.settings import MAX_USS_JITTER, WARM_FILE, read_environment, to_environment
 from pasture.warmup.guard import STEP_S, TOTAL_S
-from pasture.warmup.requests import parse_header, parse_request, read_requests
+from pasture.warmup.requests import parse_header, parse_request
 
 SERVERS: Mapping[str, str] = MappingProxyType(
     {
@@ -106,18 +106,14 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="SERVER ARGS")
 def command(
-    policy: str | None,
     urls: tuple[str, ...],
-    warm_file: Path | None,
     headers: tuple[str, ...],
-    warm_timeout: float | None,
-    warm_total_timeout: float | None,
+    warm_file: Path | None,
     strict: bool,
-    max_uss: str | None,
     max_uss_jitter: float | None,
-    refork: str | None,
     after: str,
     command: tuple[str, ...],
+    **options: Any,
 ) -> None:
     """Run a pre-fork server with its heap sealed before each fork.
 
@@ -130,38 +126,29 @@ def command(
 
         pasture run -- python app.py
     """
-    # Looked at here, where a mistake can still be shown as one of the command line.
-    find_policy(policy)
+    # Read here as the server will read it: a mistake can still be shown as one of the command line.
     for url in urls:
         parse_request(url)
     for header in headers:
         parse_header(header)
-    if warm_file is not None:
-        read_requests(warm_file)
-    for seconds in (warm_timeout, warm_total_timeout):
-        if seconds is not None:
-            parse_seconds(seconds)
-    if max_uss is not None:
-        parse_limit(max_uss, DEFAULT_JITTER if max_uss_jitter is None else max_uss_jitter)
+    others = {
+        WARM_FILE: "" if warm_file is None else str(warm_file),
+        MAX_USS_JITTER: "" if max_uss_jitter is None else str(max_uss_jitter),
+    }
+    read_environment(others, **options)
     name = _server_name(command[0])
     if after and name != "python":
         raise UsageError(f"--after is of no use to {name}", hint="it preloads by itself")
-    if max_uss and name == "python":
+    if options["max_uss"] and name == "python":
         raise UsageError("python has no way to replace a worker", hint="leave --max-uss out")
-    if refork is not None:
-        parse_schedule(refork)
-        if name != "gunicorn":
-            raise UsageError(f"{name} cannot refork", hint="only gunicorn can")
+    if options["refork"] is not None and name != "gunicorn":
+        raise UsageError(f"{name} cannot refork", hint="only gunicorn can")
     variables = to_environment(
-        policy=policy,
         warm=(*urls, *headers),
         warm_file=warm_file,
         strict=strict,
-        max_uss=max_uss,
         max_uss_jitter=max_uss_jitter,
-        refork=refork,
-        warm_timeout=warm_timeout,
-        warm_total_timeout=warm_total_timeout,
+        **options,
     )
     if after:
         variables[AFTER] = after

@@ -42,7 +42,7 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class WorkerStatus:
     """What a worker says of itself to a server that reforks.
 
     Attributes:
@@ -221,9 +221,9 @@ class Scoreboard:
         self.words[at + layout.GENERATION] = generation
         self.words[at + layout.ROLE] = layout.MOLD
 
-    def facts(self, seat: Seat) -> Facts:
+    def status(self, seat: Seat) -> WorkerStatus:
         words, at = self.words, seat.number * layout.ROW_WORDS
-        return Facts(
+        return WorkerStatus(
             ready=bool(words[at + layout.READY]),
             requests=words[at + layout.REQUESTS],
             unsafe=bool(words[at + layout.UNSAFE]),

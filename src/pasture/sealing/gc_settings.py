@@ -1,4 +1,4 @@
-"""How the built-in collector was set before a policy changed that.
+"""How the built-in collector is set: by the user, and by a policy until a child starts.
 
 Invariant: what is remembered was set by the user: thresholds that a policy has set are told
 apart from those, so that a child gets the user's, whenever he set them before the fork.
@@ -7,11 +7,12 @@ apart from those, so that a child gets the user's, whenever he set them before t
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from pasture.errors import UnsupportedInterpreter
 from pasture.sealing.interpreter import native
+from pasture.sealing.policy import LoadingStep, Policy
 
 _thresholds: tuple[int, int, int] | None = None
 _of_policy: tuple[int, int, int] | None = None
@@ -84,3 +85,19 @@ def running() -> Iterator[None]:
     finally:
         if not enabled:
             gc.disable()
+
+
+_LOADING_STEPS: Mapping[LoadingStep, Callable[[], None]] = {
+    "gc-off": gc.disable,
+    "gc-threshold-0": never_collect,
+}
+
+
+def begin_loading(policy: Policy) -> None:
+    """Take the loading steps of a policy, in the process that will fork.
+
+    Call it before the application is imported. Safe with other threads running.
+    """
+    remember_thresholds()
+    for step in policy.loading:
+        _LOADING_STEPS[step]()

@@ -1,6 +1,6 @@
 """The named policies: which steps are taken on the way from loading to the worker's exit.
 
-Owns the table. A policy is data; `loading`, `steps`, `child` and `leave` carry its steps out.
+Owns the table. A policy is data; `gc_settings`, `steps`, `child` and `exit` carry its steps out.
 The first four rows are the published states of the art, kept because a user compares
 against them.
 """
@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 from pasture.errors import UnknownPolicy
+from pasture.sealing.steps import HEAP_STEPS, NATIVE_STEPS
 
 LoadingStep = Literal["gc-off", "gc-threshold-0"]
 """In the parent, before the application is imported."""
@@ -21,30 +22,12 @@ LoadingStep = Literal["gc-off", "gc-threshold-0"]
 PrepareStep = Literal["warm-up", "close-connections"]
 """In the parent, once the application is loaded: work of the application itself."""
 
-HeapStep = Literal[
-    "collect",
-    "precompute-types",
-    "trace-code",
-    "gather-code",
-    "immortalize",
-    "freeze",
-    "empty-free-lists",
-    "plug-malloc",
-    "plug-pymalloc",
-]
-"""In the parent, right before the fork: work on its heap. `trace-code` prepares `gather-code`
-in a child that becomes a parent in its turn."""
-
 ChildStep = Literal["gc-on", "full-out-of-line"]
 """In each child, right after the fork."""
 
 ExitStep = Literal["flush-files", "leave"]
 """In each child, as its last atexit function. Looking for open files goes through all objects
 that are not frozen and counts a reference to each: for policies that freeze."""
-
-NATIVE_STEPS: frozenset[HeapStep] = frozenset(
-    ("precompute-types", "trace-code", "gather-code", "immortalize", "plug-malloc", "plug-pymalloc")
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +42,8 @@ class Policy:
     summary: str
     loading: tuple[LoadingStep, ...] = ()
     prepare: tuple[PrepareStep, ...] = ("close-connections",)
-    heap: tuple[HeapStep, ...] = ()
+    heap: tuple[str, ...] = ()
+    """In the parent, right before the fork: work on its heap, by names of `steps.HEAP_STEPS`."""
     in_child: tuple[ChildStep, ...] = ()
     at_exit: tuple[ExitStep, ...] = ()
     refork: tuple[int, ...] = ()
@@ -67,13 +51,13 @@ class Policy:
 
     def __post_init__(self) -> None:
         for steps, known in (
-            (self.loading, LoadingStep),
-            (self.prepare, PrepareStep),
-            (self.heap, HeapStep),
-            (self.in_child, ChildStep),
-            (self.at_exit, ExitStep),
+            (self.loading, get_args(LoadingStep)),
+            (self.prepare, get_args(PrepareStep)),
+            (self.heap, HEAP_STEPS),
+            (self.in_child, get_args(ChildStep)),
+            (self.at_exit, get_args(ExitStep)),
         ):
-            unknown = set(steps) - set(get_args(known))
+            unknown = set(steps).difference(known)
             if unknown:
                 raise ValueError(f"no such step: {', '.join(sorted(unknown))}")
 

@@ -18,16 +18,12 @@ from pasture.fork_safety import close, survey
 from pasture.sealing import child, exit, gc_settings
 from pasture.sealing import snapshot as census_file
 from pasture.sealing.interpreter import SUPPORTED, current, native
-from pasture.sealing.policy import HeapStep, Policy, PrepareStep, find_policy
+from pasture.sealing.policy import Policy, PrepareStep, find_policy
 from pasture.sealing.report import NOT_BEGUN, SealReport, StepReport
-from pasture.sealing.steps import HEAP_STEPS, Counts
+from pasture.sealing.steps import AFTER_FAILURE, HEAP_STEPS, Counts
 from pasture.warmup.warmup import WarmUpReport
 
 WarmUp = Callable[[], WarmUpReport]
-
-_GOES_ON_AFTER_FAILURE: frozenset[HeapStep] = frozenset(("freeze",))
-"""Safe and worth while on a half-sealed heap. Plugging is neither: it allocates, and what
-failed most likely failed for want of memory."""
 
 _rounds = 0
 
@@ -157,7 +153,7 @@ def _work_on_heap(policy: Policy) -> list[StepReport]:
     failed = False
     with gc_settings.paused():
         for name in policy.heap:
-            if failed and name not in _GOES_ON_AFTER_FAILURE:
+            if failed and name not in AFTER_FAILURE:
                 done.append(StepReport(name, skipped="an earlier step failed"))
                 continue
             step = _take(name)
@@ -166,7 +162,7 @@ def _work_on_heap(policy: Policy) -> list[StepReport]:
     return done
 
 
-def _take(name: HeapStep) -> StepReport:
+def _take(name: str) -> StepReport:
     start = perf_counter()
     try:
         counts = HEAP_STEPS[name]()

@@ -1,4 +1,4 @@
-"""The steps on the heap, each a function without arguments that returns what it counted.
+"""The table of the steps on the heap: what each does, and what it needs.
 
 No order and no policy here. `NotImplementedError` means that this interpreter or allocator
 has no such step, with the reason as its text; the heap is then as it was before.
@@ -8,12 +8,32 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from pasture.errors import UnsupportedInterpreter
 from pasture.sealing.interpreter import native
-from pasture.sealing.policy import HeapStep
 
 Counts = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class HeapStep:
+    """One step. Must run in the process that forks, with no other Python thread running: those
+    of the extension read and write structures that any other thread may be changing.
+
+    Attributes:
+        work: does it and returns what it counted, by name.
+        is_native: touches the interpreter's memory through the extension.
+        after_failure: safe and worth while on a half-sealed heap. Plugging is neither: it
+            allocates, and what failed most likely failed for want of memory.
+    """
+
+    work: Callable[[], Counts]
+    is_native: bool = False
+    after_failure: bool = False
+
+    def __call__(self) -> Counts:
+        return self.work()
 
 
 def _collect() -> Counts:
@@ -24,34 +44,10 @@ def _collect() -> Counts:
         return {"unreachable": gc.collect()}
 
 
-def _precompute_types() -> Counts:
-    return {"types": native().precompute_types()}
-
-
 def _trace_code() -> Counts:
     native().forget_code_runs()
     native().keep_code_runs(True)
     return {}
-
-
-def _gather_code() -> Counts:
-    counts: Counts = native().gather_code()
-    return counts
-
-
-def _immortalize() -> Counts:
-    counts: Counts = native().immortalize()
-    return counts
-
-
-def _plug_malloc() -> Counts:
-    counts: Counts = native().plug_malloc()
-    return counts
-
-
-def _plug_pymalloc() -> Counts:
-    counts: Counts = native().plug_pymalloc()
-    return counts
 
 
 def _empty_free_lists() -> Counts:
@@ -67,16 +63,19 @@ def _freeze() -> Counts:
     return {}
 
 
-HEAP_STEPS: Mapping[HeapStep, Callable[[], Counts]] = {
-    "collect": _collect,
-    "precompute-types": _precompute_types,
-    "trace-code": _trace_code,
-    "gather-code": _gather_code,
-    "immortalize": _immortalize,
-    "freeze": _freeze,
-    "empty-free-lists": _empty_free_lists,
-    "plug-malloc": _plug_malloc,
-    "plug-pymalloc": _plug_pymalloc,
+HEAP_STEPS: Mapping[str, HeapStep] = {
+    "collect": HeapStep(_collect),
+    "precompute-types": HeapStep(lambda: {"types": native().precompute_types()}, is_native=True),
+    # Prepares "gather-code" in a child that becomes a parent in its turn.
+    "trace-code": HeapStep(_trace_code, is_native=True),
+    "gather-code": HeapStep(lambda: native().gather_code(), is_native=True),
+    "immortalize": HeapStep(lambda: native().immortalize(), is_native=True),
+    "freeze": HeapStep(_freeze, after_failure=True),
+    "empty-free-lists": HeapStep(_empty_free_lists),
+    "plug-malloc": HeapStep(lambda: native().plug_malloc(), is_native=True),
+    "plug-pymalloc": HeapStep(lambda: native().plug_pymalloc(), is_native=True),
 }
-"""Each must run in the process that forks, with no other Python thread running: those of
-the extension read and write structures that any other thread may be changing."""
+"""By name, as policies list them: the one place in Python that knows which steps there are."""
+
+NATIVE_STEPS = frozenset(name for name, step in HEAP_STEPS.items() if step.is_native)
+AFTER_FAILURE = frozenset(name for name, step in HEAP_STEPS.items() if step.after_failure)

@@ -33,8 +33,7 @@ def watch(before_fork: Callable[[], None], after: str = "") -> None:
 
     def hook() -> None:
         nonlocal owner
-        # Workers fork too, and their children are nobody's herd. A daemon has changed its
-        # pid before it has workers.
+        # Forks made by workers are ignored. A daemon has changed its pid before it has workers.
         if owner not in (0, os.getpid()) or not is_there(after, sys.modules):
             return
         # Frame 0 is this function; C code calls it, in the name of the one that forks.

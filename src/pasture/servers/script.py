@@ -14,7 +14,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from pasture.errors import PastureError, UsageError
-from pasture.sealing.loading import begin_loading
+from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import fork_hook
 from pasture.servers.complaint import complain
 from pasture.servers.sealer import Sealer, or_end, show_log

@@ -7,6 +7,7 @@ Invariant: unless the settings are strict, whatever goes wrong the fork takes pl
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -16,7 +17,6 @@ from contextlib import AbstractContextManager, nullcontext
 
 from pasture.errors import PastureError
 from pasture.scoreboard import recorder
-from pasture.sealing import growth
 from pasture.sealing.policy import Policy
 from pasture.sealing.report import SealReport
 from pasture.sealing.seal import seal
@@ -24,6 +24,11 @@ from pasture.servers.complaint import complain
 from pasture.servers.settings import ServerSettings, read_environment
 from pasture.trust import private_files
 from pasture.warmup.warmup import WarmUpReport
+
+WORTH_A_ROUND_OBJECTS = 20_000
+"""New objects that make another seal worth it: about 2 MB of private memory in each worker forked
+from then on. Another round walks the whole heap again and leaves the older workers with pages that
+the parent has changed under them. docs/internals/child-and-exit.md has the figures."""
 
 log = logging.getLogger("pasture")
 
@@ -79,9 +84,9 @@ class Sealer:
         if self.report is None:
             self._seal(warm_up, strict=self._settings.strict)
         elif self.report.sealed and self._freezes:
-            grown = growth.Growth(self._unfrozen_then, growth.unfrozen_objects())
-            if grown.is_worth_a_round:
-                self._log(logging.INFO, f"{grown.objects} new objects since the seal")
+            new_objects = _unfrozen_objects() - self._unfrozen_then
+            if new_objects >= WORTH_A_ROUND_OBJECTS:
+                self._log(logging.INFO, f"{new_objects} new objects since the seal")
                 self._seal(None, strict=False)
         recorder.expect_worker()
 
@@ -91,7 +96,7 @@ class Sealer:
             report = seal(policy, warm_up=warm_up if policy.warms_up else None, strict=strict)
         self.report = report
         if self._freezes:
-            self._unfrozen_then = growth.unfrozen_objects()
+            self._unfrozen_then = _unfrozen_objects()
         self._log(level_of(policy, report), str(report))
         recorder.show_seal(report.as_dict())
         self._write(report)
@@ -104,6 +109,11 @@ class Sealer:
             private_files.write(path, json.dumps(report.as_dict()))
         except OSError as error:
             self._log(logging.WARNING, f"the report cannot be written: {error}")
+
+
+def _unfrozen_objects() -> int:
+    """Number of container objects that are not frozen. Cheap right after a seal only."""
+    return len(gc.get_objects())
 
 
 def level_of(policy: Policy, report: SealReport) -> int:

@@ -73,7 +73,7 @@ def read_environment(
     """Settings from the variables; where one is unset, from the arguments.
 
     The variables win, so that a trial can try other policies on an application whose own
-    configuration names one.
+    configuration names one. A variable that is empty is unset; an empty argument is a mistake.
 
     Args:
         warm: lines of requests and headers.
@@ -88,7 +88,12 @@ def read_environment(
         UsageError: a file cannot be read, or a line of it or a limit is malformed.
     """
     schedule = environ.get(REFORK) or refork
-    chosen = find_policy(environ.get(POLICY) or policy or ("refork" if schedule else None))
+    name = environ.get(POLICY) or policy
+    if name is None and schedule is not None:
+        name = "refork"
+    chosen = find_policy(name)
+    if schedule is None and chosen.refork:
+        schedule = ",".join(map(str, chosen.refork))
     limit = environ.get(MAX_USS) or max_uss
     jitter = environ.get(MAX_USS_JITTER) or DEFAULT_JITTER
     warm_up = parse_lines(environ.get(WARM, "").splitlines())
@@ -101,8 +106,8 @@ def read_environment(
         warm_up=warm_up or parse_lines(warm),
         report_file=Path(report_file) if report_file else None,
         strict=environ.get(STRICT, "") not in ("", "0"),
-        memory_limit=parse_limit(limit, jitter) if limit else None,
-        refork=_schedule(schedule or ",".join(map(str, chosen.refork)), environ),
+        memory_limit=None if limit is None else parse_limit(limit, jitter),
+        refork=_schedule(schedule, environ),
         warm_timeout_s=parse_seconds(_first(environ.get(WARM_TIMEOUT), warm_timeout, STEP_S)),
         warm_total_timeout_s=parse_seconds(
             _first(environ.get(WARM_TOTAL_TIMEOUT), warm_total_timeout, TOTAL_S)
@@ -129,9 +134,9 @@ def _first(variable: str | None, argument: str | float | None, default: float) -
     return variable or (default if argument is None else argument)
 
 
-def _schedule(text: str, environ: Mapping[str, str]) -> Schedule | None:
+def _schedule(text: str | None, environ: Mapping[str, str]) -> Schedule | None:
     least_saving = environ.get(REFORK_LEAST_SAVING) or LEAST_SAVING
-    return parse_schedule(text, least_saving) if text else None
+    return None if text is None else parse_schedule(text, least_saving)
 
 
 def to_environment(

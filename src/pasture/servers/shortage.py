@@ -20,21 +20,26 @@ def is_shortage(error: BaseException) -> bool:
 
 
 class Backoff:
-    """When the next try is: a second after the first failure, twice as long after each other."""
+    """When the next try is: twice as long after each failure in a row.
 
-    def __init__(self) -> None:
-        self._failures = 0
+    Attributes:
+        failures: so many in a row.
+    """
+
+    def __init__(self, first_s: float = _FIRST_S, most_s: float = _MOST_S) -> None:
+        self.failures = 0
+        self._first_s, self._most_s = first_s, most_s
         self._not_before = 0.0
 
     def failed(self, now: float) -> float:
         """Returns the seconds until the next try."""
-        wait_s = min(_FIRST_S * 2.0**self._failures, _MOST_S)
-        self._failures += 1
+        wait_s = min(self._first_s * 2.0**self.failures, self._most_s)
+        self.failures += 1
         self._not_before = now + wait_s
         return wait_s
 
     def succeeded(self) -> None:
-        self._failures = 0
+        self.failures = 0
 
     def may_try(self, now: float) -> bool:
         return now >= self._not_before

@@ -24,7 +24,7 @@ _EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(: .*)?")
 _PORT_TAKEN = re.compile(r"address already in use|connection in use", re.IGNORECASE)
 _CALLED_AS_WSGI = re.compile(r"^TypeError: .*missing 1 required positional argument: 'send'$")
 _NOT_FOUND = re.compile(r"^(Failed to (?:find|parse) .*|No module named .*)$", re.MULTILINE)
-# What `pasture run` prints last of an error of its own (pasture.cli.main.show).
+# What `pasture run` prints last of an error of its own (pasture.servers.complaint).
 _OWN_ERROR = re.compile(r"^error: (.+)(?:\nhint: (.+(?:\n[ \t]+.+)*))?\s*\Z", re.MULTILINE)
 
 

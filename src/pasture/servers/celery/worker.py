@@ -18,7 +18,7 @@ from celery import signals
 
 from pasture.errors import PastureError, UsageError
 from pasture.scoreboard import recorder
-from pasture.sealing.loading import begin_loading
+from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import fork_hook
 from pasture.servers.celery import shortage
 from pasture.servers.complaint import complain

@@ -13,7 +13,13 @@ All hooks stay free for the user: not hooks but the arbiter is replaced, by a su
 seals between the user's `pre_fork` and the fork. docs/gunicorn.md is the user's guide.
 """
 
-from pasture.errors import MissingExtra
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from pasture.errors import MissingExtra, PastureError
 
 try:
     import gunicorn.app.base
@@ -22,10 +28,69 @@ except ImportError as error:
         f"gunicorn cannot be imported: {error}", hint="pip install 'pasture[gunicorn]'"
     ) from error
 
-from pasture.servers.gunicorn.choice import make_arbiter
-from pasture.servers.gunicorn.configuration import configure
+from pasture.sealing.policy import Policy, find_policy
+from pasture.servers.complaint import complain
+from pasture.servers.gunicorn.arbiter import SealingArbiter
+from pasture.servers.settings import read_environment
 
-gunicorn.app.base.Arbiter = make_arbiter
+_configured: dict[str, Any] = {}
+"""What the configuration file asked for, as arguments of `read_environment`."""
+
+
+def configure(
+    *,
+    policy: str | Policy | None = None,
+    warm: Iterable[str] = (),
+    max_uss: str | None = None,
+    refork: str | None = None,
+    warm_timeout: float | None = None,
+    warm_total_timeout: float | None = None,
+) -> None:
+    """Choose the policy and the requests of the warm-up, from a `gunicorn.conf.py`.
+
+    The options of `pasture run`, and the variables it sets, win over what is given here.
+
+    Args:
+        policy: its name, or one of your own; None is "seal".
+        warm: lines `PATH`, `METHOD PATH` or `Name: value` (a header for all of them).
+        max_uss: a worker whose private memory passes this is replaced, as in `200M`.
+        refork: requests by generation after which a worker becomes the next parent, as in
+            `50,500,2000`; see docs/refork.md.
+        warm_timeout, warm_total_timeout: seconds for each request of the warm-up and for all of
+            it; 0 is no limit.
+
+    Raises:
+        UnknownPolicy: no policy has that name.
+    """
+    _configured.update(
+        policy=None if policy is None else find_policy(policy),
+        warm=tuple(warm),
+        max_uss=max_uss or None,
+        refork=refork or None,
+        warm_timeout=warm_timeout,
+        warm_total_timeout=warm_total_timeout,
+    )
+
+
+def _make_arbiter(app: Any) -> SealingArbiter:
+    """In place of gunicorn's `Arbiter`, once the configuration has been read.
+
+    Ends the process where the settings make no sense.
+    """
+    try:
+        settings = read_environment(**_configured)
+    except PastureError as error:
+        # Raised from here it would be a traceback under gunicorn's own program.
+        sys.exit(complain(error))
+    if settings.refork is None:
+        return SealingArbiter(app, settings)
+    # Only here: what is imported is sealed in.
+    from pasture.servers.refork.gunicorn.reforking_arbiter import ReforkingArbiter
+
+    return ReforkingArbiter(app, settings)
+
+
+gunicorn.app.base.Arbiter = _make_arbiter
 
 preload_app = True
 """A setting of gunicorn's. The arbiter switches it on in any case; here it is for

@@ -1,8 +1,86 @@
-"""`python -m pasture.servers.gunicorn ARGS`: what `pasture run gunicorn ARGS` becomes."""
+"""`python -m pasture.servers.gunicorn ARGS`: what `pasture run gunicorn ARGS` becomes.
+
+Owns what differs from the script `gunicorn`: an application that cannot be imported is an
+error of ours, and a re-exec (USR2) comes back here.
+"""
+
+from __future__ import annotations
 
 import sys
+import textwrap
+import traceback
+from types import TracebackType
+from typing import Any
 
-from pasture.servers.gunicorn.application import run
+from gunicorn.app.wsgiapp import WSGIApplication
+from gunicorn.errors import AppImportError
+
+from pasture.errors import AppImportFailed, PastureError
+from pasture.servers.complaint import complain
+
+
+class SealedApplication(WSGIApplication):  # type: ignore[misc]
+    """`gunicorn APP` under a sealing arbiter."""
+
+    def load_config(self) -> None:
+        """As gunicorn's, and the arbiter is told how to start this program again."""
+        super().load_config()
+        users = self.cfg.on_starting
+
+        def on_starting(server: Any) -> None:
+            server.START_CTX["args"] = [sys.executable, *sys.orig_argv[1:]]
+            users(server)
+
+        self.cfg.set("on_starting", on_starting)
+
+    def load(self) -> Any:
+        """Import the application.
+
+        Raises:
+            AppImportFailed: it cannot be, and this is the master. In a worker, which loads
+                it only under --reload, gunicorn wants the original exception.
+        """
+        try:
+            return super().load()
+        except Exception as error:
+            if not self.cfg.preload_app:
+                raise
+            raise _import_failed(self.app_uri, error) from error
+
+
+def run() -> int:
+    """Serve until told to stop; returns an exit code only if that never began."""
+    try:
+        SealedApplication("%(prog)s [OPTIONS] [APP_MODULE]", prog="pasture run gunicorn").run()
+    except PastureError as error:
+        return complain(error)
+    return 0
+
+
+def _import_failed(app: str, error: Exception) -> AppImportFailed:
+    if isinstance(error, AppImportError):
+        return AppImportFailed(f"{app} cannot be imported: {error}", hint="check the name")
+    last = traceback.format_exception_only(error)[-1].strip()
+    return AppImportFailed(
+        f"{app} cannot be imported: {last}", hint=f"check the name and --chdir\n{_trace(error)}"
+    )
+
+
+def _trace(error: Exception) -> str:
+    """The traceback from the application's own first line on, indented."""
+    begin = error.__traceback__
+    while begin is not None and _is_of_the_import(begin):
+        begin = begin.tb_next
+    text = "".join(traceback.format_exception(type(error), error, begin)).rstrip()
+    return textwrap.indent(text, "    ")
+
+
+def _is_of_the_import(entry: TracebackType) -> bool:
+    if entry.tb_frame.f_globals is globals():  # whose name is __main__
+        return True
+    module = str(entry.tb_frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] in ("gunicorn", "importlib", "pasture", "_frozen_importlib")
+
 
 if __name__ == "__main__":
     sys.exit(run())

@@ -20,7 +20,7 @@ from gunicorn import sock
 from gunicorn.arbiter import Arbiter
 
 from pasture.errors import PastureError
-from pasture.sealing.loading import begin_loading
+from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.complaint import complain
 from pasture.servers.gunicorn.hooks import call_after_request, call_before_fork
 from pasture.servers.sealer import Sealer

@@ -37,7 +37,7 @@ class Message:
 CLOSED = Message("closed")
 
 
-class Line:
+class Channel:
     """One end."""
 
     def __init__(self, end: socket.socket) -> None:
@@ -85,21 +85,21 @@ class Line:
         return Message(word, values, _files(ancillary))
 
 
-def open_line() -> tuple[Line, Line]:
+def open_channel() -> tuple[Channel, Channel]:
     """Both ends. Not inherited through an exec."""
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    return Line(here), Line(there)
+    return Channel(here), Channel(there)
 
 
-def line_of(file: int) -> Line:
+def channel_of(file: int) -> Channel:
     """An end that was received as a descriptor."""
-    return Line(socket.socket(fileno=file))
+    return Channel(socket.socket(fileno=file))
 
 
-def wait_for(lines: Sequence[Line], timeout_s: float) -> list[Line]:
+def wait_for(channels: Sequence[Channel], timeout_s: float) -> list[Channel]:
     """Those with something to receive, as soon as there is one; empty after the timeout."""
     poll = select.poll()
-    by_number = {line.fileno(): line for line in lines}
+    by_number = {channel.fileno(): channel for channel in channels}
     if -1 in by_number:
         return [by_number[-1]]
     for number in by_number:

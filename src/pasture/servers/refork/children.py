@@ -1,97 +1,125 @@
-"""The processes of one server as its life cycle sees them. Pure bookkeeping, no process.
+"""The processes of one server, one record each. Pure bookkeeping, no process.
 
-Invariant: a pid is here from its birth until it is reported as ended, as a worker or, once
-promoted, as a mold.
+Invariant: a record is here from the fork of its process until that has been reaped, as a
+worker or, once promoted, as a mold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from pasture.scoreboard.board import Facts
+from pasture.scoreboard.board import WorkerStatus
 
 OUTDATED = -1
 """Generation of what was forked before a reload."""
 
 
-@dataclass(slots=True)
-class Member:
-    """One process.
+@dataclass(slots=True, eq=False)
+class Worker:
+    """One process of the server.
 
     Attributes:
-        age: rises with each birth.
-        born_at, ready_at, leaving_at: seconds of the monotonic clock; None: not yet.
+        pid: 0 before the fork.
+        generation: generation of the mold that forked it; of a mold, the one that it forks.
+        spawned_at, ready_at, leaving_at: seconds of the monotonic clock; None: not yet.
+        role: "worker" until the promotion, "mold" from then on; "first mold": the process
+            that loaded the application for generation 0, of which the life cycle is told nothing.
+        forks: this mold is sealed and workers are forked from it.
+        channel, seat, handle: the server's own, never looked at here: its end of the channel,
+            the process's row on the scoreboard, and its own object for the process.
     """
 
     pid: int
     generation: int
-    age: int
-    born_at: float
-    role: Literal["worker", "mold"] = "worker"
-    facts: Facts = field(default_factory=Facts)
+    spawned_at: float = 0.0
+    role: Literal["worker", "mold", "first mold"] = "worker"
+    forks: bool = False
+    status: WorkerStatus = field(default_factory=WorkerStatus)
     ready_at: float | None = None
     leaving_at: float | None = None
+    channel: Any = None
+    seat: Any = None
+    handle: Any = None
 
     @property
     def active(self) -> bool:
-        """Serves, or will: nobody has told it to leave."""
+        """Serves, or will: it has not been told to leave."""
         return self.role == "worker" and self.leaving_at is None
 
+    def leave(self, now: float) -> None:
+        """It is told to leave now, unless it has been before."""
+        if self.leaving_at is None:
+            self.leaving_at = now
 
-class Herd:
-    """All processes by pid."""
+
+class Children:
+    """All processes by pid, oldest first."""
 
     def __init__(self) -> None:
-        self._members: dict[int, Member] = {}
-        self._births = 0
+        self._processes: dict[int, Worker] = {}
 
-    def add(self, pid: int, generation: int, now: float) -> None:
-        self._births += 1
-        self._members[pid] = Member(pid, generation, self._births, now)
+    def __iter__(self) -> Iterator[Worker]:
+        return iter(list(self._processes.values()))
 
-    def remove(self, pid: int) -> Member | None:
-        return self._members.pop(pid, None)
+    def __contains__(self, worker: object) -> bool:
+        return isinstance(worker, Worker) and self._processes.get(worker.pid) is worker
 
-    def get(self, pid: int | None) -> Member | None:
-        return None if pid is None else self._members.get(pid)
+    def add(self, worker: Worker) -> None:
+        self._processes[worker.pid] = worker
 
-    def look(self, facts: Mapping[int, Facts], now: float) -> None:
+    def remove(self, pid: int) -> Worker | None:
+        return self._processes.pop(pid, None)
+
+    def clear(self) -> None:
+        """Forget all, in a process that is not their parent."""
+        self._processes.clear()
+
+    def get(self, pid: int) -> Worker | None:
+        return self._processes.get(pid)
+
+    def update(self, statuses: Mapping[int, WorkerStatus], now: float) -> None:
         """Take over what the workers say of themselves."""
-        for pid, said in facts.items():
-            member = self._members.get(pid)
-            if member is not None:
-                member.facts = said
-                if said.ready and member.ready_at is None:
-                    member.ready_at = now
+        for pid, status in statuses.items():
+            worker = self._processes.get(pid)
+            if worker is not None:
+                worker.status = status
+                if status.ready and worker.ready_at is None:
+                    worker.ready_at = now
 
     def outdate(self) -> None:
-        """From now on nobody counts as of a living generation."""
-        for member in self._members.values():
-            member.generation = OUTDATED
+        """From now on no process counts as one of a living generation."""
+        for worker in self:
+            worker.generation = OUTDATED
+            worker.forks = False
 
     @property
-    def workers(self) -> list[Member]:
-        """Active ones, oldest first."""
-        return [m for m in self._members.values() if m.active]
+    def serving(self) -> list[Worker]:
+        """Workers, those that were told to leave included."""
+        return [w for w in self if w.role == "worker"]
 
     @property
-    def leaving(self) -> list[Member]:
-        """Workers and molds that were told to."""
-        return [m for m in self._members.values() if m.leaving_at is not None]
+    def workers(self) -> list[Worker]:
+        """Active ones."""
+        return [w for w in self if w.active]
 
     @property
-    def molds(self) -> list[Member]:
-        return [m for m in self._members.values() if m.role == "mold"]
+    def molds(self) -> list[Worker]:
+        """Promoted workers and the first mold."""
+        return [w for w in self if w.role != "worker"]
+
+    def mold_of(self, generation: int) -> Worker | None:
+        """The mold that forks workers of a generation; None if there is none."""
+        return next((w for w in self if w.forks and w.generation == generation), None)
 
 
-def ready(members: Iterable[Member]) -> list[Member]:
+def ready(workers: Iterable[Worker]) -> list[Worker]:
     """Those that accept connections."""
-    return [m for m in members if m.facts.ready]
+    return [w for w in workers if w.status.ready]
 
 
-def mean_requests(members: Iterable[Member]) -> float:
-    """That a worker has answered on average; 0 without workers."""
-    counts = [m.facts.requests for m in members]
+def mean_requests(workers: Iterable[Worker]) -> float:
+    """Requests answered by a worker on average; 0 without workers."""
+    counts = [w.status.requests for w in workers]
     return sum(counts) / len(counts) if counts else 0.0

@@ -1,21 +1,10 @@
 """Who forks whom and when: the life cycle of molds and generations, a pure state machine.
 
-It is told what happened (`born`, `sealed`, `ended` ...) and asked, one `step` at a time, what
-is to be done. It touches no process and no clock, so every course of events can be played
-through in a test.
-
-A round, from one generation to the next:
-
-    idle -> weighing -> relieving -> molding -> scouting -> rolling -> idle
-
-- weighing: a worker is chosen, and what the whole server takes is measured.
-- relieving: a spare worker is forked, so that the chosen one will not be missed.
-- molding: the chosen worker finishes its requests, seals itself, and serves no more.
-- scouting: the new mold has forked one worker, which has to prove itself.
-- rolling: workers are replaced, each only after its replacement is ready.
+It is told what happened (`spawned`, `sealed`, `ended` ...) and asked, one `next_action` at a
+time, what is to be done. It touches no process and no clock, so every course of events can be
+played through in a test. Between two rounds (`round`) it is idle.
 
 Invariants:
-- Of `wanted` workers a round takes away at most a tenth, rounded down, at any time.
 - Until a round is over the mold before is kept. The server's own process, the mold of
   generation 0, is always there. So whatever fails, there is a parent that has proven itself.
 - A round ends in success, or with one note that says why it failed.
@@ -26,447 +15,318 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
-from pasture.scoreboard.board import Facts
-from pasture.servers.refork.actions import (
-    Action,
-    Dismiss,
-    Kill,
-    Measure,
-    Note,
-    Promote,
-    Retire,
-    Spawn,
-)
-from pasture.servers.refork.children import OUTDATED, Herd, Member, mean_requests, ready
+from pasture.scoreboard.board import WorkerStatus
+from pasture.servers.refork.actions import Action, Dismiss, Kill, Measure, Note, Retire, Spawn
+from pasture.servers.refork.children import OUTDATED, Children, Worker, mean_requests, ready
 from pasture.servers.refork.payoff import Payoff
-from pasture.servers.refork.schedule import Schedule
-
-Phase = Literal["idle", "weighing", "relieving", "molding", "scouting", "rolling"]
-
-MOST_FAILURES = 3
-"""In a row; then no further round is begun until a reload."""
+from pasture.servers.refork.round import Limits, Outcome, Phase, Round
+from pasture.servers.refork.schedule import Attempts, Schedule
 
 STILLBORN = 2
 """Workers of one mold that end by themselves before their first answer: it is broken."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How long what may take, seconds, and how much evidence is enough.
-
-    Attributes:
-        boot_s: from a worker's birth until it is ready.
-        mold_s: from a promotion until the mold is sealed: last requests included.
-        proof_s: for which a ready worker has to live if no request reaches it.
-        leave_s: for a mold to end once it is dismissed.
-        backoff_s: after the first failure; doubles with each in a row.
-    """
-
-    boot_s: float = 30.0
-    mold_s: float = 60.0
-    proof_s: float = 2.0
-    leave_s: float = 5.0
-    backoff_s: float = 10.0
 
 
 class Lifecycle:
     """The processes of one server and the round under way.
 
     Attributes:
-        phase: of the round.
+        children: the processes; shared with the server, which keeps its own in their records.
+        round: the one under way; None between rounds.
         generation: of the mold from which workers are forked now; 0 is the server itself.
     """
 
-    def __init__(self, schedule: Schedule, limits: Limits | None = None) -> None:
-        self.herd = Herd()
+    def __init__(
+        self,
+        schedule: Schedule,
+        limits: Limits | None = None,
+        children: Children | None = None,
+    ) -> None:
+        self.children = Children() if children is None else children
         self._schedule, self._limits = schedule, limits or Limits()
         self._queue: deque[Action] = deque()
         self._warned_of: set[int] = set()
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        self.phase: Phase = "idle"
+        self.round: Round | None = None
         self.generation = 0
-        self._level = 0
-        self._molds: dict[int, int] = {}
-        self._before = 0
-        self._chosen: int | None = None
-        self._scout: int | None = None
-        self._since = 0.0
         self._last_generation = 0
-        self._failures = 0
-        self._wait_until = 0.0
-        self._stopped = False
+        self._attempts = Attempts(self._schedule, self._limits.backoff_s)
         self._stillborn: Counter[int] = Counter()
-        self._payoff: Payoff | None = None
-        self._measuring = False
+        self._open_payoff: Payoff | None = None
+
+    @property
+    def phase(self) -> Phase:
+        """Phase of the round; "idle" between rounds."""
+        return "idle" if self.round is None else self.round.phase
 
     # --- What happened -----------------------------------------------------------------
 
-    def born(self, pid: int, generation: int, now: float) -> None:
+    def spawned(self, worker: Worker) -> None:
         """A worker was forked."""
-        self.herd.add(pid, generation, now)
-        if self.phase == "scouting" and generation == self._target and self._scout is None:
-            self._scout, self._since = pid, now
+        self.children.add(worker)
+        if self.round is not None:
+            self.round.spawned(worker)
 
-    def not_born(self, generation: int, why: str, now: float) -> None:
+    def not_spawned(self, generation: int, why: str, now: float) -> None:
         """The mold of a generation did not fork. It is not asked again."""
-        self._lose_mold(generation, why, now, is_there=True)
+        self._lose_mold(self.children.mold_of(generation), why, now)
 
     def sealed(self, pid: int, now: float) -> None:
         """The promoted worker can fork from now on."""
-        if self.phase == "molding" and pid == self._chosen:
-            self._molds[self._target] = pid
-            self._enter("scouting", now)
+        if self.round is not None:
+            self.round.sealed(self.children.get(pid), now)
 
     def refused(self, pid: int, why: str, now: float) -> None:
         """The promoted worker cannot become a mold, and ends."""
-        self._leave(pid, now)
-        if pid == self._chosen and self.phase in ("molding", "scouting"):
+        worker = self.children.get(pid)
+        if worker is None:
+            return
+        worker.leave(now)
+        if self._is_chosen(worker) and self.phase in ("promoting", "canary"):
             self._fail(why, now)
 
-    def ended(self, pid: int, clean: bool, now: float) -> None:
+    def ended(self, pid: int, clean: bool, now: float) -> Worker | None:
         """A process is gone.
 
         Args:
             clean: by itself and with status 0.
+
+        Returns:
+            What was kept of it; None if it was not one of these.
         """
-        member = self.herd.remove(pid)
-        if member is None:
-            return
-        if member.role == "mold":
-            self._mold_ended(member, now)
+        worker = self.children.remove(pid)
+        if worker is None or worker.role == "first mold":
+            return worker
+        if worker.role == "mold":
+            self._mold_ended(worker, now)
         else:
-            self._worker_ended(member, clean, now)
+            self._worker_ended(worker, clean, now)
+        return worker
 
     def hung(self, pid: int, now: float) -> None:
         """A mold has not shown a sign of life for too long."""
         self._queue.append(Kill(pid))
-        for generation, mold in list(self._molds.items()):
-            if mold == pid:
-                self._lose_mold(generation, "its mold hangs", now, is_there=False)
+        self._lose_mold(self.children.get(pid), "its mold hangs", now, is_there=False)
 
     def measured(self, total_bytes: int | None, now: float) -> None:
         """What the whole server takes; None if it cannot be told."""
-        if not self._measuring:
+        if self.round is not None:
+            requests, least = mean_requests(self.children.workers), self._schedule.least_saving
+            self.round.measured(Payoff(self.round.target, total_bytes, requests, least), now)
             return
-        self._measuring = False
-        if self.phase != "idle":  # before: the round goes on
-            requests, least = mean_requests(self.herd.workers), self._schedule.least_saving
-            self._payoff = Payoff(self._target, total_bytes, requests, least)
-            return
-        payoff, self._payoff = self._payoff, None
+        payoff, self._open_payoff = self._open_payoff, None
         verdict = payoff and total_bytes is not None and payoff.verdict(total_bytes)
         if verdict:
             self._note("info" if verdict.pays else "warning", str(verdict))
-            self._stopped = not verdict.pays
+            if not verdict.pays:
+                self._attempts.stop()
 
     def reload(self, now: float) -> None:
         """All there is is outdated: back to generation 0. The server replaces its workers."""
-        for mold in self.herd.molds:
-            self._dismiss(mold.pid, now)
-        self.herd.outdate()
+        for mold in self.children.molds:
+            if mold.role == "mold":
+                self._dismiss(mold, now)
+        self.children.outdate()
         self._begin_anew()
-
-    def mold_of(self, generation: int) -> int | None:
-        """Pid of the mold that forks workers of a generation; None if there is none."""
-        return self._molds.get(generation)
 
     @property
     def is_settled(self) -> bool:
         """Whether generation 0 is of no use: a later one has replaced all workers."""
-        return self.phase == "idle" and self.generation > 0
+        return self.round is None and self.generation > 0
 
     @property
     def limit(self) -> int:
         """Requests of a worker at which something may have to be done."""
-        if self._payoff is not None:
-            return math.ceil(self._payoff.settled_at)
-        return self._schedule.limit(self._level)
+        payoff = self._open_payoff if self.round is None else self.round.payoff
+        return self._attempts.limit if payoff is None else math.ceil(payoff.settled_at)
 
     # --- What is to be done ------------------------------------------------------------
 
-    def step(self, now: float, wanted: int, facts: Mapping[int, Facts]) -> Action | None:
+    def next_action(
+        self, now: float, wanted: int, statuses: Mapping[int, WorkerStatus]
+    ) -> Action | None:
         """The next thing to do; None if there is nothing for now.
 
         Args:
             wanted: number of workers.
-            facts: by pid, of workers that can be read; others stay as they were.
+            statuses: by pid, of workers that can be read; others stay as they were.
         """
-        self.herd.look(facts, now)
+        self.children.update(statuses, now)
         self._watch_leaving(now)
         while True:
             before = self.phase
             if self._queue:
                 return self._queue.popleft()
-            action = self._population(now, wanted) or self._round(now, wanted)
+            action = self._population(now, wanted) or self._go_on(now, wanted)
             if action is not None or (self.phase == before and not self._queue):
                 return action
 
     def _population(self, now: float, wanted: int) -> Action | None:
-        workers = [m for m in self.herd.workers if m.pid != self._scout]
+        workers, extra = self.children.workers, 0
+        if self.round is not None:
+            workers = [w for w in workers if w is not self.round.canary]
+            extra = self.round.extra(wanted)
         if len(workers) < wanted:
             return Spawn(self.generation)
-        if len(workers) > wanted + self._extra(wanted):
-            return self._retire(workers[0], now)
+        if len(workers) > wanted + extra:
+            workers[0].leave(now)
+            return Retire(workers[0].pid)
         return None
 
-    def _extra(self, wanted: int) -> int:
-        return {"relieving": 1, "rolling": _batch(wanted)}.get(self.phase, 0)
-
-    def _round(self, now: float, wanted: int) -> Action | None:
-        return {
-            "idle": self._idle,
-            "weighing": self._weighing,
-            "relieving": self._relieving,
-            "molding": self._molding,
-            "scouting": self._scouting,
-            "rolling": self._rolling,
-        }[self.phase](now, wanted)
-
-    def _idle(self, now: float, wanted: int) -> Action | None:
-        workers = self.herd.workers
-        if self._payoff is not None:
-            if mean_requests(workers) >= self._payoff.settled_at:
-                return self._measure()
-            return None
-        if self._stopped or now < self._wait_until or not self._is_full(wanted):
-            return None
-        warmed = self._warmed(workers)
-        if warmed is None:
-            return None
-        self._chosen = warmed.pid
-        self._last_generation += 1
-        self._enter("weighing", now)
-        return self._measure()
-
-    def _warmed(self, workers: list[Member]) -> Member | None:
-        """The worker that has served most, if it has served enough."""
-        limit = self._schedule.limit(self._level)
-        warmed = [m for m in ready(workers) if m.facts.requests >= limit]
-        for member in warmed:
-            if member.facts.unsafe and member.pid not in self._warned_of:
-                self._warned_of.add(member.pid)
-                self._note("warning", f"worker {member.pid} is no longer safe to fork")
-        safe = [m for m in warmed if not m.facts.unsafe]
-        return max(safe, key=lambda m: m.facts.requests, default=None)
-
-    def _weighing(self, now: float, wanted: int) -> Action | None:
-        if self._still_chosen(now) is not None and self._payoff is not None:
-            self._enter("relieving", now)
+    def _go_on(self, now: float, wanted: int) -> Action | None:
+        if self.round is None:
+            return self._begin_round(now, wanted)
+        result = self.round.advance(now, wanted, self.generation)
+        if not isinstance(result, Outcome):
+            return result
+        match result.kind:
+            case "proven":
+                self.round.take_over(self.generation, now)
+                self.generation = self.round.target
+            case "complete":
+                self._succeed(self.round, now)
+            case "given up":
+                self._last_generation -= 1
+                self.round = None
+            case "failed":
+                self._fail(result.why, now)
+            case "late":
+                self.round.chosen.leave(now)
+                self._queue.append(Kill(self.round.chosen.pid))
+                self._fail(result.why, now)
         return None
 
-    def _relieving(self, now: float, wanted: int) -> Action | None:
-        chosen = self._still_chosen(now)
+    def _begin_round(self, now: float, wanted: int) -> Action | None:
+        """Measure what came of the last round, or begin one if a worker has served enough."""
+        workers = self.children.workers
+        if self._open_payoff is not None:
+            is_settled = mean_requests(workers) >= self._open_payoff.settled_at
+            return Measure() if is_settled else None
+        if not self._attempts.may_begin(now) or not self._is_full(wanted):
+            return None
+        chosen = self._warmed(workers)
         if chosen is None:
             return None
-        workers = self.herd.workers
-        if len(ready(workers)) > wanted - wanted // 10:
-            chosen.role = "mold"
-            self._enter("molding", now)
-            return Promote(chosen.pid, self._target)
-        if len(workers) <= wanted:
-            return Spawn(self.generation)
-        if now - self._since > self._limits.boot_s:
-            self._fail("no spare worker became ready", now)
-        return None
-
-    def _still_chosen(self, now: float) -> Member | None:
-        """The chosen worker; without it the round is given up."""
-        chosen = self.herd.get(self._chosen)
-        if chosen is not None and chosen.active and not chosen.facts.unsafe:
-            return chosen
-        self._payoff = None
-        self._last_generation -= 1
-        self._enter("idle", now)
-        return None
-
-    def _molding(self, now: float, wanted: int) -> Action | None:
-        if now - self._since > self._limits.mold_s:
-            self._kill_chosen(now)
-            self._fail(f"its mold was not ready after {self._limits.mold_s:.0f} s", now)
-        return None
-
-    def _scouting(self, now: float, wanted: int) -> Action | None:
-        scout = self.herd.get(self._scout)
-        if scout is None:
-            return Spawn(self._target)
-        if self._has_proven_itself(scout, now):
-            self._before, self.generation = self.generation, self._target
-            self._scout = None
-            self._enter("rolling", now)
-            return None
-        if scout.ready_at is None and now - scout.born_at > self._limits.boot_s:
-            self._fail(f"its first worker was not ready after {self._limits.boot_s:.0f} s", now)
-        return None
-
-    def _has_proven_itself(self, scout: Member, now: float) -> bool:
-        if scout.ready_at is None:
-            return False
-        return scout.facts.requests > 0 or now - scout.ready_at >= self._limits.proof_s
-
-    def _rolling(self, now: float, wanted: int) -> Action | None:
-        workers = self.herd.workers
-        old = [m for m in workers if m.generation != self.generation]
-        late = [m for m in workers if m.generation == self.generation and not m.facts.ready]
-        if late:
-            if now - late[0].born_at > self._limits.boot_s:
-                self._lose_mold(self.generation, "a worker of it did not become ready", now, True)
-        elif not old:
-            self._succeed(now)
-        elif len(workers) > wanted and len(ready(workers)) > wanted - wanted // 10:
-            return self._retire(old[0], now)
-        elif len(workers) <= wanted and self._leaving_workers() < _batch(wanted):
-            return Spawn(self.generation)
-        return None
-
-    def _leaving_workers(self) -> int:
-        return sum(1 for m in self.herd.leaving if m.role == "worker")
-
-    # --- Ends of rounds ----------------------------------------------------------------
-
-    def _succeed(self, now: float) -> None:
-        self._note("info", f"all workers are of generation {self.generation}")
-        self._end_mold(self._before, now)
-        self._level += 1
-        self._failures = 0
-        self._enter("idle", now)
-
-    def _fail(self, why: str, now: float) -> None:
-        """End the round; the mold that was good before is good again."""
-        failed, scout = self._target, self.herd.get(self._scout)
-        if scout is not None:
-            if scout.ready_at is None:
-                self._queue.append(Kill(scout.pid))
-            else:
-                self._queue.append(self._retire(scout, now))
-        self._end_mold(failed, now)
-        self._payoff = None
-        self._failures += 1
-        self._enter("idle", now)
-        wait_s = self._limits.backoff_s * 2 ** (self._failures - 1)
-        self._wait_until = now + wait_s
-        self._stopped = self._failures >= MOST_FAILURES
-        then = f"the next try is in {wait_s:.0f} s at the earliest"
-        if self._stopped:
-            then = f"{self._failures} failures in a row, no further try until the next HUP"
-        self._note(
-            "warning",
-            f"refork to generation {failed} failed: {why}; "
-            f"generation {self.generation} goes on; {then}",
-        )
-
-    def _lose_mold(self, generation: int, why: str, now: float, is_there: bool) -> None:
-        """A mold is of no use any more: what it means depends on what it was needed for."""
-        if generation == 0 or generation not in self._molds:
-            return
-        if is_there:
-            self._end_mold(generation, now)
-        else:
-            self._forget_mold(generation)
-        if generation == self._before:
-            self._before = 0
-        if generation != self.generation:
-            if generation == self._target and self.phase == "scouting":
-                self._fail(why, now)
-            return
-        self.generation = self._before if self.phase == "rolling" else 0
-        if self.phase == "rolling":
-            self._fail(why, now)
-            return
-        self._level = max(0, self._level - 1)
-        self._payoff = None
-        self._note(
-            "warning",
-            f"mold of generation {generation} lost: {why}; "
-            "workers are forked from generation 0 until the next refork",
-        )
-
-    def _mold_ended(self, member: Member, now: float) -> None:
-        if self.phase == "molding" and member.pid == self._chosen:
-            self._fail("its mold ended before it was ready", now)
-            return
-        for generation, pid in list(self._molds.items()):
-            if pid == member.pid:
-                self._lose_mold(generation, f"its mold (pid {pid}) ended", now, is_there=False)
-
-    def _worker_ended(self, member: Member, clean: bool, now: float) -> None:
-        if member.pid == self._scout:
-            self._scout = None
-            self._fail("its first worker ended before it had proven itself", now)
-            return
-        if clean or member.generation <= 0 or member.facts.requests or not member.active:
-            return
-        self._stillborn[member.generation] += 1
-        if self._stillborn[member.generation] >= STILLBORN:
-            why = "its workers end before their first answer"
-            self._lose_mold(member.generation, why, now, is_there=True)
-
-    # --- Small steps -------------------------------------------------------------------
-
-    @property
-    def _target(self) -> int:
-        """The generation that the round leads to."""
-        return self._last_generation
-
-    def _enter(self, phase: Phase, now: float) -> None:
-        self.phase, self._since = phase, now
-        if phase == "idle":
-            self._chosen = self._scout = None
-            self._before = 0
-            self._measuring = False
-
-    def _measure(self) -> Action:
-        self._measuring = True
+        self._last_generation += 1
+        self.round = Round(chosen, self._last_generation, self.children, self._limits, now)
         return Measure()
 
     def _is_full(self, wanted: int) -> bool:
-        workers = self.herd.workers
+        workers = self.children.workers
         up = len(ready(workers)) == len(workers) >= wanted > 0
-        return up and all(m.generation != OUTDATED for m in workers)
+        return up and all(w.generation != OUTDATED for w in workers)
 
-    def _retire(self, member: Member, now: float) -> Action:
-        member.leaving_at = now
-        return Retire(member.pid)
-
-    def _leave(self, pid: int, now: float) -> None:
-        member = self.herd.get(pid)
-        if member is not None and member.leaving_at is None:
-            member.leaving_at = now
-
-    def _dismiss(self, pid: int, now: float) -> None:
-        self._leave(pid, now)
-        self._queue.append(Dismiss(pid))
-
-    def _end_mold(self, generation: int, now: float) -> None:
-        pid = self._molds.get(generation)
-        self._forget_mold(generation)
-        if self.herd.get(pid) is not None and pid is not None:
-            self._dismiss(pid, now)
-
-    def _forget_mold(self, generation: int) -> None:
-        self._molds.pop(generation, None)
-
-    def _kill_chosen(self, now: float) -> None:
-        if self._chosen is not None:
-            self._leave(self._chosen, now)
-            self._queue.append(Kill(self._chosen))
+    def _warmed(self, workers: list[Worker]) -> Worker | None:
+        """The worker that has served most, if it has served enough."""
+        warmed = [w for w in ready(workers) if w.status.requests >= self._attempts.limit]
+        for worker in warmed:
+            if worker.status.unsafe and worker.pid not in self._warned_of:
+                self._warned_of.add(worker.pid)
+                self._note("warning", f"worker {worker.pid} is no longer safe to fork")
+        safe = [w for w in warmed if not w.status.unsafe]
+        return max(safe, key=lambda w: w.status.requests, default=None)
 
     def _watch_leaving(self, now: float) -> None:
         """Molds that do not end are killed. Workers have requests to finish."""
-        for member in self.herd.leaving:
-            overdue = member.leaving_at is not None and now - member.leaving_at
-            if member.role == "mold" and overdue and overdue > self._limits.leave_s:
-                member.leaving_at = now
-                self._queue.append(Kill(member.pid))
+        for mold in self.children.molds:
+            if mold.leaving_at is not None and now - mold.leaving_at > self._limits.leave_s:
+                mold.leaving_at = now
+                self._queue.append(Kill(mold.pid))
+
+    # --- Ends of rounds and of molds ---------------------------------------------------
+
+    def _succeed(self, round: Round, now: float) -> None:
+        self._note("info", f"all workers are of generation {self.generation}")
+        self._end_mold(round.before, now)
+        self._attempts.succeeded()
+        self._open_payoff, self.round = round.payoff, None
+
+    def _fail(self, why: str, now: float) -> None:
+        """End the round; the mold that was good before is good again."""
+        round, self.round = self.round, None
+        if round is None:
+            return
+        if round.phase == "rolling":
+            self.generation = round.before
+        if round.canary is not None:
+            self._end_canary(round.canary, now)
+        self._end_mold(round.target, now)
+        self._note(
+            "warning",
+            f"refork to generation {round.target} failed: {why}; "
+            f"generation {self.generation} goes on; {self._attempts.failed(now)}",
+        )
+
+    def _end_canary(self, canary: Worker, now: float) -> None:
+        if canary.ready_at is None:
+            self._queue.append(Kill(canary.pid))
+        else:
+            canary.leave(now)
+            self._queue.append(Retire(canary.pid))
+
+    def _lose_mold(
+        self, mold: Worker | None, why: str, now: float, *, is_there: bool = True
+    ) -> None:
+        """A mold is of no use any more: what it means depends on what it was needed for."""
+        if mold is None or not mold.forks:
+            return
+        mold.forks = False
+        if is_there:
+            self._dismiss(mold, now)
+        round, lost = self.round, mold.generation
+        if round is not None and round.before == lost:
+            round.before = 0
+        needed_in = "canary" if lost != self.generation else "rolling"
+        if round is not None and lost == round.target and round.phase == needed_in:
+            self._fail(why, now)
+        elif lost == self.generation:
+            self._lose_generation(why)
+
+    def _lose_generation(self, why: str) -> None:
+        lost, self.generation = self.generation, 0
+        self._attempts.lost()
+        self._open_payoff = None
+        if self.round is not None:
+            self.round.payoff = None
+        self._note(
+            "warning",
+            f"mold of generation {lost} lost: {why}; "
+            "workers are forked from generation 0 until the next refork",
+        )
+
+    def _mold_ended(self, mold: Worker, now: float) -> None:
+        if self._is_chosen(mold) and self.phase == "promoting":
+            self._fail("its mold ended before it was ready", now)
+        else:
+            self._lose_mold(mold, f"its mold (pid {mold.pid}) ended", now, is_there=False)
+
+    def _worker_ended(self, worker: Worker, clean: bool, now: float) -> None:
+        if self.round is not None and worker is self.round.canary:
+            self.round.canary = None
+            self._fail("its first worker ended before it had proven itself", now)
+            return
+        if clean or worker.generation <= 0 or worker.status.requests or not worker.active:
+            return
+        self._stillborn[worker.generation] += 1
+        if self._stillborn[worker.generation] >= STILLBORN:
+            mold = self.children.mold_of(worker.generation)
+            self._lose_mold(mold, "its workers end before their first answer", now)
+
+    def _is_chosen(self, worker: Worker) -> bool:
+        return self.round is not None and worker is self.round.chosen
+
+    def _end_mold(self, generation: int, now: float) -> None:
+        mold = self.children.mold_of(generation)
+        if mold is not None:
+            mold.forks = False
+            self._dismiss(mold, now)
+
+    def _dismiss(self, mold: Worker, now: float) -> None:
+        mold.leave(now)
+        self._queue.append(Dismiss(mold.pid))
 
     def _note(self, level: Literal["info", "warning"], text: str) -> None:
         self._queue.append(Note(level, text))
-
-
-def _batch(wanted: int) -> int:
-    """How many workers are replaced at a time."""
-    return max(1, wanted // 10)

@@ -21,7 +21,7 @@ from pasture.scoreboard.board import Seat
 from pasture.sealing.policy import Policy
 from pasture.sealing.report import SealReport
 from pasture.sealing.seal import seal
-from pasture.servers.refork.channel import CLOSED, Line, line_of
+from pasture.servers.refork.channel import CLOSED, Channel, Message, channel_of
 from pasture.servers.shortage import is_shortage
 
 FORK_S = 5.0
@@ -38,7 +38,7 @@ _SHORTAGE = 75
 """Exit status of the process in between, where the system had no second one for now."""
 
 _FILES = 2
-"""With an order for a worker come its line and the file of its heartbeat."""
+"""With an order for a worker come its channel and the file of its heartbeat."""
 
 
 class Refused(Exception):
@@ -57,30 +57,25 @@ class ForkFailed(Exception):
         self.for_now = for_now
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What a new worker was forked for.
+@dataclass(slots=True)
+class Start:
+    """What a new process of the server begins with.
 
     Attributes:
-        line: its own to the server.
-        files: that the server sent along.
+        channel: its own to the server.
+        seat: its row on the scoreboard.
+        generation: generation of the mold that forks it.
+        age: number that the server gave it.
+        files: descriptors that the server sent along, open until the fork.
+        worker: the server's own object, made before the fork.
     """
 
-    line: Line
-    values: dict[str, Any]
-    files: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Child:
-    """A worker that a mold has forked, in its own process.
-
-    Attributes:
-        worker: what `before_fork` made.
-    """
-
-    order: Order
-    worker: Any
+    channel: Channel
+    seat: Seat
+    generation: int
+    age: int
+    files: tuple[int, ...] = ()
+    worker: Any = None
 
 
 def policy_of_molds(policy: Policy) -> Policy:
@@ -152,15 +147,15 @@ def _without_plugs(policy: Policy) -> Policy:
 
 
 def fork_for(
-    line: Line,
-    before_fork: Callable[[Order], Any],
+    channel: Channel,
+    before_fork: Callable[[Start], Any],
     alive: Callable[[], None],
     idle_s: float,
-) -> Child | None:
-    """Fork a worker for each order, until the line is closed.
+) -> Start | None:
+    """Fork a worker for each order, until the channel is closed.
 
     Args:
-        line: the mold's own.
+        channel: the mold's own.
         before_fork: makes the server's own object for the worker, whose `tmp` is a file.
         alive: called at least every `idle_s` seconds.
 
@@ -171,7 +166,7 @@ def fork_for(
     server = os.getppid()
     while True:
         alive()
-        message = line.receive(idle_s)
+        message = channel.receive(idle_s)
         if message is None:
             continue
         if message.word != "spawn":
@@ -179,28 +174,33 @@ def fork_for(
         if len(message.files) < _FILES:  # this process has no descriptors left for them
             for file in message.files:
                 os.close(file)
-            line.send("not born", why="too many open files", for_now=True)
+            channel.send("not spawned", why="too many open files", for_now=True)
             continue
-        order = Order(line_of(message.files[0]), message.values, message.files[1:])
-        worker = None
+        start = _start(message)
         try:
-            worker = before_fork(order)
+            start.worker = before_fork(start)
             is_worker = fork_orphan()
         except Exception as error:
-            line.send(
-                "not born", why=f"{type(error).__name__}: {error}", for_now=_is_for_now(error)
+            channel.send(
+                "not spawned", why=f"{type(error).__name__}: {error}", for_now=_is_for_now(error)
             )
             is_worker = False
-        for file in order.files:
+        for file in start.files:
             os.close(file)
         if is_worker:
-            line.close()
-            _introduce(order.line, server)
-            recorder.begin(Seat(*order.values["seat"]))
-            return Child(order, worker)
-        order.line.close()
-        if worker is not None:
-            worker.tmp.close()
+            channel.close()
+            _introduce(start.channel, server)
+            recorder.begin(start.seat)
+            return start
+        start.channel.close()
+        if start.worker is not None:
+            start.worker.tmp.close()
+
+
+def _start(order: Message) -> Start:
+    channel, *files = order.files
+    values = {**order.values, "seat": Seat(*order.values["seat"])}
+    return Start(channel_of(channel), **values, files=tuple(files))
 
 
 def _is_for_now(error: Exception) -> bool:
@@ -243,16 +243,16 @@ def fork_orphan() -> bool:
     return False
 
 
-def _introduce(line: Line, server: int) -> None:
+def _introduce(channel: Channel, server: int) -> None:
     """Wait until the server is the parent, and until it has taken this process in.
 
     Ends the process if the server does not want it any more.
     """
     deadline = time.monotonic() + FORK_S
     while os.getppid() != server:
-        if time.monotonic() > deadline or line.receive(_POLL_S) == CLOSED:
+        if time.monotonic() > deadline or channel.receive(_POLL_S) == CLOSED:
             os._exit(1)
-    line.send("born", pid=os.getpid())
-    answer = line.receive(FORK_S)
+    channel.send("spawned", pid=os.getpid())
+    answer = channel.receive(FORK_S)
     if answer is None or answer.word != "go":
         os._exit(1)

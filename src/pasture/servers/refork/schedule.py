@@ -1,13 +1,18 @@
-"""When there is a next generation: after how many requests, and if what saving so far."""
+"""When there is a next generation: after how many requests, failures, and for what saving."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pasture.errors import UsageError
+from pasture.servers.shortage import Backoff
 
 LEAST_SAVING = 0.01
 """Less is within what the figure itself wavers by."""
+
+MOST_FAILURES = 3
+"""In a row; then no further round is begun until a reload."""
 
 _HINT = "as in 50,500,2000: requests that a worker has served, by generation"
 
@@ -31,6 +36,48 @@ class Schedule:
 
     def __str__(self) -> str:
         return ",".join(map(str, self.limits))
+
+
+class Attempts:
+    """When the next round may begin, after what came of those before."""
+
+    def __init__(self, schedule: Schedule, backoff_s: float) -> None:
+        """No round yet.
+
+        Args:
+            backoff_s: pause after a failure; doubles with each in a row.
+        """
+        self._schedule, self._backoff = schedule, Backoff(backoff_s, math.inf)
+        self._level = 0
+        self._stopped = False
+
+    @property
+    def limit(self) -> int:
+        """Requests that make a worker a candidate for the next round."""
+        return self._schedule.limit(self._level)
+
+    def may_begin(self, now: float) -> bool:
+        return not self._stopped and self._backoff.may_try(now)
+
+    def stop(self) -> None:
+        """No further round: reforks do not pay."""
+        self._stopped = True
+
+    def succeeded(self) -> None:
+        self._level += 1
+        self._backoff.succeeded()
+
+    def lost(self) -> None:
+        """What the latest round had reached is gone, so that the same is to be reached again."""
+        self._level = max(0, self._level - 1)
+
+    def failed(self, now: float) -> str:
+        """Returns when the next try is, for the log."""
+        wait_s = self._backoff.failed(now)
+        if self._backoff.failures >= MOST_FAILURES:
+            self._stopped = True
+            return f"{self._backoff.failures} failures in a row, no further try until the next HUP"
+        return f"the next try is in {wait_s:.0f} s at the earliest"
 
 
 def parse_schedule(text: str, least_saving: str | float = LEAST_SAVING) -> Schedule:

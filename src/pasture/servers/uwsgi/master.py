@@ -20,7 +20,7 @@ from typing import Any
 
 from pasture.errors import PastureError, UsageError
 from pasture.scoreboard import recorder
-from pasture.sealing.loading import begin_loading
+from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.complaint import complain
 from pasture.servers.sealer import Sealer, or_end, show_log
 from pasture.servers.settings import ServerSettings, read_environment

@@ -20,7 +20,7 @@ from typing import Any
 from pasture.fork_safety import close
 from pasture.scoreboard.board import Row
 from pasture.sealing.interpreter import native
-from pasture.servers.refork.channel import Line
+from pasture.servers.refork.channel import Channel
 
 LOOK = signal.SIGURG
 """Sent to a worker after a message. Ignored by a process that does not know it yet."""
@@ -38,9 +38,9 @@ class Promotable:
         generation: to which it was promoted; None: it was not.
     """
 
-    def __init__(self, worker: Any, line: Line, row: Row) -> None:
+    def __init__(self, worker: Any, channel: Channel, row: Row) -> None:
         self.generation: int | None = None
-        self.line, self.row = line, row
+        self.channel, self.row = channel, row
         self._worker = worker
         self._woken_at = 0
         self._kept: list[int] = []
@@ -72,7 +72,7 @@ class Promotable:
     def _look(self, number: int, frame: FrameType | None) -> None:
         """Signal handler: there is a message. After a promotion they are the mold's."""
         while self.generation is None:
-            message = self.line.receive()
+            message = self.channel.receive()
             if message is None or message.word == "closed":
                 return
             if message.word == "promote":

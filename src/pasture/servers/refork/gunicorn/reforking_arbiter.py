@@ -1,7 +1,7 @@
 """gunicorn's master process with reforks: it carries out what the life cycle decides.
 
-Owns when who is forked, told to end, and reaped; how is in `births`, and what runs in workers
-and molds in `promotion` and `succession`. Written for gunicorn 23 to 27; takes the place of
+Owns when who is forked, told to end, and reaped; how is in `spawn`, and what runs in workers
+and molds in `promotion` and `worker_process`. Written for gunicorn 23 to 27; takes the place of
 spawn_worker, manage_workers and reap_workers of its Arbiter, and reports the same figures.
 """
 
@@ -29,11 +29,13 @@ from pasture.servers.refork.actions import (
     Retire,
     Spawn,
 )
+from pasture.servers.refork.children import Worker
 from pasture.servers.refork.gunicorn.promotion import LOOK, has_answered
-from pasture.servers.refork.gunicorn.spawn import BreedingArbiter, NotBorn, NotLoaded
-from pasture.servers.refork.lifecycle import Lifecycle, Limits
+from pasture.servers.refork.gunicorn.spawn import NotLoaded, SpawnFailed, SpawningArbiter
+from pasture.servers.refork.lifecycle import Lifecycle
 from pasture.servers.refork.mold import policy_of_server
 from pasture.servers.refork.pss import total_pss_bytes
+from pasture.servers.refork.round import Limits
 from pasture.servers.settings import ServerSettings
 
 _ABLE = ("gunicorn.workers.sync", "gunicorn.workers.gthread")
@@ -42,7 +44,7 @@ _MEASURE_TRIES = 5
 _LOAD_AGAIN_S = 10.0
 
 
-class ReforkingArbiter(BreedingArbiter):
+class ReforkingArbiter(SpawningArbiter):
     """An arbiter whose workers become parents."""
 
     reexec_pid: int
@@ -50,7 +52,7 @@ class ReforkingArbiter(BreedingArbiter):
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
         self._cycle: Lifecycle | None = None
-        self._first_mold: int | None = None
+        self._first_mold: Worker | None = None
         self._no_load_before = 0.0
         self._reloading = self._stopping = False
         super().__init__(app, settings)
@@ -82,7 +84,7 @@ class ReforkingArbiter(BreedingArbiter):
             self.log.warning("pasture: no refork: there is no memory for a scoreboard")
             return
         self._board = board
-        self._cycle = Lifecycle(schedule, self._limits())
+        self._cycle = Lifecycle(schedule, self._limits(), self.children)
 
     def _why_not(self) -> str | None:
         if self.cfg.reload:
@@ -112,7 +114,7 @@ class ReforkingArbiter(BreedingArbiter):
         self._reloading = True
         try:
             super().reload()
-        except (NotLoaded, NotBorn) as error:
+        except (NotLoaded, SpawnFailed) as error:
             self.log.error("pasture: HUP: %s; the workers that are there go on", error)
         finally:
             self._reloading = False
@@ -120,25 +122,26 @@ class ReforkingArbiter(BreedingArbiter):
     def stop(self, graceful: bool = True) -> None:
         """End all; a promoted worker that still has requests is waited for as any other."""
         self._stopping = True
-        for pid in list(self._molds):
-            if self._board.facts(self._pens[pid].seat).ready:
-                self.WORKERS[pid] = self._molds.pop(pid)
-            self._pens[pid].line.close()
+        for mold in self.children.molds:
+            if self._board.status(mold.seat).ready:
+                mold.role = "worker"
+                self.WORKERS[mold.pid] = mold.handle
+            mold.channel.close()
         super().stop(graceful)
         deadline = time.monotonic() + 1.0
-        while self._molds and time.monotonic() < deadline:
+        while self.children.molds and time.monotonic() < deadline:
             self.reap_workers()
             time.sleep(0.01)
-        for pid in list(self._molds):
-            self._signal(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            del self._molds[pid]
+        for mold in self.children.molds:
+            self._signal(mold.pid, signal.SIGKILL)
+            os.waitpid(mold.pid, 0)
+            self.children.remove(mold.pid)
 
     def handle_usr1(self) -> None:
         """USR1: molds reopen their logs too, for those whom they fork."""
         super().handle_usr1()
-        for pid in self._molds:
-            self._signal(pid, signal.SIGUSR1)
+        for mold in self.children.molds:
+            self._signal(mold.pid, signal.SIGUSR1)
 
     # --- What is to be done ------------------------------------------------------------
 
@@ -150,8 +153,8 @@ class ReforkingArbiter(BreedingArbiter):
         self.reap_workers()
         self._hear_molds()
         while True:
-            facts = {pid: self._board.facts(self._pens[pid].seat) for pid in self.WORKERS}
-            action = self._cycle.step(time.monotonic(), self.num_workers, facts)
+            statuses = {w.pid: self._board.status(w.seat) for w in self.children.serving}
+            action = self._cycle.next_action(time.monotonic(), self.num_workers, statuses)
             if action is None:
                 break
             if isinstance(action, Spawn) and not self._can_fork(action):
@@ -167,29 +170,27 @@ class ReforkingArbiter(BreedingArbiter):
         match action:
             case Spawn(generation):
                 self._order(generation)
-            case Promote(pid, generation):
-                self._promote(pid, generation)
+            case Promote(pid, generation) if worker := self.children.get(pid):
+                self._promote(worker, generation)
             case Retire(pid):
                 self.kill_worker(pid, signal.SIGTERM)
-            case Dismiss(pid) if pid in self._pens:
-                self._pens[pid].line.close()
-            case Kill(pid) if pid in self._pens:
+            case Dismiss(pid) if mold := self.children.get(pid):
+                mold.channel.close()
+            case Kill(pid) if self.children.get(pid):
                 self._signal(pid, signal.SIGKILL)
             case Measure():
                 self._measure()
             case Note(level, text):
                 (self.log.warning if level == "warning" else self.log.info)("pasture: %s", text)
 
-    def _promote(self, pid: int, generation: int) -> None:
-        pen = self._pens[pid]
-        pen.generation = generation
-        self._board.promote(pen.seat, generation)
-        self._molds[pid] = self.WORKERS.pop(pid)
-        self._tell(pid, "promote", generation=generation)
-        requests = self._board.facts(pen.seat).requests
+    def _promote(self, worker: Worker, generation: int) -> None:
+        del self.WORKERS[worker.pid]
+        self._board.promote(worker.seat, generation)
+        if worker.channel.send("promote", generation=generation):
+            self._signal(worker.pid, LOOK)
         self.log.info(
             "pasture: worker %s is to become the mold of generation %s after %s requests",
-            *(pid, generation, requests),
+            *(worker.pid, generation, self._board.status(worker.seat).requests),
         )
 
     def _measure(self) -> None:
@@ -197,7 +198,7 @@ class ReforkingArbiter(BreedingArbiter):
 
     def _total_pss_bytes(self) -> int | None:
         for _ in range(_MEASURE_TRIES):
-            total = total_pss_bytes((os.getpid(), *self.WORKERS, *self._molds))
+            total = total_pss_bytes((os.getpid(), *(worker.pid for worker in self.children)))
             if total is not None:
                 return total
             time.sleep(0.02)  # most likely one of them is about to end
@@ -205,23 +206,19 @@ class ReforkingArbiter(BreedingArbiter):
         self.log.info("pasture: total PSS cannot be read")
         return None
 
-    def _tell(self, pid: int, word: str, **values: Any) -> None:
-        if self._pens[pid].line.send(word, **values):
-            self._signal(pid, LOOK)
-
     def _hear_molds(self) -> None:
-        now = time.monotonic()
-        for pid in list(self._molds):
-            while message := self._pens[pid].line.receive():
+        cycle, now = self._cycle_or_fail(), time.monotonic()
+        for mold in self.children.molds:
+            while message := mold.channel.receive():
                 if message.word == "sealed":
-                    self.log.info("pasture: mold %s: %s", pid, message.values["report"])
-                    self._cycle_or_fail().sealed(pid, now)
+                    self.log.info("pasture: mold %s: %s", mold.pid, message.values["report"])
+                    cycle.sealed(mold.pid, now)
                 elif message.word == "refused":
-                    self._cycle_or_fail().refused(pid, message.values["why"], now)
+                    cycle.refused(mold.pid, message.values["why"], now)
                 else:
                     break  # closed: it is about to be reaped
 
-    # --- Births ------------------------------------------------------------------------
+    # --- Spawning ----------------------------------------------------------------------
 
     def spawn_worker(self) -> int | None:
         """What gunicorn calls at HUP, as often as there are to be workers."""
@@ -232,11 +229,11 @@ class ReforkingArbiter(BreedingArbiter):
             before, self._first_mold = self._first_mold, None
             try:
                 self._first_mold = self._load()
-            except (NotLoaded, NotBorn):
+            except (NotLoaded, SpawnFailed):
                 self._first_mold = before
                 raise
-            if before in self._pens:
-                self._pens[before].line.close()
+            if before is not None:
+                before.channel.close()
             self._cycle.reload(time.monotonic())
         self._order(0)
         return None
@@ -255,7 +252,7 @@ class ReforkingArbiter(BreedingArbiter):
             return False
         try:
             self._first_mold = self._load()
-        except NotBorn as error:
+        except SpawnFailed as error:
             self._try_again_later(error)
             return False
         except NotLoaded as error:
@@ -269,42 +266,42 @@ class ReforkingArbiter(BreedingArbiter):
     def _dismiss_first_mold(self) -> None:
         """It is not needed any more, and holds memory that nobody shares by now."""
         if self._first_mold is not None:
-            self._pens[self._first_mold].line.close()
+            self._first_mold.channel.close()
             self._first_mold = None
 
     def _order(self, generation: int) -> None:
         """Have the mold of a generation fork a worker, and tell the life cycle."""
         cycle = self._cycle_or_fail()
-        mold = cycle.mold_of(generation) if generation else self._first_mold
+        mold = self.children.mold_of(generation) if generation else self._first_mold
         try:
-            pid = self._order_worker(generation, mold)
-        except NotBorn as error:
+            worker = self._order_worker(generation, mold)
+        except SpawnFailed as error:
             if error.for_now:  # nobody's fault, and the mold is as good as before
                 self._try_again_later(error)
                 return
             if mold is not None and error.mold_hangs:
-                cycle.hung(mold, time.monotonic())
+                cycle.hung(mold.pid, time.monotonic())
             if generation == 0:
                 self.log.warning("pasture: mold of generation 0 lost: %s", error)
                 self._dismiss_first_mold()
-            cycle.not_born(generation, str(error), time.monotonic())
+            cycle.not_spawned(generation, str(error), time.monotonic())
         else:
             self._backoff.succeeded()
-            cycle.born(pid, generation, time.monotonic())
-            self.log.info("pasture: worker %s of generation %s", pid, generation)
+            cycle.spawned(worker)
+            self.log.info("pasture: worker %s of generation %s", worker.pid, generation)
 
-    # --- Deaths ------------------------------------------------------------------------
+    # --- Ends --------------------------------------------------------------------------
 
     def murder_workers(self) -> None:
         """Workers that hang, as ever; and molds."""
         super().murder_workers()
         if self._cycle is None or not self.timeout:
             return
-        for pid, mold in self._molds.items():
-            if self._board.facts(self._pens[pid].seat).ready:
+        for mold in self.children.molds:
+            if self._board.status(mold.seat).ready:
                 continue  # it finishes its requests; the life cycle has the clock
-            if time.monotonic() - mold.tmp.last_update() > max(self.timeout, _SEAL_S):
-                self._cycle.hung(pid, time.monotonic())
+            if time.monotonic() - mold.handle.tmp.last_update() > max(self.timeout, _SEAL_S):
+                self._cycle.hung(mold.pid, time.monotonic())
 
     def handle_chld(self, *signal_and_frame: Any) -> None:
         """SIGCHLD. In gunicorn 23 a signal handler, which may run in the middle of anything."""
@@ -334,27 +331,25 @@ class ReforkingArbiter(BreedingArbiter):
             self.reexec_pid = 0
         elif pid == getattr(self, "dirty_arbiter_pid", 0):
             self.handle_dirty_arbiter_exit(pid, status)
-        elif pid in self._pens:
-            self._reap_ours(pid, status)
+        elif worker := self._cycle_or_fail().ended(pid, status == 0, time.monotonic()):
+            self._has_ended(worker, os.waitstatus_to_exitcode(status))
         else:
             self.log.debug("Reaped unknown child process (pid:%s, status:%s)", pid, status)
 
-    def _reap_ours(self, pid: int, status: int) -> None:
-        if pid == self._first_mold:
+    def _has_ended(self, worker: Worker, code: int) -> None:
+        if worker is self._first_mold:
             self._first_mold = None
-        is_mold = pid in self._molds
-        self._forget(pid)
-        code = os.waitstatus_to_exitcode(status)
+        self._let_go_of(worker)
         if code < 0:
             log = self.log.error if code == -signal.SIGKILL else self.log.warning
-            log("%s (pid:%s) was sent %s!", "Mold" if is_mold else "Worker", pid, _name(-code))
+            what = "Worker" if worker.role == "worker" else "Mold"
+            log("%s (pid:%s) was sent %s!", what, worker.pid, _name(-code))
         elif code > 0:
-            self.log.error("Worker (pid:%s) exited with code %s.", pid, code)
+            self.log.error("Worker (pid:%s) exited with code %s.", worker.pid, code)
         if code == self.WORKER_BOOT_ERROR:
             raise HaltServer("Worker failed to boot.", code)
         if code == self.APP_LOAD_ERROR:
             raise HaltServer("App failed to load.", code)
-        self._cycle_or_fail().ended(pid, status == 0, time.monotonic())
 
     def _signal(self, pid: int, number: int) -> None:
         try:

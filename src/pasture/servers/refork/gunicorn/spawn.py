@@ -1,8 +1,8 @@
 """How the processes of a reforking gunicorn come into being, and what the arbiter keeps of them.
 
-Owns the two kinds of birth: the first mold is the arbiter's own child, every worker is
-forked by a mold and adopted. Invariant: each process of the tree is a child of the arbiter,
-and in WORKERS (a worker) or in `_molds`, and in `_pens`, until it is reaped.
+Owns the two ways to spawn: the first mold is the arbiter's own child, every worker is
+forked by a mold and adopted. Invariant: each process of the tree is a child of the arbiter and
+has a record in `children` until it is reaped; those that serve are in gunicorn's WORKERS too.
 """
 
 from __future__ import annotations
@@ -10,34 +10,21 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from time import monotonic
 from typing import Any, NoReturn
 
-from pasture.scoreboard.board import Row, Scoreboard, Seat
+from pasture.scoreboard.board import Scoreboard
 from pasture.servers.gunicorn.arbiter import SealingArbiter
-from pasture.servers.refork.channel import CLOSED, Line, Message, open_line, wait_for
-from pasture.servers.refork.gunicorn.worker_process import Start, live
-from pasture.servers.refork.mold import FORK_S
+from pasture.servers.refork.channel import CLOSED, Channel, Message, open_channel, wait_for
+from pasture.servers.refork.children import Children, Worker
+from pasture.servers.refork.gunicorn.worker_process import live
+from pasture.servers.refork.mold import FORK_S, Start
 from pasture.servers.settings import ServerSettings
 from pasture.servers.shortage import is_shortage
 
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _LOOK_S = 0.2
-
-
-@dataclass(slots=True)
-class Pen:
-    """What the arbiter keeps of one process besides gunicorn's worker.
-
-    Attributes:
-        seat: its place on the scoreboard.
-    """
-
-    line: Line
-    seat: Seat
-    generation: int
-    is_first_mold: bool = False
 
 
 class NotLoaded(Exception):
@@ -48,7 +35,7 @@ class NotLoaded(Exception):
         self.status = status if status > 0 else 1
 
 
-class NotBorn(Exception):
+class SpawnFailed(Exception):
     """There is no new process; the text says why.
 
     Attributes:
@@ -62,50 +49,47 @@ class NotBorn(Exception):
         self.for_now = for_now
 
 
-class BreedingArbiter(SealingArbiter):
+class SpawningArbiter(SealingArbiter):
     """An arbiter that forks one process, which loads the application, and adopts the others."""
 
     _board: Scoreboard
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
-        self._pens: dict[int, Pen] = {}
-        self._molds: dict[int, Any] = {}
+        self.children = Children()
         super().__init__(app, settings)
 
-    def _load(self) -> int:
+    def _load(self) -> Worker:
         """Fork the mold of generation 0 and wait until it has loaded the application.
-
-        Returns:
-            Its pid.
 
         Raises:
             NotLoaded: it ended instead.
-            NotBorn: the system has no process for it now.
+            SpawnFailed: the system has no process for it now.
         """
-        worker, pen, there = self._prepare_birth(0)
-        pen.is_first_mold = True
+        mold, there = self._prepare_spawn(0)
+        mold.role = "first mold"
         try:
             pid = os.fork()
         except OSError as error:
-            self._call_off(worker, pen, there)
-            raise NotBorn(f"{error}", for_now=is_shortage(error)) from None
+            self._call_off(mold, there)
+            raise SpawnFailed(f"{error}", for_now=is_shortage(error)) from None
         if pid == 0:
-            self._live(Start(worker, there, Row(self._board.words, pen.seat), 0), pen.line)
-        here = pen.line
+            start = Start(there, mold.seat, 0, mold.handle.age, worker=mold.handle)
+            self._live(start, mold.channel)
         there.close()
-        self._pens[pid], self._molds[pid] = pen, worker
-        self._board.register(pen.seat, pid, 0)
-        self._board.promote(pen.seat, 0)
-        while (message := here.receive(_LOOK_S)) is None:
+        self._take_in(mold, pid)
+        self.children.add(mold)
+        self._board.promote(mold.seat, 0)
+        while (message := mold.channel.receive(_LOOK_S)) is None:
             if self._is_to_end():
                 os.kill(pid, signal.SIGKILL)
         if message == CLOSED:
             _, status = os.waitpid(pid, 0)
-            self._forget(pid)
+            self.children.remove(pid)
+            self._let_go_of(mold)
             if self._is_to_end():
                 raise StopIteration  # as gunicorn's own handler of TERM does
             raise NotLoaded(os.waitstatus_to_exitcode(status))
-        return pid
+        return mold
 
     def _is_to_end(self) -> bool:
         """Whether a signal that ends the server waits to be handled."""
@@ -118,25 +102,22 @@ class BreedingArbiter(SealingArbiter):
                 queue.put_nowait(number)
         return any(number in _ENDING for number in waiting)
 
-    def _forget(self, pid: int) -> None:
+    def _let_go_of(self, worker: Worker) -> None:
         """A process has been reaped."""
-        pen = self._pens.pop(pid)
-        pen.line.close()
-        self._board.release(pen.seat.number)
-        worker = self._molds.pop(pid, None) or self.WORKERS.pop(pid, None)
-        if worker is not None:
-            worker.tmp.close()
-            if not pen.is_first_mold:  # which was no worker
-                self.cfg.child_exit(self, worker)
+        worker.channel.close()
+        worker.handle.tmp.close()
+        self._board.release(worker.seat.number)
+        self.WORKERS.pop(worker.pid, None)
+        if worker.role != "first mold":  # which was no worker
+            self.cfg.child_exit(self, worker.handle)
 
-    def _live(self, start: Start, arbiters_end: Line) -> NoReturn:
+    def _live(self, start: Start, arbiters_end: Channel) -> NoReturn:
         """In the new process: close what is the arbiter's, then live until the end."""
         arbiters_end.close()
-        for pen in self._pens.values():
-            pen.line.close()
-        for sibling in (*self.WORKERS.values(), *self._molds.values()):
-            sibling.tmp.close()
-        self._pens, self._molds = {}, {}
+        for sibling in self.children:
+            sibling.channel.close()
+            sibling.handle.tmp.close()
+        self.children.clear()
         live(self, start, self._board)
 
     def _unlink_and_end(self, status: int) -> NoReturn:
@@ -145,81 +126,87 @@ class BreedingArbiter(SealingArbiter):
             os._exit(status)
         super()._unlink_and_end(status)
 
-    def _order_worker(self, generation: int, mold: int | None) -> int:
+    def _order_worker(self, generation: int, mold: Worker | None) -> Worker:
         """Have a mold fork a worker, and wait for it: milliseconds, or FORK_S at the most.
 
-        Returns:
-            The worker's pid.
-
         Raises:
-            NotBorn: there is no new worker.
+            SpawnFailed: there is no new worker.
         """
-        worker, pen, there = self._prepare_birth(generation)
-        here = pen.line
-        files = (there.fileno(), worker.tmp.fileno())
-        values = {"age": worker.age, "seat": astuple(pen.seat), "generation": generation}
-        sent = mold is not None and self._pens[mold].line.send("spawn", files, **values)
+        worker, there = self._prepare_spawn(generation)
+        files = (there.fileno(), worker.handle.tmp.fileno())
+        values = {
+            "age": worker.handle.age,
+            "seat": astuple(worker.seat),
+            "generation": generation,
+        }
+        sent = mold is not None and mold.channel.send("spawn", files, **values)
         there.close()
-        answer = self._await_birth(here, mold) if mold is not None and sent else CLOSED
-        if answer.word != "born" or not here.send("go"):
-            why = answer.values.get("why", f"mold {mold} did not fork ({answer.word})")
-            self._call_off(worker, pen, there)
+        answer = self._await_spawn(worker, mold) if mold is not None and sent else CLOSED
+        if answer.word != "spawned" or not worker.channel.send("go"):
+            pid = mold and mold.pid
+            why = answer.values.get("why", f"mold {pid} did not fork ({answer.word})")
+            self._call_off(worker, there)
             for_now = answer.values.get("for_now", False)
-            raise NotBorn(why, mold_hangs=answer.word == "no answer", for_now=for_now)
-        self._adopt(answer.values["pid"], worker, pen)
-        return int(worker.pid)
+            raise SpawnFailed(why, mold_hangs=answer.word == "no answer", for_now=for_now)
+        self._adopt(worker, answer.values["pid"])
+        return worker
 
-    def _prepare_birth(self, generation: int) -> tuple[Any, Pen, Line]:
-        """What a new process needs: the worker's object, what is kept of it, its line.
+    def _prepare_spawn(self, generation: int) -> tuple[Worker, Channel]:
+        """What a new process needs: its record, and its own end of its channel.
 
         Raises:
-            NotBorn: the scoreboard is full, or the system has no descriptors or files for it now.
+            SpawnFailed: the scoreboard is full, or the system has no descriptors or files for
+                it now.
         """
         seat = self._board.reserve()
         if seat is None:
-            raise NotBorn("the scoreboard is full", for_now=True)
-        worker = None
+            raise SpawnFailed("the scoreboard is full", for_now=True)
+        handle = None
         try:
-            worker = self._make_worker()
-            here, there = open_line()
+            handle = self._make_handle()
+            here, there = open_channel()
         except OSError as error:
-            if worker is not None:
-                worker.tmp.close()
+            if handle is not None:
+                handle.tmp.close()
             self._board.release(seat.number)
-            raise NotBorn(f"{error}", for_now=is_shortage(error)) from None
-        return worker, Pen(here, seat, generation), there
+            raise SpawnFailed(f"{error}", for_now=is_shortage(error)) from None
+        return Worker(0, generation, channel=here, seat=seat, handle=handle), there
 
-    def _call_off(self, worker: Any, pen: Pen, there: Line) -> None:
-        pen.line.close()
+    def _call_off(self, worker: Worker, there: Channel) -> None:
+        worker.channel.close()
         there.close()
-        worker.tmp.close()
-        self._board.release(pen.seat.number)
+        worker.handle.tmp.close()
+        self._board.release(worker.seat.number)
 
-    def _await_birth(self, line: Line, mold: int) -> Message:
+    def _await_spawn(self, worker: Worker, mold: Worker) -> Message:
         """The answer of the new worker, or what its mold says instead."""
-        lines = [line, self._pens[mold].line]
+        channels = [worker.channel, mold.channel]
         deadline = monotonic() + FORK_S
-        while lines and (left := deadline - monotonic()) > 0:
-            for ready in wait_for(lines, left):
+        while channels and (left := deadline - monotonic()) > 0:
+            for ready in wait_for(channels, left):
                 message = ready.receive()
                 if message == CLOSED:
-                    lines.remove(ready)  # the other one may know why
+                    channels.remove(ready)  # the other one may know why
                 elif message is not None:
                     return message
-        return Message("no answer") if lines else CLOSED
+        return Message("no answer") if channels else CLOSED
 
-    def _make_worker(self) -> Any:
+    def _make_handle(self) -> Any:
+        """gunicorn's own object for a worker."""
         self.worker_age += 1
         return self.worker_class(
             *(self.worker_age, self.pid, self.LISTENERS, self.app, self.timeout / 2.0),
             *(self.cfg, self.log),
         )
 
-    def _adopt(self, pid: int, worker: Any, pen: Pen) -> None:
-        worker.pid = pid
-        self.WORKERS[pid] = worker
-        self._pens[pid] = pen
-        self._board.register(pen.seat, pid, pen.generation)
+    def _adopt(self, worker: Worker, pid: int) -> None:
+        worker.handle.pid = pid
+        self.WORKERS[pid] = worker.handle
+        self._take_in(worker, pid)
         stats = getattr(self, "_stats", None)  # from gunicorn 25 on
         if stats is not None:
             stats["workers_spawned"] += 1
+
+    def _take_in(self, worker: Worker, pid: int) -> None:
+        worker.pid, worker.spawned_at = pid, monotonic()
+        self._board.register(worker.seat, pid, worker.generation)

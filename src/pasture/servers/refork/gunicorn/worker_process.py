@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
@@ -18,30 +17,19 @@ from gunicorn import util
 from gunicorn.errors import AppImportError
 
 from pasture.errors import PastureError
-from pasture.scoreboard.board import Row, Scoreboard, Seat
+from pasture.scoreboard.board import Row, Scoreboard
 from pasture.sealing import exit
 from pasture.sealing.interpreter import native
 from pasture.servers.complaint import complain
 from pasture.servers.gunicorn.hooks import BeforeFork
-from pasture.servers.refork.channel import Line
 from pasture.servers.refork.gunicorn.promotion import Promotable
-from pasture.servers.refork.mold import Child, Order, Refused, fork_for, make_mold, policy_of_molds
+from pasture.servers.refork.mold import Refused, Start, fork_for, make_mold, policy_of_molds
 
 BROKEN_MOLD = 70
 """Exit code of a worker that cannot boot although others of its generation's parents could.
 gunicorn's own codes would end the whole server."""
 
 _IDLE_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """What a new worker begins with."""
-
-    worker: Any
-    line: Line
-    row: Row
-    generation: int
 
 
 def live(arbiter: Any, start: Start, board: Scoreboard) -> NoReturn:
@@ -55,13 +43,11 @@ def live(arbiter: Any, start: Start, board: Scoreboard) -> NoReturn:
     child = _live_as_first_mold(arbiter, start)
     while True:
         start.worker.tmp.close()  # the mold's
-        order, values = child.order, child.order.values
-        row = Row(board.words, Seat(*values["seat"]))
-        start = Start(child.worker, order.line, row, values["generation"])
-        child = _life(arbiter, start)
+        start = child
+        child = _life(arbiter, start, board)
 
 
-def _live_as_first_mold(arbiter: Any, start: Start) -> Child:
+def _live_as_first_mold(arbiter: Any, start: Start) -> Start:
     """Returns in the workers that it forks."""
     worker = start.worker
     util._setproctitle(f"mold [{arbiter.proc_name}]")
@@ -78,8 +64,8 @@ def _live_as_first_mold(arbiter: Any, start: Start) -> Child:
     arbiter._seal_or_end()
     if "leave" in arbiter._settings.policy.at_exit:
         exit.install()  # finalization would write to what the workers share
-    start.line.send("sealed")
-    child = fork_for(start.line, partial(_make_worker, arbiter), worker.notify, _IDLE_S)
+    start.channel.send("sealed")
+    child = fork_for(start.channel, partial(_make_worker, arbiter), worker.notify, _IDLE_S)
     if child is None:
         sys.exit(0)
     return child
@@ -93,16 +79,16 @@ def _reset_signals(worker: Any) -> None:
     signal.signal(signal.SIGUSR1, worker.handle_usr1)
 
 
-def _life(arbiter: Any, start: Start) -> Child:
+def _life(arbiter: Any, start: Start, board: Scoreboard) -> Start:
     """One worker's life. Returns in those alone whom it has forked in the course of it."""
     worker = start.worker
-    child: Child | None = None
+    child: Start | None = None
     worker.pid = os.getpid()
     try:
         util._setproctitle(f"worker [{arbiter.proc_name}]")
         arbiter.log.info("Booting worker with pid: %s", worker.pid)
         arbiter.cfg.post_fork(arbiter, worker)
-        promotable = Promotable(worker, start.line, start.row)
+        promotable = Promotable(worker, start.channel, Row(board.words, start.seat))
         worker.init_process()
         if promotable.generation is not None:
             child = _live_as_mold(arbiter, worker, promotable)
@@ -133,39 +119,39 @@ def _farewell(arbiter: Any, worker: Any) -> None:
         arbiter.log.warning("Exception during worker exit", exc_info=True)
 
 
-def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Child | None:
+def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Start | None:
     """Seal this process and fork for the arbiter. None in the mold itself, at its end."""
     util._setproctitle(f"mold [{arbiter.proc_name}]")
     signal.signal(signal.SIGTERM, worker.handle_quit)
     worker.notify()
-    line = promotable.line
-    if line.receive() is not None:  # closed: the arbiter ends, and this was the last request
+    channel = promotable.channel
+    if channel.receive() is not None:  # closed: the arbiter ends, and this was the last request
         return None
     try:
         promotable.leave_service()
         report = make_mold(policy_of_molds(arbiter._settings.policy))
     except Refused as refusal:
-        line.send("refused", why=str(refusal))
+        channel.send("refused", why=str(refusal))
         promotable.wake_arbiter()
         return None
     arbiter.cfg.set("initgroups", False)  # done, and not allowed any more
     worker.notify()
-    line.send("sealed", report=str(report))
+    channel.send("sealed", report=str(report))
     promotable.wake_arbiter()
     before_fork = partial(_make_worker, arbiter)
-    return fork_for(line, before_fork, worker.notify, _IDLE_S)
+    return fork_for(channel, before_fork, worker.notify, _IDLE_S)
 
 
-def _make_worker(arbiter: Any, order: Order) -> Any:
+def _make_worker(arbiter: Any, start: Start) -> Any:
     """The worker that the arbiter asked for, with the arbiter's file for its heartbeat.
 
     In the mold, before the fork; what is done here it would have to do in each process.
     """
     worker = arbiter.worker_class(
-        *(order.values["age"], arbiter.pid, arbiter.LISTENERS, arbiter.app),
+        *(start.age, arbiter.pid, arbiter.LISTENERS, arbiter.app),
         *(arbiter.timeout / 2.0, arbiter.cfg, arbiter.log),
     )
-    os.dup2(order.files[0], worker.tmp.fileno(), inheritable=False)
+    os.dup2(start.files[0], worker.tmp.fileno(), inheritable=False)
     hook = arbiter.cfg.pre_fork
     users = hook.users if isinstance(hook, BeforeFork) else hook
     users(arbiter, worker)

@@ -1,0 +1,193 @@
+"""One round, from a generation to the next: its phases and what each waits for. Pure.
+
+    measuring -> backfilling -> promoting -> canary -> rolling
+
+- measuring: a worker is chosen, and what the whole server takes is measured.
+- backfilling: a spare worker is forked, so that the chosen one will not be missed.
+- promoting: the chosen worker finishes its requests, seals itself, and serves no more.
+- canary: the new mold has forked one worker, which has to prove itself.
+- rolling: workers are replaced, each only after its replacement is ready.
+
+Invariant: of `wanted` workers a round takes away at most a tenth, rounded down, at any time.
+What a round comes to is returned as an `Outcome`; the life cycle draws the conclusions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pasture.servers.refork.actions import Action, Promote, Retire, Spawn
+from pasture.servers.refork.children import Children, Worker, ready
+from pasture.servers.refork.payoff import Payoff
+
+Phase = Literal["idle", "measuring", "backfilling", "promoting", "canary", "rolling"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long what may take, seconds, and how much evidence is enough.
+
+    Attributes:
+        boot_s: from a worker's fork until it is ready.
+        mold_s: from a promotion until the mold is sealed: last requests included.
+        proof_s: time for which a ready worker has to live if no request reaches it.
+        leave_s: time for a mold to end once it is dismissed.
+        backoff_s: pause after the first failure; doubles with each in a row.
+    """
+
+    boot_s: float = 30.0
+    mold_s: float = 60.0
+    proof_s: float = 2.0
+    leave_s: float = 5.0
+    backoff_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a round has come to.
+
+    Attributes:
+        kind: "proven": the new mold can take over; "complete": all workers are replaced;
+            "given up": the chosen worker is not there or not safe any more, which is nobody's
+            failure; "failed": see `why`; "late": failed, because the chosen worker hangs.
+    """
+
+    kind: Literal["proven", "complete", "given up", "failed", "late"]
+    why: str = ""
+
+
+def batch(wanted: int) -> int:
+    """How many workers are replaced at a time."""
+    return max(1, wanted // 10)
+
+
+class Round:
+    """The round under way.
+
+    Attributes:
+        chosen: the worker that becomes the mold.
+        target: the generation that the round leads to.
+        before: the generation to go back to if the new mold fails while workers are replaced.
+        canary: first worker of the new mold, while it is to prove itself.
+        payoff: what was measured at the beginning; None before, and if it has lost its meaning.
+    """
+
+    def __init__(
+        self, chosen: Worker, target: int, children: Children, limits: Limits, now: float
+    ) -> None:
+        self.phase: Phase = "measuring"
+        self.chosen, self.target = chosen, target
+        self.before = 0
+        self.canary: Worker | None = None
+        self.payoff: Payoff | None = None
+        self._children, self._limits = children, limits
+        self._since = now
+
+    # --- What happened -----------------------------------------------------------------
+
+    def measured(self, payoff: Payoff, now: float) -> None:
+        """What the whole server takes is known, as far as it can be."""
+        if self.phase == "measuring":
+            self.payoff = payoff
+            self._enter("backfilling", now)
+
+    def sealed(self, mold: Worker | None, now: float) -> None:
+        """A promoted worker can fork from now on."""
+        if self.phase == "promoting" and mold is self.chosen:
+            mold.forks = True
+            self._enter("canary", now)
+
+    def spawned(self, worker: Worker) -> None:
+        """A worker was forked."""
+        if self.phase == "canary" and worker.generation == self.target and self.canary is None:
+            self.canary = worker
+
+    def take_over(self, before: int, now: float) -> None:
+        """The new mold has proven itself: replace the workers of the generation before."""
+        self.before, self.canary = before, None
+        self._enter("rolling", now)
+
+    def _enter(self, phase: Phase, now: float) -> None:
+        self.phase, self._since = phase, now
+
+    # --- What is to be done ------------------------------------------------------------
+
+    def extra(self, wanted: int) -> int:
+        """How many workers there may be beyond those that are wanted."""
+        return {"backfilling": 1, "rolling": batch(wanted)}.get(self.phase, 0)
+
+    def advance(self, now: float, wanted: int, generation: int) -> Action | Outcome | None:
+        """The next thing to do, or what it came to; None: something is waited for.
+
+        Args:
+            wanted: number of workers.
+            generation: the one from which workers are forked now.
+        """
+        match self.phase:
+            case "backfilling":
+                return self._backfill(now, wanted, generation)
+            case "promoting":
+                return self._await_seal(now)
+            case "canary":
+                return self._try_canary(now)
+            case "rolling":
+                return self._roll(now, wanted)
+        return None if self._can_be_promoted() else Outcome("given up")
+
+    def _can_be_promoted(self) -> bool:
+        chosen = self.chosen
+        return chosen in self._children and chosen.active and not chosen.status.unsafe
+
+    def _backfill(self, now: float, wanted: int, generation: int) -> Action | Outcome | None:
+        if not self._can_be_promoted():
+            return Outcome("given up")
+        workers = self._children.workers
+        if len(ready(workers)) > wanted - wanted // 10:
+            self.chosen.role, self.chosen.generation = "mold", self.target
+            self._enter("promoting", now)
+            return Promote(self.chosen.pid, self.target)
+        if len(workers) <= wanted:
+            return Spawn(generation)
+        if now - self._since > self._limits.boot_s:
+            return Outcome("failed", "no spare worker became ready")
+        return None
+
+    def _await_seal(self, now: float) -> Outcome | None:
+        if now - self._since <= self._limits.mold_s:
+            return None
+        return Outcome("late", f"its mold was not ready after {self._limits.mold_s:.0f} s")
+
+    def _try_canary(self, now: float) -> Action | Outcome | None:
+        canary, boot_s = self.canary, self._limits.boot_s
+        if canary is None:
+            return Spawn(self.target)
+        if self._has_proven_itself(canary, now):
+            return Outcome("proven")
+        if canary.ready_at is None and now - canary.spawned_at > boot_s:
+            return Outcome("failed", f"its first worker was not ready after {boot_s:.0f} s")
+        return None
+
+    def _has_proven_itself(self, canary: Worker, now: float) -> bool:
+        if canary.ready_at is None:
+            return False
+        return canary.status.requests > 0 or now - canary.ready_at >= self._limits.proof_s
+
+    def _roll(self, now: float, wanted: int) -> Action | Outcome | None:
+        workers = self._children.workers
+        old = [w for w in workers if w.generation != self.target]
+        booting = [w for w in workers if w.generation == self.target and not w.status.ready]
+        if booting:
+            if now - booting[0].spawned_at > self._limits.boot_s:
+                return Outcome("failed", "a worker of it did not become ready")
+        elif not old:
+            return Outcome("complete")
+        elif len(workers) > wanted and len(ready(workers)) > wanted - wanted // 10:
+            old[0].leave(now)
+            return Retire(old[0].pid)
+        elif len(workers) <= wanted and self._leaving() < batch(wanted):
+            return Spawn(self.target)
+        return None
+
+    def _leaving(self) -> int:
+        return sum(1 for w in self._children.serving if w.leaving_at is not None)
