@@ -22,8 +22,8 @@ from pasture.explain.objects import TypeInfo
 from pasture.explain.snapshot import NOTHING, Extents, Kind, PageRanks
 from pasture.explain.tally import Tally
 from pasture.explain.touched import TouchedObjects
-from pasture.proc.address_space import Mapping
 from pasture.proc.elf import parse_elf, read_elf
+from pasture.proc.maps import Mapping
 from pasture.proc.page_faults import parse_sample
 from pasture.proc.symbols import read_perf_map
 

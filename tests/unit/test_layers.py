@@ -191,7 +191,7 @@ def test_what_runs_in_a_sealed_process_needs_the_standard_library_alone(promised
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("pasture.scoreboard.layout", "from pasture.proc import sampler"),
+        ("pasture.proc.smaps", "from pasture.scoreboard import reader"),
         ("pasture.servers.sealer", "import pasture.trial.run"),
         ("pasture.explain.table", "def f():\n    from pasture.top import table"),
         ("pasture.display.units", "if TYPE_CHECKING:\n    from ..cli import main"),

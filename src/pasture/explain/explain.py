@@ -8,7 +8,6 @@ answer.
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from collections.abc import Callable
@@ -44,6 +43,9 @@ from pasture.explain.touched import Touched, TouchedObjects
 from pasture.explain.writers import Recording, Sampled
 from pasture.proc import smaps, tree
 from pasture.proc.address_space import OS_PAGE_BYTES, AddressSpace, Array, ended
+from pasture.proc.again import read_again
+from pasture.proc.environ import read_environ
+from pasture.proc.interpreter import python_version
 from pasture.scoreboard import reader
 from pasture.sealing import snapshot as census_file
 from pasture.sealing.interpreter import native
@@ -158,8 +160,7 @@ def largest_worker(parent_pid: int) -> int:
     Raises:
         ProcessEnded: it has none, or they are ending.
     """
-    snapshot = reader.read_scoreboard(parent_pid)
-    shown = snapshot.entries if snapshot is not None else {}
+    shown = reader.read_entries(parent_pid)
     workers = [
         pid
         for pid in tree.forked_workers(parent_pid)
@@ -197,13 +198,13 @@ def explain(
     sampled = writers.sample(parent_pid, record_s, tick) if record_s else None
     if worker_pid is not None:
         return _explain(parent_pid, worker_pid, census, sampled)
-    for _ in range(_MOST_TRIES):
-        try:
-            return _explain(parent_pid, largest_worker(parent_pid), census, sampled)
-        except ProcessEnded as error:  # of a busy server that recycles its workers
-            last = error
-            time.sleep(_BETWEEN_TRIES_S)
-    raise last
+    found = read_again(
+        lambda: _explain(parent_pid, largest_worker(parent_pid), census, sampled),
+        _MOST_TRIES,
+        between=lambda: time.sleep(_BETWEEN_TRIES_S),
+    )
+    assert found is not None  # the last reading raises instead
+    return found
 
 
 def _explain(
@@ -320,7 +321,7 @@ def _find_census(parent_pid: int, asked: Path | None) -> tuple[Census | None, li
     """
     if asked:
         return _census_of(parent_pid, asked), []
-    named = census_file.path_for(parent_pid, _environment(parent_pid))
+    named = census_file.path_for(parent_pid, read_environ(parent_pid))
     missing = [
         "no census: objects are recognised by their type pointers, without owners, and the "
         "storage of dictionaries and lists is not told from other memory; start the server "
@@ -345,21 +346,18 @@ def _census_of(parent_pid: int, path: Path) -> Census:
     return census
 
 
-def _environment(pid: int) -> dict[str, str]:
-    try:
-        return psutil.Process(pid).environ()
-    except (psutil.Error, OSError):
-        return {}
-
-
 def _fields(
     parent: AddressSpace, census: Census | None, missing: list[str]
 ) -> tuple[Fields | None, bool]:
     """Offsets of the parent's interpreter, and whether it is the version that runs this."""
-    version = census.hexversion if census else _python_version(parent)
-    same = version is not None and version >> 16 == sys.hexversion >> 16
+    version = (
+        (census.hexversion >> 24, census.hexversion >> 16 & 255)
+        if census
+        else python_version(mapping.path for mapping in parent.mappings)
+    )
+    same = version == sys.version_info[:2]
     if not same:
-        shown = f"{version >> 24}.{version >> 16 & 255}" if version else "of an unknown version"
+        shown = f"{version[0]}.{version[1]}" if version else "of an unknown version"
         missing.append(
             f"the process runs Python {shown}, pasture runs {sys.version_info.major}."
             f"{sys.version_info.minor}: "
@@ -372,15 +370,6 @@ def _fields(
     if census:
         return census.fields, same
     return (fields_from(native().field_offsets()) if same else None), same
-
-
-def _python_version(space: AddressSpace) -> int | None:
-    """The version of the interpreter that a process runs, from names of its files."""
-    for mapping in space.mappings:
-        found = re.search(r"/(?:lib)?python3\.(\d+)", mapping.path)
-        if found:
-            return 3 << 24 | int(found[1]) << 16
-    return None
 
 
 def _owners(
