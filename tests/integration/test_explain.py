@@ -18,7 +18,8 @@ pytest.importorskip("numpy")
 from pasture.errors import ProcessEnded, UsageError
 from pasture.explain.causes import WHOLE_PAGE, Cause
 from pasture.explain.document import from_json, to_json
-from pasture.explain.explain import explain, find_pair
+from pasture.explain.explain import explain
+from pasture.explain.pair import find_pair
 from pasture.proc.smaps import read_memory
 
 PROGRAM = Path(__file__).parent.parent / "programs" / "dirty_pages.py"

@@ -14,14 +14,14 @@ import numpy as np
 from pasture.explain import allocator, bytecode, distinct
 from pasture.explain.allocator import HEADER_BYTES, POOL_BYTES, Pools, decode_pools, read_chunks
 from pasture.explain.causes import Cause
-from pasture.explain.classify import Classified
 from pasture.explain.difference import Batch, difference
 from pasture.explain.distinct import Numbered
 from pasture.explain.fields import Label, object_field, storage_field
 from pasture.explain.objects import TypeInfo
 from pasture.explain.snapshot import NOTHING, Extents, Kind, PageRanks
 from pasture.explain.tally import Tally
-from pasture.explain.touched import TouchedObjects
+from pasture.explain.touched import TouchedObjects, Window
+from pasture.explain.words import Classified
 from pasture.proc.elf import parse_elf, read_elf
 from pasture.proc.maps import Mapping
 from pasture.proc.page_faults import parse_sample
@@ -169,10 +169,10 @@ def test_a_page_is_charged_to_its_causes_by_the_words_of_each() -> None:
     after[1, 7] = 1
     batch = difference(np.array([0, 4096, 8192], dtype=np.uint64), before, after)
     causes = np.array([Cause.HASH, Cause.HASH, Cause.STACK, Cause.HASH], dtype=np.uint8)
-    labels = [Label("a", "x"), Label("b", "y")]
+    labels = (Label("a", "x"), Label("b", "y"))
     tally = Tally()
     none = np.full(4, -1, dtype=np.int64)
-    tally.add(Classified(batch, causes, np.array([0, 0, 1, 0]), none), labels)
+    tally.add(Classified(batch, causes, np.array([0, 0, 1, 0]), none, labels))
     hash_, stack = tally.causes[Cause.HASH], tally.causes[Cause.STACK]
     assert (hash_.os_pages, hash_.only_os_pages, hash_.words) == (2, 1, 3)
     assert (stack.os_pages, stack.only_os_pages, stack.words) == (1, 0, 1)
@@ -269,8 +269,8 @@ def test_a_kind_of_which_many_objects_were_written_once_is_ranked_first() -> Non
     words = starts[rows] + np.arange(8, dtype=np.uint64) * np.uint64(8)
     batch = Batch(starts, words, rows)
     touched = TouchedObjects()
-    touched.begin_window(extents)
-    touched.add(Classified(batch, rows, rows, extents.lookup(words)))
-    touched.end_window()
+    window = Window(extents)
+    window.add(Classified(batch, rows, rows, extents.lookup(words), ()))
+    touched.add(window)
     found = [[(t.type, t.os_pages, t.words) for t in group] for group in touched.groups()]
     assert found == [[(8000, 1, 1)] * 4, [(7000, 1, 3)], [(0, 1, 1)]]

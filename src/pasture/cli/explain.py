@@ -17,7 +17,7 @@ from pasture.errors import MissingExtra, UsageError
 from pasture.trust.foreign_files import read_foreign
 
 if TYPE_CHECKING:
-    from pasture.explain.explain import Explanation
+    from pasture.explain.explanation import Explanation
 
 _MOST_BYTES = 64 << 20
 _DAMAGED = (
@@ -89,7 +89,8 @@ def command(
 
 
 def _explain(pid: int, census: Path | None, record_s: float) -> Explanation:
-    from pasture.explain.explain import explain, find_pair
+    from pasture.explain.explain import explain
+    from pasture.explain.pair import find_pair
 
     parent, worker = find_pair(pid)
     with error_terminal().status(f"recording for {record_s:g} s") as status:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pasture.explain.advice import advice
 from pasture.explain.causes import Cause
-from pasture.explain.explain import Explanation, Owner
+from pasture.explain.explanation import Explanation, Owner
 from pasture.explain.fields import Label
 from pasture.explain.tally import Share
 from pasture.explain.writers import Recording, Writer
