@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from pasture.cli.explain import only_server
-from pasture.display.atomic import write_atomically
+from pasture.display.atomic import write_json
 from pasture.display.terminal import output_terminal
 from pasture.doctor import checks, table
 from pasture.doctor.evidence import Evidence, gather
@@ -21,7 +21,6 @@ from pasture.errors import ObstaclesFound, ServerFailed, UsageError
 from pasture.proc import tree
 from pasture.proc.smaps import require_smaps_rollup
 from pasture.trust.private_files import temporary_folder
-from pasture.trust.untrusted_text import to_json
 
 _GC_WATCH = Path(checks.__file__).with_name("gc_watch")
 _SETTLE_S = 2.0
@@ -62,8 +61,7 @@ def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> N
         evidence = gather(only_server())
     findings = checks.diagnose(evidence)
     if json_file is not None:
-        document = table.as_document(evidence.master_pid, findings)
-        write_atomically(json_file, to_json(document))
+        write_json(json_file, table.as_document(evidence.master_pid, findings))
     table.print_findings(findings, output_terminal())
     found = sum(finding.is_obstacle for finding in findings)
     if found:
