@@ -13,9 +13,9 @@ import numpy as np
 from pasture.explain.causes import Cause
 from pasture.explain.classify import Classifier
 from pasture.explain.difference import Batch
+from pasture.explain.extents import NOTHING
 from pasture.explain.fields import Label, Meaning
 from pasture.explain.regions import Regions
-from pasture.explain.snapshot import NOTHING
 from pasture.explain.words import Classified, Labels, Words
 from pasture.proc.maps import Mapping
 

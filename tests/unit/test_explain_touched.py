@@ -7,7 +7,7 @@ pytest.importorskip("numpy")
 import numpy as np
 
 from pasture.explain.difference import Batch
-from pasture.explain.snapshot import Extents
+from pasture.explain.extents import Extents
 from pasture.explain.touched import TouchedObjects, Window
 from pasture.explain.words import Classified
 

@@ -11,11 +11,12 @@ import numpy as np
 from pasture.explain.allocated import Allocated
 from pasture.explain.causes import Cause
 from pasture.explain.difference import Batch
+from pasture.explain.extents import Extents
 from pasture.explain.fields import Label
 from pasture.explain.object_words import ObjectWords
 from pasture.explain.objects import Objects
 from pasture.explain.regions import Region, Regions
-from pasture.explain.snapshot import Extents, Fields
+from pasture.explain.snapshot import Fields
 from pasture.explain.words import Classified, Labels, Words
 from pasture.proc.address_space import AddressSpace
 

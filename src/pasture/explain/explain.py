@@ -21,10 +21,11 @@ from pasture.explain.causes import Cause
 from pasture.explain.classify import Classifier
 from pasture.explain.difference import PrivatePages, compare, private_pages
 from pasture.explain.explanation import Explanation
+from pasture.explain.extents import NOTHING, Windows, extents_in
 from pasture.explain.fields import Label
 from pasture.explain.new_memory import NewMemory
 from pasture.explain.objects import Objects
-from pasture.explain.snapshot import NOTHING, Census, Windows, extents_in
+from pasture.explain.snapshot import Census
 from pasture.explain.tally import Tally
 from pasture.explain.touched import TouchedObjects, Window
 from pasture.explain.writers import Recording, Sampled

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pasture.explain.distinct import of_ascending
-from pasture.explain.snapshot import Extents, Kind
+from pasture.explain.extents import Extents
+from pasture.explain.snapshot import Kind
 from pasture.explain.words import Classified
 from pasture.proc.address_space import Array
 

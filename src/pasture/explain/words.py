@@ -12,9 +12,9 @@ import numpy as np
 
 from pasture.explain.causes import Cause
 from pasture.explain.difference import Batch
+from pasture.explain.extents import Extents
 from pasture.explain.fields import Label, Meaning
 from pasture.explain.regions import Region, Regions
-from pasture.explain.snapshot import Extents
 from pasture.proc.address_space import Array
 
 _UNSET = 255

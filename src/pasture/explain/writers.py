@@ -18,8 +18,8 @@ from pasture.errors import ProcessEnded
 from pasture.explain.causes import Cause
 from pasture.explain.classify import Classifier
 from pasture.explain.difference import Batch
+from pasture.explain.extents import Extents
 from pasture.explain.fields import Label
-from pasture.explain.snapshot import Extents
 from pasture.proc import tree
 from pasture.proc.address_space import OS_PAGE_BYTES, AddressSpace, Array
 from pasture.proc.page_faults import Fault, FaultSampler
