@@ -1,66 +1,8 @@
-"""`pasture doctor` on real servers, and each check on evidence made up for it."""
+"""`pasture doctor` on real servers."""
 
 import json
 import subprocess
 import sys
-from dataclasses import replace
-
-import pytest
-
-from pasture.doctor.checks import CHECKS, Evidence, diagnose
-from pasture.proc.smaps import Memory
-
-MB = 1_000_000
-SHARED = Memory(100 * MB, 40 * MB, 0, 10 * MB, 90 * MB)
-ALONE = Memory(100 * MB, 95 * MB, 0, 90 * MB, 10 * MB)
-SMALL = Memory(20 * MB, 10 * MB, 0, 5 * MB, 15 * MB)
-HEALTHY = Evidence(
-    master_pid=1,
-    command=("python", "gunicorn"),
-    environ={},
-    master=SHARED,
-    workers=(SHARED, SHARED),
-    threads=("python",),
-    files=("/usr/bin/python3.14",),
-    huge_pages="always [madvise] never",
-    ksm="0",
-    gc_callers=(),
-)
-
-
-def obstacles(evidence):
-    return {finding.check for finding in diagnose(evidence) if finding.is_obstacle}
-
-
-def test_nothing_stands_in_the_way_of_a_healthy_server():
-    assert obstacles(HEALTHY) == set()
-    assert len(diagnose(HEALTHY)) == len(CHECKS)
-
-
-@pytest.mark.parametrize(
-    ("change", "check"),
-    [
-        ({"master": SMALL, "workers": (ALONE,)}, "preload"),
-        ({"threads": ("python", "ticker")}, "threads"),
-        ({"gc_callers": ("msgpack (fallback.py:7)",)}, "gc-enable"),
-        ({"huge_pages": "[always] madvise never"}, "huge-pages"),
-        ({"files": ("/usr/bin/python3.14", "/usr/lib/libjemalloc.so.2")}, "allocator"),
-        ({"environ": {"PYTHONMALLOC": "malloc"}}, "allocator"),
-        ({"files": ("/usr/bin/python3.11",)}, "interpreter"),
-        ({"files": ("/usr/bin/python3.14t",)}, "interpreter"),
-    ],
-)
-def test_each_obstacle_is_found_with_its_cost_and_a_remedy(change, check):
-    evidence = replace(HEALTHY, **change)
-    assert obstacles(evidence) == {check}
-    [finding] = [f for f in diagnose(evidence) if f.is_obstacle]
-    assert finding.cost and finding.mend
-    assert diagnose(evidence)[0] is not None and diagnose(evidence)[0].is_obstacle
-
-
-def test_huge_pages_off_and_absent_are_in_order():
-    for state in ("always madvise [never]", ""):
-        assert obstacles(replace(HEALTHY, huge_pages=state)) == set()
 
 
 def doctor(*arguments, cwd=None, env=None):

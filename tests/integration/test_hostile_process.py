@@ -14,9 +14,10 @@ pytest.importorskip("plotly")
 
 import numpy as np
 
-from pasture.explain.document import from_json, to_json
+from pasture.explain.document import as_document, from_json
 from pasture.explain.explain import explain
 from pasture.explain.snapshot import RECORD
+from pasture.trust.untrusted_text import to_json
 
 PROGRAM = Path(__file__).parent.parent / "programs" / "hostile.py"
 # What a terminal obeys, ends of lines that others see, and characters that turn a line around.
@@ -151,7 +152,7 @@ def test_a_census_that_lies_makes_an_explanation_wrong_and_nothing_else(
 
     found = explain(hostile["parent"], hostile["worker"], lying)
 
-    from_json(to_json(found))
+    from_json(to_json(as_document(found)))
     assert found.explained_bytes == pytest.approx(found.private_bytes, rel=0.1)
 
 

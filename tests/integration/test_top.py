@@ -14,7 +14,7 @@ import pytest
 from pasture.proc.smaps import Memory
 from pasture.scoreboard.layout import Counts, Entry
 from pasture.top import table as text_table
-from pasture.top.watch import Reading, Row, Watch, row
+from pasture.top.watch import Row, Watch
 
 MB = 1_000_000
 SCREEN = Path(__file__).with_name("top_screen.txt")
@@ -80,21 +80,6 @@ def test_requests_of_a_server_run_by_pasture_are_shown(serve):
     assert (master.requests, row_of_worker.pid) == (None, worker)
     assert row_of_worker.generation is None
     assert "       7\n" in text_table.plain([row_of_worker])
-
-
-def test_growth_is_of_the_last_minute_and_absent_at_first():
-    def reading(seconds, private):
-        return Reading(7, seconds, False, memory(private), 100 * int(seconds))
-
-    assert row([reading(0, MB)]).growth_bytes_a_minute is None
-    grown = row([reading(0, 90 * MB), reading(100, 1 * MB), reading(130, 4 * MB)])
-    assert grown.growth_bytes_a_minute == 6 * MB
-    assert grown.faults_a_second == 100
-
-
-@pytest.mark.parametrize(("key", "first"), [("v", 12), ("f", 11), ("i", 11)])
-def test_workers_are_ordered_by_a_column_and_the_master_stays_on_top(key, first):
-    assert [r.pid for r in text_table.ordered(ROWS, key)][:2] == [10, first]
 
 
 def test_the_screen_shows_sorts_and_writes_snapshots(tmp_path):

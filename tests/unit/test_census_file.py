@@ -15,7 +15,8 @@ import numpy as np
 
 from pasture.errors import UsageError
 from pasture.explain import snapshot
-from pasture.explain.snapshot import NO_OWNER, RECORD, Windows, open_census
+from pasture.explain.extents import Windows
+from pasture.explain.snapshot import NO_OWNER, RECORD, open_census
 from pasture.sealing.interpreter import native
 from pasture.sealing.snapshot import MAGIC
 

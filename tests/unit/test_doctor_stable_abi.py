@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pasture.doctor import checks
+from pasture.doctor import checks, modules
 from pasture.doctor.checks import Finding
 
 
@@ -20,8 +20,9 @@ def install(site: Path, name: str, tag: str, *modules: str) -> list[str]:
 
 def look(monkeypatch: pytest.MonkeyPatch, *files: str, counts: bool = True) -> list[Finding]:
     needs = frozenset({"_Py_Dealloc"} if counts else ())
-    monkeypatch.setattr(checks, "read_elf", lambda file: SimpleNamespace(needs=needs))
-    seen = SimpleNamespace(files=("/usr/bin/python3.14", *files))
+    monkeypatch.setattr(modules, "read_elf", lambda file: SimpleNamespace(needs=needs))
+    found = tuple(map(modules.read_module, files))
+    seen = SimpleNamespace(files=("/usr/bin/python3.14", *files), modules=found)
     return list(checks.stable_abi(seen))  # type: ignore[arg-type]
 
 

@@ -7,7 +7,8 @@ pytest.importorskip("numpy")
 import numpy as np
 
 from pasture.explain.regions import Region, Regions
-from pasture.proc.address_space import Mapping, parse_maps, runs
+from pasture.proc.address_space import runs
+from pasture.proc.maps import Mapping, parse_maps
 from pasture.proc.pagemap import decode
 
 MAPS = """\

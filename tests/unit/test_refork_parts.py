@@ -18,7 +18,6 @@ from pasture.sealing.policy import POLICIES
 from pasture.servers.refork.channel import CLOSED, channel_of, open_channel, wait_for
 from pasture.servers.refork.mold import policy_of_molds
 from pasture.servers.refork.payoff import Payoff
-from pasture.servers.refork.pss import total_pss_bytes
 from pasture.servers.refork.schedule import Schedule, parse_schedule
 from pasture.servers.settings import read_environment
 
@@ -137,19 +136,6 @@ def test_a_long_text_is_not_cut_in_the_middle_of_a_message() -> None:
     assert here.send("refused", why="é" * 30_000)
     message = there.receive()
     assert message is not None and message.word == "refused"
-
-
-def test_memory_of_several_processes_is_summed_or_cannot_be_told(tmp_path: Path) -> None:
-    for pid, kib in (("1", 100), ("2", 50)):
-        (tmp_path / pid).mkdir()
-        (tmp_path / pid / "smaps_rollup").write_text(
-            f"Rss: 999 kB\nPss:  {kib} kB\nPss_Dirty: 1 kB\n"
-        )
-    (tmp_path / "3").mkdir()
-    (tmp_path / "3" / "smaps_rollup").write_text("")
-    assert total_pss_bytes([1, 2], tmp_path) == 150 * 1024
-    assert total_pss_bytes([1, 3], tmp_path) is None
-    assert total_pss_bytes([1, 4], tmp_path) is None
 
 
 def test_a_mold_gathers_code_only_where_it_was_traced() -> None:

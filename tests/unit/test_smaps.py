@@ -1,6 +1,7 @@
 """The text of smaps_rollup, and what is said when it cannot be read."""
 
 import errno
+import re
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,24 @@ def test_a_kernel_without_rollups_is_refused_before_anything_starts(tmp_path: Pa
 
 def test_a_kernel_with_rollups_is_accepted(tmp_path: Path) -> None:
     smaps.require_smaps_rollup(_proc(tmp_path, "smaps_rollup", ROLLUP, pid="self"))
+
+
+def test_memory_of_several_processes_is_summed_or_cannot_be_told(tmp_path: Path) -> None:
+    for pid, kib in (("1", 100), ("2", 50)):
+        _proc(tmp_path, "smaps_rollup", re.sub(r"Pss:.*kB", f"Pss: {kib} kB", ROLLUP, count=1), pid)
+    _proc(tmp_path, "smaps_rollup", "", "3")
+    assert smaps.total_pss_bytes([1, 2], tmp_path) == 150 * 1024
+    assert smaps.total_pss_bytes([1, 3], tmp_path) is None
+    assert smaps.total_pss_bytes([1, 4], tmp_path) is None
+
+
+def test_private_memory_of_this_process_is_all_that_is_private(tmp_path: Path) -> None:
+    proc = _proc(tmp_path, "smaps_rollup", ROLLUP, "self")
+    assert smaps.own_private_bytes(proc) == smaps.parse_rollup(ROLLUP).private_bytes > 0
+
+
+def test_a_machine_without_the_figure_is_an_error_of_the_system(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="smaps_rollup"):
+        smaps.own_private_bytes(tmp_path)
+    with pytest.raises(OSError, match="no field"):
+        smaps.own_private_bytes(_proc(tmp_path, "smaps_rollup", "Rss: 1 kB\n", "self"))

@@ -13,14 +13,14 @@ from pathlib import Path
 import click
 
 from pasture.cli.explain import only_server
-from pasture.display.atomic import write_atomically
+from pasture.display.atomic import write_json
 from pasture.display.terminal import output_terminal
 from pasture.doctor import checks, table
+from pasture.doctor.evidence import Evidence, gather
 from pasture.errors import ObstaclesFound, ServerFailed, UsageError
 from pasture.proc import tree
 from pasture.proc.smaps import require_smaps_rollup
 from pasture.trust.private_files import temporary_folder
-from pasture.trust.untrusted_text import to_json
 
 _GC_WATCH = Path(checks.__file__).with_name("gc_watch")
 _SETTLE_S = 2.0
@@ -54,22 +54,21 @@ def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> N
     if there is an obstacle. See docs/doctor.md.
     """
     if len(target) == 1 and target[0].isdecimal():
-        evidence = checks.gather(int(target[0]))
+        evidence = gather(int(target[0]))
     elif target:
         evidence = _try(target, wait_s)
     else:
-        evidence = checks.gather(only_server())
+        evidence = gather(only_server())
     findings = checks.diagnose(evidence)
     if json_file is not None:
-        document = table.as_document(evidence.master_pid, findings)
-        write_atomically(json_file, to_json(document))
+        write_json(json_file, table.as_document(evidence.master_pid, findings))
     table.print_findings(findings, output_terminal())
     found = sum(finding.is_obstacle for finding in findings)
     if found:
         raise ObstaclesFound(table.verdict(found), hint="each says above how to mend it")
 
 
-def _try(arguments: tuple[str, ...], wait_s: float) -> checks.Evidence:
+def _try(arguments: tuple[str, ...], wait_s: float) -> Evidence:
     """Run a server until it has workers, look at it, and stop it."""
     require_smaps_rollup()
     with temporary_folder("pasture-doctor-") as folder:
@@ -87,7 +86,7 @@ def _try(arguments: tuple[str, ...], wait_s: float) -> checks.Evidence:
         try:
             master = _wait_for_workers(process, wait_s)
             time.sleep(_SETTLE_S)
-            return checks.gather(master, tuple(callers.read_text("utf-8", "replace").splitlines()))
+            return gather(master, tuple(callers.read_text("utf-8", "replace").splitlines()))
         finally:
             _stop(process)
 

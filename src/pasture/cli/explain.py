@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pasture.display.atomic import require_writable, write_atomically
+from pasture.display.atomic import require_writable, write_atomically, write_json
 from pasture.display.terminal import error_terminal, output_terminal
 from pasture.errors import MissingExtra, UsageError
 from pasture.trust.foreign_files import read_foreign
 
 if TYPE_CHECKING:
-    from pasture.explain.explain import Explanation
+    from pasture.explain.explanation import Explanation
 
 _MOST_BYTES = 64 << 20
 _DAMAGED = (
@@ -67,7 +67,7 @@ def command(
     looked for. Nobody is stopped. See docs/explain.md.
     """
     _require_numpy()
-    from pasture.explain.document import to_json
+    from pasture.explain.document import as_document
     from pasture.explain.html import render_html, require_html
     from pasture.explain.table import print_explanation
 
@@ -82,14 +82,15 @@ def command(
     else:
         found = _explain(pid if pid is not None else only_server(), census, record_s)
     if json_file is not None:
-        write_atomically(json_file, to_json(found))
+        write_json(json_file, as_document(found))
     if html_file is not None:
         write_atomically(html_file, render_html(found, datetime.now()))
     print_explanation(found, output_terminal())
 
 
 def _explain(pid: int, census: Path | None, record_s: float) -> Explanation:
-    from pasture.explain.explain import explain, find_pair
+    from pasture.explain.explain import explain
+    from pasture.explain.pair import find_pair
 
     parent, worker = find_pair(pid)
     with error_terminal().status(f"recording for {record_s:g} s") as status:

@@ -12,11 +12,11 @@ from typing import Any
 import click
 
 from pasture.cli._signals import stop_on_signals
-from pasture.display.atomic import require_writable, write_atomically
+from pasture.display.atomic import require_writable, write_atomically, write_json
 from pasture.display.terminal import error_terminal, output_terminal
 from pasture.errors import AnswersDiffer, UsageError
 from pasture.trial import TrialPlan, TrialResult, progress, run_trial, table
-from pasture.trial.document import to_json
+from pasture.trial.document import as_document
 from pasture.trial.html import render_html, require_html
 from pasture.trial.plan import DEFAULT_POLICIES, DEFAULT_URLS, LOOPBACK
 from pasture.warmup.requests import Requests, parse_header, parse_request, read_requests
@@ -189,7 +189,7 @@ def _run(plan: TrialPlan) -> TrialResult:
 def _report(result: TrialResult, json_file: Path | None, html_file: Path | None) -> None:
     """Write and print everything, then fail if the answers were not the same."""
     if json_file is not None:
-        write_atomically(json_file, to_json(result))
+        write_json(json_file, as_document(result))
     if html_file is not None:
         write_atomically(html_file, render_html(result, datetime.now()))
     table.print_result(result, output_terminal())

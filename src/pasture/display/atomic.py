@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pasture.errors import UsageError
 from pasture.trust import private_files
+from pasture.trust.untrusted_text import to_json
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -21,6 +23,15 @@ def write_atomically(path: Path, text: str) -> None:
     """
     with _as_usage(path):
         private_files.write(path, text)
+
+
+def write_json(path: Path, document: Any) -> None:
+    """Write plain values as a JSON report in one step, whatever text is in them.
+
+    Raises:
+        UsageError: as `write_atomically`.
+    """
+    write_atomically(path, to_json(document))
 
 
 def require_writable(path: Path) -> None:

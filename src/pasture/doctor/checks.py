@@ -1,7 +1,6 @@
 """What stands in the way of sharing memory, found from outside of a running server.
 
-Each check is a function of `Evidence`, which is read once and frozen, and gives findings.
-Nothing is written to the server and nothing is stopped.
+Each check is a pure function of `Evidence`, which is read once and frozen, and gives findings.
 """
 
 from __future__ import annotations
@@ -9,22 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
-import psutil
-
-from pasture.errors import ProcessEnded, UsageError
-from pasture.proc import smaps, tree
-from pasture.proc.elf import read_elf
-from pasture.proc.smaps import Memory
-from pasture.trust.foreign_files import read_foreign
+from pasture.doctor.evidence import Evidence
+from pasture.doctor.modules import FIRST_IMMORTAL
+from pasture.proc.interpreter import python_version
 
 _ALLOCATORS = re.compile(r"(jemalloc|tcmalloc|mimalloc|hoard|snmalloc|scudo)")
-_FIRST_IMMORTAL = (3, 12)
 _NOT_PRELOADED = 0.6
 _LEAST_PRIVATE_BYTES = 8_000_000
 _MOST_NAMES = 12
-_MOST_BYTES = 64 << 20
 _OWN_GC_CALLERS = ("pasture.", "gc", "__main__")
 
 
@@ -45,68 +38,6 @@ class Finding:
     what: str
     cost: str = ""
     mend: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What was read of a server.
-
-    Attributes:
-        master_pid: the process that forks.
-        command: its arguments.
-        environ: its environment when it began.
-        master: its memory.
-        workers: their memory.
-        threads: names of the master's threads, the main one first.
-        files: mapped by the master or a worker, without duplicates.
-        huge_pages: content of transparent_hugepage/enabled; "" if there is no such file.
-        ksm: content of ksm/run; "" likewise.
-        gc_callers: who called gc.enable(); None if that was not watched.
-    """
-
-    master_pid: int
-    command: tuple[str, ...]
-    environ: dict[str, str]
-    master: Memory
-    workers: tuple[Memory, ...]
-    threads: tuple[str, ...]
-    files: tuple[str, ...]
-    huge_pages: str
-    ksm: str
-    gc_callers: tuple[str, ...] | None = None
-
-
-def gather(master_pid: int, gc_callers: tuple[str, ...] | None = None) -> Evidence:
-    """Read what there is to read of a server.
-
-    Raises:
-        ProcessEnded: it has ended.
-        NoPrivilege: it belongs to another user, or there is no /proc.
-        UsageError: it is a thread of the kernel.
-    """
-    tree.require_memory_of(master_pid)
-    memory = smaps.read_memory(master_pid)
-    workers = tree.forked_workers(master_pid)
-    if memory is None:
-        raise ProcessEnded(f"process {master_pid} has ended", hint="give the pid of another")
-    try:
-        process = psutil.Process(master_pid)
-        command, environ = tuple(process.cmdline()), process.environ()
-    except psutil.Error:
-        command, environ = (), {}
-    sizes = (smaps.read_memory(pid) for pid in workers)
-    return Evidence(
-        master_pid=master_pid,
-        command=command,
-        environ=environ,
-        master=memory,
-        workers=tuple(size for size in sizes if size is not None),
-        threads=_threads(master_pid),
-        files=tuple(sorted({f for pid in (master_pid, *workers) for f in _files(pid)})),
-        huge_pages=_text("/sys/kernel/mm/transparent_hugepage/enabled"),
-        ksm=_text("/sys/kernel/mm/ksm/run"),
-        gc_callers=gc_callers,
-    )
 
 
 def diagnose(evidence: Evidence) -> tuple[Finding, ...]:
@@ -186,10 +117,12 @@ def garbage_collector(seen: Evidence) -> Iterator[Finding]:
 def stable_abi(seen: Evidence) -> Iterator[Finding]:
     """Packages whose extensions, for the stable ABI of old versions, count immortal objects."""
     version = python_version(seen.files)
-    modules = [f for f in seen.files if f.endswith(".abi3.so")]
-    counting = [f for f in modules if "_Py_Dealloc" in read_elf(f).needs]
-    wheels = {file: wheel for file in counting if not (wheel := _wheel_of(file)).knows_immortality}
-    for package in sorted(set(wheels.values())) if version and version >= _FIRST_IMMORTAL else ():
+    wheels = {
+        module.file: module.wheel
+        for module in seen.modules
+        if module.wheel is not None and not module.wheel.knows_immortality
+    }
+    for package in sorted(set(wheels.values())) if version and version >= FIRST_IMMORTAL else ():
         files = [PurePath(file).name for file, wheel in wheels.items() if wheel == package]
         yield Finding(
             "abi3",
@@ -200,7 +133,7 @@ def stable_abi(seen: Evidence) -> Iterator[Finding]:
             mend="a build of it for this version of Python, or for the stable ABI of 3.12",
         )
     if not wheels:
-        yield Finding("abi3", False, f"{len(modules)} abi3 modules, none counts inline")
+        yield Finding("abi3", False, f"{len(seen.modules)} abi3 modules, none counts inline")
 
 
 def huge_pages(seen: Evidence) -> Iterator[Finding]:
@@ -262,7 +195,7 @@ def interpreter(seen: Evidence) -> Iterator[Finding]:
             cost="its heap cannot be sealed",
             mend="use the build with the GIL",
         )
-    elif version < _FIRST_IMMORTAL:
+    elif version < FIRST_IMMORTAL:
         yield Finding(
             "interpreter",
             True,
@@ -284,75 +217,3 @@ CHECKS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     allocator,
     interpreter,
 )
-
-
-# --- Reading --------------------------------------------------------------------------
-
-
-def python_version(files: tuple[str, ...]) -> tuple[int, int] | None:
-    """The version of an interpreter, from the names of files that it has mapped."""
-    for pattern in (r"/libpython3\.(\d+)", r"/bin/python3\.(\d+)", r"/python3\.(\d+)/"):
-        for file in files:
-            if found := re.search(pattern, file):
-                return 3, int(found[1])
-    return None
-
-
-@dataclass(frozen=True, order=True, slots=True)
-class Wheel:
-    """What a module came in.
-
-    Attributes:
-        name: of the package and its version; of the file where no package has it.
-        built_for: the oldest version of Python, as in "cp38-abi3"; None if it is not known.
-    """
-
-    name: str
-    built_for: str | None
-
-    @property
-    def knows_immortality(self) -> bool:
-        """Whether it was built for a version that does."""
-        found = re.match(r"cp3(\d+)", self.built_for or "")
-        return bool(found) and int(found[1]) >= _FIRST_IMMORTAL[1] if found else False
-
-    def __str__(self) -> str:
-        return f"{self.name}, built for {self.built_for or 'an unknown version'},"
-
-
-def _wheel_of(file: str) -> Wheel:
-    """The package that says that it has brought a file."""
-    for parent in Path(file).parents:
-        if parent.name not in ("site-packages", "dist-packages"):
-            continue
-        inside = str(Path(file).relative_to(parent))
-        for record in parent.glob("*.dist-info/RECORD"):
-            if inside in _text(str(record)):
-                tag = re.search(r"^Tag: (\S+-abi3)-", _text(str(record.parent / "WHEEL")), re.M)
-                name = record.parent.name.removesuffix(".dist-info").replace("-", " ")
-                return Wheel(name, tag[1] if tag else None)
-    return Wheel(PurePath(file).name, None)
-
-
-def _threads(pid: int) -> tuple[str, ...]:
-    folder = Path(f"/proc/{pid}/task")
-    try:
-        tasks = sorted(folder.iterdir(), key=lambda task: (int(task.name) != pid, int(task.name)))
-    except OSError:
-        return ()
-    return tuple(_text(str(task / "comm")).strip() for task in tasks)
-
-
-def _files(pid: int) -> set[str]:
-    lines = _text(f"/proc/{pid}/maps").split("\n")
-    return {w[5].rstrip() for line in lines if len(w := line.split(None, 5)) > 5 and "/" in w[5]}
-
-
-def _text(path: str) -> str:
-    """A file's content; "" if there is none, or none that can be read without harm."""
-    try:
-        return read_foreign(Path(path), most_bytes=_MOST_BYTES, owners=None).decode(
-            errors="replace"
-        )
-    except UsageError:
-        return ""

@@ -1,7 +1,9 @@
 """`pasture explain`: why pages of a worker are private; cause, object, field and writer.
 
-The way of a page: `difference` finds the words that differ from the parent's page; `classify`,
-with `allocator`, `regions` and `recognition`, says what lies there; `objects` and `fields` name
-the object and the field; `owners` says who holds it, `writers` who wrote it. `explain` joins
-them; `table`, `document` and `html` show the result. docs/internals/explain.md is the design.
+The way of a page: `pair` and `sources` say which processes are compared and what is known of
+them; `difference` finds the words that differ from the parent's page; `classify` asks what lies
+there: mappings (`regions`), pools and chunks (`allocated`, `allocator`), objects
+(`object_words`, with `objects`, `fields`, `recognition` and `bytecode`); `tally` and `touched`
+add up; `owners` says who holds an object, `writers` who wrote. `explain` joins them into an
+`explanation`; `table`, `document` and `html` show it. docs/internals/explain.md is the design.
 """

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pasture.display.units import megabytes, percent
 from pasture.explain.causes import Cause
-from pasture.explain.explain import Explanation
+from pasture.explain.explanation import Explanation
 from pasture.explain.new_memory import FREE, FREE_CHUNKS
 from pasture.sealing.policy import POLICIES
 

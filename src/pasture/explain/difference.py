@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pasture.proc.address_space import OS_PAGE_BYTES, WORD_BYTES, AddressSpace, Array, Mapping
+from pasture.proc.address_space import OS_PAGE_BYTES, WORD_BYTES, AddressSpace, Array
+from pasture.proc.maps import Mapping
 from pasture.proc.pagemap import read_os_pages
 
 BATCH_OS_PAGES = 2048

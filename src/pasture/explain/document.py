@@ -10,18 +10,12 @@ from typing import Any
 
 from pasture.explain.advice import advice
 from pasture.explain.causes import Cause
-from pasture.explain.explain import Explanation, Owner
+from pasture.explain.explanation import Explanation, Owner
 from pasture.explain.fields import Label
 from pasture.explain.tally import Share
 from pasture.explain.writers import Recording, Writer
-from pasture.trust import untrusted_text
 
 SCHEMA = 1
-
-
-def to_json(found: Explanation) -> str:
-    """The document as text, one trailing newline."""
-    return untrusted_text.to_json(as_document(found))
 
 
 def as_document(found: Explanation) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pasture.display.units import megabytes, percent, seconds
 from pasture.errors import MissingExtra
 from pasture.explain.advice import advice
 from pasture.explain.causes import Cause
-from pasture.explain.explain import Explanation
+from pasture.explain.explanation import Explanation
 from pasture.explain.table import headline, megabytes2
 from pasture.explain.tally import Share
 from pasture.trust.untrusted_text import printable

@@ -1,4 +1,4 @@
-"""How to reach an object from a root, and what a code object is called.
+"""The objects that a worker's writes fell on most: how to reach them, what code is called.
 
 The census has the way as numbers of records; names are read from the parent's memory.
 """
@@ -8,10 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from pasture.explain.explanation import Owner
 from pasture.explain.fields import INLINE_VALUES
 from pasture.explain.objects import Objects, TypeInfo
 from pasture.explain.snapshot import NO_OWNER, Census, Kind
+from pasture.explain.touched import Touched, TouchedObjects
 
+_MOST_OWNERS = 30
+_MOST_OF_A_TYPE = 3
 _MOST_STEPS = 24
 _MOST_ITEMS = 20_000
 _LONGEST_KEY = 40
@@ -146,3 +150,33 @@ class Owners:
         if info.dict_offset > 0 and self._objects.space.word(holder + info.dict_offset) == held:
             return "__dict__"
         return ""
+
+
+def most_touched(
+    census: Census | None, objects: Objects | None, touched: TouchedObjects
+) -> tuple[tuple[Owner, ...], tuple[Owner, ...]]:
+    """Of the kinds with the most private pages the objects with the most; code apart."""
+    if objects is None or census is None:
+        return (), ()
+    names = Owners(census, objects)
+    owners: list[Owner] = []
+    codes: list[Owner] = []
+    for group in touched.groups():
+        if group[0].kind == Kind.OBJECT and group[0].type in touched.code_types:
+            codes += [_code(names, found) for found in group[:_MOST_OWNERS]]
+            continue
+        kind = _type_name(objects, group[0])
+        for found in group[: min(_MOST_OF_A_TYPE, _MOST_OWNERS - len(owners))]:
+            owners.append(Owner(kind, names.path(found.number), "", found.os_pages, found.words))
+    return tuple(owners), tuple(codes)
+
+
+def _code(names: Owners, found: Touched) -> Owner:
+    name, file, line = names.code_name(found.address)
+    return Owner("code", name, f"{file}:{line}", found.os_pages, found.words)
+
+
+def _type_name(objects: Objects, touched: Touched) -> str:
+    if touched.kind != Kind.OBJECT:
+        return touched.kind.name.lower().replace("_", " ")
+    return objects.qualified_type_name(touched.type)

@@ -10,8 +10,9 @@ from pathlib import PurePath
 
 import numpy as np
 
-from pasture.proc.address_space import OS_PAGE_BYTES, Array, Mapping
+from pasture.proc.address_space import OS_PAGE_BYTES, Array
 from pasture.proc.elf import read_elf
+from pasture.proc.maps import Mapping
 
 _INTERPRETER = re.compile(r"(python|libpython)\d?[\w.]*$")
 

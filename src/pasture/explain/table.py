@@ -1,6 +1,6 @@
 """The tables of `pasture explain`, for a terminal or a log.
 
-Owns columns and order; figures come from `observe.explain`, sentences from `advice`.
+Owns columns and order; figures come from `explain`, sentences from `advice`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from pasture.display.units import count, megabytes, percent, seconds
 from pasture.explain.advice import advice
-from pasture.explain.explain import Explanation, Owner
+from pasture.explain.explanation import Explanation, Owner
 from pasture.explain.tally import Share
 from pasture.explain.writers import Recording
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pasture.explain.causes import Cause
-from pasture.explain.classify import Classified
 from pasture.explain.distinct import of_codes
 from pasture.explain.fields import Label
+from pasture.explain.words import Classified
 from pasture.proc.address_space import OS_PAGE_BYTES, WORD_BYTES, Array
 
 _CAUSES = len(Cause)
@@ -79,9 +79,9 @@ class Tally:
             key = Cause.NEW_MEMORY, labels[number]
             self.fields[key] = self.fields.get(key, Share()) + replace(found, words=0)
 
-    def add(self, classified: Classified, labels: list[Label]) -> None:
+    def add(self, classified: Classified) -> None:
         """Add a batch."""
-        batch = classified.batch
+        batch, labels = classified.batch, classified.names
         changed = np.bincount(batch.rows, minlength=len(batch.os_pages))
         self.add_pages(Cause.RESTORED, Label("equal", ""), int((changed == 0).sum()))
         if not len(batch.rows):
@@ -95,15 +95,29 @@ class Tally:
         for pair, share in _shares(batch.rows, pairs, weights).items():
             key = Cause(pair % _CAUSES), labels[pair // _CAUSES]
             self.fields[key] = self.fields.get(key, Share()) + share
-        self._add_types(classified, labels, weights)
+        self._add_types(classified, weights)
 
-    def _add_types(self, classified: Classified, labels: list[Label], weights: Array) -> None:
+    def _add_types(self, classified: Classified, weights: Array) -> None:
+        labels = classified.names
         names = sorted({label.type for label in labels})
         number = {name: i for i, name in enumerate(names)}
         type_of = np.array([number[label.type] for label in labels], dtype=np.int64)
         shares = _shares(classified.batch.rows, type_of[classified.labels], weights)
         for i, share in shares.items():
             self.types[names[i]] = self.types.get(names[i], Share()) + share
+
+    def ranked_causes(self) -> tuple[tuple[Cause, Share], ...]:
+        """Causes, most bytes first."""
+        return tuple(sorted(self.causes.items(), key=lambda item: -item[1].bytes))
+
+    def ranked_fields(self) -> tuple[tuple[Cause, Label, Share], ...]:
+        """What was written and why, most bytes first."""
+        rows = ((cause, label, share) for (cause, label), share in self.fields.items())
+        return tuple(sorted(rows, key=lambda row: -row[2].bytes))
+
+    def ranked_types(self) -> tuple[tuple[str, Share], ...]:
+        """Types, most pages first."""
+        return tuple(sorted(self.types.items(), key=lambda item: -item[1].os_pages))
 
 
 def _shares(rows: Array, values: Array, weights: Array) -> dict[int, Share]:

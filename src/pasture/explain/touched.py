@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pasture.explain.classify import Classified
 from pasture.explain.distinct import of_ascending
-from pasture.explain.snapshot import NOTHING, Extents, Kind
+from pasture.explain.extents import Extents
+from pasture.explain.snapshot import Kind
+from pasture.explain.words import Classified
 from pasture.proc.address_space import Array
 
 _KEPT_OF_A_KIND = 50
@@ -47,6 +48,50 @@ class Touched:
         return self.kind, self.type if self.kind == Kind.OBJECT else 0
 
 
+class Window:
+    """Pages and words of each object while the pages of one window are looked at.
+
+    Args:
+        extents: the objects, and storage of objects, that lie in the window.
+
+    Attributes:
+        code_types: addresses of the types of code objects among them.
+    """
+
+    def __init__(self, extents: Extents) -> None:
+        self.extents = extents
+        self.pages_of = np.zeros(len(extents.starts), dtype=np.int64)
+        self.words_of = np.zeros(len(extents.starts), dtype=np.int64)
+        self.code_types: frozenset[int] = frozenset()
+
+    def add(self, classified: Classified) -> None:
+        """Add a batch of this window."""
+        self.code_types |= classified.code_types
+        held = classified.extents >= 0
+        pieces = classified.extents[held]
+        if not len(pieces):
+            return
+        first = int(pieces[0])  # they ascend
+        words = np.bincount(pieces - first)
+        self.words_of[first : first + len(words)] += words
+        width = len(classified.batch.os_pages)
+        spread = of_ascending(pieces * width + classified.batch.rows[held])  # both ascend
+        pages = np.bincount(spread // width - first)
+        self.pages_of[first : first + len(pages)] += pages
+
+    def touched(self, at: int, kind: Kind) -> Touched:
+        """One of the objects."""
+        extents = self.extents
+        return Touched(
+            number=int(extents.numbers[at]),
+            address=int(extents.addresses[at]),
+            type=int(extents.types[at]),
+            kind=kind,
+            os_pages=int(self.pages_of[at]),
+            words=int(self.words_of[at]),
+        )
+
+
 @dataclass(slots=True)
 class TouchedObjects:
     """Running sums.
@@ -59,60 +104,30 @@ class TouchedObjects:
 
     kept: dict[int, Touched] = field(default_factory=dict)
     os_pages: dict[Group, int] = field(default_factory=dict)
-    code_types: set[int] = field(default_factory=set)
-    _extents: Extents = NOTHING
-    _pages_of: Array = field(default_factory=lambda: np.zeros(0, np.int64))
-    _words_of: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    code_types: frozenset[int] = frozenset()
 
-    def begin_window(self, extents: Extents) -> None:
-        """Count objects of these extents from now on."""
-        self._extents = extents
-        self._pages_of = np.zeros(len(extents.starts), dtype=np.int64)
-        self._words_of = np.zeros(len(extents.starts), dtype=np.int64)
-
-    def add(self, classified: Classified) -> None:
-        """Add a batch of this window."""
-        held = classified.extents >= 0
-        pieces = classified.extents[held]
-        if not len(pieces):
-            return
-        first = int(pieces[0])  # they ascend
-        words = np.bincount(pieces - first)
-        self._words_of[first : first + len(words)] += words
-        width = len(classified.batch.os_pages)
-        spread = of_ascending(pieces * width + classified.batch.rows[held])  # both ascend
-        pages = np.bincount(spread // width - first)
-        self._pages_of[first : first + len(pages)] += pages
-
-    def end_window(self) -> None:
-        """Keep those with the most pages; what spans windows is added up."""
-        at = np.flatnonzero(self._pages_of)
-        kinds, types = self._extents.kinds[at], self._extents.types[at]
+    def add(self, window: Window) -> None:
+        """Keep those of a window with the most pages; what spans windows is added up."""
+        self.code_types |= window.code_types
+        at = np.flatnonzero(window.pages_of)
+        kinds, types = window.extents.kinds[at], window.extents.types[at]
         keys = np.where(kinds == Kind.OBJECT, types, kinds.astype(np.uint64))
-        order = np.lexsort((-self._words_of[at], -self._pages_of[at], keys))
+        order = np.lexsort((-window.words_of[at], -window.pages_of[at], keys))
         at, keys = at[order], keys[order]
         firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(at) else at
         for first, after in zip(firsts, (*firsts[1:], len(at)), strict=False):
-            self._keep(at[first:after], int(keys[first]))
+            self._keep(window, at[first:after], int(keys[first]))
 
-    def _keep(self, ranked: Array, key: int) -> None:
+    def _keep(self, window: Window, ranked: Array, key: int) -> None:
         kind = Kind(key) if key < _STORAGE_KINDS else Kind.OBJECT
         group = kind, 0 if key < _STORAGE_KINDS else key
-        pages = int(self._pages_of[ranked].sum())
+        pages = int(window.pages_of[ranked].sum())
         self.os_pages[group] = self.os_pages.get(group, 0) + pages
         most = _KEPT_CODE if key in self.code_types else _KEPT_OF_A_KIND
         for i in ranked[:most].tolist():
-            number = int(self._extents.numbers[i])
-            found = Touched(
-                number,
-                int(self._extents.addresses[i]),
-                int(self._extents.types[i]),
-                kind,
-                int(self._pages_of[i]),
-                int(self._words_of[i]),
-            )
-            before = self.kept.get(number)
-            self.kept[number] = found if before is None else _joined(before, found)
+            found = window.touched(i, kind)
+            before = self.kept.get(found.number)
+            self.kept[found.number] = found if before is None else _joined(before, found)
 
     def groups(self) -> list[list[Touched]]:
         """Those that were kept by kind: kinds with the most pages first, likewise within."""

@@ -18,6 +18,7 @@ from pasture.errors import ProcessEnded
 from pasture.explain.causes import Cause
 from pasture.explain.classify import Classifier
 from pasture.explain.difference import Batch
+from pasture.explain.extents import Extents
 from pasture.explain.fields import Label
 from pasture.proc import tree
 from pasture.proc.address_space import OS_PAGE_BYTES, AddressSpace, Array
@@ -109,11 +110,14 @@ def sample(parent_pid: int, seconds: float, tick: Callable[[], None] = lambda: N
         return Sampled(seconds, found, sampler.lost, sampler.with_kernel)
 
 
-def join(sampled: Sampled, classifier_of: Callable[[int], Classifier]) -> Recording:
+def join(
+    sampled: Sampled, classifier_of: Callable[[int], Classifier], extents: Extents
+) -> Recording:
     """Say of each fault who wrote what.
 
     Args:
         classifier_of: finds causes in the worker with that pid.
+        extents: objects and storage of the parent where the faults fell.
     """
     faults = sampled.faults
     counted: Counter[tuple[str, tuple[str, ...], Cause, Label]] = Counter()
@@ -122,27 +126,28 @@ def join(sampled: Sampled, classifier_of: Callable[[int], Classifier]) -> Record
         classifier = classifier_of(pid)
         mine = [fault for fault in faults if fault.pid == pid]
         symbols = Symbols(classifier.worker)
-        for fault, (cause, label) in zip(mine, _meanings(mine, classifier), strict=True):
+        for fault, (cause, label) in zip(mine, _meanings(mine, classifier, extents), strict=True):
             if cause is not Cause.FILE_PAGE:
                 counted[*_function(fault, symbols), cause, label] += 1
     writers = [Writer(*key, faults=count) for key, count in counted.most_common()]
     return Recording(sampled.seconds, len(faults), sampled.lost, tuple(pids), tuple(writers))
 
 
-def _meanings(faults: list[Fault], classifier: Classifier) -> Iterable[tuple[Cause, Label]]:
+def _meanings(
+    faults: list[Fault], classifier: Classifier, extents: Extents
+) -> Iterable[tuple[Cause, Label]]:
     """Cause and label of the word that each fault fell on."""
     addresses = np.array([fault.address & ~7 for fault in faults], dtype=np.uint64)
     kept = _had_by_parent(classifier.parent, addresses)
     pages, rows = np.unique(
         addresses[kept] // np.uint64(OS_PAGE_BYTES) * np.uint64(OS_PAGE_BYTES), return_inverse=True
     )
-    found = classifier.classify(Batch(pages, addresses[kept], rows))
-    labels = classifier.labels.all()
+    found = classifier.classify(Batch(pages, addresses[kept], rows), extents)
     known = iter(zip(found.causes.tolist(), found.labels.tolist(), strict=True))
     for i, had in enumerate(kept.tolist()):
         if had:
             cause, number = next(known)
-            yield Cause(cause), labels[number]
+            yield Cause(cause), found.names[number]
         else:
             yield _without_parent(classifier, int(addresses[i]))
 

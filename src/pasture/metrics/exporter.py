@@ -8,10 +8,11 @@ names; keeps nothing but where each worker's private memory began.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 from pasture.errors import MissingExtra, PastureError
+from pasture.proc.again import read_again
 from pasture.proc.sampler import ProcessMemory, Sample, sample_tree
+from pasture.proc.stat import read_stat
 from pasture.scoreboard.layout import PAUSE_BOUNDS_S, Counts, Entry, SealFigures, Snapshot
 from pasture.scoreboard.reader import read_scoreboard
 
@@ -59,26 +60,25 @@ class ServerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Read everything once. What cannot be read is left out, and the rest is told."""
-        snapshot, sample = self._read(self._master_pid), self._sample()
+        snapshot = self._read(self._master_pid)
+        entries = snapshot.entries if snapshot is not None else {}
+        sample = self._sample(entries)
         yield GaugeMetricFamily("pasture_up", "Whether the server was there", sample is not None)
         if sample is not None:
-            yield from self._memory(sample, snapshot.entries if snapshot is not None else {})
+            yield from self._memory(sample, entries)
             yield from _faults(sample)
         if snapshot is not None:
             yield from _counted(snapshot.total)
             if snapshot.seal is not None:
                 yield from _seal(snapshot.seal)
 
-    def _sample(self) -> Sample | None:
+    def _sample(self, entries: dict[int, Entry]) -> Sample | None:
         """A reading during which no process ended; under constant recycling it may take some."""
-        for _ in range(_TRIES):
-            try:
-                sample = sample_tree(self._master_pid)
-            except PastureError:
-                return None
-            if sample is not None:
-                return sample
-        return None
+        molds = {pid for pid, entry in entries.items() if entry.role == "mold"}
+        try:
+            return read_again(lambda: sample_tree(self._master_pid, molds=molds), _TRIES)
+        except PastureError:
+            return None
 
     def _memory(self, sample: Sample, entries: dict[int, Entry]) -> Iterator[Metric]:
         yield GaugeMetricFamily("pasture_workers", "Forked workers", len(sample.workers))
@@ -111,18 +111,13 @@ def _processes(sample: Sample) -> Iterator[tuple[str, ProcessMemory]]:
 
 
 def _faults(sample: Sample) -> Iterator[Metric]:
-    """Source: proc_pid_stat(5), fields 10 and 12."""
     labels = ("role", "pid", "kind")
     counter = CounterMetricFamily("pasture_process_faults", "Page faults", labels=labels)
     for role, process in _processes(sample):
-        try:
-            text = Path(f"/proc/{process.pid}/stat").read_text(errors="replace")
-        except OSError:
-            continue
-        fields = text.rpartition(")")[2].split()
-        for kind, position in (("minor", 7), ("major", 9)):
-            if len(fields) > position:  # or it has just ended
-                counter.add_metric((role, str(process.pid), kind), int(fields[position]))
+        stat = read_stat(process.pid)
+        if stat is not None:  # or it has just ended
+            for kind, count in (("minor", stat.minor_faults), ("major", stat.major_faults)):
+                counter.add_metric((role, str(process.pid), kind), count)
     yield counter
 
 

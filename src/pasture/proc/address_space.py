@@ -1,16 +1,15 @@
 """The address space of another process: what is mapped where, and the bytes there.
 
-Reads `/proc/PID/maps` and `/proc/PID/mem` and writes neither. Nothing is stopped: a
+Reads `/proc/PID/mem`, and `/proc/PID/maps` once, and writes neither. Nothing is stopped: a
 process that runs on while it is read gives bytes of different moments.
 
-Source: proc_pid_maps(5), proc_pid_mem(5).
+Source: proc_pid_mem(5).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +18,8 @@ from typing import Any
 import numpy as np
 
 from pasture.errors import NoPrivilege, ProcessEnded
+from pasture.proc.maps import Mapping, parse_maps
+from pasture.proc.smaps import has_memory
 
 OS_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 WORD_BYTES = 8
@@ -27,40 +28,6 @@ _PRESENT_OR_SWAPPED = np.uint64(62)  # bits of a pagemap entry from there on
 
 Array = Any
 """A numpy array; numpy's own types cannot be checked for the oldest Python supported."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mapping:
-    """One range of an address space.
-
-    Attributes:
-        start, end: addresses, the end excluded.
-        permissions: as in "rw-p".
-        path: of the file, "[heap]", "[stack]" or the like; "" if anonymous.
-        offset: in the file of the first byte, bytes.
-    """
-
-    start: int
-    end: int
-    permissions: str
-    path: str
-    offset: int = 0
-
-    @property
-    def is_file(self) -> bool:
-        """Whether it maps a file (which may be deleted by now)."""
-        return self.path.startswith("/")
-
-
-def parse_maps(text: str) -> tuple[Mapping, ...]:
-    """Parse the text of a `maps` file, in the order of addresses."""
-    found = []
-    for line in filter(None, text.split("\n")):  # a name may have other ends of lines in it
-        words = line.split(None, 5)
-        start, _, end = words[0].partition("-")
-        path = words[5].rstrip() if len(words) > 5 else ""
-        found.append(Mapping(int(start, 16), int(end, 16), words[1], path, int(words[2], 16)))
-    return tuple(found)
 
 
 class AddressSpace:
@@ -107,7 +74,7 @@ class AddressSpace:
             found = b""
         except OverflowError:
             return b""
-        if not found and size_bytes and not _is_alive(self.pid):
+        if not found and size_bytes and not has_memory(self.pid):
             raise ended(self.pid)
         return found
 
@@ -163,7 +130,7 @@ class AddressSpace:
             done = os.preadv(self._memory, [words.data.cast("B")], address)
         except OSError:  # EIO: nothing is mapped there
             done = 0
-        if not done and not _is_alive(self.pid):
+        if not done and not has_memory(self.pid):
             raise ended(self.pid)
         return done == len(words) * OS_PAGE_BYTES
 
@@ -188,11 +155,3 @@ def ended(pid: int) -> ProcessEnded:
         f"process {pid} ended while it was looked at",
         hint="its server may have replaced it: explain the one that came in its place",
     )
-
-
-def _is_alive(pid: int) -> bool:
-    """Whether the process still holds an address space."""
-    try:
-        return not Path(f"/proc/{pid}/statm").read_text().startswith("0 ")
-    except OSError:
-        return False

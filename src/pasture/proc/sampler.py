@@ -7,11 +7,11 @@ twice the truth. `sample_tree` returns None for such a torn reading.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from pasture.proc import smaps, tree
 from pasture.proc.smaps import Memory
-from pasture.scoreboard.reader import read_scoreboard
 
 _IDLE_PER_COST = 20
 
@@ -56,8 +56,13 @@ class Sample:
         )
 
 
-def sample_tree(master_pid: int, seconds: float = 0.0, requests: int = 0) -> Sample | None:
+def sample_tree(
+    master_pid: int, seconds: float = 0.0, requests: int = 0, *, molds: Container[int] = ()
+) -> Sample | None:
     """Read a master and its forked workers; None if one of them began to end meanwhile.
+
+    Args:
+        molds: pids of those that serve no more, as the server's scoreboard shows them.
 
     Raises:
         NoPrivilege: the processes belong to another user.
@@ -66,11 +71,9 @@ def sample_tree(master_pid: int, seconds: float = 0.0, requests: int = 0) -> Sam
     read = read_together((master_pid, *workers))
     if read is None:
         return None
-    shown = read_scoreboard(master_pid)
-    entries = shown.entries if shown is not None else {}
-    molds = tuple(p for p in read[1:] if p.pid in entries and entries[p.pid].role == "mold")
-    serving = tuple(p for p in read[1:] if p not in molds)
-    return Sample(seconds, requests, read[0], serving, molds)
+    serving = tuple(process for process in read[1:] if process.pid not in molds)
+    forking = tuple(process for process in read[1:] if process.pid in molds)
+    return Sample(seconds, requests, read[0], serving, forking)
 
 
 def read_together(pids: tuple[int, ...]) -> tuple[ProcessMemory, ...] | None:

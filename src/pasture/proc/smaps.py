@@ -1,6 +1,7 @@
 """The memory of one process, from `/proc/PID/smaps_rollup`.
 
 Owns the text format of that file and nothing else: no sampling, no trees of processes.
+Standard library alone, since servers read their own memory too.
 
 Invariant of a `Memory` that the kernel wrote in one go:
     rss_bytes = private_bytes + shared_bytes + hugetlb pages that are counted apart
@@ -11,6 +12,7 @@ Source: proc_pid_smaps(5); Documentation/filesystems/proc.rst of Linux.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,6 +102,33 @@ def read_memory(pid: int, proc: Path = _PROC) -> Memory | None:
     return parse_rollup(text) if text else None
 
 
+def own_private_bytes(proc: Path = _PROC) -> int:
+    """Private memory of this process. Costs a walk over its pages: milliseconds.
+
+    Raises:
+        OSError: there is no `/proc`, or a kernel that does not tell.
+    """
+    path = proc / "self" / "smaps_rollup"
+    try:
+        return parse_rollup(path.read_text()).private_bytes
+    except ValueError as error:
+        raise OSError(f"{path}: {error}") from None
+
+
+def total_pss_bytes(pids: Iterable[int], proc: Path = _PROC) -> int | None:
+    """What processes take together; None if one of them has ended or may not be read."""
+    total = 0
+    for pid in pids:
+        try:
+            memory = read_memory(pid, proc)
+        except NoPrivilege:
+            return None
+        if memory is None:
+            return None
+        total += memory.pss_bytes
+    return total
+
+
 def has_memory(pid: int, proc: Path = _PROC) -> bool:
     """Say whether a process still holds its address space, at a fraction of the cost.
 
@@ -107,7 +136,7 @@ def has_memory(pid: int, proc: Path = _PROC) -> bool:
     """
     try:
         return not (proc / str(pid) / "statm").read_text().startswith("0 ")
-    except (FileNotFoundError, ProcessLookupError):
+    except OSError:
         return False
 
 

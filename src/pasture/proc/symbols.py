@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path, PurePath
 
 from pasture.errors import UsageError
-from pasture.proc.address_space import AddressSpace, Mapping
+from pasture.proc.address_space import AddressSpace
 from pasture.proc.elf import Elf, read_elf
+from pasture.proc.maps import Mapping
 from pasture.trust.foreign_files import read_foreign, user_of
 
 _KERNEL = 1 << 63

@@ -13,14 +13,10 @@ import psutil
 
 from pasture.errors import NoPrivilege, ProcessEnded, UsageError
 from pasture.proc import smaps
+from pasture.proc.environ import read_environ
+from pasture.proc.stat import read_stat
 
 _PROC = Path("/proc")
-
-# Positions in /proc/PID/stat counted from after the command name, which may itself hold
-# spaces and brackets (proc_pid_stat(5) numbers: state 3, flags 9, startcode 26, startstack 28).
-_STATE, _FLAGS, _START_CODE, _START_STACK = 0, 6, 23, 25
-_KERNEL_THREAD = 0x00200000  # PF_KTHREAD of the kernel's include/linux/sched.h
-_DEAD_STATES = frozenset("ZX")
 
 
 def forked_workers(master_pid: int) -> tuple[int, ...]:
@@ -59,15 +55,15 @@ def require_memory_of(pid: int, proc: Path = _PROC) -> None:
         UsageError: it is a thread of the kernel.
     """
     smaps.require_smaps_rollup(proc)
-    fields = _stat_fields(pid, proc)
-    if not fields:
+    stat = read_stat(pid, proc)
+    if stat is None:
         raise _hidden_or_gone(pid)
-    if fields[_STATE] in _DEAD_STATES:
+    if stat.has_ended:
         raise ProcessEnded(
             f"process {pid} has ended and only waits for its parent (a zombie)",
             hint="give the pid of another",
         )
-    if int(fields[_FLAGS]) & _KERNEL_THREAD:
+    if stat.is_kernel_thread:
         raise UsageError(
             f"process {pid} is a thread of the kernel", hint="give the pid of a server's master"
         )
@@ -92,41 +88,26 @@ def processes_with(name: str, value: str) -> tuple[int, ...]:
     Finds what left its session, as a daemon does. Not what belongs to another user, nor
     what overwrote its environment.
     """
-    wanted = f"{name}={value}".encode()
     return tuple(
-        pid for pid in sorted(psutil.pids()) if wanted in _environment(pid) and is_running(pid)
+        pid
+        for pid in sorted(psutil.pids())
+        if read_environ(pid).get(name) == value and is_running(pid)
     )
 
 
 def is_running(pid: int, proc: Path = _PROC) -> bool:
     """Say whether a process exists and is no zombie."""
-    fields = _stat_fields(pid, proc)
-    return bool(fields) and fields[_STATE] not in _DEAD_STATES
+    stat = read_stat(pid, proc)
+    return stat is not None and not stat.has_ended
 
 
-def _image(pid: int) -> tuple[str, ...]:
+def _image(pid: int) -> tuple[int, ...]:
     """What a process inherits in a fork and loses in an exec: where code and stack begin.
 
     Both are at random places after each exec. Empty for a process that has ended.
     """
-    fields = _stat_fields(pid, _PROC)
-    return (fields[_START_CODE], fields[_START_STACK]) if fields else ()
-
-
-def _stat_fields(pid: int, proc: Path) -> list[str]:
-    """Empty for a process that is gone, or that `/proc` hides from this user."""
-    try:
-        data = (proc / str(pid) / "stat").read_bytes()
-    except OSError:
-        return []
-    return data.rpartition(b")")[2].decode("ascii", "replace").split()
-
-
-def _environment(pid: int) -> list[bytes]:
-    try:
-        return (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
+    stat = read_stat(pid)
+    return (stat.start_code, stat.start_stack) if stat else ()
 
 
 def find_masters() -> tuple[int, ...]:

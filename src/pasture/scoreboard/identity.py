@@ -1,17 +1,14 @@
-"""Whether a process is still the one that it was: a pid comes around again, its start does not.
-
-Source: proc_pid_stat(5), field 22.
-"""
+"""Whether a process is still the one that it was: a pid comes around again, its start does not."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+from pasture.proc.stat import read_stat
+
 HIGHEST_PID = 2**22
 """Source: PID_MAX_LIMIT of Linux, include/linux/threads.h."""
-
-_START_TIME = 19  # counted from after the command name
 
 
 def start_time(pid: int) -> int:
@@ -22,10 +19,10 @@ def start_time(pid: int) -> int:
     try:
         if Path("/proc/self").readlink().name != str(os.getpid()):
             return 0
-        data = Path(f"/proc/{pid}/stat").read_bytes()
-        return int(data.rpartition(b")")[2].split()[_START_TIME])
-    except (OSError, ValueError, IndexError):
+    except OSError:
         return 0
+    stat = read_stat(pid)
+    return stat.start_time if stat is not None else 0
 
 
 def has_ended(pid: int, started: int) -> bool:

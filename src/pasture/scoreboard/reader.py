@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pasture.scoreboard import layout, memory
-from pasture.scoreboard.layout import Snapshot, understand
+from pasture.scoreboard.layout import Entry, Snapshot, understand
 
 _PROC = Path("/proc")
 _TRIES = 50
@@ -49,6 +49,17 @@ def read_scoreboard(server_pid: int, proc: Path = _PROC) -> Snapshot | None:
     return None
 
 
+def read_entries(server_pid: int) -> dict[int, Entry]:
+    """What each process of a server shows, by pid; empty for a server without a scoreboard."""
+    snapshot = read_scoreboard(server_pid)
+    return snapshot.entries if snapshot is not None else {}
+
+
+def molds_of(server_pid: int) -> frozenset[int]:
+    """Pids of a server's molds: former workers that serve no more and fork in its place."""
+    return frozenset(pid for pid, entry in read_entries(server_pid).items() if entry.role == "mold")
+
+
 def _has_the_name(path: Path) -> bool:
     try:
         return str(path.readlink()).startswith(f"/memfd:{layout.NAME} ")
@@ -59,8 +70,7 @@ def _has_the_name(path: Path) -> bool:
 def forked_by(worker_pid: int, server_pid: int) -> int:
     """Pid of the process from which a worker was forked: its mold, if that is still there, or
     else the server. From outside."""
-    shown = read_scoreboard(server_pid)
-    entries = shown.entries if shown is not None else {}
+    entries = read_entries(server_pid)
     worker = entries.get(worker_pid)
     for entry in entries.values():
         if worker and entry.role == "mold" and entry.generation == worker.generation:

@@ -15,10 +15,10 @@ import logging
 import os
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
+from pasture.proc.smaps import own_private_bytes
 from pasture.scoreboard import layout, reader
 from pasture.scoreboard.board import Row, Scoreboard, Seat
 
@@ -169,7 +169,7 @@ def begin(seat: Seat | None = None) -> None:
     row.words[layout.STARTS] = 1
     row.words[layout.TELLS_REQUESTS] = _tells_requests
     with contextlib.suppress(OSError):
-        row.words[layout.PRIVATE_AT_START] = _private_bytes()
+        row.words[layout.PRIVATE_AT_START] = own_private_bytes()
     if _count not in gc.callbacks:
         gc.callbacks.append(_count)
 
@@ -200,8 +200,3 @@ def _count(phase: str, info: dict[str, Any]) -> None:
     words[layout.COLLECTED + generation] += info["collected"]
     words[layout.PAUSES + bisect.bisect_left(_BOUNDS_NS, pause_ns)] += 1
     words[layout.PAUSE_NS] += pause_ns
-
-
-def _private_bytes() -> int:
-    text = Path("/proc/self/smaps_rollup").read_text()
-    return 1024 * sum(int(line.split()[1]) for line in text.splitlines() if line[:7] == "Private")

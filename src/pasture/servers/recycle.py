@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pasture.errors import UsageError
+from pasture.proc.smaps import own_private_bytes
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
-_ROLLUP = Path("/proc/self/smaps_rollup")
 _THP = Path("/sys/kernel/mm/transparent_hugepage")
 _OS_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _FAULT_AROUND_BYTES = 64 * 2**10
@@ -71,16 +71,6 @@ def parse_limit(text: str, jitter: str | float = DEFAULT_JITTER) -> MemoryLimit:
     return MemoryLimit(limit, fraction)
 
 
-def read_uss() -> int:
-    """Private memory of this process, bytes. Costs a walk over its pages: milliseconds."""
-    total = 0
-    with _ROLLUP.open("rb") as lines:
-        for line in lines:
-            if line.startswith(b"Private"):
-                total += int(line.split()[1]) * 1024
-    return total
-
-
 def read_faults() -> int:
     """Page faults of this process so far. Costs a microsecond."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -108,7 +98,7 @@ class UssWatch:
         self,
         limit: MemoryLimit,
         *,
-        uss: Callable[[], int] = read_uss,
+        uss: Callable[[], int] = own_private_bytes,
         faults: Callable[[], int] = read_faults,
         bytes_per_fault: int | None = None,
         draw: Callable[[], float] = random.random,

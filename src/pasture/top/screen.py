@@ -19,12 +19,12 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Header, Static
 
-from pasture.display.atomic import write_atomically
+from pasture.display.atomic import write_json
 from pasture.errors import PastureError
 from pasture.top import table
 from pasture.top.table import COLUMNS
 from pasture.top.watch import Row
-from pasture.trust.untrusted_text import printable, printable_lines, to_json
+from pasture.trust.untrusted_text import printable, printable_lines
 
 Look = Callable[[], tuple[Row, ...]]
 
@@ -152,7 +152,7 @@ class TopApp(App[None]):
         name = f"pasture-top-{datetime.now():%Y%m%d-%H%M%S}.json"
         document = table.as_document(self._master_pid, self._rows)
         try:
-            write_atomically(self._folder / name, to_json(document))
+            write_json(self._folder / name, document)
         except PastureError as error:
             self.notify(printable(error.message), severity="error", markup=False)
             return

@@ -8,15 +8,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from pasture.errors import ProcessEnded
 from pasture.proc import smaps, tree
 from pasture.proc.smaps import Memory
+from pasture.proc.stat import read_stat
 from pasture.scoreboard.layout import Entry
-from pasture.scoreboard.reader import read_scoreboard
+from pasture.scoreboard.reader import read_entries
 
-_MINOR_FAULTS = 7  # field of /proc/PID/stat, counted from after the command name
 _WINDOW_S = 60.0
 _LEAST_WINDOW_S = 5.0  # over less a rate a minute is noise
 
@@ -105,8 +104,7 @@ class Watch:
             NoPrivilege: the processes belong to another user.
         """
         pids = (self.master_pid, *tree.forked_workers(self.master_pid))
-        snapshot = read_scoreboard(self.master_pid)
-        shown = snapshot.entries if snapshot is not None else {}
+        shown = read_entries(self.master_pid)
         rows = []
         for pid in pids:
             reading = _read(pid, is_master=pid == self.master_pid)
@@ -123,12 +121,7 @@ class Watch:
 
 
 def _read(pid: int, *, is_master: bool) -> Reading | None:
-    memory = smaps.read_memory(pid)
-    try:
-        data = Path(f"/proc/{pid}/stat").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
+    memory, stat = smaps.read_memory(pid), read_stat(pid)
+    if memory is None or stat is None:
         return None
-    if memory is None:
-        return None
-    faults = int(data.rpartition(b")")[2].split()[_MINOR_FAULTS])
-    return Reading(pid, time.monotonic(), is_master, memory, faults)
+    return Reading(pid, time.monotonic(), is_master, memory, stat.minor_faults)

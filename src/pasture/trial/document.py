@@ -23,7 +23,6 @@ from pasture.trial.measurement import (
     total_pss_saving,
     workers_that_fit,
 )
-from pasture.trust import untrusted_text
 
 SCHEMA = 1
 SCHEMA_FILE = Path(__file__).with_name("trial.schema.json")
@@ -44,11 +43,6 @@ _LATENCIES: Mapping[str, Figure] = {
     "p95": lambda run: run.load.p95_ms,
     "p99": lambda run: run.load.p99_ms,
 }
-
-
-def to_json(result: TrialResult) -> str:
-    """The document as text, one trailing newline."""
-    return untrusted_text.to_json(as_document(result))
 
 
 def as_document(result: TrialResult) -> dict[str, Any]:

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pasture.errors import AppDidNotAnswer, ServerFailed
+from pasture.proc.again import read_again
 from pasture.proc.sampler import Sample, Series, sample_tree
+from pasture.scoreboard.reader import molds_of
 from pasture.trial import diagnosis, events, load, server, shutdown
 from pasture.trial.load import LoadFiles
 from pasture.trial.measurement import Run, median_private_bytes
@@ -120,7 +122,7 @@ def _load(
 def _sample(series: Series, group: Group, seconds: float, requests: int) -> None:
     if series.is_due(seconds):
         began = time.monotonic()
-        sample = sample_tree(group.pid, seconds, requests)
+        sample = sample_tree(group.pid, seconds, requests, molds=molds_of(group.pid))
         if sample is not None:
             series.add(sample, cost_s=time.monotonic() - began)
 
@@ -158,11 +160,15 @@ def _checked_result(job: Job, group: Group, files: LoadFiles) -> load.LoadResult
 def _idle_sample(job: Job, group: Group, start: float, requests: int, pause: Pause) -> Sample:
     """Sample once the server has nothing to do any more."""
     pause(_SETTLE_S)
-    for _ in range(_TORN_TRIES):
-        sample = sample_tree(group.pid, time.monotonic() - start, requests)
-        if sample is not None and sample.workers:
-            return sample
-        pause(_POLL_S)
+
+    def read() -> Sample | None:
+        seconds = time.monotonic() - start
+        sample = sample_tree(group.pid, seconds, requests, molds=molds_of(group.pid))
+        return sample if sample is not None and sample.workers else None
+
+    sample = read_again(read, _TORN_TRIES, between=lambda: pause(_POLL_S))
+    if sample is not None:
+        return sample
     raise ServerFailed(
         f"the workers under {job.policy} do not stay alive",
         hint="the server's log ends with\n" + diagnosis.tail(server.read_log(group)),

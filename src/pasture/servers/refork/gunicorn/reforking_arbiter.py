@@ -15,6 +15,8 @@ from typing import Any
 from gunicorn.errors import HaltServer
 
 from pasture.errors import UnsupportedInterpreter
+from pasture.proc.again import read_again
+from pasture.proc.smaps import total_pss_bytes
 from pasture.scoreboard import recorder
 from pasture.sealing.interpreter import native
 from pasture.sealing.seal import seal
@@ -34,7 +36,6 @@ from pasture.servers.refork.gunicorn.promotion import LOOK, has_answered
 from pasture.servers.refork.gunicorn.spawn import NotLoaded, SpawnFailed, SpawningArbiter
 from pasture.servers.refork.lifecycle import Lifecycle
 from pasture.servers.refork.mold import policy_of_server
-from pasture.servers.refork.pss import total_pss_bytes
 from pasture.servers.refork.round import Limits
 from pasture.servers.settings import ServerSettings
 
@@ -197,14 +198,17 @@ class ReforkingArbiter(SpawningArbiter):
         self._cycle_or_fail().measured(self._total_pss_bytes(), time.monotonic())
 
     def _total_pss_bytes(self) -> int | None:
-        for _ in range(_MEASURE_TRIES):
-            total = total_pss_bytes((os.getpid(), *(worker.pid for worker in self.children)))
-            if total is not None:
-                return total
+        def wait() -> None:
             time.sleep(0.02)  # most likely one of them is about to end
             self.reap_workers()
-        self.log.info("pasture: total PSS cannot be read")
-        return None
+
+        def read() -> int | None:
+            return total_pss_bytes((os.getpid(), *(worker.pid for worker in self.children)))
+
+        total = read_again(read, _MEASURE_TRIES, between=wait)
+        if total is None:
+            self.log.info("pasture: total PSS cannot be read")
+        return total
 
     def _hear_molds(self) -> None:
         cycle, now = self._cycle_or_fail(), time.monotonic()

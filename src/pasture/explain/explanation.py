@@ -1,0 +1,79 @@
+"""What came of explaining the private memory of a worker: frozen measurements.
+
+What could not be told, and why, is part of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pasture.explain.causes import Cause
+from pasture.explain.fields import Label
+from pasture.explain.tally import Share
+from pasture.explain.writers import Recording
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One object of the parent that a worker's writes fell on.
+
+    Attributes:
+        type: its type.
+        path: from a root; for code the qualified name.
+        file: of code, with the line; else "".
+        os_pages: number of pages that are private because of it.
+        words: number of its words that differ.
+    """
+
+    type: str
+    path: str
+    file: str
+    os_pages: int
+    words: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What the private memory of one worker is.
+
+    Attributes:
+        worker_pid, parent_pid: the processes compared.
+        private_bytes: as `smaps_rollup` said right after.
+        os_pages: private pages that were found.
+        seconds: time that explaining took.
+        stopped_s: time for which a process was stopped.
+        census: the file that was used; None without one.
+        policy: whose steps the parent took before the fork; None if it did not say.
+        missing: what could not be told, one sentence each.
+        causes: by cause, largest first.
+        fields: by cause and what was written, largest first.
+        types: by type, most pages first.
+        owners: objects, of the kinds with the most pages first.
+        codes: code objects, most pages first.
+        recording: who wrote, if that was sampled.
+    """
+
+    worker_pid: int
+    parent_pid: int
+    private_bytes: int
+    os_pages: int
+    seconds: float
+    stopped_s: float
+    census: str | None
+    policy: str | None
+    missing: tuple[str, ...]
+    causes: tuple[tuple[Cause, Share], ...]
+    fields: tuple[tuple[Cause, Label, Share], ...]
+    types: tuple[tuple[str, Share], ...]
+    owners: tuple[Owner, ...]
+    codes: tuple[Owner, ...]
+    recording: Recording | None = None
+
+    @property
+    def explained_bytes(self) -> float:
+        """Bytes of all causes together."""
+        return sum(share.bytes for _, share in self.causes)
+
+    def cause(self, cause: Cause) -> Share:
+        """The share of one cause, which may be nothing."""
+        return dict(self.causes).get(cause, Share())

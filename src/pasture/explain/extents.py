@@ -1,0 +1,142 @@
+"""What a census has in some OS pages: objects and their storage, in the order of addresses.
+
+Keeps in memory only what lies in pages that are asked about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pasture.explain.distinct import of_ascending
+from pasture.explain.snapshot import CHUNK_RECORDS, Census
+from pasture.proc.address_space import OS_PAGE_BYTES, Array
+
+_PAGE_BITS = np.uint64(OS_PAGE_BYTES.bit_length() - 1)
+_PART_BITS = np.uint64(6)  # log2 of pages
+_IN_PART = np.uint64((1 << 6) - 1)
+_NO_WINDOW = 0xFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Extents:
+    """Pieces of memory in ascending order, each array one entry a piece.
+
+    Attributes:
+        starts, ends: uint64; the prefix of an object is part of it.
+        addresses: uint64, of the object; the start of memory that is none.
+        types: uint64, address of the type; 0 for memory that is no object.
+        kinds: uint8, of `Kind`.
+        numbers: int64, of the record in the census; -1 without one.
+    """
+
+    starts: Array
+    ends: Array
+    addresses: Array
+    types: Array
+    kinds: Array
+    numbers: Array
+
+    def lookup(self, addresses: Array) -> Array:
+        """Index of the piece that holds each address, -1 for none."""
+        if not len(self.starts):
+            return np.full(len(addresses), -1, dtype=np.int64)
+        found = np.searchsorted(self.starts, addresses, side="right").astype(np.int64) - 1
+        inside = (found >= 0) & (addresses < self.ends[np.maximum(found, 0)])
+        return np.where(inside, found, -1)
+
+
+class PageRanks:
+    """How many of some OS pages lie before an address: a table, since a census asks it twice
+    for each of its records.
+
+    Args:
+        os_pages: addresses, uint64, ascending; at least one.
+    """
+
+    def __init__(self, os_pages: Array) -> None:
+        numbers = os_pages >> _PAGE_BITS
+        self._parts = of_ascending(numbers >> _PART_BITS)
+        starts = self._parts << _PART_BITS
+        wanted = starts[:, None] + np.arange(int(_IN_PART) + 1, dtype=np.uint64)[None, :]
+        self._ranks = np.searchsorted(numbers, wanted).astype(np.int32)
+        self._last = np.append(self._ranks[:, 0], len(os_pages)).astype(np.int32)
+
+    def before(self, addresses: Array) -> Array:
+        """Number of the pages below the page of each address, int64."""
+        numbers = addresses >> _PAGE_BITS
+        parts = numbers >> _PART_BITS
+        at = np.searchsorted(self._parts, parts)
+        inside = np.minimum(at, len(self._parts) - 1)
+        found = self._ranks[inside, (numbers & _IN_PART).view(np.int64)]
+        outside = np.flatnonzero(self._parts[inside] != parts)
+        found[outside] = self._last[at[outside]]
+        return found.astype(np.int64)
+
+
+class Windows:
+    """A census cut into windows of OS pages, so that memory stays bounded.
+
+    Keeps 2 bytes a record; the records themselves are read from the file when their window
+    comes, and let go of after it.
+
+    Args:
+        census: of the parent.
+        os_pages: addresses of pages that are asked about, uint64, ascending.
+        size: pages of a window.
+    """
+
+    def __init__(self, census: Census, os_pages: Array, size: int) -> None:
+        self._census = census
+        self._window_of = np.full(len(census.records), _NO_WINDOW, dtype=np.uint16)
+        spanning = []
+        if not len(os_pages):
+            os_pages = np.full(1, np.iinfo(np.uint64).max)  # in which no record lies
+        ranks = PageRanks(os_pages)
+        for first in range(0, len(census.records), CHUNK_RECORDS):
+            part = census.records.read(first, CHUNK_RECORDS)
+            low, high = _places(part, ranks)
+            start, end = low // size, high // size
+            single = (low <= high) & (start == end)
+            self._window_of[first : first + len(part)][single] = start[single]
+            spanning.append(np.flatnonzero((low <= high) & ~single) + first)
+        self._spanning = np.concatenate(spanning) if spanning else np.zeros(0, np.int64)
+
+    def extents(self, window: int) -> Extents:
+        """What lies in the pages of one window, and what lies in several."""
+        numbers = np.concatenate((np.flatnonzero(self._window_of == window), self._spanning))
+        numbers.sort()
+        return Extents(*_sorted(self._census.records.chosen(numbers), numbers))
+
+
+def extents_in(census: Census, os_pages: Array) -> Extents:
+    """All that a census has in some OS pages, for few of them."""
+    return Windows(census, os_pages, max(1, len(os_pages))).extents(0) if len(os_pages) else NOTHING
+
+
+def _sorted(records: Array, numbers: Array) -> tuple[Array, ...]:
+    starts = records["address"] - records["prefix"]
+    order = np.argsort(starts, kind="stable")
+    records, numbers = records[order], numbers[order]
+    return (
+        starts[order],
+        records["address"] + records["bytes"],
+        records["address"].copy(),
+        records["type"].copy(),
+        records["kind"].astype(np.uint8),
+        numbers,
+    )
+
+
+def _places(records: Array, ranks: PageRanks) -> tuple[Array, Array]:
+    """Index of the first and last page that each record has a byte in; last < first: none."""
+    address = records["address"]
+    low = ranks.before(address - records["prefix"])
+    last = address + np.maximum(records["bytes"], 1) + np.uint64(OS_PAGE_BYTES - 1)
+    return low, ranks.before(last) - 1
+
+
+_EMPTY = np.zeros(0, dtype=np.uint64)
+NOTHING = Extents(_EMPTY, _EMPTY, _EMPTY, _EMPTY, _EMPTY.astype(np.uint8), _EMPTY.astype(np.int64))
+"""Extents without a census."""

@@ -1,0 +1,106 @@
+"""What is known of a parent before its memory is read: its census and its interpreter.
+
+Says what cannot be told without them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from pasture.errors import UsageError
+from pasture.explain.snapshot import Census, Fields, fields_from, open_census
+from pasture.proc.address_space import AddressSpace
+from pasture.proc.environ import read_environ
+from pasture.proc.interpreter import python_version
+from pasture.sealing import snapshot as census_file
+from pasture.sealing.interpreter import native
+from pasture.trust.foreign_files import user_of
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a classifier works with.
+
+    Attributes:
+        census: open; None without one.
+        fields: offsets of the parent's interpreter; None if nobody here knows them.
+        same_version: whether it is the version that runs this.
+        missing: what cannot be told for want of these, one sentence each.
+    """
+
+    census: Census | None
+    fields: Fields | None
+    same_version: bool
+    missing: tuple[str, ...]
+
+
+def find_sources(parent: AddressSpace, asked: Path | None) -> Sources:
+    """Look for what a parent left to be read.
+
+    Args:
+        asked: file of the census; None is the one that the parent's environment names, if any.
+
+    Raises:
+        UsageError: the census that was asked for cannot be used.
+    """
+    census, missing = _find_census(parent.pid, asked)
+    version = _version(parent, census)
+    same = version == sys.version_info[:2]
+    if not same:
+        missing = (*missing, _of_another_version(version, census))
+    if census:
+        return Sources(census, census.fields, same, missing)
+    return Sources(None, fields_from(native().field_offsets()) if same else None, same, missing)
+
+
+def _version(parent: AddressSpace, census: Census | None) -> tuple[int, int] | None:
+    if census:
+        return census.hexversion >> 24, census.hexversion >> 16 & 255
+    return python_version(mapping.path for mapping in parent.mappings)
+
+
+def _of_another_version(version: tuple[int, int] | None, census: Census | None) -> str:
+    shown = f"{version[0]}.{version[1]}" if version else "of an unknown version"
+    lost = (
+        "counters of code are not told from its caches"
+        if census
+        else "its objects cannot be recognised; use a pasture on the same version"
+    )
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return f"the process runs Python {shown}, pasture runs {own}: {lost}"
+
+
+def _find_census(parent_pid: int, asked: Path | None) -> tuple[Census | None, tuple[str, ...]]:
+    """The census to use, and what is missing without one.
+
+    Raises:
+        UsageError: the one that was asked for cannot be used.
+    """
+    if asked:
+        return _census_of(parent_pid, asked), ()
+    named = census_file.path_for(parent_pid, read_environ(parent_pid))
+    missing = (
+        "no census: objects are recognised by their type pointers, without owners, and the "
+        "storage of dictionaries and lists is not told from other memory; start the server "
+        "with PASTURE_CENSUS=/path/{pid} for more",
+    )
+    if named is None:
+        return None, missing
+    path = Path(f"/proc/{parent_pid}/cwd") / named  # a relative one is the parent's
+    try:
+        return (_census_of(parent_pid, path), ()) if os.path.lexists(path) else (None, missing)
+    except UsageError as error:
+        return None, (error.message, *missing)
+
+
+def _census_of(parent_pid: int, path: Path) -> Census:
+    census = open_census(path, owners=user_of(parent_pid))
+    if census.pid != parent_pid:
+        raise UsageError(
+            f"{path} is the census of process {census.pid}, not of {parent_pid}",
+            hint="give the file that this worker's parent wrote",
+        )
+    return census

@@ -1,0 +1,112 @@
+"""The words of one batch that differ: which of them have a cause by now, and which.
+
+Owns the decisions; what they are made from is for others. Invariant: a word that has been
+decided is decided once more only by whoever decided it before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pasture.explain.causes import Cause
+from pasture.explain.difference import Batch
+from pasture.explain.extents import Extents
+from pasture.explain.fields import Label, Meaning
+from pasture.explain.regions import Region, Regions
+from pasture.proc.address_space import Array
+
+_UNSET = 255
+
+
+@dataclass(slots=True)
+class Labels:
+    """Numbers for labels, in the order in which they were first met."""
+
+    numbers: dict[Label, int] = field(default_factory=dict)
+
+    def number(self, label: Label) -> int:
+        return self.numbers.setdefault(label, len(self.numbers))
+
+    def all(self) -> list[Label]:
+        return list(self.numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Classified:
+    """A batch and what its words stand for, each array one entry a word.
+
+    Attributes:
+        causes: uint8, of `Cause`.
+        labels: int64, places in `names`.
+        extents: int64, index into the extents; -1 for none.
+        names: the labels that were met so far, in this batch or an earlier one.
+        code_types: addresses of the types of code objects, likewise.
+    """
+
+    batch: Batch
+    causes: Array
+    labels: Array
+    extents: Array
+    names: tuple[Label, ...]
+    code_types: frozenset[int] = frozenset()
+
+
+class Words:
+    """What is known of the words of one batch so far.
+
+    Args:
+        batch: the words.
+        regions: of the worker's mappings.
+        pieces: objects and storage of the parent where the words lie.
+        labels: numbers of labels, the same for all batches.
+
+    Attributes:
+        regions: `Region` of each word.
+        extents: index into the pieces of each word; -1 for none.
+        block_starts: address of the block in use that each word lies in; 0 for none.
+        block_bytes: size of that block; 0 where it is not known.
+    """
+
+    def __init__(self, batch: Batch, regions: Regions, pieces: Extents, labels: Labels) -> None:
+        count = len(batch.addresses)
+        self.batch, self.pieces = batch, pieces
+        self.regions = regions.lookup(batch.addresses)
+        self.extents = pieces.lookup(batch.addresses)
+        self.block_starts = np.zeros(count, dtype=np.uint64)
+        self.block_bytes = np.zeros(count, dtype=np.int64)
+        self._labels = labels
+        self._causes = np.full(count, _UNSET, dtype=np.uint8)
+        self._numbers = np.zeros(count, dtype=np.int64)
+
+    @property
+    def open(self) -> Array:
+        """Mask of words without a cause."""
+        return self._causes == _UNSET
+
+    def mappings_of(self, chosen: Array, region: Region, where: Regions) -> Array:
+        """Indices of the mappings of chosen words in one kind of region."""
+        return where.index(self.batch.addresses[chosen & (self.regions == region)])
+
+    def set(self, chosen: Array, cause: Cause, label: Label) -> None:
+        """Decide words (by mask or index) that are still open."""
+        at = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+        self.decide(at[self._causes[at] == _UNSET], cause, label)
+
+    def decide(self, at: Array, cause: Cause, label: Label) -> None:
+        """Decide words by index, also those that have a cause."""
+        self._causes[at] = cause
+        self._numbers[at] = self._labels.number(label)
+
+    def mean(self, at: Array, which: Array, meanings: list[Meaning]) -> None:
+        """Decide words by index, each by one of some meanings."""
+        causes = np.array([meaning.cause for meaning in meanings], dtype=np.uint8)
+        labels = np.array([self._labels.number(m.label) for m in meanings], dtype=np.int64)
+        self._causes[at] = causes[which]
+        self._numbers[at] = labels[which]
+
+    def classified(self, code_types: frozenset[int]) -> Classified:
+        """The words once all are decided."""
+        names = tuple(self._labels.all())
+        return Classified(self.batch, self._causes, self._numbers, self.extents, names, code_types)

@@ -1,0 +1,42 @@
+"""What is mapped where in a process: `/proc/PID/maps`.
+
+Standard library alone. Source: proc_pid_maps(5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """One range of an address space.
+
+    Attributes:
+        start, end: addresses, the end excluded.
+        permissions: as in "rw-p".
+        path: of the file, "[heap]", "[stack]" or the like; "" if anonymous.
+        offset: in the file of the first byte, bytes.
+    """
+
+    start: int
+    end: int
+    permissions: str
+    path: str
+    offset: int = 0
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it maps a file (which may be deleted by now)."""
+        return self.path.startswith("/")
+
+
+def parse_maps(text: str) -> tuple[Mapping, ...]:
+    """Parse the text of a `maps` file, in the order of addresses."""
+    found = []
+    for line in filter(None, text.split("\n")):  # a name may have other ends of lines in it
+        words = line.split(None, 5)
+        start, _, end = words[0].partition("-")
+        path = words[5].rstrip() if len(words) > 5 else ""
+        found.append(Mapping(int(start, 16), int(end, 16), words[1], path, int(words[2], 16)))
+    return tuple(found)

@@ -1,0 +1,77 @@
+"""What the kernel tells of a process in one line: `/proc/PID/stat`.
+
+Standard library alone, since servers read it too. Source: proc_pid_stat(5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROC = Path("/proc")
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD of the kernel's include/linux/sched.h
+_DEAD_STATES = frozenset("ZX")
+
+# Positions counted from after the command name, which may itself hold spaces and brackets
+# (numbers of the manual page: state 3, flags 9, minflt 10, majflt 12, starttime 22, startcode
+# 26, startstack 28).
+_STATE, _FLAGS, _MINOR_FAULTS, _MAJOR_FAULTS = 0, 6, 7, 9
+_START_TIME, _START_CODE, _START_STACK = 19, 23, 25
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """One process at one moment.
+
+    Attributes:
+        state: one letter.
+        flags: bits, PF_ in the kernel's sources.
+        minor_faults, major_faults: page faults since the process began.
+        start_time: clock ticks from the machine's boot to the process's start.
+        start_code, start_stack: addresses; as another user sees them, not the real ones.
+    """
+
+    state: str
+    flags: int
+    minor_faults: int
+    major_faults: int
+    start_time: int
+    start_code: int
+    start_stack: int
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it only waits for its parent: a zombie."""
+        return self.state in _DEAD_STATES
+
+    @property
+    def is_kernel_thread(self) -> bool:
+        return bool(self.flags & _KERNEL_THREAD)
+
+
+def parse_stat(data: bytes) -> Stat:
+    """Parse the content of a `stat` file.
+
+    Raises:
+        ValueError: it is not what the kernel writes.
+    """
+    fields = data.rpartition(b")")[2].split()
+    if len(fields) <= _START_STACK:
+        raise ValueError("the line is too short")
+    return Stat(
+        state=fields[_STATE].decode("ascii", "replace"),
+        flags=int(fields[_FLAGS]),
+        minor_faults=int(fields[_MINOR_FAULTS]),
+        major_faults=int(fields[_MAJOR_FAULTS]),
+        start_time=int(fields[_START_TIME]),
+        start_code=int(fields[_START_CODE]),
+        start_stack=int(fields[_START_STACK]),
+    )
+
+
+def read_stat(pid: int, proc: Path = _PROC) -> Stat | None:
+    """Read it; None for a process that is gone, or that `/proc` hides from this user."""
+    try:
+        return parse_stat((proc / str(pid) / "stat").read_bytes())
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,62 @@
+"""What is advised: what the figures support, and nothing else."""
+
+import pytest
+
+pytest.importorskip("numpy")
+
+from explanations import explanation, share
+
+from pasture.explain.advice import advice
+from pasture.explain.causes import Cause
+from pasture.explain.fields import Label
+from pasture.explain.new_memory import FREE
+
+
+def test_nothing_is_advised_where_there_is_nothing_to_gain() -> None:
+    assert advice(explanation({})) == ()
+    assert advice(explanation({Cause.REFERENCE_COUNT: 0.1, Cause.STACK: 50})) == ()
+
+
+def test_remedies_are_named_with_what_they_save_most_bytes_first() -> None:
+    first, second = advice(explanation({Cause.GC_HEADER: 5, Cause.REFERENCE_COUNT: 12}))
+    assert first.startswith("12.0 MB by reference counts")
+    assert second.startswith("5.0 MB by GC headers")
+
+
+def test_causes_with_one_remedy_are_added_up() -> None:
+    [sentence] = advice(explanation({Cause.HOLE: 3, Cause.POOL_HEADER: 2, Cause.FREE_LIST: 1}))
+    assert sentence.startswith("6.0 MB in holes")
+
+
+@pytest.mark.parametrize(
+    ("policy", "remedies"), [(None, 2), ("unheard-of", 2), ("freeze", 1), ("seal", 0)]
+)
+def test_what_the_policy_did_already_is_not_advised(policy: str | None, remedies: int) -> None:
+    causes = {Cause.GC_HEADER: 5.0, Cause.REFERENCE_COUNT: 12.0}
+    assert len(advice(explanation(causes, policy=policy))) == remedies
+
+
+def test_a_warm_up_is_advised_under_every_policy() -> None:
+    [sentence] = advice(explanation({Cause.DICT_KEYS: 4}, policy="seal"))
+    assert "more requests in the warm-up" in sentence
+
+
+def test_new_memory_is_told_first_and_how_much_of_it_is_free() -> None:
+    fields = ((Cause.NEW_MEMORY, FREE, share(1)), (Cause.HOLE, FREE, share(9)))
+    found = explanation({Cause.NEW_MEMORY: 6, Cause.GC_HEADER: 8}, fields=fields)
+    first, second = advice(found)
+    assert first.startswith("6.0 MB (43 %) is memory that the parent never had: 1.0 MB of it")
+    assert second.startswith("8.0 MB by GC headers")
+
+
+def test_little_new_memory_is_not_spoken_of() -> None:
+    assert advice(explanation({Cause.NEW_MEMORY: 2, Cause.STACK: 8})) == ()
+
+
+def test_libraries_that_write_are_named_last() -> None:
+    fields = (
+        (Cause.LIBRARY_DATA, Label("libssl.so.3", ""), share(0.2)),
+        (Cause.LIBRARY_DATA, Label("libz.so.1", ""), share(0.1)),
+    )
+    found = explanation({Cause.GC_HEADER: 8, Cause.LIBRARY_DATA: 0.3}, fields=fields)
+    assert advice(found)[1:] == ("0.2 MB is data that libssl.so.3 writes",)

@@ -1,0 +1,65 @@
+"""The document, tables and page of an explanation."""
+
+import json
+from datetime import datetime
+from io import StringIO
+
+import pytest
+
+pytest.importorskip("numpy")
+
+from explanations import FULL, explanation
+from rich.console import Console
+
+from pasture.explain.causes import Cause
+from pasture.explain.document import as_document, from_json
+from pasture.explain.table import headline, print_explanation
+from pasture.trust.untrusted_text import to_json
+
+
+def printed(found: object) -> str:
+    text = StringIO()
+    print_explanation(found, Console(file=text, width=200))  # type: ignore[arg-type]
+    return text.getvalue()
+
+
+def test_an_explanation_comes_back_out_of_its_document() -> None:
+    assert from_json(to_json(as_document(FULL))) == FULL
+
+
+def test_every_cause_is_in_the_document_also_those_that_do_not_occur() -> None:
+    document = as_document(FULL)
+    assert set(document["causes"]) == {cause.label for cause in Cause}
+    assert document["causes"][Cause.STACK.label]["bytes"] == 0
+    assert document["explained_bytes"] == 24_000_000
+
+
+@pytest.mark.parametrize("spoil", [{"schema": 2}, {"causes": {"no cause": {}}}, {"worker": "x"}])
+def test_what_is_no_such_document_is_refused(spoil: dict[str, object]) -> None:
+    text = json.dumps({**as_document(FULL), **spoil})
+    with pytest.raises((ValueError, LookupError, TypeError)):
+        from_json(text)
+
+
+def test_the_headline_names_the_largest_cause() -> None:
+    assert headline(FULL) == "worker 8 has 24.0 MB of private memory, 83 % of it reference count"
+    assert headline(explanation({})) == "worker 8 has no private memory"
+
+
+def test_all_that_was_found_is_printed() -> None:
+    text = printed(FULL)
+    for part in ("app.settings", "app.py:7", "50 faults in 2 workers, 2 lost", "main"):
+        assert part in text
+    assert "note: something could not be told" in text
+
+
+def test_what_was_not_looked_for_has_no_table() -> None:
+    text = printed(explanation({Cause.STACK: 1}))
+    assert "recorded" not in text and "objects" not in text
+
+
+def test_the_page_holds_the_figures() -> None:
+    html = pytest.importorskip("pasture.explain.html")
+    html.require_html()
+    page = html.render_html(FULL, datetime(2026, 1, 2))
+    assert "app.settings" in page and "24.0 MB" in page

@@ -1,0 +1,188 @@
+"""Ways to objects and objects recognised from memory, in memory made by hand."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("numpy")
+
+import numpy as np
+
+from pasture.explain.objects import TypeInfo
+from pasture.explain.owners import Owners, most_touched
+from pasture.explain.recognition import gather, recognise
+from pasture.explain.snapshot import NO_OWNER, RECORD, Kind
+from pasture.explain.touched import Touched, TouchedObjects
+
+GC = 1 << 14
+MODULES, MODULE, NAMESPACE, LIST, ITEMS, CODE, LOST = range(0x1000, 0x8000, 0x1000)
+DICT_TYPE, LIST_TYPE, CODE_TYPE, MODULE_TYPE = range(0x10000, 0x50000, 0x10000)
+TYPES = {
+    address: TypeInfo(address, name, GC, 32, 0, 0, 0, {16: "md_dict"} if name == "module" else {})
+    for address, name in (
+        (DICT_TYPE, "dict"),
+        (LIST_TYPE, "list"),
+        (CODE_TYPE, "code"),
+        (MODULE_TYPE, "module"),
+    )
+}
+TYPE_OF = {
+    MODULES: DICT_TYPE,
+    MODULE: MODULE_TYPE,
+    NAMESPACE: DICT_TYPE,
+    LIST: LIST_TYPE,
+    CODE: CODE_TYPE,
+    LOST: LIST_TYPE,
+}
+KEYS = {0x901: "app", 0x902: "routes", 0x903: "x" * 60}
+FIELDS = {
+    "list": {"ob_item": 24},
+    "code": {"co_qualname": 8, "co_filename": 16, "co_firstlineno": 24},
+}
+WORDS = {
+    MODULE + 16: NAMESPACE,
+    LIST + 16: 2,
+    LIST + 24: ITEMS,
+    ITEMS: 0x77,
+    ITEMS + 8: CODE,
+    CODE + 8: 0x901,
+    CODE + 16: 0x902,
+    CODE + 24: (5 << 32) | 12,
+}
+DICTS = {MODULES: [(0x901, MODULE, 0)], NAMESPACE: [(0x902, LIST, 0), (0x903, CODE, 0)]}
+
+
+def read(address: int, size: int) -> bytes:
+    return b"".join(
+        WORDS.get(at, 0).to_bytes(8, "little") for at in range(address, address + size, 8)
+    )
+
+
+OBJECTS: Any = SimpleNamespace(
+    fields=FIELDS,
+    space=SimpleNamespace(word=lambda address: WORDS.get(address, 0), read=read),
+    type_of=lambda address: TYPES.get(TYPE_OF.get(address, 0)),
+    text=KEYS.get,
+    dict_items=lambda address, most: DICTS.get(address, []),
+    keys_items=lambda keys, cells, most: [],
+    qualified_type_name=lambda address: TYPES[address].name,
+)
+
+
+def census(*rows: tuple[int, int, Kind]) -> Any:
+    """A census of (address, number of the owner, kind)."""
+    records = np.array(
+        [(address, 0, 64, owner, kind, 0) for address, owner, kind in rows], dtype=RECORD
+    )
+    return SimpleNamespace(
+        records=SimpleNamespace(read=lambda first, count: records[first : first + count])
+    )
+
+
+CENSUS = census(
+    (MODULES, NO_OWNER, Kind.OBJECT),
+    (MODULE, 0, Kind.OBJECT),
+    (NAMESPACE, 1, Kind.OBJECT),
+    (LIST, 2, Kind.OBJECT),
+    (CODE, 3, Kind.OBJECT),
+    (ITEMS, 3, Kind.LIST_ITEMS),
+    (LOST, NO_OWNER, Kind.OBJECT),
+    (CODE, 2, Kind.OBJECT),
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "path"),
+    [
+        (1, "app"),
+        (3, "app.routes"),
+        (4, "app.routes[1]"),
+        (5, "app.routes"),  # storage is named by the object that holds it
+        (6, "(no module) list"),
+        (7, "app." + "x" * 60),
+    ],
+)
+def test_the_way_from_a_module_is_written_as_python_would_write_it(number: int, path: str) -> None:
+    assert Owners(CENSUS, OBJECTS).path(number) == path
+
+
+def test_a_way_that_never_ends_is_cut() -> None:
+    circle = census((LIST, 1, Kind.OBJECT), (LOST, 0, Kind.OBJECT))
+    assert Owners(circle, OBJECTS).path(0).startswith("...")
+
+
+def test_code_is_named_with_its_file_and_line() -> None:
+    assert Owners(CENSUS, OBJECTS).code_name(CODE) == ("app", "routes", 12)
+
+
+def touched(number: int, address: int, kind: Kind, pages: int, type_: int = 0) -> Touched:
+    return Touched(number, address, type_, kind, pages, pages * 2)
+
+
+def test_code_is_listed_apart_and_of_a_kind_the_first_three() -> None:
+    kept = [touched(4, CODE, Kind.OBJECT, 9, CODE_TYPE)]
+    kept += [touched(number, LIST, Kind.OBJECT, 5, LIST_TYPE) for number in (3, 6, 1, 2)]
+    kept += [touched(5, ITEMS, Kind.LIST_ITEMS, 2)]
+    objects = TouchedObjects(
+        {each.number: each for each in kept},
+        {each.group: each.os_pages for each in kept},
+        frozenset({CODE_TYPE}),
+    )
+    owners, codes = most_touched(CENSUS, OBJECTS, objects)
+    assert [(owner.type, owner.os_pages) for owner in owners] == [
+        *(("list", 5),) * 3,
+        ("list items", 2),
+    ]
+    assert [(code.path, code.file) for code in codes] == [("app", "routes:12")]
+
+
+def test_without_a_census_nobody_owns_anything() -> None:
+    assert most_touched(None, OBJECTS, TouchedObjects()) == ((), ())
+
+
+PAGE = 0x700000000000
+
+
+class Heap:
+    """One OS page, and the types that its words may point to."""
+
+    def __init__(self, **flags: int) -> None:
+        self.words = np.zeros(512, dtype=np.uint64)
+        self.types = {
+            0x5000 + 8 * i: TypeInfo(0x5000 + 8 * i, name, value, 16, 0, 0, 0)
+            for i, (name, value) in enumerate(flags.items())
+        }
+        self.space = self
+
+    def put(self, block: int, prefix: int, name: str) -> None:
+        address = next(a for a, info in self.types.items() if info.name == name)
+        self.words[(block + prefix + 8) // 8] = address
+
+    def os_pages(self, pages: Any) -> Any:
+        return np.array(
+            [self.words if page == PAGE else np.zeros(512) for page in pages], np.uint64
+        )
+
+    def type_at(self, address: int) -> TypeInfo | None:
+        return self.types.get(address)
+
+
+def test_an_object_is_recognised_only_where_its_type_puts_it() -> None:
+    heap: Any = Heap(plain=0, tracked=GC)
+    heap.put(0, 0, "plain")
+    heap.put(64, 16, "tracked")
+    heap.put(128, 0, "tracked")  # its header would lie before the block
+    heap.put(192, 32, "plain")
+    starts = np.array([PAGE + at for at in (0, 64, 128, 192, 256)], dtype=np.uint64)
+    found = recognise(heap, starts)
+    names = [heap.types[t].name if t else "" for t in found.types.tolist()]
+    assert names == ["plain", "tracked", "", "", ""]
+    assert found.prefixes.tolist() == [0, 16, 0, 0, 0]
+
+
+def test_words_of_pages_that_are_not_mapped_are_zero() -> None:
+    heap: Any = Heap(plain=0)
+    heap.words[3] = 7
+    wanted = np.array([PAGE + 24, PAGE + 4096, PAGE + 32], dtype=np.uint64)
+    assert gather(heap, wanted).tolist() == [7, 0, 0]

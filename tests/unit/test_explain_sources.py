@@ -1,0 +1,71 @@
+"""What is known of a parent, and what is said to be missing."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("numpy")
+
+from pasture.errors import UsageError
+from pasture.explain import sources
+from pasture.explain.sources import find_sources
+from pasture.proc.maps import Mapping
+
+HERE = ".".join(map(str, sys.version_info[:2]))
+
+
+def parent(version: str) -> Any:
+    path = f"/usr/bin/python{version}" if version else "/usr/bin/ruby"
+    return SimpleNamespace(pid=7, mappings=(Mapping(0, 4096, "r-xp", path),))
+
+
+@pytest.fixture(autouse=True)
+def environ(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    found: dict[str, str] = {}
+    monkeypatch.setattr(sources, "read_environ", lambda pid: found)
+    return found
+
+
+def census_of(monkeypatch: pytest.MonkeyPatch, pid: int, hexversion: int) -> Any:
+    census = SimpleNamespace(pid=pid, hexversion=hexversion, fields={"object": {}})
+    monkeypatch.setattr(sources, "open_census", lambda path, owners: census)
+    return census
+
+
+def test_without_a_census_offsets_are_those_of_this_interpreter() -> None:
+    found = find_sources(parent(HERE), None)
+    assert found.census is None and found.same_version and found.fields
+    assert len(found.missing) == 1 and "PASTURE_CENSUS" in found.missing[0]
+
+
+@pytest.mark.parametrize(("version", "shown"), [("3.4", "3.4"), ("", "of an unknown version")])
+def test_objects_of_another_interpreter_are_not_guessed_at(version: str, shown: str) -> None:
+    found = find_sources(parent(version), None)
+    assert found.fields is None and not found.same_version
+    assert found.missing[1] == (
+        f"the process runs Python {shown}, pasture runs {HERE}: its objects cannot be "
+        "recognised; use a pasture on the same version"
+    )
+
+
+def test_a_census_brings_offsets_of_any_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    census = census_of(monkeypatch, 7, 0x03040000)
+    found = find_sources(parent(HERE), Path("census"))
+    assert found.census is census and not found.same_version
+    assert found.fields == {"object": {}}
+    assert "counters of code are not told" in found.missing[0]
+
+
+def test_a_census_of_another_process_is_refused_if_it_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], tmp_path: Path
+) -> None:
+    census_of(monkeypatch, 8, sys.hexversion)
+    with pytest.raises(UsageError, match="of process 8, not of 7"):
+        find_sources(parent(HERE), tmp_path / "census")
+    (tmp_path / "census").touch()
+    environ["PASTURE_CENSUS"] = str(tmp_path / "census")
+    found = find_sources(parent(HERE), None)
+    assert found.census is None and "of process 8, not of 7" in found.missing[0]

@@ -1,0 +1,28 @@
+"""Which objects are ranked first."""
+
+import pytest
+
+pytest.importorskip("numpy")
+
+import numpy as np
+
+from pasture.explain.difference import Batch
+from pasture.explain.extents import Extents
+from pasture.explain.touched import TouchedObjects, Window
+from pasture.explain.words import Classified
+
+
+def test_a_kind_of_which_many_objects_were_written_once_is_ranked_first() -> None:
+    starts = np.arange(8, dtype=np.uint64) * np.uint64(4096)
+    types = np.array([7000, 8000, 8000, 8000, 8000, 0, 0, 7000], dtype=np.uint64)
+    kinds = np.array([0, 0, 0, 0, 0, 3, 3, 0], dtype=np.uint8)
+    extents = Extents(starts, starts + np.uint64(64), starts, types, kinds, np.arange(8))
+    rows = np.array([0, 0, 0, 1, 2, 3, 4, 5])
+    words = starts[rows] + np.arange(8, dtype=np.uint64) * np.uint64(8)
+    batch = Batch(starts, words, rows)
+    touched = TouchedObjects()
+    window = Window(extents)
+    window.add(Classified(batch, rows, rows, extents.lookup(words), ()))
+    touched.add(window)
+    found = [[(t.type, t.os_pages, t.words) for t in group] for group in touched.groups()]
+    assert found == [[(8000, 1, 1)] * 4, [(7000, 1, 3)], [(0, 1, 1)]]

@@ -1,0 +1,209 @@
+"""The layers of the package, read from the import statements of its modules.
+
+    cli -> commands -> servers, display -> sealing, warmup, fork_safety, proc, ... -> errors
+
+Imports inside functions and under TYPE_CHECKING count like any other: an arrow is an arrow.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import pasture
+
+ROOT = Path(pasture.__file__).parent
+COMMANDS = frozenset(("trial", "explain", "top", "doctor", "metrics"))
+FLOORS = (
+    frozenset(("__main__",)),
+    frozenset(("cli",)),
+    frozenset(("lab",)),
+    COMMANDS,
+    frozenset(("__init__",)),
+    frozenset(("servers", "display")),
+    frozenset(("gc", "sealing", "warmup", "fork_safety", "scoreboard", "proc", "trust")),
+    frozenset(("errors", "_native")),
+)
+"""Packages and modules right below `pasture`, from the roof to the ground."""
+
+GROUND = FLOORS[-2]
+"""Here packages may import each other, as long as none comes back to itself."""
+
+STANDARD_LIBRARY_ALONE = ("sealing", "scoreboard", "warmup", "fork_safety", "servers", "gc")
+"""What runs in a process that is sealed: whatever it imports is sealed in with it."""
+
+OF_SERVERS: Mapping[str, frozenset[str]] = {
+    "gunicorn": frozenset(("gunicorn",)),
+    "refork": frozenset(("gunicorn",)),
+    "celery": frozenset(("celery", "billiard", "kombu")),
+    "uwsgi": frozenset(("uwsgi", "uwsgidecorators", "pyuwsgi")),
+}
+"""What the modules in a server's folder may import beside: that server's own."""
+
+Imports = Mapping[str, frozenset[str]]
+
+
+def imported(tree: ast.AST, module: str, is_package: bool = False) -> Iterator[str]:
+    """Dotted names that the statements of a module import, wherever they stand."""
+    here = module.split(".")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            up = here[: len(here) - node.level + is_package] if node.level else []
+            base = ".".join((*up, *filter(None, (node.module,))))
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+@cache
+def sources() -> Mapping[str, tuple[ast.AST, bool]]:
+    """Of each module of the package: its syntax tree, and whether it is a package."""
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT.parent).with_suffix("").parts
+        is_package = parts[-1] == "__init__"
+        name = ".".join(parts[:-1] if is_package else parts)
+        found[name] = ast.parse(path.read_text(encoding="utf-8")), is_package
+    return found
+
+
+@cache
+def imports() -> Imports:
+    """The modules of pasture that each of them imports, and what else by its first name."""
+    trees = sources()
+    return {
+        module: frozenset(
+            known
+            for name in imported(tree, module, is_package)
+            if (known := module_of(name, trees)) != module
+        )
+        for module, (tree, is_package) in trees.items()
+    }
+
+
+def module_of(name: str, modules: Mapping[str, object]) -> str:
+    """The module that a dotted name is or lies in."""
+    while name.startswith("pasture.") and name not in modules and name != "pasture._native":
+        name = name.rpartition(".")[0]
+    return name if name.startswith("pasture") else name.partition(".")[0]
+
+
+def room(module: str) -> str:
+    """The package or module right below `pasture` that a module belongs to."""
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def floor(module: str) -> int:
+    return next(i for i, rooms in enumerate(FLOORS) if room(module) in rooms)
+
+
+def against_layers(found: Imports) -> list[str]:
+    """Imports that go upward, or sideways where that is not allowed."""
+    return [
+        f"{module} imports {other}"
+        for module, others in sorted(found.items())
+        for other in sorted(others)
+        if other.partition(".")[0] == "pasture" and room(module) != room(other)
+        if floor(other) < floor(module)
+        or (floor(other) == floor(module) and room(module) not in GROUND)
+    ]
+
+
+def rings(arrows: Mapping[str, set[str]]) -> list[str]:
+    """Whatever can be reached from itself."""
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        left = list(arrows.get(start, ()))
+        while left:
+            if (name := left.pop()) not in seen:
+                seen.add(name)
+                left += arrows.get(name, ())
+        return seen
+
+    return [name for name in sorted(arrows) if name in reached(name)]
+
+
+def between_rooms(found: Imports) -> dict[str, set[str]]:
+    arrows: dict[str, set[str]] = {}
+    for module, others in found.items():
+        inside = {room(other) for other in others if other.partition(".")[0] == "pasture"}
+        arrows.setdefault(room(module), set()).update(inside - {room(module)})
+    return arrows
+
+
+def foreign(found: Imports, module: str) -> dict[str, str]:
+    """What is neither pasture's nor the standard library's: name, and the module it is imported by.
+
+    Follows imports of pasture's own modules, and of the packages that they lie in.
+    """
+    seen, left, strangers = {module}, [module], {}
+    while left:
+        name = left.pop()
+        parts = name.split(".")
+        parents = {".".join(parts[:n]) for n in range(2, len(parts))}
+        for other in (found.get(name, frozenset()) | parents) - seen:
+            if other.partition(".")[0] == "pasture":
+                seen.add(other)
+                left.append(other)
+            elif other not in sys.stdlib_module_names:
+                strangers[other] = name
+    return strangers
+
+
+def of_its_server(module: str) -> frozenset[str]:
+    """What a module may import because it runs inside that server."""
+    folders = module.split(".")[2:3] if room(module) == "servers" else []
+    return frozenset().union(*(OF_SERVERS.get(folder, frozenset()) for folder in folders))
+
+
+def test_every_module_has_a_floor() -> None:
+    assert {room(module) for module in imports()} <= frozenset().union(*FLOORS)
+
+
+def test_no_import_goes_upward_or_from_one_command_to_another() -> None:
+    assert against_layers(imports()) == []
+
+
+def test_no_package_comes_back_to_itself_through_its_imports() -> None:
+    assert rings(between_rooms(imports())) == []
+
+
+def test_no_module_comes_back_to_itself_through_its_imports() -> None:
+    arrows = {module: set(others) for module, others in imports().items()}
+    assert rings(arrows) == []
+
+
+@pytest.mark.parametrize("promised", STANDARD_LIBRARY_ALONE)
+def test_what_runs_in_a_sealed_process_needs_the_standard_library_alone(promised: str) -> None:
+    strangers = {
+        module: found
+        for module in imports()
+        if room(module) == promised and (found := foreign(imports(), module))
+        if set(found) - of_its_server(module)
+    }
+    assert strangers == {}
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("pasture.proc.smaps", "from pasture.scoreboard import reader"),
+        ("pasture.servers.sealer", "import pasture.trial.run"),
+        ("pasture.explain.table", "def f():\n    from pasture.top import table"),
+        ("pasture.display.units", "if TYPE_CHECKING:\n    from ..cli import main"),
+        ("pasture.display.units", "from pasture.servers import settings"),
+    ],
+)
+def test_an_arrow_that_is_turned_around_is_found_wherever_it_stands(module: str, line: str) -> None:
+    added = {module_of(name, sources()) for name in imported(ast.parse(line), module)}
+    changed = {**imports(), module: imports()[module] | added}
+    assert against_layers(changed) or rings(between_rooms(changed))
+
+
+def test_a_library_that_comes_in_through_another_module_is_found() -> None:
+    changed = {**imports(), "pasture.trust.private_files": frozenset(("psutil",))}
+    assert foreign(changed, "pasture.sealing.snapshot") == {"psutil": "pasture.trust.private_files"}

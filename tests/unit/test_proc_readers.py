@@ -1,0 +1,102 @@
+"""What readers of /proc make of its files, and of files as no kernel writes them."""
+
+from pathlib import Path
+
+import pytest
+
+from pasture.errors import ProcessEnded
+from pasture.proc.again import read_again
+from pasture.proc.environ import read_environ
+from pasture.proc.interpreter import python_version
+from pasture.proc.stat import parse_stat, read_stat
+
+FIELDS = " ".join(["S", *(str(number) for number in range(4, 53))])
+
+
+def _proc(tmp_path: Path, name: str, data: bytes) -> Path:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / name).write_bytes(data)
+    return tmp_path
+
+
+def test_fields_are_counted_from_after_a_name_that_holds_brackets_and_spaces() -> None:
+    stat = parse_stat(f"7 (a) R 1 (b)) {FIELDS}\n".encode())
+    assert stat.state == "S" and not stat.has_ended
+    # Each field's number in proc_pid_stat(5) stands at its place.
+    assert (stat.flags, stat.minor_faults, stat.major_faults) == (9, 10, 12)
+    assert (stat.start_time, stat.start_code, stat.start_stack) == (22, 26, 28)
+
+
+@pytest.mark.parametrize(("state", "ended"), [("R", False), ("D", False), ("Z", True), ("X", True)])
+def test_a_zombie_has_ended(tmp_path: Path, state: str, ended: bool) -> None:
+    proc = _proc(tmp_path, "stat", f"7 (a) {state}{FIELDS[1:]}".encode())
+    stat = read_stat(7, proc)
+    assert stat is not None and stat.has_ended is ended
+
+
+def test_a_thread_of_the_kernel_is_told_by_its_flags() -> None:
+    words = FIELDS.split()
+    words[6] = str(0x00200000 | 64)
+    assert parse_stat(f"2 (kthreadd) {' '.join(words)}".encode()).is_kernel_thread
+
+
+@pytest.mark.parametrize("data", [b"", b"7 (a) S 1 2 3", b"7 (a) S " + b"x " * 60])
+def test_a_line_that_is_cut_or_holds_no_numbers_is_no_process(tmp_path: Path, data: bytes) -> None:
+    assert read_stat(7, _proc(tmp_path, "stat", data)) is None
+
+
+def test_a_process_that_is_gone_has_neither_state_nor_environment(tmp_path: Path) -> None:
+    assert read_stat(7, tmp_path) is None
+    assert read_environ(7, tmp_path) == {}
+
+
+def test_of_variables_with_one_name_the_first_is_the_one_that_programs_see(tmp_path: Path) -> None:
+    proc = _proc(tmp_path, "environ", b"A=1\0B=x=y\0A=2\0overwritten\0C=\0\xff=\xfe\0")
+    found = read_environ(7, proc)
+    assert (found["A"], found["B"], found["C"]) == ("1", "x=y", "")
+    assert len(found) == 4  # bytes that are no text do not matter
+
+
+@pytest.mark.parametrize(
+    ("files", "version"),
+    [
+        (["/usr/bin/python3.14"], (3, 14)),
+        (["/opt/py/python3.12t"], (3, 12)),
+        (["/usr/lib/python3.11/x.so", "/usr/lib/libpython3.13.so.1.0"], (3, 13)),
+        (["/usr/lib/python3.11/x.so", "/srv/bin/python3.12"], (3, 12)),
+        (["/srv/lib/python3.11/site-packages/a.so"], (3, 11)),
+        (["/usr/bin/ruby3.2", ""], None),
+        ([], None),
+    ],
+)
+def test_the_surest_name_tells_the_version(
+    files: list[str], version: tuple[int, int] | None
+) -> None:
+    assert python_version(iter(files)) == version
+
+
+def test_a_torn_reading_is_taken_again_with_a_pause_between() -> None:
+    readings, pauses = iter([None, None, 5, 6]), []
+    assert read_again(lambda: next(readings), 4, lambda: pauses.append(1)) == 5
+    assert len(pauses) == 2
+
+
+def test_readings_that_are_always_torn_end_without_a_last_pause() -> None:
+    pauses: list[int] = []
+    assert read_again(lambda: None, 3, lambda: pauses.append(1)) is None
+    assert len(pauses) == 2
+
+
+def test_the_end_of_a_process_is_told_only_after_the_last_try() -> None:
+    left = [ProcessEnded("one", hint=""), ProcessEnded("two", hint="")]
+
+    def read() -> int:
+        raise left.pop(0)
+
+    with pytest.raises(ProcessEnded, match="two"):
+        read_again(read, 2)
+    assert left == []
+
+
+def test_a_reading_that_is_zero_is_a_reading() -> None:
+    assert read_again(lambda: 0, 1) == 0

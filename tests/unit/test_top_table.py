@@ -1,0 +1,73 @@
+"""What `pasture top` shows, from readings made of numbers."""
+
+import pytest
+
+from pasture.proc.smaps import Memory
+from pasture.scoreboard.layout import Counts, Entry
+from pasture.top.table import COLUMNS, as_document, ordered, plain, summary
+from pasture.top.watch import Reading, Row, row
+
+MB = 1_000_000
+
+
+def memory(private: int, shared: int = 50 * MB) -> Memory:
+    return Memory(private + shared, private + shared // 2, 0, private, shared)
+
+
+def example(pid: int, private: int, *, is_master: bool = False, faults: float | None = None) -> Row:
+    return Row(pid, is_master, memory(private), None, faults)
+
+
+MASTER = example(10, 1 * MB, is_master=True)
+ROWS = (MASTER, example(11, 5 * MB, faults=3.0), example(12, 9 * MB, faults=1.0))
+
+
+@pytest.mark.parametrize(("key", "first"), [("v", 12), ("f", 11), ("i", 11), ("p", 12), ("g", 11)])
+def test_workers_are_ordered_by_a_column_and_the_master_stays_on_top(key: str, first: int) -> None:
+    assert [r.pid for r in ordered(ROWS, key)][:2] == [10, first]
+
+
+def test_no_two_columns_are_sorted_by_the_same_key() -> None:
+    keys = [column.key for column in COLUMNS if column.key]
+    assert len(set(keys)) == len(keys)
+
+
+def test_the_summary_counts_workers_and_not_the_master_or_a_mold() -> None:
+    mold = Row(13, False, memory(90 * MB), None, None, Entry(13, 1, "mold"))
+    assert summary((*ROWS, mold)) == "205 MB in all, 2 workers, 7.0 MB private each"
+    assert summary((MASTER,)) == "26.0 MB in all, 0 workers"
+
+
+def test_figures_that_are_not_known_yet_leave_their_cells_empty() -> None:
+    text = plain([example(11, 5 * MB)]).splitlines()
+    assert text[1].split() == ["11", "worker", "30.0", "MB", "5.0", "MB", "50.0", "MB"]
+    assert len(text[0]) == len(text[1])
+
+
+def test_requests_and_generation_come_from_the_scoreboard() -> None:
+    entry = Entry(11, 2, "worker", Counts(requests=1500), tells_requests=True)
+    shown = Row(11, False, memory(MB), 250_000.0, 7.0, entry)
+    line = plain([shown]).splitlines()[1].split()
+    assert line[2] == "2" and line[-1] == "1,500" and "+0.25" in line
+    [process] = as_document(10, [shown])["processes"]
+    assert (process["requests"], process["generation"], process["role"]) == (1500, 2, "worker")
+
+
+def test_a_server_that_does_not_tell_requests_is_not_said_to_have_had_none() -> None:
+    assert Row(11, False, memory(MB), None, None, Entry(11)).requests is None
+
+
+def reading(seconds: float, private: int, faults: int = 0) -> Reading:
+    return Reading(7, seconds, False, memory(private), faults)
+
+
+def test_growth_is_of_the_last_minute_and_absent_at_first() -> None:
+    assert row([reading(0, MB)]).growth_bytes_a_minute is None
+    assert row([reading(0, MB), reading(4, 2 * MB)]).growth_bytes_a_minute is None
+    grown = row([reading(0, 90 * MB), reading(100, 1 * MB), reading(130, 4 * MB)])
+    assert grown.growth_bytes_a_minute == 6 * MB
+
+
+def test_faults_are_a_rate_since_the_reading_before() -> None:
+    found = row([reading(0, MB, 0), reading(10, MB, 900), reading(12, MB, 1000)])
+    assert found.faults_a_second == 50
