@@ -110,7 +110,7 @@ test-wheel: ## The built package in an empty environment
 
 .PHONY: test-unit
 test-unit: .venv/.stamp ## No fork, no server: seconds
-	@.venv/bin/pytest tests/unit $(ARGS)
+	@.venv/bin/pytest tests/unit lab/tests/unit $(ARGS)
 
 .PHONY: test-native
 test-native: ## The extension under its verifier, on every interpreter of MATRIX
@@ -144,7 +144,7 @@ test-native-debug: $(DEBUG_MATRIX:%=.venvs/%-dbg/.stamp) ## The same on CPython'
 
 .PHONY: test-integration
 test-integration: .venv/.stamp ## Real servers
-	@.venv/bin/pytest tests/integration $(ARGS)
+	@.venv/bin/pytest tests/integration lab/tests/integration $(ARGS)
 
 .PHONY: test-model
 test-model: .venvs/3.14/.stamp ## 10,000 random graphs under both collectors
