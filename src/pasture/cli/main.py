@@ -70,7 +70,7 @@ def _load(entry_point: EntryPoint) -> click.Command:
     """The command of an entry point; one that says so if it is broken, so that others work."""
     try:
         command = entry_point.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return _broken(entry_point, f"{type(error).__name__}: {error}")
     if not isinstance(command, click.Command):
         return _broken(entry_point, f"{entry_point.value} is no command of click")

@@ -27,6 +27,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("once") and sys.version_info[:2] != ONCE_ON:
             item.add_marker(elsewhere)
-        folder = Path(item.path).relative_to(Path(__file__).parent).parts[0]
-        if folder in MARKED_FOLDERS:
+        for folder in set(Path(item.path).parts) & set(MARKED_FOLDERS):
             item.add_marker(folder)
