@@ -1,7 +1,7 @@
 """What an experiment is: its setting, its published figures, its rules and its parts.
 
-Owns the description. Nothing here runs anything; a description is made when its module is
-imported, before any run.
+Nothing here runs anything. An experiment is made when its module is imported, before any run:
+`description` reads its table.
 """
 
 from __future__ import annotations

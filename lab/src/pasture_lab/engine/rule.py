@@ -1,7 +1,7 @@
 """The rule that decides whether a published figure was reproduced. Pure.
 
 A rule is about a ratio, never about an absolute figure: machines differ, mechanisms do not.
-It stands in the experiment's module, so it was written before the run that it judges.
+It stands in the experiment's table, so it was written before the run that it judges.
 """
 
 from __future__ import annotations

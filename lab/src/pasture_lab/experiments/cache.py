@@ -1,8 +1,8 @@
 """cache: misses and instructions a cycle under load, stock against the policies.
 
-Owns setting, published figures and rules. Where the processor's counters cannot be read, as
-in most virtual machines, that is said; beside it stands a simulation of the collector by
-cachegrind, which is named as one and decides nothing.
+Setting, published figures and rules are in `cache.toml`. Where the processor's counters cannot be
+read, as in most virtual machines, that is said; beside it stands a simulation of the collector
+by cachegrind, which is named as one and decides nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 from pasture.errors import NotMeasurable, ServerFailed
 from pasture.trial.session import Group
 from pasture_lab.engine import requirements
-from pasture_lab.engine.experiment import Bench, Experiment, Options, Part, Plot, Row
+from pasture_lab.engine.description import read_experiment
+from pasture_lab.engine.experiment import Bench, Options, Part
 from pasture_lab.engine.figures import Figures, Measured
-from pasture_lab.engine.rule import Rule
 from pasture_lab.measurements import instagram_site
 from pasture_lab.measurements.instagram_site import Variant
 from pasture_lab.processes.client import burst
@@ -183,81 +183,9 @@ def _derive(figures: Figures) -> Figures:
     return found
 
 
-EXPERIMENT = Experiment(
-    name="cache",
-    title="Cache misses and instructions a cycle",
-    source=(
-        "Instagram, Dismissing Python garbage collection, January 2017; left open by PyPy for "
-        "forking web servers, 2018"
-    ),
-    setting=(
-        "perf stat -e cache-misses,cache-references of a host's workers under load, before and "
-        "after the collector was dismissed."
-    ),
-    differences=(
-        "The processor's counters of the workers of dismiss, where the machine lets them be read.",
-        "The simulation is cachegrind's, of the collector alone, on a machine with 2 MB of last "
-        f"level: full collections over one heap of {_OBJECTS:,} lists that two workers share, "
-        "against one heap each. It knows one process, so two workers are two heaps of one process. "
-        "It is no measurement and decides nothing.",
-    ),
+EXPERIMENT = read_experiment(
+    Path(__file__).with_suffix(".toml"),
     parts=_parts,
     derive=_derive,
-    rows=(
-        Row(
-            what="threshold 0 and os._exit: cache-miss rate",
-            published="2-3% lower",
-            shows="{stock.miss_rate} to {threshold-0-leave.miss_rate}",
-            rule=Rule(
-                says="miss rate, dismissed / stock",
-                of="threshold-0-leave.miss_rate_ratio",
-                most=0.99,
-                published=0.975,
-            ),
-        ),
-        Row(
-            what="threshold 0 and os._exit: instructions a cycle",
-            published="about 10% higher",
-            shows="{stock.instructions_a_cycle} to {threshold-0-leave.instructions_a_cycle}",
-            rule=Rule(
-                says="instructions a cycle, dismissed / stock",
-                of="threshold-0-leave.instructions_a_cycle_ratio",
-                least=1.03,
-                published=1.10,
-            ),
-        ),
-        Row(
-            what="whether shared memory lowers the cache-miss rate, sealed",
-            published="left open (2018)",
-            shows="{stock.miss_rate} to {seal.miss_rate}",
-            rule=Rule(says="miss rate, sealed / stock", of="seal.miss_rate_ratio", most=0.99),
-            decides=False,
-        ),
-        Row(
-            what="simulation: last-level misses of a collection, built in",
-            shows="{simulation-unshared-stock.misses_an_object} an object with a heap each, "
-            "{simulation-shared-stock.misses_an_object} with one shared",
-        ),
-        Row(
-            what="simulation: last-level misses of a collection, out of line",
-            shows="{simulation-unshared-out-of-line.misses_an_object} an object with a heap each, "
-            "{simulation-shared-out-of-line.misses_an_object} with one shared",
-        ),
-    ),
-    plots=(
-        Plot(
-            key="miss_rate",
-            title="Cache-miss rate under load",
-            caption="Counted by the processor.",
-            kind="bars",
-            y_title="misses a reference",
-        ),
-        Plot(
-            key="misses_an_object",
-            title="Simulation: last-level misses of a full collection",
-            caption="By cachegrind, two workers with a heap each against one heap shared.",
-            kind="bars",
-            y_title="misses an object",
-        ),
-    ),
+    words={"objects": f"{_OBJECTS:,}"},
 )

@@ -1,7 +1,7 @@
 """code-refcount: attempt 1 of January 2017, reference counting of code objects switched off.
 
-Owns setting, published figure and rules; the site is `instagram_site`'s, the switch
-`sites/immortal_code.py`.
+Setting, published figure and rule are in `code_refcount.toml`; the site is `instagram_site`'s,
+the switch `sites/immortal_code.py`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import re
 import sys
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from pasture.errors import NotMeasurable, ServerFailed
 from pasture.trial.diagnosis import tail
-from pasture_lab.engine.experiment import Bench, Experiment, Options, Part, Plot, Row
+from pasture_lab.engine.description import read_experiment
+from pasture_lab.engine.experiment import Bench, Options, Part
 from pasture_lab.engine.figures import Measured
-from pasture_lab.engine.rule import Rule
 from pasture_lab.measurements import instagram_site
 from pasture_lab.measurements.instagram_site import Variant
 
@@ -66,51 +67,4 @@ def immortal_codes(bench: Bench) -> int:
     return int(found[1])
 
 
-EXPERIMENT = Experiment(
-    name="code-refcount",
-    title="No reference counting on code objects",
-    source="Instagram, Dismissing Python garbage collection, January 2017",
-    setting=(
-        "The first suspicion was reference counting: CPython 2.7 was changed to count no "
-        "references to code objects, and shared memory stayed as bad as before."
-    ),
-    differences=(
-        "Code objects are made immortal before the fork (CPython 3.12 and newer), which has the "
-        "same effect without a change of the interpreter.",
-        "The same with the collector switched off shows what code objects cost by themselves, "
-        "once the collector does not hide it.",
-    ),
-    needs=("django", "pyuwsgi"),
-    parts=_parts,
-    rows=(
-        Row(
-            what="shared memory without reference counts in code objects",
-            published="no change",
-            shows="{stock.shared_end_bytes} with, {immortal-code.shared_end_bytes} without, in "
-            "{immortal-code.codes} code objects",
-            rule=Rule(
-                says="shared, without / with reference counts in code",
-                of="immortal-code.shared_end_bytes",
-                to="stock.shared_end_bytes",
-                least=0.95,
-                most=1.05,
-                published=1.0,
-            ),
-        ),
-        Row(
-            what="the same with the collector off",
-            shows="{threshold-0.shared_end_bytes} with, "
-            "{threshold-0-immortal-code.shared_end_bytes} without; private "
-            "{threshold-0.private_end_bytes} and {threshold-0-immortal-code.private_end_bytes}",
-        ),
-    ),
-    plots=(
-        Plot(
-            key="shared_bytes",
-            title="Shared memory of a fresh worker",
-            caption="With reference counts in code objects and without, collector on and off.",
-            x_title="seconds",
-            y_title="MB a worker",
-        ),
-    ),
-)
+EXPERIMENT = read_experiment(Path(__file__).with_suffix(".toml"), parts=_parts)

@@ -1,7 +1,7 @@
 """faults: the page faults of a worker by stack, and how many are the collector's.
 
-Owns setting, published figure and rule, and how faults are counted; they are sampled by the
-reader of `pasture explain --record`, and by `perf` where that is installed. The site is
+Owns how faults are counted. The reader of `pasture explain --record` samples them, and `perf`
+where that is installed. Setting, published figure and rule are in `faults.toml`; the site is
 `instagram_site`'s.
 """
 
@@ -11,14 +11,15 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
+from pathlib import Path
 
 from pasture.errors import NotMeasurable
 from pasture.trial.diagnosis import tail
 from pasture.trial.session import Group
 from pasture_lab.engine import requirements
-from pasture_lab.engine.experiment import Bench, Experiment, Options, Part, Plot, Row
+from pasture_lab.engine.description import read_experiment
+from pasture_lab.engine.experiment import Bench, Options, Part
 from pasture_lab.engine.figures import Measured
-from pasture_lab.engine.rule import Rule
 from pasture_lab.measurements import instagram_site
 from pasture_lab.measurements.instagram_site import Variant
 from pasture_lab.processes.client import SteadyLoad
@@ -168,54 +169,4 @@ def _measured(counts: Counter[str], lost: int, more: Mapping[str, float] | None 
     )
 
 
-def _row(part: str, reader: str) -> Row:
-    return Row(
-        what=f"page faults of a worker by function, {reader}",
-        published="top of the list: collect in gcmodule.c",
-        shows=f"{{{part}.collector_share}} of {{{part}.faults}} faults are the collector's, "
-        f"{{{part}.collector_to_next}} times the next function's",
-        rule=Rule(
-            says="faults of the collector / of the next function",
-            of=f"{part}.collector_to_next",
-            least=1,
-        ),
-    )
-
-
-EXPERIMENT = Experiment(
-    name="faults",
-    title="Who writes to shared pages",
-    source="Instagram, Dismissing Python garbage collection, January 2017",
-    setting=(
-        "Page faults of a worker with their stacks: perf record -e page-faults -g -p PID. At the "
-        "top of the list stood collect, of the garbage collector."
-    ),
-    differences=(
-        "The collector of today is several functions: a fault is its own if one of them is on "
-        "the stack. Where the interpreter is stripped of their names, it is the collector's if "
-        "a function without a name wrote, and first of all a collector's head.",
-        "The site, its load and its workers are those of dismiss.",
-    ),
-    needs=("django", "pyuwsgi"),
-    parts=_parts,
-    rows=(
-        _row("stock", "by pasture explain --record"),
-        _row("perf-stock", "by perf"),
-        Row(
-            what="faults that copied a page of the master's",
-            shows="{stock.copied} of {stock.faults} stock, {seal.copied} of {seal.faults} sealed; "
-            "the collector's share sealed: {seal.collector_share}",
-        ),
-    ),
-    plots=tuple(
-        Plot(
-            key="faults",
-            title=f"Page faults by function, {part}",
-            caption="Share of all; the functions of the collector are one.",
-            kind="names",
-            parts=(part,),
-            x_title="share of faults",
-        )
-        for part in ("stock", "seal", "perf-stock", "perf-seal")
-    ),
-)
+EXPERIMENT = read_experiment(Path(__file__).with_suffix(".toml"), parts=_parts)

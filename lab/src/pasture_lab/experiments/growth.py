@@ -1,17 +1,18 @@
 """growth: memory of a worker against the requests that it served.
 
-Owns setting, published figures and rules, and one worker that serves all requests; the site
-is `instagram_site`'s.
+Owns the one worker that serves all requests. Setting, published figures and rules are in
+`growth.toml`; the site is `instagram_site`'s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 
-from pasture_lab.engine.experiment import Bench, Experiment, Options, Part, Plot, Row
+from pasture_lab.engine.description import read_experiment
+from pasture_lab.engine.experiment import Bench, Options, Part
 from pasture_lab.engine.figures import Figures, Measured, curve
-from pasture_lab.engine.rule import Rule
 from pasture_lab.measurements.instagram_site import Variant
 from pasture_lab.processes.client import burst
 from pasture_lab.processes.server import median, serving
@@ -81,98 +82,4 @@ def _derive(figures: Figures) -> Figures:
     return {"more_bytes": more, "more_a_request_bytes": more / figures["gc-off.requests"]}
 
 
-EXPERIMENT = Experiment(
-    name="growth",
-    title="Memory of a worker against requests served",
-    source="Instagram, Copy-on-write friendly Python garbage collection, December 2017",
-    setting=(
-        "Memory of one worker while it serves 3,000 requests: without the collector, with an "
-        "explicit collection now and then, with CPython's default; then with gc.freeze() "
-        "before the fork."
-    ),
-    differences=(
-        "A small Django site with 150,000 records in memory and one worker. Each request leaves "
-        "cyclic garbage, and keeps 600 objects up to 300 requests.",
-        "Memory is the worker's private memory: what one more worker costs.",
-        "Explicit means gc.disable() and gc.collect() every 100 requests.",
-    ),
-    needs=("django", "pyuwsgi"),
-    parts=_parts,
-    derive=_derive,
-    rows=(
-        Row(
-            what="without the collector: growth",
-            published="about 600 MB more after 3,000 requests",
-            shows="{more_bytes} more after {gc-off.requests} requests "
-            "({gc-off.growth_bytes} against {stock.growth_bytes})",
-            rule=Rule(
-                says="growth, off / default",
-                of="gc-off.growth_bytes",
-                to="stock.growth_bytes",
-                least=2,
-            ),
-        ),
-        Row(
-            what="without the collector: shape",
-            published="linear",
-            shows="coefficient of determination {gc-off.linearity}",
-            rule=Rule(
-                says="coefficient of determination of a straight line",
-                of="gc-off.linearity",
-                least=0.97,
-                published=1.0,
-            ),
-        ),
-        Row(
-            what="explicit collections",
-            shows="{explicit.growth_a_request_bytes} a request, shared "
-            "{explicit.shared_start_bytes} to {explicit.shared_end_bytes}",
-        ),
-        Row(
-            what="gc.freeze(): shared memory",
-            published="stays",
-            shows="{freeze.shared_start_bytes} to {freeze.shared_end_bytes}; default "
-            "{stock.shared_start_bytes} to {stock.shared_end_bytes}",
-            rule=Rule(
-                says="shared after / before, frozen",
-                of="freeze.shared_end_bytes",
-                to="freeze.shared_start_bytes",
-                least=0.8,
-                published=1.0,
-            ),
-        ),
-        Row(
-            what="gc.freeze(): growth a request",
-            published="about 50% lower",
-            shows="{freeze.growth_bytes} against {stock.growth_bytes} by default",
-            rule=Rule(
-                says="growth a request, frozen / default",
-                of="freeze.growth_a_request_bytes",
-                to="stock.growth_a_request_bytes",
-                most=0.75,
-                published=0.5,
-            ),
-        ),
-        Row(
-            what="seal, for comparison",
-            shows="grows by {seal.growth_bytes}, shared {seal.shared_start_bytes} to "
-            "{seal.shared_end_bytes}",
-        ),
-    ),
-    plots=(
-        Plot(
-            key="private_bytes",
-            title="Private memory of a worker",
-            caption="A straight line is garbage that nobody collects; a step is a collection.",
-            x_title="requests served",
-            y_title="MB",
-        ),
-        Plot(
-            key="shared_bytes",
-            title="Shared memory of a worker",
-            caption="A fall is a page that was written.",
-            x_title="requests served",
-            y_title="MB",
-        ),
-    ),
-)
+EXPERIMENT = read_experiment(Path(__file__).with_suffix(".toml"), parts=_parts, derive=_derive)

@@ -1,8 +1,8 @@
 """site: the curves of the web server on real Django sites, which the studies left open.
 
-Owns setting, published figures and rules. The runs are those of `pasture try`: gunicorn,
-Locust, samples over the requests. The bundled site is the repository's `demo/`; a Wagtail site
-is fetched and filled by `wagtail`.
+Setting, published figures and rules are in `site.toml`. The runs are those of `pasture try`:
+gunicorn, Locust, samples over the requests. The bundled site is the repository's `demo/`; a
+Wagtail site is fetched and filled by `wagtail`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pasture.errors import NotMeasurable, ServerFailed
 from pasture.trial import TrialPlan, events, run_trial
 from pasture.trial.measurement import Run
 from pasture.warmup.requests import Header, Request, read_requests
-from pasture_lab.engine.experiment import Bench, Experiment, Options, Part, Plot, Row
+from pasture_lab.engine.description import read_experiment
+from pasture_lab.engine.experiment import Bench, Options, Part
 from pasture_lab.engine.figures import Measured, curve
-from pasture_lab.engine.rule import Rule
 from pasture_lab.processes import wagtail
 from pasture_lab.processes.program import environment, run_to_end
 from pasture_lab.processes.server import median
@@ -27,6 +27,11 @@ from pasture_lab.processes.server import median
 _POLICIES = ("stock", "freeze", "side-table", "seal")
 _WORKERS = 4
 _REQUESTS, _QUICK_REQUESTS = 5_000, 300
+_SITES = (
+    {"prefix": "", "site": "bundled site", "without": ""},
+    {"prefix": "wagtail-", "site": "Wagtail site", "without": "run with --wagtail"},
+)
+"""What the rows and plots are of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,107 +133,4 @@ def _wagtail(bench: Bench) -> Site:
     return Site("pastures.wsgi:application", made.folder, made.env, made.urls)
 
 
-def _rows(prefix: str, name: str, without: str = "") -> tuple[Row, ...]:
-    def of(figure: str) -> str:
-        return f"{prefix}{figure}"
-
-    return (
-        Row(
-            what=f"{name}: private memory a worker",
-            published="left open: a real Django site (the synthetic one: 20% less)",
-            shows=f"{{{of('stock.private_end_bytes')}}} stock, "
-            f"{{{of('freeze.private_end_bytes')}}} frozen, "
-            f"{{{of('side-table.private_end_bytes')}}} with the collector out of line, "
-            f"{{{of('seal.private_end_bytes')}}} sealed",
-            rule=Rule(
-                says="private, sealed / stock",
-                of=of("seal.private_end_bytes"),
-                to=of("stock.private_end_bytes"),
-                most=0.8,
-                published=0.8,
-            ),
-            without=without,
-        ),
-        Row(
-            what=f"{name}: shared memory with requests",
-            published="left open (the synthetic one: falls away, flat if patched)",
-            shows=f"{{{of('stock.shared_start_bytes')}}} to {{{of('stock.shared_end_bytes')}}} "
-            f"stock, {{{of('seal.shared_start_bytes')}}} to {{{of('seal.shared_end_bytes')}}} "
-            "sealed",
-            rule=Rule(
-                says="shared at the end, sealed / stock",
-                of=of("seal.shared_end_bytes"),
-                to=of("stock.shared_end_bytes"),
-                least=1.1,
-            ),
-            without=without,
-        ),
-        Row(
-            what=f"{name}: requests a second",
-            published="left open (the synthetic one: 0.36 to 0.55 of standard)",
-            shows=f"{{{of('stock.requests_a_second')}}} stock, "
-            f"{{{of('side-table.requests_a_second')}}} with the collector out of line, "
-            f"{{{of('seal.requests_a_second')}}} sealed",
-            rule=Rule(
-                says="requests a second, collector out of line / stock",
-                of=of("side-table.requests_a_second"),
-                to=of("stock.requests_a_second"),
-                most=0.8,
-                published=67.9 / 190.8,
-            ),
-            without=without,
-            decides=False,
-        ),
-        Row(
-            what=f"{name}: whole server and its end",
-            shows=f"total PSS {{{of('stock.total_pss_bytes')}}} stock, "
-            f"{{{of('seal.total_pss_bytes')}}} sealed; stop {{{of('stock.stop_s')}}} with a peak "
-            f"of {{{of('stock.peak_ratio')}}} times, {{{of('seal.stop_s')}}} with "
-            f"{{{of('seal.peak_ratio')}}}",
-        ),
-    )
-
-
-def _plots(prefix: str, name: str) -> tuple[Plot, ...]:
-    parts = tuple(f"{prefix}{policy}" for policy in _POLICIES)
-    return (
-        Plot(
-            key="private_bytes",
-            title=f"Private memory of a worker, {name}",
-            caption="Median worker against requests served by all.",
-            parts=parts,
-            x_title="requests served by all workers",
-            y_title="MB a worker",
-        ),
-        Plot(
-            key="shared_bytes",
-            title=f"Shared memory of a worker, {name}",
-            caption="A fall is a page that was written.",
-            parts=parts,
-            x_title="requests served by all workers",
-            y_title="MB a worker",
-        ),
-    )
-
-
-EXPERIMENT = Experiment(
-    name="site",
-    title="Real Django sites",
-    source="left open by PyPy for forking web servers, 2018",
-    setting=(
-        "The study's web server served a synthetic application; how a real site would do was "
-        "left open. So was a cheaper side table than a hash table, and fewer writes to old "
-        "objects: the out-of-line collector's bitmap, and the seal."
-    ),
-    differences=(
-        "The runs are those of `pasture try`: gunicorn with 4 workers, Locust, every page of the "
-        "site in turn. Policies that warm up serve each page once before the fork.",
-        "A real site keeps next to nothing of a request: the collector of today rarely runs a "
-        "full collection, and most of what becomes private is written by reference counts and "
-        "the allocator.",
-    ),
-    needs=("django", "gunicorn", "locust"),
-    parts=_parts,
-    rows=(*_rows("", "bundled site"), *_rows("wagtail-", "Wagtail site", "run with --wagtail")),
-    plots=(*_plots("", "bundled site"), *_plots("wagtail-", "Wagtail site")),
-)
+EXPERIMENT = read_experiment(Path(__file__).with_suffix(".toml"), parts=_parts, each=_SITES)
