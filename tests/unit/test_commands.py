@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from pasture.cli import main
@@ -90,7 +91,7 @@ def test_the_lab_that_is_not_installed_names_its_extra(monkeypatch: pytest.Monke
     nothing = importlib.metadata.EntryPoints()
     monkeypatch.setattr(main, "entry_points", lambda **_: nothing)
     with pytest.raises(MissingExtra) as raised:
-        main.cli.get_command(main.click.Context(main.cli), "lab")
+        main.cli.get_command(click.Context(main.cli), "lab")
     assert raised.value.hint == "pip install 'pasture[lab]'"
     assert isinstance(raised.value, PastureError)
-    assert "lab" not in main.cli.list_commands(main.click.Context(main.cli))
+    assert "lab" not in main.cli.list_commands(click.Context(main.cli))

@@ -10,13 +10,14 @@ from pathlib import Path
 import click
 
 from pasture.cli._signals import stop_on_signals
+from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically
 from pasture.display.terminal import error_terminal, output_terminal
 from pasture.errors import ServerFailed, UsageError
 from pasture.trust import private_files
 from pasture_lab.engine import Experiment, LabResult, Options, Store, run_lab
 from pasture_lab.experiments import EXPERIMENTS
-from pasture_lab.report import progress, table
+from pasture_lab.report import table
 from pasture_lab.report.document import to_json
 from pasture_lab.report.html import can_draw, render_html, require_html
 

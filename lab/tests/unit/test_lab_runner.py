@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pasture.display.progress import Event, Finished, Started
 from pasture.errors import NotMeasurable, ServerFailed
-from pasture_lab.engine import Options, Store, events, run_lab
+from pasture_lab.engine import Options, Store, run_lab
 from pasture_lab.engine.experiment import Bench, Experiment, Part, Row
 from pasture_lab.engine.figures import Measured, curve
 from pasture_lab.engine.rule import Rule, Verdict
@@ -49,10 +50,15 @@ def counting() -> Counting:
 
 def test_a_finished_run_is_kept_and_not_run_again(counting: Counting, tmp_path: Path) -> None:
     first = run_lab([counting.experiment], Options(), Store(tmp_path))
-    told: list[events.Event] = []
+    told: list[Event] = []
     second = run_lab([counting.experiment], Options(), Store(tmp_path), on_event=told.append)
     assert counting.runs == ["first", "second"]
-    assert told[0] == events.Planned(parts=2, kept=2, seconds=0)
+    assert told == [
+        Started("2 runs, 2 of them kept from before", None, "about nothing to run"),
+        Finished("counting first", "kept"),
+        Finished("counting second", "kept"),
+        Finished("2 runs, 2 of them kept from before"),
+    ]
     assert second.results[0].figures == first.results[0].figures
     assert second.results[0].curves == first.results[0].curves
     assert second.results[0].notes == ("first: first!", "second: second!")
@@ -115,8 +121,8 @@ def test_what_went_wrong_is_told_apart_from_what_is_missing(
 def test_an_interrupt_keeps_what_was_finished(counting: Counting, tmp_path: Path) -> None:
     stop = threading.Event()
 
-    def tell(event: events.Event) -> None:
-        if isinstance(event, events.PartFinished):
+    def tell(event: Event) -> None:
+        if isinstance(event, Finished):
             stop.set()
 
     with pytest.raises(KeyboardInterrupt):

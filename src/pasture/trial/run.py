@@ -7,14 +7,15 @@ is in the `Run` that comes back. Whatever goes wrong, no process is left.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from pasture.display.progress import Moved, Tell
+from pasture.display.units import megabytes, seconds
 from pasture.errors import AppDidNotAnswer, ServerFailed
 from pasture.proc.sampler import Sample, Series, sample_tree
-from pasture.trial import diagnosis, events, load, server, shutdown
+from pasture.trial import diagnosis, load, server, shutdown
 from pasture.trial.load import LoadFiles
 from pasture.trial.measurement import Run, median_private_bytes
 from pasture.trial.plan import TrialPlan, free_port
@@ -28,7 +29,8 @@ _SETTLE_S = 0.5
 _LOAD_START_S = 60.0
 _TORN_TRIES = 50
 
-Emit = Callable[[events.Event], None]
+STOPPING = "stopping"
+"""The phase of a run whose load has ended and whose server gets SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Job:
     log_prefix: Path
 
 
-def run_job(job: Job, emit: Emit, pause: Pause) -> Run:
+def run_job(job: Job, emit: Tell, pause: Pause) -> Run:
     """Run one policy once.
 
     Args:
@@ -74,11 +76,11 @@ def run_job(job: Job, emit: Emit, pause: Pause) -> Run:
             )
         )
         boot_s = server.wait_until_it_answers(plan, group, port, pause)
-        emit(events.Booted(job.policy, boot_s, port))
+        emit(Moved(phase=f"starting the load, answers after {seconds(boot_s)}"))
         start = time.monotonic()
         series, result = _load(job, group, port, emit, pause)
         final = _idle_sample(job, group, start, result.figures.requests, pause)
-        emit(events.Stopping(job.policy))
+        emit(Moved(phase=STOPPING))
         ended = shutdown.stop_and_measure(group, pause)
     return Run(
         policy=job.policy,
@@ -95,7 +97,7 @@ def run_job(job: Job, emit: Emit, pause: Pause) -> Run:
 
 
 def _load(
-    job: Job, group: Group, port: int, emit: Emit, pause: Pause
+    job: Job, group: Group, port: int, emit: Tell, pause: Pause
 ) -> tuple[tuple[Sample, ...], load.LoadResult]:
     """Send the load and sample the server meanwhile."""
     files = LoadFiles(job.directory, Path(f"{job.log_prefix}.load.log"))
@@ -108,7 +110,7 @@ def _load(
             if ended or load.read_progress(files) != done:
                 done, moved = load.read_progress(files), time.monotonic()
                 _sample(series, group, moved - start, done or 0)
-                emit(events.LoadMoved(job.policy, done or 0, _private(series)))
+                emit(Moved(done or 0, private_a_worker(_private(series))))
             _check_server(job, group)
             if ended:
                 break
@@ -117,12 +119,17 @@ def _load(
     return tuple(series.samples), _checked_result(job, group, files)
 
 
-def _sample(series: Series, group: Group, seconds: float, requests: int) -> None:
-    if series.is_due(seconds):
+def _sample(series: Series, group: Group, elapsed_s: float, requests: int) -> None:
+    if series.is_due(elapsed_s):
         began = time.monotonic()
-        sample = sample_tree(group.pid, seconds, requests)
+        sample = sample_tree(group.pid, elapsed_s, requests)
         if sample is not None:
             series.add(sample, cost_s=time.monotonic() - began)
+
+
+def private_a_worker(size_bytes: float) -> str:
+    """Private memory of the median worker, in words."""
+    return f"{megabytes(size_bytes)} private a worker"
 
 
 def _private(series: Series) -> int:

@@ -15,6 +15,8 @@ from importlib.metadata import version
 
 import psutil
 
+from pasture.display.progress import Finished, Moved, Started, Tell
+from pasture.display.units import count, duration, seconds
 from pasture.errors import (
     MissingExtra,
     NoPrivilege,
@@ -25,7 +27,6 @@ from pasture.errors import (
 )
 from pasture.trial.session import guarded
 from pasture.trust import private_files
-from pasture_lab.engine import events
 from pasture_lab.engine.experiment import Bench, Experiment, Options, Part
 from pasture_lab.engine.figures import Curve, Measured, under
 from pasture_lab.engine.requirements import require_modules
@@ -35,8 +36,6 @@ from pasture_lab.engine.verdict import Judged, judge_experiment, judge_rows
 
 _OF_THE_MACHINE = (NotMeasurable, MissingExtra, NoPrivilege, UnsupportedInterpreter)
 """Errors that say what this machine lacks, and not that something went wrong."""
-
-Emit = Callable[[events.Event], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +89,12 @@ class _Gathered:
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
-    def add(self, part: str, measured: Measured, seconds: float) -> None:
+    def add(self, part: str, measured: Measured, took_s: float) -> None:
         self.figures |= under(part, measured.figures)
         self.curves |= under(part, measured.curves)
         self.names |= under(part, measured.names)
         self.notes += [f"{part}: {note}" for note in measured.notes]
-        self.seconds += seconds
+        self.seconds += took_s
 
 
 def run_lab(
@@ -104,7 +103,7 @@ def run_lab(
     store: Store,
     *,
     again: bool = False,
-    on_event: Emit = lambda event: None,
+    on_event: Tell = lambda event: None,
     stop: threading.Event | None = None,
 ) -> LabResult:
     """Run what is not kept, and judge all of it.
@@ -120,47 +119,58 @@ def run_lab(
     """
     stopped = stop or threading.Event()
 
-    def pause(seconds: float) -> None:
-        if stopped.wait(seconds):
+    def pause(pause_s: float) -> None:
+        if stopped.wait(pause_s):
             raise KeyboardInterrupt
 
     lab = _Lab(options, store, again, on_event, pause)
     planned = [(experiment, experiment.parts(options)) for experiment in experiments]
-    on_event(lab.plan(planned))
+    everything = lab.plan(planned)
+    on_event(everything)
     results = []
     number, total = 0, sum(len(parts) for _, parts in planned)
     for experiment, parts in planned:
         results.append(lab.run(experiment, parts, number, total))
         number += len(parts)
+    on_event(Finished(everything.label))
     return LabResult(options, describe_machine(), tuple(results))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Lab:
     options: Options
     store: Store
     again: bool
-    emit: Emit
+    emit: Tell
     pause: Callable[[float], None]
+    spent_s: float = 0.0  # of the estimate
 
-    def plan(self, planned: Sequence[tuple[Experiment, Sequence[Part]]]) -> events.Planned:
+    def plan(self, planned: Sequence[tuple[Experiment, Sequence[Part]]]) -> Started:
+        """What lies ahead, counted in estimated seconds."""
         pairs = [(e.name, part) for e, parts in planned for part in parts]
         left = [part for name, part in pairs if self._kept(name, part) is None]
-        return events.Planned(
-            len(pairs), len(pairs) - len(left), sum(part.seconds for part in left)
+        kept = len(pairs) - len(left)
+        estimate_s = sum(part.seconds for part in left)
+        return Started(
+            count(len(pairs), "run") + (f", {kept} of them kept from before" if kept else ""),
+            float(estimate_s) or None,
+            f"about {duration(estimate_s) if left else 'nothing to run'}",
         )
 
     def run(self, experiment: Experiment, parts: Sequence[Part], before: int, total: int) -> Result:
         found = _Gathered()
         for number, part in enumerate(parts, start=before + 1):
+            label = f"{experiment.name} {part.name}"
             kept = self._kept(experiment.name, part)
             if kept is not None:
                 found.add(part.name, kept.measured, kept.seconds)
-                self.emit(events.PartFinished(experiment.name, part.name, kept.seconds, kept=True))
+                self.emit(Finished(label, "kept"))
                 continue
-            started = events.PartStarted(experiment.name, part.name, number, total, part.seconds)
-            self.emit(started)
-            self._run_part(experiment, part, found)
+            self.emit(Started(label, 1.0))
+            self.emit(Moved(0.0, f"{number} of {total}"))
+            self.emit(Finished(label, self._run_part(experiment, part, found)))
+            self.spent_s += part.seconds
+            self.emit(Moved(self.spent_s))
         found.figures |= experiment.derive(found.figures)
         return Result(
             experiment,
@@ -176,9 +186,10 @@ class _Lab:
             ),
         )
 
-    def _run_part(self, experiment: Experiment, part: Part, found: _Gathered) -> None:
+    def _run_part(self, experiment: Experiment, part: Part, found: _Gathered) -> str:
+        """Run and keep a part; what came of it, in words."""
         start = time.monotonic()
-        gap = ""
+        said = ""
         try:
             require_modules(experiment.needs)
             measured = self._measure(experiment, part, found)
@@ -186,12 +197,11 @@ class _Lab:
             self.store.keep(experiment.name, part, self.options.quick, kept)
             found.add(part.name, measured, kept.seconds)
         except PastureError as error:
-            gap = describe_gap(error)
-            found.gaps[part.name] = gap
+            found.gaps[part.name] = describe_gap(error)
+            said = f": not measured: {found.gaps[part.name]}"
             if not isinstance(error, _OF_THE_MACHINE):
                 found.failed.append(part.name)
-        seconds = time.monotonic() - start
-        self.emit(events.PartFinished(experiment.name, part.name, seconds, gap=gap))
+        return f"{seconds(time.monotonic() - start)}{said}"
 
     def _measure(self, experiment: Experiment, part: Part, found: _Gathered) -> Measured:
         logs = self.store.directory / "logs"
@@ -205,7 +215,7 @@ class _Lab:
                 directory=directory,
                 logs=logs.resolve() / f"{experiment.name}.{part.name}",
                 figures={**found.figures, **experiment.derive(found.figures)},
-                tell=lambda done: self.emit(events.PartMoved(done)),
+                tell=lambda done: self.emit(Moved(done)),
                 pause=self.pause,
             )
             return part.measure(bench)

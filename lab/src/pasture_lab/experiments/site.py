@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from pasture.display.progress import Event, Moved
 from pasture.errors import NotMeasurable, ServerFailed
-from pasture.trial import TrialPlan, events, run_trial
+from pasture.trial import TrialPlan, run_trial
 from pasture.trial.measurement import Run
 from pasture.warmup.requests import Header, Request, read_requests
 from pasture_lab.engine.description import read_experiment
@@ -76,10 +77,10 @@ def _measure(make: Callable[[Bench], Site], policy: str, requests: int, bench: B
         log_dir=bench.log("trial").with_suffix(""),
     )
 
-    def tell(event: events.Event) -> None:
+    def tell(event: Event) -> None:
         bench.pause(0)
-        if isinstance(event, events.LoadMoved):
-            bench.tell(event.requests / requests)
+        if isinstance(event, Moved) and event.done is not None:
+            bench.tell(event.done / requests)
 
     result = run_trial(plan, on_event=tell)
     return _from_run(result.policies[0].runs[0], result.notes)

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pasture.display.units import seconds
+from pasture.display.units import duration, seconds
 from pasture_lab.engine.experiment import Experiment, Options
 from pasture_lab.engine.rule import Verdict
 from pasture_lab.engine.runner import LabResult, Result
@@ -53,11 +53,6 @@ def print_result(lab: LabResult, console: Console) -> None:
             console.print(Text(f"note: {note}", style="yellow"))
         console.print()
     console.print(Text(words.headline(lab), style="bold"))
-
-
-def duration(value_s: float) -> str:
-    """A time as a person plans it: seconds below two minutes, then minutes."""
-    return f"{value_s:.0f} s" if value_s < 120 else f"{value_s / 60:.0f} min"
 
 
 def _title(result: Result) -> Text:
