@@ -24,7 +24,7 @@ MATRIX_WORDS ?=
 ARGS ?=
 
 NATIVE := $(wildcard src/native/*.c src/native/*.h)
-BUILT_FROM := pyproject.toml $(wildcard requirements/*.txt) CMakeLists.txt $(NATIVE)
+BUILT_FROM := pyproject.toml lab/pyproject.toml $(wildcard requirements/*.txt) CMakeLists.txt $(NATIVE)
 EVERYTHING := test extras demo
 CHECK_BUILD := --config-settings-package pasture:cmake.define.PASTURE_CHECK=ON \
     --config-settings-package pasture:install.strip=false
@@ -89,8 +89,10 @@ lock: ## Pin what pyproject.toml names, in requirements/ (ARGS=--upgrade, ARGS="
 	@tools/lock $(ARGS)
 
 .PHONY: build
-build: ## A wheel and an sdist in dist/
-	@tools/uv build --quiet --python "$$(tools/interpreters best)" --out-dir dist
+build: ## Wheels and sdists of pasture and its lab in dist/
+	@for package in . lab; do \
+	    tools/uv build --quiet --python "$$(tools/interpreters best)" --out-dir dist $$package || exit; \
+	done
 	@ls -l dist
 
 .PHONY: clean
@@ -105,7 +107,7 @@ test: lint typecheck test-wheel ## Lint, types, the wheel, and the suite on ever
 	@tools/test-matrix $(MATRIX_WORDS) $(MATRIX)
 
 .PHONY: test-wheel
-test-wheel: ## The built package in an empty environment
+test-wheel: ## The built packages in an empty environment
 	@tools/test-wheel
 
 .PHONY: test-unit
