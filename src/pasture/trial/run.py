@@ -139,7 +139,7 @@ def _private(series: Series) -> int:
 def _check_server(job: Job, group: Group) -> None:
     code = group.exit_code()
     if code is not None:
-        raise diagnosis.ended_under_load(job.policy, server.read_log(group), code)
+        raise diagnosis.ended_under_load(job.policy, group.log, code)
 
 
 def _check_moving(job: Job, group: Group, still_s: float, begun: bool) -> None:
@@ -149,7 +149,7 @@ def _check_moving(job: Job, group: Group, still_s: float, begun: bool) -> None:
         raise AppDidNotAnswer(
             f"no request was answered for {still_s:.0f} s under {job.policy}",
             hint="raise --server-timeout if a request may take that long; the server's log "
-            "ends with\n" + diagnosis.tail(server.read_log(group)),
+            "ends with\n" + diagnosis.tail(group.log),
         )
 
 
@@ -158,7 +158,7 @@ def _checked_result(job: Job, group: Group, files: LoadFiles) -> load.LoadResult
     failing = always_failing(result.answers)
     if failing:
         url, found = next(iter(failing.items()))
-        raise diagnosis.always_failing(url, found, server.read_log(group))
+        raise diagnosis.always_failing(url, found, group.log)
     return result
 
 
@@ -172,5 +172,5 @@ def _idle_sample(job: Job, group: Group, start: float, requests: int, pause: Pau
         pause(_POLL_S)
     raise ServerFailed(
         f"the workers under {job.policy} do not stay alive",
-        hint="the server's log ends with\n" + diagnosis.tail(server.read_log(group)),
+        hint="the server's log ends with\n" + diagnosis.tail(group.log),
     )

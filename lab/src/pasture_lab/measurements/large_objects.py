@@ -6,16 +6,13 @@ Owns how `sites/large_objects_site.py` is loaded and read; what is compared is `
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import psutil
 
-from pasture.errors import NotMeasurable, ServerFailed
-from pasture.proc import tree
-from pasture.trial.diagnosis import tail
+from pasture.errors import NotMeasurable
 from pasture.trial.plan import free_port
 from pasture.trial.session import Group
 from pasture_lab.engine import requirements
@@ -24,7 +21,7 @@ from pasture_lab.engine.figures import Figures, Measured, curve
 from pasture_lab.processes import cgroup, httperf, nginx
 from pasture_lab.processes.client import burst
 from pasture_lab.processes.program import environment
-from pasture_lab.processes.server import SITES, Server, ServerPlan, listens, median, serving
+from pasture_lab.processes.server import SITES, Server, ServerPlan, median, serving
 
 BURSTS = 50
 WORKERS = 4
@@ -191,10 +188,6 @@ def _other_interpreter(bench: Bench, python: str, prefix: tuple[str, ...]) -> It
     ]  # fmt: skip
     env = environment({"PYTHONPATH": str(SITES)})
     with Group(command, log=bench.log("server"), env=env, cwd=bench.directory) as group:
-        deadline = time.monotonic() + 90
-        while len(tree.forked_workers(group.pid)) < WORKERS or not listens(port):
-            if group.exit_code() is not None or time.monotonic() > deadline:
-                log = group.log.read_text(errors="replace")
-                raise ServerFailed(f"{python} did not serve", hint="it says\n" + tail(log))
-            bench.pause(0.05)
-        yield Server(group, port)
+        server = Server(group, port)
+        server.wait_until_it_serves(bench, WORKERS)
+        yield server

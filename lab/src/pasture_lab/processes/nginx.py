@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pasture.errors import ServerFailed
-from pasture.trial.diagnosis import tail
-from pasture.trial.plan import LOOPBACK, free_port
+from pasture.trial.plan import LOOPBACK, free_port, listens
 from pasture.trial.session import Group
 from pasture_lab.engine import requirements
 from pasture_lab.engine.experiment import Bench
 from pasture_lab.processes.program import environment
-from pasture_lab.processes.server import listens
 
 _START_S = 20.0
 _TIMEOUT_S = 120
@@ -65,13 +61,12 @@ def in_front(bench: Bench, server_port: int, *, speaks_uwsgi: bool) -> Iterator[
             forward=forward,
         )
     )
-    log = bench.log("nginx")
     arguments = [program, "-e", str(folder / "nginx-error.log"), "-c", str(configuration)]
-    with Group(arguments, log=log, env=environment()) as group:
-        deadline = time.monotonic() + _START_S
-        while not listens(port):
-            if group.exit_code() is not None or time.monotonic() > deadline:
-                text = log.read_text(errors="replace")
-                raise ServerFailed("nginx did not come up", hint="it says\n" + tail(text))
-            bench.pause(0.02)
+    with Group(arguments, log=bench.log("nginx"), env=environment()) as group:
+        group.wait_for(
+            lambda: listens(port),
+            "nginx did not come up",
+            timeout_s=_START_S,
+            pause=bench.pause,
+        )
         yield port

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pasture.errors import NotMeasurable, ServerFailed
+from pasture.trial import session
 from pasture.trial.diagnosis import last_exception, tail
 from pasture.trial.session import Group
 from pasture_lab.engine.experiment import Bench
@@ -27,8 +27,8 @@ def path_of(name: str) -> Path:
 
 def environment(added: Mapping[str, str] | None = None) -> dict[str, str]:
     """Our environment without a surrounding pasture, and with what is added."""
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PASTURE_", "LAB_"))}
-    return inherited | {"PYTHONUNBUFFERED": "1"} | dict(added or {})
+    ours = {"PYTHONUNBUFFERED": "1", **(added or {})}
+    return session.environment(ours, without=("PASTURE_", "LAB_"))
 
 
 def run_program(bench: Bench, name: str, *arguments: str) -> dict[str, Any]:

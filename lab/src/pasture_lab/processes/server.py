@@ -7,7 +7,6 @@ request. As it is means without pasture in the process at all.
 from __future__ import annotations
 
 import json
-import socket
 import statistics
 import sys
 import time
@@ -16,13 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pasture.errors import ServerFailed
 from pasture.proc import tree
 from pasture.proc.sampler import Sample, sample_tree
 from pasture.proc.smaps import Memory
 from pasture.sealing.policy import POLICIES
-from pasture.trial.diagnosis import last_exception, tail
-from pasture.trial.plan import LOOPBACK, free_port
+from pasture.trial.diagnosis import last_exception
+from pasture.trial.plan import LOOPBACK, free_port, listens
 from pasture.trial.session import Group
 from pasture_lab.engine.experiment import Bench
 from pasture_lab.processes.program import environment
@@ -71,6 +69,19 @@ class Server:
         """Pids, ascending."""
         return tree.forked_workers(self.group.pid)
 
+    def wait_until_it_serves(self, bench: Bench, workers: int) -> None:
+        """Wait until all workers are forked and the port takes connections.
+
+        Raises:
+            ServerFailed: it ended, or takes too long.
+        """
+        self.group.wait_for(
+            lambda: len(self.workers()) >= workers and listens(self.port),
+            "the server did not come up",
+            timeout_s=_BOOT_S,
+            pause=bench.pause,
+        )
+
     def cpu_s(self) -> float:
         """User and system time of the workers so far."""
         return sum(_cpu_ns(pid) for pid in self.workers()) / 1e9
@@ -88,10 +99,7 @@ class Server:
             if self.group.exit_code() is not None:
                 break
             time.sleep(_POLL_S)
-        raise ServerFailed(
-            "the workers do not stay alive",
-            hint="the server's log ends with\n" + tail(self.group.log.read_text(errors="replace")),
-        )
+        raise self.group.failure("the workers do not stay alive")
 
 
 def command(plan: ServerPlan, port: int) -> list[str]:
@@ -123,13 +131,13 @@ def serving(bench: Bench, plan: ServerPlan) -> Iterator[Server]:
         ServerFailed: it does not come up.
     """
     port = free_port()
-    log, report = bench.log("server"), bench.directory / "seal.json"
+    report = bench.directory / "seal.json"
     report.unlink(missing_ok=True)
     env = variables(plan) | {"PASTURE_REPORT_FILE": str(report)}
-    with Group(command(plan, port), log=log, env=env, cwd=bench.directory) as group:
+    with Group(command(plan, port), log=bench.log("server"), env=env, cwd=bench.directory) as group:
         server = Server(group, port)
-        _wait(bench, server, plan.workers)
-        _require_policy(plan, report, log)
+        server.wait_until_it_serves(bench, plan.workers)
+        _require_policy(plan, report, group)
         yield server
 
 
@@ -138,7 +146,7 @@ def median(sample: Sample, figure: Callable[[Memory], int]) -> float:
     return statistics.median(figure(worker.memory) for worker in sample.workers)
 
 
-def _require_policy(plan: ServerPlan, report: Path, log: Path) -> None:
+def _require_policy(plan: ServerPlan, report: Path, group: Group) -> None:
     """Raise unless the server took the policy's steps: uWSGI serves even if that failed."""
     if plan.policy is None:
         return
@@ -147,22 +155,8 @@ def _require_policy(plan: ServerPlan, report: Path, log: Path) -> None:
     except (OSError, ValueError):
         said = {}
     if said.get("policy") != plan.policy or (POLICIES[plan.policy].heap and not said["sealed"]):
-        text = log.read_text(errors="replace")
-        raise ServerFailed(
-            f"the server does not run under {plan.policy}: {last_exception(text) or 'no report'}",
-            hint="its log ends with\n" + tail(text),
-        )
-
-
-def _wait(bench: Bench, server: Server, workers: int) -> None:
-    deadline = time.monotonic() + _BOOT_S
-    while len(server.workers()) < workers or not listens(server.port):
-        code = server.group.exit_code()
-        if code is not None or time.monotonic() > deadline:
-            log = server.group.log.read_text(errors="replace")
-            what = "did not come up" if code is None else f"ended with exit code {code}"
-            raise ServerFailed(f"the server {what}", hint="its log ends with\n" + tail(log))
-        bench.pause(_POLL_S)
+        why = last_exception(group.log) or "no report"
+        raise group.failure(f"the server does not run under {plan.policy}: {why}")
 
 
 def _cpu_ns(pid: int) -> int:
@@ -172,9 +166,3 @@ def _cpu_ns(pid: int) -> int:
     """
     tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
     return sum(int(task.read_text().split()[0]) for task in tasks)
-
-
-def listens(port: int) -> bool:
-    """Say whether somebody listens on a port of the loopback interface."""
-    with socket.socket() as probe:
-        return probe.connect_ex((LOOPBACK, port)) == 0
