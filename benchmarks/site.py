@@ -107,7 +107,7 @@ class WorkerClock:
 
 def workers_cpu_s() -> float:
     """User and system time since the fork, of the workers of the server that runs now."""
-    masters = psutil.Process().children()
+    masters = psutil.Process().children(recursive=True)  # below the guard of the trial
     workers = [pid for master in masters for pid in tree.forked_workers(master.pid)]
     return sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in workers)
 

@@ -28,6 +28,7 @@ from pasture.trust import private_files
 _GUARD = Path(__file__).with_name("reaper.py")
 _POLITE_S = 2.0
 _KILL_S = 10.0
+_WAIT_S = 60.0
 _POLL_S = 0.02
 _WAIT_POLL_S = 0.05
 
@@ -99,7 +100,7 @@ class Group:
         """Pids of the program and all that came of it, as far as they still run."""
         return tree.descendants(self._guard.pid)
 
-    def wait(self, timeout_s: float) -> int:
+    def wait(self, timeout_s: float = _WAIT_S) -> int:
         """Wait for the end of the program; its exit code.
 
         Raises:
@@ -150,18 +151,25 @@ class Group:
         """Send SIGTERM to the program alone, as a service manager would."""
         self.send_signal(signal.SIGTERM)
 
-    def end(self) -> None:
+    def kill(self) -> None:
+        """Send SIGKILL to the program alone."""
+        self.send_signal(signal.SIGKILL)
+
+    def end(self, polite_s: float = _POLITE_S) -> None:
         """End the program and all that came of it: SIGTERM first, then SIGKILL.
+
+        Args:
+            polite_s: time between the two; 0 for SIGKILL at once.
 
         Raises:
             ServerFailed: a process survived SIGKILL (it hangs in the kernel).
         """
         if self._report < 0:
             return
-        for pid in self.members():
+        for pid in self.members() if polite_s else ():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGTERM)
-        deadline = time.monotonic() + _POLITE_S
+        deadline = time.monotonic() + polite_s
         while self.members() and time.monotonic() < deadline:
             time.sleep(_POLL_S)
         self._close()
