@@ -24,7 +24,7 @@ MATRIX_WORDS ?=
 ARGS ?=
 
 NATIVE := $(wildcard src/native/*.[ch] src/native/*/*.[ch])
-BUILT_FROM := pyproject.toml $(wildcard requirements/*.txt) CMakeLists.txt $(NATIVE)
+BUILT_FROM := pyproject.toml lab/pyproject.toml $(wildcard requirements/*.txt) CMakeLists.txt $(NATIVE)
 EVERYTHING := test extras demo
 CHECK_BUILD := --config-settings-package pasture:cmake.define.PASTURE_CHECK=ON \
     --config-settings-package pasture:install.strip=false
@@ -89,8 +89,10 @@ lock: ## Pin what pyproject.toml names, in requirements/ (ARGS=--upgrade, ARGS="
 	@tools/lock $(ARGS)
 
 .PHONY: build
-build: ## A wheel and an sdist in dist/
-	@tools/uv build --quiet --python "$$(tools/interpreters best)" --out-dir dist
+build: ## Wheels and sdists of pasture and its lab in dist/
+	@for package in . lab; do \
+	    tools/uv build --quiet --python "$$(tools/interpreters best)" --out-dir dist $$package || exit; \
+	done
 	@ls -l dist
 
 .PHONY: clean
@@ -105,12 +107,12 @@ test: lint typecheck test-wheel ## Lint, types, the wheel, and the suite on ever
 	@tools/test-matrix $(MATRIX_WORDS) $(MATRIX)
 
 .PHONY: test-wheel
-test-wheel: ## The built package in an empty environment
+test-wheel: ## The built packages in an empty environment
 	@tools/test-wheel
 
 .PHONY: test-unit
 test-unit: .venv/.stamp ## No fork, no server: seconds
-	@.venv/bin/pytest tests/unit $(ARGS)
+	@.venv/bin/pytest tests/unit lab/tests/unit $(ARGS)
 
 .PHONY: test-native
 test-native: ## The extension under its verifier, on every interpreter of MATRIX
@@ -144,7 +146,7 @@ test-native-debug: $(DEBUG_MATRIX:%=.venvs/%-dbg/.stamp) ## The same on CPython'
 
 .PHONY: test-integration
 test-integration: .venv/.stamp ## Real servers
-	@.venv/bin/pytest tests/integration $(ARGS)
+	@.venv/bin/pytest tests/integration lab/tests/integration $(ARGS)
 
 .PHONY: test-model
 test-model: .venvs/3.14/.stamp ## 10,000 random graphs under both collectors

@@ -7,11 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import os
-import secrets
-import signal
-import socket
-import subprocess
 import sys
 import threading
 import time
@@ -19,16 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
-from pasture.proc.tree import processes_with
 from pasture.scoreboard.layout import Entry
 from pasture.scoreboard.reader import read_scoreboard
-from pasture.trial.plan import LOOPBACK, free_port
+from pasture.trial.plan import LOOPBACK, free_port, listens
+from pasture.trial.session import Group, environment
 from pasture.warmup.requests import Request
 
-MARK = "PASTURE_BENCH_MARK"
 PATIENCE_S = 60.0
 
 
@@ -50,7 +43,7 @@ class Sent:
     body: str
 
 
-class Herd:
+class Herd(Group):
     """A running server. Leaving the `with` block ends it and whatever is left of it."""
 
     def __init__(
@@ -63,29 +56,14 @@ class Herd:
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
-        self.log_path = directory / f"server-{self.port}.log"
-        self._mark = secrets.token_hex(8)
         command = [sys.executable, "-m", "pasture", "run", *words]
         command[-1:-1] = ["--bind", f"{LOOPBACK}:{self.port}"]
-        with self.log_path.open("wb") as log:
-            self.process = subprocess.Popen(
-                command,
-                cwd=cwd,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **env, MARK: self._mark, "HOME": str(directory)},
-            )
-
-    @property
-    def log(self) -> str:
-        return self.log_path.read_text(errors="replace")
-
-    def processes(self) -> tuple[int, ...]:
-        """All that belong to the server, whoever their parent is; no zombies."""
-        return processes_with(MARK, self._mark)
+        variables = environment({**env, "HOME": str(directory)}, without=())
+        log = directory / f"server-{self.port}.log"
+        super().__init__(command, log=log, env=variables, cwd=cwd)
 
     def board(self) -> dict[int, Entry]:
-        shown = read_scoreboard(self.process.pid)
+        shown = read_scoreboard(self.pid)
         return shown.entries if shown is not None else {}
 
     def pids(self, role: str, generation: int | None = None) -> list[int]:
@@ -96,36 +74,19 @@ class Herd:
         ]
 
     def wait_until_it_listens(self) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            with socket.socket() as probe:
-                if probe.connect_ex((LOOPBACK, self.port)) == 0:
-                    return
-            if time.monotonic() > deadline or self.process.poll() is not None:
-                raise TimeoutError(f"the server does not listen\n{self.log}")
-            time.sleep(0.05)
+        self.wait_for(
+            lambda: listens(self.port), "the server does not listen", timeout_s=PATIENCE_S
+        )
 
     def port_is_free(self) -> bool:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            return probe.connect_ex((LOOPBACK, self.port)) != 0
+        return not listens(self.port)
 
     def stop(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE_S)
+        self.terminate()
+        return self.wait(PATIENCE_S)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for pid in self.processes():
-            os.kill(pid, signal.SIGKILL)
-        self.process.wait(PATIENCE_S)
+    def __exit__(self, *_: object) -> None:
+        self.end(polite_s=0)
 
 
 class Load:

@@ -21,8 +21,9 @@ from rich.console import Console
 
 from benchmarks.herd import Herd, Load, Sent
 from benchmarks.site import DATA, SITE, make_plan
+from pasture.display import progress
 from pasture.display.terminal import output_terminal
-from pasture.trial import TrialResult, progress, run_trial, table
+from pasture.trial import TrialResult, run_trial, table
 from pasture.trial.measurement import percentile
 
 DIRECTORY = DATA.parent / "bench-refork"

@@ -76,9 +76,9 @@ def kill_one(herd: Herd, load: Load, role: str, chance: random.Random) -> int:
 def kill_arbiter(herd: Herd, chance: random.Random) -> float:
     """Kill the arbiter at a random time; returns the seconds until nothing was left."""
     time.sleep(chance.uniform(0, 2))
-    herd.process.kill()
-    herd.process.wait()
-    gone = wait_for(lambda: not herd.processes(), GONE_S, "the end of all processes", herd)
+    herd.kill()
+    herd.wait()
+    gone = wait_for(lambda: not herd.members(), GONE_S, "the end of all processes", herd)
     wait_for(herd.port_is_free, 1.0, "a free port", herd)
     return gone
 

@@ -24,12 +24,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.spread import Spread, paired_ratio, spread_of
-from pasture.display.bars import Display
+from pasture.display import progress
+from pasture.display.progress import Display, Event, Moved, Started
 from pasture.display.terminal import output_terminal
 from pasture.proc import tree
-from pasture.trial import TrialPlan, TrialResult, events, progress, run_trial, table
+from pasture.trial import TrialPlan, TrialResult, run_trial, table
 from pasture.trial.document import as_document
 from pasture.trial.measurement import Figure, paired_ratios
+from pasture.trial.run import STOPPING
 from pasture.warmup.requests import read_requests
 
 SITE = Path(__file__).resolve().parent.parent / "demo"
@@ -90,19 +92,22 @@ class WorkerClock:
     Unlike throughput it does not depend on what else the machine is doing.
     """
 
-    def __init__(self, display: Display[events.Event]) -> None:
+    def __init__(self, display: Display) -> None:
         self._display = display
+        self._policy = ""
         self.seconds: dict[str, list[float]] = defaultdict(list)
 
-    def tell(self, event: events.Event) -> None:
-        if isinstance(event, events.Stopping):
-            self.seconds[event.policy].append(workers_cpu_s())
+    def tell(self, event: Event) -> None:
+        if isinstance(event, Started):
+            self._policy = event.label
+        if isinstance(event, Moved) and event.phase == STOPPING:
+            self.seconds[self._policy].append(workers_cpu_s())
         self._display.tell(event)
 
 
 def workers_cpu_s() -> float:
     """User and system time since the fork, of the workers of the server that runs now."""
-    masters = psutil.Process().children()
+    masters = psutil.Process().children(recursive=True)  # below the guard of the trial
     workers = [pid for master in masters for pid in tree.forked_workers(master.pid)]
     return sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in workers)
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import json
 import platform
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rich.console import Console
 from rich.table import Table
+
+from pasture.errors import ServerFailed
+from pasture.trial.session import Group
 
 MB = 1e6
 LIMIT_S = 600
@@ -40,14 +43,17 @@ class Outcome:
 
 
 def run(name: str, program: Path, *arguments: str) -> Outcome:
-    """Run an example in a process of its own; its errors go to stderr.
+    """Run an example in a process of its own; whatever it starts ends with it.
 
     Raises:
-        subprocess.CalledProcessError: it failed.
+        ServerFailed: it failed, or took too long.
     """
     command = [sys.executable, str(program), *arguments]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=LIMIT_S, check=True)
-    workers = json.loads(done.stdout.splitlines()[-1])["workers"]
+    with TemporaryDirectory() as folder, Group(command, log=Path(folder) / "log") as example:
+        if example.wait(LIMIT_S) != 0:
+            raise example.failure(f"{program} failed")
+        lines = example.log.splitlines()
+    workers = json.loads(next(line for line in lines[::-1] if line.startswith("{")))["workers"]
     return Outcome(
         name,
         max(worker["private"] for worker in workers),
@@ -75,10 +81,13 @@ def table_of(title: str, outcomes: list[Outcome]) -> Table:
 
 def main() -> None:
     program, *arguments = sys.argv[1:]
-    outcomes = [
-        run("without", Path(program), "--plain", *arguments),
-        run("with", Path(program), *arguments),
-    ]
+    try:
+        outcomes = [
+            run("without", Path(program), "--plain", *arguments),
+            run("with", Path(program), *arguments),
+        ]
+    except ServerFailed as error:
+        sys.exit(f"error: {error.message}\n{error.hint}")
     title = f"{Path(program).stem} on CPython {platform.python_version()}, without pasture and with"
     Console(width=100).print(table_of(title, outcomes))
 

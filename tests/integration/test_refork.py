@@ -11,12 +11,10 @@ import time
 import urllib.request
 from collections import Counter
 from pathlib import Path
-from uuid import uuid4
 
 import psutil
 import pytest
 
-from pasture.proc.tree import processes_with
 from pasture.scoreboard.reader import read_scoreboard
 
 pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 14), reason="one version is enough")
@@ -32,33 +30,25 @@ def start(serve):
 
     Args of the function: as of `serve`, and the schedule.
     """
-    marks = []
 
     def start(*args, refork="5", workers=2, least_saving=-100, **more):
-        marks.append(uuid4().hex)
         environment = {
-            "HERD_MARK": marks[-1],
             "PASTURE_REFORK_LEAST_SAVING": str(least_saving),
             **more.pop("env", {}),
         }
-        server = serve(
+        return serve(
             *("--graceful-timeout", "10", *args),
             **{"options": ("--refork", refork), "app": "refork_app:app", **more},
             env=environment,
             workers=workers,
         )
-        server.mark = marks[-1]
-        return server
 
-    yield start
-    for mark in marks:
-        for pid in processes_with("HERD_MARK", mark):
-            os.kill(pid, signal.SIGKILL)
+    return start
 
 
 def processes(server):
     """All that belong to a server, whoever their parent is."""
-    return processes_with("HERD_MARK", server.mark)
+    return server.members()
 
 
 def load(server, requests, path="/who"):
@@ -217,7 +207,6 @@ def test_usr2_starts_a_new_server_at_generation_0_beside_the_old_one(start, tmp_
     server.wait_for(lambda: len(roles(server, new)) == 3, "workers of the new server")
     assert server.stop() == 0
     assert {psutil.Process(pid).ppid() for pid in processes(server) if pid != new} == {new}
-    server.process = psutil.Popen(["true"])  # what the fixture looks after; the rest is ours
     assert load(server, CLIENTS)
     os.kill(new, signal.SIGTERM)
     psutil.wait_procs([psutil.Process(new)], timeout=20)

@@ -11,7 +11,7 @@ import pytest
 
 from pasture.errors import ServerFailed
 from pasture.proc import sampler, tree
-from pasture.trial.session import Group
+from pasture.trial.session import Group, environment
 from pasture.trial.shutdown import stop_and_measure
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
@@ -76,8 +76,8 @@ def start(tmp_path):
         group = Group([sys.executable, "-c", program], log=tmp_path / "log")
         groups.append(group)
         deadline = time.monotonic() + 20
-        while "ready" not in group.log.read_text():
-            assert not group.exit_code() and time.monotonic() < deadline, group.log.read_text()
+        while "ready" not in group.log:
+            assert not group.exit_code() and time.monotonic() < deadline, group.log
             time.sleep(0.02)
         return group
 
@@ -140,7 +140,7 @@ with guarded(folder):
         Group([sys.executable, "-c", program], log=Path({str(tmp_path)!r}) / str(i))
         for i, program in enumerate({[FORKING, STUBBORN, DAEMON]!r})
     ]
-    while not all("ready" in group.log.read_text() for group in groups):
+    while not all("ready" in group.log for group in groups):
         time.sleep(0.02)
     print(*(pid for group in groups for pid in group.members()), flush=True)
     time.sleep(600)
@@ -190,6 +190,60 @@ def test_an_exception_ends_the_group(tmp_path):
 def test_a_program_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ServerFailed, match="/nowhere/python"):
         Group(["/nowhere/python"], log=tmp_path / "log")
+
+
+def test_a_wait_ends_with_what_was_waited_for(start):
+    group = start(FORKING)
+    group.wait_for(lambda: len(tree.forked_workers(group.pid)) == 2, "no workers", timeout_s=20)
+    group.kill()
+    assert group.wait(20) == -signal.SIGKILL
+    group.send_signal(signal.SIGTERM)  # to nobody
+
+
+def test_a_wait_says_that_the_program_has_ended_and_what_it_printed(tmp_path):
+    program = "print('no sheep here', flush=True); raise SystemExit(3)"
+    with (
+        Group([sys.executable, "-c", program], log=tmp_path / "log") as group,
+        pytest.raises(ServerFailed, match="no herd: it ended with exit code 3") as raised,
+    ):
+        group.wait_for(lambda: False, "no herd", timeout_s=20)
+    assert "no sheep here" in raised.value.hint
+
+
+def test_a_wait_that_takes_too_long_is_given_up(start):
+    group = start(FORKING)
+    with pytest.raises(ServerFailed, match=r"no herd in 0\.2 s"):
+        group.wait_for(lambda: False, "no herd", timeout_s=0.2)
+    with pytest.raises(ServerFailed, match=r"did not end in 0\.1 s"):
+        group.wait(0.1)
+    with pytest.raises(KeyboardInterrupt):
+        group.wait_for(lambda: False, "no herd", timeout_s=20, pause=_interrupt)
+    assert group.exit_code() is None
+
+
+def _interrupt(seconds):
+    raise KeyboardInterrupt
+
+
+def test_an_end_without_patience_kills_what_ignores_signals(tmp_path):
+    program = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        "print('ready', flush=True); time.sleep(600)"
+    )
+    with Group([sys.executable, "-c", program], log=tmp_path / "log") as group:
+        group.wait_for(lambda: "ready" in group.log, "no start", timeout_s=20)
+        group.end(polite_s=0)
+    assert group.exit_code() == -signal.SIGKILL
+    assert group.members() == ()
+
+
+def test_the_environment_of_what_is_measured_has_no_pasture_around_it(monkeypatch):
+    monkeypatch.setenv("PASTURE_POLICY", "seal")
+    monkeypatch.setenv("LAB_SHELF", "1")
+    assert "PASTURE_POLICY" not in environment({})
+    assert environment({"PASTURE_POLICY": "stock"})["PASTURE_POLICY"] == "stock"
+    assert "LAB_SHELF" in environment({})
+    assert "LAB_SHELF" not in environment({}, without=("LAB_",))
 
 
 def test_a_sample_has_master_and_workers_with_what_they_share(start):

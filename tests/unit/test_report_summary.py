@@ -6,7 +6,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from pasture.display import units
-from pasture.trial import events, progress, summary, table
+from pasture.trial import summary, table
 from pasture.trial.measurement import Run, TrialResult
 from pasture.trial.responses import Disagreement
 
@@ -91,32 +91,3 @@ def test_several_rounds_tell_their_spread(make_result: MakeResult, make_run: Mak
     result = make_result(make_run(round=0, private=10 * MB), make_run(round=1, private=20 * MB))
 
     assert "stock 10.0 MB to 20.0 MB" in _printed(result)
-
-
-def test_progress_without_a_terminal_is_one_line_a_step(make_run: MakeRun) -> None:
-    console = Console(width=40, force_terminal=False)
-
-    with console.capture() as capture, progress.for_console(console) as display:
-        display.tell(events.RunStarted("seal", 1, 2, 100))
-        display.tell(events.Booted("seal", 1.25, 8000))
-        display.tell(events.LoadMoved("seal", 50, 5 * MB))
-        display.tell(events.Stopping("seal"))
-        display.tell(events.RunFinished(make_run("seal", private=5 * MB)))
-
-    assert capture.get().splitlines() == [
-        "seal: run 1 of 2",
-        "seal: starting the load, answers after 1.25 s",
-        "seal: stopping",
-        "seal: 5.0 MB private a worker",
-    ]
-
-
-def test_progress_on_a_terminal_shows_counts_and_private_memory(make_run: MakeRun) -> None:
-    console = Console(width=120, force_terminal=True)
-
-    with console.capture() as capture, progress.for_console(console) as display:
-        display.tell(events.RunStarted("seal", 1, 1, 100))
-        display.tell(events.LoadMoved("seal", 40, 7 * MB))
-
-    assert "40/100" in capture.get()
-    assert "7.0 MB private a worker" in capture.get()

@@ -12,10 +12,11 @@ from typing import Any
 import click
 
 from pasture.cli._signals import stop_on_signals
+from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically, write_json
 from pasture.display.terminal import error_terminal, output_terminal
 from pasture.errors import AnswersDiffer, UsageError
-from pasture.trial import TrialPlan, TrialResult, progress, run_trial, table
+from pasture.trial import TrialPlan, TrialResult, run_trial, table
 from pasture.trial.document import as_document
 from pasture.trial.html import render_html, require_html
 from pasture.trial.plan import DEFAULT_POLICIES, DEFAULT_URLS, LOOPBACK

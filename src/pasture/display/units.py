@@ -26,6 +26,11 @@ def seconds(value_s: float) -> str:
     return f"{value_s:.2f} s" if value_s < 10 else f"{value_s:.1f} s"
 
 
+def duration(value_s: float) -> str:
+    """A time as a person plans it: seconds below two minutes, then minutes."""
+    return f"{value_s:.0f} s" if value_s < 120 else f"{value_s / 60:.0f} min"
+
+
 def count(number: int, noun: str) -> str:
     """A number with its noun, as in `1 worker`, `4 workers`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -13,7 +13,7 @@ load generators run as processes of their own, and none outlives the call. Layou
     measurement, answers        pure functions over what came back
 """
 
-from pasture.trial.events import Event
+from pasture.display.progress import Event
 from pasture.trial.measurement import PolicyResult, Run, TrialResult
 from pasture.trial.plan import TrialPlan
 from pasture.trial.trial import run_trial

@@ -136,6 +136,12 @@ def free_port() -> int:
     return port
 
 
+def listens(port: int) -> bool:
+    """Say whether somebody listens on a port of the loopback interface."""
+    with socket.socket() as probe:
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
 def _check_numbers(plan: TrialPlan) -> None:
     for name in ("workers", "requests", "users", "rounds", "server_timeout_s"):
         if getattr(plan, name) <= 0:

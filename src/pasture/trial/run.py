@@ -7,16 +7,17 @@ is in the `Run` that comes back. Whatever goes wrong, no process is left.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from pasture.display.progress import Moved, Tell
+from pasture.display.units import megabytes, seconds
 from pasture.errors import AppDidNotAnswer, ServerFailed
 from pasture.proc.again import read_again
 from pasture.proc.sampler import Sample, Series, sample_tree
 from pasture.scoreboard.reader import molds_of
-from pasture.trial import diagnosis, events, load, server, shutdown
+from pasture.trial import diagnosis, load, server, shutdown
 from pasture.trial.load import LoadFiles
 from pasture.trial.measurement import Run, median_private_bytes
 from pasture.trial.plan import TrialPlan, free_port
@@ -30,7 +31,8 @@ _SETTLE_S = 0.5
 _LOAD_START_S = 60.0
 _TORN_TRIES = 50
 
-Emit = Callable[[events.Event], None]
+STOPPING = "stopping"
+"""The phase of a run whose load has ended and whose server gets SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class Job:
     log_prefix: Path
 
 
-def run_job(job: Job, emit: Emit, pause: Pause) -> Run:
+def run_job(job: Job, emit: Tell, pause: Pause) -> Run:
     """Run one policy once.
 
     Args:
@@ -76,11 +78,11 @@ def run_job(job: Job, emit: Emit, pause: Pause) -> Run:
             )
         )
         boot_s = server.wait_until_it_answers(plan, group, port, pause)
-        emit(events.Booted(job.policy, boot_s, port))
+        emit(Moved(phase=f"starting the load, answers after {seconds(boot_s)}"))
         start = time.monotonic()
         series, result = _load(job, group, port, emit, pause)
         final = _idle_sample(job, group, start, result.figures.requests, pause)
-        emit(events.Stopping(job.policy))
+        emit(Moved(phase=STOPPING))
         ended = shutdown.stop_and_measure(group, pause)
     return Run(
         policy=job.policy,
@@ -97,7 +99,7 @@ def run_job(job: Job, emit: Emit, pause: Pause) -> Run:
 
 
 def _load(
-    job: Job, group: Group, port: int, emit: Emit, pause: Pause
+    job: Job, group: Group, port: int, emit: Tell, pause: Pause
 ) -> tuple[tuple[Sample, ...], load.LoadResult]:
     """Send the load and sample the server meanwhile."""
     files = LoadFiles(job.directory, Path(f"{job.log_prefix}.load.log"))
@@ -110,7 +112,7 @@ def _load(
             if ended or load.read_progress(files) != done:
                 done, moved = load.read_progress(files), time.monotonic()
                 _sample(series, group, moved - start, done or 0)
-                emit(events.LoadMoved(job.policy, done or 0, _private(series)))
+                emit(Moved(done or 0, private_a_worker(_private(series))))
             _check_server(job, group)
             if ended:
                 break
@@ -119,12 +121,17 @@ def _load(
     return tuple(series.samples), _checked_result(job, group, files)
 
 
-def _sample(series: Series, group: Group, seconds: float, requests: int) -> None:
-    if series.is_due(seconds):
+def _sample(series: Series, group: Group, elapsed_s: float, requests: int) -> None:
+    if series.is_due(elapsed_s):
         began = time.monotonic()
-        sample = sample_tree(group.pid, seconds, requests, molds=molds_of(group.pid))
+        sample = sample_tree(group.pid, elapsed_s, requests, molds=molds_of(group.pid))
         if sample is not None:
             series.add(sample, cost_s=time.monotonic() - began)
+
+
+def private_a_worker(size_bytes: float) -> str:
+    """Private memory of the median worker, in words."""
+    return f"{megabytes(size_bytes)} private a worker"
 
 
 def _private(series: Series) -> int:
@@ -134,7 +141,7 @@ def _private(series: Series) -> int:
 def _check_server(job: Job, group: Group) -> None:
     code = group.exit_code()
     if code is not None:
-        raise diagnosis.ended_under_load(job.policy, server.read_log(group), code)
+        raise diagnosis.ended_under_load(job.policy, group.log, code)
 
 
 def _check_moving(job: Job, group: Group, still_s: float, begun: bool) -> None:
@@ -144,7 +151,7 @@ def _check_moving(job: Job, group: Group, still_s: float, begun: bool) -> None:
         raise AppDidNotAnswer(
             f"no request was answered for {still_s:.0f} s under {job.policy}",
             hint="raise --server-timeout if a request may take that long; the server's log "
-            "ends with\n" + diagnosis.tail(server.read_log(group)),
+            "ends with\n" + diagnosis.tail(group.log),
         )
 
 
@@ -153,7 +160,7 @@ def _checked_result(job: Job, group: Group, files: LoadFiles) -> load.LoadResult
     failing = always_failing(result.answers)
     if failing:
         url, found = next(iter(failing.items()))
-        raise diagnosis.always_failing(url, found, server.read_log(group))
+        raise diagnosis.always_failing(url, found, group.log)
     return result
 
 
@@ -162,8 +169,8 @@ def _idle_sample(job: Job, group: Group, start: float, requests: int, pause: Pau
     pause(_SETTLE_S)
 
     def read() -> Sample | None:
-        seconds = time.monotonic() - start
-        sample = sample_tree(group.pid, seconds, requests, molds=molds_of(group.pid))
+        elapsed_s = time.monotonic() - start
+        sample = sample_tree(group.pid, elapsed_s, requests, molds=molds_of(group.pid))
         return sample if sample is not None and sample.workers else None
 
     sample = read_again(read, _TORN_TRIES, between=lambda: pause(_POLL_S))
@@ -171,5 +178,5 @@ def _idle_sample(job: Job, group: Group, start: float, requests: int, pause: Pau
         return sample
     raise ServerFailed(
         f"the workers under {job.policy} do not stay alive",
-        hint="the server's log ends with\n" + diagnosis.tail(server.read_log(group)),
+        hint="the server's log ends with\n" + diagnosis.tail(group.log),
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +19,7 @@ from pasture.errors import UsageError
 from pasture.proc import tree
 from pasture.trial import diagnosis
 from pasture.trial.plan import LOOPBACK, TrialPlan
-from pasture.trial.session import Group
+from pasture.trial.session import Group, environment
 from pasture.trust import private_files
 from pasture.warmup.requests import Header, Request
 
@@ -67,18 +66,14 @@ def server_environment(plan: TrialPlan, policy: str, files: ServerFiles) -> dict
 
     Variables of a surrounding `pasture` are dropped: a trial must not inherit a policy.
     """
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith("PASTURE_")}
-    return (
-        inherited
-        | dict(plan.env)
-        | {
-            "PASTURE_POLICY": policy,
-            "PASTURE_WARM_FILE": str(files.warm),
-            "PASTURE_WARM_HEADERS_FILE": str(files.warm_headers),
-            "PASTURE_REPORT_FILE": str(files.report),
-            "PYTHONUNBUFFERED": "1",
-        }
-    )
+    told = {
+        "PASTURE_POLICY": policy,
+        "PASTURE_WARM_FILE": str(files.warm),
+        "PASTURE_WARM_HEADERS_FILE": str(files.warm_headers),
+        "PASTURE_REPORT_FILE": str(files.report),
+        "PYTHONUNBUFFERED": "1",
+    }
+    return environment({**plan.env, **told})
 
 
 def write_warm_up(files: ServerFiles, warm: Iterable[Request], headers: Iterable[Header]) -> None:
@@ -114,9 +109,9 @@ def wait_until_it_answers(plan: TrialPlan, server: Group, port: int, pause: Paus
             raise probe.failure
         code = server.exit_code()
         if code is not None:
-            raise diagnosis.ended_early(plan.app, read_log(server), code, port)
+            raise diagnosis.ended_early(plan.app, server.log, code, port)
         if time.monotonic() - start > plan.server_timeout_s:
-            raise diagnosis.did_not_answer(plan.app, read_log(server), plan.server_timeout_s)
+            raise diagnosis.did_not_answer(plan.app, server.log, plan.server_timeout_s)
         pause(_POLL_S)
     seconds = time.monotonic() - start
     deadline = time.monotonic() + _WORKERS_S
@@ -128,11 +123,6 @@ def wait_until_it_answers(plan: TrialPlan, server: Group, port: int, pause: Paus
 def headers_of(request: Request, plan: TrialPlan) -> tuple[Header, ...]:
     """The headers that a request of the load carries: the plan's, and its own host."""
     return plan.headers if request.host is None else (*plan.headers, ("Host", request.host))
-
-
-def read_log(group: Group) -> str:
-    """What a group printed so far."""
-    return group.log.read_text(encoding="utf-8", errors="replace")
 
 
 class _Probe:

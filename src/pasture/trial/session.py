@@ -1,6 +1,7 @@
 """A program with all that comes of it, so that it can be ended for certain.
 
-Owns starting, signalling and ending; knows nothing of servers or loads. Between this process
+Owns starting, signalling, waiting and ending, for whatever is measured, tested or shown; knows
+nothing of servers or loads. Between this process
 and the program stands a guard (`pasture.trial.reaper`) to which every orphan falls. Invariant:
 when `end()` or the `with` block returns, or this process is killed, none of it runs any more,
 nor does a daemon that left the program's session.
@@ -15,18 +16,21 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Self
 
 from pasture.errors import ServerFailed
 from pasture.proc import tree
+from pasture.trial.diagnosis import tail
 from pasture.trust import private_files
 
 _GUARD = Path(__file__).with_name("reaper.py")
 _POLITE_S = 2.0
 _KILL_S = 10.0
+_WAIT_S = 60.0
 _POLL_S = 0.02
+_WAIT_POLL_S = 0.05
 
 
 class Group:
@@ -35,7 +39,7 @@ class Group:
     Start it in a `with` statement: an exception inside ends all of it.
 
     Attributes:
-        log: what they print.
+        log_path: the file.
         pid: the program's, which is also the id of its session and process group.
     """
 
@@ -52,7 +56,7 @@ class Group:
         Raises:
             ServerFailed: the program cannot be executed, or the log not be written.
         """
-        self.log = log
+        self.log_path = log
         self._exit_code: int | None = None
         self._said = b""
         try:
@@ -72,9 +76,18 @@ class Group:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def exit_code(self) -> int | None:
-        """The program's exit code (negative: the signal), None while it runs."""
-        while self._exit_code is None and select.select((self._report,), (), (), 0)[0]:
+    @property
+    def log(self) -> str:
+        """What they printed so far."""
+        return self.log_path.read_text(encoding="utf-8", errors="replace")
+
+    def exit_code(self, timeout_s: float = 0.0) -> int | None:
+        """The program's exit code (negative: the signal), None while it runs.
+
+        Args:
+            timeout_s: how long to wait for it.
+        """
+        while self._exit_code is None and select.select((self._report,), (), (), timeout_s)[0]:
             line = self._read_line()
             kind, _, value = line.partition(" ")
             if kind == "exit":
@@ -87,24 +100,76 @@ class Group:
         """Pids of the program and all that came of it, as far as they still run."""
         return tree.descendants(self._guard.pid)
 
-    def terminate(self) -> None:
-        """Send SIGTERM to the program alone, as a service manager would."""
+    def wait(self, timeout_s: float = _WAIT_S) -> int:
+        """Wait for the end of the program; its exit code.
+
+        Raises:
+            ServerFailed: it still runs.
+        """
+        code = self.exit_code(timeout_s)
+        if code is None:
+            raise self.failure(f"it did not end in {timeout_s:g} s")
+        return code
+
+    def wait_for(
+        self,
+        condition: Callable[[], object],
+        what: str,
+        *,
+        timeout_s: float,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
+        """Wait until something holds.
+
+        Args:
+            what: did not happen, for the error.
+            pause: sleeps for so many seconds; may raise to interrupt the wait.
+
+        Raises:
+            ServerFailed: the program ended, or the time is over; the hint has the end of its log.
+        """
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            code = self.exit_code()
+            if code is not None:
+                raise self.failure(f"{what}: it ended with exit code {code}")
+            if time.monotonic() > deadline:
+                raise self.failure(f"{what} in {timeout_s:g} s")
+            pause(_WAIT_POLL_S)
+
+    def failure(self, what: str) -> ServerFailed:
+        """An error of this program, with the end of its log."""
+        return ServerFailed(what, hint="its log ends with\n" + tail(self.log))
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the program alone; none if it has ended."""
         if self.exit_code() is None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGTERM)
+                os.kill(self.pid, number)
 
-    def end(self) -> None:
+    def terminate(self) -> None:
+        """Send SIGTERM to the program alone, as a service manager would."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send SIGKILL to the program alone."""
+        self.send_signal(signal.SIGKILL)
+
+    def end(self, polite_s: float = _POLITE_S) -> None:
         """End the program and all that came of it: SIGTERM first, then SIGKILL.
+
+        Args:
+            polite_s: time between the two; 0 for SIGKILL at once.
 
         Raises:
             ServerFailed: a process survived SIGKILL (it hangs in the kernel).
         """
         if self._report < 0:
             return
-        for pid in self.members():
+        for pid in self.members() if polite_s else ():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGTERM)
-        deadline = time.monotonic() + _POLITE_S
+        deadline = time.monotonic() + polite_s
         while self.members() and time.monotonic() < deadline:
             time.sleep(_POLL_S)
         self._close()
@@ -136,6 +201,16 @@ class Group:
             self._said += part
         line, _, self._said = self._said.partition(b"\n")
         return line.decode(errors="replace")
+
+
+def environment(
+    added: Mapping[str, str], *, without: tuple[str, ...] = ("PASTURE_",)
+) -> dict[str, str]:
+    """Our environment without what begins so, and with what is added.
+
+    What is measured must not inherit a policy of a pasture around it.
+    """
+    return {k: v for k, v in os.environ.items() if not k.startswith(without)} | dict(added)
 
 
 @contextlib.contextmanager

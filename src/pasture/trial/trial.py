@@ -14,13 +14,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pasture.display.progress import Finished, Started, Tell
+from pasture.display.units import count
 from pasture.errors import UsageError
 from pasture.sealing.policy import POLICIES
-from pasture.trial import events, responses
+from pasture.trial import responses
 from pasture.trial.measurement import PolicyResult, Run, TrialResult
 from pasture.trial.plan import TrialPlan, check_plan
 from pasture.trial.responses import Answers, Disagreement
-from pasture.trial.run import Emit, Job, run_job
+from pasture.trial.run import Job, private_a_worker, run_job
 from pasture.trial.server import Pause
 from pasture.trial.session import guarded
 from pasture.trust import private_files
@@ -33,13 +35,13 @@ _DESCRIBE = (
     "'executable': sys.executable, 'platform': platform.platform()}))"
 )
 
-RunOne = Callable[[Job, Emit, Pause], Run]
+RunOne = Callable[[Job, Tell, Pause], Run]
 Differences = dict[str, tuple[Disagreement, ...]]
 
 
 def run_trial(
     plan: TrialPlan,
-    on_event: Emit = lambda event: None,
+    on_event: Tell = lambda event: None,
     stop: threading.Event | None = None,
     run_one: RunOne = run_job,
 ) -> TrialResult:
@@ -84,7 +86,7 @@ class _Trial:
     """What all runs of a trial have in common."""
 
     plan: TrialPlan
-    emit: Emit
+    emit: Tell
     pause: Pause
     run_one: RunOne
     directory: Path
@@ -93,11 +95,11 @@ class _Trial:
         runs: list[Run] = []
         order = schedule(self.plan)
         for number, (round_, policy) in enumerate(order, start=1):
-            self.emit(events.RunStarted(policy, number, len(order), self.plan.requests))
+            self.emit(Started(policy, self.plan.requests, f"run {number} of {len(order)}"))
             job = self._job(policy, round_, self.plan.requests, warm_up(self.plan, runs))
             run = self.run_one(job, self.emit, self.pause)
             runs.append(run)
-            self.emit(events.RunFinished(run))
+            self.emit(Finished(policy, private_a_worker(run.private_bytes_median)))
         return runs
 
     def compare(self, runs: list[Run]) -> tuple[Answers, Differences]:
@@ -111,8 +113,10 @@ class _Trial:
         found = _differences(expected, self.plan, runs)
         if found and len(reference) == 1:
             urls = len({d.url for differing in found.values() for d in differing})
-            self.emit(events.Confirming(self.plan.reference, urls))
+            differ = f"answers of {count(urls, 'URL')} differ"
+            self.emit(Started(self.plan.reference, None, differ))
             reference.append(self._confirming_run(runs))
+            self.emit(Finished(self.plan.reference))
             expected = responses.merge(run.answers for run in reference)
             found = _differences(expected, self.plan, runs)
         return expected, found

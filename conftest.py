@@ -1,0 +1,31 @@
+"""What holds for every test: the same environment everywhere, and a mark for its folder."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+ONCE_ON = (3, 14)
+"""Where tests run that are marked `once`: what they look at is the same on every interpreter."""
+
+MARKED_FOLDERS = ("hostile", "integration", "native")
+MEANT_FOR_TESTS = {"PASTURE_MODEL_GRAPHS", "PYTHONMALLOC"}
+
+# A shell that sets PYTHONUNBUFFERED, say, would hide what a user's shell shows.
+for name in [name for name in os.environ if name.startswith(("PYTHON", "PASTURE_"))]:
+    if name not in MEANT_FOR_TESTS:
+        del os.environ[name]
+
+# In the background of a shell interrupts are ignored, and what a test starts would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    elsewhere = pytest.mark.skip(reason="runs on one interpreter: CPython 3.14")
+    for item in items:
+        if item.get_closest_marker("once") and sys.version_info[:2] != ONCE_ON:
+            item.add_marker(elsewhere)
+        for folder in set(Path(item.path).parts) & set(MARKED_FOLDERS):
+            item.add_marker(folder)

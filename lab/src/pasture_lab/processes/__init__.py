@@ -1,0 +1,1 @@
+"""What touches the machine: servers, clients, programs, groups of processes."""

@@ -1,0 +1,258 @@
+"""The lab on real processes: a whole run by the command line, its page in a browser, and the
+servers, limits and other interpreters that experiments are made of.
+"""
+
+import base64
+import html
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    sys.version_info[:2] != (3, 14), reason="the lab is the same on every interpreter"
+)
+pytest.importorskip("django")
+pytest.importorskip("pyuwsgi")
+
+from pasture.errors import NotMeasurable, ServerFailed  # noqa: E402
+from pasture.trial.session import Group  # noqa: E402
+from pasture_lab.engine import Options, Store, run_lab  # noqa: E402
+from pasture_lab.engine.experiment import Bench  # noqa: E402
+from pasture_lab.engine.figures import Measured, curve  # noqa: E402
+from pasture_lab.engine.store import Kept  # noqa: E402
+from pasture_lab.experiments import EXPERIMENTS, growth  # noqa: E402
+from pasture_lab.measurements import instagram_site, large_objects  # noqa: E402
+from pasture_lab.measurements.instagram_site import Variant  # noqa: E402
+from pasture_lab.processes import cgroup, httperf, nginx  # noqa: E402
+from pasture_lab.processes.client import burst, get  # noqa: E402
+from pasture_lab.processes.server import SITES, ServerPlan, median, serving  # noqa: E402
+from pasture_lab.report.document import as_document  # noqa: E402
+from pasture_lab.report.html import render_html  # noqa: E402
+
+chromium = shutil.which("chromium") or shutil.which("google-chrome")
+REPOSITORY = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def bench(tmp_path):
+    folder = tmp_path / "part"
+    folder.mkdir()
+    return Bench(folder, tmp_path / "log", {}, lambda done: None, time.sleep)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """`pasture lab run micro`, once: its folder of results and what it printed."""
+    results = tmp_path_factory.mktemp("lab") / "results"
+    command = [sys.executable, "-m", "pasture", "lab", "run", "micro", "--quick"]
+    done = subprocess.run(
+        [*command, "--results", str(results)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return results, done
+
+
+def test_a_run_ends_with_table_document_and_page(lab):
+    results, done = lab
+    assert "micro: One collection in a child: reproduced" in done.stdout
+    assert re.search(r"5 runs: about \d+ s", done.stderr)
+    document = json.loads((results / "report.json").read_text())
+    for row in document["experiments"]["micro"]["rows"]:
+        assert row["what"] in done.stdout
+        assert row["measured"] in done.stdout
+    assert (results / "report.html").stat().st_size > 1_000_000
+
+
+def test_a_second_run_takes_what_is_kept(lab):
+    results, _ = lab
+    before = json.loads((results / "report.json").read_text())
+    command = [sys.executable, "-m", "pasture", "lab", "run", "micro", "--quick"]
+    done = subprocess.run(
+        [*command, "--results", str(results)], capture_output=True, text=True, timeout=60
+    )
+    assert "5 runs, 5 of them kept from before: about nothing to run" in done.stderr
+    assert json.loads((results / "report.json").read_text()) == before
+
+
+def test_the_micro_test_writes_to_most_pages_only_with_the_built_in_collector(lab):
+    results, _ = lab
+    found = json.loads((results / "report.json").read_text())["experiments"]["micro"]["figures"]
+    assert found["stock.distinct_strings"] == 640_000
+    assert found["stock.private_growth_bytes"] > 30e6
+    for variant in ("freeze", "out-of-line", "seal"):
+        assert found[f"{variant}.private_growth_bytes"] < 5e6
+
+
+SPY = """<script>window.addEventListener("load", () => {
+const found = {};
+for (const div of document.querySelectorAll(".js-plotly-plot"))
+    found[div.id] = div.data.map(t => [t.name, Array.from(t.x), Array.from(t.y)]);
+const pre = document.createElement("pre"); pre.id = "spied";
+pre.textContent = btoa(JSON.stringify(found)); document.body.append(pre); });</script>"""
+
+
+@pytest.mark.skipif(chromium is None, reason="no Chromium on this machine")
+def test_the_page_in_a_browser_has_the_figures_and_the_plots_of_the_document(tmp_path, monkeypatch):
+    """Of an experiment with lines, bars and gaps, whose figures are made up."""
+    store, options = Store(tmp_path), Options(quick=True)
+    parts = EXPERIMENTS["growth"].parts(options)
+    for number, part in enumerate(parts[:3], start=1):
+        line = curve([0, 300, 900], [1e6, 7e6 * number, 30e6 * number])
+        figures = {
+            "growth_bytes": 29e6 * number,
+            "growth_a_request_bytes": 32e3 * number,
+            "linearity": 0.9 + number / 100,
+            "shared_start_bytes": 100e6,
+            "shared_end_bytes": 50e6 + number * 1e6,
+            "requests": 900.0,
+        }
+        store.keep("growth", part, True, Kept(Measured(figures, {"private_bytes": line}), 1.0))
+    monkeypatch.setattr("pasture_lab.engine.runner.require_modules", _nothing_is_installed)
+    found = run_lab([EXPERIMENTS["growth"]], options, store)
+    document = as_document(found)["experiments"]["growth"]
+    assert document["not_measured"].keys() == {"freeze", "seal"}
+
+    page = tmp_path / "page.html"
+    text = render_html(found, datetime(2026, 1, 2))
+    page.write_text(text.replace("</body>", SPY + "</body>"))
+    dom = _dom(page, tmp_path)
+    assert "https://" not in "".join(re.findall(r'src="([^"]*)"', dom))
+
+    cells = re.findall(r'<td class="text measured">(.*?)</td>', dom, re.DOTALL)
+    expected = [row["measured"] or row["reason"] or "" for row in document["rows"]]
+    assert [_plain(cell) for cell in cells] == expected
+    ratios = re.findall(r'<td class="ratio">(.*?)</td>', dom)
+    assert ratios == ["" if r["ratio"] is None else f"{r['ratio']:.3g}" for r in document["rows"]]
+    verdicts = re.findall(r'<td class="text verdict">(.*?)</td>', dom)
+    assert verdicts == [row["verdict"] or "" for row in document["rows"]]
+
+    spied = re.search(r'<pre id="spied">(.*?)</pre>', dom)
+    drawn = json.loads(base64.b64decode(spied[1]))
+    assert drawn.keys() == {"growth-plot-0"}
+    for name, x, y in drawn["growth-plot-0"]:
+        kept = document["curves"][f"{name}.private_bytes"]
+        assert x == kept["x"]
+        assert y == [value / 1e6 for value in kept["y"]]
+    assert [name for name, _, _ in drawn["growth-plot-0"]] == [part.name for part in parts[:3]]
+    assert dom.count('class="scatterlayer') == 1
+
+
+def _nothing_is_installed(modules):
+    raise NotMeasurable("django not installed", hint="pip install 'pasture[lab]'")
+
+
+def _dom(page, folder):
+    done = subprocess.run(
+        [
+            *(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
+            *(f"--user-data-dir={folder}/profile", "--virtual-time-budget=10000"),
+            *("--dump-dom", page.as_uri()),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return done.stdout
+
+
+def _plain(markup):
+    return html.unescape(markup)
+
+
+def test_without_the_collector_a_worker_grows_by_its_garbage(bench):
+    off = growth._measure(Variant("gc-off", gc="disable"), 90, bench).curves["private_bytes"]
+    assert off.x[-1] == 90
+    # 2,600 lists of at least 56 bytes a request.
+    assert off.y[-1] - off.y[len(off.y) // 2] > 45 * 2600 * 56 * 0.8
+
+
+def test_a_server_that_did_not_take_its_policy_is_no_measurement(bench, tmp_path):
+    thread = "import threading, time\nthreading.Thread(target=time.sleep, args=(30,), daemon=True)"
+    (tmp_path / "sitecustomize.py").write_text(f"{thread}.start()\n")
+    small = {"LAB_SHELF": "10"}
+    with serving(bench, Variant("seal", policy="seal").plan(1, small)) as server:
+        assert len(server.workers()) == 1
+    in_the_way = small | {"PYTHONPATH": f"{tmp_path}:{SITES}"}
+    with (
+        pytest.raises(ServerFailed, match="does not run under seal"),
+        serving(bench, Variant("seal", policy="seal").plan(1, in_the_way)),
+    ):
+        pass
+
+
+def test_workers_begin_with_what_their_master_has_under_a_policy_that_freezes_nothing(bench):
+    """Each look at all objects before a fork once took the older workers' pages away."""
+    plan = replace(large_objects.ours("side-table"), http=True)
+    with serving(bench, plan) as server:
+        sample = server.sample()
+    assert len(sample.workers) == 4
+    assert median(sample, lambda memory: memory.private_bytes) < 10e6
+    assert median(sample, lambda memory: memory.shared_bytes) > 80e6
+
+
+def test_a_stop_with_finalization_writes_and_one_without_does_not(bench):
+    finalizes, leaves = (
+        instagram_site.stop(Variant(gc, gc=gc), 40, bench).figures
+        for gc in ("threshold-0", "threshold-0-leave")
+    )
+    assert finalizes["stop_minor_faults"] > 10 * leaves["stop_minor_faults"]
+    assert finalizes["peak_ratio"] > 1.2 > leaves["peak_ratio"]
+
+
+def test_a_group_ends_what_passes_its_limit_and_leaves_nothing(bench):
+    try:
+        with cgroup.memory_group() as group:
+            group.limit(60_000_000)
+            program = "x = bytearray(200_000_000); print('lived')"
+            command = [*group.prefix, sys.executable, "-c", program]
+            with Group(command, log=bench.log("greedy")) as greedy:
+                while greedy.exit_code() is None:
+                    time.sleep(0.02)
+            assert greedy.exit_code() != 0
+            assert group.kills() >= 1 or "lived" not in bench.log("greedy").read_text()
+            assert group.peak_bytes() <= 60_000_000
+    except NotMeasurable as error:
+        pytest.skip(f"no cgroup can be made here: {error}")
+    assert not group.path.exists()
+
+
+def test_another_interpreter_serves_the_test_application_behind_nginx(bench, monkeypatch):
+    _need("nginx", monkeypatch)
+    with (
+        large_objects._other_interpreter(bench, sys.executable, ()) as server,
+        nginx.in_front(bench, server.port, speaks_uwsgi=False) as port,
+    ):
+        assert len(server.workers()) == 4
+        assert burst(port, 4) == 0
+
+
+def test_httperf_reaches_uwsgi_through_nginx(bench, monkeypatch):
+    _need("nginx", monkeypatch)
+    _need("httperf", monkeypatch)
+    plan = ServerPlan(module="large_objects_site", workers=2, http=False)
+    with (
+        serving(bench, plan) as server,
+        nginx.in_front(bench, server.port, speaks_uwsgi=True) as port,
+    ):
+        assert get(port) == 200
+        rate = httperf.send(bench, port, 5, timeout_s=60)
+    assert (rate.connections, rate.answered) == (5, 5)
+    assert rate.a_second > 0
+
+
+def _need(name, monkeypatch):
+    """Have a program unpacked into the cache, where the lab looks for it."""
+    done = subprocess.run(
+        [str(REPOSITORY / "tools" / "services"), name], capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        pytest.skip(f"{name} cannot be had: {done.stderr.strip()}")
+    monkeypatch.setenv("PATH", f"{Path(done.stdout.strip()).parent}:{Path('/usr/bin')}:/bin")

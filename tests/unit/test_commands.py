@@ -1,0 +1,97 @@
+"""The commands: their order, those that other packages bring, and what a broken one does."""
+
+import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from pasture.cli import main
+from pasture.errors import MissingExtra, PastureError
+
+IN_ORDER = ["try", "run", "top", "explain", "doctor", "metrics", "policies"]
+
+
+def bring(folder: Path, entry_points: str) -> dict[str, str]:
+    """Make an installed package that has these entry points; the environment that sees it."""
+    info = folder / "visitor-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: visitor\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[pasture.commands]\n{entry_points}\n")
+    (folder / "visitor.py").write_text(
+        "import click\n\n@click.command()\ndef hello():\n    '''Say hello.'''\n    print('hello')\n"
+    )
+    return {"PYTHONPATH": str(folder)}
+
+
+def pasture(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pasture", *arguments]
+    return subprocess.run(command, env=env, capture_output=True, text=True)
+
+
+def names_in(text: str) -> list[str]:
+    lines = text.partition("Commands:\n")[2].splitlines()
+    return [line.split()[0] for line in lines if line[:3].strip()]
+
+
+def test_help_lists_the_commands_in_the_order_of_use_and_those_of_others_last(
+    tmp_path: Path,
+) -> None:
+    done = pasture(bring(tmp_path, "aaa = visitor:hello"), "--help")
+    assert done.returncode == 0
+    assert names_in(done.stdout)[: len(IN_ORDER) + 1] == [*IN_ORDER, "aaa"]
+    assert "Say hello." in done.stdout
+
+
+def test_a_command_of_another_package_is_called(tmp_path: Path) -> None:
+    done = pasture(bring(tmp_path, "greet = visitor:hello"), "greet")
+    assert (done.returncode, done.stdout) == (0, "hello\n")
+
+
+def test_a_command_of_another_package_takes_the_place_of_none_of_ours(tmp_path: Path) -> None:
+    env = bring(tmp_path, "policies = visitor:hello")
+    done = pasture(env, "policies")
+    assert done.returncode == 0 and "warm-freeze" in done.stdout
+    assert names_in(pasture(env, "--help").stdout).count("policies") == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("no_such_module:command", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("visitor:no_such_name", "AttributeError"),
+        ("visitor:click", "visitor:click is no command of click"),
+        ("visitor:hello.params", "visitor:hello.params is no command of click"),
+    ],
+)
+def test_a_broken_entry_point_is_an_error_of_its_command_alone(
+    tmp_path: Path, value: str, said: str
+) -> None:
+    env = bring(tmp_path, f"odd = {value}")
+    for arguments in ((), ("run", "--all"), ("--help",)):
+        done = pasture(env, "odd", *arguments)
+        assert done.returncode == 1
+        assert done.stderr.startswith("error: pasture odd cannot be loaded: ")
+        assert said in done.stderr and "hint: the package visitor brings it" in done.stderr
+    help_ = pasture(env, "--help")
+    assert help_.returncode == 0 and names_in(help_.stdout)[: len(IN_ORDER)] == IN_ORDER
+
+
+def test_a_command_whose_import_ends_the_process_does_not_end_pasture(tmp_path: Path) -> None:
+    env = bring(tmp_path, "odd = leaver:command")
+    (tmp_path / "leaver.py").write_text("import sys\nsys.exit(9)\n")
+    assert pasture(env, "--help").returncode == 0
+    done = pasture(env, "odd")
+    assert done.returncode == 1 and "SystemExit: 9" in done.stderr
+
+
+def test_the_lab_that_is_not_installed_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = importlib.metadata.EntryPoints()
+    monkeypatch.setattr(main, "entry_points", lambda **_: nothing)
+    with pytest.raises(MissingExtra) as raised:
+        main.cli.get_command(click.Context(main.cli), "lab")
+    assert raised.value.hint == "pip install 'pasture[lab]'"
+    assert isinstance(raised.value, PastureError)
+    assert "lab" not in main.cli.list_commands(click.Context(main.cli))
