@@ -7,6 +7,8 @@ from datetime import datetime
 import pytest
 
 from pasture.display.terminal import Terminal
+from pasture.errors import UsageError
+from pasture.servers.complaint import complain
 from pasture.trust.untrusted_text import printable, printable_lines, to_json
 
 EVERY = "".join(
@@ -65,6 +67,15 @@ def test_a_terminal_gets_no_control_character_but_its_own(is_terminal: bool) -> 
     shown = out.getvalue()
     assert r"[red]a[/red] \x1b]0;title\x9c :smile: \u202e" in shown
     assert "\x1b]" not in shown
+
+
+def test_a_server_that_refuses_to_start_shows_no_control_character(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    error = UsageError("no policy \x1b[2J\u202e\nnor this", hint="threads: \x1b]0;x\x07")
+    assert complain(error) == UsageError.exit_code
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 3 and shown.replace("\n", "").isprintable()
 
 
 def test_a_page_shows_what_it_is_given_as_text() -> None:
