@@ -98,3 +98,66 @@ in_child(body)
 """
     )
     assert out == "(True, True)\n"
+
+
+TOP = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+
+def heaps():
+    with open("/proc/self/maps") as lines:
+        return sum("[heap]" in line for line in lines)
+
+def resident_kib():
+    with open("/proc/self/smaps_rollup") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith("Rss"))
+
+def use(blocks, block_bytes=1000):
+    taken = [libc.malloc(block_bytes) for _ in range(blocks)]
+    for block in taken:
+        ctypes.memset(block, 1, block_bytes)
+    return taken
+"""
+
+
+def test_the_heap_of_a_hundredth_generation_is_in_no_more_pieces_than_a_tenths(run_program):
+    # Each process keeps 2 KB, and is the parent of the next one.
+    out = run_program(
+        TOP
+        + """
+before = None
+for generation in range(1, 101):
+    use(2)
+    for block in use(60):
+        libc.free(block)
+    _native.trim()
+    if generation == 10:
+        before = heaps()
+    if os.fork():
+        _, status = os.wait()
+        os._exit(os.waitstatus_to_exitcode(status))
+pieces = heaps() - before
+print(pieces <= 3 or pieces, flush=True)
+os._exit(0)
+"""
+    )
+    assert out == "True\n"
+
+
+def test_what_the_end_of_the_heap_needed_at_its_peak_is_given_back(run_program):
+    out = run_program(
+        TOP
+        + """
+use(300, 5000)  # what is free in between is taken
+taken = use(20, 5000)
+_native.trim()
+before = resident_kib()
+for block in taken:
+    libc.free(block)
+_native.trim()
+print(before - resident_kib() > 80 or before - resident_kib())
+"""
+    )
+    assert out == "True\n"
