@@ -53,7 +53,7 @@ def before_c_fork(call: Callable[[], None]) -> None:
 
 
 def before_fork_with_pythons_hooks(call: Callable[[], None]) -> None:
-    """Have a function called before each fork of C code that runs Python's own hooks, in the parent.
+    """Have a function called before each fork of C code that runs Python's hooks. In the parent.
 
     So does a server that calls `PyOS_BeforeFork`. To be called while the server loads: if it
     runs inside of Python code that called it, its own forks are those that no other Python code
