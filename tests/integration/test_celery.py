@@ -152,6 +152,30 @@ def test_no_pool_process_outlives_a_killed_worker(work):
         time.sleep(0.1)
 
 
+SLOW_FORK = """
+import os, time
+
+os.register_at_fork(after_in_child=lambda: time.sleep(2))
+"""
+
+
+def test_no_pool_process_outlives_a_worker_that_is_killed_while_it_forks(work, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(SLOW_FORK)
+    worker = work(env={"PYTHONPATH": f"{tmp_path}:{PROGRAMS}"}, ready=False)
+    worker.wait_for(lambda: len(worker.children()) == 2, "two forks")
+    pool = worker.children()
+    worker.process.kill()
+    worker.process.wait()
+    deadline = time.monotonic() + 15
+    try:
+        while any(is_running(pid) for pid in pool):
+            assert time.monotonic() < deadline, pool
+            time.sleep(0.1)
+    finally:
+        for pid in filter(is_running, pool):
+            os.kill(pid, signal.SIGKILL)
+
+
 NO_PROCESS = """
 import errno, os
 from pathlib import Path

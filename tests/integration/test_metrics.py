@@ -147,12 +147,21 @@ def test_the_middleware_answers_from_any_worker_and_leaves_other_paths_alone(ser
 
 @pytest.mark.parametrize(
     ("words", "code", "told"),
-    [(["4194999"], 2, "there is no process 4194999"), (["0"], 2, "PID")],
+    [(["4194999"], 14, "there is no process 4194999"), (["0"], 2, "PID")],
 )
 def test_a_process_that_is_not_there_is_told(words, code, told):
     command = [sys.executable, "-m", "pasture", "metrics", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == code and told in done.stderr
+
+
+def test_a_process_without_memory_is_told():
+    zombie = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
+    command = [sys.executable, "-m", "pasture", "metrics", f"{zombie.pid}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 14 and "(a zombie)" in done.stderr
+    zombie.wait()
 
 
 def test_a_taken_port_is_told():

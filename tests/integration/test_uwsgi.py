@@ -109,6 +109,21 @@ def test_workers_read_everything_and_stay_small_after_a_kill_too(serve):
 
 
 @needs_immortality
+@pytest.mark.parametrize("how", ["run", "ini"])
+def test_a_uwsgi_that_runs_pythons_fork_hooks_is_sealed_once_too(serve, how):
+    options = ("--enable-threads", "--py-call-uwsgi-fork-hooks")
+    server = serve(*options, ini="import = pasture.servers.uwsgi\n" if how == "ini" else None)
+    found = until_all_answered(server, "/read", server.workers())
+    killed = min(found)
+    os.kill(killed, signal.SIGKILL)
+    server.wait_for(lambda: killed not in server.workers() and len(server.workers()) == 2, "a new")
+    found |= until_all_answered(server, "/read", server.workers())
+    assert max(answer["private_bytes"] for answer in found.values()) < 3_000_000
+    assert server.log.count(SEALED) == 1
+    assert "Traceback" not in server.log
+
+
+@needs_immortality
 def test_without_the_seal_workers_grow(serve):
     server = serve(options=("--policy", "stock"))
     answers = until_all_answered(server, "/read", server.workers())
@@ -307,6 +322,14 @@ def test_a_thread_is_refused_when_strict_and_reported_otherwise(serve):
     strict = serve(env={"HERD_THREAD": "1"}, options=("--strict",), ready=False)
     assert strict.process.wait(PATIENCE_S) == 12
     assert "herd-thread" in strict.log and "error: " in strict.log
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="it works on older versions")
+def test_an_option_with_which_uwsgi_itself_cannot_work_is_named(serve):
+    server = serve("--py-call-osafterfork", ready=False)
+    server.wait_for(lambda: "Fatal Python error: PyMutex_Unlock" in server.log, "uWSGI's own error")
+    assert "pasture: py-call-osafterfork ends each worker" in server.log
+    assert "leave it out" in server.log
 
 
 def test_an_unknown_policy_is_told_without_a_traceback(serve):

@@ -68,18 +68,22 @@ in_child(child)
     assert out == "(True, False, 2, 3)\n"
 
 
-def test_gathering_round_after_round_ends_without_harm(run_program):
+def test_gathering_goes_on_round_after_round(run_program):
     out = run_program("""
 _native.keep_code_runs(True)
-rounds = []
-for i in range(70):
+kept, rounds = [], []
+for i in range(100):
     namespace = {}
     exec(f"def f(a):\\n    return a + {i}", namespace)
-    namespace["f"](1)
-    before = namespace["f"].__code__
+    kept.append(namespace["f"])
+    kept[i](1)
+    before = kept[i].__code__
     _native.gather_code()
-    rounds.append(namespace["f"].__code__ is not before)
-    assert namespace["f"](1) == i + 1
-print(rounds[:60].count(True) >= 59, rounds[-1])
+    rounds.append(kept[i].__code__ is not before)
+codes = [function.__code__ for function in kept]
+sums = [function(1) for function in kept]
+_native.gather_code()
+print(all(rounds), sums == list(range(1, 101)))
+print(all(function.__code__ is code for function, code in zip(kept, codes)))
 """)
-    assert out == "True False\n"
+    assert out == "True True\nTrue\n"

@@ -98,3 +98,65 @@ in_child(body)
 """
     )
     assert out == "(True, True)\n"
+
+
+TOP = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
+
+def heaps():
+    with open("/proc/self/maps") as lines:
+        return sum("[heap]" in line for line in lines)
+
+def use(blocks, block_bytes=1000):
+    taken = [libc.malloc(block_bytes) for _ in range(blocks)]
+    for block in taken:
+        ctypes.memset(block, 1, block_bytes)
+    return taken
+"""
+
+
+def test_the_heap_of_a_hundredth_generation_is_in_no_more_pieces_than_a_tenths(run_program):
+    # Each process keeps 2 KB, and is the parent of the next one.
+    out = run_program(
+        TOP
+        + """
+before = None
+for generation in range(1, 101):
+    use(2)
+    for block in use(60):
+        libc.free(block)
+    _native.trim()
+    if generation == 10:
+        before = heaps()
+    if os.fork():
+        _, status = os.wait()
+        os._exit(os.waitstatus_to_exitcode(status))
+pieces = heaps() - before
+print(pieces <= 3 or pieces, flush=True)
+os._exit(0)
+"""
+    )
+    assert out == "True\n"
+
+
+def test_what_the_end_of_the_heap_needed_at_its_peak_is_given_back(run_program):
+    out = run_program(
+        TOP
+        + """
+def resident(block, os_pages=20):
+    found = ctypes.create_string_buffer(os_pages)
+    assert libc.mincore((block + 4095) & ~4095, os_pages * 4096, found) == 0
+    return sum(byte & 1 for byte in found.raw)
+
+[block] = use(9, 90_000)[8:]
+libc.free(block)
+print(resident(block))
+_native.trim()
+print(resident(block))
+"""
+    )
+    assert out == "20\n0\n"

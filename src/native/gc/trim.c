@@ -9,10 +9,14 @@
 
 #include "../cpython/cpython.h"
 #include "../process/pagemap.h"
+#include "../process/procstat.h"
 
 #ifndef CPY_UNSUPPORTED
 
 #include <malloc.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -84,12 +88,59 @@ trim_pools(void)
 
 #endif
 
+#  ifdef __GLIBC__
+
+/* More than any heap: malloc_trim() then leaves the end of the main heap where it is. */
+#    define LEAVE_THE_BREAK ((size_t)PTRDIFF_MAX)
+
+/* Emptying the top chunk writes to its first and its last page. */
+#    define LEAST_TOP_OS_PAGES 4
+
+static bool
+is_in_main_heap(const char *block, size_t bytes, uintptr_t start)
+{
+    return (uintptr_t)block >= start && (uintptr_t)block + bytes <= (uintptr_t)sbrk(0);
+}
+
+/* Give back the OS pages of the top chunk. Other threads may be allocating: only what malloc
+   has handed out to us is ours to empty. That free() may lower the break as any does. */
+static void
+trim_top(size_t os_page_bytes)
+{
+    size_t top_bytes = mallinfo2().keepcost;
+    uintptr_t start = procstat_read(PROCSTAT_HEAP_START);
+    if (start == 0 || top_bytes < LEAST_TOP_OS_PAGES * os_page_bytes) {
+        return;
+    }
+    size_t bytes = top_bytes - os_page_bytes;
+    char *block = malloc(bytes);
+    if (block == NULL) {
+        return;
+    }
+    size_t before = -(uintptr_t)block & (os_page_bytes - 1);
+    if (is_in_main_heap(block, bytes, start)) {
+        (void)madvise(block + before, (bytes - before) & ~(os_page_bytes - 1), MADV_DONTNEED);
+    }
+    free(block);
+}
+
+/* The kernel does not join what a forked process adds to its heap to what it inherited. If
+   each generation of a lineage cut the break to the last page in use, the next one would add
+   a mapping for each page that its heap is larger by. */
 void
 trim_chunks(void)
 {
-#  ifdef __GLIBC__
-    (void)malloc_trim(0);
-#  endif
+    (void)malloc_trim(LEAVE_THE_BREAK);
+    trim_top((size_t)sysconf(_SC_PAGESIZE));
 }
+
+#  else
+
+void
+trim_chunks(void)
+{
+}
+
+#  endif
 
 #endif

@@ -14,7 +14,8 @@
    and where /proc/self/pagemap cannot be read. */
 size_t trim_pools(void);
 
-/* Give back whole free OS pages of malloc's heaps. */
+/* Give back whole free OS pages of malloc's heaps. The main heap stays as long as malloc itself
+   would leave it: its end is emptied, not cut off. */
 void trim_chunks(void);
 
 #endif

@@ -16,6 +16,7 @@
 
 #include "../process/scratch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -74,21 +75,23 @@ hotcode_forget(void)
 
 /* --- Gather ------------------------------------------------------------------------- */
 
-/* Where the copies of earlier rounds are: in this process or in one before it. */
-#define MOST_ROUNDS 64
+/* One round's memory: this, then the copies. It is never given back. */
+typedef struct copied_round {
+    const struct copied_round *before; /* of this process or one before it; NULL: none */
+    size_t bytes;                      /* of the copies */
+} copied_round;
 
-static struct {
-    const char *memory;
-    size_t bytes;
-} rounds[MOST_ROUNDS];
-static size_t round_count;
+static_assert(sizeof(copied_round) % COPY_ALIGNMENT == 0, "copies follow it");
+
+static const copied_round *latest;
 
 static bool
 is_copy(PyCodeObject *code)
 {
     const char *at = (const char *)code;
-    for (size_t i = 0; i < round_count; i++) {
-        if (at >= rounds[i].memory && at < rounds[i].memory + rounds[i].bytes) {
+    for (const copied_round *each = latest; each != NULL; each = each->before) {
+        const char *copies = (const char *)(each + 1);
+        if (at >= copies && at < copies + each->bytes) {
             return true;
         }
     }
@@ -219,17 +222,20 @@ forget_originals(gathering *all)
     scratch_stack_release(&all->functions);
 }
 
-/* Memory for the copies. Returns 0 or errno. */
+/* Memory for the copies, known as such from now on. Returns 0 or errno. */
 static int
 map_memory(gathering *all)
 {
-    void *memory =
-        mmap(NULL, all->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t bytes = sizeof(copied_round) + all->bytes;
+    copied_round *memory =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         return errno;
     }
-    (void)madvise(memory, all->bytes, MADV_NOHUGEPAGE); /* a child shall copy 4 KiB at a time */
-    all->memory = memory;
+    (void)madvise(memory, bytes, MADV_NOHUGEPAGE); /* a child shall copy 4 KiB at a time */
+    *memory = (copied_round){latest, all->bytes};
+    latest = memory;
+    all->memory = (char *)(memory + 1);
     return 0;
 }
 
@@ -242,8 +248,6 @@ gather(gathering *all)
     }
     err = map_memory(all);
     if (!err) {
-        rounds[round_count].memory = all->memory;
-        rounds[round_count++].bytes = all->bytes;
         copy_originals(all);
         redirect_functions(all);
     }
@@ -259,7 +263,7 @@ hotcode_gather(hotcode_gathered *gathered)
         return -1;
     }
     gathering all = {0};
-    int err = round_count < MOST_ROUNDS ? gather(&all) : 0;
+    int err = gather(&all);
     if (!err) {
         *gathered = (hotcode_gathered){(Py_ssize_t)all.originals.count, all.bytes};
     }

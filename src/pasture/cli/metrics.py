@@ -12,7 +12,7 @@ import click
 
 from pasture.errors import PortTaken, UsageError
 from pasture.proc.sampler import sample_tree
-from pasture.proc.tree import is_running
+from pasture.proc.tree import is_running, require_memory_of
 from pasture.scoreboard.identity import start_time
 
 
@@ -26,8 +26,7 @@ def command(pid: int, port: int, host: str) -> None:
     PID is the master: the process that forks the workers. Servers run by pasture tell
     collections, pauses, recycles and the seal too. See docs/metrics.md.
     """
-    if not is_running(pid):
-        raise UsageError(f"there is no process {pid}", hint="give the pid of the server's master")
+    require_memory_of(pid)
     sample_tree(pid)  # refused now rather than at each scrape, where it is not allowed
     import asyncio
 

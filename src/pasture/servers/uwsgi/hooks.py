@@ -11,7 +11,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import CodeType, FrameType
 from typing import Any
 
 _libc = ctypes.CDLL(None)
@@ -23,6 +24,9 @@ _kept: list[Any] = []
 """Callbacks: C code calls them as long as the process lives."""
 
 _python_forks = False
+
+_calls: frozenset[tuple[CodeType, int]] = frozenset()
+"""Code and instruction of each call that was under way when the server loaded this."""
 
 
 def before_c_fork(call: Callable[[], None]) -> None:
@@ -46,6 +50,24 @@ def before_c_fork(call: Callable[[], None]) -> None:
     # Not `pthread_atfork`, which is linked statically and has no symbol to look up.
     if _libc.__register_atfork(callback, None, None, None) != 0:
         raise MemoryError("__register_atfork failed")
+
+
+def before_fork_with_pythons_hooks(call: Callable[[], None]) -> None:
+    """Have a function called before each fork of C code that runs Python's hooks. In the parent.
+
+    So does a server that calls `PyOS_BeforeFork`. To be called while the server loads: if it
+    runs inside of Python code that called it, its own forks are those that no other Python code
+    has called for.
+    """
+    global _calls
+    _calls = frozenset(_calls_of(sys._getframe(1)))
+
+    def before() -> None:
+        caller = next(_calls_of(sys._getframe(1)), None)
+        if caller is None or caller in _calls:
+            call()
+
+    os.register_at_fork(before=before)
 
 
 def at_exit(call: Callable[[int], None]) -> None:
@@ -79,6 +101,13 @@ def is_importing() -> bool:
             return True
         frame = frame.f_back  # type: ignore[assignment]
     return False
+
+
+def _calls_of(frame: FrameType | None) -> Iterator[tuple[CodeType, int]]:
+    """Of a frame and those that wait for it, the innermost first."""
+    while frame is not None:
+        yield frame.f_code, frame.f_lasti
+        frame = frame.f_back
 
 
 def _note(forking: bool) -> None:

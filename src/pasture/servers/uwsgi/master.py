@@ -31,6 +31,8 @@ log = logging.getLogger("pasture")
 
 _LAZY = ("lazy-apps", "lazy")
 
+_HALF_HOOKS = "py-call-osafterfork"
+
 _FAILED_APP = 22
 """Exit status of a worker that could not load its application. uWSGI 2.0.31 uwsgi.h."""
 
@@ -60,12 +62,13 @@ def install(uwsgi: Any) -> None:
             code = _FAILED_APP
         os._exit(code)
     show_log()
+    warn(uwsgi.opt)
     begin_loading(settings.policy)
     master = _Master(uwsgi, settings)
     call_after_request(uwsgi)
     hooks.before_c_fork(master.before_fork)
-    # With py-call-uwsgi-fork-hooks uWSGI forks as Python code does.
-    os.register_at_fork(before=recorder.expect_worker)
+    # As uWSGI forks under py-call-uwsgi-fork-hooks, if it has threads.
+    hooks.before_fork_with_pythons_hooks(master.before_fork)
 
 
 def call_after_request(uwsgi: Any) -> None:
@@ -109,6 +112,21 @@ def refuse(options: Any, worker_id: int) -> None:
         )
 
 
+def warn(options: Any) -> None:
+    """Name an option with which uWSGI itself does not work on this interpreter.
+
+    Seen with uWSGI 2.0.30 alone: it calls `PyOS_AfterFork_Child` without `PyOS_BeforeFork` before,
+    and CPython 3.13 aborts there.
+    """
+    if option(options, _HALF_HOOKS) is not None and sys.version_info >= (3, 13):
+        log.warning(
+            "%s ends each worker of uWSGI right away on CPython 3.13 and later, with pasture or "
+            "without (Fatal Python error: PyMutex_Unlock): leave it out, or use "
+            "py-call-uwsgi-fork-hooks with enable-threads",
+            _HALF_HOOKS,
+        )
+
+
 def option(options: Any, name: str) -> str | None:
     """An option of uWSGI's as text, the last one given; None if it was not given."""
     value = options.get(name, options.get(name.encode()))
@@ -133,7 +151,7 @@ class _Master:
         self._users_hook: Callable[[], object] | None = None
 
     def before_fork(self) -> None:
-        """Called by the C library: workers, spoolers, mules and daemons are alike."""
+        """Called before uWSGI's own forks: workers, spoolers, mules and daemons are alike."""
         if os.getpid() != self._pid and self._uwsgi.worker_id() > 0:
             return
         if hooks.is_importing():
