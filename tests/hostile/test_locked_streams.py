@@ -43,9 +43,7 @@ STREAMS = {
 def test_the_process_ends(tmp_path, policy, parent_itself, stream):
     """As it does unsealed: at its end CPython gives up on a lock after a second."""
     name, text = STREAMS[stream]
-    program = PROGRAM.format(
-        policy=policy, parent_itself=parent_itself, stream=name, text=text
-    )
+    program = PROGRAM.format(policy=policy, parent_itself=parent_itself, stream=name, text=text)
     process = subprocess.Popen(
         [sys.executable, "-c", program],
         stdout=subprocess.PIPE,
