@@ -138,7 +138,7 @@ def build_binding(
         if compiler is None or not (headers / "Python.h").exists():
             pytest.skip(f"no C++ compiler, or no headers of this interpreter in {headers}")
         folder = tmp_path_factory.mktemp(module)
-        command = [compiler, "-shared", "-fPIC", "-O1", "-fvisibility=hidden", f"-I{headers}"]
+        command = [compiler, "-shared", "-fPIC", "-O0", "-fvisibility=hidden", f"-I{headers}"]
         run_tool(*command, "-o", folder / f"{module}.so", *words)
         return folder
 

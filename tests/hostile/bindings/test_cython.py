@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(600)  # a compiler takes its time on a busy machine
+
 SOURCE = Path(__file__).parent / "sources" / "cython_kinds.pyx"
 
 CLASSES = [

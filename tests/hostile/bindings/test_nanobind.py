@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(600)  # a compiler takes its time on a busy machine
+
 SOURCE = Path(__file__).parent / "sources" / "nanobind_kinds.cpp"
 
 CLASSES = ["Holder", "Plain", "Dynamic", "WithWeakReferences", "Everything", "Traversed", "Shared"]
