@@ -17,8 +17,10 @@ NATIVE_MATRIX ?= 3.13 3.14 3.15
 DEBUG_MATRIX ?= 3.13 3.14
 CPYTHON_MATRIX ?= 3.13 3.14
 FUZZ_MATRIX ?= 3.12 3.13 3.14 3.15
+BINDING_PACKAGES := cffi coverage cython jiter nanobind pybind11 pydantic-core rpds-py
 FUZZ_PACKAGES := cryptography greenlet lxml msgpack numpy orjson pydantic-core
 CPYTHON_ALL_MATRIX ?= 3.12 3.13 3.14 3.15
+BINDING_BUILDS ?= $(MATRIX) $(MATRIX:%=%-check)
 BENCH_MATRIX ?= 3.14 3.13 3.15
 MATRIX_WORDS ?=
 ARGS ?=
@@ -66,6 +68,13 @@ setup-matrix: $(MATRIX:%=.venvs/%/.stamp) ## .venvs/3.X for each interpreter of 
 .venvs/%-check/fuzz-packages.stamp: .venvs/%-check/.stamp
 	@for package in $(FUZZ_PACKAGES); do \
 	    tools/uv pip install --quiet --only-binary :all: --python .venvs/$*-check/bin/python \
+	        --target $(basename $@) $$package || echo "$$package has no wheel for $*"; \
+	done; touch $@
+
+# Generators of bindings, and wheels that were made with one.
+.venvs/%/generators.stamp: .venvs/%/.stamp
+	@for package in $(BINDING_PACKAGES); do \
+	    tools/uv pip install --quiet --only-binary :all: --python .venvs/$*/bin/python \
 	        --target $(basename $@) $$package || echo "$$package has no wheel for $*"; \
 	done; touch $@
 
@@ -122,6 +131,13 @@ test-native: ## The extension under its verifier, on every interpreter of MATRIX
 test-hostile: $(MATRIX:%=.venvs/%/.stamp) ## Heaps that break assumptions, with the extension as users get it
 	@for minor in $(MATRIX); do \
 	    .venvs/$$minor/bin/python -m pytest -q tests/hostile $(ARGS) || exit; \
+	done
+
+.PHONY: test-bindings
+test-bindings: $(BINDING_BUILDS:%=.venvs/%/generators.stamp) ## Objects of Cython, pybind11, nanobind, PyO3 and cffi; coverage (BINDING_BUILDS=3.14)
+	@for build in $(BINDING_BUILDS); do \
+	    .venvs/$$build/bin/python -m pytest -q tests/hostile -k "bindings or coverage" $(ARGS) \
+	        || exit; \
 	done
 
 # Twice: with objects from malloc, so that each has its own red zone, and from pymalloc. What

@@ -11,7 +11,7 @@ ONCE_ON = (3, 14)
 """Where tests run that are marked `once`: what they look at is the same on every interpreter."""
 
 MARKED_FOLDERS = ("hostile", "integration", "native")
-MEANT_FOR_TESTS = {"PASTURE_MODEL_GRAPHS", "PYTHONMALLOC"}
+MEANT_FOR_TESTS = {"PASTURE_LONG", "PASTURE_MODEL_GRAPHS", "PYTHONMALLOC"}
 
 # A shell that sets PYTHONUNBUFFERED, say, would hide what a user's shell shows.
 for name in [name for name in os.environ if name.startswith(("PYTHON", "PASTURE_"))]:

@@ -7,6 +7,7 @@ import sys
 import sysconfig
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,20 @@ def build_extension(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str],
         return built[name]
 
     return build
+
+
+@pytest.fixture(scope="session")
+def generators() -> Callable[..., Path]:
+    """The folder with Cython, pybind11, ... as `make test-bindings` installs them.
+
+    Skips the test where one of the modules that it names is not there.
+    """
+    folder = Path(sys.prefix) / "generators"
+
+    def find(*modules: str) -> Path:
+        for module in modules:
+            if PathFinder.find_spec(module, [str(folder)]) is None:
+                pytest.skip(f"{module} is not there: make test-bindings installs what has a wheel")
+        return folder
+
+    return find

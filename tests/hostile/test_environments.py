@@ -109,6 +109,26 @@ in_child(late)
     assert out == "True\n"
 
 
+COVERAGE = """
+import coverage
+tool = coverage.Coverage(data_file=None, config_file=False)
+tool.set_option("run:core", CORE)
+tool.start()
+"""
+
+
+@pytest.mark.parametrize("core", ["ctrace", "sysmon"])
+@pytest.mark.parametrize("since", ["ever", "the seal, in a child"])
+def test_coverage_that_measures_all_the_time(run_program, generators, core, since):
+    if core == "sysmon" and sys.version_info < (3, 12):
+        pytest.skip("sys.monitoring is new in CPython 3.12")
+    start, then = COVERAGE.replace("CORE", repr(core)), "print(live())"
+    if since != "ever":
+        start, then = "", f"pasture.seal()\nexec({start!r})\nin_child(live)\nprint(live())"
+    out = run_program(f"{start}{LIFE}\n{then}", path=[generators("coverage")])
+    assert out.endswith(LIVED)
+
+
 SUBINTERPRETER = """
 try: import _interpreters as interpreters
 except ImportError: import _xxsubinterpreters as interpreters

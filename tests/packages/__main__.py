@@ -22,9 +22,9 @@ HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "cpython"))  # outcomes, expected and targets serve both
 
 from catalog import Package, load_packages  # noqa: E402
-from comparison import Comparison, compare  # noqa: E402
+from comparison import Comparison, compare, expected_of  # noqa: E402
 from environments import build_digest, prepare  # noqa: E402
-from expected import expected_tests, load_changes, outdated, unexpected  # noqa: E402
+from expected import load_changes  # noqa: E402
 from kept import keep, kept  # noqa: E402
 from outcomes import FAILED  # noqa: E402
 from rich.console import Console  # noqa: E402
@@ -46,7 +46,7 @@ def choose(names: Sequence[str]) -> list[Package]:
 
 def examine(package: Package, check_build: bool) -> Comparison:
     environment = prepare(package, check_build)
-    return compare(partial(run_tests, package, environment), expected_tests(CHANGES, package.name))
+    return compare(partial(run_tests, package, environment), expected_of(package, CHANGES))
 
 
 def is_void(comparison: Comparison) -> str | None:
@@ -61,23 +61,22 @@ def is_void(comparison: Comparison) -> str | None:
     return None
 
 
-def tell(console: Console, comparison: Comparison) -> bool:
+def tell(console: Console, package: Package, comparison: Comparison) -> bool:
     """Print what differs in a package. Returns whether all of it is documented."""
-    name = comparison.plain.module
-    expected = expected_tests(CHANGES, name)
+    name, expected = package.name, expected_of(package, CHANGES)
     void = is_void(comparison)
     if void is not None:
         console.print(f"{name}: {void}; build/packages/runs/{name}.*.log", style="bold red")
         return False
     for difference in comparison.unsteady:
         console.print(f"{name}: unsteady: {escape(difference.test)}", style="yellow")
-    new = unexpected(comparison.found, expected)
+    new = expected.unexpected(comparison.found)
     for difference in new:
         console.print(f"{name}: {escape(difference.test)}", style="bold red")
         console.print(f"  {difference.plain}, sealed {difference.sealed.outcome}")
         console.print(escape(difference.sealed.detail[-2000:]), highlight=False)
     differing = (*comparison.found, *comparison.unsteady)
-    old = outdated(differing, expected, comparison.sealed.outcomes)
+    old = expected.outdated(differing, comparison.sealed.outcomes)
     for test in old:
         console.print(f"{name}: listed, but did not differ: {escape(test)}", style="bold red")
     return not new and not old
@@ -100,7 +99,7 @@ def main(names: Sequence[str], resume: bool, check_build: bool, table: Path | No
             comparison = examine(package, check_build)
             if is_void(comparison) is None:
                 keep(package, mode, comparison)
-        fine &= tell(console, comparison)
+        fine &= tell(console, package, comparison)
         comparisons.append((package, comparison))
     console.print(packages_table(comparisons, CHANGES))
     if table is not None:

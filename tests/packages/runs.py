@@ -14,7 +14,7 @@ from pathlib import Path
 from catalog import Package
 from environments import BUILD, HERE, Environment
 from outcomes import ModuleRun, read_outcomes
-from targets import Target, run_bounded
+from targets import run_bounded
 
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -41,24 +41,24 @@ def run_tests(
     results = BUILD / "runs" / f"{package.name}.{kind}.jsonl"
     results.parent.mkdir(parents=True, exist_ok=True)
     results.unlink(missing_ok=True)
-    target = Target(
-        package.name, environment.python, environment.root, package.seconds, False, False
-    )
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="pasture-", ignore_cleanup_errors=True) as scratch:
         command = [*prefix(package, environment, scratch), str(environment.python), "-B"]
         command += arguments(package, environment, results, kind.startswith("sealed"), only)
-        exit_code = run_bounded(command, Path(scratch), results.with_suffix(".log"), target)
+        exit_code = run_bounded(
+            command, Path(scratch), results.with_suffix(".log"), package.seconds
+        )
     lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
-    outcomes, finished = read_outcomes(lines)
-    return ModuleRun(package.name, outcomes, finished, exit_code, time.monotonic() - start)
+    outcomes, events = read_outcomes(lines)
+    finished, seconds = "finished" in events, time.monotonic() - start
+    return ModuleRun(package.name, outcomes, finished, exit_code, seconds, events)
 
 
 def prefix(package: Package, environment: Environment, scratch: str) -> list[str]:
     """The command `env` with the folder and the variables of a run."""
     paths = {"PYTHONPATH": str(HERE / "inside")}
     if package.runner == "django":
-        paths["PYTHONPATH"] += f":{HERE.parent / 'cpython'}"  # module_program's recorder
+        paths["PYTHONPATH"] += f":{HERE.parent / 'cpython'}"  # for its recorder
     variables = {**ONE_THREAD, **SAME_EACH_TIME, **paths, **package.environment}
     folder = environment.root if package.source == "sdist" else scratch
     return ["env", f"--chdir={folder}", *(f"{name}={value}" for name, value in variables.items())]

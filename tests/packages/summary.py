@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from catalog import Package
-from comparison import Comparison
-from expected import Change, expected_tests, unexpected
+from comparison import Comparison, expected_of
+from expected import Change
 from rich import box
 from rich.table import Table
 
@@ -53,7 +53,7 @@ def as_cell(number: float) -> str:
 
 
 def numbers_of(package: Package, each: Comparison, changes: Sequence[Change]) -> list[float]:
-    new = unexpected(each.found, expected_tests(changes, package.name))
+    new = expected_of(package, changes).unexpected(each.found)
     counts = [len(each.sealed.outcomes), each.passed_in_both, each.sealed.count("skipped")]
     counts += [each.failed_in_both, len(each.found) - len(new), len(each.unsteady), len(new)]
     return [*counts, each.plain.seconds + each.sealed.seconds]

@@ -20,7 +20,7 @@ from sealed_child import fork_off, open_events, write_finished
 def run_in_child(arguments: argparse.Namespace) -> None:
     """Have Django's runner fork in front of its first test."""
     from django.test.runner import DiscoverRunner  # type: ignore[import-untyped,unused-ignore]
-    from module_program import Recorder
+    from recorder import Recorder
 
     def run_suite(self: Any, suite: Any, **options: Any) -> Any:
         code = fork_off(arguments.seal, arguments.seconds)
