@@ -28,7 +28,7 @@ _BUNDLED_SITE = Path(__file__).resolve().parents[3] / "demo"
 
 @click.group("lab")
 def command() -> None:
-    """Re-run the published experiments on this machine. See docs/lab.md."""
+    """Re-run the published experiments on this machine. See lab/README.md."""
 
 
 @command.command("list")
