@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE PYTHONHOME PYTHONPATH PYTHONUNBUFFERED
 
 MATRIX ?= 3.11 3.13 3.14 3.15
 NATIVE_MATRIX ?= 3.13 3.14 3.15
-# 3.15's own finalization asserts what its collector undoes: docs/internals/cpython-tests.md.
+# 3.15's own finalization asserts what its collector undoes: tests/cpython/README.md.
 DEBUG_MATRIX ?= 3.13 3.14
 CPYTHON_MATRIX ?= 3.13 3.14
 FUZZ_MATRIX ?= 3.12 3.13 3.14 3.15

@@ -3,7 +3,7 @@
 Stock, `gc.freeze()`, cinderx's `immortalize_heap()` and the seal side by side, on each
 interpreter given. Every measurement is a process of its own (heap_program.py), and the
 variants take turns round by round, so that a drift of the machine meets all of them.
-docs/benchmarks.md says what is compared and why it is fair.
+benchmarks/README.md says what is compared and why it is fair.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Every round runs each policy once under gunicorn with the same load, in turned-around
 order. Ratios are formed within a round. The document is that of `pasture try`, with the
-ratios added; docs/benchmarks.md says how to read them.
+ratios added; benchmarks/README.md says how to read them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Stock, the published design and ours, taking turns; goals, a table, and JSON.
 
 The CPU time of the first collection contains the faults that copy pages. Ratios are formed
-within a round. docs/internals/pypy.md says what is measured and why.
+within a round. pypy/README.md says what is measured and why.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """A collector for RPython whose marks lie outside the objects.
 
-docs/internals/pypy.md says why and how. Python 2, as RPython is.
+pypy/README.md says why and how. Python 2, as RPython is.
 """

@@ -1,7 +1,7 @@
 """The documented changes of semantics, and the tests that assert what they change.
 
 expected.toml holds one table for each change: its name, the reason, and by interpreter
-the tests that fail for it. docs/internals/cpython-tests.md says the same to people.
+the tests that fail for it. tests/cpython/README.md says the same to people.
 Invariant: a crash is never expected.
 """
 

@@ -53,7 +53,19 @@ def test_a_saving_within_the_noise_is_not_claimed(
 
 def test_one_sentence_says_how_many_workers_fit(make_result: MakeResult) -> None:
     assert summary.capacity(make_result()) == (
-        "In the 131 MB that 4 workers took under stock fit 16 under seal."
+        "The memory of 4 stock workers (131 MB) holds 16 workers under seal."
+    )
+
+
+def test_with_several_policies_the_sentence_names_the_workers_once(
+    make_result: MakeResult, make_run: MakeRun
+) -> None:
+    result = make_result(
+        make_run("stock"), make_run("freeze", private=20 * MB), make_run("seal", private=5 * MB)
+    )
+
+    assert summary.capacity(result) == (
+        "The memory of 4 stock workers (131 MB) holds 4 workers under freeze, or 16 under seal."
     )
 
 

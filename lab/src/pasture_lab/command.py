@@ -13,7 +13,7 @@ _RESULTS = Path("pasture-lab")
 
 @click.group("lab")
 def command() -> None:
-    """Re-run the published experiments on this machine. See docs/lab.md."""
+    """Re-run the published experiments on this machine. See lab/README.md."""
 
 
 @command.command("list")

@@ -51,7 +51,7 @@ def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> N
     TARGET is the pid of a pre-fork server's master, or after `--` a command that starts
     one: it is run until it has forked workers, watched for gc.enable(), and stopped.
     Without TARGET, the one pre-fork server of this user is looked for. Ends with status 15
-    if there is an obstacle. See docs/doctor.md.
+    if there is an obstacle. See docs/diagnose.md.
     """
     if len(target) == 1 and target[0].isdecimal():
         evidence = gather(int(target[0]))

@@ -24,7 +24,7 @@ def command(pid: int, port: int, host: str) -> None:
     """Serve the figures of a server to Prometheus, until that server ends.
 
     PID is the master: the process that forks the workers. Servers run by pasture tell
-    collections, pauses, recycles and the seal too. See docs/metrics.md.
+    collections, pauses, recycles and the seal too. See docs/operate.md.
     """
     require_memory_of(pid)
     sample_tree(pid)  # refused now rather than at each scrape, where it is not allowed

@@ -32,7 +32,7 @@ def command(pid: int | None, once: bool, interval_s: float) -> None:
     """Watch a pre-fork server: PSS, private and shared memory, growth, page faults.
 
     PID is the master, or one of its workers. Without PID, the one pre-fork server of this
-    user is looked for. See docs/top.md.
+    user is looked for. See docs/diagnose.md.
     """
     chosen = pid if pid is not None else only_server()
     tree.require_memory_of(chosen)

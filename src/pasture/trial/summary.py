@@ -43,17 +43,16 @@ def capacity(result: TrialResult) -> str:
     """How many workers of each policy fit in the memory that the reference took."""
     reference = result.reference
     budget = reference.median(lambda run: run.total_pss_bytes)
-    fits = [
-        f"{workers_that_fit(budget, p)} under {p.policy}"
-        for p in result.policies
-        if p is not reference
-    ]
-    took = count(len(reference.typical.final.workers), "worker")
-    if not fits:
+    others = [p for p in result.policies if p is not reference]
+    workers = len(reference.typical.final.workers)
+    if not others:
+        took = count(workers, "worker")
         return f"{took} under {reference.policy} took {megabytes(budget)}."
-    return (
-        f"In the {megabytes(budget)} that {took} took under {reference.policy} fit {_listed(fits)}."
-    )
+    first, *more = (workers_that_fit(budget, p) for p in others)
+    words = [count(first, "worker"), *(f"{number:,}" for number in more)]
+    fits = [f"{word} under {p.policy}" for word, p in zip(words, others, strict=True)]
+    took = count(workers, f"{reference.policy} worker")
+    return f"The memory of {took} ({megabytes(budget)}) holds {_alternatives(fits)}."
 
 
 def spread(result: TrialResult) -> str | None:
@@ -78,5 +77,5 @@ def remarks(result: TrialResult) -> list[str]:
     return differing + list(result.notes)
 
 
-def _listed(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+def _alternatives(parts: list[str]) -> str:
+    return ", or ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
