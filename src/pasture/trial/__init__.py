@@ -6,11 +6,13 @@
 A plan says what to do, a result what was measured; both are frozen. In between, servers and
 load generators run as processes of their own, and none outlives the call. Layout:
 
-    plan                        what the user asked for
-    run                         which policy when, and what the answers say
-    job                         one policy: boot, load, samples, shutdown
-    server, load, group         the processes at the edge
-    measurement, answers        pure functions over what came back
+    plan                    what the user asked for
+    trial                   which policy when, and what the answers say
+    run                     one policy: boot, load, samples, shutdown
+    session                 a program from its start to the end of all that came of it
+    server, load            the processes at the edge
+    measurement, responses  pure functions over what came back
+    table, document, html   what came of it, for a person and for programs
 """
 
 from pasture.display.progress import Event
