@@ -35,9 +35,9 @@ MOST_A_GENERATION: Mapping[str, float] = {
     "kib": 12.0,
 }
 """Growth of a process by generation. Some 75 sealed objects of each worker stay for good: the
-worker itself, its handlers of signals and the like. These are 8 KiB, 10 with the plugs of
-each hundredth generation, and some three mappings in 100 generations: what a forked process adds to the heap, or maps beside another mapping, the kernel
-does not join to what was there."""
+worker itself, its handlers of signals and the like. These are 8 KiB, 10 with the plugs of each
+hundredth generation, and some three mappings in 100 generations: what a forked process adds to the
+heap, or maps beside another mapping, the kernel does not join to what was there."""
 
 WAVERS_BY: Mapping[str, float] = {"descriptors": 0, "threads": 0, "mappings": 4, "kib": 150}
 """Difference between two generations that means nothing."""
@@ -100,7 +100,7 @@ def get(url: str) -> None:
 
 def sizes(herd: Herd) -> dict[str, Size]:
     """Of each role; of the workers the largest."""
-    found = {"arbiter": size_of(herd.pid), "mold": size_of(herd.pids("mold")[0])}
+    found = {"arbiter": size_of(herd.process.pid), "mold": size_of(herd.pids("mold")[0])}
     workers = [size_of(pid) for pid in herd.pids("worker")]
     largest = {name: max(asdict(worker)[name] for worker in workers) for name in asdict(workers[0])}
     return {**found, "worker": Size(**largest)}
@@ -132,7 +132,7 @@ def run(generations: int, warm: int) -> list[str]:
             taken.append(sizes(herd))
             shown = {role: asdict(size) for role, size in taken[-1].items()}
             click.echo(json.dumps({"generation": generation, **shown}))
-        if herd.stop() != 0 or herd.members():
+        if herd.stop() != 0 or herd.processes():
             raise Broken(f"the server has not ended as it should; log:\n{herd.log[-3000:]}")
     return [
         line for role in taken[0] for line in grown(role, [sample[role] for sample in taken[warm:]])
