@@ -100,7 +100,7 @@ def get(url: str) -> None:
 
 def sizes(herd: Herd) -> dict[str, Size]:
     """Of each role; of the workers the largest."""
-    found = {"arbiter": size_of(herd.process.pid), "mold": size_of(herd.pids("mold")[0])}
+    found = {"arbiter": size_of(herd.pid), "mold": size_of(herd.pids("mold")[0])}
     workers = [size_of(pid) for pid in herd.pids("worker")]
     largest = {name: max(asdict(worker)[name] for worker in workers) for name in asdict(workers[0])}
     return {**found, "worker": Size(**largest)}
@@ -132,7 +132,7 @@ def run(generations: int, warm: int) -> list[str]:
             taken.append(sizes(herd))
             shown = {role: asdict(size) for role, size in taken[-1].items()}
             click.echo(json.dumps({"generation": generation, **shown}))
-        if herd.stop() != 0 or herd.processes():
+        if herd.stop() != 0 or herd.members():
             raise Broken(f"the server has not ended as it should; log:\n{herd.log[-3000:]}")
     return [
         line for role in taken[0] for line in grown(role, [sample[role] for sample in taken[warm:]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,22 +90,23 @@ def a_run(**outcomes: str) -> Any:
     return ModuleRun("p", {t: Outcome(o) for t, o in outcomes.items()}, True, 0, 0.0)
 
 
-def compared(expected: Mapping[str, Any], answer: Callable[[str, Sequence[str]], Any]) -> Any:
+def compared(documented: Sequence[str], answer: Callable[[str, Sequence[str]], Any]) -> Any:
     from comparison import compare
+    from expected import Change, Expected
 
-    return compare(answer, expected)
+    return compare(answer, Expected([Change("a change", "why", {"p": documented})], "p", "sealed"))
 
 
 def test_a_failure_that_a_plain_run_shows_once_is_unsteady() -> None:
     def answer(kind: str, only: Sequence[str]) -> Any:
         return a_run(t="failed" if kind in ("sealed", "plain-again-2") else "passed")
 
-    result = compared({}, answer)
+    result = compared([], answer)
     assert not result.found and [each.test for each in result.unsteady] == ["t"]
 
 
 def test_a_failure_that_sealed_runs_show_again_is_new() -> None:
-    result = compared({}, lambda kind, only: a_run(t="passed" if "plain" in kind else "failed"))
+    result = compared([], lambda kind, only: a_run(t="passed" if "plain" in kind else "failed"))
     assert [each.test for each in result.found] == ["t"] and not result.unsteady
 
 
@@ -113,14 +114,14 @@ def test_a_failure_that_needs_the_company_of_the_other_tests_is_new() -> None:
     def answer(kind: str, only: Sequence[str]) -> Any:
         return a_run(t="failed" if kind.startswith("sealed") and not only else "passed")
 
-    assert [each.test for each in compared({}, answer).found] == ["t"]
+    assert [each.test for each in compared([], answer).found] == ["t"]
 
 
 def test_a_failure_that_no_other_run_shows_is_unsteady() -> None:
     def answer(kind: str, only: Sequence[str]) -> Any:
         return a_run(t="failed" if kind == "sealed" else "passed")
 
-    assert [each.test for each in compared({}, answer).unsteady] == ["t"]
+    assert [each.test for each in compared([], answer).unsteady] == ["t"]
 
 
 def test_a_crash_is_new_although_no_other_run_shows_it() -> None:
@@ -130,7 +131,7 @@ def test_a_crash_is_new_although_no_other_run_shows_it() -> None:
         whole = a_run(t="passed")
         return ModuleRun("p", whole.outcomes, False, 139, 0.0) if kind == "sealed" else whole
 
-    assert [each.sealed.outcome for each in compared({}, answer).found] == ["crashed"]
+    assert [each.sealed.outcome for each in compared([], answer).found] == ["crashed"]
 
 
 def test_a_documented_failure_is_not_run_again() -> None:
@@ -140,7 +141,7 @@ def test_a_documented_failure_is_not_run_again() -> None:
         kinds.append(kind)
         return a_run(t="passed" if kind == "plain" else "failed")
 
-    compared({"t": None}, answer)
+    compared(["t"], answer)
     assert kinds == ["plain", "sealed"]
 
 
@@ -154,7 +155,7 @@ def test_a_kept_result_serves_the_same_entry_and_build_only(
 
     monkeypatch.setattr(kept, "BUILD", tmp_path)
     package = next(iter(load_packages().values()))
-    result = compared({}, lambda kind, only: a_run(t="passed" if "plain" in kind else "failed"))
+    result = compared([], lambda kind, only: a_run(t="passed" if "plain" in kind else "failed"))
     kept.keep(package, "digest", result)
     assert kept.kept(package, "digest") == result
     assert kept.kept(package, "other digest") is None
