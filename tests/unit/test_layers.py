@@ -20,7 +20,6 @@ COMMANDS = frozenset(("trial", "explain", "top", "doctor", "metrics"))
 FLOORS = (
     frozenset(("__main__",)),
     frozenset(("cli",)),
-    frozenset(("lab",)),
     COMMANDS,
     frozenset(("__init__",)),
     frozenset(("servers", "display")),
