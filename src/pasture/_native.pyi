@@ -148,7 +148,7 @@ def plug_pymalloc() -> Plugged:
 def is_immortal(obj: object, /) -> bool:
     """Whether reference counting leaves `obj` alone."""
 
-def write_census(file: int, /) -> int:
+def write_snapshot(file: int, /) -> int:
     """Write a record of each object and its storage to a file descriptor (GIL held).
 
     Returns:
@@ -169,17 +169,17 @@ def files() -> list[object]:
     """The files (whatever derives from `io.IOBase` and does not define `__del__`) that the
     collector knows, frozen ones included. Looking for them writes to no other object."""
 
-def leave(status: int, /) -> NoReturn:
+def exit_process(status: int, /) -> NoReturn:
     """Flush C's streams and end the process with the low 8 bits of `status`: no atexit
     function, no finalization."""
 
 def watch_system_exit() -> None:
     """From now on remember the `code` of a SystemExit that ends the process. Idempotent."""
 
-def lift_leave_limit() -> None:
-    """What `limit_leave` was for is done: SIGALRM is again what it was before."""
+def lift_exit_limit() -> None:
+    """What `limit_exit` was for is done: SIGALRM is again what it was before."""
 
-def limit_leave(status: int, seconds: int, /) -> None:
+def limit_exit(status: int, seconds: int, /) -> None:
     """End the process with `status` after so long, whatever it waits for; at its very end.
 
     Does nothing where there is no other thread. Takes SIGALRM.
@@ -231,7 +231,7 @@ def trim() -> int:
         Bytes of pools; 0 where pymalloc does not serve objects, and before CPython 3.13.
     """
 
-def pace_full_collections() -> bool:
+def adapt_thresholds() -> bool:
     """Have automatic full collections come as soon as their cost allows, from now on.
 
     For processes whose heap is frozen but for a little. Sets the thresholds of generations 1
@@ -242,8 +242,8 @@ def pace_full_collections() -> bool:
         False, with nothing changed, where those thresholds are not CPython's own.
     """
 
-def end_pace() -> None:
-    """End what `pace_full_collections` began; CPython's own thresholds are back."""
+def end_adapting_thresholds() -> None:
+    """End what `adapt_thresholds` began; CPython's own thresholds are back."""
 
 def trim_after_collections(on: bool, /) -> None:
     """Have that done after every full collection that is watched, or no longer."""

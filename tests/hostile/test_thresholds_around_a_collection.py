@@ -38,7 +38,7 @@ def work():
     kept = [[i] for i in range(400_000)]
     gc.collect()
     low = gc.get_threshold()
-    _native.end_pace()  # a pace that goes on puts back what it found
+    _native.end_adapting_thresholds()  # a pace that goes on puts back what it found
     return gc.get_threshold()[1:] == default[1:], low, saved
 in_child(work)
 """)

@@ -129,6 +129,7 @@ def test_pool_processes_share_what_they_read_and_so_does_the_next_after_a_kill(w
     assert worker.stop() == 0
 
 
+@pytest.mark.once
 def test_no_task_is_lost_when_a_pool_process_is_killed(work):
     worker = work()
     worker.call("add", 0, 0)
@@ -159,6 +160,7 @@ os.register_at_fork(after_in_child=lambda: time.sleep(2))
 """
 
 
+@pytest.mark.once
 def test_no_pool_process_outlives_a_worker_that_is_killed_while_it_forks(work, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(SLOW_FORK)
     worker = work(env={"PYTHONPATH": f"{tmp_path}:{PROGRAMS}"}, ready=False)
@@ -191,6 +193,7 @@ os.fork = fork_if_allowed
 """
 
 
+@pytest.mark.once
 def test_a_pool_without_a_process_for_a_replacement_works_on_with_the_others(work, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(NO_PROCESS)
     worker = work(env={"PYTHONPATH": f"{tmp_path}:{PROGRAMS}"})
@@ -226,6 +229,7 @@ os.dup = dup_if_allowed
 """
 
 
+@pytest.mark.once
 def test_a_pool_without_a_descriptor_for_a_replacement_works_on_with_the_others(work, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(NO_DESCRIPTOR)
     worker = work(env={"PYTHONPATH": f"{tmp_path}:{PROGRAMS}"})
@@ -249,6 +253,7 @@ def test_max_tasks_per_child_replaces_from_the_sealed_parent(work):
     assert worker.log.count(SEALED) == 1
 
 
+@pytest.mark.once
 def test_pool_processes_are_counted_and_no_count_is_lost_with_one(work):
     worker = work()
     worker.call("add", 1, 2)
@@ -267,6 +272,7 @@ def test_pool_processes_are_counted_and_no_count_is_lost_with_one(work):
     assert after.total.pause_ns >= before.total.pause_ns
 
 
+@pytest.mark.once
 def test_one_import_in_the_application_is_enough(work):
     worker = work(plain=True, env={"HERD_SWITCH": "1"})
     assert "policy seal on " in worker.log
@@ -277,6 +283,7 @@ def test_celery_without_the_import_is_not_touched(work):
     assert "policy" not in work(plain=True).log
 
 
+@pytest.mark.once
 def test_autoscaling_forks_from_the_sealed_parent(work):
     worker = work("--autoscale", "4,1")
     answers = read_with_all(worker, 12)
@@ -284,6 +291,7 @@ def test_autoscaling_forks_from_the_sealed_parent(work):
     assert worker.log.count(SEALED) == 1
 
 
+@pytest.mark.once
 def test_the_memory_limit_counts_private_memory(work):
     """100 MB: a sealed process's RSS is above it at once, its private memory only later."""
     worker = work("--max-memory-per-child", "100000")
@@ -310,6 +318,7 @@ def test_a_restart_seals_again_and_loses_no_task(work):
 
 
 @pytest.mark.parametrize("pool", ["solo", "threads"])
+@pytest.mark.once
 def test_a_pool_that_does_not_fork_is_refused(work, pool):
     worker = work("--pool", pool, ready=False)
     assert worker.process.wait(PATIENCE_S) == 2
@@ -317,6 +326,7 @@ def test_a_pool_that_does_not_fork_is_refused(work, pool):
     assert "Traceback" not in worker.log
 
 
+@pytest.mark.once
 def test_a_pool_that_does_not_fork_is_a_warning_for_the_import(work):
     worker = work("--pool", "solo", plain=True, env={"HERD_SWITCH": "1"})
     assert "not sealed: the pool 'solo' does not fork" in worker.log
@@ -324,12 +334,14 @@ def test_a_pool_that_does_not_fork_is_a_warning_for_the_import(work):
 
 
 @pytest.mark.skipif(celery.VERSION < (5, 7), reason="this Celery always forks")
+@pytest.mark.once
 def test_a_pool_of_fresh_interpreters_is_refused(work):
     worker = work(ready=False, conf={"worker_pool_start_method": "spawn"})
     assert worker.process.wait(PATIENCE_S) == 2
     assert "starts fresh interpreters" in worker.log
 
 
+@pytest.mark.once
 def test_an_unknown_policy_is_told_without_a_traceback(work):
     worker = work(plain=True, env={"HERD_SWITCH": "1", "PASTURE_POLICY": "seel"}, ready=False)
     assert worker.process.wait(PATIENCE_S) == 4

@@ -199,6 +199,7 @@ def test_every_page_of_the_load_answers_with_its_content(
     assert seen == {pattern for pattern, _, _ in CONTENT}
 
 
+@pytest.mark.once
 def test_the_load_has_thirty_to_sixty_distinct_paths(site: Filled) -> None:
     assert 30 <= len(site.paths) <= 60
     assert len(set(site.paths)) == len(site.paths)
@@ -216,6 +217,7 @@ def test_two_processes_answer_alike_but_for_csrf_tokens(
     assert differing == []
 
 
+@pytest.mark.once
 def test_it_is_the_session_that_opens_the_office(site: Filled, tmp_path: Path) -> None:
     no_headers = tmp_path / "headers.txt"
     no_headers.touch()
@@ -224,6 +226,7 @@ def test_it_is_the_session_that_opens_the_office(site: Filled, tmp_path: Path) -
     assert statuses == dict.fromkeys(private, 302)
 
 
+@pytest.mark.once
 def test_fill_makes_the_same_rows_over_what_a_killed_server_left(
     site: Filled, tmp_path: Path
 ) -> None:
@@ -239,10 +242,12 @@ def test_fill_makes_the_same_rows_over_what_a_killed_server_left(
     assert again.headers_file.read_bytes() == site.headers_file.read_bytes()
 
 
+@pytest.mark.once
 def test_the_migrations_make_what_the_models_say(site: Filled) -> None:
     output = run([DEMO / "manage.py", "makemigrations", "--check", "--dry-run"], site.database)
     assert "No changes detected" in output
 
 
+@pytest.mark.once
 def test_the_site_passes_its_own_tests(site: Filled) -> None:
     run([DEMO / "manage.py", "test", "meadow"], site.database)

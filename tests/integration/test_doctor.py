@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 
 def doctor(*arguments, cwd=None, env=None):
     command = [sys.executable, "-m", "pasture", "doctor", *map(str, arguments)]
@@ -20,6 +22,7 @@ def test_a_sealed_server_shares_its_memory_and_runs_no_threads(serve, tmp_path):
     assert done.returncode == (15 if any(by_check.values()) else 0), done.stdout
 
 
+@pytest.mark.once
 def test_a_thread_of_the_master_is_named(serve):
     server = serve(workers=1, env={"HERD_THREAD": "1"})
     done = doctor(server.process.pid)
@@ -27,6 +30,7 @@ def test_a_thread_of_the_master_is_named(serve):
     assert "threads: the master runs" in done.stdout
 
 
+@pytest.mark.once
 def test_a_command_is_run_and_who_turns_the_collector_on_is_named(tmp_path):
     (tmp_path / "library.py").write_text("import gc\ndef load():\n    gc.enable()\n")
     program = "import library, os, time\nlibrary.load()\nif os.fork():\n    os.wait()\n"
@@ -36,6 +40,7 @@ def test_a_command_is_run_and_who_turns_the_collector_on_is_named(tmp_path):
     assert f"library ({tmp_path}/library.py:3) called gc.enable()" in done.stdout
 
 
+@pytest.mark.once
 def test_a_command_that_forks_nothing_is_an_error_with_a_hint(tmp_path):
     done = doctor("--", sys.executable, "-c", "print('no server')")
     assert done.returncode == 11

@@ -115,6 +115,7 @@ def test_totals_do_not_fall_when_workers_end_and_the_exporter_ends_with_its_serv
     assert "has ended" in process.stderr.read()
 
 
+@pytest.mark.once
 def test_a_server_without_pasture_is_measured_from_outside(serve, export):
     _, url = export(serve("--preload", plain=True).process.pid)
     found = samples(fetch(url))
@@ -122,6 +123,7 @@ def test_a_server_without_pasture_is_measured_from_outside(serve, export):
     assert ("pasture_recycles_total", ()) not in found
 
 
+@pytest.mark.once
 def test_recycles_are_counted(serve, export):
     server = serve(app="leaking_app:app", options=("--max-uss", "20M"), workers=1)
     _, url = export(server.process.pid)
@@ -149,12 +151,14 @@ def test_the_middleware_answers_from_any_worker_and_leaves_other_paths_alone(ser
     ("words", "code", "told"),
     [(["4194999"], 14, "there is no process 4194999"), (["0"], 2, "PID")],
 )
+@pytest.mark.once
 def test_a_process_that_is_not_there_is_told(words, code, told):
     command = [sys.executable, "-m", "pasture", "metrics", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == code and told in done.stderr
 
 
+@pytest.mark.once
 def test_a_process_without_memory_is_told():
     zombie = subprocess.Popen(["true"])
     os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
@@ -164,6 +168,7 @@ def test_a_process_without_memory_is_told():
     zombie.wait()
 
 
+@pytest.mark.once
 def test_a_taken_port_is_told():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -183,6 +188,7 @@ def assert_no_total_falls(before, after):
             assert after[key] >= before[key], key
 
 
+@pytest.mark.once
 def test_totals_never_fall_while_workers_end_all_the_time(serve, export):
     server = serve("--max-requests", "10", workers=3)
     _, url = export(server.process.pid)
@@ -225,6 +231,7 @@ def other_users_process(**env):
     return subprocess.Popen(["sleep", "300"], user=65534, group=65534, extra_groups=[], env=env)
 
 
+@pytest.mark.once
 def test_an_exporter_of_root_writes_nothing_where_the_watched_user_says(export, tmp_path):
     """The lock of the counts was a symbolic link to a file of somebody else."""
     victim, folder = tmp_path / "victim", tmp_path / "folder"
@@ -242,6 +249,7 @@ def test_an_exporter_of_root_writes_nothing_where_the_watched_user_says(export, 
 
 
 @pytest.mark.parametrize("kind", ["malformed", "fifo"])
+@pytest.mark.once
 def test_the_report_that_a_watched_process_names_is_nobody_elses_problem(export, tmp_path, kind):
     report = tmp_path / "report.json"
     report.write_text("{}") if kind == "malformed" else os.mkfifo(report)
@@ -251,6 +259,7 @@ def test_the_report_that_a_watched_process_names_is_nobody_elses_problem(export,
         process.kill()
 
 
+@pytest.mark.once
 def test_a_neighbour_who_holds_a_lock_holds_up_nobody(serve, export, tmp_path):
     with (tmp_path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -260,12 +269,14 @@ def test_a_neighbour_who_holds_a_lock_holds_up_nobody(serve, export, tmp_path):
         assert samples(fetch(url))["pasture_worker_starts_total", ()] == [2]
 
 
+@pytest.mark.once
 def test_a_folder_for_the_counts_is_told_to_be_needless_once(serve, tmp_path):
     server = serve(env={"PASTURE_METRICS_DIR": str(tmp_path / "counts")})
     assert server.log.count("PASTURE_METRICS_DIR is no longer needed") == 1
     assert not (tmp_path / "counts").exists()
 
 
+@pytest.mark.once
 def test_a_full_disk_is_not_the_workers_problem(serve, tmp_path):
     """A store into a file that the disk has no room for ends the process by SIGBUS."""
     folder = tmp_path / "small"
@@ -293,6 +304,7 @@ os.posix_fallocate = full
 
 
 @pytest.mark.parametrize("options", [(), ("--refork", "50")])
+@pytest.mark.once
 def test_a_server_without_memory_for_counts_serves_without_them(serve, export, options):
     server = serve(conf=NO_ROOM, options=options)
     assert server.get("/who")["pid"] in server.workers()
@@ -303,6 +315,7 @@ def test_a_server_without_memory_for_counts_serves_without_them(serve, export, o
     assert ("pasture_worker_starts_total", ()) not in found
 
 
+@pytest.mark.once
 def test_servers_whose_masters_have_the_same_pid_are_kept_apart(serve, tmp_path):
     """Two containers with one folder: both masters are process 1."""
     if os.getuid() != 0:
@@ -326,6 +339,7 @@ def test_servers_whose_masters_have_the_same_pid_are_kept_apart(serve, tmp_path)
         assert sorted(read_scoreboard(master).entries) == sorted(server.children(master))
 
 
+@pytest.mark.once
 def test_a_client_that_never_ends_its_request_loses_its_connection(serve, export):
     _, url = export(serve().process.pid)
     port = int(url.split(":")[2].split("/")[0])
@@ -352,6 +366,7 @@ def test_a_client_that_never_ends_its_request_loses_its_connection(serve, export
         (b"\0\xff \r\n\r\n", b"405"),
     ],
 )
+@pytest.mark.once
 def test_a_request_that_is_none_is_refused(serve, export, request_, status):
     _, url = export(serve(workers=1).process.pid)
     port = int(url.split(":")[2].split("/")[0])
@@ -363,6 +378,7 @@ def test_a_request_that_is_none_is_refused(serve, export, request_, status):
     assert "pasture_up 1.0" in fetch(url)
 
 
+@pytest.mark.once
 def test_whoever_asks_the_middleware_again_and_again_has_it_read_once(monkeypatch):
     readings = []
 
@@ -380,6 +396,7 @@ def test_whoever_asks_the_middleware_again_and_again_has_it_read_once(monkeypatc
     assert application({"PATH_INFO": "/"}, None) == [b"the site"]
 
 
+@pytest.mark.once
 def test_what_the_master_read_at_its_warm_up_is_not_what_workers_answer(monkeypatch):
     monkeypatch.setattr(middleware, "generate_latest", lambda registry: str(os.getpid()).encode())
     application = middleware.Metrics(None)
@@ -389,6 +406,7 @@ def test_what_the_master_read_at_its_warm_up_is_not_what_workers_answer(monkeypa
     assert ask() == [b"4711"]
 
 
+@pytest.mark.once
 def test_a_server_of_another_user_is_told_and_not_scraped(serve):
     if os.getuid() != 0:
         pytest.skip("runs as another user")
@@ -405,6 +423,7 @@ def dashboard_queries():
     return [target["expr"] for panel in panels for target in panel["targets"]]
 
 
+@pytest.mark.once
 def test_the_dashboard_and_the_exporter_name_the_same_metrics(serve, export):
     server = serve()
     server.get("/collect")
@@ -463,6 +482,7 @@ def ask(prometheus, query):
         return []
 
 
+@pytest.mark.once
 def test_a_real_prometheus_answers_every_query_of_the_dashboard(serve, export, prometheus):
     server = serve()
     _, url = export(server.process.pid)

@@ -75,6 +75,7 @@ def test_a_trial_prints_a_table_and_writes_both_reports(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["figures.json", "logs", "page.html"]
 
 
+@pytest.mark.once
 def test_exactly_the_requests_of_the_list_are_sent_under_each_policy(tmp_path):
     trace = tmp_path / "trace"
 
@@ -108,6 +109,7 @@ def test_a_warm_up_is_served_before_the_fork_by_policies_that_have_one(tmp_path)
     assert len(by_process) == 5  # two workers each, and one master that warmed up
 
 
+@pytest.mark.once
 def test_a_locustfile_is_taken_as_it_is_and_ends_after_the_requests(tmp_path):
     trace, figures = tmp_path / "trace", tmp_path / "figures.json"
 
@@ -123,6 +125,7 @@ def test_a_locustfile_is_taken_as_it_is_and_ends_after_the_requests(tmp_path):
     assert set(load["urls"]) == {"GET /?q=1", "GET /missing", "POST /sum"}
 
 
+@pytest.mark.once
 def test_answers_that_differ_are_named_and_fail_after_the_reports_are_written(tmp_path):
     figures = tmp_path / "figures.json"
 
@@ -140,6 +143,7 @@ def test_answers_that_differ_are_named_and_fail_after_the_reports_are_written(tm
     }
 
 
+@pytest.mark.once
 def test_a_body_that_changes_with_each_start_is_no_difference():
     done = pasture_try(
         "steady_app:application", *SMALL, *policies("stock", "freeze"), "--url", "/start"
@@ -157,6 +161,7 @@ def test_a_body_that_changes_with_each_start_is_no_difference():
         ("steady_app:no_such_name", "no_such_name"),
     ],
 )
+@pytest.mark.once
 def test_an_application_that_does_not_import_is_told_by_its_reason(app, words):
     done = pasture_try(app, *SMALL)
 
@@ -165,6 +170,7 @@ def test_an_application_that_does_not_import_is_told_by_its_reason(app, words):
     assert "Traceback" not in done.stderr.partition("hint: ")[0]
 
 
+@pytest.mark.once
 def test_an_application_that_does_not_answer_ends_at_the_timeout():
     done = pasture_try("silent_app:application", *SMALL, "--server-timeout", "2")
 
@@ -172,6 +178,7 @@ def test_an_application_that_does_not_answer_ends_at_the_timeout():
     assert "2 s" in done.stderr
 
 
+@pytest.mark.once
 def test_a_page_that_always_fails_is_not_compared():
     done = pasture_try("failing_app:application", *SMALL, "--url", "/", "--url", "/broken")
 
@@ -180,6 +187,7 @@ def test_a_page_that_always_fails_is_not_compared():
     assert "broken on purpose" in done.stderr
 
 
+@pytest.mark.once
 def test_a_page_that_is_never_answered_is_told_with_the_clients_reason():
     done = pasture_try("failing_app:application", *SMALL, "--url", "/", "--url", "/closed")
 
@@ -187,6 +195,7 @@ def test_a_page_that_is_never_answered_is_told_with_the_clients_reason():
     assert re.search("error: GET /closed answers no request: .*Connection", done.stderr)
 
 
+@pytest.mark.once
 def test_a_server_that_dies_under_load_is_told_by_its_policy():
     done = pasture_try(
         "failing_app:application", *SMALL, "--url", "/", "--url", "/fatal", *policies("freeze")
@@ -196,6 +205,7 @@ def test_a_server_that_dies_under_load_is_told_by_its_policy():
     assert "under freeze" in done.stderr
 
 
+@pytest.mark.once
 def test_a_server_that_goes_into_the_background_is_ended(tmp_path):
     (tmp_path / "daemon.conf.py").write_text("daemon = True")
 
@@ -212,6 +222,7 @@ def test_a_server_that_goes_into_the_background_is_ended(tmp_path):
     assert _marked(str(tmp_path)) == []
 
 
+@pytest.mark.once
 def test_a_taken_port_is_refused():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -221,6 +232,7 @@ def test_a_taken_port_is_refused():
     assert str(port) in done.stderr
 
 
+@pytest.mark.once
 def test_an_unknown_policy_is_answered_with_the_nearest():
     done = pasture_try("steady_app:application", *SMALL, *policies("seel"))
 
@@ -243,6 +255,7 @@ def test_an_unknown_policy_is_answered_with_the_nearest():
         ("--locustfile", "mine.py", "--url", "/"),
     ],
 )
+@pytest.mark.once
 def test_what_makes_no_sense_is_refused_before_anything_starts(arguments):
     done = pasture_try("steady_app:application", *SMALL, *arguments)
 
@@ -253,6 +266,7 @@ def test_what_makes_no_sense_is_refused_before_anything_starts(arguments):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("moment", ["run 1 of", "starting the load"])
+@pytest.mark.once
 def test_an_interrupt_leaves_no_process_and_no_report(tmp_path, number, moment):
     figures = tmp_path / "figures.json"
     figures.write_text("an earlier report")
@@ -281,6 +295,7 @@ def test_an_interrupt_leaves_no_process_and_no_report(tmp_path, number, moment):
     assert figures.read_text() == "an earlier report"
 
 
+@pytest.mark.once
 def test_no_place_for_temporary_files_is_an_error_with_a_hint():
     # A file of any size is too large; a pipe is none.
     limited = ["sh", "-c", 'ulimit -f 0 && exec "$@"', "sh"]
@@ -296,6 +311,7 @@ def test_no_place_for_temporary_files_is_an_error_with_a_hint():
     assert "no temporary folder" in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.once
 def test_a_working_directory_that_is_gone_is_an_error_with_a_hint(tmp_path):
     folder = tmp_path / "gone"
     folder.mkdir()
@@ -314,6 +330,7 @@ def test_a_working_directory_that_is_gone_is_an_error_with_a_hint(tmp_path):
 
 
 @pytest.mark.parametrize("moment", ["run 1 of", "starting the load"])
+@pytest.mark.once
 def test_a_trial_that_is_killed_leaves_no_process_and_no_folder(tmp_path, moment):
     running = subprocess.Popen(
         command("steady_app:application", "--requests", "1000000", "--header", "Cookie: secret"),
@@ -349,6 +366,7 @@ def _folders(place):
 
 
 @pytest.mark.parametrize("url", ["/ü€?q=ä b".replace(" ", "%20"), "/100%", "/a?b=[c]#part"])
+@pytest.mark.once
 def test_a_url_as_a_browser_takes_it_is_requested(tmp_path, url):
     figures = tmp_path / "figures.json"
     arguments = (*SMALL, "--url", url, *policies("stock", "seal"), "--json", str(figures))
@@ -359,6 +377,7 @@ def test_a_url_as_a_browser_takes_it_is_requested(tmp_path, url):
     assert json.loads(figures.read_text())["load"]["urls"][0].isascii()
 
 
+@pytest.mark.once
 def test_a_file_of_requests_is_utf_8_in_every_locale(tmp_path):
     urls = tmp_path / "urls"
     urls.write_text("/ü\n", encoding="utf-8")

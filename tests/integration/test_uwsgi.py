@@ -130,6 +130,7 @@ def test_without_the_seal_workers_grow(serve):
     assert min(answer["private_bytes"] for answer in answers.values()) > 8_000_000
 
 
+@pytest.mark.once
 def test_one_line_in_an_ini_file_is_enough(serve):
     server = serve(ini="import = pasture.servers.uwsgi\n")
     assert server.log.count(SEALED) == 1
@@ -137,6 +138,7 @@ def test_one_line_in_an_ini_file_is_enough(serve):
     assert server.log.index(SEALED) < server.log.index("spawned uWSGI worker 1")
 
 
+@pytest.mark.once
 def test_an_ini_file_without_the_line_is_not_touched(serve):
     assert "pasture: " not in serve(ini="processes = 2\n").log
 
@@ -166,6 +168,7 @@ def test_shutdown_ends_all_workers_with_uwsgis_own_status(serve, number, args, h
 @pytest.mark.parametrize(
     "hooks", [(), ("--threads", "2"), ("--enable-threads", "--py-call-uwsgi-fork-hooks")]
 )
+@pytest.mark.once
 def test_starts_requests_and_collections_are_counted_and_none_is_lost_with_a_worker(serve, hooks):
     server = serve(*hooks)
     for _ in range(5):
@@ -229,6 +232,7 @@ def test_max_requests_replaces_workers_from_the_sealed_master_and_loses_no_reque
     assert "DAMN" not in server.log
 
 
+@pytest.mark.once
 def test_reload_on_rss_replaces_workers_from_the_sealed_master_and_loses_no_request(serve):
     server = serve("--reload-on-rss", "1", "--min-worker-lifetime", "0")
     first = server.workers()
@@ -270,6 +274,7 @@ def test_a_reload_seals_again_and_loses_no_request(serve):
     assert server.stop() == 0
 
 
+@pytest.mark.once
 def test_cheaper_workers_come_and_go(serve, tmp_path):
     server = serve(
         "--cheaper",
@@ -292,6 +297,7 @@ def test_cheaper_workers_come_and_go(serve, tmp_path):
     assert server.get("/who")
 
 
+@pytest.mark.once
 def test_chain_reload_replaces_one_after_the_other(serve, tmp_path):
     touched = tmp_path / "touch"
     touched.write_text("")
@@ -305,6 +311,7 @@ def test_chain_reload_replaces_one_after_the_other(serve, tmp_path):
 
 
 @pytest.mark.parametrize("how", ["pasture-run", "ini"])
+@pytest.mark.once
 def test_lazy_apps_are_refused(serve, how):
     ini = "import = pasture.servers.uwsgi\n" if how == "ini" else None
     server = serve("--lazy-apps", ini=ini, ready=False)
@@ -316,6 +323,7 @@ def test_lazy_apps_are_refused(serve, how):
     assert "Traceback" not in server.log
 
 
+@pytest.mark.once
 def test_a_thread_is_refused_when_strict_and_reported_otherwise(serve):
     server = serve(env={"HERD_THREAD": "1"})
     assert "not sealed (1 other Python thread(s) running: herd-thread)" in server.log
@@ -325,6 +333,7 @@ def test_a_thread_is_refused_when_strict_and_reported_otherwise(serve):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 13), reason="it works on older versions")
+@pytest.mark.once
 def test_an_option_with_which_uwsgi_itself_cannot_work_is_named(serve):
     server = serve("--py-call-osafterfork", ready=False)
     server.wait_for(lambda: "Fatal Python error: PyMutex_Unlock" in server.log, "uWSGI's own error")
@@ -332,6 +341,7 @@ def test_an_option_with_which_uwsgi_itself_cannot_work_is_named(serve):
     assert "leave it out" in server.log
 
 
+@pytest.mark.once
 def test_an_unknown_policy_is_told_without_a_traceback(serve):
     server = serve(
         ini="import = pasture.servers.uwsgi\n", env={"PASTURE_POLICY": "seel"}, ready=False
@@ -340,6 +350,7 @@ def test_an_unknown_policy_is_told_without_a_traceback(serve):
     assert "did you mean seal?" in server.log and "Traceback" not in server.log
 
 
+@pytest.mark.once
 def test_a_warm_up_without_an_application_to_find_is_told(serve, tmp_path):
     (tmp_path / "mounted.py").write_text("from herd_app import app as application\n")
     server = serve("--mount", "/=mounted.py", options=("--warm", "/who"), app=False)
@@ -375,6 +386,7 @@ http {{
 """
 
 
+@pytest.mark.once
 def test_behind_nginx_every_request_is_answered_while_workers_are_replaced(serve, tmp_path):
     program = nginx()
     front, back = free_port(), free_port()
@@ -395,6 +407,7 @@ def test_behind_nginx_every_request_is_answered_while_workers_are_replaced(serve
         assert proxy.wait(PATIENCE_S) == 0
 
 
+@pytest.mark.once
 def test_an_interrupt_ends_a_master_whose_warm_up_hangs(serve):
     server = serve(
         *("--module", "hostile_app:app"),
@@ -407,6 +420,7 @@ def test_an_interrupt_ends_a_master_whose_warm_up_hangs(serve):
     assert "warm-up: GET /who" not in server.log and "spawned uWSGI worker" not in server.log
 
 
+@pytest.mark.once
 def test_a_page_that_hangs_does_not_keep_the_master_from_starting(serve):
     server = serve(
         *("--module", "hostile_app:app"),

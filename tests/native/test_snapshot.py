@@ -4,7 +4,7 @@ READ = """
 import struct, tempfile
 def census():
     with tempfile.TemporaryFile() as file:
-        count = _native.write_census(file.fileno())
+        count = _native.write_snapshot(file.fileno())
         file.seek(0)
         data = file.read()
     assert len(data) == 32 * count
@@ -101,7 +101,7 @@ def test_a_file_that_cannot_be_written_is_an_error(run_program):
     run_program(
         """
 try:
-    _native.write_census(os.open("/dev/full", os.O_WRONLY))
+    _native.write_snapshot(os.open("/dev/full", os.O_WRONLY))
 except OSError as error:
     assert "No space left" in str(error)
 else:

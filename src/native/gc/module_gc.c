@@ -69,13 +69,13 @@ forget_frozen(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
-pace_full_collections(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+adapt_thresholds(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     return PyBool_FromLong(thresholds_start());
 }
 
 static PyObject *
-end_pace(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+end_adapting_thresholds(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     thresholds_stop();
     Py_RETURN_NONE;
@@ -108,8 +108,8 @@ PyMethodDef module_gc_methods[] = {
     {"collection_history", collection_history, METH_NOARGS, NULL},
     {"full_collection_rule", full_collection_rule, METH_NOARGS, NULL},
     {"forget_frozen", forget_frozen, METH_NOARGS, NULL},
-    {"pace_full_collections", pace_full_collections, METH_NOARGS, NULL},
-    {"end_pace", end_pace, METH_NOARGS, NULL},
+    {"adapt_thresholds", adapt_thresholds, METH_NOARGS, NULL},
+    {"end_adapting_thresholds", end_adapting_thresholds, METH_NOARGS, NULL},
     {"trim_after_collections", trim_after_collections, METH_O, NULL},
     {"trim", trim, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -49,7 +49,7 @@ files(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
-leave(PyObject *Py_UNUSED(module), PyObject *status)
+exit_process(PyObject *Py_UNUSED(module), PyObject *status)
 {
     long value = PyLong_AsLong(status);
     if (value == -1 && PyErr_Occurred()) {
@@ -59,7 +59,7 @@ leave(PyObject *Py_UNUSED(module), PyObject *status)
 }
 
 static PyObject *
-limit_leave(PyObject *Py_UNUSED(module), PyObject *args)
+limit_exit(PyObject *Py_UNUSED(module), PyObject *args)
 {
     int status, seconds;
     if (!PyArg_ParseTuple(args, "ii", &status, &seconds)) {
@@ -70,7 +70,7 @@ limit_leave(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 static PyObject *
-lift_leave_limit(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+lift_exit_limit(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     exit_lift_limit();
     Py_RETURN_NONE;
@@ -130,9 +130,9 @@ PyMethodDef module_process_methods[] = {
     {"atexit_run_last", atexit_run_last, METH_O, NULL},
     {"watch_system_exit", watch_system_exit, METH_NOARGS, NULL},
     {"files", files, METH_NOARGS, NULL},
-    {"leave", leave, METH_O, NULL},
-    {"limit_leave", limit_leave, METH_VARARGS, NULL},
-    {"lift_leave_limit", lift_leave_limit, METH_NOARGS, NULL},
+    {"exit_process", exit_process, METH_O, NULL},
+    {"limit_exit", limit_exit, METH_VARARGS, NULL},
+    {"lift_exit_limit", lift_exit_limit, METH_NOARGS, NULL},
     {"system_exit_code", system_exit_code, METH_NOARGS, NULL},
     {"adopt_orphans", adopt_orphans, METH_NOARGS, NULL},
     {"die_with_parent", die_with_parent, METH_O, NULL},

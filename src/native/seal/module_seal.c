@@ -126,7 +126,7 @@ mend_counts_if_due(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
-write_census(PyObject *Py_UNUSED(module), PyObject *file)
+write_snapshot(PyObject *Py_UNUSED(module), PyObject *file)
 {
     int fd = PyObject_AsFileDescriptor(file);
     Py_ssize_t records = fd < 0 ? -1 : snapshot_write(fd);
@@ -159,7 +159,7 @@ PyMethodDef module_seal_methods[] = {
     {"is_immortal", is_immortal, METH_O, NULL},
     {"mend_counts", mend_counts, METH_NOARGS, NULL},
     {"mend_counts_if_due", mend_counts_if_due, METH_NOARGS, NULL},
-    {"write_census", write_census, METH_O, NULL},
+    {"write_snapshot", write_snapshot, METH_O, NULL},
     {"field_offsets", field_offsets, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

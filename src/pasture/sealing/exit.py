@@ -74,9 +74,9 @@ def _flush_at_end() -> None:
     """Flush what finalization would flush, where the process goes on to finalize."""
     if _installed:
         return  # `_leave` comes next
-    native().limit_leave(_exit_status()[0], FLUSH_LIMIT_S)
+    native().limit_exit(_exit_status()[0], FLUSH_LIMIT_S)
     _flush_open_files()
-    native().lift_leave_limit()
+    native().lift_exit_limit()
 
 
 def flush_open_files_too() -> None:
@@ -91,7 +91,7 @@ def flush_open_files_too() -> None:
 def _leave() -> None:
     """End the process. Runs as the last atexit function, so threads have been joined."""
     status, interrupted = _exit_status()
-    native().limit_leave(status, FLUSH_LIMIT_S)
+    native().limit_exit(status, FLUSH_LIMIT_S)
     if not _flush_standard_streams():
         status = STDOUT_LOST
     if _open_files_too:
@@ -100,7 +100,7 @@ def _leave() -> None:
         # A shell tells an interrupted program by the signal that ended it.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
-    native().leave(status)
+    native().exit_process(status)
 
 
 def _exit_status() -> tuple[int, bool]:

@@ -22,7 +22,7 @@ def remember_thresholds() -> None:
     """Keep the thresholds in force now, unless a policy has set them."""
     global _thresholds
     try:
-        native().end_pace()
+        native().end_adapting_thresholds()
     except UnsupportedInterpreter:
         pass
     if gc.get_threshold() != _of_policy:
@@ -59,7 +59,7 @@ def run_full_out_of_line() -> None:
         return
     extension.watch_collections(True)
     if extension.forget_frozen():
-        extension.pace_full_collections()
+        extension.adapt_thresholds()
         extension.trim_after_collections(True)
 
 

@@ -48,5 +48,5 @@ def write(path: Path, policy: str) -> int:
     }
     with private_files.replacing(path) as file:
         file.write(MAGIC + json.dumps(head).encode() + b"\n")
-        records: int = native().write_census(file.fileno())
+        records: int = native().write_snapshot(file.fileno())
     return records
