@@ -174,11 +174,12 @@ def attempt():
     dead = [weakref.ref(node) for node in litter]
     gc.collect(0); gc.collect(1)
     litter.clear()
+    skipped = _native.collection_history()["skipped"]
     _native.fail_scratch_after(granted)
     refused = False
     try:
         result = {step}
-        refused = "failed" in str(result) or "MemoryError" in str(result)
+        refused = _native.collection_history()["skipped"] > skipped or "failed" in str(result)
     except MemoryError:
         refused = True
     _native.fail_scratch_after(-1)
@@ -202,12 +203,12 @@ while True:
     answer = os.read(read, 3); os.close(read)
     answers.append(answer.decode())
     granted += 1
-    if granted > 40: break
+    if answer == b"no" or granted > 60: break  # what the step asks for is granted
 print(*answers)
 """)
-    refused = out.splitlines()[-1].split()
-    assert len(refused) == 41
-    assert refused[0] == "yes" and refused[-1] == "no"
+    answers = out.splitlines()[-1].split()
+    assert len(answers) > 3
+    assert answers == ["yes"] * (len(answers) - 1) + ["no"]
 
 
 @pytest.mark.parametrize("step_kib", [64, 1024])
