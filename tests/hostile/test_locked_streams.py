@@ -34,6 +34,7 @@ STREAMS = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize(
     ("policy", "parent_itself"),
