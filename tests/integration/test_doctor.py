@@ -34,7 +34,7 @@ def test_a_thread_of_the_master_is_named(serve):
 def test_a_command_is_run_and_who_turns_the_collector_on_is_named(tmp_path):
     (tmp_path / "library.py").write_text("import gc\ndef load():\n    gc.enable()\n")
     program = "import library, os, time\nlibrary.load()\nif os.fork():\n    os.wait()\n"
-    (tmp_path / "server.py").write_text(program + "else:\n    time.sleep(30)\n")
+    (tmp_path / "server.py").write_text(program + "else:\n    time.sleep(8)\n")
     done = doctor("--", sys.executable, "server.py", cwd=tmp_path)
     assert done.returncode == 15, done.stdout + done.stderr
     assert f"library ({tmp_path}/library.py:3) called gc.enable()" in done.stdout
