@@ -109,6 +109,8 @@ def test_memory_of_several_processes_is_summed_or_cannot_be_told(tmp_path: Path)
     assert smaps.total_pss_bytes([1, 2], tmp_path) == 150 * 1024
     assert smaps.total_pss_bytes([1, 3], tmp_path) is None
     assert smaps.total_pss_bytes([1, 4], tmp_path) is None
+    (tmp_path / "5" / "smaps_rollup").mkdir(parents=True)  # reading it fails as nothing else does
+    assert smaps.total_pss_bytes([1, 5], tmp_path) is None
 
 
 def test_private_memory_of_this_process_is_all_that_is_private(tmp_path: Path) -> None:

@@ -116,12 +116,15 @@ def own_private_bytes(proc: Path = _PROC) -> int:
 
 
 def total_pss_bytes(pids: Iterable[int], proc: Path = _PROC) -> int | None:
-    """What processes take together; None if one of them has ended or may not be read."""
+    """What processes take together; None if one of them has ended or cannot be read.
+
+    A server asks in its main loop: it works on where it has no descriptor left, too.
+    """
     total = 0
     for pid in pids:
         try:
             memory = read_memory(pid, proc)
-        except NoPrivilege:
+        except (NoPrivilege, OSError, ValueError):
             return None
         if memory is None:
             return None
