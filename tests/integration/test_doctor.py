@@ -3,8 +3,11 @@
 import json
 import subprocess
 import sys
+import time
 
 import pytest
+
+from pasture.proc import tree
 
 
 def doctor(*arguments, cwd=None, env=None):
@@ -34,10 +37,17 @@ def test_a_thread_of_the_master_is_named(serve):
 def test_a_command_is_run_and_who_turns_the_collector_on_is_named(tmp_path):
     (tmp_path / "library.py").write_text("import gc\ndef load():\n    gc.enable()\n")
     program = "import library, os, time\nlibrary.load()\nif os.fork():\n    os.wait()\n"
-    (tmp_path / "server.py").write_text(program + "else:\n    time.sleep(8)\n")
+    (tmp_path / "server.py").write_text(
+        program + "else:\n    open('pid', 'w').write(str(os.getpid()))\n    time.sleep(100)\n"
+    )
     done = doctor("--", sys.executable, "server.py", cwd=tmp_path)
     assert done.returncode == 15, done.stdout + done.stderr
     assert f"library ({tmp_path}/library.py:3) called gc.enable()" in done.stdout
+    left_behind_by_its_master = int((tmp_path / "pid").read_text())
+    end = time.monotonic() + 10
+    while tree.is_running(left_behind_by_its_master) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not tree.is_running(left_behind_by_its_master)
 
 
 @pytest.mark.once

@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import click
+import psutil
 
 from pasture.cli.explain import only_server
 from pasture.display.atomic import write_json
@@ -109,9 +111,21 @@ def _wait_for_workers(process: subprocess.Popen[bytes], wait_s: float) -> int:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
+    """End the server, and the processes below it that it leaves behind."""
+    below = _below(process.pid)
     process.terminate()
     try:
         process.wait(_GRACE_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    for left in below:
+        with suppress(psutil.NoSuchProcess):  # psutil looks whether a pid is another's by now
+            left.kill()
+
+
+def _below(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
