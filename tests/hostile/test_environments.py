@@ -11,7 +11,7 @@ CHECK_BUILD = hasattr(_native, "fail_scratch_after")
 DEBUG_BUILD = hasattr(sys, "gettotalrefcount")
 
 LIFE = """
-size = 10_000
+size = 5_000
 class Plain:
     pass
 def instance(number):
@@ -166,7 +166,7 @@ in_child(child)
 )
 def test_memory_is_refused_at_each_point_of_a_step(run_program, step):
     out = run_program(f"""
-{LIFE.replace("10_000", "2_000")}
+{LIFE.replace("5_000", "2_000")}
 def attempt():
     pasture.gc.install()
     sys.unraisablehook = lambda _: None
@@ -215,7 +215,7 @@ print(*answers)
 def test_address_space_is_refused_at_each_point_of_the_seal(run_program, step_kib):
     """Limits from nothing to more than enough, each in a process of its own."""
     out = run_program(f"""
-{LIFE.replace("10_000", "2_000")}
+{LIFE.replace("5_000", "2_000")}
 import resource
 _, hard = resource.getrlimit(resource.RLIMIT_AS)
 def attempt():

@@ -11,6 +11,7 @@ import pytest
 SEALED = "pasture: policy seal on "
 
 
+@pytest.mark.once
 def test_workers_are_added_and_taken_away(serve):
     server = serve(workers=1)
     server.send(signal.SIGTTIN)
@@ -21,6 +22,7 @@ def test_workers_are_added_and_taken_away(serve):
     assert server.log.count(SEALED) == 1
 
 
+@pytest.mark.once
 def test_hup_replaces_the_workers_and_reads_the_configuration_again(serve, tmp_path):
     server = serve(workers=2, conf="raw_env = ['HERD=1']")
     before = set(server.workers())
@@ -47,6 +49,7 @@ def test_term_lets_a_request_finish(serve):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
+@pytest.mark.once
 def test_a_quick_shutdown_ends_with_status_0(serve, number):
     server = serve()
     workers = server.workers()
@@ -54,6 +57,7 @@ def test_a_quick_shutdown_ends_with_status_0(serve, number):
     assert not any(psutil.pid_exists(pid) for pid in workers)
 
 
+@pytest.mark.once
 def test_workers_end_with_status_0_at_their_request_limit(serve):
     server = serve("--max-requests", "3", workers=1)
     pids = {server.get("/who")["pid"] for _ in range(10)}
@@ -62,6 +66,7 @@ def test_workers_end_with_status_0_at_their_request_limit(serve):
     assert server.log.count(SEALED) == 1
 
 
+@pytest.mark.once
 def test_a_hanging_worker_is_replaced(serve):
     server = serve("--timeout", "1", workers=1)
     [hanging] = server.workers()
@@ -72,6 +77,7 @@ def test_a_hanging_worker_is_replaced(serve):
     assert server.get("/who")["pid"] != hanging
 
 
+@pytest.mark.once
 def test_usr2_starts_a_new_master_that_seals_again(serve, tmp_path):
     pidfile = tmp_path / "pid"
     server = serve("--pid", str(pidfile), workers=1, options=("--policy", "seal", "--warm", "/who"))

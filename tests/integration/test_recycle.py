@@ -87,6 +87,7 @@ def answers(port):
 
 
 @pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.once
 def test_thirty_recycles_under_load_lose_no_request_and_keep_the_limit(start, name):
     if name == "gunicorn-gthread" and gunicorn.version_info < (24,):
         pytest.skip("threaded workers of this gunicorn reset connections at max_requests too")
@@ -135,6 +136,7 @@ def test_without_a_limit_nothing_is_recycled(start):
     assert "recycling" not in server.log
 
 
+@pytest.mark.once
 def test_the_users_own_hook_runs_too_and_a_configuration_file_sets_the_limit(start, tmp_path):
     (tmp_path / "gunicorn.conf.py").write_text(
         "from pasture.servers.gunicorn import configure\n"
@@ -156,6 +158,7 @@ def test_the_users_own_hook_runs_too_and_a_configuration_file_sets_the_limit(sta
         (("--max-uss", "40M", "python", "x.py"), "python has no way to replace a worker"),
     ],
 )
+@pytest.mark.once
 def test_a_limit_that_makes_no_sense_is_refused(words, told):
     command = [sys.executable, "-m", "pasture", "run", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)

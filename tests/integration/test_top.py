@@ -50,6 +50,7 @@ def test_one_table_as_plain_text_has_a_line_for_each_process(serve):
     assert "2 workers" in lines[-1]
 
 
+@pytest.mark.once
 def test_a_worker_leads_to_its_master(serve):
     server = serve(workers=1)
     [worker] = server.workers()
@@ -58,6 +59,7 @@ def test_a_worker_leads_to_its_master(serve):
     assert f"{server.process.pid}  master" in done.stdout
 
 
+@pytest.mark.once
 def test_a_worker_that_collects_a_stock_heap_is_seen_to_grow_and_to_fault(serve):
     server = serve(workers=1, options=("--policy", "stock"))
     watch = Watch(server.process.pid)
@@ -69,6 +71,7 @@ def test_a_worker_that_collects_a_stock_heap_is_seen_to_grow_and_to_fault(serve)
     assert after[worker].faults_a_second > after[server.process.pid].faults_a_second
 
 
+@pytest.mark.once
 def test_requests_of_a_server_run_by_pasture_are_shown(serve):
     server = serve(workers=1)
     for _ in range(7):
@@ -82,6 +85,7 @@ def test_requests_of_a_server_run_by_pasture_are_shown(serve):
     assert "       7\n" in text_table.plain([row_of_worker])
 
 
+@pytest.mark.once
 def test_the_screen_shows_sorts_and_writes_snapshots(tmp_path):
     pytest.importorskip("textual")
     from textual.widgets import DataTable, Static
@@ -129,6 +133,7 @@ def text_of(picture):
     )
 
 
+@pytest.mark.once
 def test_the_screen_is_that_of_the_reference():
     pytest.importorskip("textual")
     from pasture.top.screen import TopApp
@@ -153,6 +158,7 @@ def test_the_screen_is_that_of_the_reference():
     assert seen == SCREEN.read_text(), f"the screen is another one:\n{seen}"
 
 
+@pytest.mark.once
 def test_the_screen_closes_with_the_reason_when_the_master_ends(tmp_path):
     pytest.importorskip("textual")
     from pasture.errors import ProcessEnded

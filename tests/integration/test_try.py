@@ -50,6 +50,7 @@ def policies(*names):
     return [word for name in names for word in ("--policy", name)]
 
 
+@pytest.mark.once
 def test_a_trial_prints_a_table_and_writes_both_reports(tmp_path):
     page, figures = tmp_path / "page.html", tmp_path / "figures.json"
     figures.write_text("an earlier report")

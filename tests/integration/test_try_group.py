@@ -86,6 +86,7 @@ def start(tmp_path):
         group.end()
 
 
+@pytest.mark.once
 def test_forked_workers_are_the_children_that_run_the_same_program(start):
     group = start(FORKING)
 
@@ -96,6 +97,7 @@ def test_forked_workers_are_the_children_that_run_the_same_program(start):
     assert set(workers) < set(group.members())
 
 
+@pytest.mark.once
 def test_a_group_ends_with_all_that_it_started(start):
     group = start(FORKING)
     members = group.members()
@@ -106,6 +108,7 @@ def test_a_group_ends_with_all_that_it_started(start):
     assert not any(tree.is_running(pid) for pid in members)
 
 
+@pytest.mark.once
 def test_a_process_that_ignores_sigterm_and_leaves_the_group_is_killed(start):
     group = start(STUBBORN)
     members = group.members()
@@ -116,6 +119,7 @@ def test_a_process_that_ignores_sigterm_and_leaves_the_group_is_killed(start):
     assert not any(tree.is_running(pid) for pid in members)
 
 
+@pytest.mark.once
 def test_a_daemon_that_left_the_session_is_ended(start):
     group = start(DAEMON)
     while len(strays := group.members()) > 1 or group.exit_code() is None:
@@ -128,6 +132,7 @@ def test_a_daemon_that_left_the_session_is_ended(start):
     assert not tree.is_running(strays[0])
 
 
+@pytest.mark.once
 def test_a_group_whose_starter_is_killed_ends_with_all_that_it_started(tmp_path):
     starter = f"""
 import os, sys, time
@@ -161,6 +166,7 @@ with guarded(folder):
         time.sleep(0.02)
 
 
+@pytest.mark.once
 def test_a_guard_heeds_no_signal_and_its_end_is_that_of_the_program(start):
     group = start(FORKING)
     guard = psutil.Process(group.pid).parent()
@@ -180,6 +186,7 @@ def test_a_guard_heeds_no_signal_and_its_end_is_that_of_the_program(start):
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.once
 def test_an_exception_ends_the_group(tmp_path):
     with pytest.raises(KeyboardInterrupt), Group(["sleep", "600"], log=tmp_path / "log") as group:
         raise KeyboardInterrupt
@@ -187,11 +194,13 @@ def test_an_exception_ends_the_group(tmp_path):
     assert group.exit_code() == -15
 
 
+@pytest.mark.once
 def test_a_program_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ServerFailed, match="/nowhere/python"):
         Group(["/nowhere/python"], log=tmp_path / "log")
 
 
+@pytest.mark.once
 def test_a_wait_ends_with_what_was_waited_for(start):
     group = start(FORKING)
     group.wait_for(lambda: len(tree.forked_workers(group.pid)) == 2, "no workers", timeout_s=20)
@@ -200,6 +209,7 @@ def test_a_wait_ends_with_what_was_waited_for(start):
     group.send_signal(signal.SIGTERM)  # to nobody
 
 
+@pytest.mark.once
 def test_a_wait_says_that_the_program_has_ended_and_what_it_printed(tmp_path):
     program = "print('no sheep here', flush=True); raise SystemExit(3)"
     with (
@@ -210,6 +220,7 @@ def test_a_wait_says_that_the_program_has_ended_and_what_it_printed(tmp_path):
     assert "no sheep here" in raised.value.hint
 
 
+@pytest.mark.once
 def test_a_wait_that_takes_too_long_is_given_up(start):
     group = start(FORKING)
     with pytest.raises(ServerFailed, match=r"no herd in 0\.2 s"):
@@ -225,6 +236,7 @@ def _interrupt(seconds):
     raise KeyboardInterrupt
 
 
+@pytest.mark.once
 def test_an_end_without_patience_kills_what_ignores_signals(tmp_path):
     program = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
@@ -237,6 +249,7 @@ def test_an_end_without_patience_kills_what_ignores_signals(tmp_path):
     assert group.members() == ()
 
 
+@pytest.mark.once
 def test_the_environment_of_what_is_measured_has_no_pasture_around_it(monkeypatch):
     monkeypatch.setenv("PASTURE_POLICY", "seal")
     monkeypatch.setenv("LAB_SHELF", "1")
@@ -246,6 +259,7 @@ def test_the_environment_of_what_is_measured_has_no_pasture_around_it(monkeypatc
     assert "LAB_SHELF" not in environment({}, without=("LAB_",))
 
 
+@pytest.mark.once
 def test_a_sample_has_master_and_workers_with_what_they_share(start):
     group = start(SPREADING)
 
@@ -258,6 +272,7 @@ def test_a_sample_has_master_and_workers_with_what_they_share(start):
     assert 40_000_000 < sample.total_pss_bytes < 70_000_000
 
 
+@pytest.mark.once
 def test_a_shutdown_that_unshares_memory_shows_in_its_peak(start):
     group = start(SPREADING)
 
@@ -269,6 +284,7 @@ def test_a_shutdown_that_unshares_memory_shows_in_its_peak(start):
     assert 0.25 < shutdown.workers_seconds < shutdown.seconds - 0.2
 
 
+@pytest.mark.once
 def test_a_server_that_does_not_end_is_killed_and_noted(start):
     group = start(STUBBORN)
 

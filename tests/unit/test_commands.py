@@ -36,6 +36,7 @@ def names_in(text: str) -> list[str]:
     return [line.split()[0] for line in lines if line[:3].strip()]
 
 
+@pytest.mark.once
 def test_help_lists_the_commands_in_the_order_of_use_and_those_of_others_last(
     tmp_path: Path,
 ) -> None:
@@ -45,11 +46,13 @@ def test_help_lists_the_commands_in_the_order_of_use_and_those_of_others_last(
     assert "Say hello." in done.stdout
 
 
+@pytest.mark.once
 def test_a_command_of_another_package_is_called(tmp_path: Path) -> None:
     done = pasture(bring(tmp_path, "greet = visitor:hello"), "greet")
     assert (done.returncode, done.stdout) == (0, "hello\n")
 
 
+@pytest.mark.once
 def test_a_command_of_another_package_takes_the_place_of_none_of_ours(tmp_path: Path) -> None:
     env = bring(tmp_path, "policies = visitor:hello")
     done = pasture(env, "policies")
@@ -66,6 +69,7 @@ def test_a_command_of_another_package_takes_the_place_of_none_of_ours(tmp_path: 
         ("visitor:hello.params", "visitor:hello.params is no command of click"),
     ],
 )
+@pytest.mark.once
 def test_a_broken_entry_point_is_an_error_of_its_command_alone(
     tmp_path: Path, value: str, said: str
 ) -> None:
@@ -79,6 +83,7 @@ def test_a_broken_entry_point_is_an_error_of_its_command_alone(
     assert help_.returncode == 0 and names_in(help_.stdout)[: len(IN_ORDER)] == IN_ORDER
 
 
+@pytest.mark.once
 def test_a_command_whose_import_ends_the_process_does_not_end_pasture(tmp_path: Path) -> None:
     env = bring(tmp_path, "odd = leaver:command")
     (tmp_path / "leaver.py").write_text("import sys\nsys.exit(9)\n")
@@ -87,6 +92,7 @@ def test_a_command_whose_import_ends_the_process_does_not_end_pasture(tmp_path: 
     assert done.returncode == 1 and "SystemExit: 9" in done.stderr
 
 
+@pytest.mark.once
 def test_the_lab_that_is_not_installed_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = importlib.metadata.EntryPoints()
     monkeypatch.setattr(main, "entry_points", lambda **_: nothing)
