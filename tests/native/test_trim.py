@@ -159,4 +159,6 @@ _native.trim()
 print(resident(block))
 """
     )
-    assert out == "20\n0\n"
+    before, after = map(int, out.split())
+    assert before == 20
+    assert after <= 1  # to ask takes memory, which may come from there
