@@ -55,6 +55,12 @@ def test_so_it_does_under_other_policies(way, policy):
     assert look(run(policy, way)) == look(run("plain", way))
 
 
+def test_what_a_file_left_open_holds_is_written_where_nothing_is_sealed_too(tmp_path):
+    run("dismiss", "leave_a_file_open", file=tmp_path / "left")
+    run("plain", "leave_a_file_open", file=tmp_path / "plain")
+    assert (tmp_path / "left").read_text() == (tmp_path / "plain").read_text() != ""
+
+
 @pytest.mark.parametrize("way", FEW_WAYS)
 @pytest.mark.parametrize(
     "launch",

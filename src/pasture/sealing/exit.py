@@ -94,7 +94,7 @@ def _leave() -> None:
     native().limit_exit(status, FLUSH_LIMIT_S)
     if not _flush_standard_streams():
         status = STDOUT_LOST
-    if _open_files_too:
+    if _open_files_too or _flushes_at_end:
         _flush_open_files()
     if interrupted:
         # A shell tells an interrupted program by the signal that ended it.
