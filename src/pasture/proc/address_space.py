@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -58,12 +57,7 @@ class AddressSpace:
     def __enter__(self) -> AddressSpace:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self._memory)
 
     def read(self, address: int, size_bytes: int) -> bytes:

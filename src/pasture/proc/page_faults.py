@@ -15,7 +15,6 @@ import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import TracebackType
 
 from pasture.errors import NoPrivilege
 
@@ -81,12 +80,7 @@ class FaultSampler:
     def __enter__(self) -> FaultSampler:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
