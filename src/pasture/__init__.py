@@ -15,6 +15,7 @@ from pasture.errors import (
 )
 from pasture.fork_safety.close import before_fork, close_connections, fork_unsafe
 from pasture.gc import collect
+from pasture.sealing.containers import register_container
 from pasture.sealing.policy import POLICIES, Policy
 from pasture.sealing.report import SealReport, StepReport
 from pasture.sealing.seal import seal
@@ -38,6 +39,7 @@ __all__ = [
     "close_connections",
     "collect",
     "fork_unsafe",
+    "register_container",
     "seal",
     "sealed",
     "sealed_forkserver",

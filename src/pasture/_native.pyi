@@ -5,7 +5,7 @@ No formatting and no policy here: functions do one step and return counts.
 reason as text; `RuntimeError` from `check_layout` means "refuse to go on".
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NoReturn, TypedDict
 
 UNSUPPORTED: str | None
@@ -28,6 +28,10 @@ class Immortalized(TypedDict):
     """Key tables shared by instances of a class, made immortal."""
     left_mortal: int
     """Frames, generators, coroutines and files, left as they are: their end has an effect."""
+    containers: int
+    """Containers of registered types met so far."""
+    containers_failed: int
+    """Of them, those whose function raised in this call."""
 
 class Gathered(TypedDict):
     codes: int
@@ -81,6 +85,9 @@ def python_threads() -> int:
 
 def precompute_types() -> int:
     """Give every type that has none a version tag. Returns how many got one."""
+
+def register_container(type: type, iterate: Callable[[object], Iterable[object]], /) -> None:
+    """Have `immortalize` and `write_snapshot` ask a function what objects of a type hold."""
 
 def immortalize() -> Immortalized:
     """Make every object reachable from the GC lists immortal (the current process, GIL held).

@@ -8,6 +8,9 @@
  *     type: static types are immortal from the start and refer to mortal objects.
  *
  * Invariant: whatever is immortal and not listed has been traversed or is on the stack.
+ *
+ * Containers that somebody registered (containers.h) are asked for their items last, when every list
+ * has been walked: Python code runs then, and may allocate.
  */
 #include "immortal.h"
 
@@ -16,6 +19,7 @@
 
 #include "../check/verify.h"
 #include "../process/scratch.h"
+#include "containers.h"
 #include "refcounts.h"
 #include "referents.h"
 #include "specialize.h"
@@ -25,6 +29,10 @@
 
 static destructor file_finalizer; /* found at the first walk, before any use */
 
+/* Containers that were met, in this walk and in those before it: immortal, so they never die. Their
+   items may have changed since the last walk, which does not traverse them again. */
+static scratch_stack containers;
+
 /* Longer ones are texts and blobs, which are not used as keys. */
 #define HASHED_MAX_BYTES 256
 
@@ -33,6 +41,7 @@ typedef struct {
     scratch_stack pending; /* immortal, not listed, referents still to be visited */
     scratch_stack codes;   /* code objects whose instructions are to be settled */
     Py_ssize_t keys_count; /* of an immortal key table; 0: there is none */
+    containers_lookup lookup;
 } immortal_walk;
 
 /* Whether the walk leaves `op` as it is: it ends, and its end has an effect. */
@@ -91,6 +100,10 @@ make_immortal(immortal_walk *walk, PyObject *op)
     if (err) {
         return err;
     }
+    if (containers_is_known(&walk->lookup, Py_TYPE(op))
+        && (err = scratch_stack_push(&containers, op)) != 0) {
+        return err;
+    }
     cpy_make_immortal(op);
     walk->counts->objects++;
     return PyCode_Check(op) ? scratch_stack_push(&walk->codes, op) : 0;
@@ -142,6 +155,29 @@ visit_listed(PyObject *op, void *arg)
         err = referents_visit(op, visit_referent, walk);
     }
     return err ? err : visit_pending(walk);
+}
+
+/* The item is followed while it is held: it may exist for this visit alone. */
+static int
+visit_item(PyObject *item, void *arg)
+{
+    int err = visit_referent(item, arg);
+    return err ? err : visit_pending(arg);
+}
+
+/* Items may be containers, which come to the end of the stack. */
+static int
+visit_containers(immortal_walk *walk)
+{
+    int err = 0;
+    for (size_t i = 0; i < containers.count && !err; i++) {
+        bool failed = false;
+        err = containers_visit(containers.items[i], visit_item, walk, &failed);
+        walk->counts->containers_failed += failed;
+        walk->lookup = (containers_lookup){0};
+    }
+    walk->counts->containers = (Py_ssize_t)containers.count;
+    return err;
 }
 
 /* Static types are not listed: their dictionaries and tuples are reached from here. */
@@ -206,6 +242,10 @@ immortal_make_heap(immortal_counts *counts)
     if (!err) {
         err = visit_pending(&walk);
     }
+    if (!err) {
+        verify_heap_is_immortal(leaves_mortal); /* Python code may make mortal objects */
+        err = visit_containers(&walk);
+    }
     cpy_forget_traces();
     /* Also after a failure: what was made immortal can be settled, constant by constant. */
     int unsettled = settle_bytecode(&walk);
@@ -217,7 +257,6 @@ immortal_make_heap(immortal_counts *counts)
         PyErr_NoMemory();
         return -1;
     }
-    verify_heap_is_immortal(leaves_mortal);
     verify_code_counts_no_constants();
     return 0;
 }

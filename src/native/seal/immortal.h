@@ -5,17 +5,19 @@
 #include "../cpython/cpython.h"
 
 typedef struct {
-    Py_ssize_t objects;      /* made immortal */
-    Py_ssize_t hashes;       /* of strings and bytes, computed ahead */
-    Py_ssize_t instructions; /* rewritten to their first-run form */
-    Py_ssize_t key_tables;   /* shared by instances of a class, made immortal */
-    Py_ssize_t left_mortal;  /* frames, generators, coroutines, files */
-    size_t scratch_bytes;    /* most working memory used; all of it is given back */
+    Py_ssize_t objects;           /* made immortal */
+    Py_ssize_t hashes;            /* of strings and bytes, computed ahead */
+    Py_ssize_t instructions;      /* rewritten to their first-run form */
+    Py_ssize_t key_tables;        /* shared by instances of a class, made immortal */
+    Py_ssize_t left_mortal;       /* frames, generators, coroutines, files */
+    Py_ssize_t containers;        /* met so far whose items a registered function yields */
+    Py_ssize_t containers_failed; /* of them, those whose function raised in this walk */
+    size_t scratch_bytes;         /* most working memory used; all of it is given back */
 } immortal_counts;
 
 /* Make every listed object, and everything reachable from one, immortal.
  *
- * Runs no Python code. No other thread may run meanwhile. May be called again: then it counts only
+ * Runs no Python code but the functions of registered containers. No other thread may run meanwhile. May be called again: then it counts only
  * what is new. Returns 0, or -1 with an exception set; objects made immortal until then stay so,
  * which is safe.
  */

@@ -4,6 +4,7 @@
 #ifndef CPY_UNSUPPORTED
 
 #include "../gc/collect.h"
+#include "containers.h"
 #include "hotcode.h"
 #include "immortal.h"
 #include "plug.h"
@@ -27,15 +28,27 @@ immortalize(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     if (collect_mind_counts() < 0 || immortal_make_heap(&counts) < 0) {
         return NULL;
     }
-    return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n}", "objects", counts.objects, "hashes",
+    return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n}", "objects", counts.objects, "hashes",
                          counts.hashes, "instructions", counts.instructions, "key_tables",
-                         counts.key_tables, "left_mortal", counts.left_mortal);
+                         counts.key_tables, "left_mortal", counts.left_mortal, "containers",
+                         counts.containers, "containers_failed", counts.containers_failed);
 #else
     PyErr_SetString(PyExc_NotImplementedError,
                     "objects can be immortal from CPython 3.12 on: on this version reading an "
                     "object still writes its reference count");
     return NULL;
 #endif
+}
+
+static PyObject *
+register_container(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *type, *iterate;
+    if (!PyArg_ParseTuple(args, "O!O:register_container", &PyType_Type, &type, &iterate)
+        || containers_register((PyTypeObject *)type, iterate) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
 }
 
 static PyObject *
@@ -150,6 +163,7 @@ field_offsets(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 
 PyMethodDef module_seal_methods[] = {
     {"precompute_types", precompute_types, METH_NOARGS, NULL},
+    {"register_container", register_container, METH_VARARGS, NULL},
     {"immortalize", immortalize, METH_NOARGS, NULL},
     {"forget_code_runs", forget_code_runs, METH_NOARGS, NULL},
     {"keep_code_runs", keep_code_runs, METH_O, NULL},

@@ -1,4 +1,5 @@
-/* tp_traverse, and after it what the traversal of some builtin types leaves out.
+/* tp_traverse, and after it what the traversal of some builtin types leaves out. Types without it:
+ * the members that they declare to be objects.
  *
  * Owns no state. Dictionaries and code objects are read from their layout alone. Everything here
  * can be read without allocating, since the seal must not change the heap that it walks.
@@ -102,6 +103,28 @@ visit_untraversed(PyObject *op, visitproc visit, void *arg)
     return 0;
 }
 
+/* What getattr() would read. The names that 3.12 gave to the kinds are not in 3.11's headers. */
+static bool
+is_object_member(const PyMemberDef *member)
+{
+    enum { MEMBER_OBJECT = 6, MEMBER_OBJECT_EX = 16 };
+    return member->type == MEMBER_OBJECT || member->type == MEMBER_OBJECT_EX;
+}
+
+static int
+visit_members(PyObject *op, visitproc visit, void *arg)
+{
+    for (PyTypeObject *type = Py_TYPE(op); type != NULL; type = type->tp_base) {
+        const PyMemberDef *member = type->tp_members;
+        for (; member != NULL && member->name != NULL; member++) {
+            if (is_object_member(member)) {
+                Py_VISIT(*(PyObject **)((char *)op + member->offset));
+            }
+        }
+    }
+    return 0;
+}
+
 int
 referents_visit(PyObject *op, visitproc visit, void *arg)
 {
@@ -112,7 +135,10 @@ referents_visit(PyObject *op, visitproc visit, void *arg)
     if (type == &PyCode_Type) {
         return cpy_code_visit((PyCodeObject *)op, visit, arg);
     }
-    if (type->tp_traverse != NULL && !is_static_type(op)) {
+    if (type->tp_traverse == NULL) {
+        return visit_members(op, visit, arg);
+    }
+    if (!is_static_type(op)) {
         int result = type->tp_traverse(op, visit, arg);
         if (result) {
             return result;

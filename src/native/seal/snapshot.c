@@ -12,6 +12,7 @@
 
 #include "../gc/mark_bits.h"
 #include "../process/scratch.h"
+#include "containers.h"
 #include "referents.h"
 #include "types.h"
 
@@ -24,9 +25,11 @@
 typedef struct {
     snapshot_record *records;
     size_t count, capacity;
-    size_t next;    /* the first record that is not followed yet */
-    uint32_t owner; /* of records that are added */
-    mark_bits seen; /* marked: where a record starts */
+    size_t next;              /* the first record that is not followed yet */
+    uint32_t owner;           /* of records that are added */
+    mark_bits seen;           /* marked: where a record starts */
+    scratch_stack containers; /* their records' indexes */
+    containers_lookup lookup;
 } snapshot;
 
 static int
@@ -78,6 +81,12 @@ add(snapshot *all, const void *start, snapshot_record record)
     return 0;
 }
 
+static PyObject *
+object_of(const snapshot *all, size_t record)
+{
+    return (PyObject *)(uintptr_t)all->records[record].address;
+}
+
 static int
 add_object(PyObject *op, void *arg)
 {
@@ -94,6 +103,17 @@ add_storage(cpy_kind kind, const void *start, size_t bytes, void *arg)
     return add(arg, start, (snapshot_record){.bytes = bytes, .kind = (uint16_t)kind});
 }
 
+/* Held until its items were asked for: an item that is a container may exist for its visit alone. */
+static int
+add_container(snapshot *all, PyObject *op)
+{
+    int err = scratch_stack_push(&all->containers, (void *)all->next);
+    if (!err) {
+        Py_INCREF(op);
+    }
+    return err;
+}
+
 /* Follow every record that is not followed yet, and those that this adds. */
 static int
 follow(snapshot *all)
@@ -104,7 +124,7 @@ follow(snapshot *all)
         if (record->kind != CPY_OBJECT) {
             continue;
         }
-        PyObject *op = (PyObject *)(uintptr_t)record->address;
+        PyObject *op = object_of(all, all->next);
         all->owner = (uint32_t)all->next;
         err = add_object((PyObject *)Py_TYPE(op), all);
         if (!err) {
@@ -112,6 +132,9 @@ follow(snapshot *all)
         }
         if (!err && referents_may_exist(op)) {
             err = referents_visit(op, add_object, all);
+        }
+        if (!err && containers_is_known(&all->lookup, Py_TYPE(op))) {
+            err = add_container(all, op);
         }
     }
     all->owner = SNAPSHOT_NO_OWNER;
@@ -130,6 +153,33 @@ add_listed(PyObject *op, void *all)
 {
     int err = add_object(op, all);
     return err ? err : follow(all);
+}
+
+/* The item is followed while it is held: it may exist for this visit alone. */
+static int
+add_item(PyObject *item, void *arg)
+{
+    snapshot *all = arg;
+    uint32_t owner = all->owner;
+    int err = add_object(item, all);
+    err = err ? err : follow(all);
+    all->owner = owner;
+    return err;
+}
+
+/* Last of all: Python code runs, and may allocate. What fails was told by the seal. */
+static int
+add_containers(snapshot *all)
+{
+    int err = 0;
+    for (size_t i = 0; i < all->containers.count && !err; i++) {
+        bool failed;
+        all->owner = (uint32_t)(uintptr_t)all->containers.items[i];
+        err = containers_visit(object_of(all, all->owner), add_item, all, &failed);
+        all->lookup = (containers_lookup){0};
+    }
+    all->owner = SNAPSHOT_NO_OWNER;
+    return err;
 }
 
 /* Modules first, then other roots, then types, then the lists: the owner of an object is found in
@@ -151,7 +201,10 @@ walk(snapshot *all, PyObject *types)
     if (!err) {
         err = follow(all);
     }
-    return err ? err : cpy_gc_visit_all(add_listed, all);
+    if (!err) {
+        err = cpy_gc_visit_all(add_listed, all);
+    }
+    return err ? err : add_containers(all);
 }
 
 /* Returns 0 or errno. */
@@ -189,6 +242,10 @@ release(snapshot *all)
     if (all->seen.tables != NULL) {
         mark_bits_release(&all->seen);
     }
+    while (all->containers.count) {
+        Py_DECREF(object_of(all, (size_t)scratch_stack_pop(&all->containers)));
+    }
+    scratch_stack_release(&all->containers);
     if (all->capacity) {
         scratch_unmap(all->records, all->capacity * sizeof *all->records);
     }

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from pasture.sealing import containers
 from pasture.sealing.interpreter import native
 from pasture.trust import private_files
 
@@ -46,6 +47,7 @@ def write(path: Path, policy: str) -> int:
         "hexversion": sys.hexversion,
         "fields": native().field_offsets(),
     }
+    containers.tell_extension()
     with private_files.replacing(path) as file:
         file.write(MAGIC + json.dumps(head).encode() + b"\n")
         records: int = native().write_snapshot(file.fileno())

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pasture.errors import UnsupportedInterpreter
+from pasture.sealing import containers
 from pasture.sealing.interpreter import native
 
 Counts = Mapping[str, int]
@@ -50,6 +51,12 @@ def _trace_code() -> Counts:
     return {}
 
 
+def _immortalize() -> Counts:
+    containers.tell_extension()
+    counts: Counts = native().immortalize()
+    return counts
+
+
 def _empty_free_lists() -> Counts:
     # What the steps before let go of lies in the interpreter's free lists, between objects
     # that are sealed: a child would be handed it. A full collection empties them, and after
@@ -69,7 +76,7 @@ HEAP_STEPS: Mapping[str, HeapStep] = {
     # Prepares "gather-code" in a child that becomes a parent in its turn.
     "trace-code": HeapStep(_trace_code, is_native=True),
     "gather-code": HeapStep(lambda: native().gather_code(), is_native=True),
-    "immortalize": HeapStep(lambda: native().immortalize(), is_native=True),
+    "immortalize": HeapStep(_immortalize, is_native=True),
     "freeze": HeapStep(_freeze, after_failure=True),
     "empty-free-lists": HeapStep(_empty_free_lists),
     "plug-malloc": HeapStep(lambda: native().plug_malloc(), is_native=True),

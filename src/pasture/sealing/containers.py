@@ -1,0 +1,74 @@
+"""Types whose objects hold others out of the collector's sight, and how to see what they hold.
+
+Owns the list of such types: numpy's arrays, if the application has imported numpy, and what
+it registers itself. The seal asks them for their items, and so does the census.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from pasture.errors import UsageError
+from pasture.sealing.interpreter import native
+
+Iterate = Callable[[Any], Iterable[object]]
+
+_registered: dict[type, Iterate] = {}
+
+
+def register_container(container: type, iterate: Iterate) -> None:
+    """Tell the seal what objects of a type hold, where the type does not tell the collector.
+
+    An extension type without `tp_traverse` hides its items: the seal would pass over them,
+    and each worker would copy the pages that it reads them from. numpy's arrays of objects
+    are known without this.
+
+    Args:
+        container: its objects, and those of its subclasses, are asked.
+        iterate: takes such an object and yields the objects that it holds, the very ones
+            and no copies. Called in each seal, in the process that forks, with the
+            collector off. What it raises is reported, and the other items stay unsealed.
+
+    Raises:
+        UsageError: `container` is no type, or `iterate` cannot be called.
+    """
+    if not isinstance(container, type) or not callable(iterate):
+        raise UsageError(
+            f"register_container({container!r}, {iterate!r}): a type and a function are wanted",
+            hint="register_container(Matrix, lambda matrix: matrix.cells())",
+        )
+    _registered[container] = iterate
+
+
+def tell_extension() -> None:
+    """Hand all types to the extension, before a walk over the heap.
+
+    Raises:
+        UnsupportedInterpreter: there is no extension to tell.
+    """
+    array = getattr(sys.modules.get("numpy"), "ndarray", None)
+    known = {array: _held_by_array} if isinstance(array, type) else {}
+    for container, iterate in {**known, **_registered}.items():
+        native().register_container(container, iterate)
+
+
+def _held_by_array(array: Any) -> Iterator[object]:
+    numpy = sys.modules["numpy"]
+    plain = numpy.ndarray.view(array, numpy.ndarray)  # a subclass may index in its own way
+    yield plain.dtype
+    yield numpy.ndarray.base.__get__(array)
+    if plain.dtype.hasobject:
+        yield from _objects_in(plain)
+
+
+def _objects_in(array: Any) -> Iterator[object]:
+    """The elements; of a structured array, those of its fields that are objects."""
+    if array.dtype.names is None:
+        yield from array.flat
+        return
+    for name in array.dtype.names:
+        field = array[name]
+        if field.dtype.hasobject:
+            yield from _objects_in(field)

@@ -1,0 +1,214 @@
+"""Containers out of the collector's sight: registered functions are asked for their items."""
+
+import importlib.util
+
+import pytest
+
+from pasture import _native
+
+needs_immortality = pytest.mark.skipif(
+    not _native.HAS_IMMORTALITY, reason="CPython before 3.12 has no immortal objects"
+)
+needs_numpy = pytest.mark.skipif(
+    importlib.util.find_spec("numpy") is None, reason="numpy is not installed here"
+)
+
+HIDDEN = """
+import ctypes
+items = {}
+
+def hide(owner, obj):
+    # Only the count knows of it from here on: no list, no dictionary, no tp_traverse.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(obj))
+    items.setdefault(id(owner), []).append(id(obj))
+
+def shown(owner):
+    return [ctypes.cast(address, ctypes.py_object).value for address in items.get(id(owner), ())]
+
+class Box(bytes):
+    __slots__ = ()
+
+def box_of(make):
+    box = Box(b"box")
+    hide(box, make())
+    return box
+
+boxes = [box_of(lambda: "te" + str(1.5)), box_of(lambda: 10 ** int("30"))]
+"""
+
+
+@needs_immortality
+def test_hidden_items_become_immortal_once_a_function_shows_them(run_program):
+    out = run_program(
+        HIDDEN
+        + """
+_native.immortalize()
+print([_native.is_immortal(item) for box in boxes for item in shown(box)])
+_native.register_container(Box, shown)
+later = [box_of(lambda: 2.5 ** 3)]
+counts = _native.immortalize()
+print(counts["containers"], [_native.is_immortal(shown(box)[0]) for box in later])
+"""
+    )
+    assert out == "[False, False]\n1 [True]\n"
+
+
+@needs_immortality
+def test_items_that_came_after_one_seal_are_found_by_the_next(run_program):
+    out = run_program(
+        HIDDEN
+        + """
+_native.register_container(Box, shown)
+_native.immortalize()
+hide(boxes[0], "la" + str(2.5))
+_native.immortalize()
+print([_native.is_immortal(item) for item in shown(boxes[0])])
+"""
+    )
+    assert out == "[True, True]\n"
+
+
+@needs_immortality
+def test_containers_in_containers_and_made_for_one_visit_are_followed(run_program):
+    out = run_program(
+        HIDDEN
+        + """
+inner = box_of(lambda: "in" + str(3.5))
+def shown_and_more(box):
+    yield from shown(box)
+    if box != b"fresh":
+        fresh = Box(b"fresh")          # nobody else holds it
+        hide(fresh, "fr" + str(4.5))
+        yield fresh
+_native.register_container(Box, shown_and_more)
+outer = box_of(lambda: inner)
+counts = _native.immortalize()
+print(_native.is_immortal(shown(inner)[0]), counts["containers_failed"])
+import tempfile
+with tempfile.TemporaryFile() as file:
+    _native.write_snapshot(file.fileno())
+"""
+    )
+    assert out == "True 0\n"
+
+
+@needs_immortality
+@pytest.mark.parametrize(
+    "body",
+    [
+        "raise ValueError('no')",
+        "return 7",
+        "yield from shown(box); raise ValueError('no')",
+        "_native.register_container(Box, shown); yield from shown(box); raise SystemExit",
+        "items.clear(); boxes.clear(); gc.collect(); raise KeyboardInterrupt",
+    ],
+)
+def test_a_function_that_fails_is_reported_and_harms_nothing_else(run_program, body):
+    out = run_program(
+        HIDDEN
+        + f"""
+seen = []
+sys.unraisablehook = lambda found: seen.append(type(found.exc_value).__name__)
+def broken(box):
+    {body}
+kept = ["re" + str(5.5)]
+_native.register_container(Box, broken)
+counts = _native.immortalize()
+print(counts["containers_failed"] == len(seen) > 0, _native.is_immortal(kept[0]))
+"""
+    )
+    assert out == "True True\n"
+
+
+@needs_immortality
+def test_members_of_types_without_a_traverse_become_immortal(run_program):
+    out = run_program("""
+        import operator
+        bounds = range(10 ** 20, 10 ** 21)
+        entries = list(os.scandir("/proc/self/task"))
+        held = [(bounds,), (entries[0],)]
+        _native.immortalize()
+        print([_native.is_immortal(x) for x in (bounds.start, bounds.stop, entries[0].path)])
+    """)
+    assert out == "[True, True, True]\n"
+
+
+ARRAYS = """
+import numpy
+def text(i): return "te" + str(i)
+class Own(numpy.ndarray):
+    def __getitem__(self, key): raise TypeError("mine")
+    flat = property(lambda self: [])
+    dtype = None
+structured = numpy.zeros(3, dtype=[("n", "i8"), ("o", "O"), ("in", [("p", "O", (2,))])])
+structured["o"] = [text(i) for i in range(3)]
+structured["in"]["p"][1, 1] = text(9)
+plain = numpy.array([text(i) for i in range(100)], dtype=object)
+strided = numpy.array([[text(i), text(-i)] for i in range(100)], dtype=object)[::7, 1]
+own = numpy.array([text(1)], dtype=object).view(Own)
+nothing = numpy.empty(3, dtype=object)
+point = numpy.array(text(5), dtype=object)
+masked = numpy.ma.array([text(1), text(2)], dtype=object, mask=[0, 1])
+nested = numpy.empty(1, dtype=object); nested[0] = numpy.array([text(7)], dtype=object)
+everything = [structured, plain, strided, own, nothing, point, masked, nested]
+def probed():
+    yield from plain
+    yield from strided
+    yield from structured["o"]
+    yield structured["in"]["p"][1, 1]
+    yield numpy.ndarray.view(own, numpy.ndarray)[0]
+    yield point.item()
+    yield from masked.data
+    yield nested[0][0]
+"""
+
+
+@needs_immortality
+@needs_numpy
+def test_objects_in_numpy_arrays_of_every_kind_are_sealed(run_program):
+    out = run_program(
+        ARRAYS
+        + """
+import pasture
+report = pasture.seal()
+assert report.sealed, report
+[step] = [step for step in report.steps if step.name == "immortalize"]
+sealed = [_native.is_immortal(item) for item in probed()]
+print(step.counts["containers_failed"], all(sealed), len(sealed))
+"""
+    )
+    assert out == "0 True 124\n"
+
+
+@needs_numpy
+def test_the_census_names_the_array_as_the_owner(run_program):
+    out = run_program(
+        ARRAYS
+        + """
+import struct, tempfile
+from pasture.sealing import containers
+containers.tell_extension()
+with tempfile.TemporaryFile() as file:
+    _native.write_snapshot(file.fileno())
+    file.seek(0)
+    data = file.read()
+records = [struct.unpack_from("<QQQIHH", data, i) for i in range(0, len(data), 32)]
+at = {record[0]: record for record in records}
+owned = [(plain, plain[50]), (point, point.item())]
+print([records[at[id(item)][3]][0] == id(array) for array, item in owned])
+"""
+    )
+    assert out == "[True, True]\n"
+
+
+def test_what_is_no_type_or_no_function_is_refused(run_program):
+    run_program("""
+        import pasture
+        for wrong in ((7, list), (list, 7)):
+            try:
+                pasture.register_container(*wrong)
+            except pasture.UsageError as error:
+                assert "register_container" in error.hint
+            else:
+                raise SystemExit("accepted")
+    """)
