@@ -34,12 +34,16 @@ def register_container(container: type, iterate: Iterate) -> None:
     Raises:
         UsageError: `container` is no type, or `iterate` cannot be called.
     """
+    _check(container, iterate)
+    _registered[container] = iterate
+
+
+def _check(container: object, iterate: object) -> None:
     if not isinstance(container, type) or not callable(iterate):
         raise UsageError(
             f"register_container({container!r}, {iterate!r}): a type and a function are wanted",
             hint="register_container(Matrix, lambda matrix: matrix.cells())",
         )
-    _registered[container] = iterate
 
 
 def tell_extension() -> None:
