@@ -16,6 +16,7 @@ from pasture.sealing import child, exit, gc_settings, interpreter, seal
 from pasture.sealing.interpreter import Interpreter
 from pasture.sealing.policy import POLICIES, Policy
 from pasture.sealing.report import SealReport, StepReport
+from pasture.warmup import lazy_imports
 from pasture.warmup.warmup import WarmUpReport, warm_up
 
 SUPPORTED = Interpreter("CPython", "3.14.2", False, True, None)
@@ -56,6 +57,7 @@ def heap(monkeypatch: pytest.MonkeyPatch) -> Heap:
     monkeypatch.setattr(gc_settings, "_thresholds", None)
     monkeypatch.setattr(close, "_hooks", [lambda: state.ran.append("hook")])
     monkeypatch.setattr(seal, "_rounds", 0)
+    monkeypatch.setattr(lazy_imports, "ARE_POSSIBLE", False)
     return state
 
 
@@ -78,6 +80,14 @@ def test_steps_run_in_the_order_of_the_policy(heap: Heap) -> None:
         "close-connections",
         *POLICIES["seal"].heap,
     ]
+
+
+def test_lazy_imports_are_made_where_there_are_any(
+    heap: Heap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lazy_imports, "ARE_POSSIBLE", True)
+    monkeypatch.setattr(lazy_imports, "resolve", lambda: ({"resolved": 2, "pending": 1}, ()))
+    assert step(seal.seal(), "resolve-imports").counts == {"resolved": 2, "pending": 1}
 
 
 def test_warm_up_comes_first_and_only_code_it_runs_counts_as_run(heap: Heap) -> None:

@@ -21,6 +21,7 @@ from pasture.servers.fork_hook import AFTER
 from pasture.servers.recycle import DEFAULT_JITTER
 from pasture.servers.settings import MAX_USS_JITTER, WARM_FILE, read_environment, to_environment
 from pasture.warmup.guard import STEP_S, TOTAL_S
+from pasture.warmup.lazy_imports import DEFAULT_PATTERNS, parse_patterns
 from pasture.warmup.requests import parse_header, parse_request
 
 SERVERS: Mapping[str, str] = MappingProxyType(
@@ -77,6 +78,12 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
     help=f"For all of them; what is left then is not served.  [default: {TOTAL_S:g}]",
 )
 @click.option(
+    "--lazy-imports",
+    metavar="PATTERNS",
+    help="Pending lazy imports (CPython 3.15) to make before the fork, as in "
+    f"'stdlib,mysite.*,!mysite.reports'; '' for none.  [default: {DEFAULT_PATTERNS}]",
+)
+@click.option(
     "--strict",
     is_flag=True,
     help="End rather than fork unsealed, or with what a fork breaks: threads, connections.",
@@ -112,6 +119,7 @@ def command(
     strict: bool,
     max_uss_jitter: float | None,
     after: str,
+    lazy_imports: str | None,
     command: tuple[str, ...],
     **options: Any,
 ) -> None:
@@ -136,6 +144,7 @@ def command(
         MAX_USS_JITTER: "" if max_uss_jitter is None else str(max_uss_jitter),
     }
     read_environment(others, **options)
+    parse_patterns(lazy_imports or "")
     name = _server_name(command[0])
     if after and name != "python":
         raise UsageError(f"--after is of no use to {name}", hint="it preloads by itself")
@@ -148,6 +157,7 @@ def command(
         warm_file=warm_file,
         strict=strict,
         max_uss_jitter=max_uss_jitter,
+        lazy_imports=lazy_imports,
         **options,
     )
     if after:

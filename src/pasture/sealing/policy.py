@@ -19,7 +19,7 @@ from pasture.sealing.steps import HEAP_STEPS, NATIVE_STEPS
 LoadingStep = Literal["gc-off", "gc-threshold-0"]
 """In the parent, before the application is imported."""
 
-PrepareStep = Literal["warm-up", "close-connections"]
+PrepareStep = Literal["warm-up", "resolve-imports", "close-connections"]
 """In the parent, once the application is loaded: work of the application itself."""
 
 ChildStep = Literal["gc-on", "full-out-of-line"]
@@ -106,7 +106,7 @@ _TABLE: tuple[Policy, ...] = (
         "seal",
         "warm up, collect, gather the code that ran, make the heap immortal, freeze, "
         "plug its holes; leave without finalization",
-        prepare=("warm-up", "close-connections"),
+        prepare=("warm-up", "resolve-imports", "close-connections"),
         heap=(
             "collect",
             "precompute-types",
@@ -128,7 +128,7 @@ _TABLE += (
         name="refork",
         summary="seal without a warm-up; then a worker that has served becomes the next parent, "
         "after 50, 500, and each 2,000 requests",
-        prepare=("close-connections",),
+        prepare=("resolve-imports", "close-connections"),
         heap=tuple("trace-code" if s == "gather-code" else s for s in _TABLE[-1].heap),
         refork=(50, 500, 2000),
     ),

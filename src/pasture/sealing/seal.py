@@ -21,6 +21,7 @@ from pasture.sealing.interpreter import SUPPORTED, current, native
 from pasture.sealing.policy import Policy, PrepareStep, find_policy
 from pasture.sealing.report import NOT_BEGUN, SealReport, StepReport
 from pasture.sealing.steps import AFTER_FAILURE, HEAP_STEPS, Counts
+from pasture.warmup import lazy_imports
 from pasture.warmup.warmup import WarmUpReport
 
 WarmUp = Callable[[], WarmUpReport]
@@ -65,7 +66,7 @@ def seal(
     interpreter = current()
     if warm_up is not None and interpreter.unsupported is None and "gather-code" in chosen.heap:
         native().forget_code_runs()  # what the warm-up runs is what a worker will run
-    steps = [_prepare(name, warm_up) for name in chosen.prepare]
+    steps = [_prepare(name, warm_up) for name in chosen.prepare if _exists(name)]
     steps += _survey(chosen, strict)
     gc_settings.remember_thresholds()
     reason = _obstacle(chosen, interpreter.unsupported, allow_threads)
@@ -102,6 +103,11 @@ def _survey(policy: Policy, strict: bool) -> list[StepReport]:
     return [StepReport("survey", perf_counter() - start, problems=problems)] if found else []
 
 
+def _exists(name: PrepareStep) -> bool:
+    """Whether the language has what the step is for."""
+    return name != "resolve-imports" or lazy_imports.ARE_POSSIBLE
+
+
 def _prepare(name: PrepareStep, warm_up: WarmUp | None) -> StepReport:
     if name == "warm-up" and warm_up is None:
         return StepReport(name, skipped="no requests were given")
@@ -109,6 +115,9 @@ def _prepare(name: PrepareStep, warm_up: WarmUp | None) -> StepReport:
     try:
         if name == "warm-up" and warm_up is not None:
             counts, problems = _warm(warm_up)
+        elif name == "resolve-imports":
+            with gc_settings.running():
+                counts, problems = lazy_imports.resolve()
         else:
             counts, problems = close.close_connections()
     except Exception as error:

@@ -17,6 +17,7 @@ from pasture.sealing.policy import Policy, find_policy
 from pasture.servers.recycle import DEFAULT_JITTER, MemoryLimit, parse_limit
 from pasture.servers.refork.schedule import LEAST_SAVING, Schedule, parse_schedule
 from pasture.warmup.guard import STEP_S, TOTAL_S
+from pasture.warmup.lazy_imports import VARIABLE as LAZY_IMPORTS
 from pasture.warmup.requests import Requests, parse_lines, read_requests
 
 POLICY = "PASTURE_POLICY"
@@ -150,6 +151,7 @@ def to_environment(
     refork: str | None = None,
     warm_timeout: float | None = None,
     warm_total_timeout: float | None = None,
+    lazy_imports: str | None = None,
 ) -> dict[str, str]:
     """The variables that say the same as these options; unset ones are left out.
 
@@ -167,5 +169,6 @@ def to_environment(
         REFORK: refork,
         WARM_TIMEOUT: None if warm_timeout is None else str(warm_timeout),
         WARM_TOTAL_TIMEOUT: None if warm_total_timeout is None else str(warm_total_timeout),
+        LAZY_IMPORTS: lazy_imports,
     }
     return {name: value for name, value in variables.items() if value is not None}

@@ -1,0 +1,176 @@
+"""Lazy imports (PEP 810, CPython 3.15) that nothing has used yet, made before the fork.
+
+A module that stays pending is imported by each worker at its first use, into memory of its
+own. Owns which of them are made: those of the standard library, unless the variable says
+otherwise. An import of the application's own may be lazy because it must not happen here.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import sys
+import threading
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from pasture.errors import UsageError
+from pasture.warmup.guard import Guard
+
+VARIABLE = "PASTURE_LAZY_IMPORTS"
+"""Environment variable with the patterns, separated by commas."""
+
+DEFAULT_PATTERNS = "stdlib,pasture"
+
+STANDARD_LIBRARY = "stdlib"
+"""Stands for all modules of the standard library in a list of patterns."""
+
+ARE_POSSIBLE = hasattr(types, "LazyImportType")
+
+_TARGET = re.compile(r"<lazy_import '(.*)'>")
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A global name of a module that stands for an import not made yet.
+
+    Attributes:
+        module: that has the name.
+        name: of the global.
+        target: dotted name of what is to be imported, as in `decimal.Decimal`.
+    """
+
+    module: ModuleType
+    name: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """Which imports to make.
+
+    Attributes:
+        wanted: shell patterns of dotted names; `stdlib` is the standard library.
+        unwanted: those that are left alone all the same.
+    """
+
+    wanted: tuple[str, ...]
+    unwanted: tuple[str, ...]
+
+    def match(self, target: str) -> bool:
+        """Whether the import of that dotted name is to be made."""
+        return _is_any(target, self.wanted) and not _is_any(target, self.unwanted)
+
+
+def parse_patterns(text: str) -> Patterns:
+    """Patterns as a user writes them: `stdlib,mysite.*,!mysite.reports`, `*`, or nothing.
+
+    Raises:
+        UsageError: one of them can be no dotted name.
+    """
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    for word in words:
+        if not re.fullmatch(r"!?[\w.*?\[\]-]+", word):
+            raise UsageError(
+                f"{word!r} is no pattern of modules",
+                hint=f"{VARIABLE}=stdlib,mysite.*,!mysite.reports",
+            )
+    return Patterns(
+        tuple(word for word in words if not word.startswith("!")),
+        tuple(word[1:] for word in words if word.startswith("!")),
+    )
+
+
+def resolve(
+    environ: Mapping[str, str] = os.environ, *, step_s: float | None = None
+) -> tuple[Mapping[str, int], tuple[str, ...]]:
+    """Make the pending imports that the patterns name, and those that come with them.
+
+    In the process that forks, before the seal. An import that fails stays pending: a worker
+    that uses it gets the error, as without pasture.
+
+    Args:
+        step_s: that one import may take, in seconds; None for the limit of a warm-up's request.
+
+    Returns:
+        Number of names `resolved` and left `pending`, and what went wrong, a line each.
+
+    Raises:
+        UsageError: the variable holds what is no pattern.
+        KeyboardInterrupt: the process was told to end.
+    """
+    patterns = parse_patterns(environ.get(VARIABLE, DEFAULT_PATTERNS))
+    problems: list[str] = []
+    tried: set[tuple[str, str]] = set()
+    resolved = 0
+    with Guard() if step_s is None else Guard(step_s=step_s) as guard:
+        while chosen := [p for p in pending() if patterns.match(p.target) and _key(p) not in tried]:
+            tried.update(map(_key, chosen))
+            for one in chosen:
+                problem = _resolve_one(guard, one)
+                problems += [problem] if problem else []
+            resolved = len(tried) - len(problems)
+            if guard.is_over:
+                problems.append("lazy imports: the time for all of them is over")
+                break
+    return {"resolved": resolved, "pending": sum(1 for _ in pending())}, tuple(problems)
+
+
+def pending() -> Iterator[Pending]:
+    """Every pending import of the modules that are loaded. Makes none of them."""
+    if not ARE_POSSIBLE:
+        return
+    kind: type = vars(types)["LazyImportType"]
+    for module in list(sys.modules.values()):
+        if isinstance(module, ModuleType):
+            for name, value in list(vars(module).items()):
+                if type(value) is kind:
+                    found = _TARGET.fullmatch(repr(value))
+                    yield Pending(module, name, found[1] if found else name)
+    yield from _pending_submodules()
+
+
+def _pending_submodules() -> Iterator[Pending]:
+    """After a lazy `import a.b` a use of `a` imports `a` alone: `a.b` waits for its own use."""
+    for target in list(getattr(sys, "lazy_modules", ())):
+        package: Any = None
+        path = ""
+        for name in target.split("."):
+            path = f"{path}.{name}" if path else name
+            if path in sys.modules:
+                package = sys.modules[path]
+                continue
+            if hasattr(package, "__path__") and name not in vars(package):
+                yield Pending(package, name, target)
+            break
+
+
+def _key(one: Pending) -> tuple[str, str]:
+    return one.module.__name__, one.name
+
+
+def _resolve_one(guard: Guard, one: Pending) -> str | None:
+    """Returns what went wrong, or None."""
+    threads = threading.active_count()
+    outcome = guard.run(
+        f"lazy import {one.target}", lambda: ModuleType.__getattribute__(one.module, one.name)
+    )
+    if outcome.error is not None:
+        return f"lazy import {one.target} of {one.module.__name__}: {outcome.error}"
+    if threading.active_count() > threads:
+        return f"lazy import {one.target} started a thread: leave it out with !{one.target}"
+    return None
+
+
+def _is_any(target: str, patterns: tuple[str, ...]) -> bool:
+    top = target.partition(".")[0]
+    return any(
+        top in sys.stdlib_module_names
+        if pattern == STANDARD_LIBRARY
+        else fnmatch.fnmatchcase(target, pattern) or target.startswith(f"{pattern}.")
+        for pattern in patterns
+    )
