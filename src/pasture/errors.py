@@ -91,12 +91,6 @@ class SealFailed(PastureError):
     exit_code = 12
 
 
-class WarmUpFailed(PastureError):
-    """The application did not serve the requests of the warm-up."""
-
-    exit_code = 13
-
-
 class ProcessEnded(PastureError):
     """A process ended, or began to end, while it was looked at."""
 

@@ -25,7 +25,6 @@ def explanation(causes: dict[Cause, float], **changed: Any) -> Explanation:
         "private_bytes": int(sum(causes.values()) * MB),
         "os_pages": 1000,
         "seconds": 0.5,
-        "stopped_s": 0.0,
         "census": None,
         "policy": None,
         "missing": (),

@@ -26,8 +26,8 @@ FIELDS = {
         "dk_indices": 32,
     },
 }
-PLAIN = TypeInfo(4096, "Plain", 1 << 14, 40, 0, -32, 0, {24: "slot"})
-STR = TypeInfo(8192, "str", 0, 64, 0, 0, 0)
+PLAIN = TypeInfo(4096, "Plain", 1 << 14, 40, -32, 0, {24: "slot"})
+STR = TypeInfo(8192, "str", 0, 64, 0, 0)
 
 
 @pytest.mark.parametrize(

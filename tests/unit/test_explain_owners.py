@@ -19,7 +19,7 @@ GC = 1 << 14
 MODULES, MODULE, NAMESPACE, LIST, ITEMS, CODE, LOST = range(0x1000, 0x8000, 0x1000)
 DICT_TYPE, LIST_TYPE, CODE_TYPE, MODULE_TYPE = range(0x10000, 0x50000, 0x10000)
 TYPES = {
-    address: TypeInfo(address, name, GC, 32, 0, 0, 0, {16: "md_dict"} if name == "module" else {})
+    address: TypeInfo(address, name, GC, 32, 0, 0, {16: "md_dict"} if name == "module" else {})
     for address, name in (
         (DICT_TYPE, "dict"),
         (LIST_TYPE, "list"),
@@ -150,7 +150,7 @@ class Heap:
     def __init__(self, **flags: int) -> None:
         self.words = np.zeros(512, dtype=np.uint64)
         self.types = {
-            0x5000 + 8 * i: TypeInfo(0x5000 + 8 * i, name, value, 16, 0, 0, 0)
+            0x5000 + 8 * i: TypeInfo(0x5000 + 8 * i, name, value, 16, 0, 0)
             for i, (name, value) in enumerate(flags.items())
         }
         self.space = self

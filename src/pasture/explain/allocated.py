@@ -78,7 +78,6 @@ class Allocated:
             allocator.HEADER_BYTES + block * before.block_bytes[index]
         ).astype(np.uint64)
         words.block_starts[at[live]] = starts[live]
-        words.block_bytes[at[live]] = before.block_bytes[index][live]
 
     def _by_chunk(self, words: Words) -> None:
         at = np.flatnonzero(words.open & (words.regions == Region.HEAP))

@@ -104,7 +104,6 @@ def _explain(
             private_bytes=memory.private_bytes,
             os_pages=pages.count,
             seconds=perf_counter() - begin,
-            stopped_s=0.0,
             census=str(known.census.path) if known.census else None,
             policy=known.census.policy if known.census else None,
             missing=(*known.missing, *_missing_of(sampled)),

@@ -41,7 +41,6 @@ class Explanation:
         private_bytes: as `smaps_rollup` said right after.
         os_pages: private pages that were found.
         seconds: time that explaining took.
-        stopped_s: time for which a process was stopped.
         census: the file that was used; None without one.
         policy: whose steps the parent took before the fork; None if it did not say.
         missing: what could not be told, one sentence each.
@@ -58,7 +57,6 @@ class Explanation:
     private_bytes: int
     os_pages: int
     seconds: float
-    stopped_s: float
     census: str | None
     policy: str | None
     missing: tuple[str, ...]

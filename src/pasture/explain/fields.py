@@ -9,7 +9,6 @@ from pasture.explain.objects import TypeInfo
 from pasture.explain.snapshot import Fields, Kind
 
 INLINE_VALUES = 1 << 2
-_PREHEADER = (1 << 3) | (1 << 4)
 _WEAKREFS_BEFORE, _DICT_BEFORE, _GC_BEFORE = -32, -24, -16
 _HOLDERS = {"tuple": "tuple", "frozenset": "set"}
 _WEAKREF_FIELDS = ("weakref", "weaklist", "wr_prev", "wr_next")

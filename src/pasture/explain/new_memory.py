@@ -17,6 +17,7 @@ from pasture.explain.fields import Label
 from pasture.explain.objects import Objects
 from pasture.explain.recognition import recognise
 from pasture.explain.regions import Region, Regions
+from pasture.explain.words import Labels
 from pasture.proc.address_space import OS_PAGE_BYTES, WORD_BYTES, AddressSpace, Array
 
 _BATCH_OS_PAGES = 1024
@@ -50,11 +51,11 @@ class NewMemory:
     ) -> None:
         self._worker, self._objects = worker, objects
         self._regions, self._chunks = regions, chunks
-        self._numbers: dict[Label, int] = {}
+        self._labels = Labels()
 
     def labels(self) -> list[Label]:
         """Labels by the numbers that `words` gives."""
-        return list(self._numbers)
+        return self._labels.all()
 
     def words(self, os_pages: Array) -> Iterator[tuple[int, Array]]:
         """What each word of the pages belongs to, in batches.
@@ -68,13 +69,10 @@ class NewMemory:
             found = np.zeros((len(pages), _PAGE_WORDS), dtype=np.int64)
             kinds = self._regions.lookup(pages)
             for region, label in _PLACES.items():
-                found[kinds == region] = self._number(label)
+                found[kinds == region] = self._labels.number(label)
             self._in_pools(pages, found, kinds == Region.ANONYMOUS)
             self._in_chunks(pages, found, kinds == Region.HEAP)
             yield len(pages), found.reshape(-1)
-
-    def _number(self, label: Label) -> int:
-        return self._numbers.setdefault(label, len(self._numbers))
 
     def _in_pools(self, pages: Array, found: Array, chosen: Array) -> None:
         if not chosen.any():
@@ -87,13 +85,13 @@ class NewMemory:
         pool = np.repeat(index[held], _PAGE_WORDS)
         block = pools.blocks(pool, addresses)
         inside = (block >= 0) & (block < blocks.shape[1])
-        numbers = np.full(len(addresses), self._number(FREE), dtype=np.int64)
+        numbers = np.full(len(addresses), self._labels.number(FREE), dtype=np.int64)
         numbers[inside] = blocks[pool[inside], block[inside]]
         found[held] = numbers.reshape(-1, _PAGE_WORDS)
 
     def _blocks(self, pools: Pools) -> Array:
         """The number of a label for each block of each pool."""
-        found = np.full(pools.free.shape, self._number(FREE), dtype=np.int64)
+        found = np.full(pools.free.shape, self._labels.number(FREE), dtype=np.int64)
         rows, blocks = np.nonzero(~pools.free & pools.valid[:, None])
         offsets = allocator.HEADER_BYTES + blocks * pools.block_bytes[rows]
         there = offsets + pools.block_bytes[rows] <= allocator.POOL_BYTES
@@ -108,7 +106,7 @@ class NewMemory:
         held = np.flatnonzero(chosen)
         addresses = _words_of(pages[held])
         index = self._chunks.index(addresses)
-        numbers = np.full(len(addresses), self._number(FREE_CHUNKS), dtype=np.int64)
+        numbers = np.full(len(addresses), self._labels.number(FREE_CHUNKS), dtype=np.int64)
         used = (index >= 0) & self._chunks.in_use[index]
         met = np.unique(index[used])
         starts = self._chunks.starts[met] + np.uint64(16)
@@ -119,13 +117,13 @@ class NewMemory:
 
     def _types(self, starts: Array, otherwise: Label) -> Array:
         """Labels of what starts at addresses that are in use (ascending)."""
-        numbers = np.full(len(starts), self._number(otherwise), dtype=np.int64)
+        numbers = np.full(len(starts), self._labels.number(otherwise), dtype=np.int64)
         if self._objects is None or not len(starts):
             return numbers
         types = recognise(self._objects, starts).types
         for address in np.unique(types[types != 0]).tolist():
             label = Label(self._objects.qualified_type_name(address), "")
-            numbers[types == address] = self._number(label)
+            numbers[types == address] = self._labels.number(label)
         return numbers
 
 

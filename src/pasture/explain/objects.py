@@ -32,7 +32,7 @@ class TypeInfo:
         address: of the type object.
         name: tp_name; heap types without their module.
         flags: tp_flags.
-        basic_bytes, item_bytes: as in tp_basicsize and tp_itemsize.
+        basic_bytes: as in tp_basicsize.
         weakref_offset, dict_offset: in an instance, bytes; 0 or negative: none there.
         members: name by offset of its slots and members, those of its bases included.
     """
@@ -41,7 +41,6 @@ class TypeInfo:
     name: str
     flags: int
     basic_bytes: int
-    item_bytes: int
     weakref_offset: int
     dict_offset: int
     members: dict[int, str] = field(default_factory=dict)
@@ -111,7 +110,6 @@ class Objects:
             name or "?",
             signed("tp_flags"),
             max(0, min(signed("tp_basicsize"), _LARGEST_BASIC_BYTES)),
-            signed("tp_itemsize"),
             signed("tp_weaklistoffset"),
             signed("tp_dictoffset"),
             members,

@@ -56,9 +56,6 @@ class Regions:
         """`Region` of each address, uint8."""
         return self._kinds[self.index(addresses)]
 
-    def kind(self, index: int) -> Region:
-        return Region(int(self._kinds[index]))
-
     def name(self, index: int) -> str:
         """Name of the file that a mapping belongs to, or its name in brackets."""
         owner = self._owners[index]

@@ -51,10 +51,10 @@ def headline(found: Explanation) -> str:
 
 
 def _circumstances(found: Explanation) -> str:
-    stopped = "nobody was stopped" if not found.stopped_s else f"stopped {found.stopped_s:.3f} s"
     return (
         f"compared with its parent {found.parent_pid}: {found.os_pages:,} private pages, "
-        f"{megabytes(found.explained_bytes)} explained in {seconds(found.seconds)}; {stopped}"
+        f"{megabytes(found.explained_bytes)} explained in {seconds(found.seconds)}; "
+        "nobody was stopped"
     )
 
 

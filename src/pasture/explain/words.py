@@ -66,7 +66,6 @@ class Words:
         regions: `Region` of each word.
         extents: index into the pieces of each word; -1 for none.
         block_starts: address of the block in use that each word lies in; 0 for none.
-        block_bytes: size of that block; 0 where it is not known.
     """
 
     def __init__(self, batch: Batch, regions: Regions, pieces: Extents, labels: Labels) -> None:
@@ -75,7 +74,6 @@ class Words:
         self.regions = regions.lookup(batch.addresses)
         self.extents = pieces.lookup(batch.addresses)
         self.block_starts = np.zeros(count, dtype=np.uint64)
-        self.block_bytes = np.zeros(count, dtype=np.int64)
         self._labels = labels
         self._causes = np.full(count, _UNSET, dtype=np.uint8)
         self._numbers = np.zeros(count, dtype=np.int64)
