@@ -184,7 +184,7 @@ def watch_system_exit() -> None:
     """From now on remember the `code` of a SystemExit that ends the process. Idempotent."""
 
 def lift_exit_limit() -> None:
-    """What `limit_exit` was for is done: SIGALRM is again what it was before."""
+    """What `limit_exit` was for is done: SIGALRM, its timer and its mask are as before."""
 
 def limit_exit(status: int, seconds: int, /) -> None:
     """End the process with `status` after so long, whatever it waits for; at its very end.

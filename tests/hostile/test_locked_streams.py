@@ -61,3 +61,27 @@ def test_the_process_ends(tmp_path, policy, parent_itself, stream):
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
+
+
+LIFTED = """
+import signal, threading
+from pasture import _native
+signal.signal(signal.SIGALRM, print)
+signal.pthread_sigmask(signal.SIG_BLOCK, {mask})
+before = signal.pthread_sigmask(signal.SIG_BLOCK, ()), signal.getsignal(signal.SIGALRM)
+signal.alarm(100)
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+_native.limit_exit(3, 50)
+assert signal.SIGALRM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+assert signal.alarm(50) <= 50
+_native.lift_exit_limit()
+assert (signal.pthread_sigmask(signal.SIG_BLOCK, ()), signal.getsignal(signal.SIGALRM)) == before
+assert 50 < signal.alarm(0) <= 100
+"""
+
+
+@pytest.mark.parametrize("mask", ["(signal.SIGALRM, signal.SIGUSR1)", "()"])
+def test_sigalrm_is_as_before_once_the_limit_is_lifted(mask):
+    program = LIFTED.format(mask=mask)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -109,7 +109,7 @@ exit_system_exit_code(void)
 static volatile sig_atomic_t limited_status;
 static struct sigaction handler_before;
 static unsigned int alarm_before; /* seconds left of it */
-static bool is_limited;
+static bool is_limited, was_blocked;
 
 /* A signal handler: calls nothing but write() and _exit(). */
 static void
@@ -133,7 +133,9 @@ exit_limit(int status, unsigned int seconds)
     sigset_t only;
     (void)sigemptyset(&only);
     (void)sigaddset(&only, SIGALRM);
-    (void)pthread_sigmask(SIG_UNBLOCK, &only, NULL);
+    sigset_t mask_before;
+    was_blocked = pthread_sigmask(SIG_UNBLOCK, &only, &mask_before) == 0
+                  && sigismember(&mask_before, SIGALRM) == 1;
     alarm_before = alarm(seconds);
     is_limited = true;
 }
@@ -143,8 +145,15 @@ exit_lift_limit(void)
 {
     if (is_limited) {
         is_limited = false;
-        (void)alarm(alarm_before);
+        (void)alarm(0);
+        if (was_blocked) {
+            sigset_t only;
+            (void)sigemptyset(&only);
+            (void)sigaddset(&only, SIGALRM);
+            (void)pthread_sigmask(SIG_BLOCK, &only, NULL);
+        }
         (void)sigaction(SIGALRM, &handler_before, NULL);
+        (void)alarm(alarm_before);
     }
 }
 

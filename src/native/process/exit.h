@@ -12,7 +12,8 @@
    is left to do but flushing. Does nothing where there is no other thread. */
 void exit_limit(int status, unsigned int seconds);
 
-/* Undo exit_limit(): everything is flushed. SIGALRM and its timer are again what they were. */
+/* Undo exit_limit(): everything is flushed. SIGALRM, its timer and its place in the
+   mask are again what they were. */
 void exit_lift_limit(void);
 
 /* Flush C's streams and end the process, without anything else that exit() or the interpreter
