@@ -50,6 +50,32 @@ def test_a_command_is_run_and_who_turns_the_collector_on_is_named(tmp_path):
     assert not tree.is_running(left_behind_by_its_master)
 
 
+LEAVES_A_WORKER = """
+import os, signal, time
+def end(number, frame):
+    open("told", "w").close()
+    os._exit(0)
+if os.fork() == 0:
+    signal.signal(signal.SIGTERM, end)
+    time.sleep(100)
+os.wait()
+"""
+
+
+@pytest.mark.once
+def test_a_worker_left_behind_is_told_to_end_before_it_is_killed(tmp_path):
+    (tmp_path / "server.py").write_text(LEAVES_A_WORKER)
+    doctor("--", sys.executable, "server.py", cwd=tmp_path)
+    assert (tmp_path / "told").exists()
+
+
+@pytest.mark.once
+def test_a_command_that_does_not_exist_is_an_error_of_the_call(tmp_path):
+    done = doctor("--", tmp_path / "nothing")
+    assert done.returncode == 2
+    assert "give a pid, or a command after --" in done.stderr
+
+
 @pytest.mark.once
 def test_a_command_that_forks_nothing_is_an_error_with_a_hint(tmp_path):
     done = doctor("--", sys.executable, "-c", "print('no server')")

@@ -6,13 +6,10 @@ Owns arguments, and the process of a command that it starts.
 from __future__ import annotations
 
 import os
-import subprocess
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import click
-import psutil
 
 from pasture.cli.explain import only_server
 from pasture.display.atomic import write_json
@@ -22,6 +19,7 @@ from pasture.doctor.evidence import Evidence, gather
 from pasture.errors import ObstaclesFound, ServerFailed, UsageError
 from pasture.proc import tree
 from pasture.proc.smaps import require_smaps_rollup
+from pasture.trial.session import Group
 from pasture.trust.private_files import temporary_folder
 
 _GC_WATCH = Path(checks.__file__).with_name("gc_watch")
@@ -71,61 +69,38 @@ def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> N
 
 
 def _try(arguments: tuple[str, ...], wait_s: float) -> Evidence:
-    """Run a server until it has workers, look at it, and stop it."""
+    """Run a server until it has workers, look at it, and stop it with all that came of it."""
     require_smaps_rollup()
     with temporary_folder("pasture-doctor-") as folder:
         callers = folder / "callers"
         callers.touch()
         path = os.pathsep.join(filter(None, (str(_GC_WATCH), os.environ.get("PYTHONPATH"))))
         environ = {**os.environ, "PYTHONPATH": path, "PASTURE_DOCTOR_GC_FILE": str(callers)}
-        try:
-            process = subprocess.Popen(arguments, env=environ, stdout=subprocess.DEVNULL)
-        except (OSError, ValueError) as error:
-            raise UsageError(
-                f"{arguments[0]} cannot be started: {error}",
-                hint="give a pid, or a command after --",
-            ) from None
-        try:
-            master = _wait_for_workers(process, wait_s)
+        with _start(arguments, environ, folder / "log") as server:
+            _wait_for_workers(server, wait_s)
             time.sleep(_SETTLE_S)
-            return gather(master, tuple(callers.read_text("utf-8", "replace").splitlines()))
-        finally:
-            _stop(process)
+            evidence = gather(server.pid, tuple(callers.read_text("utf-8", "replace").splitlines()))
+            server.terminate()
+            server.exit_code(_GRACE_S)
+    return evidence
 
 
-def _wait_for_workers(process: subprocess.Popen[bytes], wait_s: float) -> int:
+def _start(arguments: tuple[str, ...], environ: dict[str, str], log: Path) -> Group:
+    try:
+        return Group(arguments, log=log, env=environ)
+    except ServerFailed as error:
+        raise UsageError(error.message, hint="give a pid, or a command after --") from None
+
+
+def _wait_for_workers(server: Group, wait_s: float) -> None:
     end = time.monotonic() + wait_s
-    while time.monotonic() < end:
-        if process.poll() is not None:
+    while not tree.forked_workers(server.pid):
+        code = server.exit_code(0.1)
+        if code is not None:
+            raise server.failure(f"the command ended with status {code} before it forked a worker")
+        if time.monotonic() > end:
             raise ServerFailed(
-                f"the command ended with status {process.returncode} before it forked a worker",
-                hint="run it by itself first",
+                f"the command forked no worker in {wait_s:g} s",
+                hint="give the command of a pre-fork server, without a shell around it; "
+                "or raise --wait",
             )
-        if tree.forked_workers(process.pid):
-            return process.pid
-        time.sleep(0.1)
-    raise ServerFailed(
-        f"the command forked no worker in {wait_s:g} s",
-        hint="give the command of a pre-fork server, without a shell around it; or raise --wait",
-    )
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End the server, and the processes below it that it leaves behind."""
-    below = _below(process.pid)
-    process.terminate()
-    try:
-        process.wait(_GRACE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    for left in below:
-        with suppress(psutil.NoSuchProcess):  # psutil looks whether a pid is another's by now
-            left.kill()
-
-
-def _below(pid: int) -> list[psutil.Process]:
-    try:
-        return psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
