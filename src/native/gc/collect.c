@@ -12,7 +12,7 @@
 
 #ifndef CPY_UNSUPPORTED
 
-#include "../seal/refcounts.h"
+#include "refcounts.h"
 #include "thresholds.h"
 #include "trim.h"
 

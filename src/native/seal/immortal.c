@@ -18,9 +18,9 @@
 #if CPY_HAS_IMMORTALITY
 
 #include "../check/verify.h"
+#include "../gc/refcounts.h"
 #include "../process/scratch.h"
 #include "containers.h"
-#include "refcounts.h"
 #include "referents.h"
 #include "specialize.h"
 #include "types.h"

@@ -4,11 +4,11 @@
 #ifndef CPY_UNSUPPORTED
 
 #include "../gc/collect.h"
+#include "../gc/refcounts.h"
 #include "containers.h"
 #include "hotcode.h"
 #include "immortal.h"
 #include "plug.h"
-#include "refcounts.h"
 #include "snapshot.h"
 #include "specialize.h"
 #include "types.h"

@@ -13,10 +13,10 @@
 #ifndef CPY_UNSUPPORTED
 #if CPY_HAS_IMMORTALITY
 
-#include "../gc/mark_bits.h"
 #include "../process/clock.h"
 #include "../process/pagemap.h"
 #include "../process/scratch.h"
+#include "mark_bits.h"
 
 #include <errno.h>
 #include <unistd.h>
