@@ -12,6 +12,7 @@ import click
 from pasture.cli._signals import stop_on_signals
 from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically
+from pasture.display.pages import missing_packages, require_html
 from pasture.display.terminal import error_terminal, output_terminal
 from pasture.errors import ServerFailed, UsageError
 from pasture.trust import private_files
@@ -19,7 +20,7 @@ from pasture_lab.engine import Experiment, LabResult, Options, Store, run_lab
 from pasture_lab.experiments import EXPERIMENTS
 from pasture_lab.report import table
 from pasture_lab.report.document import to_json
-from pasture_lab.report.html import can_draw, render_html, require_html
+from pasture_lab.report.html import render_html
 
 _BUNDLED_SITE = Path(__file__).resolve().parents[3] / "demo"
 
@@ -50,9 +51,9 @@ def run(
     """
     chosen = _chosen(names, everything)
     options = Options(quick=quick, pythons=_named(pythons), wagtail=wagtail, site=_site(site))
-    wants_html = html_file is not None or can_draw()
+    wants_html = html_file is not None or not missing_packages()
     if html_file is not None:
-        require_html()
+        require_html("lab")
     _make(results)
     json_file, html_file = (
         json_file or results / "report.json",

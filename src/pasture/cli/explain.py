@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pasture.display.atomic import require_writable, write_atomically, write_json
+from pasture.display.pages import require_html
 from pasture.display.terminal import error_terminal, output_terminal
 from pasture.errors import MissingExtra, UsageError
 from pasture.trust.foreign_files import read_foreign
@@ -68,11 +69,11 @@ def command(
     """
     _require_numpy()
     from pasture.explain.document import as_document
-    from pasture.explain.html import render_html, require_html
+    from pasture.explain.html import render_html
     from pasture.explain.table import print_explanation
 
     if html_file is not None:
-        require_html()
+        require_html("explain")
     for path in filter(None, (json_file, html_file)):
         require_writable(path)
     if recorded is not None:

@@ -14,11 +14,12 @@ import click
 from pasture.cli._signals import stop_on_signals
 from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically, write_json
+from pasture.display.pages import require_html
 from pasture.display.terminal import error_terminal, output_terminal
 from pasture.errors import AnswersDiffer, UsageError
 from pasture.trial import TrialPlan, TrialResult, run_trial, table
 from pasture.trial.document import as_document
-from pasture.trial.html import render_html, require_html
+from pasture.trial.html import render_html
 from pasture.trial.plan import DEFAULT_POLICIES, DEFAULT_URLS, LOOPBACK
 from pasture.warmup.requests import Requests, parse_header, parse_request, read_requests
 
@@ -118,7 +119,7 @@ def command(**options: Any) -> None:
     json_file, html_file = options.pop("json_file"), options.pop("html_file")
     plan = _plan(**options)
     if html_file is not None:
-        require_html()
+        require_html("trial")
     for path in filter(None, (json_file, html_file)):
         require_writable(path)
     _report(_run(plan), json_file, html_file)

@@ -1,14 +1,18 @@
-"""The templates of pages, filled in: one way for all of them.
+"""Pages of HTML with plots: whether they can be made, and templates filled in. One way for all.
 
+Works without a network: the plotting library itself is in a page. jinja2 and plotly are imported
+when a page is made, not before, since they come with an extra.
 Values are escaped and made printable, wherever they come from; what a template declares safe
 is markup of ours. A name that a template uses and does not get is an error.
 """
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pasture.errors import MissingExtra
 from pasture.trust.untrusted_text import printable
 
 if TYPE_CHECKING:
@@ -18,12 +22,48 @@ _STYLE = Path(__file__).parent  # page.css, which every page includes
 _MOST_CHARACTERS = 20_000  # of one value
 
 
+def missing_packages() -> list[str]:
+    """Names of packages without which no page can be made."""
+    return [name for name in ("jinja2", "plotly") if find_spec(name) is None]
+
+
+def require_html(extra: str) -> None:
+    """Check that a page could be made.
+
+    Args:
+        extra: the extra that brings what it takes.
+
+    Raises:
+        MissingExtra: jinja2 or plotly is not installed.
+    """
+    missing = missing_packages()
+    if missing:
+        raise MissingExtra(
+            f"--html needs {' and '.join(missing)}: not installed",
+            hint=f"pip install 'pasture[{extra}]'",
+        )
+
+
 def render_page(template: Path, **values: Any) -> str:
-    """A page as text, from a template file. Precondition: jinja2 is installed."""
+    """A page as text, from a template file and its values; `plotly_js` is added."""
     import jinja2
+    from plotly.offline import get_plotlyjs
 
     loader = jinja2.FileSystemLoader([template.parent, _STYLE])
-    return environment(loader).get_template(template.name).render(**values)
+    page = environment(loader).get_template(template.name)
+    return page.render(plotly_js=get_plotlyjs(), **values)
+
+
+def plot_markup(figure: Any, height_px: int, **options: Any) -> str:
+    """A figure of plotly as a `<div>` and a `<script>`; plotly escapes what is in it."""
+    markup: str = figure.to_html(
+        full_html=False,
+        include_plotlyjs=False,
+        config={"displayModeBar": False, "responsive": True},
+        default_height=f"{height_px}px",
+        **options,
+    )
+    return markup
 
 
 def environment(loader: jinja2.BaseLoader) -> jinja2.Environment:

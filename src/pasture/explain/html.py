@@ -1,8 +1,4 @@
-"""`pasture explain --html`: one self-contained page with a map of the private memory.
-
-Works without a network. jinja2 and plotly are imported when a page is made, since they come
-with the extra `explain`.
-"""
+"""`pasture explain --html`: one self-contained page with a map of the private memory."""
 
 from __future__ import annotations
 
@@ -13,9 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from pasture.display.pages import render_page
+from pasture.display.pages import plot_markup, render_page
 from pasture.display.units import megabytes, percent, seconds
-from pasture.errors import MissingExtra
 from pasture.explain.advice import advice
 from pasture.explain.causes import Cause
 from pasture.explain.explanation import Explanation
@@ -25,6 +20,7 @@ from pasture.trust.untrusted_text import printable
 
 _MOST_ROWS = 60
 _MOST_LEAVES = 400
+_MAP_PX = 520
 
 # One hue for each kind of remedy: reading, allocating, running, filling, and the rest.
 _COLORS = {
@@ -40,26 +36,8 @@ _COLORS = {
 _OTHER_COLOR = "#8a9099"
 
 
-def require_html() -> None:
-    """Check that a page could be made.
-
-    Raises:
-        MissingExtra: jinja2 or plotly is not installed.
-    """
-    try:
-        import jinja2  # noqa: F401
-        import plotly  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra(
-            f"--html needs {error.name}, which is not installed",
-            hint="pip install 'pasture[explain]'",
-        ) from None
-
-
 def render_html(found: Explanation, made_at: datetime) -> str:
     """The page as text; values from the process are escaped."""
-    from plotly.offline import get_plotlyjs
-
     return render_page(
         Path(__file__).with_name("explain.html.j2"),
         found=found,
@@ -71,10 +49,9 @@ def render_html(found: Explanation, made_at: datetime) -> str:
             (str(label), cause.label, color_of(cause), *_figures(share))
             for cause, label, share in found.fields[:_MOST_ROWS]
         ],
-        memory_map=_plot(_memory_map(found)),
-        writer_map=_plot(_writer_map(found)) if found.recording else "",
+        memory_map=plot_markup(_memory_map(found), _MAP_PX),
+        writer_map=plot_markup(_writer_map(found), _MAP_PX) if found.recording else "",
         made_at=made_at.strftime("%Y-%m-%d %H:%M"),
-        plotly_js=get_plotlyjs(),
     )
 
 
@@ -157,13 +134,3 @@ def _writer_map(found: Explanation) -> Any:
         names = (writer.function, f"{writer.cause.label}: {writer.label}")
         leaves.append((names, float(writer.faults), color_of(writer.cause)))
     return _treemap(leaves, "faults", "page faults")
-
-
-def _plot(figure: Any) -> str:
-    markup: str = figure.to_html(
-        full_html=False,
-        include_plotlyjs=False,
-        config={"displayModeBar": False, "responsive": True},
-        default_height="520px",
-    )
-    return markup

@@ -1,8 +1,6 @@
 """One HTML file with everything in it: figures, plots, and the plotting library itself.
 
-Works without a network. Owns what goes into the template; the plots are in `plots`, the
-words in `summary`. jinja2 and plotly are imported when a page is made, not before, since
-they come with the extra `trial`.
+Owns what goes into the template; the plots are in `plots`, the words in `summary`.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pasture.display.pages import render_page
+from pasture.display.pages import plot_markup, render_page
 from pasture.display.units import count, megabytes, milliseconds, percent, seconds
 from pasture.trial import summary
 from pasture.trial.measurement import (
@@ -21,26 +19,14 @@ from pasture.trial.measurement import (
     total_pss_saving,
     workers_that_fit,
 )
-from pasture.trial.plan import require_extra
 
 _MOST_URLS = 12
 _NO_CHANGE = 0.005
-
-
-def require_html() -> None:
-    """Check that a page could be made.
-
-    Raises:
-        MissingExtra: jinja2 or plotly is not installed.
-    """
-    for module in ("jinja2", "plotly"):
-        require_extra(module)
+_PLOT_PX = 320
 
 
 def render_html(result: TrialResult, made_at: datetime) -> str:
     """The page as text; values from the application are escaped."""
-    from plotly.offline import get_plotlyjs
-
     from pasture.trial import plots
 
     colors = {p.policy: plots.color_of(p.policy, result) for p in result.policies}
@@ -53,28 +39,19 @@ def render_html(result: TrialResult, made_at: datetime) -> str:
         cards=[_card(result, p, colors[p.policy]) for p in result.policies],
         rows=[_row(result, p, colors[p.policy]) for p in result.policies],
         plots={
-            "private": _plot(plots.private_over_requests(result)),
-            "shared": _plot(plots.shared_over_requests(result)),
-            "total": _plot(plots.total_pss(result)),
-            "latency": _plot(plots.latency(result)),
-            "throughput": _plot(plots.throughput(result)),
-            "shutdown": _plot(plots.shutdown(result)),
+            name: plot_markup(draw(result), _PLOT_PX)
+            for name, draw in (
+                ("private", plots.private_over_requests),
+                ("shared", plots.shared_over_requests),
+                ("total", plots.total_pss),
+                ("latency", plots.latency),
+                ("throughput", plots.throughput),
+                ("shutdown", plots.shutdown),
+            )
         },
         setting=_setting(result, made_at),
         plan=result.plan,
-        plotly_js=get_plotlyjs(),
     )
-
-
-def _plot(figure: Any) -> str:
-    """A figure as a `<div>` and a `<script>`; plotly escapes what is in it."""
-    markup: str = figure.to_html(
-        full_html=False,
-        include_plotlyjs=False,
-        config={"displayModeBar": False, "responsive": True},
-        default_height="320px",
-    )
-    return markup
 
 
 def _card(result: TrialResult, policy: PolicyResult, color: str) -> dict[str, Any]:

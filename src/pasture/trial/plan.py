@@ -96,7 +96,7 @@ def check_plan(plan: TrialPlan) -> None:
     _check_policies(plan.policies)
     _check_files(plan)
     if plan.load_python == sys.executable:
-        require_extra("locust")
+        _require_locust()
     if plan.port is not None and not port_is_free(plan.port):
         raise PortTaken(
             f"port {plan.port} of {LOOPBACK} is taken",
@@ -105,15 +105,10 @@ def check_plan(plan: TrialPlan) -> None:
     smaps.require_smaps_rollup()
 
 
-def require_extra(module: str) -> None:
-    """Check that a module of the extra `trial` is installed, without importing it.
-
-    Raises:
-        MissingExtra: it is not.
-    """
-    if find_spec(module) is None:
+def _require_locust() -> None:
+    if find_spec("locust") is None:  # not imported here: gevent patches what it finds
         raise MissingExtra(
-            f"this needs {module}, which is not installed", hint="pip install 'pasture[trial]'"
+            "this needs locust, which is not installed", hint="pip install 'pasture[trial]'"
         )
 
 

@@ -1,22 +1,18 @@
-"""`pasture lab --html`: one self-contained page, an experiment a section.
-
-Works without a network. jinja2 and plotly are imported when a page is made.
-"""
+"""`pasture lab --html`: one self-contained page, an experiment a section."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pasture.display.pages import render_page
+from pasture.display.pages import plot_markup, render_page
 from pasture.display.units import seconds
-from pasture.errors import MissingExtra
 from pasture_lab.engine.rule import Verdict
 from pasture_lab.engine.runner import LabResult, Result
 from pasture_lab.report import words
 
+_PLOT_PX = 320
 _CLASSES = {
     Verdict.REPRODUCED: "yes",
     Verdict.NOT_REPRODUCED: "no",
@@ -24,28 +20,8 @@ _CLASSES = {
 }
 
 
-def can_draw() -> bool:
-    """Whether a page could be made."""
-    return all(map(find_spec, ("jinja2", "plotly")))
-
-
-def require_html() -> None:
-    """Check that a page could be made.
-
-    Raises:
-        MissingExtra: jinja2 or plotly is not installed.
-    """
-    if not can_draw():
-        raise MissingExtra(
-            "--html needs jinja2 and plotly, which are not installed",
-            hint="pip install 'pasture[lab]'",
-        )
-
-
 def render_html(lab: LabResult, made_at: datetime) -> str:
     """The page as text."""
-    from plotly.offline import get_plotlyjs
-
     return render_page(
         Path(__file__).with_name("lab.html.j2"),
         headline=words.headline(lab),
@@ -53,7 +29,6 @@ def render_html(lab: LabResult, made_at: datetime) -> str:
         machine=lab.machine,
         results=[_section(result) for result in lab.results],
         made_at=made_at.strftime("%Y-%m-%d %H:%M"),
-        plotly_js=get_plotlyjs(),
     )
 
 
@@ -91,12 +66,7 @@ def _plots(result: Result) -> list[dict[str, Any]]:
     for number, plot in enumerate(result.experiment.plots):
         figure = plots.drawn(plot, result)
         if figure is not None:
-            markup = figure.to_html(
-                full_html=False,
-                include_plotlyjs=False,
-                config={"displayModeBar": False, "responsive": True},
-                default_height="320px",
-                div_id=f"{result.experiment.name}-plot-{number}",
-            )
+            name = f"{result.experiment.name}-plot-{number}"
+            markup = plot_markup(figure, _PLOT_PX, div_id=name)
             found.append({"plot": plot, "markup": markup})
     return found
