@@ -7,7 +7,7 @@ import pytest
 from pasture.errors import ProcessEnded
 from pasture.proc.again import read_again
 from pasture.proc.environ import read_environ
-from pasture.proc.interpreter import python_version
+from pasture.proc.maps import python_version
 from pasture.proc.stat import parse_stat, read_stat
 
 FIELDS = " ".join(["S", *(str(number) for number in range(4, 53))])

@@ -17,8 +17,7 @@ from pasture.scoreboard.reader import forked_by, read_scoreboard
 from pasture.sealing.policy import POLICIES
 from pasture.servers.refork.channel import CLOSED, channel_of, open_channel, wait_for
 from pasture.servers.refork.mold import policy_of_molds
-from pasture.servers.refork.payoff import Payoff
-from pasture.servers.refork.schedule import Schedule, parse_schedule
+from pasture.servers.refork.schedule import Payoff, Schedule, parse_schedule
 from pasture.servers.settings import read_environment
 
 

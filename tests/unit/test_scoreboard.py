@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from pasture.proc.stat import HIGHEST_PID, has_ended, start_time
 from pasture.scoreboard import board as module
 from pasture.scoreboard import layout, reader, recorder
 from pasture.scoreboard.board import Row, Scoreboard, Seat
-from pasture.scoreboard.identity import HIGHEST_PID, has_ended, start_time
 from pasture.scoreboard.layout import Counts, Entry, Snapshot, understand
 
 NO_PROCESS = HIGHEST_PID - 1

@@ -12,8 +12,8 @@ import click
 
 from pasture.errors import PortTaken, UsageError
 from pasture.proc.sampler import sample_tree
+from pasture.proc.stat import start_time
 from pasture.proc.tree import is_running, require_memory_of
-from pasture.scoreboard.identity import start_time
 
 
 @click.command("metrics")

@@ -12,7 +12,7 @@ from pathlib import PurePath
 
 from pasture.doctor.evidence import Evidence
 from pasture.doctor.modules import FIRST_IMMORTAL
-from pasture.proc.interpreter import python_version
+from pasture.proc.maps import python_version
 
 _ALLOCATORS = re.compile(r"(jemalloc|tcmalloc|mimalloc|hoard|snmalloc|scudo)")
 _NOT_PRELOADED = 0.6

@@ -14,7 +14,7 @@ from pasture.errors import UsageError
 from pasture.explain.snapshot import Census, Fields, fields_from, open_census
 from pasture.proc.address_space import AddressSpace
 from pasture.proc.environ import read_environ
-from pasture.proc.interpreter import python_version
+from pasture.proc.maps import python_version
 from pasture.sealing import snapshot as census_file
 from pasture.sealing.interpreter import native
 from pasture.trust.foreign_files import user_of

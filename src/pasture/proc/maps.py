@@ -1,11 +1,24 @@
-"""What is mapped where in a process: `/proc/PID/maps`.
+"""What is mapped where in a process, and which Python that tells: `/proc/PID/maps`.
 
 Standard library alone. Source: proc_pid_maps(5).
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+_NAMES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"/libpython3\.(\d+)",
+        r"/bin/python3\.(\d+)",
+        r"/python3\.(\d+)/",
+        r"/python3\.(\d+)",
+    )
+)
+"""The surest first: a process may have mapped files of other installations too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +53,13 @@ def parse_maps(text: str) -> tuple[Mapping, ...]:
         path = words[5].rstrip() if len(words) > 5 else ""
         found.append(Mapping(int(start, 16), int(end, 16), words[1], path, int(words[2], 16)))
     return tuple(found)
+
+
+def python_version(files: Iterable[str]) -> tuple[int, int] | None:
+    """Major and minor version; None if no name tells."""
+    names = tuple(files)
+    for pattern in _NAMES:
+        for name in names:
+            if found := pattern.search(name):
+                return 3, int(found[1])
+    return None

@@ -17,8 +17,8 @@ import time
 from collections import deque
 from dataclasses import dataclass
 
+from pasture.proc.stat import HIGHEST_PID, has_ended, start_time
 from pasture.scoreboard import layout, memory
-from pasture.scoreboard.identity import HIGHEST_PID, has_ended, start_time
 
 UNCLAIMED_S = 60.0
 """After which a row is taken back that no process has claimed: the fork must have failed."""

@@ -20,7 +20,7 @@ from pasture.errors import PastureError, UsageError
 from pasture.scoreboard import recorder
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import fork_hook
-from pasture.servers.celery import orphans, shortage
+from pasture.servers.celery.pool import end_with_parent, survive_shortages
 from pasture.servers.complaint import complain
 from pasture.servers.recycle import MemoryLimit, UssWatch
 from pasture.servers.sealer import Sealer, or_end
@@ -65,8 +65,8 @@ def after_setup(worker: Any, settings: ServerSettings) -> None:
     elif worker.max_memory_per_child:
         count_private_memory(MemoryLimit(worker.max_memory_per_child * 1024))
     import_transports(worker.app)
-    shortage.survive()
-    orphans.end_with_parent()
+    survive_shortages()
+    end_with_parent()
     sealer = Sealer(settings)
     fork_hook.watch(lambda: or_end(sealer.before_fork))
 

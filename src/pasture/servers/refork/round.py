@@ -19,7 +19,7 @@ from typing import Literal
 
 from pasture.servers.refork.actions import Action, Promote, Retire, Spawn
 from pasture.servers.refork.children import Children, Worker, ready
-from pasture.servers.refork.payoff import Payoff
+from pasture.servers.refork.schedule import Payoff
 
 Phase = Literal["idle", "measuring", "backfilling", "promoting", "canary", "rolling"]
 

@@ -1,7 +1,16 @@
-"""A pool of Celery that goes on when the system has no process for a replacement.
+"""What is changed of Celery's pool, for its pool processes to be there and to end when they should.
 
-Celery takes a fork that fails for a reason to end, and its tasks with it. Here what is left of
-the pool works on, and the pool's own timer tries again. Written for billiard 4.2; leans on
+Two things, each by a method of billiard's that is wrapped:
+
+- No pool process outlives its parent, however early in its life that is killed. Celery has the
+  kernel kill each pool process when its parent ends, but only once the process has begun to set
+  itself up. If the parent is killed before that, two such processes keep each other alive: each
+  holds the end of the other's pipe whose closing would tell it.
+- The pool goes on when the system has no process for a replacement. Celery takes a fork that fails
+  for a reason to end, and its tasks with it. Here what is left of the pool works on, and the
+  pool's own timer tries again.
+
+Written for billiard 4.2 and 4.3; leans on `Worker.after_fork`, a process's `_parent_pid`,
 `Pool._repopulate_pool`, `Pool._pool` and, of Celery's `AsynPool`, `_queues`.
 """
 
@@ -16,14 +25,30 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from billiard.pool import Pool
+from billiard.pool import Pool, Worker
+from billiard.process import current_process
+from billiard.util import set_pdeathsig
 
 from pasture.servers.shortage import Backoff, is_shortage
 
 log = logging.getLogger("pasture")
 
 
-def survive() -> None:
+def end_with_parent() -> None:
+    """Have the pool processes that this one forks end when it does."""
+    after_fork = Worker.after_fork
+
+    def after_fork_of_a_child(worker: Any) -> None:
+        with contextlib.suppress(OSError):  # as Celery does, when it sets the same
+            set_pdeathsig(signal.SIGKILL)
+        if os.getppid() != current_process()._parent_pid:
+            os._exit(1)  # the parent had ended before the kernel knew
+        after_fork(worker)
+
+    Worker.after_fork = after_fork_of_a_child
+
+
+def survive_shortages() -> None:
     """Have the pools of this process go on without the replacements that cannot be had."""
     repopulate = Pool._repopulate_pool
     backoff = Backoff()
