@@ -205,7 +205,7 @@ def fill_disk(scene: Scene) -> None:
 
 
 def _limit(scene: Scene, pids: list[int], kind: int, value_of: Callable[[int], int]) -> None:
-    before, old = resource.getrlimit(kind), set(scene.server.processes())
+    before, old = resource.getrlimit(kind), set(scene.server.members())
     with scene.excused(set(pids), nameless=100) as excuse:
         try:
             for pid in pids:
@@ -213,7 +213,7 @@ def _limit(scene: Scene, pids: list[int], kind: int, value_of: Callable[[int], i
                     resource.prlimit(pid, kind, (value_of(pid), before[1]))
             scene.wait(SHORT_S)
         finally:
-            now = set(scene.server.processes())
+            now = set(scene.server.members())
             excuse.pids |= now - old  # forks have the limit from their parents
             for pid in now:
                 with contextlib.suppress(OSError):

@@ -7,11 +7,8 @@ in a group of its own whose number of processes can be limited. Nothing of it is
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 import shutil
-import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -19,13 +16,13 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pasture.proc.tree import forked_workers, is_running, processes_with
+from pasture.proc.tree import forked_workers, is_running
 from pasture.scoreboard.reader import read_scoreboard
-from pasture.trial.plan import LOOPBACK, free_port
+from pasture.trial.plan import LOOPBACK, free_port, listens
+from pasture.trial.session import Group, environment
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "tests" / "programs"
-MARK = "PASTURE_FAULT_MARK"
 WORKERS = 3
 PATIENCE_S = 60.0
 SURROUNDINGS = ("plain", "no /proc", "read-only root")
@@ -100,29 +97,19 @@ class Place:
                 self.group.rmdir()
 
 
-class Server:
-    """One life of a server."""
+class Server(Group):
+    """One life of a server. Its group is all that belongs to it, whoever their parent is."""
 
     def __init__(self, kind: str, place: Place, surroundings: str, broker: str) -> None:
         self.kind, self.surroundings = kind, surroundings
         self.port = free_port()
-        self._mark = secrets.token_hex(8)
-        self.log_path = place.directory / "server.log"
         command = [sys.executable, "-m", "pasture", "run", *words_of(kind, self.port)]
-        with self.log_path.open("ab") as log:
-            log.write(f"--- {surroundings}, port {self.port}\n".encode())
-            log.flush()
-            self.log_start = self.log_path.stat().st_size
-            self.process = subprocess.Popen(
-                [*self._prepared(place.group), *command],
-                cwd=place.small,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=self._environment(place, broker),
-                # Else the kernel sends HUP to all if the starter's shell ends while one is stopped.
-                start_new_session=True,
-            )
+        super().__init__(
+            [*self._prepared(place.group), *command],
+            log=place.directory / f"server-{self.port}.log",
+            env=self._environment(place, broker),
+            cwd=place.small,
+        )
 
     def _prepared(self, group: Path | None) -> Sequence[str]:
         script = f'{_PREPARE[self.surroundings]}exec "$@"'
@@ -132,30 +119,15 @@ class Server:
         return [*begin, "sh", "-c", script, "sh"]
 
     def _environment(self, place: Place, broker: str) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if "PASTURE" not in name}
         small = str(place.small)
-        own = {MARK: self._mark, "HOME": small, "TMPDIR": small, "FAULT_STATE": str(place.state)}
+        own = {"HOME": small, "TMPDIR": small, "FAULT_STATE": str(place.state)}
         own |= {"PYTHONPATH": str(PROGRAMS), "PASTURE_REFORK_LEAST_SAVING": "-100"}
-        return {**kept, **own, "FAULT_BROKER": broker}
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    @property
-    def log(self) -> str:
-        with self.log_path.open("rb") as log:
-            log.seek(max(self.log_start, self.log_path.stat().st_size - 100_000))
-            return log.read().decode(errors="replace")
-
-    def processes(self) -> tuple[int, ...]:
-        """All that belong to the server, whoever their parent is; no zombies."""
-        return processes_with(MARK, self._mark)
+        return environment({**own, "FAULT_BROKER": broker})
 
     def pids(self, role: str) -> list[int]:
         """Pids that run, of `master`, `worker` or `mold`."""
         if role == "master":
-            return [self.pid] if self.process.poll() is None else []
+            return [self.pid] if self.exit_code() is None else []
         shown = read_scoreboard(self.pid)
         if shown is None:
             return list(forked_workers(self.pid)) if role == "worker" else []
@@ -168,23 +140,12 @@ class Server:
             return False
         if self.kind == "celery":
             return True
-        with socket.socket() as probe:
-            return probe.connect_ex((LOOPBACK, self.port)) == 0
+        return listens(self.port)
 
     def stop(self) -> int | None:
         """Status after TERM; None if it does not end."""
-        self.process.send_signal(signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return self.process.wait(PATIENCE_S)
-        return None
-
-    def destroy(self) -> None:
-        for pid in self.processes():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait(PATIENCE_S)
+        self.terminate()
+        return self.exit_code(PATIENCE_S)
 
 
 @contextlib.contextmanager
@@ -197,15 +158,8 @@ def redis(directory: Path) -> Iterator[str]:
         raise RuntimeError(f"Redis cannot be had: {found.stderr.strip()}")
     port = free_port()
     options = ["--port", f"{port}", "--bind", LOOPBACK, "--save", "", "--dir", str(directory)]
-    with (directory / "redis.log").open("wb") as log:
-        server = subprocess.Popen([found.stdout.strip(), *options], stdout=log, stderr=log)
-    try:
-        deadline = time.monotonic() + PATIENCE_S
-        while b"Ready to accept" not in (directory / "redis.log").read_bytes():
-            if time.monotonic() > deadline or server.poll() is not None:
-                raise RuntimeError("Redis does not start")
-            time.sleep(0.05)
+    with Group([found.stdout.strip(), *options], log=directory / "redis.log") as server:
+        server.wait_for(
+            lambda: "Ready to accept" in server.log, "Redis does not start", timeout_s=PATIENCE_S
+        )
         yield f"redis://{LOOPBACK}:{port}/0"
-    finally:
-        server.terminate()
-        server.wait(PATIENCE_S)

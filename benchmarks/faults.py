@@ -105,13 +105,13 @@ class Run:
 
     def end(self, fault: str) -> None:
         """What is left of a server whose master is gone, which must be nothing."""
-        if not reached(lambda: not self.server.processes(), GONE_S):
-            left = self.server.processes()
+        if not reached(lambda: not self.server.members(), GONE_S):
+            left = self.server.members()
             self.record.violated(fault, f"left behind: {names(left)}", self.server.log)
         self.record.scrapes += self.scraper.scrapes
         self.scraper.stop()
         self.take_falls(fault)
-        self.server.destroy()
+        self.server.end(polite_s=0)
 
     def take_falls(self, fault: str) -> None:
         while self.scraper.falls:
@@ -138,7 +138,7 @@ class Run:
         self.take_falls(fault)
         self.judge(fault)
         if not self.server.pids("master"):
-            status = self.server.process.returncode
+            status = self.server.exit_code()
             self.record.violated(fault, f"the master has ended: {status}", self.server.log)
             self.end(fault)
             self.start()
@@ -147,8 +147,8 @@ class Run:
         """Requests may be lost until the next one listens."""
         excuse = Excuse(set(), time.monotonic(), float("inf"), 0, everyone=True)
         self.excuses.append(excuse)
-        self.server.process.kill()
-        self.server.process.wait()
+        self.server.kill()
+        self.server.wait()
         self.end(KILL_MASTER)
         self.start()
         excuse.until = time.monotonic()
@@ -243,7 +243,7 @@ def running(kind: str, directory: Path, chance: random.Random, record: Record) -
         finally:
             if run.load is not None:
                 run.scraper.stop()
-            run.server.destroy()
+            run.server.end(polite_s=0)
             if run.load is not None:
                 run.load.stop()
 
