@@ -14,10 +14,10 @@ import random
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pasture.gc
+from pasture.proc.smaps import own_private_bytes
 
 
 class Item:
@@ -107,12 +107,6 @@ def paired(name: str, objects: int, rounds: int) -> dict[str, Any]:
     }
 
 
-def private_bytes() -> int:
-    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
-    fields = dict(line.split()[:2] for line in lines if line.startswith("Private"))
-    return 1024 * sum(map(int, fields.values()))
-
-
 def child(objects: int) -> dict[str, Any]:
     """What a collection of a heap without garbage makes private, in a forked child each."""
     heap = ordered(objects)
@@ -121,10 +115,10 @@ def child(objects: int) -> dict[str, Any]:
     for key, collect in (("builtin", gc.collect), ("outline", pasture.gc.collect)):
         ours, theirs = os.pipe()
         if os.fork() == 0:
-            private_bytes()
-            before = private_bytes()
+            own_private_bytes()
+            before = own_private_bytes()
             collect()
-            os.write(theirs, str(private_bytes() - before).encode())
+            os.write(theirs, str(own_private_bytes() - before).encode())
             os._exit(0)
         os.wait()
         found[key] = int(os.read(ours, 64))

@@ -7,13 +7,15 @@ twice the truth. `sample_tree` returns None for such a torn reading.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 from pasture.proc import smaps, tree
+from pasture.proc.again import read_again
 from pasture.proc.smaps import Memory
 
 _IDLE_PER_COST = 20
+_TORN_TRIES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,23 @@ def sample_tree(
     serving = tuple(process for process in read[1:] if process.pid not in molds)
     forking = tuple(process for process in read[1:] if process.pid in molds)
     return Sample(seconds, requests, read[0], serving, forking)
+
+
+def sample_until_whole(
+    read: Callable[[], Sample | None], between: Callable[[], object]
+) -> Sample | None:
+    """A sample with workers that no end of a process has torn; None if they end all the time.
+
+    Args:
+        read: calls `sample_tree`.
+        between: called after each try but the last: a pause.
+    """
+
+    def with_workers() -> Sample | None:
+        sample = read()
+        return sample if sample is not None and sample.workers else None
+
+    return read_again(with_workers, _TORN_TRIES, between)
 
 
 def read_together(pids: tuple[int, ...]) -> tuple[ProcessMemory, ...] | None:

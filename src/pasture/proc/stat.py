@@ -18,9 +18,9 @@ _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of the kernel's include/linux/sched.h
 _DEAD_STATES = frozenset("ZX")
 
 # Positions counted from after the command name, which may itself hold spaces and brackets
-# (numbers of the manual page: state 3, flags 9, minflt 10, majflt 12, starttime 22, startcode
-# 26, startstack 28).
-_STATE, _FLAGS, _MINOR_FAULTS, _MAJOR_FAULTS = 0, 6, 7, 9
+# (numbers of the manual page: state 3, flags 9, minflt 10, cminflt 11, majflt 12, starttime 22,
+# startcode 26, startstack 28).
+_STATE, _FLAGS, _MINOR_FAULTS, _MINOR_FAULTS_OF_ENDED, _MAJOR_FAULTS = 0, 6, 7, 8, 9
 _START_TIME, _START_CODE, _START_STACK = 19, 23, 25
 
 
@@ -34,6 +34,7 @@ class Stat:
         minor_faults, major_faults: page faults since the process began.
         start_time: clock ticks from the machine's boot to the process's start.
         start_code, start_stack: addresses; as another user sees them, not the real ones.
+        minor_faults_of_ended: those of its children that have ended and were waited for.
     """
 
     state: str
@@ -43,6 +44,7 @@ class Stat:
     start_time: int
     start_code: int
     start_stack: int
+    minor_faults_of_ended: int = 0
 
     @property
     def has_ended(self) -> bool:
@@ -68,6 +70,7 @@ def parse_stat(data: bytes) -> Stat:
         flags=int(fields[_FLAGS]),
         minor_faults=int(fields[_MINOR_FAULTS]),
         major_faults=int(fields[_MAJOR_FAULTS]),
+        minor_faults_of_ended=int(fields[_MINOR_FAULTS_OF_ENDED]),
         start_time=int(fields[_START_TIME]),
         start_code=int(fields[_START_CODE]),
         start_stack=int(fields[_START_STACK]),

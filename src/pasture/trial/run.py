@@ -14,8 +14,7 @@ from pathlib import Path
 from pasture.display.progress import Moved, Tell
 from pasture.display.units import megabytes, seconds
 from pasture.errors import AppDidNotAnswer, ServerFailed
-from pasture.proc.again import read_again
-from pasture.proc.sampler import Sample, Series, sample_tree
+from pasture.proc.sampler import Sample, Series, sample_tree, sample_until_whole
 from pasture.scoreboard.reader import molds_of
 from pasture.trial import diagnosis, load, server, shutdown
 from pasture.trial.load import LoadFiles
@@ -29,7 +28,6 @@ from pasture.warmup.requests import Request
 _POLL_S = 0.05
 _SETTLE_S = 0.5
 _LOAD_START_S = 60.0
-_TORN_TRIES = 50
 
 STOPPING = "stopping"
 """The phase of a run whose load has ended and whose server gets SIGTERM."""
@@ -124,9 +122,13 @@ def _load(
 def _sample(series: Series, group: Group, elapsed_s: float, requests: int) -> None:
     if series.is_due(elapsed_s):
         began = time.monotonic()
-        sample = sample_tree(group.pid, elapsed_s, requests, molds=molds_of(group.pid))
+        sample = _read(group, elapsed_s, requests)
         if sample is not None:
             series.add(sample, cost_s=time.monotonic() - began)
+
+
+def _read(group: Group, elapsed_s: float, requests: int) -> Sample | None:
+    return sample_tree(group.pid, elapsed_s, requests, molds=molds_of(group.pid))
 
 
 def private_a_worker(size_bytes: float) -> str:
@@ -168,12 +170,9 @@ def _idle_sample(job: Job, group: Group, start: float, requests: int, pause: Pau
     """Sample once the server has nothing to do any more."""
     pause(_SETTLE_S)
 
-    def read() -> Sample | None:
-        elapsed_s = time.monotonic() - start
-        sample = sample_tree(group.pid, elapsed_s, requests, molds=molds_of(group.pid))
-        return sample if sample is not None and sample.workers else None
-
-    sample = read_again(read, _TORN_TRIES, between=lambda: pause(_POLL_S))
+    sample = sample_until_whole(
+        lambda: _read(group, time.monotonic() - start, requests), between=lambda: pause(_POLL_S)
+    )
     if sample is not None:
         return sample
     raise ServerFailed(

@@ -15,9 +15,9 @@ import resource
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from pasture.proc.sampler import Sample
+from pasture.proc.stat import read_stat
 from pasture.trial.shutdown import stop_and_measure
 from pasture_lab.engine.experiment import Bench
 from pasture_lab.engine.figures import Measured, curve
@@ -139,16 +139,8 @@ def _faults_of_ended() -> int:
 
 
 def _faults_so_far(server: Server) -> int:
-    """Of master and workers, and of those of the master's that ended. proc_pid_stat(5)."""
-    return minor_faults(server.group.pid, ended_too=True) + sum(
-        minor_faults(pid) for pid in server.workers()
-    )
-
-
-def minor_faults(pid: int, *, ended_too: bool = False) -> int:
-    """Minor faults of a process so far; with those of its children that ended. 0 if it has."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    return int(fields[7]) + (int(fields[8]) if ended_too else 0)
+    """Of master and workers, and of those of the master's that ended."""
+    stats = {pid: read_stat(pid) for pid in (server.group.pid, *server.workers())}
+    master = stats[server.group.pid]
+    ended = master.minor_faults_of_ended if master is not None else 0
+    return ended + sum(stat.minor_faults for stat in stats.values() if stat is not None)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pasture.proc import tree
-from pasture.proc.sampler import Sample, sample_tree
+from pasture.proc.sampler import Sample, sample_tree, sample_until_whole
 from pasture.proc.smaps import Memory
 from pasture.sealing.policy import POLICIES
 from pasture.trial.diagnosis import last_exception
@@ -29,7 +29,6 @@ SITES = Path(__file__).parents[1] / "sites"
 
 _BOOT_S = 90.0
 _POLL_S = 0.02
-_TORN_TRIES = 50
 _PLAIN = "import sys, pyuwsgi; sys.exit(pyuwsgi.run(sys.argv[1:]))"
 
 
@@ -92,14 +91,13 @@ class Server:
         Raises:
             ServerFailed: they end all the time.
         """
-        for _ in range(_TORN_TRIES):
-            sample = sample_tree(self.group.pid, requests=requests)
-            if sample is not None and sample.workers:
-                return sample
-            if self.group.exit_code() is not None:
-                break
-            time.sleep(_POLL_S)
-        raise self.group.failure("the workers do not stay alive")
+        sample = sample_until_whole(
+            lambda: sample_tree(self.group.pid, requests=requests),
+            between=lambda: time.sleep(_POLL_S),
+        )
+        if sample is None:
+            raise self.group.failure("the workers do not stay alive")
+        return sample
 
 
 def command(plan: ServerPlan, port: int) -> list[str]:
