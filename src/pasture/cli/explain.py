@@ -91,7 +91,7 @@ def command(
 
 def _explain(pid: int, census: Path | None, record_s: float) -> Explanation:
     from pasture.explain.explain import explain
-    from pasture.explain.pair import find_pair
+    from pasture.explain.sources import find_pair
 
     parent, worker = find_pair(pid)
     with error_terminal().status(f"recording for {record_s:g} s") as status:

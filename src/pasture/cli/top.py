@@ -36,7 +36,7 @@ def command(pid: int | None, once: bool, interval_s: float) -> None:
     """
     chosen = pid if pid is not None else only_server()
     tree.require_memory_of(chosen)
-    master = _master(chosen)
+    master = tree.master_of(chosen) or chosen
     watch = Watch(master)
     if once:
         watch.look()
@@ -55,16 +55,3 @@ def command(pid: int | None, once: bool, interval_s: float) -> None:
     app.run()
     if app.error is not None:
         raise app.error
-
-
-def _master(pid: int) -> int:
-    """The process itself if it has workers, or else its parent if it is one."""
-    import psutil
-
-    if tree.forked_workers(pid):
-        return pid
-    try:
-        parent = psutil.Process(pid).ppid()
-    except psutil.Error:
-        return pid
-    return parent if pid in tree.forked_workers(parent) else pid

@@ -1,6 +1,6 @@
 """`pasture explain`: why pages of a worker are private; cause, object, field and writer.
 
-The way of a page: `pair` and `sources` say which processes are compared and what is known of
+The way of a page: `sources` says which processes are compared and what is known of
 them; `difference` finds the words that differ from the parent's page; `classify` asks what lies
 there: mappings (`regions`), pools and chunks (`allocated`, `allocator`), objects
 (`object_words`, with `objects`, `fields`, `recognition` and `bytecode`); `tally` and `touched`

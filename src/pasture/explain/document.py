@@ -6,6 +6,7 @@ Stable: keys are added, never renamed or given another meaning.
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from pasture.explain.advice import advice
@@ -38,8 +39,8 @@ def as_document(found: Explanation) -> dict[str, Any]:
             for cause, label, share in found.fields
         ],
         "types": [{"type": name, **_share(share)} for name, share in found.types],
-        "owners": [_owner(owner) for owner in found.owners],
-        "codes": [_owner(owner) for owner in found.codes],
+        "owners": list(map(asdict, found.owners)),
+        "codes": list(map(asdict, found.codes)),
         "recording": None if found.recording is None else _recording(found.recording),
         "advice": list(advice(found)),
     }
@@ -126,19 +127,4 @@ def _recording(recording: Recording) -> dict[str, Any]:
 
 
 def _share(share: Share) -> dict[str, int]:
-    return {
-        "bytes": round(share.bytes),
-        "os_pages": share.os_pages,
-        "only_os_pages": share.only_os_pages,
-        "words": share.words,
-    }
-
-
-def _owner(owner: Owner) -> dict[str, Any]:
-    return {
-        "type": owner.type,
-        "path": owner.path,
-        "file": owner.file,
-        "os_pages": owner.os_pages,
-        "words": owner.words,
-    }
+    return {**asdict(share), "bytes": round(share.bytes)}

@@ -16,7 +16,7 @@ from time import perf_counter
 import numpy as np
 
 from pasture.errors import ProcessEnded
-from pasture.explain import owners, pair, sources, writers
+from pasture.explain import owners, sources, writers
 from pasture.explain.causes import Cause
 from pasture.explain.classify import Classifier
 from pasture.explain.difference import PrivatePages, compare, private_pages
@@ -69,7 +69,7 @@ def explain(
     if worker_pid is not None:
         return _explain(parent_pid, worker_pid, census, sampled)
     found = read_again(
-        lambda: _explain(parent_pid, pair.largest_worker(parent_pid), census, sampled),
+        lambda: _explain(parent_pid, sources.largest_worker(parent_pid), census, sampled),
         _MOST_TRIES,
         between=lambda: time.sleep(_BETWEEN_TRIES_S),
     )

@@ -1,6 +1,7 @@
-"""What is known of a parent before its memory is read: its census and its interpreter.
+"""Which two processes are compared, and what is known of the parent before its memory is read.
 
-Says what cannot be told without them.
+A worker is compared with the process that forked it. Of that its census and its interpreter are
+looked for, and it is said what cannot be told without them.
 """
 
 from __future__ import annotations
@@ -10,14 +11,56 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from pasture.errors import UsageError
+from pasture.errors import ProcessEnded, UsageError
 from pasture.explain.snapshot import Census, Fields, fields_from, open_census
+from pasture.proc import smaps, tree
 from pasture.proc.address_space import AddressSpace
 from pasture.proc.environ import read_environ
 from pasture.proc.maps import python_version
+from pasture.scoreboard import reader
 from pasture.sealing import snapshot as census_file
 from pasture.sealing.interpreter import native
 from pasture.trust.foreign_files import user_of
+
+
+def find_pair(pid: int) -> tuple[int, int | None]:
+    """Parent and worker for a pid that a user names; no worker if it is that of a master.
+
+    Raises:
+        ProcessEnded: there is no such process.
+        NoPrivilege: there is no `/proc`, or it hides the process.
+        UsageError: it was not forked by a process that still runs, and forked none.
+    """
+    tree.require_memory_of(pid)
+    parent = tree.master_of(pid)
+    if parent is None:
+        raise UsageError(
+            f"process {pid} shares its memory with no other: it was started by exec and has "
+            "forked no workers",
+            hint="give the pid of a worker of a pre-fork server, or of its master; "
+            "a server without preloading has nothing to share",
+        )
+    return parent, None if parent == pid else pid
+
+
+def largest_worker(parent_pid: int) -> int:
+    """The worker of a master that has the most private memory.
+
+    Raises:
+        ProcessEnded: it has none, or they are ending.
+    """
+    shown = reader.read_entries(parent_pid)
+    workers = [
+        pid
+        for pid in tree.forked_workers(parent_pid)
+        if pid not in shown or shown[pid].role == "worker"
+    ]
+    sizes = {w: m.private_bytes for w in workers if (m := smaps.read_memory(w)) is not None}
+    if not sizes:
+        raise ProcessEnded(
+            f"process {parent_pid} has no workers any more", hint="wait until it forks some"
+        )
+    return max(sizes, key=lambda worker: sizes[worker])
 
 
 @dataclass(frozen=True, slots=True)

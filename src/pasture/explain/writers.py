@@ -17,13 +17,12 @@ import numpy as np
 from pasture.errors import ProcessEnded
 from pasture.explain.causes import Cause
 from pasture.explain.classify import Classifier
-from pasture.explain.difference import Batch
+from pasture.explain.difference import Batch, has_pages
 from pasture.explain.extents import Extents
 from pasture.explain.fields import Label
 from pasture.proc import tree
 from pasture.proc.address_space import OS_PAGE_BYTES, AddressSpace, Array
 from pasture.proc.page_faults import Fault, FaultSampler
-from pasture.proc.pagemap import read_os_pages
 from pasture.proc.symbols import Symbols
 
 _POLL_S = 0.05
@@ -159,12 +158,7 @@ def _had_by_parent(parent: AddressSpace, addresses: Array) -> Array:
         inside = (addresses >= np.uint64(mapping.start)) & (addresses < np.uint64(mapping.end))
         if not inside.any() or "w" not in mapping.permissions:
             continue
-        pages = read_os_pages(parent.pid, mapping)
-        at = ((addresses[inside] - np.uint64(mapping.start)) // np.uint64(OS_PAGE_BYTES)).astype(
-            np.int64
-        )
-        there = (pages.present | pages.swapped)[np.minimum(at, len(pages.present) - 1)]
-        kept[inside] = there | mapping.is_file
+        kept[inside] = mapping.is_file or has_pages(parent, mapping, addresses[inside])
     return kept
 
 

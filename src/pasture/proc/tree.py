@@ -13,7 +13,6 @@ import psutil
 
 from pasture.errors import NoPrivilege, ProcessEnded, UsageError
 from pasture.proc import smaps
-from pasture.proc.environ import read_environ
 from pasture.proc.stat import read_stat
 
 _PROC = Path("/proc")
@@ -31,6 +30,17 @@ def forked_workers(master_pid: int) -> tuple[int, ...]:
         return ()
     image = _image(master_pid)
     return tuple(sorted(child.pid for child in children if _image(child.pid) == image))
+
+
+def master_of(pid: int) -> int | None:
+    """The process itself if it has forked workers, its parent if it is a worker, else None."""
+    if forked_workers(pid):
+        return pid
+    try:
+        parent = psutil.Process(pid).ppid()
+    except psutil.Error:
+        return None
+    return parent if pid in forked_workers(parent) else None
 
 
 def descendants(pid: int) -> tuple[int, ...]:
@@ -79,19 +89,6 @@ def _hidden_or_gone(pid: int) -> NoPrivilege | ProcessEnded:
     return NoPrivilege(
         f"/proc hides process {pid} from this user",
         hint="run pasture as its user or as root; /proc is mounted with hidepid",
-    )
-
-
-def processes_with(name: str, value: str) -> tuple[int, ...]:
-    """Pids of living processes that have a variable in their environment, ascending.
-
-    Finds what left its session, as a daemon does. Not what belongs to another user, nor
-    what overwrote its environment.
-    """
-    return tuple(
-        pid
-        for pid in sorted(psutil.pids())
-        if read_environ(pid).get(name) == value and is_running(pid)
     )
 
 

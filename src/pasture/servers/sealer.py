@@ -8,7 +8,6 @@ Invariant: unless the settings are strict, whatever goes wrong the fork takes pl
 from __future__ import annotations
 
 import gc
-import json
 import logging
 import os
 import sys
@@ -23,6 +22,7 @@ from pasture.sealing.seal import seal
 from pasture.servers.complaint import complain
 from pasture.servers.settings import ServerSettings, read_environment
 from pasture.trust import private_files
+from pasture.trust.untrusted_text import to_json
 from pasture.warmup.warmup import WarmUpReport
 
 WORTH_A_ROUND_OBJECTS = 20_000
@@ -106,7 +106,7 @@ class Sealer:
         if path is None:
             return
         try:
-            private_files.write(path, json.dumps(report.as_dict()))
+            private_files.write(path, to_json(report.as_dict()))
         except OSError as error:
             self._log(logging.WARNING, f"the report cannot be written: {error}")
 
