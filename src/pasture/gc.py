@@ -20,16 +20,16 @@ class History:
     """What the out-of-line collector did in this process, and before the fork in its parent.
 
     Attributes:
-        collections: full collections run out of line.
-        skipped: left to the built-in collector, because working memory could not be had.
-        declined: left to the built-in collector, because there were other interpreters.
+        collections: number of full collections run out of line.
+        skipped: number left to the built-in collector for want of working memory.
+        declined: number left to the built-in collector because of other interpreters.
         from_roots: whether the last one started with a walk from the known roots. It does
             not where most of the heap is frozen.
-        objects: examined by the last one.
-        remainder: of these, how many the known roots did not lead to.
-        garbage: of these, how many were found dead.
-        scratch_bytes: working memory that the last one mapped, all given back.
-        nanoseconds: that the last one took to find the garbage.
+        objects: number that the last one examined.
+        remainder: number of these that the known roots did not lead to.
+        garbage: number of these that were dead.
+        scratch_bytes: working memory that the last one mapped and gave back.
+        nanoseconds: time that the last one took to find the garbage.
     """
 
     collections: int

@@ -31,7 +31,7 @@ class Started:
 
     Attributes:
         label: names it.
-        total: of what is counted: a whole number is shown as a count, another one as a share;
+        total: how much there is to do: a whole number is shown as a count, another one as a share;
             None where nothing is counted.
         text: what there is to say of it; "" for nothing.
     """
@@ -46,7 +46,7 @@ class Moved:
     """The innermost piece of work moves on.
 
     Attributes:
-        done: of its total; None if that did not change. A step without a count is a line of
+        done: part of the total; None if it did not change. A step without a count is a line of
             its own where there are no bars.
         phase: what it does now; "" for what it did before.
     """

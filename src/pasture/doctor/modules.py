@@ -25,7 +25,7 @@ class Wheel:
     """What a module came in.
 
     Attributes:
-        name: of the package and its version; of the file where no package has it.
+        name: name and version of the package; name of the file where no package has it.
         built_for: the oldest version of Python, as in "cp38-abi3"; None if it is not known.
     """
 

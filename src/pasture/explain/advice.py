@@ -24,7 +24,7 @@ class _Remedy:
     """A remedy, unless the parent took a policy with that step already.
 
     Attributes:
-        step: of policies, that removes the causes; "" if no policy does.
+        step: step of a policy that removes the causes; "" if no policy has one.
     """
 
     step: str

@@ -44,7 +44,7 @@ class Batch:
 
     Attributes:
         os_pages: addresses of the pages.
-        addresses: of each word that differs.
+        addresses: address of each word that differs.
         rows: index into `os_pages` of each word that differs.
         before, after: all words of the pages in parent and worker, one row a page; None
             where they were not read.

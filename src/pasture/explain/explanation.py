@@ -19,8 +19,8 @@ class Owner:
 
     Attributes:
         type: its type.
-        path: from a root; for code the qualified name.
-        file: of code, with the line; else "".
+        path: way to it from a root; for code the qualified name.
+        file: file and line of code; else "".
         os_pages: number of pages that are private because of it.
         words: number of its words that differ.
     """
@@ -38,15 +38,15 @@ class Explanation:
 
     Attributes:
         worker_pid, parent_pid: the processes compared.
-        private_bytes: as `smaps_rollup` said right after.
+        private_bytes: what `smaps_rollup` said right after.
         os_pages: private pages that were found.
         seconds: time that explaining took.
         census: the file that was used; None without one.
-        policy: whose steps the parent took before the fork; None if it did not say.
+        policy: name of the policy that the parent was sealed with; None if it did not say.
         missing: what could not be told, one sentence each.
-        causes: by cause, largest first.
-        fields: by cause and what was written, largest first.
-        types: by type, most pages first.
+        causes: share of each cause, largest first.
+        fields: share of each field by its cause, largest first.
+        types: share of each type, most pages first.
         owners: objects, of the kinds with the most pages first.
         codes: code objects, most pages first.
         recording: who wrote, if that was sampled.

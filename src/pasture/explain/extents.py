@@ -82,7 +82,7 @@ class Windows:
     comes, and let go of after it.
 
     Args:
-        census: of the parent.
+        census: the parent's.
         os_pages: addresses of pages that are asked about, uint64, ascending.
         size: pages of a window.
     """

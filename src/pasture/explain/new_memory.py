@@ -42,8 +42,8 @@ class NewMemory:
     Args:
         worker: its memory.
         objects: a reader of its objects; None if its interpreter is not known.
-        regions: of its mappings.
-        chunks: of its main heap.
+        regions: kinds of its mappings.
+        chunks: chunks of its main heap.
     """
 
     def __init__(

@@ -29,11 +29,11 @@ class TypeInfo:
     """One type of the process.
 
     Attributes:
-        address: of the type object.
+        address: address of the type object.
         name: tp_name; heap types without their module.
         flags: tp_flags.
-        basic_bytes: as in tp_basicsize.
-        weakref_offset, dict_offset: in an instance, bytes; 0 or negative: none there.
+        basic_bytes: tp_basicsize.
+        weakref_offset, dict_offset: places in an instance, bytes; 0 or negative: none there.
         members: name by offset of its slots and members, those of its bases included.
     """
 

@@ -35,7 +35,7 @@ class Owners:
     """Finds paths for records of one census.
 
     Args:
-        census: of the parent.
+        census: the parent's.
         objects: a reader of the parent.
     """
 

@@ -91,8 +91,8 @@ class Records:
     """The records of an open census file, read when they are asked for.
 
     Args:
-        path: for errors.
-        number: of the open file; closed with this object.
+        path: name of the file, for errors.
+        number: descriptor of the open file; closed with this object.
         start: bytes before the first record.
     """
 
@@ -142,9 +142,9 @@ class Census:
     """An open census file.
 
     Attributes:
-        pid: of the process that wrote it.
-        policy: whose steps it had taken, by name.
-        hexversion: of its interpreter.
+        pid: process that wrote it.
+        policy: name of the policy whose steps it had taken.
+        hexversion: version of its interpreter.
         fields: offsets of its interpreter's structures.
         records: all of them, not read yet.
     """

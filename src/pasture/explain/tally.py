@@ -24,10 +24,10 @@ class Share:
     """What falls to one cause, type or field.
 
     Attributes:
-        bytes: charged to it.
-        os_pages: in which it occurs.
-        only_os_pages: in which nothing else of its kind occurs.
-        words: 8 bytes each, that differ because of it.
+        bytes: memory charged to it.
+        os_pages: number of pages in which it occurs.
+        only_os_pages: number of pages in which nothing else of its kind occurs.
+        words: number of words of 8 bytes that differ because of it.
     """
 
     bytes: float = 0.0
@@ -49,9 +49,9 @@ class Tally:
     """Running sums.
 
     Attributes:
-        causes: by cause.
-        fields: by cause and label.
-        types: by the type of a label.
+        causes: share of each cause.
+        fields: share of each pair of cause and label.
+        types: share of each type of a label.
     """
 
     causes: dict[Cause, Share] = field(default_factory=dict)

@@ -30,10 +30,9 @@ class Touched:
     """One object, or storage of one, in which words differ.
 
     Attributes:
-        number: of its record in the census.
-        address, type: as in the record.
-        kind: likewise.
-        os_pages, words: that differ.
+        number: number of its record in the census.
+        address, type, kind: what the record says.
+        os_pages, words: number of those that differ.
     """
 
     number: int
@@ -97,8 +96,8 @@ class TouchedObjects:
     """Running sums.
 
     Attributes:
-        kept: by number, those with the most pages of their kind.
-        os_pages: of all objects of a kind, by kind.
+        kept: those with the most pages of their kind, by number.
+        os_pages: pages of all objects of a kind, by kind.
         code_types: addresses of the types of code objects, of which more are kept.
     """
 

@@ -58,7 +58,7 @@ class Words:
 
     Args:
         batch: the words.
-        regions: of the worker's mappings.
+        regions: kinds of the worker's mappings.
         pieces: objects and storage of the parent where the words lie.
         labels: numbers of labels, the same for all batches.
 

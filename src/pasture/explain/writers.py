@@ -37,7 +37,7 @@ class Writer:
     Attributes:
         function: innermost native function with a name that is not a mere copier.
         callers: functions that called it, innermost first.
-        cause: of the word that was written first.
+        cause: cause of the word that was written first.
         label: what that word is.
         faults: pages that were copied, or newly had, by these writes.
     """
@@ -54,10 +54,10 @@ class Recording:
     """What was sampled.
 
     Attributes:
-        seconds: for which it was.
-        faults: samples in all.
-        lost: samples that did not fit into the buffers.
-        pids: of the workers in which there were faults, ascending.
+        seconds: time for which faults were sampled.
+        faults: number of samples.
+        lost: number of samples that did not fit into the buffers.
+        pids: workers in which there were faults, ascending.
         writers: most faults first.
     """
 
@@ -73,10 +73,10 @@ class Sampled:
     """Faults as they were sampled.
 
     Attributes:
-        seconds: for which it was.
-        faults: in the order of time.
-        lost: number of those that did not fit into the buffers.
-        with_kernel: whether those are there that the kernel took for a process.
+        seconds: time for which they were.
+        faults: every sample, in the order of time.
+        lost: number of faults that did not fit into the buffers.
+        with_kernel: whether faults that the kernel took for a process are among them.
     """
 
     seconds: float

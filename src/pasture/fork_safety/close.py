@@ -46,7 +46,7 @@ def fork_unsafe(reason: str) -> None:
     other workers are not concerned. Safe at any time, with other threads running too.
 
     Args:
-        reason: for the log, as in "CUDA is initialized".
+        reason: text for the log, as in "CUDA is initialized".
     """
     global _unsafe
     _unsafe = reason

@@ -41,7 +41,7 @@ class Hazard:
     """One thing that breaks in forked children.
 
     Attributes:
-        what: it is, as the subject of a sentence.
+        what: the thing, as the subject of a sentence.
         hint: what to do about it.
     """
 

@@ -52,7 +52,7 @@ class Listener:
     """Answers connections, as many at once as the limit allows.
 
     Attributes:
-        content_type: of the text.
+        content_type: type of the text, for the header.
     """
 
     reading: Reading

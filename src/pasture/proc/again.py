@@ -20,7 +20,7 @@ def read_again(
 
     Args:
         read: returns None, or raises ProcessEnded, if a process ended meanwhile.
-        tries: at least 1.
+        tries: number of readings, at least 1.
         between: called after each torn reading but the last: a pause.
 
     Raises:

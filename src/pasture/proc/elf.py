@@ -41,7 +41,7 @@ class Elf:
             where its first segment is loaded; 0 if unknown.
         segments: file offset, size in the file and address of what is loaded.
         values: addresses of symbols, ascending.
-        sizes, names: of these symbols; a size may be 0.
+        sizes, names: size and name of these symbols; a size may be 0.
         needs: names of symbols that others must have.
     """
 

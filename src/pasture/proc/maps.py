@@ -27,9 +27,9 @@ class Mapping:
 
     Attributes:
         start, end: addresses, the end excluded.
-        permissions: as in "rw-p".
-        path: of the file, "[heap]", "[stack]" or the like; "" if anonymous.
-        offset: in the file of the first byte, bytes.
+        permissions: four letters, as in "rw-p".
+        path: name of the file, "[heap]", "[stack]" or the like; "" if anonymous.
+        offset: place of the first byte in the file, bytes.
     """
 
     start: int

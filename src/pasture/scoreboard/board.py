@@ -33,8 +33,8 @@ class Seat:
     """A row that was reserved for one process.
 
     Attributes:
-        number: of the row, as words count it.
-        token: of this reservation alone; a later one of the same row has a higher one.
+        number: number of the row, as words count it.
+        token: number of this reservation; a later one of the same row has a higher one.
     """
 
     number: int
@@ -60,7 +60,7 @@ class Row:
     """A process's own row, open for writing in that process.
 
     Attributes:
-        words: of the row, at the positions that `layout` names.
+        words: the row's, at the positions that `layout` names.
     """
 
     def __init__(self, board: memoryview, seat: Seat) -> None:

@@ -78,7 +78,7 @@ class Entry:
     """One process, as its server's scoreboard shows it.
 
     Attributes:
-        generation: of the mold that it was forked from or is; None where nothing is reforked.
+        generation: generation of the mold that it was forked from or is; None without reforks.
         private_at_start_bytes: private memory right after the fork; 0 if it is not known.
     """
 

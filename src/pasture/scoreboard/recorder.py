@@ -107,7 +107,7 @@ def show_seal(report: Mapping[str, Any]) -> None:
     """Show the figures of a seal. In the process that loaded the application.
 
     Args:
-        report: as `SealReport.as_dict` gives it.
+        report: what `SealReport.as_dict` gives.
     """
     board = scoreboard()
     if board is None:

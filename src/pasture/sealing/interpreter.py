@@ -33,7 +33,7 @@ class Interpreter:
 
     Attributes:
         implementation: "CPython", "PyPy".
-        version: as in "3.14.2".
+        version: three numbers, as in "3.14.2".
         free_threaded: built without the GIL.
         has_immortality: objects can be exempt from reference counting.
         unsupported: why its heap may not be touched; None if it may.

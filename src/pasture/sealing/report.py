@@ -17,7 +17,7 @@ class StepReport:
     """One step of a policy.
 
     Attributes:
-        name: as in the policy.
+        name: its name in the policy.
         seconds: wall time; 0.0 if the step did not run.
         counts: what the step counted, by name.
         skipped: why the step was not taken, or does not exist here; None if it ran.
@@ -38,12 +38,12 @@ class SealReport:
     """What `seal()` did to this process.
 
     Attributes:
-        interpreter: on which it ran.
+        interpreter: the interpreter that it ran on.
         policy: name of the policy.
         sealed: every heap step of the policy ran, or does not exist on this interpreter.
         reason: why the process is not sealed; None if it is.
         round: how many times `seal()` changed this process's heap, this time included.
-        steps: of the policy, in their order.
+        steps: one report for each step of the policy, in their order.
     """
 
     interpreter: Interpreter

@@ -36,7 +36,7 @@ def write(path: Path, policy: str) -> int:
     Python thread running. Allocates nothing that outlasts the call but for a few objects.
 
     Args:
-        policy: whose steps were taken, by name.
+        policy: name of the policy whose steps were taken.
 
     Raises:
         OSError, MemoryError: there is no new file; an earlier one is as it was.

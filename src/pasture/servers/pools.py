@@ -32,9 +32,9 @@ class SealedContext:
     """What `pasture.sealed()` hands to its block.
 
     Attributes:
-        context: for `context.Pool()`, `context.Process()`, and as `mp_context` of a
+        context: makes `context.Pool()` and `context.Process()`, and is the `mp_context` of a
             `ProcessPoolExecutor`.
-        report: of the seal.
+        report: what the seal did.
     """
 
     context: Any
@@ -55,7 +55,7 @@ def sealed(
 
     Args:
         context: a context of `multiprocessing` or its start method; None is "fork".
-        policy: as `pasture.seal` takes it.
+        policy: name of a policy or one of your own; None is "seal".
         strict: raise if the process did not get sealed.
 
     Yields:

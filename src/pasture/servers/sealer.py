@@ -44,7 +44,7 @@ class Sealer:
     """Seals this process as often as it is worth it.
 
     Attributes:
-        report: of the latest seal; None before the first.
+        report: what the latest seal did; None before the first.
     """
 
     def __init__(

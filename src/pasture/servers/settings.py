@@ -41,13 +41,13 @@ class ServerSettings:
     """What a server process is to do.
 
     Attributes:
-        policy: whose steps it takes.
+        policy: the policy whose steps it takes.
         warm_up: served before the fork, if the policy warms up.
-        warm_timeout_s, warm_total_timeout_s: that one request of it, and the whole of it, may
-            take; 0 for no limit.
+        warm_timeout_s, warm_total_timeout_s: time limits of one request of it and of the whole;
+            0 for none.
         report_file: where the seal's report goes as JSON; None for nowhere.
         strict: end with an error rather than fork unsealed, or with what a fork breaks.
-        memory_limit: of a worker's private memory; None for none.
+        memory_limit: limit of a worker's private memory; None for none.
         refork: when workers become parents; None for never.
     """
 

@@ -23,7 +23,7 @@ class Backoff:
     """When the next try is: twice as long after each failure in a row.
 
     Attributes:
-        failures: so many in a row.
+        failures: number of failures in a row.
     """
 
     def __init__(self, first_s: float = _FIRST_S, most_s: float = _MOST_S) -> None:

@@ -64,7 +64,7 @@ class TopApp(App[None]):
     """The screen.
 
     Args:
-        master_pid: for the title and the snapshots.
+        master_pid: pid shown in the title and the snapshots.
         look: reads all processes once more.
         interval_s: between two readings.
         folder: where snapshots go.

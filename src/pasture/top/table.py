@@ -1,6 +1,6 @@
 """What `pasture top` shows of each process: columns, their order, and plain text.
 
-Owns the words and figures of the columns; the live screen is `top_screen`.
+Owns the words and figures of the columns; the live screen is `screen`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ class Column:
     """One column.
 
     Attributes:
-        key: that sorts by it; "" if none does.
-        title: above it.
-        text: of a process.
-        order: a number of a process; larger comes first.
+        key: key on the keyboard that sorts by it; "" if none does.
+        title: heading above it.
+        text: what it shows of a process.
+        order: number by which processes are sorted; larger comes first.
     """
 
     key: str

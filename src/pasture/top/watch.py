@@ -25,7 +25,7 @@ class Reading:
     """One process at one moment.
 
     Attributes:
-        seconds: of the monotonic clock.
+        seconds: time of the monotonic clock.
         is_master: whether it forked the others.
         minor_faults: since the process began.
     """
@@ -42,7 +42,7 @@ class Row:
     """One process as it is shown.
 
     Attributes:
-        growth_bytes_a_minute: of private memory, over the last minute at most; None in the
+        growth_bytes_a_minute: growth of private memory, over the last minute at most; None in the
             first seconds.
         faults_a_second: minor page faults since the reading before; None without one.
         shown: its entry on the server's scoreboard; None if it has none.
@@ -90,7 +90,7 @@ class Watch:
     """The readings of a master and its workers so far.
 
     Args:
-        master_pid: of the process whose workers are watched.
+        master_pid: the process whose workers are watched.
     """
 
     master_pid: int

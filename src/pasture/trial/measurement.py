@@ -41,11 +41,11 @@ class Shutdown:
     """The end of a server: from SIGTERM to its master until no process was left.
 
     Attributes:
-        seconds: until all were gone.
-        start_pss_bytes: of master and workers, idle, before the signal.
+        seconds: time until all were gone.
+        start_pss_bytes: PSS of master and workers, idle, before the signal.
         peak_pss_bytes: highest seen while they ended, the start included.
         samples: how many readings the peak is the highest of.
-        workers_seconds: until no worker held memory any more. Some masters (uWSGI) look once a
+        workers_seconds: time until no worker held memory any more. Some masters (uWSGI) look once a
             second whether their workers have ended.
         by_itself: False if what was left had to be killed.
     """
@@ -69,10 +69,10 @@ class Run:
 
     Attributes:
         policy: name.
-        round: from 0.
-        boot_s: from the start of the process to its first answer.
+        round: number, from 0.
+        boot_s: time from the start of the process to its first answer.
         series: samples while the load ran, the first before its first request.
-        final: after the load, server idle.
+        final: sample after the load, with the server idle.
         answers: dict of `METHOD name` to what that URL gave.
         paths: `METHOD PATH` of the distinct requests sent, in order.
         report: what the server's process said about its seal, None if it said nothing.
@@ -129,7 +129,7 @@ class TrialResult:
     """Everything a trial measured, in the order of the plan's policies.
 
     Attributes:
-        interpreter: of the server: implementation, version, executable and platform.
+        interpreter: implementation, version, executable and platform of the server's.
         bodies_compared: how many URLs were compared by body, being deterministic; all are
             compared by status.
         notes: sentences about what limits the figures.

@@ -33,8 +33,8 @@ class TrialPlan:
         app: the WSGI application, as gunicorn names it: `package.module:callable`.
         policies: names, in the order of their runs; savings are against `stock`, or
             against the first where `stock` is not among them.
-        workers: of the server.
-        requests: exact number of a run.
+        workers: number of the server's.
+        requests: exact number in a run.
         concurrency: simulated users, each with one request under way; None is one a worker.
         urls: requests of the load, walked in order and from the start again.
         headers: sent with each request of the load and of the warm-up.

@@ -38,9 +38,9 @@ class Job:
     """What one run is to do.
 
     Attributes:
-        requests: of this run; a run that only confirms answers sends fewer than the plan.
+        requests: number to send; a run that only confirms answers sends fewer than the plan.
         warm: requests of the warm-up, if the policy has one.
-        directory: for files of this run alone, exists and is empty.
+        directory: place for files of this run alone; exists and is empty.
         log_prefix: start of the log files' path.
     """
 

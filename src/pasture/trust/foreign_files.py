@@ -23,7 +23,7 @@ def open_foreign(path: Path, *, most_bytes: int, owners: Iterable[int] | None = 
     """Open a plain file for reading; returns its descriptor.
 
     Args:
-        most_bytes: that it may have.
+        most_bytes: largest size that it may have.
         owners: ids of users, beside this one and root, whose file it may be; None for any.
 
     Raises:

@@ -45,11 +45,11 @@ class Outcome(Generic[Result]):
     """What became of a step.
 
     Attributes:
-        value: that it returned; None if it raised.
+        value: what it returned; None if it raised.
         error: what it raised; None if it returned.
         changed: what it had changed of the process, a few words each. All that could be has
             been put back.
-        seconds: that it took.
+        seconds: time that it took.
     """
 
     value: Result | None

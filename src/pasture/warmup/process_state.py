@@ -24,10 +24,10 @@ class _Aspect:
     """One thing that belongs to the whole process.
 
     Attributes:
-        name: for the report.
-        read: its value.
+        name: name in the report.
+        read: tells its value.
         write: sets it.
-        of_main_thread: only there it can be set.
+        of_main_thread: it can be set in the main thread only.
     """
 
     name: str

@@ -37,10 +37,10 @@ class Request:
     """One request of a warm-up.
 
     Attributes:
-        method: in capitals.
-        path: with the query, percent-encoded, ASCII.
+        method: its name, in capitals.
+        path: path and query, percent-encoded, ASCII.
         scheme: "http" or "https".
-        host: for the `Host` header; None leaves the choice to the server.
+        host: value of the `Host` header; None leaves the choice to the server.
     """
 
     method: str

@@ -33,7 +33,7 @@ class Answer:
     """What became of one request.
 
     Attributes:
-        status: of the response; None if there is none.
+        status: status of the response; None if there is none.
         error: the exception that the application raised, or why it was stopped; None if
             neither.
         changed: what it had changed of the process, and what has been put back.
@@ -119,8 +119,8 @@ def warm_up(
         on_start: told of each request before it is served, and of start and end of an ASGI
             application.
         on_answer: told of each answer as it comes.
-        timeout_s: of a request, and of an ASGI application's start and end; 0 for none.
-        total_timeout_s: of the warm-up; requests that are left over are not served. 0 for none.
+        timeout_s: limit of a request, and of an ASGI application's start and end; 0 for none.
+        total_timeout_s: limit of the warm-up; what is left over is not served. 0 for none.
 
     Raises:
         UsageError: a request is malformed; none was served.

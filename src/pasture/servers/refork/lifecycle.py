@@ -33,7 +33,7 @@ class Lifecycle:
     Attributes:
         children: the processes; shared with the server, which keeps its own in their records.
         round: the one under way; None between rounds.
-        generation: of the mold from which workers are forked now; 0 is the server itself.
+        generation: the one from which workers are forked now; 0 is the server itself.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Lifecycle:
         """A process is gone.
 
         Args:
-            clean: by itself and with status 0.
+            clean: it ended by itself and with status 0.
 
         Returns:
             What was kept of it; None if it was not one of these.
@@ -151,7 +151,7 @@ class Lifecycle:
 
         Args:
             wanted: number of workers.
-            statuses: by pid, of workers that can be read; others stay as they were.
+            statuses: what workers say, by pid; those that are missing stay as they were.
         """
         self.children.update(statuses, now)
         self._watch_leaving(now)

@@ -29,8 +29,8 @@ class Limits:
     """How long what may take, seconds, and how much evidence is enough.
 
     Attributes:
-        boot_s: from a worker's fork until it is ready.
-        mold_s: from a promotion until the mold is sealed: last requests included.
+        boot_s: time from a worker's fork until it is ready.
+        mold_s: time from a promotion until the mold is sealed, its last requests included.
         proof_s: time for which a ready worker has to live if no request reaches it.
         leave_s: time for a mold to end once it is dismissed.
         backoff_s: pause after the first failure; doubles with each in a row.

@@ -27,7 +27,7 @@ class Schedule:
     """Requests by generation.
 
     Attributes:
-        limits: at least one, each at least 1; the last one holds for all later generations.
+        limits: one number or more, each at least 1; the last holds for all later generations.
         least_saving: fraction of the server's memory that a refork has to save, or it is the
             last one.
     """
@@ -105,9 +105,9 @@ class Verdict:
     """What one round came to.
 
     Attributes:
-        generation: that was reached.
+        generation: the one that was reached.
         before_bytes, after_bytes: total PSS of the server.
-        requests: a worker had served on average, both times.
+        requests: how many a worker had served on average, both times.
         least_saving: fraction of the memory before that makes it pay.
     """
 

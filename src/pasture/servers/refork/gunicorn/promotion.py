@@ -35,7 +35,7 @@ class Promotable:
     """The present worker of this process.
 
     Attributes:
-        generation: to which it was promoted; None: it was not.
+        generation: the one that it was promoted to; None: it was not.
     """
 
     def __init__(self, worker: Any, channel: Channel, row: Row) -> None:
