@@ -1,8 +1,8 @@
 """Full garbage collections that write to no surviving object.
 
-What they do is decided in the extension; here is when they run: when asked for, every time
-(`install`), or between requests. Young collections stay CPython's own. docs/collector.md
-tells users what changes; docs/internals/collector.md how it works.
+The extension does the work. This module says when: when asked for, every time (`install`), or
+between requests. Young collections stay CPython's own. docs/collector.md tells users what changes;
+docs/internals/collector.md says how it works.
 """
 
 from __future__ import annotations
@@ -44,14 +44,13 @@ class History:
 
 
 def collect(*, frozen: bool = False) -> int:
-    """Run a full collection: in place of `gc.collect()`.
+    """Run a full collection, as `gc.collect()` would, without writing to survivors.
 
-    Where working memory (about 1% of the heap) cannot be had the built-in collector runs in its
-    place, which writes to survivors and leaves frozen objects out.
+    It needs working memory of about 1% of the heap. If there is none, the built-in collector runs
+    instead: it writes to survivors and leaves frozen objects out.
 
-    Weak references, finalizers, `gc.garbage`, `gc.callbacks`, statistics and debug flags
-    are served as ever, by CPython itself. Safe before and after a fork, and with other
-    threads running.
+    CPython itself handles weak references, finalizers, `gc.garbage`, `gc.callbacks`, statistics
+    and debug flags, as usual. Safe before and after a fork, and with other threads running.
 
     Args:
         frozen: also find garbage among frozen objects (those from before `gc.freeze()`).
@@ -75,9 +74,9 @@ def collect(*, frozen: bool = False) -> int:
 def install() -> None:
     """Run every full collection of this process and its future children out of line.
 
-    That is those which CPython's own rule asks for, and those that anybody asks for with
-    `gc.collect()`. `gc.enable()`, `gc.disable()` and `gc.set_threshold()` decide as ever
-    whether and when; none of them brings the built-in full collection back. Idempotent.
+    This covers collections that CPython's own rule starts and calls of `gc.collect()`.
+    `gc.enable()`, `gc.disable()` and `gc.set_threshold()` still decide whether and when one runs;
+    none of them brings the built-in full collection back. Idempotent.
 
     Raises:
         UnsupportedInterpreter: there is no extension for this interpreter.
@@ -116,8 +115,8 @@ def is_nearly_due() -> bool:
 def collect_between_requests() -> int:
     """Run a full collection now if one would otherwise soon run in the middle of a request.
 
-    To be called after a response has been sent (gunicorn: `post_request`). Costs a
-    microsecond if nothing is to be done.
+    Call it after a response has been sent (gunicorn: `post_request`). If no collection is due it
+    costs a microsecond.
 
     Returns:
         Number of unreachable objects; 0 if no collection was run.
@@ -126,11 +125,11 @@ def collect_between_requests() -> int:
 
 
 def mend_counts() -> None:
-    """Set reference counts of sealed objects again that old extensions have moved, if that is due.
+    """Restore reference counts of sealed objects that old extensions have moved, if that is due.
 
-    Happens by itself when a garbage collection starts. To be called now and then where none ever
-    does: the collector is off, or a loop makes many calls and no containers. Costs a microsecond
-    if it is not due. docs/seal.md, "Extensions", says what moves them.
+    Every garbage collection does this. Call it now and then in a process that never collects: the
+    collector is off, or a loop makes many calls and no containers. If it is not due it costs a
+    microsecond. docs/seal.md, "Extensions", says what moves the counts.
 
     Raises:
         UnsupportedInterpreter: there is no extension for this interpreter.

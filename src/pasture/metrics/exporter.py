@@ -39,17 +39,16 @@ _PROCESS_GAUGES = (
 
 
 class ServerCollector(Collector):
-    """Collects the figures of a master and its forked workers."""
+    """Collects the figures of a master and its forked workers.
+
+    Args:
+        master_pid: the process that forks the workers.
+        read: reads the scoreboard of that process; returns None where it has none.
+    """
 
     def __init__(
         self, master_pid: int, read: Callable[[int], Snapshot | None] = read_scoreboard
     ) -> None:
-        """Name the server.
-
-        Args:
-            master_pid: the process that forks the workers.
-            read: its scoreboard, given that pid; None where it has none.
-        """
         self._master_pid = master_pid
         self._read = read
         self._first_private: dict[int, int] = {}

@@ -29,17 +29,16 @@ Application = Callable[..., Iterable[bytes]]
 
 
 class Metrics:
-    """A WSGI application that answers one path and hands on the others."""
+    """A WSGI application that answers one path and hands on the others.
+
+    Args:
+        path: the path to answer, without the script's name.
+        kept_s: seconds for which a reading answers further requests.
+    """
 
     def __init__(
         self, application: Application, path: str = "/metrics", kept_s: float = KEPT_S
     ) -> None:
-        """Wrap an application. Before the fork or after it.
-
-        Args:
-            path: that is answered here, without the script's name.
-            kept_s: seconds for which a reading answers further requests.
-        """
         self._application = application
         self._path = path
         self._kept_s = kept_s

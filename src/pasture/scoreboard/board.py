@@ -95,14 +95,13 @@ class Row:
 
 
 class Scoreboard:
-    """All rows. Made once, by the server's own process, before its first fork."""
+    """All rows. Made once, by the server's own process, before its first fork.
+
+    Raises:
+        OSError: the memory cannot be had.
+    """
 
     def __init__(self, rows: int = layout.ROWS) -> None:
-        """Allocate and map the memory.
-
-        Raises:
-            OSError: it cannot be had.
-        """
         size = (layout.FIRST_ROW + rows) * layout.ROW_BYTES
         file = memory.memory_file(layout.NAME)
         try:

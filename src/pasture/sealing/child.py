@@ -1,8 +1,7 @@
-"""What a forked child does before anything else: the steps that its parent's policy has.
+"""What a forked child does first: it takes the steps that its parent's policy has for children.
 
-Owns the one hook with `os.register_at_fork`. Invariant: without an armed policy a child is
-as it would be without pasture. A process started through exec is never touched: its
-interpreter is a new one.
+Owns the one hook of `os.register_at_fork`. Invariant: if no policy is armed, a child is as it
+would be without pasture. A program started by exec is a new interpreter and never concerned.
 """
 
 from __future__ import annotations
@@ -27,10 +26,9 @@ _hooked = False
 
 
 def arm(policy: Policy) -> None:
-    """From now on children of this process take the policy's steps for them.
+    """Make children of this process take the policy's steps for children, and theirs too.
 
-    In the parent, before the fork; the latest call counts. Children inherit it and pass
-    it on to their own.
+    Call it in the parent, before the fork. The latest call counts.
     """
     global _armed, _hooked
     _armed = policy
@@ -40,9 +38,9 @@ def arm(policy: Policy) -> None:
 
 
 def take_steps() -> None:
-    """Take the steps of the policy that is armed. In the child, right after the fork.
+    """Take the steps of the armed policy, right after the fork, in the child.
 
-    Called by the hook; by hand only where the fork was C code's, which runs no hook.
+    The hook calls it. Call it by hand only after a fork of C code, which runs no hook.
     """
     if _armed is None:
         return

@@ -1,9 +1,8 @@
-"""The exit of a child: its atexit functions run, its files are flushed, then it is gone.
+"""The exit of a child: it runs its atexit functions, flushes its files and ends.
 
-What CPython would do in between, finalization, writes to every object and so takes a
-private copy of every shared page, at the moment when all workers are stopped at once.
-Owns finding the exit status, which CPython decides on but tells nobody.
-docs/internals/child-and-exit.md has the whole order of events.
+It skips CPython's finalization. That would write to every object, and so copy every shared page,
+just when all workers stop at once. Owns finding the exit status: CPython decides on it and tells
+nobody. docs/internals/child-and-exit.md has the whole order of events.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ STDOUT_LOST = 120
 """CPython's exit status when the standard streams cannot be flushed."""
 
 FLUSH_LIMIT_S = 5
-"""How long a thread that goes on running may keep a stream locked at the exit."""
+"""Longest time that another thread may keep a stream locked at the exit."""
 
 _WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 _C_LONG_MAX = 2**63 - 1
@@ -34,12 +33,12 @@ _traceback_at_fork: TracebackType | None = None
 
 
 def watch() -> None:
-    """Prepare the exits of parent and children. In the parent, before its heap is sealed.
+    """Prepare the exits of parent and children. Call it in the parent, before the seal.
 
-    Has the interpreter's exit code kept, and open files flushed: now, so that a child does
-    not inherit what is still to be written, and at the end of the process, because what
-    holds a file may be sealed and never let go of it. Does nothing where there is no
-    extension: `install` does nothing either, then.
+    From now on the interpreter's exit code is kept. Open files are flushed twice: now, so that no
+    child inherits what is still to be written, and at the end of the process, because an object
+    that holds a file may be sealed and never release it. Without an extension for this interpreter
+    nothing is done, here and in `install`.
     """
     global _flushes_at_end
     try:
@@ -53,10 +52,10 @@ def watch() -> None:
 
 
 def install() -> None:
-    """Leave without finalization, from this process on. In the child, after the fork.
+    """Make this process and its children end without finalization. Call it in the child.
 
-    Where there is no extension, and in an interpreter that turns interactive at the end,
-    the child finalizes as ever.
+    A child finalizes as usual where there is no extension, and in an interpreter that turns
+    interactive at the end.
     """
     global _installed, _traceback_at_fork
     _traceback_at_fork = _last_traceback()
@@ -71,7 +70,7 @@ def install() -> None:
 
 
 def _flush_at_end() -> None:
-    """Flush what finalization would flush, where the process goes on to finalize."""
+    """Flush what finalization would flush, in a process that will be finalized."""
     if _installed:
         return  # `_leave` comes next
     native().limit_exit(_exit_status()[0], FLUSH_LIMIT_S)
@@ -80,10 +79,7 @@ def _flush_at_end() -> None:
 
 
 def flush_open_files_too() -> None:
-    """At the exit flush, besides stdout and stderr, files that this process left open.
-
-    In the child.
-    """
+    """Flush files that this process left open, too, when it ends. Call it in the child."""
     global _open_files_too
     _open_files_too = True
 
@@ -137,9 +133,9 @@ def _last_traceback() -> TracebackType | None:
 
 
 def flush() -> bool:
-    """Flush what finalization would flush; say whether the standard streams were written.
+    """Flush what finalization would flush; returns whether the standard streams were written.
 
-    For a process that is about to end by `os._exit` at the hands of somebody else.
+    For a process that its server is about to end with `os._exit`.
     """
     written = _flush_standard_streams()
     if _open_files_too:

@@ -1,7 +1,7 @@
-"""How the built-in collector is set: by the user, and by a policy until a child starts.
+"""The settings of the built-in collector: the user's, and a policy's until a child starts.
 
-Invariant: what is remembered was set by the user: thresholds that a policy has set are told
-apart from those, so that a child gets the user's, whenever he set them before the fork.
+Invariant: only thresholds that the user has set are remembered. A child gets those, whenever the
+user set them before the fork.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _of_policy: tuple[int, int, int] | None = None
 
 
 def remember_thresholds() -> None:
-    """Keep the thresholds in force now, unless a policy has set them."""
+    """Remember the present thresholds, unless a policy has set them."""
     global _thresholds
     try:
         native().end_adapting_thresholds()
@@ -47,11 +47,11 @@ def turn_on() -> None:
 
 
 def run_full_out_of_line() -> None:
-    """Have full collections write to no surviving object from now on.
+    """Make full collections write to no surviving object from now on.
 
-    In a process that inherited nearly all of its heap frozen they also come sooner, as long as
-    they cost little, and give free memory back to the system.
-    Where there is no extension they stay the built-in ones.
+    If the process inherited nearly all of its heap frozen, full collections also run sooner, as
+    long as they are cheap, and return free memory to the system. Without an extension for this
+    interpreter nothing changes.
     """
     try:
         extension = native()
@@ -65,7 +65,7 @@ def run_full_out_of_line() -> None:
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """No automatic collection inside; afterwards as before."""
+    """Switch automatic collection off inside the block, and restore it after."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -77,7 +77,7 @@ def paused() -> Iterator[None]:
 
 @contextmanager
 def running() -> Iterator[None]:
-    """Automatic collection inside, if its thresholds allow; afterwards as before."""
+    """Switch automatic collection on inside the block, and restore it after."""
     enabled = gc.isenabled()
     gc.enable()
     try:

@@ -1,8 +1,7 @@
-"""The named policies: which steps are taken on the way from loading to the worker's exit.
+"""The named policies: the steps that each takes, from loading to the worker's exit.
 
 Owns the table. A policy is data; `gc_settings`, `steps`, `child` and `exit` carry its steps out.
-The first four rows are the published states of the art, kept because a user compares
-against them.
+The first four rows are published designs. They are here for users to compare against.
 """
 
 from __future__ import annotations
@@ -17,25 +16,34 @@ from pasture.errors import UnknownPolicy
 from pasture.sealing.steps import HEAP_STEPS, NATIVE_STEPS
 
 LoadingStep = Literal["gc-off", "gc-threshold-0"]
-"""In the parent, before the application is imported."""
+"""Taken in the parent, before the application is imported."""
 
 PrepareStep = Literal["warm-up", "resolve-imports", "close-connections"]
-"""In the parent, once the application is loaded: work of the application itself."""
+"""Taken in the parent, once the application is loaded. They run code of the application."""
 
 ChildStep = Literal["gc-on", "full-out-of-line"]
-"""In each child, right after the fork."""
+"""Taken in each child, right after the fork."""
 
 ExitStep = Literal["flush-files", "leave"]
-"""In each child, as its last atexit function. Looking for open files goes through all objects
-that are not frozen and counts a reference to each: for policies that freeze."""
+"""Taken in each child, as its last atexit function. Use "flush-files" only in policies that freeze:
+finding open files takes a reference to every object that is not frozen, which unshares its page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """A named list of steps, in the order in which they are taken.
 
+    Attributes:
+        loading: steps before the application is imported.
+        prepare: steps once it is loaded.
+        heap: steps right before the fork, in the parent: names of `steps.HEAP_STEPS`.
+        in_child: steps of each child right after the fork.
+        at_exit: steps of each child at its end.
+        refork: number of requests, by generation, after which a worker becomes the next parent;
+            see docs/refork.md.
+
     Raises:
-        ValueError: a step that does not exist.
+        ValueError: there is no such step.
     """
 
     name: str
@@ -43,11 +51,9 @@ class Policy:
     loading: tuple[LoadingStep, ...] = ()
     prepare: tuple[PrepareStep, ...] = ("close-connections",)
     heap: tuple[str, ...] = ()
-    """In the parent, right before the fork: work on its heap, by names of `steps.HEAP_STEPS`."""
     in_child: tuple[ChildStep, ...] = ()
     at_exit: tuple[ExitStep, ...] = ()
     refork: tuple[int, ...] = ()
-    """Requests after which a worker becomes the next parent, by generation; see docs/refork.md."""
 
     def __post_init__(self) -> None:
         for steps, known in (
@@ -63,7 +69,7 @@ class Policy:
 
     @property
     def needs_native(self) -> bool:
-        """Whether a heap step touches the interpreter's memory through the extension."""
+        """Whether a heap step changes the interpreter's memory through the extension."""
         return not NATIVE_STEPS.isdisjoint(self.heap)
 
     @property
@@ -141,10 +147,10 @@ DEFAULT_POLICY = "seal"
 
 
 def find_policy(policy: str | Policy | None) -> Policy:
-    """The policy of that name; a policy is returned as it is, None is the default.
+    """Look up a policy by its name. None is the default; a policy is returned unchanged.
 
     Raises:
-        UnknownPolicy: none has that name; the hint names the nearest and all others.
+        UnknownPolicy: there is no policy of that name; the hint names the nearest and all others.
     """
     if isinstance(policy, Policy):
         return policy

@@ -1,8 +1,7 @@
-"""When a process that forks again and again is sealed: before its first fork, and before a
-later one if much was loaded since.
+"""When a forking process is sealed: before its first fork, and again if much was loaded since.
 
 Owns that decision, the log line and the report file. Does not fork and knows no server.
-Invariant: unless the settings are strict, whatever goes wrong the fork takes place.
+Invariant: unless the settings are strict, the fork takes place whatever goes wrong.
 """
 
 from __future__ import annotations
@@ -43,6 +42,10 @@ def _write_to_log(level: int, line: str) -> None:
 class Sealer:
     """Seals this process as often as it is worth it.
 
+    Args:
+        log: takes the report's line.
+        prepare: makes a context for each seal, in which the server's heap may be worked on.
+
     Attributes:
         report: what the latest seal did; None before the first.
     """
@@ -54,13 +57,6 @@ class Sealer:
         log: Log = _write_to_log,
         prepare: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
-        """Nothing is sealed yet.
-
-        Args:
-            log: where the report's line goes.
-            prepare: makes what is entered before each seal and left after it, to bring the
-                server into a state in which its heap may be worked on.
-        """
         self.report: SealReport | None = None
         self._settings = settings
         self._log = log
@@ -71,12 +67,12 @@ class Sealer:
         recorder.watch_forks()
 
     def before_fork(self, warm_up: Callable[[], WarmUpReport] | None = None) -> None:
-        """Seal, if this is the first fork or the seal is worth a new round.
+        """Seal before the first fork, and before a later one if it is worth another round.
 
-        In the parent, right before the fork.
+        Call it in the parent, right before the fork.
 
         Args:
-            warm_up: as `pasture.seal` takes it; called before the first seal only.
+            warm_up: serves requests, as for `pasture.seal`; called before the first seal only.
 
         Raises:
             PastureError: the settings are strict, and this is the first fork.
@@ -117,7 +113,7 @@ def _unfrozen_objects() -> int:
 
 
 def level_of(policy: Policy, report: SealReport) -> int:
-    """At which level a report is logged: what was wanted and not reached is a warning."""
+    """The level at which a report is logged: a warning if the heap should be sealed and is not."""
     return logging.INFO if report.sealed or not policy.heap else logging.WARNING
 
 
@@ -130,9 +126,9 @@ def from_environment() -> Sealer:
 
 
 def or_end(step: Callable[[], object]) -> None:
-    """Take a step inside of a hook that must not raise; end the process if it is refused.
+    """Take a step in a hook that must not raise; end the process if the step is refused.
 
-    An exception that leaves a fork hook is printed and forgotten: the fork takes place.
+    Python would only print an exception of a fork hook, and fork nevertheless.
     """
     try:
         step()
@@ -142,10 +138,7 @@ def or_end(step: Callable[[], object]) -> None:
 
 
 def show_log() -> None:
-    """Have the seal's line on stderr, unless the program sets up its own log.
-
-    For programs started by `pasture run`, whose user wants to see what came of it.
-    """
+    """Write pasture's log to stderr: users of `pasture run` want to see what came of the seal."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("pasture: %(message)s"))
     log.addHandler(handler)

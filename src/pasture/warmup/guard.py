@@ -1,11 +1,9 @@
 """The one place where code of the application runs inside of the process that forks.
 
-Owns what that code can do to it, which is nothing but to answer, or not: it has a limited
-time, an ending signal stops it, what it changes of the process's state is put back, none of
-its exceptions ends the process, and a process that it forks does not come back from it.
-Only `KeyboardInterrupt` passes: somebody wants the process to end.
-
-`interrupts` says what it cannot stop.
+Owns keeping that process safe from it. The code has a limited time, and an ending signal stops it.
+Changes that it makes to the process's state are undone. None of its exceptions ends the process,
+and a process that it forks does not come back from it. Only `KeyboardInterrupt` passes: somebody
+wants the process to end. `interrupts` says which code cannot be stopped.
 """
 
 from __future__ import annotations
@@ -59,7 +57,12 @@ class Outcome(Generic[Result]):
 
 
 class Guard:
-    """Runs the steps of one warm-up, one after the other, within a `with` of this object.
+    """Runs the steps of one warm-up, one after the other, inside a `with` of this object.
+
+    Args:
+        on_start: takes the name of each step before it runs.
+        step_s: limit of one step, in seconds; 0 for none.
+        total_s: limit of all steps, in seconds, from now on; 0 for none.
 
     Attributes:
         has_limit: whether steps can be stopped: only in the main thread.
@@ -72,13 +75,6 @@ class Guard:
         step_s: float = STEP_S,
         total_s: float = TOTAL_S,
     ) -> None:
-        """The time begins.
-
-        Args:
-            on_start: told the name of each step before it runs.
-            step_s: that one step may take, in seconds; 0 for no limit.
-            total_s: that all of them may take, in seconds; 0 for no limit.
-        """
         self.has_limit = Interrupts.are_possible()
         self._interrupts = Interrupts()
         self._on_start = on_start

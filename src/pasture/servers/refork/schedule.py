@@ -44,14 +44,13 @@ class Schedule:
 
 
 class Attempts:
-    """When the next round may begin, after what came of those before."""
+    """When the next round may begin, after what came of those before.
+
+    Args:
+        backoff_s: pause after a failure; doubles with each in a row.
+    """
 
     def __init__(self, schedule: Schedule, backoff_s: float) -> None:
-        """No round yet.
-
-        Args:
-            backoff_s: pause after a failure; doubles with each in a row.
-        """
         self._schedule, self._backoff = schedule, Backoff(backoff_s, math.inf)
         self._level = 0
         self._stopped = False
