@@ -9,8 +9,9 @@ itself: it is for the process that forks.
 
 import os
 
-from pasture.servers.sealer import from_environment, or_end
+from pasture.servers.sealer import Sealer, or_end
+from pasture.servers.settings import settings_or_end
 
-sealer = from_environment()
+sealer = Sealer(settings_or_end())
 
 os.register_at_fork(before=lambda: or_end(sealer.before_fork))

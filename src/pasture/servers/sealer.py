@@ -19,7 +19,7 @@ from pasture.sealing.policy import Policy
 from pasture.sealing.report import SealReport
 from pasture.sealing.seal import seal
 from pasture.servers.complaint import complain
-from pasture.servers.settings import ServerSettings, read_environment
+from pasture.servers.settings import ServerSettings
 from pasture.trust import private_files
 from pasture.trust.untrusted_text import to_json
 from pasture.warmup.warmup import WarmUpReport
@@ -115,14 +115,6 @@ def _unfrozen_objects() -> int:
 def level_of(policy: Policy, report: SealReport) -> int:
     """The level at which a report is logged: a warning if the heap should be sealed and is not."""
     return logging.INFO if report.sealed or not policy.heap else logging.WARNING
-
-
-def from_environment() -> Sealer:
-    """A sealer as the variables ask for. Ends the process if they make no sense."""
-    try:
-        return Sealer(read_environment())
-    except PastureError as error:
-        sys.exit(complain(error))
 
 
 def or_end(step: Callable[[], object]) -> None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from pasture.errors import UsageError
+from pasture.errors import PastureError, UsageError
 from pasture.sealing.policy import Policy, find_policy
+from pasture.servers.complaint import complain
 from pasture.servers.recycle import DEFAULT_JITTER, MemoryLimit, parse_limit
 from pasture.servers.refork.schedule import LEAST_SAVING, Schedule, parse_schedule
 from pasture.warmup.guard import STEP_S, TOTAL_S
@@ -114,6 +117,17 @@ def read_environment(
             _first(environ.get(WARM_TOTAL_TIMEOUT), warm_total_timeout, TOTAL_S)
         ),
     )
+
+
+def settings_or_end(**arguments: Any) -> ServerSettings:
+    """Settings as `read_environment` gives them. Ends the process if they make no sense.
+
+    For code that a server's configuration or a hook runs: an error would be a traceback there.
+    """
+    try:
+        return read_environment(**arguments)
+    except PastureError as error:
+        sys.exit(complain(error))
 
 
 def parse_seconds(value: str | float) -> float:

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from pasture.display.pages import plot_markup, render_page
-from pasture.display.units import count, megabytes, milliseconds, percent, seconds
+from pasture.display.units import count, megabytes, percent, seconds
 from pasture.trial import summary
 from pasture.trial.measurement import (
     PolicyResult,
     TrialResult,
     private_saving,
-    total_pss_saving,
     workers_that_fit,
 )
 
@@ -56,14 +55,15 @@ def render_html(result: TrialResult, made_at: datetime) -> str:
 
 def _card(result: TrialResult, policy: PolicyResult, color: str) -> dict[str, Any]:
     """What stands large above the plots, for one policy."""
+    found = summary.figures(result.reference, policy)
     saving = private_saving(result.reference, policy)
     budget = result.reference.median(lambda run: run.total_pss_bytes)
     return {
         "policy": policy.policy,
         "color": color,
-        "private": megabytes(policy.median(lambda run: run.private_bytes_median)),
+        "private": found["private"],
         "change": "" if policy is result.reference else _change(saving.fraction),
-        "total": megabytes(policy.median(lambda run: run.total_pss_bytes)),
+        "total": found["total"],
         "fit": f"{workers_that_fit(budget, policy):,}",
         "best": policy is summary.best(result),
     }
@@ -76,26 +76,9 @@ def _change(fraction: float) -> str:
 
 
 def _row(result: TrialResult, policy: PolicyResult, color: str) -> dict[str, Any]:
-    saving = total_pss_saving(result.reference, policy)
-    is_reference = policy is result.reference
-    return {
-        "policy": policy.policy,
-        "color": color,
-        "cells": [
-            megabytes(policy.median(lambda run: run.private_bytes_median)),
-            megabytes(policy.median(lambda run: run.total_pss_bytes)),
-            "" if is_reference else megabytes(saving.saved_bytes),
-            "" if is_reference else percent(saving.fraction),
-            f"{policy.median(lambda run: run.load.requests_per_s):,.0f}",
-            milliseconds(policy.median(lambda run: run.load.p50_ms)),
-            milliseconds(policy.median(lambda run: run.load.p95_ms)),
-            milliseconds(policy.median(lambda run: run.load.p99_ms)),
-            seconds(policy.median(lambda run: run.boot_s)),
-            seconds(policy.median(lambda run: run.shutdown.seconds)),
-            f"{policy.median(lambda run: run.shutdown.peak_ratio):.2f}x",
-            "differ" if policy.disagreements else "agree",
-        ],
-    }
+    found = summary.figures(result.reference, policy)
+    answers = "differ" if policy.disagreements else "agree"
+    return {"policy": policy.policy, "color": color, "cells": [*found.values(), answers]}
 
 
 def _setting(result: TrialResult, made_at: datetime) -> list[tuple[str, str]]:

@@ -1,11 +1,11 @@
-"""The sentences of a trial: what was saved, how many workers fit, what to know.
+"""The words of a trial: its figures, what was saved, how many workers fit, what to know.
 
 Plain text, used by the table and by the HTML page alike.
 """
 
 from __future__ import annotations
 
-from pasture.display.units import count, megabytes, percent
+from pasture.display.units import count, megabytes, milliseconds, percent, seconds
 from pasture.trial.measurement import (
     PolicyResult,
     TrialResult,
@@ -24,6 +24,24 @@ def best(result: TrialResult) -> PolicyResult | None:
         if total_pss_saving(result.reference, p).fraction >= _LEAST_SAVING
     ]
     return min(saving, key=lambda p: p.median(lambda run: run.total_pss_bytes), default=None)
+
+
+def figures(reference: PolicyResult, policy: PolicyResult) -> dict[str, str]:
+    """The figures of a policy in words, in the order in which they are shown."""
+    saving, is_reference = total_pss_saving(reference, policy), policy is reference
+    return {
+        "private": megabytes(policy.median(lambda run: run.private_bytes_median)),
+        "total": megabytes(policy.median(lambda run: run.total_pss_bytes)),
+        "saved": "" if is_reference else megabytes(saving.saved_bytes),
+        "share": "" if is_reference else percent(saving.fraction),
+        "requests": f"{policy.median(lambda run: run.load.requests_per_s):,.0f}",
+        "p50": milliseconds(policy.median(lambda run: run.load.p50_ms)),
+        "p95": milliseconds(policy.median(lambda run: run.load.p95_ms)),
+        "p99": milliseconds(policy.median(lambda run: run.load.p99_ms)),
+        "boot": seconds(policy.median(lambda run: run.boot_s)),
+        "shutdown": seconds(policy.median(lambda run: run.shutdown.seconds)),
+        "peak": f"{policy.median(lambda run: run.shutdown.peak_ratio):.2f}x",
+    }
 
 
 def headline(result: TrialResult) -> str:

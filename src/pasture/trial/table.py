@@ -1,6 +1,6 @@
 """The table at the end of `pasture try`, for a terminal.
 
-Owns the columns and their order; figures come from `measurement`, sentences from `summary`.
+Owns the columns and their order; figures and sentences come from `summary`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pasture.display.units import megabytes, milliseconds, percent, seconds
 from pasture.trial import summary
-from pasture.trial.measurement import PolicyResult, TrialResult, total_pss_saving
+from pasture.trial.measurement import PolicyResult, TrialResult
 
 _COLUMNS = (
     "\npolicy",
@@ -54,21 +53,7 @@ def _table(result: TrialResult) -> Table:
 
 
 def _cells(reference: PolicyResult, policy: PolicyResult) -> list[str]:
-    saving = total_pss_saving(reference, policy)
-    is_reference = policy is reference
-    quantiles = (
-        policy.median(lambda run: run.load.p50_ms),
-        policy.median(lambda run: run.load.p95_ms),
-        policy.median(lambda run: run.load.p99_ms),
-    )
-    return [
-        policy.policy,
-        megabytes(policy.median(lambda run: run.private_bytes_median)),
-        megabytes(policy.median(lambda run: run.total_pss_bytes)),
-        "" if is_reference else megabytes(saving.saved_bytes),
-        "" if is_reference else percent(saving.fraction),
-        f"{policy.median(lambda run: run.load.requests_per_s):,.0f}",
-        "/".join(milliseconds(value) for value in quantiles),
-        seconds(policy.median(lambda run: run.shutdown.seconds)),
-        f"{policy.median(lambda run: run.shutdown.peak_ratio):.2f}x",
-    ]
+    found = summary.figures(reference, policy)
+    shown = [found[name] for name in ("private", "total", "saved", "share", "requests")]
+    latency = "/".join(found[name] for name in ("p50", "p95", "p99"))
+    return [policy.policy, *shown, latency, found["shutdown"], found["peak"]]

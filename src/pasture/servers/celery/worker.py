@@ -24,7 +24,7 @@ from pasture.servers.celery.pool import end_with_parent, survive_shortages
 from pasture.servers.complaint import complain
 from pasture.servers.recycle import MemoryLimit, UssWatch
 from pasture.servers.sealer import Sealer, or_end
-from pasture.servers.settings import ServerSettings, read_environment
+from pasture.servers.settings import ServerSettings, settings_or_end
 
 log = logging.getLogger("pasture")
 
@@ -127,11 +127,3 @@ def count_private_memory(limit: MemoryLimit) -> None:
         return max(watch.uss_bytes, limit.limit_bytes) // 1024 + 1
 
     billiard.pool.mem_rss = memory_kib
-
-
-def settings_or_end() -> ServerSettings:
-    """What the variables ask for. Ends the process if they make no sense."""
-    try:
-        return read_environment()
-    except PastureError as error:
-        sys.exit(complain(error))

@@ -15,11 +15,10 @@ seals between the user's `pre_fork` and the fork. docs/gunicorn.md is the user's
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from typing import Any
 
-from pasture.errors import MissingExtra, PastureError
+from pasture.errors import MissingExtra
 
 try:
     import gunicorn.app.base
@@ -29,9 +28,8 @@ except ImportError as error:
     ) from error
 
 from pasture.sealing.policy import Policy, find_policy
-from pasture.servers.complaint import complain
 from pasture.servers.gunicorn.arbiter import SealingArbiter
-from pasture.servers.settings import read_environment
+from pasture.servers.settings import settings_or_end
 
 _configured: dict[str, Any] = {}
 """What the configuration file asked for, as arguments of `read_environment`."""
@@ -77,11 +75,7 @@ def _make_arbiter(app: Any) -> SealingArbiter:
 
     Ends the process where the settings make no sense.
     """
-    try:
-        settings = read_environment(**_configured)
-    except PastureError as error:
-        # Raised from here it would be a traceback under gunicorn's own program.
-        sys.exit(complain(error))
+    settings = settings_or_end(**_configured)
     if settings.refork is None:
         return SealingArbiter(app, settings)
     # Only here: what is imported is sealed in.
