@@ -44,24 +44,17 @@ class Plugged(TypedDict):
     bytes: int
 
 class CollectionHistory(TypedDict):
+    """What `pasture.gc.History` has."""
+
     collections: int
-    """Full collections run out of line."""
     skipped: int
-    """Left to the built-in collector, for want of memory."""
     declined: int
-    """Left to the built-in collector: there were other interpreters."""
     from_roots: bool
-    """The last one: whether it started with a walk from the known roots."""
     objects: int
-    """The last one: objects examined."""
     remainder: int
-    """The last one: of these, how many the known roots did not lead to."""
     garbage: int
-    """The last one: of these, how many were found dead."""
     scratch_bytes: int
-    """The last one: working memory mapped at most, all given back."""
     nanoseconds: int
-    """The last one: time to find the garbage, without what CPython did with it."""
 
 class FullCollectionRule(TypedDict):
     count: int
