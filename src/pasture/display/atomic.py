@@ -1,6 +1,6 @@
-"""Reports, written whole or not at all, for nobody but this user to read.
+"""Reports: written whole or not at all, and readable by this user alone.
 
-How that is done is `pasture.trust.private_files`'; here its errors become those of a command line.
+`pasture.trust.private_files` writes them; here its errors become errors of a command line.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Finding:
         is_obstacle: whether it costs shared memory.
         what: what was found, one sentence without a full stop.
         cost: what it costs; "" for what is in order.
-        mend: how to mend it; "" likewise.
+        mend: how to fix it; "" for what is in order.
     """
 
     check: str

@@ -31,7 +31,7 @@ class Evidence:
         threads: names of the master's threads, the main one first.
         files: mapped by the master or a worker, without duplicates.
         huge_pages: content of transparent_hugepage/enabled; "" if there is no such file.
-        ksm: content of ksm/run; "" likewise.
+        ksm: content of ksm/run; "" if there is no such file.
         gc_callers: who called gc.enable(); None if that was not watched.
         modules: those files that are extensions for the stable ABI.
     """

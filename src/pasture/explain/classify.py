@@ -26,7 +26,7 @@ class Classifier:
 
     Args:
         parent, worker: their memory.
-        fields: offsets of the interpreter; None if it is one that nobody here knows.
+        fields: offsets of the interpreter; None if they are not known.
         same_version: whether the interpreter's instructions are those of this one.
         has_census: whether memory in use without a record is known to be no object.
     """

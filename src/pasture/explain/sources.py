@@ -69,7 +69,7 @@ class Sources:
 
     Attributes:
         census: open; None without one.
-        fields: offsets of the parent's interpreter; None if nobody here knows them.
+        fields: offsets of the parent's interpreter; None if they are not known.
         same_version: whether it is the version that runs this.
         missing: what cannot be told for want of these, one sentence each.
     """

@@ -129,7 +129,7 @@ class TouchedObjects:
             self.kept[found.number] = found if before is None else _joined(before, found)
 
     def groups(self) -> list[list[Touched]]:
-        """Those that were kept by kind: kinds with the most pages first, likewise within."""
+        """Those that were kept, by kind: kinds and objects with the most pages first."""
         found: dict[Group, list[Touched]] = {}
         for touched in sorted(self.kept.values(), key=lambda t: (-t.os_pages, -t.words)):
             found.setdefault(touched.group, []).append(touched)

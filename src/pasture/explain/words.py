@@ -42,7 +42,7 @@ class Classified:
         labels: int64, places in `names`.
         extents: int64, index into the extents; -1 for none.
         names: the labels that were met so far, in this batch or an earlier one.
-        code_types: addresses of the types of code objects, likewise.
+        code_types: addresses of the types of code objects that were met so far.
     """
 
     batch: Batch

@@ -1,8 +1,8 @@
-"""What is open or running in a parent and does not survive a fork.
+"""What is open or runs in a parent and does not survive a fork.
 
-Owns finding it, right before the seal and after everything known has been closed
-(`fork_safety`). Nothing is imported, opened or closed for its sake: a library counts only
-if the application has imported it. Costs a look at each open file, no walk over the heap.
+The survey is taken right before the seal, after known connections have been closed (`close`). It
+imports, opens and closes nothing: a library counts only if the application has imported it. It
+looks at each open file and does not walk the heap.
 """
 
 from __future__ import annotations

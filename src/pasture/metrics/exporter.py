@@ -1,8 +1,8 @@
 """The figures of one server in Prometheus's form.
 
-Owns names, help and labels: docs/grafana-dashboard.json and docs/operate.md use them. Reads
-the server's scoreboard and what the kernel says of its processes, and no file that the server
-names; keeps nothing but where each worker's private memory began.
+Owns names, help and labels: docs/grafana-dashboard.json and docs/operate.md use them. Reads the
+server's scoreboard and what the kernel says of its processes, but no file that the server names.
+Remembers only how much private memory each worker had first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A small HTTP server for one text: `GET` of any path answers what a function returns.
 
-Owns the limits, since anybody who reaches the port may speak: of connections at once, of the
-bytes of a request and of the time that one may take. A client that is slow or silent loses its
-connection, and never keeps another one waiting for longer than one reading takes.
+Owns the limits of connections at once, of the bytes of a request and of its time: everybody who
+reaches the port may connect. A client that is slow or silent loses its connection. No client keeps
+another one waiting for longer than one reading takes.
 """
 
 from __future__ import annotations

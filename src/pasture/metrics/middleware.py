@@ -2,9 +2,9 @@
 
     application = pasture.metrics.middleware.Metrics(application)
 
-answers `/metrics`, whichever worker the request reaches, because all of them see the same
-scoreboard. Whoever reaches the path reads it: restrict the access. Reading takes milliseconds
-for each worker, so a worker reads at most once in a few seconds, whoever asks how often.
+answers `/metrics`. Any worker can answer, because all workers see the same scoreboard. Restrict
+access to the path: everybody who reaches it can read it. A reading takes milliseconds for each
+worker, so a worker reads at most once in a few seconds, however often it is asked.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Metrics:
         return [body]
 
     def _text(self) -> bytes:
-        """What was read a short while ago; one thread at a time reads anew."""
+        """The latest reading. If it is too old, one thread at a time reads again."""
         if self._pid != os.getpid():  # what the parent has read is of another tree
             self._lock, self._body, self._read_at = threading.Lock(), b"", float("-inf")
             self._registry = registry_of(os.getppid(), _read)
@@ -79,5 +79,5 @@ def registry_of(
 
 
 def _read(master_pid: int) -> Snapshot | None:
-    """The scoreboard that this worker inherited: a master of another user shows it nobody else."""
+    """The scoreboard that this worker inherited. The master's own is closed to other users."""
     return recorder.snapshot() or read_scoreboard(master_pid)

@@ -46,8 +46,8 @@ def master_of(pid: int) -> int | None:
 def descendants(pid: int) -> tuple[int, ...]:
     """Pids of all living processes below a process, zombies left out, ascending.
 
-    A zombie holds no memory and runs no code; where nobody reaps orphans it stays for
-    ever, and would make every wait for the end of a tree endless.
+    A zombie holds no memory and runs no code. If orphans are not reaped it never goes away, and a
+    wait for the end of its tree would never return.
     """
     try:
         found = psutil.Process(pid).children(recursive=True)

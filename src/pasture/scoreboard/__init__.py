@@ -1,8 +1,7 @@
-"""What the processes of one server show each other and whoever may look at them: numbers alone.
+"""Counters that the processes of one server share, and that others may read.
 
-`layout` says which word is what, `board` is the server's side, `reader` an outsider's and
-`recorder` a worker's. The memory is a file without a name that belongs to the server's tree
-of processes and goes with it: there is no folder to configure, to fill or to clean up.
-Imports the standard library alone, and readers of /proc that do likewise, since all of it runs
-inside of servers.
+`layout` says which word is what. `board` is the server's side, `recorder` a worker's and `reader`
+an outsider's. The memory is a file without a name. It goes when the server's processes go, so there
+is no folder to configure or to clean up. All of it runs inside of servers, and imports only the
+standard library and readers of /proc that do the same.
 """

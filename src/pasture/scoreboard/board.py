@@ -1,10 +1,9 @@
 """The server's side of a scoreboard: who has which row, and what became of its counts.
 
-Owns the memory. Invariants: it is allocated in full when it is made and can be neither cut nor
-extended, so no store into it fails; a row has one writer, the process that it was reserved
-for, from its claim until that process has ended; only the server's own process writes the
-rest. What the server keeps of rows it keeps for itself and does not read back: a worker may
-run as another user.
+Owns the memory. Invariants: it is allocated in full at once and can be neither cut nor extended, so
+no store into it fails. From its claim on a row has one writer, the process that it was reserved
+for, until that has ended. Only the server's own process writes the rest. The server keeps its list
+of rows to itself and does not read it back: a worker may run as another user.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from pasture.proc.stat import HIGHEST_PID, has_ended, start_time
 from pasture.scoreboard import layout, memory
 
 UNCLAIMED_S = 60.0
-"""After which a row is taken back that no process has claimed: the fork must have failed."""
+"""A row that no process has claimed for so long is taken back: the fork must have failed."""
 
 _IDLE_PER_COST = 50
 _SEALS = memory.SEAL_SHRINK | memory.SEAL_GROW | memory.SEAL_SEAL
@@ -158,7 +157,7 @@ class Scoreboard:
                 self._release(number)
 
     def release(self, number: int) -> None:
-        """A row's process has ended: what it counted is kept, once, and the row is free.
+        """Keep what a row's process counted, once, and free the row: the process has ended.
 
         Where a signal handler calls it in the middle of another change, the next sweep does it.
         """

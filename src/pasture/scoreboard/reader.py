@@ -1,9 +1,9 @@
 """A server's scoreboard, from outside: found among its open files and read, never written.
 
-Owns the distrust. Whoever runs the server decides what lies behind the numbers of its open
-files, and the reader may be root: so nothing is opened before the kernel has said that it is
-memory, nothing is mapped, and what is not sealed as a scoreboard is, or belongs to a third
-user, is left alone. What is read are numbers and a few printable characters.
+Owns the distrust. The server's user decides what its open files are, and the reader may be root. So
+a file is opened only after the kernel has said that it is memory, and nothing is mapped. A file
+that is not sealed as a scoreboard is, or belongs to a third user, is left alone. Only numbers and a
+few printable characters are read.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Counting inside of a server's processes: who began, requests, collections, pauses, recycles.
 
-Owns this process's place on the scoreboard and the callback with the collector. The server
-reserves a row before each fork for a worker (`expect_worker`), the child claims it; any other
-child lets go of what it inherited. Where the memory for a scoreboard cannot be had nothing is
-counted, and nothing else changes: what cannot be counted is never the server's problem.
+Owns this process's place on the scoreboard and the callback of the collector. The server reserves
+a row before each fork for a worker (`expect_worker`), and the child claims it. Any other child
+releases what it inherited. Without memory for a scoreboard nothing is counted, and the server works
+as usual.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _requests = threading.Lock()
 
 
 def watch_forks() -> None:
-    """Have each child of this process claim what was reserved for it, or count nowhere."""
+    """Make each child of this process claim the row reserved for it, or count nowhere."""
     global _watching
     if _watching:
         return
@@ -57,7 +57,7 @@ def watch_forks() -> None:
 
 
 def scoreboard() -> Scoreboard | None:
-    """The server's, made at the first call; None if the memory for it cannot be had."""
+    """The server's scoreboard, made at the first call; None if there is no memory for it."""
     global _board, _cannot
     if _board is None and _cannot is None and not _is_descendant:
         watch_forks()
@@ -70,7 +70,7 @@ def scoreboard() -> Scoreboard | None:
 
 
 def expect_worker() -> None:
-    """The next fork of this thread is that of a worker. In the server, before it.
+    """Announce that the next fork of this thread is a worker's. Call it in the server.
 
     Calls again change nothing until that fork.
     """
@@ -93,7 +93,7 @@ def expect_worker() -> None:
 
 
 def forked() -> None:
-    """The fork that was announced took place. To be called by hand for forks of C alone."""
+    """Note that the announced fork took place. Call it by hand only after a fork of C code."""
     _expected.pop(threading.get_ident(), None)
 
 
@@ -149,7 +149,7 @@ def _after_in_child() -> None:
 
 
 def begin(seat: Seat | None = None) -> None:
-    """Count from now on. In a worker, after the fork; by hand only for forks of C and of molds.
+    """Count from now on, in a worker. Call it by hand only after forks of C code and of molds.
 
     Args:
         seat: reserved for this process; None for that of the fork that was announced.

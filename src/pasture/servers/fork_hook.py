@@ -1,8 +1,8 @@
 """`pasture run -- python app.py`: any program, sealed before its first fork for workers.
 
-Owns which forks count. Only those of Python code are seen (`os.register_at_fork`): neither
-a `subprocess` nor C code that forks. Of these, a fork that leads to an exec or that
-daemonizes is let pass, because its child either keeps nothing or is the program itself.
+Owns which forks count. Only forks of Python code are seen (`os.register_at_fork`), not those of
+`subprocess` or C code. A fork that leads to an exec or makes a daemon does not count: its child
+either keeps nothing or is the program itself.
 docs/multiprocessing.md lists the rules for users.
 """
 

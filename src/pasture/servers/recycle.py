@@ -1,9 +1,8 @@
 """When a worker is replaced for the memory that it alone holds: USS, not RSS.
 
-RSS counts pages that are shared with the parent, so a limit on it replaces workers that
-cost next to nothing and spares those that grew. Owns the decision; how a worker ends is
-the server's business. Invariant: `UssWatch` never takes a worker for small that has passed
-its limit by more than one request's growth.
+RSS counts pages that are shared with the parent. A limit on it replaces workers that cost next to
+nothing and keeps those that grew. Owns the decision; the server ends the worker. Invariant:
+`UssWatch` notices a worker before it has passed its limit by more than one request's growth.
 """
 
 from __future__ import annotations
@@ -90,8 +89,8 @@ def most_bytes_per_fault() -> int:
 class UssWatch:
     """Whether this worker has passed its limit. One a worker, made after the fork.
 
-    The private memory of a process grows through its page faults, and those are cheap to
-    count: it is read again only once the faults since could have brought it to the limit.
+    The private memory of a process grows only through page faults, which are cheap to count. It is
+    read again only when the faults since the last reading could have reached the limit.
     """
 
     def __init__(
@@ -114,7 +113,7 @@ class UssWatch:
         self._has_said_so = False
 
     def has_passed(self) -> bool:
-        """Say whether the worker is to be replaced. After each request, in the worker.
+        """Whether the worker is to be replaced. Call it in the worker, after each request.
 
         True once only, also where several threads serve requests.
         """

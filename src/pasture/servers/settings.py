@@ -1,7 +1,7 @@
-"""The variables that carry a policy into a server process.
+"""The environment variables that tell a server process what to do.
 
-They are the one way from `pasture run` and `pasture try` to the server: they survive the
-exec, and the server's own exec when it upgrades itself.
+`pasture run` and `pasture try` reach the server through them alone. They survive the exec of the
+server, and the server's own exec when it upgrades itself.
 """
 
 from __future__ import annotations

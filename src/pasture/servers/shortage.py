@@ -1,6 +1,6 @@
-"""What the system has none of for now: processes, memory, descriptors. And when to ask again.
+"""Shortages of processes, memory or descriptors, and when to ask the system again.
 
-A server that ends for want of a process takes the workers that it has with it.
+A server must not end because it cannot fork: its workers would end with it.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def _require_locust() -> None:
 
 
 def port_is_free(port: int) -> bool:
-    """Say whether a server could listen on a port of the loopback interface."""
+    """Whether a server could listen on a port of the loopback interface."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -124,7 +124,7 @@ def port_is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on at this moment."""
+    """A port of the loopback interface that is free at this moment."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
@@ -132,7 +132,7 @@ def free_port() -> int:
 
 
 def listens(port: int) -> bool:
-    """Say whether somebody listens on a port of the loopback interface."""
+    """Whether a port of the loopback interface takes connections."""
     with socket.socket() as probe:
         return probe.connect_ex((LOOPBACK, port)) == 0
 

@@ -1,4 +1,4 @@
-"""Where other users' files and words enter: read and written so that they cannot hurt.
+"""Safe handling of files and text that other users may have made.
 
 `private_files` writes, `foreign_files` reads, `untrusted_text` shows.
 """

@@ -1,8 +1,8 @@
 """Files that another user may have made: the one place that opens them.
 
-Nothing is followed, nothing blocks, nothing is trusted: a symbolic link, a FIFO, a device, a
-file of a user who has no business there and one that is too large are refused before a byte is
-read. What is inside is the reader's to doubt.
+It refuses, before a byte is read: symbolic links, FIFOs, devices, files of other users than those
+who are named, and files that are too large. So no link is followed and nothing blocks. The caller
+must still distrust what it reads.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ def _folder_of(path: Path) -> Iterator[int]:
 
 
 def _opened_folder(path: Path) -> int:
-    """Open a folder; from then on nobody can put another in its place.
+    """Open a folder. From then on no other folder can take its place.
 
     Raises:
         OSError: there is none, a link on the way is another user's, or it is not safe.
@@ -211,7 +211,7 @@ def _require_replaceable(path: Path, folder: int) -> None:
 
 
 def trusted_users() -> frozenset[int]:
-    """Ids of users who may decide for this process: its own, root, and whoever called sudo."""
+    """Ids of users who may decide for this process: its own, root, and the caller of sudo."""
     users = {os.geteuid(), 0}
     called_by = os.environ.get("SUDO_UID", "")
     if os.geteuid() == 0 and called_by.isascii() and called_by.isdecimal():

@@ -23,7 +23,7 @@ _VERSIONS = {"version": "3.0", "spec_version": "2.4"}
 
 
 class ResponseTooLong(OSError):
-    """Raised into an application that sends more than anybody reads, as if the client had gone."""
+    """Raised in an application that sends too much, as if the client had gone."""
 
 
 def build_scope(request: Request, headers: Iterable[Header], host: str) -> dict[str, Any]:

@@ -3,10 +3,10 @@
 Owns the alarm and the handlers of ending signals while that code runs. Invariant: afterwards
 handlers and alarm are as they were, and a signal that came meanwhile has not been lost.
 
-The handler of a signal raises `Interrupted` where the code stands: in a system call or a wait
-for a lock as well as between two instructions. It raises again each second for as long as the
-code goes on. What C code does without ever coming back to the interpreter it cannot stop.
-Therefore the kernel takes the second ending signal for itself, and ends the process.
+The handler of a signal raises `Interrupted` where the code stands: in a system call, in a wait
+for a lock, or between two instructions. It raises again each second while the code goes on. C code
+that never returns to the interpreter cannot be stopped. Therefore a second ending signal is left to
+the kernel, which ends the process.
 
 Source: signal(7); CPython 3.14 Modules/signalmodule.c; PEP 475.
 """

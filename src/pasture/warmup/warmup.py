@@ -1,8 +1,9 @@
-"""The warm-up: the parent serves requests itself, so that what an application builds at its
-first requests (templates, routes, caches, specialized bytecode) is there before the fork.
+"""The warm-up: the parent serves a few requests itself, before the fork.
 
-Owns the run and its report. Nothing that a request does may end the parent or keep it from
-starting (`guard`): what goes wrong is reported. docs/internals/warmup.md says what it is worth.
+What an application builds at its first requests (templates, routes, caches, specialized bytecode)
+is then there before the fork, and shared. Owns the run and its report. Whatever a request does, the
+parent starts (`guard`), and the report says what went wrong. docs/internals/warmup.md says what a
+warm-up is worth.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from pasture.warmup.guard import STEP_S, TOTAL_S, Guard
 from pasture.warmup.requests import Header, Request, parse_request
 
 _THREADS_END_S = 1.0
-"""AnyIO's worker threads, which serve the synchronous pages of FastAPI, end when the loop does,
-and nobody waits for them."""
+"""AnyIO's worker threads serve the synchronous pages of FastAPI. They end after the event loop,
+which does not wait for them."""
 
 Call = Callable[[Request], int]
 """Serves a request and returns its status, or raises what the application raises."""

@@ -1,7 +1,7 @@
 """What a server and one of its processes tell each other: messages over a pair of sockets.
 
-A message is a word, a few numbers or texts, and open files. The end of a process closes
-its end, so that the other side always learns of it: nobody waits for a dead process.
+A message is a word, a few numbers or texts, and open files. When a process ends, its end of the
+channel is closed. So the other side always learns of it and never waits for a dead process.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Channel:
         self._socket.close()
 
     def send(self, word: str, files: Sequence[int] = (), **values: Any) -> bool:
-        """Send a message; False if nobody is there to read it, or does not read.
+        """Send a message; False if the other side is gone or does not read.
 
         Never waits. Texts are cut after 1,000 characters.
         """

@@ -30,7 +30,7 @@ _calls: frozenset[tuple[CodeType, int]] = frozenset()
 
 
 def before_c_fork(call: Callable[[], None]) -> None:
-    """Have a function called before each fork that C code makes, in the parent.
+    """Call a function before each fork that C code makes, in the parent.
 
     Not before one of Python code, such as `os.fork`, and not before what uses vfork, as
     `subprocess` and `posix_spawn` do. The caller's thread gets the GIL for it.
@@ -53,11 +53,10 @@ def before_c_fork(call: Callable[[], None]) -> None:
 
 
 def before_fork_with_pythons_hooks(call: Callable[[], None]) -> None:
-    """Have a function called before each fork of C code that runs Python's hooks. In the parent.
+    """Call a function before each fork of C code that runs Python's hooks, in the parent.
 
-    So does a server that calls `PyOS_BeforeFork`. To be called while the server loads: if it
-    runs inside of Python code that called it, its own forks are those that no other Python code
-    has called for.
+    A server does so that calls `PyOS_BeforeFork`. Call this while the server loads. If Python code
+    called the server, a fork is the server's own when no other Python code asked for it.
     """
     global _calls
     _calls = frozenset(_calls_of(sys._getframe(1)))
@@ -71,7 +70,7 @@ def before_fork_with_pythons_hooks(call: Callable[[], None]) -> None:
 
 
 def at_exit(call: Callable[[int], None]) -> None:
-    """Have a function called with the exit status when C code calls `exit`.
+    """Call a function with the exit status when C code calls `exit`.
 
     It comes before what was registered with `atexit` or `at_exit` earlier. Children do not
     take it over.

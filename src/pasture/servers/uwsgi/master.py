@@ -42,7 +42,7 @@ _installed = False
 
 
 def install(uwsgi: Any) -> None:
-    """Seal this master before it forks; end it if that cannot be.
+    """Seal this master before it forks, or end it if it cannot be sealed.
 
     Args:
         uwsgi: the module of that name. Called by the import of the package, while uWSGI
@@ -86,7 +86,7 @@ def call_after_request(uwsgi: Any) -> None:
 
 
 def _stop_master(uwsgi: Any) -> None:
-    """End uWSGI from a worker that cannot load: the master would try again for ever."""
+    """End uWSGI from a worker that cannot load: the master would never stop trying."""
     # The master hands the signal on. It must not come between here and the exit, nor find
     # the other workers still importing, who would take it for the user's Ctrl-C.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
@@ -95,7 +95,7 @@ def _stop_master(uwsgi: Any) -> None:
 
 
 def refuse(options: Any, worker_id: int) -> None:
-    """Raise if nothing will be loaded before the fork.
+    """Refuse options under which nothing is loaded before the fork.
 
     Args:
         options: `uwsgi.opt`: a mapping with the names as str or bytes.
@@ -169,7 +169,7 @@ class _Master:
             os._exit(_INTERRUPTED)
 
     def _take_post_fork_hook(self) -> None:
-        """Put ours before the user's, which may have been set at any time until now."""
+        """Put our hook before the user's, which may have been set at any time until now."""
         hook = getattr(self._uwsgi, "post_fork_hook", None)
         if hook != self._after_fork:
             self._users_hook = hook

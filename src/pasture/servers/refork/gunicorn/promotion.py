@@ -1,7 +1,7 @@
 """A gunicorn worker that may become a mold: what is different inside of the worker.
 
-Owns the worker's side of a promotion, which is a graceful end without the end: the worker's
-own main loop finishes its requests as it does at TERM, and returns. Written for the workers
+Owns the worker's side of a promotion. It begins like a graceful end: the worker's own main loop
+finishes its requests as it does at TERM, and returns. Written for the workers
 `sync` and `gthread` of gunicorn 23 to 27, whose `run` returns once `alive` is False.
 """
 

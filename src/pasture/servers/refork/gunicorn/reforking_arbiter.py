@@ -61,12 +61,12 @@ class ReforkingArbiter(SpawningArbiter):
     # --- Begin, reload, end ------------------------------------------------------------
 
     def setup(self, app: Any) -> None:
-        """As ever, and have workers wake the arbiter: at the start, and again at each HUP."""
+        """Set up as usual, and let workers wake the arbiter: at the start and at each HUP."""
         super().setup(app)
         call_after_request(app.cfg, self._settings.memory_limit, has_answered)
 
     def _load_application(self, asked_for: bool) -> None:
-        """Not here: the mold of generation 0 does, so that it can be done without later."""
+        """Leave it to the mold of generation 0, which can be ended later."""
         if self._why_not() is not None:
             super()._load_application(asked_for)
 
@@ -268,7 +268,7 @@ class ReforkingArbiter(SpawningArbiter):
         return True
 
     def _dismiss_first_mold(self) -> None:
-        """It is not needed any more, and holds memory that nobody shares by now."""
+        """End it: it is not needed any more, and no process shares its memory."""
         if self._first_mold is not None:
             self._first_mold.channel.close()
             self._first_mold = None
@@ -297,7 +297,7 @@ class ReforkingArbiter(SpawningArbiter):
     # --- Ends --------------------------------------------------------------------------
 
     def murder_workers(self) -> None:
-        """Workers that hang, as ever; and molds."""
+        """Kill workers that hang, as gunicorn does, and molds that hang."""
         super().murder_workers()
         if self._cycle is None or not self.timeout:
             return
