@@ -78,9 +78,10 @@ class Classifier:
     def _rest(self, words: Words) -> None:
         data = words.open & (words.regions == Region.INTERPRETER)
         words.set(data, Cause.INTERPRETER_DATA, Label("interpreter", ""))
-        for i in np.unique(words.mappings_of(words.open, Region.LIBRARY, self.regions)):
+        mappings = self.regions.index(words.batch.addresses)
+        for i in np.unique(mappings[words.open & (words.regions == Region.LIBRARY)]):
             name = self.regions.name(int(i))
-            inside = words.open & (self.regions.index(words.batch.addresses) == i)
+            inside = words.open & (mappings == i)
             words.set(inside, Cause.LIBRARY_DATA, Label(name, ""))
         if self._has_census:
             heap = words.open & (words.block_starts != 0)

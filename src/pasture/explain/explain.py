@@ -97,6 +97,8 @@ def _explain(
         )
         tally, touched = _tally(classifier, pages, known.census)
         recording = None if sampled is None else _join(classifier, known.census, sampled)
+        without_kernel = sampled is not None and not sampled.with_kernel
+        missing = (*known.missing, WITHOUT_KERNEL) if without_kernel else known.missing
         objects, codes = owners.most_touched(known.census, classifier.objects, touched)
         return Explanation(
             worker_pid=worker_pid,
@@ -106,7 +108,7 @@ def _explain(
             seconds=perf_counter() - begin,
             census=str(known.census.path) if known.census else None,
             policy=known.census.policy if known.census else None,
-            missing=(*known.missing, *_missing_of(sampled)),
+            missing=missing,
             causes=tally.ranked_causes(),
             fields=tally.ranked_fields(),
             types=tally.ranked_types(),
@@ -114,10 +116,6 @@ def _explain(
             codes=codes,
             recording=recording,
         )
-
-
-def _missing_of(sampled: Sampled | None) -> tuple[str, ...]:
-    return () if sampled is None or sampled.with_kernel else (WITHOUT_KERNEL,)
 
 
 def _join(like: Classifier, census: Census | None, sampled: Sampled) -> Recording:

@@ -14,7 +14,7 @@ from pasture.explain.causes import Cause
 from pasture.explain.difference import Batch
 from pasture.explain.extents import Extents
 from pasture.explain.fields import Label, Meaning
-from pasture.explain.regions import Region, Regions
+from pasture.explain.regions import Regions
 from pasture.proc.address_space import Array
 
 _UNSET = 255
@@ -82,10 +82,6 @@ class Words:
     def open(self) -> Array:
         """Mask of words without a cause."""
         return self._causes == _UNSET
-
-    def mappings_of(self, chosen: Array, region: Region, where: Regions) -> Array:
-        """Indices of the mappings of chosen words in one kind of region."""
-        return where.index(self.batch.addresses[chosen & (self.regions == region)])
 
     def set(self, chosen: Array, cause: Cause, label: Label) -> None:
         """Decide words (by mask or index) that are still open."""

@@ -72,7 +72,8 @@ class Sealer:
         Call it in the parent, right before the fork.
 
         Args:
-            warm_up: serves requests, as for `pasture.seal`; called before the first seal only.
+            warm_up: serves the settings' requests, as for `pasture.seal`. Called before the first
+                seal only, and only if there are any.
 
         Raises:
             PastureError: the settings are strict, and this is the first fork.
@@ -88,8 +89,9 @@ class Sealer:
 
     def _seal(self, warm_up: Callable[[], WarmUpReport] | None, strict: bool) -> None:
         policy = self._settings.policy
+        warms_up = policy.warms_up and bool(self._settings.warm_up)
         with self._prepare():
-            report = seal(policy, warm_up=warm_up if policy.warms_up else None, strict=strict)
+            report = seal(policy, warm_up=warm_up if warms_up else None, strict=strict)
         self.report = report
         if self._freezes:
             self._unfrozen_then = _unfrozen_objects()

@@ -7,7 +7,6 @@ finds, so it must never be imported into this process.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from pasture.trial.measurement import LoadFigures, load_figures
 from pasture.trial.plan import LOOPBACK, TrialPlan
 from pasture.trial.responses import UrlAnswers
 from pasture.trial.server import headers_of
-from pasture.trial.session import Group
+from pasture.trial.session import Group, environment
 from pasture.trust import private_files
 
 _HERE = Path(__file__).parent
@@ -79,9 +78,8 @@ def start_load(plan: TrialPlan, requests: int, port: int, files: LoadFiles) -> G
         "walk": [[r.method, r.path, dict(headers_of(r, plan))] for r in plan.urls],
     }
     private_files.write(files.settings, json.dumps(settings))
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("LOCUST_")}
-    environment["PASTURE_LOAD"] = str(files.settings)
-    return Group(load_command(plan, port), log=files.log, env=environment)
+    told = environment({"PASTURE_LOAD": str(files.settings)}, without=("LOCUST_",))
+    return Group(load_command(plan, port), log=files.log, env=told)
 
 
 def read_progress(files: LoadFiles) -> int | None:

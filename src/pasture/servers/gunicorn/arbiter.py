@@ -110,9 +110,8 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
 
     def _seal_or_end(self) -> None:
         """Seal, if this is the first fork or the seal is worth a new round."""
-        wanted = bool(self._settings.warm_up)
         try:
-            self._sealer.before_fork(self._warm_up if wanted else None)
+            self._sealer.before_fork(self._warm_up)
         except PastureError as error:
             # Nothing is forked yet. gunicorn would take an exception for a worker's.
             self._unlink_and_end(complain(error))

@@ -162,7 +162,7 @@ class _Master:
         if "immortalize" in self._settings.policy.heap:
             arguments.keep_out_of_the_seal()
         try:
-            or_end(lambda: self._sealer.before_fork(self._warm_up_or_none()))
+            or_end(lambda: self._sealer.before_fork(self._warm_up))
         except KeyboardInterrupt:
             # It would be printed and forgotten here. Once it has forked, uWSGI has handlers.
             sys.stdout.flush()
@@ -179,9 +179,6 @@ class _Master:
         worker.begin(self._uwsgi, leaves=self._leaves, limit=self._settings.memory_limit)
         if self._users_hook is not None:
             self._users_hook()
-
-    def _warm_up_or_none(self) -> Callable[[], WarmUpReport] | None:
-        return self._warm_up if self._settings.warm_up else None
 
     def _warm_up(self) -> WarmUpReport:
         return warm_up(
