@@ -6,9 +6,8 @@ import pytest
 
 from pasture.errors import MissingExtra, UsageError
 from pasture.trial import load, server
-from pasture.trial.load import LoadFiles
 from pasture.trial.plan import TrialPlan
-from pasture.trial.server import ServerFiles
+from pasture.trial.server import RunFiles
 from pasture.warmup.requests import Request
 
 PLAN = TrialPlan(
@@ -21,8 +20,8 @@ PLAN = TrialPlan(
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> ServerFiles:
-    return ServerFiles(tmp_path, tmp_path / "server.log")
+def files(tmp_path: Path) -> RunFiles:
+    return RunFiles(tmp_path, tmp_path / "server.log")
 
 
 def test_the_server_is_the_one_that_a_user_starts_by_hand() -> None:
@@ -34,7 +33,7 @@ def test_the_server_is_the_one_that_a_user_starts_by_hand() -> None:
     ]  # fmt: skip
 
 
-def test_the_environment_names_policy_and_files(files: ServerFiles) -> None:
+def test_the_environment_names_policy_and_files(files: RunFiles) -> None:
     environment = server.server_environment(PLAN, "freeze", files)
 
     assert environment["PASTURE_POLICY"] == "freeze"
@@ -43,7 +42,7 @@ def test_the_environment_names_policy_and_files(files: ServerFiles) -> None:
 
 
 def test_a_policy_of_the_surroundings_is_not_inherited(
-    files: ServerFiles, monkeypatch: pytest.MonkeyPatch
+    files: RunFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PASTURE_POLICY", "dismiss")
     monkeypatch.setenv("PASTURE_SOMETHING", "else")
@@ -54,7 +53,7 @@ def test_a_policy_of_the_surroundings_is_not_inherited(
     assert "PASTURE_SOMETHING" not in environment
 
 
-def test_the_warm_up_is_written_as_lines(files: ServerFiles) -> None:
+def test_the_warm_up_is_written_as_lines(files: RunFiles) -> None:
     server.write_warm_up(files, (Request("GET", "/a"), Request("POST", "/b?c")), PLAN.headers)
 
     assert files.warm.read_text() == "GET /a\nPOST /b?c\n"
@@ -64,7 +63,7 @@ def test_the_warm_up_is_written_as_lines(files: ServerFiles) -> None:
 @pytest.mark.parametrize(
     ("text", "report"), [('{"objects": 3}', {"objects": 3}), ("[1]", None), ("{", None)]
 )
-def test_a_report_is_read_if_it_is_one(files: ServerFiles, text: str, report: object) -> None:
+def test_a_report_is_read_if_it_is_one(files: RunFiles, text: str, report: object) -> None:
     assert server.read_report(files) is None
 
     files.report.write_text(text)
@@ -83,11 +82,11 @@ def test_a_locustfile_stands_in_for_the_walk_and_keeps_the_plugin(tmp_path: Path
 
 
 @pytest.fixture
-def load_files(tmp_path: Path) -> LoadFiles:
-    return LoadFiles(tmp_path, tmp_path / "load.log")
+def load_files(tmp_path: Path) -> RunFiles:
+    return RunFiles(tmp_path, tmp_path / "load.log")
 
 
-def test_progress_tells_not_begun_from_nothing_done(load_files: LoadFiles) -> None:
+def test_progress_tells_not_begun_from_nothing_done(load_files: RunFiles) -> None:
     assert load.read_progress(load_files) is None
     load_files.progress.write_text("")
     assert load.read_progress(load_files) == 0
@@ -95,8 +94,8 @@ def test_progress_tells_not_begun_from_nothing_done(load_files: LoadFiles) -> No
     assert load.read_progress(load_files) == 42
 
 
-def test_a_result_is_read_with_its_answers(load_files: LoadFiles) -> None:
-    load_files.result.write_text(
+def test_a_result_is_read_with_its_answers(load_files: RunFiles) -> None:
+    load_files.load_result.write_text(
         '{"requests": 2, "seconds": 0.5, "latencies_ms": [1.0, 3.0], "paths": ["GET /"],'
         ' "answers": {"GET /": {"statuses": {"200": 1, "500": 1}, "bodies": {"aa": 2},'
         ' "error": null}}}'
@@ -120,7 +119,7 @@ def test_a_result_is_read_with_its_answers(load_files: LoadFiles) -> None:
     ],
 )
 def test_a_load_that_never_began_says_why(
-    load_files: LoadFiles, log: str, error: type[Exception], words: str
+    load_files: RunFiles, log: str, error: type[Exception], words: str
 ) -> None:
     load_files.log.write_text(log)
 

@@ -17,36 +17,13 @@ from pasture.trial import diagnosis
 from pasture.trial.measurement import LoadFigures, load_figures
 from pasture.trial.plan import LOOPBACK, TrialPlan
 from pasture.trial.responses import UrlAnswers
-from pasture.trial.server import headers_of
+from pasture.trial.server import RunFiles, headers_of
 from pasture.trial.session import Group, environment
 from pasture.trust import private_files
 
 _HERE = Path(__file__).parent
 _PLUGIN = _HERE / "locust_plugin.py"
 _USER = _HERE / "locust_user.py"
-
-
-@dataclass(frozen=True, slots=True)
-class LoadFiles:
-    """Where the load generator finds its settings and leaves progress, result and log."""
-
-    directory: Path
-    log: Path
-
-    @property
-    def settings(self) -> Path:
-        """JSON, written by us."""
-        return self.directory / "load.json"
-
-    @property
-    def progress(self) -> Path:
-        """One decimal number: requests answered."""
-        return self.directory / "progress"
-
-    @property
-    def result(self) -> Path:
-        """JSON, complete once the load generator has ended."""
-        return self.directory / "result.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +46,20 @@ def load_command(plan: TrialPlan, port: int) -> list[str]:
     ]  # fmt: skip
 
 
-def start_load(plan: TrialPlan, requests: int, port: int, files: LoadFiles) -> Group:
+def start_load(plan: TrialPlan, requests: int, port: int, files: RunFiles) -> Group:
     """Start sending `requests` requests to a port."""
     settings = {
         "requests": requests,
         "progress_file": str(files.progress),
-        "result_file": str(files.result),
+        "result_file": str(files.load_result),
         "walk": [[r.method, r.path, dict(headers_of(r, plan))] for r in plan.urls],
     }
-    private_files.write(files.settings, json.dumps(settings))
-    told = environment({"PASTURE_LOAD": str(files.settings)}, without=("LOCUST_",))
+    private_files.write(files.load_settings, json.dumps(settings))
+    told = environment({"PASTURE_LOAD": str(files.load_settings)}, without=("LOCUST_",))
     return Group(load_command(plan, port), log=files.log, env=told)
 
 
-def read_progress(files: LoadFiles) -> int | None:
+def read_progress(files: RunFiles) -> int | None:
     """Requests answered so far, None before the load has begun."""
     try:
         return int(files.progress.read_text(encoding="ascii") or 0)
@@ -90,7 +67,7 @@ def read_progress(files: LoadFiles) -> int | None:
         return None
 
 
-def read_result(plan: TrialPlan, files: LoadFiles) -> LoadResult:
+def read_result(plan: TrialPlan, files: RunFiles) -> LoadResult:
     """Read what a load left that has ended.
 
     Raises:
@@ -98,7 +75,7 @@ def read_result(plan: TrialPlan, files: LoadFiles) -> LoadResult:
         UsageError: the load never began, most likely for a mistake in the locustfile.
     """
     try:
-        result = json.loads(files.result.read_text(encoding="utf-8"))
+        result = json.loads(files.load_result.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):  # it never began to write, or was ended meanwhile
         raise _load_failed(plan, _log(files)) from None
     answers = {url: _url_answers(found) for url, found in result["answers"].items()}
@@ -109,7 +86,7 @@ def read_result(plan: TrialPlan, files: LoadFiles) -> LoadResult:
     return LoadResult(figures, answers, tuple(result["paths"]))
 
 
-def _log(files: LoadFiles) -> str:
+def _log(files: RunFiles) -> str:
     return files.log.read_text(encoding="utf-8", errors="replace")
 
 

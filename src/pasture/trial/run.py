@@ -17,11 +17,10 @@ from pasture.errors import AppDidNotAnswer, ServerFailed
 from pasture.proc.sampler import Sample, Series, sample_tree, sample_until_whole
 from pasture.scoreboard.reader import molds_of
 from pasture.trial import diagnosis, load, server, shutdown
-from pasture.trial.load import LoadFiles
 from pasture.trial.measurement import Run, median_private_bytes
 from pasture.trial.plan import TrialPlan, free_port
 from pasture.trial.responses import always_failing
-from pasture.trial.server import Pause, ServerFiles
+from pasture.trial.server import Pause, RunFiles
 from pasture.trial.session import Group
 from pasture.warmup.requests import Request
 
@@ -63,7 +62,7 @@ def run_job(job: Job, emit: Tell, pause: Pause) -> Run:
         PastureError: one of its subclasses, for everything that a user can mend.
     """
     plan = job.plan
-    files = ServerFiles(job.directory, Path(f"{job.log_prefix}.server.log"))
+    files = RunFiles(job.directory, Path(f"{job.log_prefix}.server.log"))
     server.write_warm_up(files, job.warm, plan.headers)
     port = plan.port if plan.port is not None else free_port()
     with ExitStack() as stack:
@@ -100,7 +99,7 @@ def _load(
     job: Job, group: Group, port: int, emit: Tell, pause: Pause
 ) -> tuple[tuple[Sample, ...], load.LoadResult]:
     """Send the load and sample the server meanwhile."""
-    files = LoadFiles(job.directory, Path(f"{job.log_prefix}.load.log"))
+    files = RunFiles(job.directory, Path(f"{job.log_prefix}.load.log"))
     series = Series()
     start = moved = time.monotonic()
     done: int | None = -1
@@ -157,7 +156,7 @@ def _check_moving(job: Job, group: Group, still_s: float, begun: bool) -> None:
         )
 
 
-def _checked_result(job: Job, group: Group, files: LoadFiles) -> load.LoadResult:
+def _checked_result(job: Job, group: Group, files: RunFiles) -> load.LoadResult:
     result = load.read_result(job.plan, files)
     failing = always_failing(result.answers)
     if failing:

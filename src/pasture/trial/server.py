@@ -30,26 +30,41 @@ Pause = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
-class ServerFiles:
-    """Where a server finds its warm-up and leaves its log and its report."""
+class RunFiles:
+    """What the server and the load generator of one run find and leave, each with its own log."""
 
     directory: Path
     log: Path
 
     @property
     def warm(self) -> Path:
-        """`METHOD PATH` lines."""
+        """`METHOD PATH` lines, for the server."""
         return self.directory / "warm.txt"
 
     @property
     def warm_headers(self) -> Path:
-        """`Name: value` lines."""
+        """`Name: value` lines, for the server."""
         return self.directory / "warm-headers.txt"
 
     @property
     def report(self) -> Path:
         """JSON, written by the server's process."""
         return self.directory / "report.json"
+
+    @property
+    def load_settings(self) -> Path:
+        """JSON, for the load generator."""
+        return self.directory / "load.json"
+
+    @property
+    def progress(self) -> Path:
+        """One decimal number, written by the load generator: requests answered."""
+        return self.directory / "progress"
+
+    @property
+    def load_result(self) -> Path:
+        """JSON, complete once the load generator has ended."""
+        return self.directory / "result.json"
 
 
 def server_command(plan: TrialPlan, policy: str, port: int) -> list[str]:
@@ -61,7 +76,7 @@ def server_command(plan: TrialPlan, policy: str, port: int) -> list[str]:
     ]  # fmt: skip
 
 
-def server_environment(plan: TrialPlan, policy: str, files: ServerFiles) -> dict[str, str]:
+def server_environment(plan: TrialPlan, policy: str, files: RunFiles) -> dict[str, str]:
     """Our environment, the user's additions, and what tells the server of policy and files.
 
     Variables of a surrounding `pasture` are dropped: a trial must not inherit a policy.
@@ -76,14 +91,14 @@ def server_environment(plan: TrialPlan, policy: str, files: ServerFiles) -> dict
     return environment({**plan.env, **told})
 
 
-def write_warm_up(files: ServerFiles, warm: Iterable[Request], headers: Iterable[Header]) -> None:
+def write_warm_up(files: RunFiles, warm: Iterable[Request], headers: Iterable[Header]) -> None:
     """Write the requests that a policy with a warm-up serves before the fork."""
     private_files.write(files.warm, "".join(f"{request}\n" for request in warm))
     lines = "".join(f"{name}: {value}\n" for name, value in headers)
     private_files.write(files.warm_headers, lines)
 
 
-def read_report(files: ServerFiles) -> Mapping[str, Any] | None:
+def read_report(files: RunFiles) -> Mapping[str, Any] | None:
     """What the server wrote of its seal; None if nothing, or nothing that is a JSON object."""
     try:
         report = json.loads(files.report.read_text(encoding="utf-8"))
