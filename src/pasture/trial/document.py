@@ -16,7 +16,6 @@ from pasture.proc.sampler import ProcessMemory, Sample
 from pasture.trial.measurement import (
     Figure,
     PolicyResult,
-    Run,
     TrialResult,
     paired_ratios,
     private_saving,
@@ -100,7 +99,7 @@ def _policy(reference: PolicyResult, policy: PolicyResult) -> dict[str, Any]:
         "shutdown_by_itself": all(run.shutdown.by_itself for run in policy.runs),
         "seal_report": None if typical.report is None else dict(typical.report),
         "series": [_sample(sample) for sample in typical.series],
-        "rounds": [_round(run) for run in policy.runs],
+        "rounds": [_medians(PolicyResult(policy.policy, (run,))) for run in policy.runs],
     }
 
 
@@ -119,13 +118,6 @@ def _medians(policy: PolicyResult) -> dict[str, Any]:
     return {
         **{key: _tidy(policy.median(figure), key) for key, figure in _FIGURES.items()},
         "latency_ms": {key: policy.median(figure) for key, figure in _LATENCIES.items()},
-    }
-
-
-def _round(run: Run) -> dict[str, Any]:
-    return {
-        **{key: _tidy(figure(run), key) for key, figure in _FIGURES.items()},
-        "latency_ms": {key: figure(run) for key, figure in _LATENCIES.items()},
     }
 
 
