@@ -129,6 +129,18 @@ def test_a_suspended_generator_stays_mortal_and_still_cleans_up(run_program):
 
 
 @needs_immortality
+def test_a_tuple_that_is_being_filled_can_still_be_cut_to_size(run_program):
+    out = run_program("""
+        def items():
+            yield "first"
+            _native.immortalize()
+            yield from map(str, range(100))
+        print(len(tuple(items())), len(tuple(zip(items(), range(3)))))
+    """)
+    assert out == "101 3\n"
+
+
+@needs_immortality
 def test_files_stay_mortal_and_are_flushed_when_dropped(run_program, tmp_path):
     out = run_program(f"""
         import tempfile

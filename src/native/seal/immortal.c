@@ -44,12 +44,21 @@ typedef struct {
     containers_lookup lookup;
 } immortal_walk;
 
+/* Whether somebody fills it from the front, and will cut it to size: 3.13 and earlier refuse to do
+   that to a tuple with another count than 1. One that is full and about to grow cannot be told. */
+static bool
+is_being_filled(PyObject *op)
+{
+    Py_ssize_t count = PyTuple_CheckExact(op) ? PyTuple_GET_SIZE(op) : 0;
+    return count != 0 && PyTuple_GET_ITEM(op, count - 1) == NULL;
+}
+
 /* Whether the walk leaves `op` as it is: it ends, and its end has an effect. */
 static bool
 leaves_mortal(PyObject *op)
 {
     return cpy_is_running_thing(op) || Py_TYPE(op)->tp_finalize == file_finalizer
-           || cpy_must_stay_mortal(op);
+           || cpy_must_stay_mortal(op) || is_being_filled(op);
 }
 
 /* A hash is computed and stored at its first use: have that happen before the fork. */
