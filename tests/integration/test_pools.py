@@ -211,7 +211,9 @@ def test_a_running_thread_is_refused_when_strict_and_a_warning_otherwise(tmp_pat
     done = execute(
         tmp_path,
         """
-        threading.Thread(target=threading.Event().wait, name="lookout", daemon=True).start()
+        def look():
+            while True: pass
+        threading.Thread(target=look, name="lookout", daemon=True).start()
         with pasture.sealed() as herd:
             reason = herd.report.reason
         try:

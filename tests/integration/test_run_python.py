@@ -76,7 +76,8 @@ def test_the_seal_waits_for_what_it_was_told_to_wait_for():
 
 
 def test_a_thread_is_refused_when_strict_and_reported_otherwise():
-    assert "not sealed" in run("thread").stderr
+    assert SEALED in run("thread").stderr
+    assert "not sealed" in run("thread", env={"LOOKOUT": "runs"}).stderr
     done = run("thread", "--strict")
     assert done.returncode == 12
     assert "error: " in done.stderr and "lookout" in done.stderr

@@ -81,6 +81,11 @@ if __name__ == "__main__":
     elif way == "thread":
         import threading
 
-        threading.Thread(target=threading.Event().wait, name="lookout", daemon=True).start()
+        def look():
+            while os.environ.get("LOOKOUT") == "runs":
+                pass
+            threading.Event().wait()
+
+        threading.Thread(target=look, name="lookout", daemon=True).start()
         worker("only")
     sys.exit(int(os.environ.get("STATUS", "0")))

@@ -15,8 +15,15 @@ SERVED_BY: list[int] = []
 FULL_COLLECTIONS = {"inside": 0, "between": 0}
 inside = False
 
+
+def _run_or_wait():
+    while os.environ["HERD_THREAD"] == "runs":
+        pass
+    time.sleep(600)
+
+
 if os.environ.get("HERD_THREAD"):
-    threading.Thread(target=time.sleep, args=(600,), name="herd-thread", daemon=True).start()
+    threading.Thread(target=_run_or_wait, name="herd-thread", daemon=True).start()
 if os.environ.get("HERD_BROKEN"):
     raise RuntimeError("this application is broken on purpose")
 

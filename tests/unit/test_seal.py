@@ -1,7 +1,6 @@
 """The order of the steps, and what happens when one cannot run. No heap is touched here."""
 
 import gc
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,7 +10,8 @@ from typing import Any
 import pytest
 
 from pasture.errors import SealFailed, UnknownPolicy, UnsupportedInterpreter
-from pasture.fork_safety import close, survey
+from pasture.fork_safety import close, survey, threads
+from pasture.fork_safety.threads import Neighbour
 from pasture.sealing import child, exit, gc_settings, interpreter, seal
 from pasture.sealing.interpreter import Interpreter
 from pasture.sealing.policy import POLICIES, Policy
@@ -28,7 +28,7 @@ class Heap:
 
     ran: list[str] = field(default_factory=list)
     fails: dict[str, Exception] = field(default_factory=dict)
-    threads: int = 1
+    neighbours: tuple[Neighbour, ...] = ()
     armed: list[Policy] = field(default_factory=list)
     steps: dict[str, Callable[[], dict[str, int]]] = field(default_factory=dict)
 
@@ -46,13 +46,14 @@ def heap(monkeypatch: pytest.MonkeyPatch) -> Heap:
     monkeypatch.setattr(seal, "HEAP_STEPS", state.steps)
     monkeypatch.setattr(seal, "current", lambda: SUPPORTED)
     extension = SimpleNamespace(
-        python_threads=lambda: state.threads,
+        python_threads=lambda: 1 + len(state.neighbours),
         is_collecting=lambda: False,
         forget_code_runs=lambda: state.ran.append("forget"),
     )
     monkeypatch.setattr(seal, "native", lambda: extension)
     monkeypatch.setattr(child, "arm", state.armed.append)
-    monkeypatch.setattr(survey, "survey", lambda threads: [])
+    monkeypatch.setattr(survey, "survey", lambda: [])
+    monkeypatch.setattr(threads, "look", lambda states: state.neighbours)
     monkeypatch.setattr(exit, "watch", lambda: state.ran.append("watch"))
     monkeypatch.setattr(gc_settings, "_thresholds", None)
     monkeypatch.setattr(close, "_hooks", [lambda: state.ran.append("hook")])
@@ -154,35 +155,36 @@ def test_after_a_failure_children_still_leave_as_the_heap_is_half_sealed(heap: H
     assert heap.armed == [POLICIES["seal"]]
 
 
-def test_another_thread_is_named_and_leaves_the_heap_alone(heap: Heap) -> None:
-    heap.threads = 2
-    stop = threading.Event()
-    thread = threading.Thread(target=stop.wait, name="telemetry")
-    thread.start()
-    try:
-        report = seal.seal()
-    finally:
-        stop.set()
-        thread.join()
+LOOKOUT = Neighbour("lookout", waits=False, stack=("watch.py:7 in look",))
+
+
+def test_a_running_thread_is_named_and_steps_that_need_it_to_wait_are_left_out(
+    heap: Heap,
+) -> None:
+    heap.neighbours = (LOOKOUT, Neighbour("sleeper", waits=True))
+    report = seal.seal()
     assert not report.sealed
-    assert report.reason == "1 other Python thread(s) running: telemetry"
-    assert heap.ran == ["hook"], "connections are closed all the same"
-    assert heap.armed == []
-    assert "not begun" not in str(report), "one reason is enough"
+    assert report.reason == "1 other Python thread(s) running: lookout (watch.py:7 in look)"
+    left_out = {"gather-code", "immortalize", "plug-malloc", "plug-pymalloc"}
+    assert left_out == set(names(report, "skipped")) - {"warm-up"}
+    assert left_out.isdisjoint(heap.ran)
+    assert heap.ran[-1] == "empty-free-lists"
+    assert heap.armed == [POLICIES["seal"]], "the heap is frozen: children leave"
 
 
-def test_a_thread_of_c_code_has_no_name(heap: Heap) -> None:
-    heap.threads = 3
-    assert "without a name" in str(seal.seal().reason)
+def test_threads_that_wait_keep_nothing_from_being_sealed(heap: Heap) -> None:
+    heap.neighbours = (Neighbour("sleeper", waits=True),) * 3
+    assert seal.seal().sealed
+    assert heap.ran[-1] == "plug-pymalloc"
 
 
 def test_threads_can_be_allowed(heap: Heap) -> None:
-    heap.threads = 2
+    heap.neighbours = (LOOKOUT,)
     assert seal.seal(allow_threads=True).sealed
 
 
 def test_freezing_alone_does_not_mind_threads(heap: Heap) -> None:
-    heap.threads = 2
+    heap.neighbours = (LOOKOUT,)
     assert seal.seal("warm-freeze").sealed
 
 
@@ -205,8 +207,8 @@ def test_strict_raises_after_a_failure(heap: Heap) -> None:
 
 
 def test_strict_raises_when_threads_run(heap: Heap) -> None:
-    heap.threads = 2
-    with pytest.raises(SealFailed, match="thread"):
+    heap.neighbours = (LOOKOUT,)
+    with pytest.raises(SealFailed, match="lookout"):
         seal.seal(strict=True)
 
 

@@ -11,7 +11,7 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,30 +52,32 @@ class Hazard:
         return f"{self.what} does not survive a fork: {self.hint}"
 
 
-def survey(*, threads: bool) -> tuple[Hazard, ...]:
+def survey() -> tuple[Hazard, ...]:
     """Look for what children will not have, or have to share with their parent.
 
     In the parent, before the fork. Safe with other threads running.
-
-    Args:
-        threads: count Python threads too. Not where they keep the heap from being sealed,
-            which is reported by itself.
     """
-    found = [*_connections(), *_databases(), *_libraries()]
-    if threads:
-        found += _threads()
-    return tuple(found)
+    return (*_connections(), *_databases(), *_libraries(), *_threads())
 
 
 def _threads() -> Iterator[Hazard]:
+    """One for each library that is known here, one for all others together."""
     own = threading.current_thread()
+    unknown: list[str] = []
+    known: dict[tuple[str, str], list[str]] = {}
     for thread in threading.enumerate():
         if thread is own:
             continue
-        whose = next((row for row in _THREADS_OF if row[0] in thread.name), None)
-        owner = f" of {whose[1]}" if whose else ""
-        hint = whose[2] if whose else "start it in each worker"
-        yield Hazard(f"thread {thread.name}{owner}", hint)
+        whose = next((row[1:] for row in _THREADS_OF if row[0] in thread.name), None)
+        known.setdefault(whose, []).append(thread.name) if whose else unknown.append(thread.name)
+    for (owner, hint), names in known.items():
+        yield Hazard(f"{_named(names)} of {owner}", hint)
+    if unknown:
+        yield Hazard(_named(unknown), "start it in each worker")
+
+
+def _named(names: Sequence[str]) -> str:
+    return f"thread {names[0]}" if len(names) == 1 else f"each of the threads {', '.join(names)}"
 
 
 def _connections() -> Iterator[Hazard]:

@@ -8,19 +8,18 @@ docs/seal.md tells users what changes; docs/internals/child-and-exit.md what fol
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 
 from pasture.errors import SealFailed, UnsupportedInterpreter
-from pasture.fork_safety import close, survey
+from pasture.fork_safety import close, survey, threads
 from pasture.sealing import child, exit, gc_settings
 from pasture.sealing import snapshot as census_file
 from pasture.sealing.interpreter import SUPPORTED, current, native
 from pasture.sealing.policy import Policy, PrepareStep, find_policy
 from pasture.sealing.report import NOT_BEGUN, SealReport, StepReport
-from pasture.sealing.steps import AFTER_FAILURE, HEAP_STEPS, Counts
+from pasture.sealing.steps import AFTER_FAILURE, BESIDE_RUNNING, HEAP_STEPS, Counts
 from pasture.warmup import lazy_imports
 from pasture.warmup.warmup import WarmUpReport
 
@@ -45,8 +44,8 @@ def seal(
 
     Args:
         policy: its name, or one of your own; None is "seal".
-        allow_threads: work on the heap although other Python threads run. Only for threads
-            that are known to be blocked outside of Python until this returns.
+        allow_threads: do not look whether other Python threads wait. Only for threads that
+            are known to be blocked outside of Python until this returns.
         strict: raise if the process did not get sealed.
         warm_up: serves requests first, if the policy has a warm-up: a function without
             arguments that calls `pasture.warm_up`.
@@ -59,7 +58,7 @@ def seal(
     Raises:
         UnknownPolicy: no policy has that name; nothing was done.
         UnsupportedInterpreter: `strict`, and the policy cannot work on this interpreter.
-        SealFailed: `strict`, and a step failed, other threads run, or something is open that
+        SealFailed: `strict`, and a step failed, there are other threads, or something is open that
             does not survive a fork (see `pasture.fork_safety.survey`).
     """
     chosen = find_policy(policy)
@@ -67,13 +66,14 @@ def seal(
     if warm_up is not None and interpreter.unsupported is None and "gather-code" in chosen.heap:
         native().forget_code_runs()  # what the warm-up runs is what a worker will run
     steps = [_prepare(name, warm_up) for name in chosen.prepare if _exists(name)]
-    steps += _survey(chosen, strict)
+    steps += _survey(strict)
     gc_settings.remember_thresholds()
-    reason = _obstacle(chosen, interpreter.unsupported, allow_threads)
+    reason = _obstacle(chosen, interpreter.unsupported)
     if reason is None:
+        running = _running_threads(chosen, allow_threads)
         child.arm(chosen)  # first: an interrupt between two steps leaves a heap half sealed
-        steps += _work_on_heap(chosen)
-        reason = _failure(chosen, steps)
+        steps += _work_on_heap(chosen, running)
+        reason = _failure(chosen, steps) or running
     else:
         steps += [StepReport(name, skipped=NOT_BEGUN) for name in chosen.heap]
     path = census or census_file.path_for(os.getpid())
@@ -85,14 +85,14 @@ def seal(
     return report
 
 
-def _survey(policy: Policy, strict: bool) -> list[StepReport]:
+def _survey(strict: bool) -> list[StepReport]:
     """What a fork will break; a step of the report only where there is something to tell.
 
     Raises:
         SealFailed: `strict`, and there is.
     """
     start = perf_counter()
-    found = survey.survey(threads=not policy.needs_native)
+    found = survey.survey()
     if found and strict:
         raise SealFailed(
             f"the process is not safe to fork: {found[0].what}"
@@ -132,28 +132,33 @@ def _warm(warm_up: WarmUp) -> tuple[Counts, tuple[str, ...]]:
     return report.counts, report.problems
 
 
-def _obstacle(policy: Policy, unsupported: str | None, allow_threads: bool) -> str | None:
+def _obstacle(policy: Policy, unsupported: str | None) -> str | None:
     """Why the heap must be left alone; None if it need not be."""
     if not policy.needs_native:
         return None
     if unsupported is not None:
         return unsupported
-    others = native().python_threads() - 1
-    if others and not allow_threads:
-        return f"{others} other Python thread(s) running: {_thread_names()}"
     if native().is_collecting():
         return "a garbage collection is running, which hides objects: called by a finalizer?"
     return None
 
 
-def _thread_names() -> str:
-    own = threading.current_thread()
-    names = [thread.name for thread in threading.enumerate() if thread is not own]
-    return ", ".join(names) or "started by C code, without a name"
+def _running_threads(policy: Policy, allowed: bool) -> str | None:
+    """The other threads that are not proved to wait, in words; None if there are none."""
+    if allowed or not policy.needs_native:
+        return None
+    running = [one for one in threads.look(native().python_threads()) if not one.waits]
+    if not running:
+        return None
+    return f"{len(running)} other Python thread(s) running: {', '.join(map(str, running))}"
 
 
-def _work_on_heap(policy: Policy) -> list[StepReport]:
-    """Take the heap steps. Nothing is allocated in between that need not be."""
+def _work_on_heap(policy: Policy, running: str | None) -> list[StepReport]:
+    """Take the heap steps. Nothing is allocated in between that need not be.
+
+    Args:
+        running: threads beside which some steps are not safe; None if there are none.
+    """
     global _rounds
     if policy.at_exit:
         exit.watch()
@@ -164,6 +169,9 @@ def _work_on_heap(policy: Policy) -> list[StepReport]:
         for name in policy.heap:
             if failed and name not in AFTER_FAILURE:
                 done.append(StepReport(name, skipped="an earlier step failed"))
+                continue
+            if running is not None and name not in BESIDE_RUNNING:
+                done.append(StepReport(name, skipped="not beside a thread that runs"))
                 continue
             step = _take(name)
             failed = failed or step.failed is not None

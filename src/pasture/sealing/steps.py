@@ -19,18 +19,21 @@ Counts = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class HeapStep:
-    """One step. Must run in the process that forks, with no other Python thread running: those
-    of the extension read and write structures that any other thread may be changing.
+    """One step, in the process that forks. It holds the interpreter's lock from begin to end.
 
     Attributes:
         work: does it and returns what it counted, by name.
         is_native: touches the interpreter's memory through the extension.
+        beside_running: safe beside a thread that runs, whatever that does: it does no more than
+            the interpreter does by itself at any time. The others need threads that are proved
+            to wait.
         after_failure: safe and worth while on a half-sealed heap. Plugging is neither: it
             allocates, and what failed most likely failed for want of memory.
     """
 
     work: Callable[[], Counts]
     is_native: bool = False
+    beside_running: bool = False
     after_failure: bool = False
 
     def __call__(self) -> Counts:
@@ -71,18 +74,21 @@ def _freeze() -> Counts:
 
 
 HEAP_STEPS: Mapping[str, HeapStep] = {
-    "collect": HeapStep(_collect),
-    "precompute-types": HeapStep(lambda: {"types": native().precompute_types()}, is_native=True),
+    "collect": HeapStep(_collect, beside_running=True),
+    "precompute-types": HeapStep(
+        lambda: {"types": native().precompute_types()}, is_native=True, beside_running=True
+    ),
     # Prepares "gather-code" in a child that becomes a parent in its turn.
-    "trace-code": HeapStep(_trace_code, is_native=True),
+    "trace-code": HeapStep(_trace_code, is_native=True, beside_running=True),
     "gather-code": HeapStep(lambda: native().gather_code(), is_native=True),
     "immortalize": HeapStep(_immortalize, is_native=True),
-    "freeze": HeapStep(_freeze, after_failure=True),
-    "empty-free-lists": HeapStep(_empty_free_lists),
+    "freeze": HeapStep(_freeze, beside_running=True, after_failure=True),
+    "empty-free-lists": HeapStep(_empty_free_lists, beside_running=True),
     "plug-malloc": HeapStep(lambda: native().plug_malloc(), is_native=True),
     "plug-pymalloc": HeapStep(lambda: native().plug_pymalloc(), is_native=True),
 }
 """By name, as policies list them: the one place in Python that knows which steps there are."""
 
 NATIVE_STEPS = frozenset(name for name, step in HEAP_STEPS.items() if step.is_native)
+BESIDE_RUNNING = frozenset(name for name, step in HEAP_STEPS.items() if step.beside_running)
 AFTER_FAILURE = frozenset(name for name, step in HEAP_STEPS.items() if step.after_failure)

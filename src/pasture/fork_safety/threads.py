@@ -1,0 +1,150 @@
+"""The other threads of a process: which of them wait, and which run.
+
+A thread waits if the kernel did not run it at all while it could have had the interpreter's
+lock. It then stands in a call that has released the lock, such as a wait for a condition, a
+read from a socket or a sleep, and cannot touch an object before it gets the lock again.
+Owns that proof. docs/internals/threads.md says what each step of the seal needs.
+
+Source: proc_pid_status(5), `voluntary_ctxt_switches`.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+_TASKS = Path("/proc/self/task")
+_ASLEEP = ("S", "D", "I", "T", "t")
+"""States in which the kernel does not run a task, of proc_pid_stat(5)."""
+
+GRACE_S = 1.0
+"""A thread that wakes from time to time has so long to be found waiting."""
+
+_LEAST_WINDOW_S = 0.01
+_MOST_WINDOW_S = 0.25
+_DEEPEST = 4
+_BEGINNING = tuple(
+    function.__code__
+    for name in ("run", "_bootstrap_inner", "_bootstrap")
+    if (function := getattr(threading.Thread, name, None)) is not None
+)
+"""Code that every thread begins with, which tells nothing."""
+
+UNKNOWN = "a thread that C code started"
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """Another thread that can run Python code.
+
+    Attributes:
+        name: that its program gave it.
+        waits: whether it is proved to wait outside of Python.
+        stack: the innermost calls of its Python code, `file:line in function` each, innermost
+            first; empty if it runs none.
+    """
+
+    name: str
+    waits: bool
+    stack: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name} ({' < '.join(self.stack) or 'outside of Python'})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What the kernel says of a thread: how often it began to run, and whether it runs now."""
+
+    switches: int
+    asleep: bool
+
+
+def look(states: int, *, grace_s: float = GRACE_S) -> tuple[Neighbour, ...]:
+    """Look at all other threads that can run Python code. Lets them run meanwhile.
+
+    Where there is no /proc no thread is proved to wait.
+
+    Args:
+        states: number of the interpreter's thread states, the caller's included. Those beyond
+            the threads that `threading` knows belong to C code.
+        grace_s: how long to look again while one of them runs, in seconds.
+    """
+    if states <= 1:
+        return ()
+    deadline = time.monotonic() + grace_s
+    window_s = min(max(_LEAST_WINDOW_S, 2.5 * sys.getswitchinterval()), _MOST_WINDOW_S)
+    waited: frozenset[int] = frozenset()
+    while True:
+        before = _tasks()
+        time.sleep(window_s)  # the lock is free: a thread that wants it gets it
+        waiting = _did_not_run(before, _tasks())
+        waited |= waiting
+        neighbours = _neighbours(states, before, waiting)
+        if all(one.waits for one in neighbours):
+            return neighbours
+        if time.monotonic() > deadline:
+            # Where one runs all the time, those that only wake now and then are not to blame.
+            blamed = _neighbours(states, before, waited)
+            return neighbours if all(one.waits for one in blamed) else blamed
+
+
+def _neighbours(
+    states: int, tasks: Mapping[int, _Task], waiting: frozenset[int]
+) -> tuple[Neighbour, ...]:
+    own = threading.get_native_id()
+    frames = sys._current_frames()
+    known = [thread for thread in threading.enumerate() if thread.native_id != own]
+    found = [
+        Neighbour(
+            thread.name,
+            thread.native_id in waiting,
+            _stack_of(frames.get(thread.ident or 0)),
+        )
+        for thread in known
+    ]
+    # Which task a state of C code belongs to, nobody tells: all that are left must wait.
+    rest = set(tasks).difference((own,), (thread.native_id for thread in known))
+    foreign = Neighbour(UNKNOWN, bool(tasks) and rest <= waiting)
+    return tuple(found + [foreign] * max(states - 1 - len(found), 0))
+
+
+def _did_not_run(before: Mapping[int, _Task], after: Mapping[int, _Task]) -> frozenset[int]:
+    return frozenset(
+        number for number, task in before.items() if task.asleep and after.get(number) == task
+    )
+
+
+def _tasks() -> dict[int, _Task]:
+    """Every thread of this process by its number; empty without /proc."""
+    found: dict[int, _Task] = {}
+    try:
+        folders = list(_TASKS.iterdir())
+    except OSError:
+        return found
+    for folder in folders:
+        try:
+            found[int(folder.name)] = _parse((folder / "status").read_text(errors="replace"))
+        except (OSError, ValueError, KeyError):
+            continue  # it has just ended
+    return found
+
+
+def _parse(status: str) -> _Task:
+    fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    switches = int(fields["voluntary_ctxt_switches"]) + int(fields["nonvoluntary_ctxt_switches"])
+    return _Task(switches, fields["State"].split()[0] in _ASLEEP)
+
+
+def _stack_of(frame: FrameType | None) -> tuple[str, ...]:
+    calls: list[str] = []
+    while frame is not None and len(calls) < _DEEPEST and frame.f_code not in _BEGINNING:
+        code = frame.f_code
+        calls.append(f"{Path(code.co_filename).name}:{frame.f_lineno} in {code.co_name}")
+        frame = frame.f_back
+    return tuple(calls)
