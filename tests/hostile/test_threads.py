@@ -14,7 +14,7 @@ WAITS = {
     "pipe": "os.read(os.pipe()[0], 1)",
     "socket": "import socket; a, b = socket.socketpair(); a.recv(1)",
     "buffered file": "open(os.pipe()[0], 'rb').read(1)",
-    "accept": "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(); s.accept()",
+    "accept": "import socket; s = socket.create_server(('127.0.0.1', 0)); s.accept()",
     "select": "import select; select.select([os.pipe()[0]], [], [])",
     "poll": "import select; p = select.poll(); p.register(os.pipe()[0], 1); p.poll()",
     "epoll": "import select; e = select.epoll(); e.register(os.pipe()[0], 1); e.poll()",
@@ -27,7 +27,7 @@ WAITS = {
 
 RUNS = {
     "Python": "while True: pass",
-    "without the lock": "import hashlib; d = bytes(1 << 26)\n    while True: hashlib.sha256(d).digest()",
+    "without the lock": "import hashlib\n    while True: hashlib.sha256(bytes(1 << 26))",
     "short turns": "while True: time.sleep(0.0005)",
 }
 
