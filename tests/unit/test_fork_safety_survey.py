@@ -18,12 +18,12 @@ before: set[Hazard] = set()
 """What is pytest's and its plugins' own."""
 
 
-def found(*, threads: bool = False) -> list[Hazard]:
-    return [hazard for hazard in survey(threads=threads) if hazard not in before]
+def found() -> list[Hazard]:
+    return [hazard for hazard in survey() if hazard not in before]
 
 
-def texts(*, threads: bool = False) -> list[str]:
-    return [hazard.what for hazard in found(threads=threads)]
+def texts() -> list[str]:
+    return [hazard.what for hazard in found()]
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def only_what_the_test_opens(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("gevent.monkey", "grpc._cython.cygrpc", "torch.cuda"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     before.clear()
-    before.update(survey(threads=True))
+    before.update(survey())
 
 
 @contextmanager
@@ -89,10 +89,12 @@ def test_an_open_sqlite_file_is_found_and_one_in_memory_is_not(tmp_path: Path) -
         assert texts() == []
 
 
-def test_threads_are_counted_only_where_they_are_asked_for() -> None:
+def test_threads_of_nobody_known_are_named_together() -> None:
     with running("lookout"):
-        assert texts(threads=True) == ["thread lookout"]
-        assert texts() == []
+        assert texts() == ["thread lookout"]
+        with running("second"):
+            assert texts() == ["each of the threads lookout, second"]
+    assert texts() == []
 
 
 @pytest.mark.parametrize(
@@ -105,7 +107,7 @@ def test_threads_are_counted_only_where_they_are_asked_for() -> None:
 )
 def test_threads_of_known_libraries_are_named_with_what_to_do(name: str, owner: str) -> None:
     with running(name):
-        [hazard] = found(threads=True)
+        [hazard] = found()
     assert hazard.what == f"thread {name} of {owner}"
     assert "in each worker" in hazard.hint
 

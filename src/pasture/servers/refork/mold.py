@@ -110,7 +110,7 @@ def make_mold(policy: Policy) -> SealReport:
     _, problems = close.close_connections()
     if problems:
         raise Refused(problems[0])
-    found = survey.survey(threads=True)
+    found = survey.survey()
     if found:
         raise Refused(str(found[0]))
     plugs = _is_worth_plugging()
