@@ -8,6 +8,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "test-matrix"
 
 
