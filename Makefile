@@ -111,8 +111,10 @@ clean: ## Remove environments, builds and caches (unpacked interpreters stay)
 
 ##@ Tests
 
+# Nothing of the first three needs more than one processor for long.
 .PHONY: test
-test: lint typecheck test-wheel ## Lint, types, the wheel, and the suite on every interpreter of MATRIX
+test: .venv/.stamp ## Lint, types, the wheel, and the suite on every interpreter of MATRIX
+	@$(MAKE) -j2 --output-sync=target lint typecheck test-wheel
 	@tools/test-matrix $(MATRIX_WORDS) $(MATRIX)
 
 .PHONY: test-wheel
@@ -209,11 +211,6 @@ format: .venv/.stamp ## Put the C and Python code into shape
 .PHONY: typecheck
 typecheck: .venv/.stamp ## Strict mypy
 	@.venv/bin/mypy
-	@.venv/bin/mypy tools/interpreters
-	@.venv/bin/mypy tools/test-matrix
-	@.venv/bin/mypy tools/services
-	@.venv/bin/mypy tools/lock
-	@.venv/bin/mypy tools/debian-mirror
 	@.venv/bin/mypy -p pypy.bench -p pypy.check
 
 ##@ Shows

@@ -3,12 +3,15 @@
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ONCE_ON = (3, 14)
 """Where tests run that are marked `once`: what they look at is the same on every interpreter."""
+
+PROCESSOR_BEFORE = pytest.StashKey[float]()
 
 MARKED_FOLDERS = ("hostile", "integration", "native")
 MEANT_FOR_TESTS = {"PASTURE_LONG", "PASTURE_MODEL_GRAPHS", "PYTHONMALLOC"}
@@ -29,3 +32,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(elsewhere)
         for folder in set(Path(item.path).parts) & set(MARKED_FOLDERS):
             item.add_marker(folder)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    item.stash[PROCESSOR_BEFORE] = processor_seconds()
+    yield
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """What a test cost, its processes and those of its fixtures included, for tools/test-cost."""
+    yield
+    spent = processor_seconds() - item.stash[PROCESSOR_BEFORE]
+    item.user_properties.append(("processor_seconds", f"{spent:.2f}"))
+
+
+def processor_seconds() -> float:
+    """Of this process and of those of its children that it has waited for."""
+    return sum(os.times()[:4])

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -141,6 +142,7 @@ def test_no_task_is_lost_when_a_pool_process_is_killed(work):
     assert [result.get(timeout=PATIENCE_S) for result in results] == list(range(1, 41))
 
 
+@pytest.mark.once
 def test_no_pool_process_outlives_a_killed_worker(work):
     worker = work()
     worker.call("add", 0, 0)
@@ -178,76 +180,54 @@ def test_no_pool_process_outlives_a_worker_that_is_killed_while_it_forks(work, t
             os.kill(pid, signal.SIGKILL)
 
 
-NO_PROCESS = """
+# Refused: a process, and a descriptor for what Celery does for each process that it has forked,
+# to hear of its end.
+SHORTAGE = """
 import errno, os
 from pathlib import Path
 
-fork = os.fork
+def if_allowed(name, call, number):
+    def limited(*args):
+        if Path(name).exists():
+            raise OSError(number, os.strerror(number))
+        return call(*args)
+    return limited
 
-def fork_if_allowed():
-    if Path("no-process").exists():
-        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
-    return fork()
-
-os.fork = fork_if_allowed
+os.fork = if_allowed("no-process", os.fork, errno.EAGAIN)
+os.dup = if_allowed("no-descriptor", os.dup, errno.EMFILE)
 """
 
 
+def has_refused(worker, times):
+    return worker.log.count("no new worker: ") >= times
+
+
 @pytest.mark.once
-def test_a_pool_without_a_process_for_a_replacement_works_on_with_the_others(work, tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(NO_PROCESS)
+def test_a_pool_that_can_have_no_replacement_works_on_with_the_others(work, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(SHORTAGE)
     worker = work(env={"PYTHONPATH": f"{tmp_path}:{PROGRAMS}"})
     assert worker.call("add", 0, 0) == 0
-    shortage = tmp_path / "no-process"
-    shortage.touch()
-    descriptors = psutil.Process(worker.process.pid).num_fds()
-    [killed, left] = sorted(worker.children())
-    os.kill(killed, signal.SIGKILL)
-    worker.wait_for(lambda: worker.log.count("no new worker: ") == 2, "a second try")
-    assert [worker.call("add", i, 1) for i in range(6)] == list(range(1, 7))
-    assert worker.children() == {left}
-    shortage.unlink()
-    worker.wait_for(lambda: len(worker.children()) == 2, "a replacement")
-    assert len({answer["pid"] for answer in read_with_all(worker)}) == 2
-    # A try that fails would leave both ends of its pipes; Celery opens one more at times.
     master = psutil.Process(worker.process.pid)
+    descriptors = master.num_fds()
+    for name, tries in (("no-process", 2), ("no-descriptor", 1)):
+        shortage, before = tmp_path / name, worker.log.count("no new worker: ")
+        shortage.touch()
+        [killed, left] = sorted(worker.children())
+        os.kill(killed, signal.SIGKILL)
+        worker.wait_for(partial(has_refused, worker, before + tries), f"{tries} more: {name}")
+        assert [worker.call("add", i, 1) for i in range(6)] == list(range(1, 7)), name
+        if name == "no-process":
+            assert worker.children() == {left}
+        shortage.unlink()
+        worker.wait_for(
+            lambda: len({answer["pid"] for answer in read_with_all(worker)}) == 2, "work of both"
+        )
+    # A try that fails would leave both ends of its pipes; Celery opens one more at times.
     worker.wait_for(lambda: master.num_fds() < descriptors + 2, "what the tries opened is closed")
     assert worker.stop() == 0
 
 
-# What Celery does for each process that it has forked, to hear of its end.
-NO_DESCRIPTOR = """
-import errno, os
-from pathlib import Path
-
-dup = os.dup
-
-def dup_if_allowed(descriptor):
-    if Path("no-descriptor").exists():
-        raise OSError(errno.EMFILE, "Too many open files")
-    return dup(descriptor)
-
-os.dup = dup_if_allowed
-"""
-
-
 @pytest.mark.once
-def test_a_pool_without_a_descriptor_for_a_replacement_works_on_with_the_others(work, tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(NO_DESCRIPTOR)
-    worker = work(env={"PYTHONPATH": f"{tmp_path}:{PROGRAMS}"})
-    assert worker.call("add", 0, 0) == 0
-    shortage = tmp_path / "no-descriptor"
-    shortage.touch()
-    os.kill(min(worker.children()), signal.SIGKILL)
-    worker.wait_for(lambda: "no new worker: " in worker.log, "a try")
-    assert worker.call("add", 1, 1) == 2
-    shortage.unlink()
-    worker.wait_for(
-        lambda: len({answer["pid"] for answer in read_with_all(worker)}) == 2, "work of both"
-    )
-    assert worker.stop() == 0
-
-
 def test_max_tasks_per_child_replaces_from_the_sealed_parent(work):
     worker = work("--max-tasks-per-child", "2")
     pids = {answer["pid"] for answer in read_with_all(worker, 12)}
@@ -281,6 +261,7 @@ def test_one_import_in_the_application_is_enough(work):
     assert worker.call("add", 1, 2) == 3
 
 
+@pytest.mark.once
 def test_celery_without_the_import_is_not_touched(work):
     assert "policy" not in work(plain=True).log
 

@@ -205,6 +205,7 @@ def test_the_load_has_thirty_to_sixty_distinct_paths(site: Filled) -> None:
     assert len(set(site.paths)) == len(site.paths)
 
 
+@pytest.mark.once
 def test_two_processes_answer_alike_but_for_csrf_tokens(
     site: Filled, answers: dict[str, tuple[int, str]]
 ) -> None:

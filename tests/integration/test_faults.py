@@ -16,7 +16,6 @@ FAULTS = ("kill a worker", "stop a worker", "no descriptors in the master")
 KILL = "kill the master"  # for Celery in test_celery.py: Redis may give a task to the dead
 
 
-@pytest.mark.skipif(sys.version_info[:2] != (3, 14), reason="one version is enough")
 @pytest.mark.skipif(not (ROOT / "benchmarks").is_dir(), reason="the benchmarks are not here")
 @pytest.mark.parametrize("server", SERVERS)
 def test_only_what_a_killed_worker_served_is_lost_and_nothing_is_left_behind(server, tmp_path):

@@ -14,7 +14,6 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,6 @@ parser = pytest.importorskip("prometheus_client.parser")
 
 from prometheus_client import CollectorRegistry, generate_latest  # noqa: E402
 
-from pasture.metrics import middleware  # noqa: E402
 from pasture.metrics.exporter import ServerCollector  # noqa: E402
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -94,6 +92,7 @@ def test_the_exporter_tells_memory_collections_and_the_seal(serve, export):
     assert min(found["pasture_process_faults_total", minor]) > 0
 
 
+@pytest.mark.once
 def test_totals_do_not_fall_when_workers_end_and_the_exporter_ends_with_its_server(serve, export):
     server = serve()
     process, url = export(server.process.pid)
@@ -134,6 +133,7 @@ def test_recycles_are_counted(serve, export):
     assert samples(fetch(url))["pasture_recycles_total", ()] == [recycled]
 
 
+@pytest.mark.once
 def test_the_middleware_answers_from_any_worker_and_leaves_other_paths_alone(serve, tmp_path):
     (tmp_path / "measured.py").write_text(
         "from herd_app import app\n"
@@ -357,53 +357,25 @@ def test_a_client_that_never_ends_its_request_loses_its_connection(serve, export
             client.close()
 
 
-@pytest.mark.parametrize(
-    ("request_", "status"),
-    [
-        (b"GET / HTTP/1.1\r\nX: " + b"x" * 20_000 + b"\r\n\r\n", b"431"),
-        (b"POST / HTTP/1.1\r\n\r\n", b"405"),
-        (b"HEAD / HTTP/1.1\r\n\r\n", b"200"),
-        (b"\0\xff \r\n\r\n", b"405"),
-    ],
-)
+NO_REQUESTS = {
+    b"GET / HTTP/1.1\r\nX: " + b"x" * 20_000 + b"\r\n\r\n": b"431",
+    b"POST / HTTP/1.1\r\n\r\n": b"405",
+    b"HEAD / HTTP/1.1\r\n\r\n": b"200",
+    b"\0\xff \r\n\r\n": b"405",
+}
+
+
 @pytest.mark.once
-def test_a_request_that_is_none_is_refused(serve, export, request_, status):
+def test_a_request_that_is_none_is_refused(serve, export):
     _, url = export(serve(workers=1).process.pid)
     port = int(url.split(":")[2].split("/")[0])
-    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as client:
-        client.sendall(request_)
-        answer = client.makefile("rb").read()
-    assert answer.split(b" ")[1] == status
-    assert status == b"200" or answer.endswith(b"\r\n\r\n")
-    assert "pasture_up 1.0" in fetch(url)
-
-
-@pytest.mark.once
-def test_whoever_asks_the_middleware_again_and_again_has_it_read_once(monkeypatch):
-    readings = []
-
-    def read(registry):
-        readings.append(registry)
-        return b"text"
-
-    monkeypatch.setattr(middleware, "generate_latest", read)
-    application = middleware.Metrics(lambda environ, start_response: [b"the site"])
-    told = []
-    for _ in range(5):
-        body = application({"PATH_INFO": "/metrics"}, lambda *words: told.append(words))
-        assert body == [b"text"]
-    assert len(readings) == 1 and len(told) == 5
-    assert application({"PATH_INFO": "/"}, None) == [b"the site"]
-
-
-@pytest.mark.once
-def test_what_the_master_read_at_its_warm_up_is_not_what_workers_answer(monkeypatch):
-    monkeypatch.setattr(middleware, "generate_latest", lambda registry: str(os.getpid()).encode())
-    application = middleware.Metrics(None)
-    ask = partial(application, {"PATH_INFO": "/metrics"}, lambda *words: None)
-    assert ask() == [str(os.getpid()).encode()]
-    monkeypatch.setattr(os, "getpid", lambda: 4711)
-    assert ask() == [b"4711"]
+    for request, status in NO_REQUESTS.items():
+        with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as client:
+            client.sendall(request)
+            answer = client.makefile("rb").read()
+        assert answer.split(b" ")[1] == status, request[:40]
+        assert status == b"200" or answer.endswith(b"\r\n\r\n"), request[:40]
+        assert "pasture_up 1.0" in fetch(url), request[:40]
 
 
 @pytest.mark.once

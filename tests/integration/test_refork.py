@@ -17,7 +17,7 @@ import pytest
 
 from pasture.scoreboard.reader import read_scoreboard
 
-pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 14), reason="one version is enough")
+pytestmark = pytest.mark.once
 
 REFORKED = "pasture: all workers are of generation "
 CLIENTS = 3

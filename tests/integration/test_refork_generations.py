@@ -11,7 +11,6 @@ pytestmark = pytest.mark.once
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.skipif(sys.version_info[:2] != (3, 14), reason="one version is enough")
 @pytest.mark.skipif(not (ROOT / "benchmarks").is_dir(), reason="the benchmarks are not here")
 def test_the_twelfth_generation_is_as_large_as_the_fifth():
     command = [sys.executable, "-m", "benchmarks.generations", "--generations", "12", "--warm", "4"]

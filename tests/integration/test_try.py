@@ -56,11 +56,12 @@ def test_a_trial_prints_a_table_and_writes_both_reports(tmp_path):
     figures.write_text("an earlier report")
 
     done = pasture_try(
-        "steady_app:application", *SMALL, "--url", "/", "--url", "/sum",
+        "steady_app:application", *SMALL, "--url", "/", "--url", "/sum", "--url", "/start",
         "--json", str(figures), "--html", str(page), "--log-dir", str(tmp_path / "logs"),
     )  # fmt: skip
 
-    assert done.returncode == 0
+    assert done.returncode == 0, "a body that changes with each start is no difference"
+    assert "answers of 1 URL differ" in done.stderr
     for policy in ("stock", "freeze", "seal"):
         assert re.search(rf"^{policy} .* MB ", done.stdout, re.MULTILINE)
     document = json.loads(figures.read_text())
@@ -72,7 +73,9 @@ def test_a_trial_prints_a_table_and_writes_both_reports(tmp_path):
         assert 0 < policy["private_bytes_median"] < policy["total_pss_bytes"]
         assert policy["shutdown_by_itself"] and policy["failures"] == 0
     assert "<h1>" in page.read_text()
-    assert len(list((tmp_path / "logs").glob("*.server.log"))) == 3
+    servers = {path.name for path in (tmp_path / "logs").glob("*.server.log")}
+    # The reference runs again: is it another policy's doing that a body differs?
+    assert servers == {f"{run}.server.log" for run in ("stock-1", "freeze-1", "seal-1", "stock-2")}
     assert sorted(p.name for p in tmp_path.iterdir()) == ["figures.json", "logs", "page.html"]
 
 
@@ -142,16 +145,6 @@ def test_answers_that_differ_are_named_and_fail_after_the_reports_are_written(tm
         ("GET /only-stock", "status"),
         ("GET /policy", "body"),
     }
-
-
-@pytest.mark.once
-def test_a_body_that_changes_with_each_start_is_no_difference():
-    done = pasture_try(
-        "steady_app:application", *SMALL, *policies("stock", "freeze"), "--url", "/start"
-    )
-
-    assert done.returncode == 0
-    assert "answers of 1 URL differ" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -366,16 +359,18 @@ def _folders(place):
     return [path.name for path in place.iterdir() if path.name.startswith("pasture-try-")]
 
 
-@pytest.mark.parametrize("url", ["/ü€?q=ä b".replace(" ", "%20"), "/100%", "/a?b=[c]#part"])
 @pytest.mark.once
-def test_a_url_as_a_browser_takes_it_is_requested(tmp_path, url):
+def test_a_url_as_a_browser_takes_it_is_requested(tmp_path):
     figures = tmp_path / "figures.json"
-    arguments = (*SMALL, "--url", url, *policies("stock", "seal"), "--json", str(figures))
+    urls = ["/ü€?q=ä%20b", "/100%", "/a?b=[c]#part"]
+    words = [word for url in urls for word in ("--url", url)]
+    arguments = (*SMALL, *words, *policies("stock", "seal"), "--json", str(figures))
 
     done = pasture_try("steady_app:application", *arguments)
 
     assert done.returncode == 0, done.stderr
-    assert json.loads(figures.read_text())["load"]["urls"][0].isascii()
+    requested = json.loads(figures.read_text())["load"]["urls"]
+    assert len(requested) == len(urls) and all(url.isascii() for url in requested)
 
 
 @pytest.mark.once

@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "debian-mirror"
 VARIABLE = "PASTURE_DEBIAN_MIRROR"
 

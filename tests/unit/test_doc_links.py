@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parents[2]
 
 _LINK = re.compile(r"\[[^\]\[]*\]\(([^)\s]+)\)")

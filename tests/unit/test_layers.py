@@ -15,6 +15,8 @@ import pytest
 
 import pasture
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(pasture.__file__).parent
 COMMANDS = frozenset(("trial", "explain", "top", "doctor", "metrics"))
 FLOORS = (

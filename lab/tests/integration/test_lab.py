@@ -16,9 +16,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    sys.version_info[:2] != (3, 14), reason="the lab is the same on every interpreter"
-)
+pytestmark = pytest.mark.once
 pytest.importorskip("django")
 pytest.importorskip("pyuwsgi")
 

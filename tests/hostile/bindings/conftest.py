@@ -5,6 +5,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -133,7 +134,8 @@ def build_binding(
     """Compile sources to a module; the folder to put on the path."""
     headers = Path(sysconfig.get_path("include"))
 
-    def build(module: str, words: Sequence[str | Path]) -> Path:
+    @cache
+    def build(module: str, words: tuple[str | Path, ...]) -> Path:
         compiler = shutil.which("c++")
         if compiler is None or not (headers / "Python.h").exists():
             pytest.skip(f"no C++ compiler, or no headers of this interpreter in {headers}")
@@ -142,7 +144,7 @@ def build_binding(
         run_tool(*command, "-o", folder / f"{module}.so", *words)
         return folder
 
-    return build
+    return lambda module, words: build(module, tuple(words))
 
 
 def run_tool(*command: str | Path, path: Path | None = None) -> None:

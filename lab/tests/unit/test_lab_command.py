@@ -1,0 +1,39 @@
+"""The command line of `pasture lab`: its mistakes, and the list."""
+
+import subprocess
+import sys
+
+import pytest
+
+from pasture_lab.experiments import EXPERIMENTS
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run"], "name experiments, or say --all"),
+        (["run", "micro", "--all"], "name experiments, or say --all"),
+        (["run", "macro"], "no experiment is called 'macro'"),
+        (["run", "micro", "--site", "/nowhere"], "holds no manage.py"),
+        (["run", "micro", "--python", "/nowhere/pypy"], "cannot run /nowhere/pypy"),
+        (["run", "micro", "--python", "a b=/bin/sh"], "cannot name an interpreter"),
+        (["run", "micro", "--python", "a=/bin/sh", "--python", "a=/bin/sh"], "are called a"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_said(arguments: list[str], said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pasture", "lab", *arguments], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+@pytest.mark.once
+def test_the_list_names_every_experiment() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pasture", "lab", "list"], capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    for name in EXPERIMENTS:
+        assert name in done.stdout

@@ -1,0 +1,82 @@
+"""tools/test-matrix on a small repository: what its summary names as failed, and as unsteady."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.once
+
+TOOL = Path(__file__).parents[2] / "tools" / "test-matrix"
+
+MAKEFILE = """
+.venvs/3.99/.stamp:
+\tfalse
+.venvs/%/.stamp:
+\tmkdir -p $(@D)/bin
+\tprintf '#!/bin/sh\\nexec {python} "$$@"\\n' > $(@D)/bin/python
+\tchmod +x $(@D)/bin/python
+"""
+INTERPRETERS = "#!/bin/sh\ntest $2 != 3.98\n"  # all but this one can be had
+
+UNSTEADY = """
+from pathlib import Path
+import pytest
+@pytest.mark.parametrize("server", ["gunicorn", "uwsgi"])
+def test_meets_its_deadline(server):
+    met = Path(f"{server}.met")
+    if server == "uwsgi" and not met.exists():
+        met.touch()
+        assert False, "too late"
+"""
+BROKEN = "def test_is_broken():\n    assert False\n"
+SOUND = "def test_is_sound():\n    pass\n"
+
+
+@pytest.fixture
+def matrix(tmp_path):
+    """Run the tool on tests of a repository: dict of file name to source."""
+
+    def run(tests, *words):
+        for folder in ("tools", "tests/native", "lab/tests"):
+            (tmp_path / folder).mkdir(parents=True)
+        shutil.copy(TOOL, tmp_path / "tools")
+        (tmp_path / "tools" / "interpreters").write_text(INTERPRETERS)
+        (tmp_path / "tools" / "interpreters").chmod(0o755)
+        (tmp_path / "Makefile").write_text(MAKEFILE.format(python=sys.executable))
+        (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p xdist.plugin\n")
+        for name, source in tests.items():
+            (tmp_path / name).write_text(source)
+        command = [sys.executable, str(tmp_path / "tools" / "test-matrix"), *words]
+        env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
+        print(done.stdout, done.stderr)
+        return done.returncode, done.stdout[done.stdout.rindex("passed   failed") :]
+
+    return run
+
+
+def test_a_test_that_fails_once_and_passes_again_is_named_in_the_summary(matrix):
+    tests = {"tests/test_server.py": UNSTEADY, "tests/native/test_heap.py": SOUND}
+    code, summary = matrix(tests, "3.14")
+    assert code == 0
+    assert "ok, 1 unsteady" in summary
+    [line] = [line for line in summary.splitlines() if "::" in line]
+    assert line.startswith(
+        "failed at first, passed alone: tests.test_server::test_meets_its_deadline[uwsgi] (CPython "
+    )
+
+
+def test_a_test_that_fails_again_fails_the_run_and_is_told_from_one_that_passes(matrix):
+    """Sessions run side by side: each runs again what failed in it, and nothing else."""
+    tests = {"tests/test_server.py": UNSTEADY, "tests/native/test_broken.py": BROKEN}
+    code, summary = matrix(tests, "3.98", "3.14")
+    assert code == 1
+    rows = [line.split()[-1] for line in summary.splitlines() if line.startswith("CPython")]
+    assert rows == ["ABSENT", "ABSENT", "FAILED", "FAILED"]
+    assert summary.count("\nfailed: tests.native.test_broken::test_is_broken (CPython") == 2
+    assert "passed alone: tests.test_server::test_meets_its_deadline[uwsgi] (CPython" in summary
+    assert summary.count("::") == 3

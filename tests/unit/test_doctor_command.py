@@ -1,0 +1,79 @@
+"""`pasture doctor`: its status, its JSON, and whom it looks at. Nothing is measured."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pasture.cli import doctor
+from pasture.doctor.evidence import Evidence
+from pasture.errors import ObstaclesFound, ServerFailed, UsageError
+from pasture.proc.smaps import Memory
+
+SHARED = Memory(100_000_000, 40_000_000, 0, 10_000_000, 90_000_000)
+HEALTHY = Evidence(
+    master_pid=7,
+    command=("python", "gunicorn"),
+    environ={},
+    master=SHARED,
+    workers=(SHARED,),
+    threads=("python",),
+    files=("/usr/bin/python3.14",),
+    huge_pages="never",
+    ksm="0",
+    gc_callers=(),
+)
+
+
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Pids that were looked at; each is a healthy server's, but 13, which has a thread."""
+    pids: list[int] = []
+
+    def gather(pid: int) -> Evidence:
+        pids.append(pid)
+        threads = ("python", "ticker") if pid == 13 else HEALTHY.threads
+        return replace(HEALTHY, master_pid=pid, threads=threads)
+
+    monkeypatch.setattr(doctor, "gather", gather)
+    monkeypatch.setattr(doctor, "only_server", lambda: 42)
+    return pids
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(doctor.command, arguments)
+
+
+def test_a_healthy_server_ends_with_status_0(looked_at: list[int]) -> None:
+    result = run("7")
+    assert result.exit_code == 0 and looked_at == [7]
+    assert "nothing stands in the way" in result.output
+
+
+def test_without_a_target_the_only_server_is_looked_at(looked_at: list[int]) -> None:
+    assert run().exit_code == 0
+    assert looked_at == [42]
+
+
+def test_an_obstacle_is_an_error_after_the_findings_are_printed_and_written(
+    looked_at: list[int], tmp_path: Path
+) -> None:
+    result = run("13", "--json", str(tmp_path / "found.json"))
+    assert isinstance(result.exception, ObstaclesFound)
+    assert "! threads: " in result.output and "ticker" in result.output
+    assert "mend:" in result.output
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["master"] == 13
+    assert [each["check"] for each in found["findings"] if each["is_obstacle"]] == ["threads"]
+
+
+def test_a_command_that_cannot_be_started_is_named() -> None:
+    error = run("--", "/nowhere/server").exception
+    assert isinstance(error, UsageError) and "cannot run /nowhere/server" in str(error)
+
+
+def test_a_command_that_ends_by_itself_forked_no_worker() -> None:
+    error = run("--", "sh", "-c", "exit 3").exception
+    assert isinstance(error, ServerFailed) and "ended with status 3" in str(error)

@@ -1,0 +1,55 @@
+"""Which two processes are compared, on a tree of processes that is made up."""
+
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from pasture.errors import ProcessEnded, UsageError
+from pasture.explain import sources
+from pasture.proc import smaps, tree
+from pasture.scoreboard import reader
+
+FORKED = {10: (11, 12, 13), 50: ()}
+PARENT = {11: 10, 12: 10, 13: 10, 50: 1}
+PRIVATE_BYTES = {11: 5, 12: 9, 13: 99}
+
+
+@pytest.fixture(autouse=True)
+def processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "require_memory_of", lambda pid: None)
+    monkeypatch.setattr(tree, "forked_workers", lambda pid: FORKED.get(pid, ()))
+    monkeypatch.setattr(psutil, "Process", lambda pid: SimpleNamespace(ppid=lambda: PARENT[pid]))
+    monkeypatch.setattr(reader, "read_entries", lambda pid: {13: SimpleNamespace(role="mold")})
+    monkeypatch.setattr(
+        smaps, "read_memory", lambda pid: SimpleNamespace(private_bytes=PRIVATE_BYTES[pid])
+    )
+
+
+def test_a_master_is_compared_with_a_worker_that_is_chosen_later() -> None:
+    assert sources.find_pair(10) == (10, None)
+
+
+def test_a_worker_is_compared_with_its_master() -> None:
+    assert sources.find_pair(12) == (10, 12)
+
+
+def test_a_process_that_was_started_by_exec_and_forked_none_has_nothing_to_compare() -> None:
+    with pytest.raises(UsageError, match="process 50 shares its memory with no other") as raised:
+        sources.find_pair(50)
+    assert "preloading" in raised.value.hint
+
+
+def test_the_largest_worker_is_chosen_and_no_mold() -> None:
+    assert sources.largest_worker(10) == 12
+
+
+def test_a_worker_that_ends_meanwhile_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = {11: SimpleNamespace(private_bytes=5)}
+    monkeypatch.setattr(smaps, "read_memory", left.get)
+    assert sources.largest_worker(10) == 11
+
+
+def test_a_master_without_workers_is_an_error_that_says_to_wait() -> None:
+    with pytest.raises(ProcessEnded, match="process 50 has no workers any more"):
+        sources.largest_worker(50)

@@ -1,0 +1,56 @@
+"""After how many requests a generation reforks, and how a user says it."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from pasture.cli.run import command
+from pasture.errors import UsageError
+from pasture.servers.refork.schedule import Schedule, parse_schedule
+from pasture.servers.settings import read_environment
+
+
+def test_the_last_limit_of_a_schedule_holds_for_all_later_generations() -> None:
+    schedule = parse_schedule(" 50, 500,2000 ")
+    assert [schedule.limit(level) for level in range(5)] == [50, 500, 2000, 2000, 2000]
+    assert str(schedule) == "50,500,2000"
+
+
+@pytest.mark.parametrize("text", ["", "50,", "0", "-5", "fifty", "5.5"])
+def test_a_schedule_that_makes_no_sense_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is no schedule of reforks"):
+        parse_schedule(text)
+
+
+def test_a_schedule_without_a_policy_means_the_policy_refork() -> None:
+    settings = read_environment({"PASTURE_REFORK": "7"})
+    assert settings.policy.name == "refork" and settings.refork == Schedule((7,))
+
+
+def test_the_policy_refork_brings_a_schedule() -> None:
+    settings = read_environment({"PASTURE_POLICY": "refork"})
+    assert settings.refork == Schedule((50, 500, 2000))
+    assert read_environment({}).refork is None
+
+
+def test_another_policy_can_be_given_a_schedule() -> None:
+    settings = read_environment({"PASTURE_REFORK": "7", "PASTURE_POLICY": "freeze"})
+    assert settings.policy.name == "freeze" and settings.refork == Schedule((7,))
+
+
+def test_a_least_saving_that_is_no_number_is_refused() -> None:
+    with pytest.raises(UsageError, match="is no fraction"):
+        read_environment({"PASTURE_REFORK": "7", "PASTURE_REFORK_LEAST_SAVING": "some"})
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--refork", "soon", "gunicorn", "a:b"], "is no schedule of reforks"),
+        (["--refork", "50", "python", "a.py"], "python cannot refork"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused(words: list[str], told: str) -> None:
+    result = CliRunner().invoke(command, words)
+    assert isinstance(result.exception, UsageError) and told in str(result.exception)

@@ -1,0 +1,49 @@
+"""Files in the kernel's memory, by the C library and by the number of the call."""
+
+import fcntl
+import os
+import platform
+from pathlib import Path
+
+import pytest
+
+from pasture.scoreboard import memory
+
+
+@pytest.fixture(params=["by Python", "by number"])
+def file(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    if request.param == "by number":
+        monkeypatch.delattr(os, "memfd_create", raising=False)
+    number = memory.memory_file("test-board")
+    request.addfinalizer(lambda: os.close(number))
+    return number
+
+
+def test_it_is_empty_named_and_closed_at_an_exec(file: int) -> None:
+    assert os.fstat(file).st_size == 0
+    assert Path(f"/proc/self/fd/{file}").readlink().name.startswith("memfd:test-board")
+    assert not os.get_inheritable(file)
+
+
+def test_a_seal_keeps_its_size(file: int) -> None:
+    os.ftruncate(file, 4096)
+    fcntl.fcntl(file, memory.ADD_SEALS, memory.SEAL_SHRINK | memory.SEAL_GROW)
+    assert fcntl.fcntl(file, memory.GET_SEALS) == memory.SEAL_SHRINK | memory.SEAL_GROW
+    for size in (0, 8192):
+        with pytest.raises(PermissionError):
+            os.ftruncate(file, size)
+
+
+def test_a_sealed_file_takes_no_more_seals(file: int) -> None:
+    fcntl.fcntl(file, memory.ADD_SEALS, memory.SEAL_SEAL)
+    with pytest.raises(PermissionError):
+        fcntl.fcntl(file, memory.ADD_SEALS, memory.SEAL_GROW)
+
+
+def test_a_machine_whose_number_is_not_known_is_told_as_a_call_that_is_not_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    monkeypatch.setattr(platform, "machine", lambda: "pdp11")
+    with pytest.raises(OSError, match="Function not implemented"):
+        memory.memory_file("test-board")

@@ -1,0 +1,51 @@
+"""The table of the heap's steps against the policies that name them."""
+
+import gc
+
+import pytest
+from click.testing import CliRunner
+
+from pasture.cli.policies import command
+from pasture.errors import UnsupportedInterpreter
+from pasture.sealing import steps
+from pasture.sealing.policy import DEFAULT_POLICY, POLICIES
+
+
+def test_each_step_is_taken_by_a_policy() -> None:
+    assert set(steps.HEAP_STEPS) == {step for policy in POLICIES.values() for step in policy.heap}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_what_a_freeze_is_to_keep_is_made_ready_before_it(name: str) -> None:
+    """Frozen garbage is never freed, and holes are plugged when nothing is freed any more."""
+    heap = POLICIES[name].heap
+    if "freeze" not in heap:
+        return
+    after = heap[heap.index("freeze") :]
+    assert not {"collect", "immortalize", "gather-code", "precompute-types"} & set(after)
+    assert not {"plug-malloc", "plug-pymalloc"} & set(heap) - set(after)
+
+
+def test_a_step_after_a_failure_does_without_the_extension_and_allocates_nothing_for_good() -> None:
+    assert steps.AFTER_FAILURE and not steps.AFTER_FAILURE & steps.NATIVE_STEPS
+
+
+@pytest.mark.parametrize("error", [UnsupportedInterpreter("x"), RuntimeError(), MemoryError()])
+def test_where_no_collection_can_run_out_of_line_the_built_in_one_does(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    class Unable:
+        def collect(self, frozen: bool) -> int:
+            raise error
+
+    monkeypatch.setattr(steps, "native", Unable)
+    monkeypatch.setattr(gc, "collect", lambda: 7)
+    assert steps.HEAP_STEPS["collect"]() == {"unreachable": 7}
+
+
+def test_the_table_of_policies_has_a_row_for_each_and_marks_the_default() -> None:
+    output = CliRunner().invoke(command, env={"COLUMNS": "200"}).output
+    first_words = [line.split()[:2] for line in output.splitlines() if line]
+    assert set(POLICIES) <= {words[0] for words in first_words}
+    assert [DEFAULT_POLICY, "*"] in first_words
+    assert sum(words[1:] == ["*"] for words in first_words) == 1
