@@ -292,3 +292,16 @@ def test_a_server_that_does_not_end_is_killed_and_noted(start):
 
     assert not shutdown.by_itself
     assert group.members() == ()
+
+
+def test_the_end_of_a_program_that_ends_at_once_is_seen(tmp_path, monkeypatch):
+    # The guard's two lines come in one read.
+    read_pid = Group._read_pid
+
+    def read_late(group, program):
+        time.sleep(0.5)
+        return read_pid(group, program)
+
+    monkeypatch.setattr(Group, "_read_pid", read_late)
+    with Group(["sh", "-c", "exit 3"], log=tmp_path / "log") as group:
+        assert group.wait(5.0) == 3

@@ -87,7 +87,7 @@ class Group:
         Args:
             timeout_s: how long to wait for it.
         """
-        while self._exit_code is None and select.select((self._report,), (), (), timeout_s)[0]:
+        while self._exit_code is None and self._has_line(timeout_s):
             line = self._read_line()
             kind, _, value = line.partition(" ")
             if kind == "exit":
@@ -194,6 +194,11 @@ class Group:
             why = value or "its guard ended at once"
             raise ServerFailed(f"cannot run {program}: {why}", hint="check its path")
         return int(value)
+
+    def _has_line(self, timeout_s: float) -> bool:
+        """Whether there is something to read. The line of a program that ended at once may have
+        come along with the one before it."""
+        return b"\n" in self._said or bool(select.select((self._report,), (), (), timeout_s)[0])
 
     def _read_line(self) -> str:
         """The next line of the guard's report; "" at its end."""
