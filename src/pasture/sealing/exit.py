@@ -48,15 +48,16 @@ def watch() -> None:
         if not _flushes_at_end:
             native().atexit_run_last(_flush_at_end)
             _flushes_at_end = True
-    except UnsupportedInterpreter:
+    except (UnsupportedInterpreter, NotImplementedError):
         pass
 
 
 def install() -> None:
     """Leave without finalization, from this process on. In the child, after the fork.
 
-    Where there is no extension, and in an interpreter that turns interactive at the end,
-    the child finalizes as ever.
+    Where there is no extension, where it cannot tell how the interpreter keeps the functions
+    of atexit, and in an interpreter that turns interactive at the end, the child finalizes as
+    ever.
     """
     global _installed, _traceback_at_fork
     _traceback_at_fork = _last_traceback()
@@ -64,7 +65,7 @@ def install() -> None:
         return
     try:
         native().atexit_run_last(_leave)
-    except UnsupportedInterpreter:
+    except (UnsupportedInterpreter, NotImplementedError):
         return
     # atexit's list is inherited: children of this child leave in the same way.
     _installed = True

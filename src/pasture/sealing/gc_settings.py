@@ -51,13 +51,16 @@ def run_full_out_of_line() -> None:
 
     In a process that inherited nearly all of its heap frozen they also come sooner, as long as
     they cost little, and give free memory back to the system.
-    Where there is no extension they stay the built-in ones.
+    Where there is no extension, or it does not know this collector, they stay the built-in ones.
     """
     try:
         extension = native()
     except UnsupportedInterpreter:
         return
-    extension.watch_collections(True)
+    try:
+        extension.watch_collections(True)
+    except NotImplementedError:
+        return
     if extension.forget_frozen():
         extension.adapt_thresholds()
         extension.trim_after_collections(True)
