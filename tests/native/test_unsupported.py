@@ -25,7 +25,8 @@ def compile_with(*options: str, headers: Path = HEADERS) -> subprocess.Completed
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
-    command = [compiler, "-std=c11", "-fPIC", "-DPy_BUILD_CORE_MODULE=1", f"-I{headers}", *options]
+    command = [compiler, "-std=c11", "-fPIC", "-DPy_BUILD_CORE_MODULE=1", *options]
+    command += [f"-I{headers}", f"-I{HEADERS}"]  # a copy may refer to what is beside the original
     return subprocess.run([*command, *SOURCES.rglob("*.c")], capture_output=True, text=True)
 
 
@@ -88,15 +89,14 @@ def test_the_extension_compiles_for_every_kind_of_build(option):
 
 
 @pytest.mark.once
-def test_the_extension_asks_for_no_newer_c_library_than_the_oldest_wheel_does(run_program):
-    """manylinux_2_28: what is newer is looked up by name."""
+def test_the_extension_asks_the_linker_for_no_function_that_only_some_builds_have(run_program):
     nm = shutil.which("nm")
     if nm is None:
         pytest.skip("no nm")
     out = run_program(f"""
-        import re, subprocess
+        import subprocess
         command = [{nm!r}, "-D", "--undefined-only", _native.__file__]
         symbols = subprocess.run(command, capture_output=True, text=True).stdout
-        print("mallinfo2" in symbols, "_Py_Executors" in symbols)
+        print([name for name in symbols.split() if "Executor" in name or "Optimizer" in name])
     """)
-    assert out == "False False\n"
+    assert out == "[]\n"

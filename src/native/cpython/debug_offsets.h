@@ -4,6 +4,7 @@
 
 #include "pycore.h"
 
+#ifndef CPY_UNSUPPORTED
 #if PY_VERSION_HEX >= 0x030D0000
 
 #include <string.h>
@@ -25,5 +26,6 @@ cpy_debug_offsets(void)
 #else
 #  define CPY_PUBLISHED(member, at) true
 #endif
+#endif /* CPY_UNSUPPORTED */
 
 #endif

@@ -13,7 +13,6 @@
 
 #ifndef CPY_UNSUPPORTED
 
-#include <dlfcn.h>
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -94,20 +93,6 @@ trim_pools(void)
 /* More than any heap: malloc_trim() then leaves the end of the main heap where it is. */
 #    define LEAVE_THE_BREAK ((size_t)PTRDIFF_MAX)
 
-/* The first fields of what mallinfo2() gives: malloc.h has it from glibc 2.33 on. */
-typedef struct {
-    size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
-} heap_figures;
-
-/* Bytes of the top chunk; 0 where this C library cannot tell. Looked up by name, so that one build
-   serves older ones too, whose mallinfo() counts up to 2 GiB only. */
-static size_t
-top_chunk_bytes(void)
-{
-    heap_figures (*ask)(void) = (heap_figures(*)(void))dlsym(RTLD_DEFAULT, "mallinfo2");
-    return ask != NULL ? ask().keepcost : 0;
-}
-
 /* Emptying the top chunk writes to its first and its last page. */
 #    define LEAST_TOP_OS_PAGES 4
 
@@ -122,7 +107,7 @@ is_in_main_heap(const char *block, size_t bytes, uintptr_t start)
 static void
 trim_top(size_t os_page_bytes)
 {
-    size_t top_bytes = top_chunk_bytes();
+    size_t top_bytes = mallinfo2().keepcost;
     uintptr_t start = procstat_read(PROCSTAT_HEAP_START);
     if (start == 0 || top_bytes < LEAST_TOP_OS_PAGES * os_page_bytes) {
         return;
