@@ -104,7 +104,7 @@ def other_builds() -> Iterator[Path]:
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pasture"
     own = os.path.realpath(sys.executable)
-    for pattern in (f"{pyenv}/versions/*/bin/{name}", f"{cache}/*/*/usr/bin/{name}"):
+    for pattern in (f"{pyenv}/versions/*/bin/{name}", f"{cache}/interpreters/*/usr/bin/{name}"):
         for path in sorted(Path("/").glob(pattern.lstrip("/"))):
             if os.path.realpath(path) != own:
                 yield path

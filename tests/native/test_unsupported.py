@@ -31,24 +31,12 @@ def compile_with(*options: str, headers: Path = HEADERS) -> subprocess.Completed
 
 
 @pytest.mark.once
-@pytest.mark.parametrize(
-    ("option", "reason"),
-    [
-        ("-DPYPY_VERSION", "PyPy has no reference counts and a collector of its own"),
-        (
-            "-DPy_GIL_DISABLED",
-            "this is a free-threaded build: its objects and its collector are laid out differently",
-        ),
-    ],
-)
-def test_on_an_unsupported_interpreter_the_extension_builds_and_says_why(
-    tmp_path, run_program, option, reason
-):
+def test_on_an_unsupported_interpreter_the_extension_builds_and_says_why(tmp_path, run_program):
     file = tmp_path / "unsupported.so"
-    built = compile_with("-shared", option, "-o", str(file))
+    built = compile_with("-shared", "-DPYPY_VERSION", "-o", str(file))
     assert built.returncode == 0, built.stderr
     out = run_program(LOAD.format(file=str(file)))
-    assert out == f"{reason}\n[]\n"
+    assert out == "PyPy has no reference counts and a collector of its own\n[]\n"
 
 
 def headers_of(version: str, folder: Path) -> Path:
@@ -67,8 +55,6 @@ def headers_of(version: str, folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("version", "reason"),
     [
-        ("3.10.13", "CPython before 3.11"),
-        ("3.14.0", "install pasture on 3.14.5 or later"),
         ("3.14.4", "install pasture on 3.14.5 or later"),
         ("3.16.0", "newer than pasture knows"),
     ],
@@ -82,7 +68,7 @@ def test_an_unsupported_release_builds_and_says_why(tmp_path, run_program, versi
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("option", ["-DPy_TRACE_REFS", "-DPy_DEBUG", "-DPASTURE_CHECK"])
+@pytest.mark.parametrize("option", ["-DPy_GIL_DISABLED", "-DPy_TRACE_REFS", "-DPy_DEBUG"])
 def test_the_extension_compiles_for_every_kind_of_build(option):
     built = compile_with("-fsyntax-only", "-Werror=implicit-function-declaration", option)
     assert built.returncode == 0, built.stderr
