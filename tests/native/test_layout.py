@@ -36,6 +36,7 @@ SEAL_WITHOUT_EACH = """
         in_child(lambda: seal_without(row))
 """
 
+
 def test_the_assumed_layouts_match_this_interpreter():
     assert _native.UNSUPPORTED is None
     _native.check_layout()

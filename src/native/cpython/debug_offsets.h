@@ -12,7 +12,7 @@
 /* Whether one of them says the same as we assume. They begin `_PyRuntime`, and are of the version
    whose number they carry: those of another minor version would have other members. */
 #  define CPY_PUBLISHED(member, at) \
-      (cpy_debug_offsets() != NULL && cpy_debug_offsets()->member == (uint64_t)(at))
+    (cpy_debug_offsets() != NULL && cpy_debug_offsets()->member == (uint64_t)(at))
 
 static inline const struct _Py_DebugOffsets *
 cpy_debug_offsets(void)

@@ -21,7 +21,8 @@ struct cpy_found cpy_found = {
 };
 
 static enum { UNKNOWN, LOOKED } state;
-static const layout_row *missing[LAYOUT_PARTS]; /* the first that leaves this part out; NULL: none */
+static const layout_row
+    *missing[LAYOUT_PARTS]; /* the first that leaves this part out; NULL: none */
 
 #ifdef PASTURE_CHECK
 static size_t shifted_row = SIZE_MAX;
@@ -72,8 +73,8 @@ check_version(void)
         return -1;
     }
     PyErr_Format(PyExc_RuntimeError,
-                 "this wheel was built for CPython %s, and this is %lu.%lu.%lu: " REMEDY, PY_VERSION,
-                 RUNNING);
+                 "this wheel was built for CPython %s, and this is %lu.%lu.%lu: " REMEDY,
+                 PY_VERSION, RUNNING);
     return -1;
 }
 
@@ -188,9 +189,9 @@ static PyObject *
 explain(layout_part part)
 {
     const layout_row *row = missing[part] ? missing[part] : missing[LAYOUT_EVERYTHING];
-    return PyUnicode_FromFormat("%s is not where CPython %s has it, for which this was built: "
-                                REMEDY,
-                                row ? row->field : "what was not looked at", PY_VERSION);
+    return PyUnicode_FromFormat(
+        "%s is not where CPython %s has it, for which this was built: " REMEDY,
+        row ? row->field : "what was not looked at", PY_VERSION);
 }
 
 int

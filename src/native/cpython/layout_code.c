@@ -77,7 +77,8 @@ layout_executors(const layout_samples *samples, size_t at)
 #if PY_VERSION_HEX >= 0x030D0000
     size_t cached = offsetof(PyCodeObject, _co_cached);
     return at - sizeof(void *) == offsetof(PyCodeObject, co_weakreflist)
-           && at + sizeof(void *) == cached && layout_word(layout_code_of(samples->settle), at) == 0;
+           && at + sizeof(void *) == cached
+           && layout_word(layout_code_of(samples->settle), at) == 0;
 #else
     (void)samples, (void)at;
     return 1;
@@ -106,8 +107,8 @@ int
 layout_monitoring(const layout_samples *samples, size_t at)
 {
 #if PY_VERSION_HEX >= 0x030C0000
-    const void *cached = (const void *)layout_word(layout_code_of(samples->call),
-                                                   at - 2 * sizeof(uintptr_t));
+    const void *cached =
+        (const void *)layout_word(layout_code_of(samples->call), at - 2 * sizeof(uintptr_t));
     return readable(cached, sizeof(_PyCoCached))
            && cached == layout_code_of(samples->call)->_co_cached;
 #else

@@ -44,7 +44,8 @@ int
 layout_keys_version(const layout_samples *samples, size_t at)
 {
 #if PY_VERSION_HEX >= 0x030D0000
-    uint32_t version, next = next_version(offsetof(PyInterpreterState, dict_state.next_keys_version));
+    uint32_t version,
+        next = next_version(offsetof(PyInterpreterState, dict_state.next_keys_version));
     memcpy(&version, (char *)((PyDictObject *)samples->globals)->ma_keys + at, sizeof version);
     return version != 0 && version < next && next - version < UINT16_MAX;
 #else

@@ -170,7 +170,8 @@ index_of_name(const layout_samples *samples, size_t at)
     const PyDictKeysObject *keys =
         (const PyDictKeysObject *)layout_word(Py_TYPE(samples->instance), at);
     PyObject *name = PyUnicode_InternFromString("name");
-    bool right = name != NULL && readable(keys, sizeof *keys + 8) && keys->dk_kind == DICT_KEYS_SPLIT;
+    bool right =
+        name != NULL && readable(keys, sizeof *keys + 8) && keys->dk_kind == DICT_KEYS_SPLIT;
     Py_ssize_t index = right ? index_of(keys, name) : -1;
     Py_XDECREF(name);
     return index;

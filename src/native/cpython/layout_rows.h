@@ -12,18 +12,18 @@
 /* Objects whose contents are known, while a call of known code runs. All are borrowed, and none is
    known to anybody else. */
 typedef struct {
-    PyObject *globals;  /* of the code that runs, and its locals */
-    PyObject *look;     /* the function in C that is being called ... */
-    PyObject *mark;     /* ... with this object, a list */
-    PyObject *call;     /* the function in Python that calls it */
-    PyObject *settle;   /* one that has not run yet */
-    PyObject *read;     /* another one, which reads a global name */
-    PyObject *later;    /* a third, whose first instruction is no RESUME */
+    PyObject *globals;   /* of the code that runs, and its locals */
+    PyObject *look;      /* the function in C that is being called ... */
+    PyObject *mark;      /* ... with this object, a list */
+    PyObject *call;      /* the function in Python that calls it */
+    PyObject *settle;    /* one that has not run yet */
+    PyObject *read;      /* another one, which reads a global name */
+    PyObject *later;     /* a third, whose first instruction is no RESUME */
     PyObject *generator; /* what it gave, which has not begun */
-    PyObject *dict;     /* {key: mark} */
-    PyObject *key;      /* "pasture" */
-    PyObject *instance; /* of ModuleSpec, whose first attribute is `name`: key */
-    PyObject *gc;       /* the module */
+    PyObject *dict;      /* {key: mark} */
+    PyObject *key;       /* "pasture" */
+    PyObject *instance;  /* of ModuleSpec, whose first attribute is `name`: key */
+    PyObject *gc;        /* the module */
 } layout_samples;
 
 /* Whether a field stands at `at` bytes in the structure that holds it. 1, 0, or -1 with an
@@ -34,8 +34,8 @@ typedef struct {
     const char *field;
     const char *found;
     const char *verified;
-    unsigned int parts;    /* bits 1 << layout_part: what is left out where it cannot be verified */
-    size_t offset;         /* per the headers */
+    unsigned int parts; /* bits 1 << layout_part: what is left out where it cannot be verified */
+    size_t offset;      /* per the headers */
     const size_t *in_place; /* or where it was found; NULL */
     layout_verify *verify;
 } layout_row;

@@ -74,8 +74,7 @@ layout_frame_locals(const layout_samples *samples, size_t at)
 {
     const frame *top = current_frame();
     return top != NULL && readable(top->previous, FIELDS_BYTES)
-           && layout_points_to(top->previous, at, samples->globals)
-           && layout_word(top, at) == 0;
+           && layout_points_to(top->previous, at, samples->globals) && layout_word(top, at) == 0;
 }
 
 int

@@ -70,8 +70,7 @@ static int
 run_code(layout_samples *samples, PyObject *capsule)
 {
     samples->globals = make_globals(samples, capsule);
-    PyObject *code =
-        samples->globals ? Py_CompileString(source, "<pasture>", Py_file_input) : NULL;
+    PyObject *code = samples->globals ? Py_CompileString(source, "<pasture>", Py_file_input) : NULL;
     PyObject *value = code ? PyEval_EvalCode(code, samples->globals, samples->globals) : NULL;
     Py_XDECREF(code);
     Py_XDECREF(value);

@@ -26,14 +26,24 @@
 #define ROW(holder, field, found, verified, parts, verify) \
     {#holder "." #field, found, verified, parts, offsetof(holder, field), NULL, verify}
 #define INTERP(field, found, verified, parts, verify) \
-    {"PyInterpreterState." #field, found, verified, parts, offsetof(PyInterpreterState, field), \
-     NULL, verify}
+    {"PyInterpreterState." #field,        found, verified, parts, \
+     offsetof(PyInterpreterState, field), NULL,  verify}
 #define GC(field, found, verified, parts, verify) \
-    {"_gc_runtime_state." #field, found, verified, parts, \
-     offsetof(struct _gc_runtime_state, field), NULL, verify}
+    {"_gc_runtime_state." #field, \
+     found, \
+     verified, \
+     parts, \
+     offsetof(struct _gc_runtime_state, field), \
+     NULL, \
+     verify}
 #define FRAME(field, verified, verify) \
-    {"_PyInterpreterFrame." #field, HEADERS, verified, ROOTS | IMMORTALITY, \
-     offsetof(struct _PyInterpreterFrame, field), NULL, verify}
+    {"_PyInterpreterFrame." #field, \
+     HEADERS, \
+     verified, \
+     ROOTS | IMMORTALITY, \
+     offsetof(struct _PyInterpreterFrame, field), \
+     NULL, \
+     verify}
 
 const layout_row layout_rows[] = {
     /* The collector. */
@@ -57,8 +67,8 @@ const layout_row layout_rows[] = {
     ROW(PyObject, ob_refcnt, HEADERS, "Py_IncRef(), of a mortal and of an immortal object",
         IMMORTALITY, layout_refcount),
 #if PY_VERSION_HEX >= 0x030E0000
-    ROW(PyObject, ob_flags, HEADERS, "set in None, True, Ellipsis, not in a new list",
-        IMMORTALITY, layout_flags),
+    ROW(PyObject, ob_flags, HEADERS, "set in None, True, Ellipsis, not in a new list", IMMORTALITY,
+        layout_flags),
 #endif
     ROW(PyASCIIObject, state, HEADERS, "of an interned and of a new string; debug offsets",
         IMMORTALITY, layout_str_state),
@@ -73,8 +83,8 @@ const layout_row layout_rows[] = {
     ROW(PyDictKeysObject, dk_nentries, HEADERS, "1", ALL, layout_keys_used),
     ROW(PyDictKeysObject, dk_indices, HEADERS, "the key and value behind them", ALL,
         layout_keys_indices),
-    ROW(PyHeapTypeObject, ht_cached_keys, HEADERS, "the names of an instance's attributes",
-        ALL, layout_cached_keys),
+    ROW(PyHeapTypeObject, ht_cached_keys, HEADERS, "the names of an instance's attributes", ALL,
+        layout_cached_keys),
 #if PY_VERSION_HEX >= 0x030D0000
     {"PyDictValues.capacity, size, embedded, valid", HEADERS, "those of a new instance", ALL, 0,
      NULL, layout_values_sizes},
@@ -111,8 +121,8 @@ const layout_row layout_rows[] = {
         CODE | IMMORTALITY, layout_executors),
     ROW(PyCodeObject, _co_monitoring, HEADERS, "two behind _co_cached", CODE | IMMORTALITY,
         layout_monitoring),
-    ROW(PyCodeObject, _co_firsttraceable, HEADERS, "leads to the code's RESUME",
-        CODE | IMMORTALITY, layout_firsttraceable),
+    ROW(PyCodeObject, _co_firsttraceable, HEADERS, "leads to the code's RESUME", CODE | IMMORTALITY,
+        layout_firsttraceable),
     ROW(PyCodeObject, co_extra, HEADERS, "the last before the instructions", CODE | IMMORTALITY,
         layout_extra),
     ROW(PyCodeObject, co_code_adaptive, HEADERS, "co_code; __basicsize__; debug offsets",
@@ -121,7 +131,7 @@ const layout_row layout_rows[] = {
      CODE | IMMORTALITY, 0, NULL, layout_first_runs},
 #endif
 
-    /* Threads and frames. */
+/* Threads and frames. */
 #if PY_VERSION_HEX >= 0x030D0000
     ROW(PyThreadState, current_frame, HEADERS, "the frame of the call; debug offsets",
         ROOTS | IMMORTALITY, layout_current_frame),

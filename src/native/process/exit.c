@@ -183,8 +183,7 @@ exit_files(void)
 int
 exit_run_last(PyObject *func)
 {
-    PyObject *atexit =
-        layout_require(LAYOUT_ATEXIT) < 0 ? NULL : PyImport_ImportModule("atexit");
+    PyObject *atexit = layout_require(LAYOUT_ATEXIT) < 0 ? NULL : PyImport_ImportModule("atexit");
     PyObject *registered = atexit ? PyObject_CallMethod(atexit, "register", "O", func) : NULL;
     if (registered != NULL && !cpy_atexit_is_last(func)) {
         Py_SETREF(registered, PyObject_CallMethod(atexit, "unregister", "O", func));

@@ -263,9 +263,10 @@ hotcode_gather(hotcode_gathered *gathered)
         return -1;
     }
     if (jit_makes_traces()) {
-        PyErr_SetString(PyExc_NotImplementedError,
-                        "traces, which the JIT or the second tier of the interpreter compiles, hold "
-                        "addresses of code");
+        PyErr_SetString(
+            PyExc_NotImplementedError,
+            "traces, which the JIT or the second tier of the interpreter compiles, hold "
+            "addresses of code");
         return -1;
     }
     gathering all = {0};
