@@ -18,8 +18,37 @@ check_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     Py_RETURN_NONE;
 }
 
+static PyObject *
+left_out(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return layout_left_out();
+}
+
+static PyObject *
+private_fields(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return layout_describe();
+}
+
+#ifdef PASTURE_CHECK
+static PyObject *
+shift_field(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_ssize_t row, bytes;
+    if (!PyArg_ParseTuple(args, "nn", &row, &bytes) || layout_shift((size_t)row, bytes) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+#endif
+
 static PyMethodDef layout_methods[] = {
     {"check_layout", check_layout, METH_NOARGS, NULL},
+    {"left_out", left_out, METH_NOARGS, NULL},
+    {"private_fields", private_fields, METH_NOARGS, NULL},
+#ifdef PASTURE_CHECK
+    {"shift_field", shift_field, METH_VARARGS, NULL},
+#endif
     {NULL, NULL, 0, NULL},
 };
 

@@ -67,11 +67,24 @@ class FullCollectionRule(TypedDict):
     """Objects that survived the last one. A full collection needs a quarter of that pending."""
 
 def check_layout() -> None:
-    """Compare the assumed layouts with the running interpreter.
+    """Find and verify the private fields of the running interpreter, once.
+
+    A field that only some parts of pasture need leaves these out: `left_out` names them.
 
     Raises:
-        RuntimeError: they differ; nothing was changed.
+        RuntimeError: one that everything needs is somewhere else; nothing was changed.
     """
+
+def left_out() -> list[tuple[str, str]]:
+    """What `check_layout` found that cannot be used: the part, and a sentence that says why and
+    what to do."""
+
+def private_fields() -> list[tuple[str, str, str, tuple[str, ...], int]]:
+    """The table of private fields: name, how it is found, how it is verified, parts that are left
+    out without it, and the offset in bytes that is in use."""
+
+def shift_field(row: int, offset: int, /) -> None:
+    """Check build only: take a field for so many bytes further on, and verify all anew."""
 
 def python_threads() -> int:
     """Number of Python thread states of this interpreter, the caller's included."""
@@ -127,7 +140,8 @@ def gather_code() -> Gathered:
     one before.
 
     Raises:
-        NotImplementedError: before CPython 3.13, or with the JIT on.
+        NotImplementedError: before CPython 3.13, or where the JIT or the second tier of the
+            interpreter may hold code in traces.
         MemoryError: nothing was moved.
     """
 

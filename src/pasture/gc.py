@@ -79,9 +79,13 @@ def install() -> None:
     none of them brings the built-in full collection back. Idempotent.
 
     Raises:
-        UnsupportedInterpreter: there is no extension for this interpreter.
+        UnsupportedInterpreter: there is no extension for this interpreter, or it does not know
+            its collector.
     """
-    native().watch_collections(True)
+    try:
+        native().watch_collections(True)
+    except NotImplementedError as error:
+        raise UnsupportedInterpreter(str(error), hint="use gc.collect()") from None
 
 
 def uninstall() -> None:
@@ -104,9 +108,12 @@ def is_nearly_due() -> bool:
 
     CPython runs one when generation 1 was collected more often than the threshold says,
     and a quarter of the long-lived objects are new (CPython 3.14 Python/gc.c,
-    gc_select_generation).
+    gc_select_generation). Never where the extension does not know the collector.
     """
-    rule = native().full_collection_rule()
+    try:
+        rule = native().full_collection_rule()
+    except NotImplementedError:
+        return False
     often: bool = 2 * rule["count"] > rule["threshold"]
     grown: bool = 8 * rule["pending"] > rule["total"]
     return bool(often and grown)

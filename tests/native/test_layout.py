@@ -1,6 +1,40 @@
 """Layouts, types and threads: the facts the other steps rest on."""
 
+import pytest
+
 from pasture import _native
+
+ROWS = _native.private_fields()
+EVERYTHING = "everything"
+check_build = pytest.mark.skipif(
+    not hasattr(_native, "shift_field"), reason="fields are shifted in the check build alone"
+)
+
+SEAL_WITHOUT_EACH = """
+    import pasture
+    from pasture.sealing import interpreter
+
+    def work():
+        data = [[number] for number in range(5000)]
+        for each in data: each.append(data)
+        del data, each
+        gc.collect()
+        return sum(range(10))
+
+    def seal_without(row):
+        field, _, _, parts, _ = _native.private_fields()[row]
+        _native.shift_field(row, 1 if field.startswith("opcodes") else 8)
+        interpreter._fits = None
+        report = pasture.seal()
+        assert report.sealed == ("everything" not in parts), report
+        assert field in str(report), (field, report)
+        assert interpreter.BUILD_HERE in str(report)
+        in_child(work)
+        return field
+
+    for row in range(len(_native.private_fields())):
+        in_child(lambda: seal_without(row))
+"""
 
 
 def test_the_assumed_layouts_match_this_interpreter():
@@ -41,3 +75,55 @@ def test_threads_are_counted(run_program):
         print(_native.python_threads())
     """)
     assert out == "4\n1\n"
+
+
+def test_each_field_says_how_it_is_found_and_verified():
+    fields = [field for field, *_ in ROWS]
+    assert len(set(fields)) == len(fields)
+    assert all(found and verified and parts for _, found, verified, parts, _ in ROWS)
+    assert {part for row in ROWS for part in row[3]} >= {EVERYTHING, "collections out of line"}
+
+
+def test_nothing_is_left_out_where_every_field_is_in_its_place(run_program):
+    assert run_program("_native.check_layout(); print(_native.left_out())") == "[]\n"
+
+
+@check_build
+@pytest.mark.parametrize("direction", [1, -1])
+def test_each_field_that_is_somewhere_else_is_noticed(run_program, direction):
+    out = run_program(f"""
+        for row, (field, _, _, parts, _) in enumerate(_native.private_fields()):
+            _native.shift_field(row, {direction} * (1 if field.startswith("opcodes") else 8))
+            try:
+                _native.check_layout()
+            except RuntimeError as error:
+                assert "everything" in parts and field in str(error), (field, error)
+                assert "pip install" in str(error)
+            else:
+                left_out = _native.left_out()
+                assert tuple(part for part, _ in left_out) == parts, (field, left_out)
+                assert all(field in why and "pip install" in why for _, why in left_out)
+        print("all")
+    """)
+    assert out == "all\n"
+
+
+@check_build
+def test_a_field_in_its_place_again_is_used_again(run_program):
+    out = run_program("""
+        _native.shift_field(0, 8)
+        try:
+            _native.check_layout()
+        except RuntimeError:
+            print("refused")
+        _native.shift_field(0, 0)
+        _native.check_layout()
+        print(_native.left_out())
+    """)
+    assert out == "refused\n[]\n"
+
+
+@check_build
+def test_without_any_one_field_a_process_seals_with_the_rest(run_program):
+    out = run_program(SEAL_WITHOUT_EACH)
+    assert [line for line in out.splitlines() if line != "45"] == [row[0] for row in ROWS]

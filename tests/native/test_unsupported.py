@@ -1,5 +1,6 @@
 """The extension on an interpreter that it does not know: it must still build, and say why."""
 
+import re
 import shutil
 import subprocess
 import sysconfig
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 SOURCES = Path(__file__).parents[2] / "src/native"
+HEADERS = Path(sysconfig.get_path("include"))
 
 LOAD = """
     from importlib.util import module_from_spec, spec_from_file_location
@@ -19,16 +21,68 @@ LOAD = """
 """
 
 
-@pytest.mark.once
-def test_on_an_unsupported_interpreter_the_extension_builds_and_says_why(tmp_path, run_program):
+def compile_with(*options: str, headers: Path = HEADERS) -> subprocess.CompletedProcess[str]:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
+    command = [compiler, "-std=c11", "-fPIC", "-DPy_BUILD_CORE_MODULE=1", *options]
+    command += [f"-I{headers}", f"-I{HEADERS}"]  # a copy may refer to what is beside the original
+    return subprocess.run([*command, *SOURCES.rglob("*.c")], capture_output=True, text=True)
+
+
+@pytest.mark.once
+def test_on_an_unsupported_interpreter_the_extension_builds_and_says_why(tmp_path, run_program):
     file = tmp_path / "unsupported.so"
-    command = [compiler, "-shared", "-fPIC", "-DPYPY_VERSION", "-I" + sysconfig.get_path("include")]
-    built = subprocess.run(
-        [*command, "-o", file, *SOURCES.rglob("*.c")], capture_output=True, text=True
-    )
+    built = compile_with("-shared", "-DPYPY_VERSION", "-o", str(file))
     assert built.returncode == 0, built.stderr
     out = run_program(LOAD.format(file=str(file)))
     assert out == "PyPy has no reference counts and a collector of its own\n[]\n"
+
+
+def headers_of(version: str, folder: Path) -> Path:
+    """A copy of this interpreter's headers that says it is another version."""
+    major, minor, patch = map(int, version.split("."))
+    shutil.copytree(HEADERS, folder, symlinks=False)
+    level = folder / "patchlevel.h"
+    text = level.read_text()
+    for name, value in (("MAJOR", major), ("MINOR", minor), ("MICRO", patch)):
+        text = re.sub(rf"(#define PY_{name}_VERSION\s+)\d+", rf"\g<1>{value}", text)
+    level.write_text(text)
+    return folder
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("version", "reason"),
+    [
+        ("3.14.4", "install pasture on 3.14.5 or later"),
+        ("3.16.0", "newer than pasture knows"),
+    ],
+)
+def test_an_unsupported_release_builds_and_says_why(tmp_path, run_program, version, reason):
+    file = tmp_path / "unsupported.so"
+    headers = headers_of(version, tmp_path / "include")
+    built = compile_with("-shared", "-o", str(file), headers=headers)
+    assert built.returncode == 0, built.stderr
+    assert reason in run_program(LOAD.format(file=str(file)))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("option", ["-DPy_GIL_DISABLED", "-DPy_TRACE_REFS", "-DPy_DEBUG"])
+def test_the_extension_compiles_for_every_kind_of_build(option):
+    built = compile_with("-fsyntax-only", "-Werror=implicit-function-declaration", option)
+    assert built.returncode == 0, built.stderr
+
+
+@pytest.mark.once
+def test_the_extension_asks_the_linker_for_no_function_that_only_some_builds_have(run_program):
+    nm = shutil.which("nm")
+    if nm is None:
+        pytest.skip("no nm")
+    out = run_program(f"""
+        import subprocess
+        command = [{nm!r}, "-D", "--undefined-only", _native.__file__]
+        symbols = subprocess.run(command, capture_output=True, text=True).stdout
+        print([name for name in symbols.split() if "Executor" in name or "Optimizer" in name])
+    """)
+    assert out == "[]\n"

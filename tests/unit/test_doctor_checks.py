@@ -135,3 +135,12 @@ def test_the_document_has_every_finding_and_the_verdict_counts_the_obstacles() -
     assert len(document["findings"]) == len(CHECKS)
     assert document["findings"][0]["check"] == "huge-pages"
     assert verdict(1) == "1 obstacle found" and verdict(0) == "nothing stands in the way"
+
+
+def test_an_interpreter_that_the_extension_does_not_fit_comes_with_what_to_do() -> None:
+    refusal = "this wheel was built for a debug build: `pip install pasture` builds it here"
+    [finding] = [
+        f for f in diagnose(replace(HEALTHY, refusals=(refusal,))) if f.check == "interpreter"
+    ]
+    assert finding.is_obstacle and "debug build" in finding.what
+    assert finding.mend == "`pip install pasture` builds it here"

@@ -260,3 +260,28 @@ def test_a_layout_that_differs_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> N
     extension = SimpleNamespace(UNSUPPORTED=None, HAS_IMMORTALITY=True, check_layout=refuse)
     monkeypatch.setattr(interpreter, "_native", extension)
     assert interpreter.current().unsupported == "the collector's lists are elsewhere"
+
+
+def test_what_is_left_out_beside_the_steps_is_told_without_the_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parts = [("collections out of line", "gc.callbacks moved"), ("immortal objects", "flags moved")]
+    extension = SimpleNamespace(
+        UNSUPPORTED=None,
+        HAS_IMMORTALITY=True,
+        check_layout=lambda: None,
+        left_out=lambda: parts,
+    )
+    monkeypatch.setattr(interpreter, "_native", extension)
+    assert interpreter.left_out() == ("no collections out of line: gc.callbacks moved",)
+
+
+def test_an_extension_that_does_not_load_comes_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(interpreter, "_native", None)
+    monkeypatch.setattr(interpreter, "_IMPORT_ERROR", "undefined symbol", raising=False)
+    assert interpreter.BUILD_HERE in str(interpreter.current().unsupported)
+    with pytest.raises(UnsupportedInterpreter) as caught:
+        interpreter.native()
+    assert caught.value.hint == ""

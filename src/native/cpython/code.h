@@ -5,6 +5,7 @@
 #define PASTURE_CPYTHON_CODE_H
 
 #include "immortality.h"
+#include "jit.h"
 #include "pycore.h"
 
 /* Call `visit` with everything a code object refers to. It has no tp_traverse. */
@@ -37,17 +38,6 @@ cpy_code_visit(PyCodeObject *code, visitproc visit, void *arg)
 #if PY_VERSION_HEX >= 0x030D0000
 #  define CPY_HAS_FIRST_RUN_REWRITES 1
 
-/* The JIT keeps addresses of code objects in compiled traces. */
-static inline bool
-cpy_jit_is_on(void)
-{
-#  if PY_VERSION_HEX >= 0x030E0000
-    return PyInterpreterState_Get()->jit;
-#  else
-    return false;
-#  endif
-}
-
 /* An instruction and its cache entries, in code units. Only for code that
    cpy_code_is_plain() accepts. */
 static inline Py_ssize_t
@@ -71,9 +61,9 @@ cpy_first_run_opcode(_Py_CODEUNIT unit, PyObject *constant)
     switch (unit.op.code) {
 #  if PY_VERSION_HEX >= 0x030E0000
     case RESUME: /* with the JIT both have other successors, which count */
-        return cpy_jit_is_on() ? RESUME : RESUME_CHECK;
+        return jit_makes_traces() ? RESUME : RESUME_CHECK;
     case JUMP_BACKWARD:
-        return cpy_jit_is_on() ? JUMP_BACKWARD : JUMP_BACKWARD_NO_JIT;
+        return jit_makes_traces() ? JUMP_BACKWARD : JUMP_BACKWARD_NO_JIT;
 #  else
     case RESUME:
         return RESUME_CHECK;
@@ -179,17 +169,5 @@ cpy_code_detach_copy(PyCodeObject *copy)
 #else
 #  define CPY_HAS_FIRST_RUN_REWRITES 0
 #endif
-
-/* Have traces compiled again when they are next worth it: those that there are were compiled
-   for constants that were mortal. */
-static inline void
-cpy_forget_traces(void)
-{
-#if PY_VERSION_HEX >= 0x030E0000 && defined(_Py_TIER2)
-    if (PyInterpreterState_Get()->jit) {
-        _Py_Executors_InvalidateAll(PyInterpreterState_Get(), 1);
-    }
-#endif
-}
 
 #endif

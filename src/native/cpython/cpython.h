@@ -23,6 +23,8 @@
 #  include "gc.h"
 #  include "hashes.h"
 #  include "immortality.h"
+#  include "jit.h"
+#  include "layout.h"
 #  include "pymalloc.h"
 #  include "roots.h"
 #  include "shutdown.h"

@@ -2,6 +2,7 @@
 #ifndef PASTURE_CPYTHON_DICT_H
 #define PASTURE_CPYTHON_DICT_H
 
+#include "layout.h"
 #include "pycore.h"
 
 /* Whether `op` is a dictionary, or a frozen one (3.15): PyDict_Next() takes both. */
@@ -66,8 +67,8 @@ cpy_shared_keys_assign_version(PyDictKeysObject *keys)
 #if PY_VERSION_HEX >= 0x030D0000
     uint32_t *next = &PyInterpreterState_Get()->dict_state.next_keys_version;
     Py_ssize_t instances = SHARED_KEYS_MAX_SIZE - keys->dk_nentries - keys->dk_usable;
-    if (keys->dk_kind == DICT_KEYS_SPLIT && instances > 0 && keys->dk_version == 0 && *next != 0
-        && *next < UINT16_MAX / 2) {
+    if (layout_has(LAYOUT_KEY_VERSIONS) && keys->dk_kind == DICT_KEYS_SPLIT && instances > 0
+        && keys->dk_version == 0 && *next != 0 && *next < UINT16_MAX / 2) {
         keys->dk_version = (*next)++;
     }
 #else

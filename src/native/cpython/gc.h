@@ -7,6 +7,7 @@
 #ifndef PASTURE_CPYTHON_GC_H
 #define PASTURE_CPYTHON_GC_H
 
+#include "layout.h"
 #include "pycore.h"
 
 #define CPY_GENERATIONS NUM_GENERATIONS
@@ -18,13 +19,20 @@ cpy_gc_state(void)
 {
     /* Not PyInterpreterState_GET(): it is inline over a thread-local that extension
        modules cannot see. */
-    return &PyInterpreterState_Get()->gc;
+    return (struct _gc_runtime_state *)((char *)PyInterpreterState_Get() + cpy_found.gc_state);
+}
+
+/* The array of generations. Builds of one version differ in where it stands. */
+static inline struct gc_generation *
+cpy_gc_generations(struct _gc_runtime_state *gc)
+{
+    return (struct gc_generation *)((char *)gc + cpy_found.generations);
 }
 
 static inline PyGC_Head *
 cpy_gc_generation(struct _gc_runtime_state *gc, int i)
 {
-    return &gc->generations[i].head;
+    return &cpy_gc_generations(gc)[i].head;
 }
 
 static inline PyGC_Head *

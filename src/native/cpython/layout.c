@@ -1,30 +1,81 @@
-/* Compares assumed layouts with the running interpreter.
+/* Goes through the table of fields, and keeps which parts of pasture are left out.
  *
- * Each check reads one fact twice: through the assumed layout, and through a public name. The kind
- * of the build comes first: before that is known nothing is read through a layout.
+ * The kind of the build comes first: before that is known nothing is read through a layout.
  */
 #include "layout.h"
 
 #include "cpython.h"
+#include "layout_rows.h"
+#include "layout_samples.h"
 
 #ifndef CPY_UNSUPPORTED
 
-static int
-differs(const char *what)
+/* Three arguments of a format. */
+#define RUNNING Py_Version >> 24, Py_Version >> 16 & 255, Py_Version >> 8 & 255
+
+#define REMEDY "`pip install --force-reinstall --no-binary pasture pasture` builds it here"
+
+struct cpy_found cpy_found = {
+    offsetof(PyInterpreterState, gc),
+    offsetof(struct _gc_runtime_state, generations),
+};
+
+static enum { UNKNOWN, LOOKED } state;
+static const layout_row
+    *missing[LAYOUT_PARTS]; /* the first that leaves this part out; NULL: none */
+
+#ifdef PASTURE_CHECK
+static size_t shifted_row = SIZE_MAX;
+static Py_ssize_t shifted_bytes;
+
+static Py_ssize_t
+shift_of(size_t row)
 {
-    PyErr_Format(PyExc_RuntimeError,
-                 "the interpreter's %s is not laid out as in the headers pasture was built with "
-                 "(built for %x, running %s)",
-                 what, PY_VERSION_HEX, Py_GetVersion());
-    return -1;
+    return row == shifted_row ? shifted_bytes : 0;
+}
+
+int
+layout_shift(size_t row, Py_ssize_t bytes)
+{
+    if (row >= layout_row_count) {
+        PyErr_SetString(PyExc_IndexError, "no such field");
+        return -1;
+    }
+    shifted_row = row;
+    shifted_bytes = bytes;
+    state = UNKNOWN;
+    return 0;
+}
+#else
+static Py_ssize_t
+shift_of(size_t Py_UNUSED(row))
+{
+    return 0;
+}
+#endif
+
+/* --- The kind of the build ---------------------------------------------------------------- */
+
+static const char *
+kind(bool debug, bool traces)
+{
+    return traces ? "reference-tracing" : debug ? "debug" : "release";
 }
 
 static int
 check_version(void)
 {
-    return CPY_LAYOUT_FAMILY(Py_Version) == CPY_LAYOUT_FAMILY((unsigned long)PY_VERSION_HEX)
-               ? 0
-               : differs("version family");
+    if (CPY_LAYOUT_FAMILY(Py_Version) == CPY_LAYOUT_FAMILY((unsigned long)PY_VERSION_HEX)) {
+        return 0;
+    }
+    if (CPY_IS_INCREMENTAL(Py_Version)) { /* no build serves that */
+        PyErr_SetString(PyExc_RuntimeError, CPY_INCREMENTAL);
+        return -1;
+    }
+    PyErr_Format(PyExc_RuntimeError,
+                 "this wheel was built for CPython %s, and this is %lu.%lu.%lu: " REMEDY,
+                 PY_VERSION, RUNNING);
+    return -1;
 }
 
 /* A debug build and one that traces references give objects and pools other sizes. Told from
@@ -48,131 +99,163 @@ check_kind_of_build(void)
         return 0;
     }
     PyErr_Format(PyExc_RuntimeError,
-                 "the extension was built for a %s build of the interpreter, and this is a %s one: "
-                 "build it here with `pip install --no-binary pasture pasture`",
-                 built_for_traces  ? "reference-tracing"
-                 : built_for_debug ? "debug"
-                                   : "release",
-                 is_tracing ? "reference-tracing"
-                 : is_debug ? "debug"
-                            : "release");
+                 "this wheel was built for a %s build of CPython, and this is a %s one: " REMEDY,
+                 kind(built_for_debug, built_for_traces), kind(is_debug, is_tracing));
     return -1;
 }
 
-/* The thresholds stand inside the collector's state, beside the heads of its lists. */
-static int
-check_thresholds(PyObject *gc_module)
+/* --- The table ------------------------------------------------------------------------------ */
+
+static size_t
+place_of(const layout_row *row)
 {
-    int thresholds[CPY_GENERATIONS];
-    PyObject *tuple = PyObject_CallMethod(gc_module, "get_threshold", NULL);
-    if (tuple == NULL) {
-        return -1;
+    return row->in_place != NULL ? *row->in_place : row->offset;
+}
+
+static void
+leave_out(const layout_row *row)
+{
+    for (int part = 0; part < LAYOUT_PARTS; part++) {
+        if (row->parts & 1u << part && missing[part] == NULL) {
+            missing[part] = row;
+        }
     }
-    int parsed = PyArg_ParseTuple(tuple, "iii", &thresholds[0], &thresholds[1], &thresholds[2]);
-    Py_DECREF(tuple);
-    if (!parsed) {
-        return -1;
-    }
-    struct _gc_runtime_state *state = cpy_gc_state();
-    for (int i = 0; i < CPY_GENERATIONS; i++) {
-        if (state->generations[i].threshold != thresholds[i]) {
-            return differs("collector state");
+}
+
+/* Verifies each field. Rows stand in an order in which the later may rely on the earlier; what
+   everything depends on ends the search. */
+static int
+verify_rows(layout_samples *samples)
+{
+    (void)layout_find_collector();
+    for (size_t i = 0; i < layout_row_count && missing[LAYOUT_EVERYTHING] == NULL; i++) {
+        const layout_row *row = &layout_rows[i];
+        int right = row->verify(samples, place_of(row) + (size_t)shift_of(i));
+        if (right < 0) {
+            return -1;
+        }
+        if (!right) {
+            leave_out(row);
         }
     }
     return 0;
 }
 
-/* A container just made stands at the end of the youngest generation. */
 static int
-check_lists(void)
+refuse(const layout_row *row)
 {
-    PyObject *newest = PyList_New(0);
-    if (newest == NULL) {
-        return -1;
-    }
-    PyGC_Head *young = cpy_gc_generation(cpy_gc_state(), 0);
-    bool last =
-        cpy_gc_prev(young) == cpy_gc_head(newest) && cpy_gc_next(cpy_gc_head(newest)) == young;
-    Py_DECREF(newest);
-    return last ? 0 : differs("youngest generation");
-}
-
-static int
-check_permanent(PyObject *gc_module)
-{
-    PyObject *count = PyObject_CallMethod(gc_module, "get_freeze_count", NULL);
-    if (count == NULL) {
-        return -1;
-    }
-    bool counted_empty = PyLong_AsSsize_t(count) == 0;
-    Py_DECREF(count);
-    PyGC_Head *list = cpy_gc_permanent(cpy_gc_state());
-    bool seen_empty = cpy_gc_next(list) == list;
-    return counted_empty == seen_empty ? 0 : differs("permanent generation");
-}
-
-/* Where the out-of-line collector starts from, and what it exchanges during a collection. */
-static int
-check_roots(PyObject *gc_module)
-{
-    PyObject *garbage = PyObject_GetAttrString(gc_module, "garbage");
-    PyObject *sys_module = PyImport_ImportModule("sys");
-    struct _gc_runtime_state *state = cpy_gc_state();
-    bool same = garbage != NULL && sys_module != NULL && cpy_modules() == PyImport_GetModuleDict()
-                && cpy_sysdict() == PyModule_GetDict(sys_module) && state->garbage == garbage
-                && PyList_CheckExact(state->callbacks);
-    Py_XDECREF(garbage);
-    Py_XDECREF(sys_module);
-    return PyErr_Occurred() ? -1 : same ? 0 : differs("interpreter state");
-}
-
-static int
-check_code(void)
-{
-    PyCodeObject *code = PyCode_NewEmpty("pasture", "layout", 1);
-    if (code == NULL) {
-        return -1;
-    }
-    PyObject *name = PyObject_GetAttrString((PyObject *)code, "co_name");
-    PyObject *table = PyObject_GetAttrString((PyObject *)code, "co_linetable");
-    bool same = name == code->co_name && table == code->co_linetable;
-    Py_XDECREF(name);
-    Py_XDECREF(table);
-    Py_DECREF(code);
-    return PyErr_Occurred() ? -1 : same ? 0 : differs("code object");
-}
-
-static int
-check_atexit(void)
-{
-    PyObject *atexit = PyImport_ImportModule("atexit");
-    PyObject *count = atexit ? PyObject_CallMethod(atexit, "_ncallbacks", NULL) : NULL;
-    Py_XDECREF(atexit);
-    if (count == NULL) {
-        return -1;
-    }
-    bool same = PyLong_AsSsize_t(count) == cpy_atexit_count();
-    Py_DECREF(count);
-    return same ? 0 : differs("atexit state");
+    PyErr_Format(PyExc_RuntimeError,
+                 "this wheel was built for CPython %s, and %s is somewhere else in this build of "
+                 "%lu.%lu.%lu: " REMEDY,
+                 PY_VERSION, row->field, RUNNING);
+    return -1;
 }
 
 int
 layout_check(void)
 {
-    if (check_version() < 0 || check_kind_of_build() < 0) {
-        return -1;
+    if (state == UNKNOWN) {
+        memset(missing, 0, sizeof missing);
+        if (check_version() < 0 || check_kind_of_build() < 0
+            || layout_with_samples(verify_rows) < 0) {
+            return -1;
+        }
+        state = LOOKED;
     }
-    PyObject *gc_module = PyImport_ImportModule("gc");
-    if (gc_module == NULL) {
-        return -1;
+    return missing[LAYOUT_EVERYTHING] ? refuse(missing[LAYOUT_EVERYTHING]) : 0;
+}
+
+/* --- What is left out --------------------------------------------------------------------- */
+
+static const char *const names[LAYOUT_PARTS] = {
+    [LAYOUT_EVERYTHING] = "everything",
+    [LAYOUT_COLLECTOR] = "collections out of line",
+    [LAYOUT_ROOTS] = "what running calls hold, as roots of collections",
+    [LAYOUT_IMMORTALITY] = "immortal objects",
+    [LAYOUT_CODE] = "gathered code",
+    [LAYOUT_KEY_VERSIONS] = "versions of shared key tables",
+    [LAYOUT_POOLS] = "plugging of pools",
+    [LAYOUT_ARENAS] = "giving free pools back",
+    [LAYOUT_ATEXIT] = "an exit without finalization",
+};
+
+bool
+layout_has(layout_part part)
+{
+    return state == LOOKED && missing[part] == NULL && missing[LAYOUT_EVERYTHING] == NULL;
+}
+
+static PyObject *
+explain(layout_part part)
+{
+    const layout_row *row = missing[part] ? missing[part] : missing[LAYOUT_EVERYTHING];
+    return PyUnicode_FromFormat(
+        "%s is not where CPython %s has it, for which this was built: " REMEDY,
+        row ? row->field : "what was not looked at", PY_VERSION);
+}
+
+int
+layout_require(layout_part part)
+{
+    if (layout_has(part)) {
+        return 0;
     }
-    int result = check_thresholds(gc_module) < 0 || check_lists() < 0
-                         || check_permanent(gc_module) < 0 || check_roots(gc_module) < 0
-                         || check_code() < 0 || check_atexit() < 0
-                     ? -1
-                     : 0;
-    Py_DECREF(gc_module);
-    return result;
+    PyObject *why = explain(part);
+    if (why != NULL) {
+        PyErr_SetObject(PyExc_NotImplementedError, why);
+        Py_DECREF(why);
+    }
+    return -1;
+}
+
+PyObject *
+layout_left_out(void)
+{
+    PyObject *parts = PyList_New(0);
+    for (int part = 0; parts != NULL && part < LAYOUT_PARTS; part++) {
+        if (missing[part] == NULL) {
+            continue;
+        }
+        PyObject *row = Py_BuildValue("(sN)", names[part], explain((layout_part)part));
+        if (row == NULL || PyList_Append(parts, row) < 0) {
+            Py_CLEAR(parts);
+        }
+        Py_XDECREF(row);
+    }
+    return parts;
+}
+
+/* New tuple of the parts that depend on a row. */
+static PyObject *
+parts_of(const layout_row *row)
+{
+    PyObject *parts = PyList_New(0);
+    for (int part = 0; parts != NULL && part < LAYOUT_PARTS; part++) {
+        PyObject *name = row->parts & 1u << part ? PyUnicode_FromString(names[part]) : NULL;
+        if (name != NULL && PyList_Append(parts, name) < 0) {
+            Py_CLEAR(parts);
+        }
+        Py_XDECREF(name);
+    }
+    PyObject *tuple = parts && !PyErr_Occurred() ? PyList_AsTuple(parts) : NULL;
+    Py_XDECREF(parts);
+    return tuple;
+}
+
+PyObject *
+layout_describe(void)
+{
+    PyObject *rows = PyList_New(0);
+    for (size_t i = 0; rows != NULL && i < layout_row_count; i++) {
+        const layout_row *row = &layout_rows[i];
+        PyObject *described = Py_BuildValue("(sssNn)", row->field, row->found, row->verified,
+                                            parts_of(row), (Py_ssize_t)place_of(row));
+        if (described == NULL || PyList_Append(rows, described) < 0) {
+            Py_CLEAR(rows);
+        }
+        Py_XDECREF(described);
+    }
+    return rows;
 }
 
 #endif

@@ -16,6 +16,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Releases whose collector was withdrawn: its lists have other heads. */
+#define CPY_IS_INCREMENTAL(hex) ((hex) >= 0x030E0000 && (hex) < 0x030E0500)
+#define CPY_INCREMENTAL \
+    "CPython 3.14.0 to 3.14.4 has an incremental collector: install pasture on 3.14.5 or later"
+
 /* Which interpreters are supported. An unsupported one still compiles, to a module
    that says why it does nothing. */
 #if defined(PYPY_VERSION)
@@ -27,9 +32,8 @@
 #  define CPY_UNSUPPORTED "CPython before 3.11 is not supported"
 #elif PY_VERSION_HEX >= 0x03100000
 #  define CPY_UNSUPPORTED "this version of CPython is newer than pasture knows"
-#elif PY_VERSION_HEX >= 0x030E0000 && PY_VERSION_HEX < 0x030E0500
-#  define CPY_UNSUPPORTED \
-    "CPython 3.14.0 to 3.14.4 has an incremental collector; 3.14.5 and later are supported"
+#elif CPY_IS_INCREMENTAL(PY_VERSION_HEX)
+#  define CPY_UNSUPPORTED CPY_INCREMENTAL
 #elif SIZEOF_VOID_P != 8 || PY_BIG_ENDIAN
 #  define CPY_UNSUPPORTED "only 64-bit little-endian machines are supported"
 #endif
@@ -58,14 +62,14 @@
 #  include "internal/pycore_frame.h" /* struct _PyInterpreterFrame */
 #endif
 #include "internal/pycore_interp.h" /* struct _is */
+#if PY_VERSION_HEX >= 0x030D0000
+#  include "internal/pycore_runtime.h" /* _Py_DebugOffsets, _PyRuntime */
+#endif
 #if PY_VERSION_HEX >= 0x030C0000
 #  include "internal/pycore_obmalloc.h" /* struct pool_header */
 #endif
 #if PY_VERSION_HEX >= 0x030D0000
 #  include "internal/pycore_opcode_metadata.h" /* _PyOpcode_Caches, _PyOpcode_Deopt */
-#endif
-#if PY_VERSION_HEX >= 0x030E0000
-#  include "internal/pycore_optimizer.h" /* _Py_Executors_InvalidateAll */
 #endif
 #pragma GCC diagnostic pop
 

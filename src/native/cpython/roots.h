@@ -6,6 +6,7 @@
 #ifndef PASTURE_CPYTHON_ROOTS_H
 #define PASTURE_CPYTHON_ROOTS_H
 
+#include "layout.h"
 #include "pycore.h"
 
 /* The code that a frame runs. */
@@ -71,6 +72,9 @@ cpy_current_frame(PyThreadState *thread)
 static inline void
 cpy_thread_visit(PyThreadState *thread, visitproc visit, void *arg)
 {
+    if (!layout_has(LAYOUT_ROOTS)) {
+        return;
+    }
     struct _PyInterpreterFrame *frame = cpy_current_frame(thread);
     for (; frame != NULL; frame = frame->previous) {
         /* Others mark where C code was entered and hold nothing. */
@@ -100,33 +104,14 @@ cpy_running_code_visit(visitproc visit, void *arg)
     return 0;
 }
 
-static inline PyObject *
-cpy_sysdict(void)
-{
-    return PyInterpreterState_Get()->sysdict;
-}
-
-static inline PyObject *
-cpy_modules(void)
-{
-#if PY_VERSION_HEX >= 0x030C0000
-    return PyInterpreterState_Get()->imports.modules;
-#else
-    return PyInterpreterState_Get()->modules;
-#endif
-}
-
 /* Call `visit` with objects that the interpreter holds from outside of every object:
-   modules, and what its threads work with. Far from complete; each is certain. */
+   `modules`, which is sys.modules, and what its threads work with. Far from complete; each is
+   certain. */
 static inline void
-cpy_roots_visit(visitproc visit, void *arg)
+cpy_roots_visit(PyObject *modules, visitproc visit, void *arg)
 {
-    PyInterpreterState *interp = PyInterpreterState_Get();
-    CPY_VISIT_ONE(cpy_sysdict());
-    CPY_VISIT_ONE(cpy_modules());
-    CPY_VISIT_ONE(interp->builtins);
-    CPY_VISIT_ONE(interp->dict);
-    PyThreadState *thread = PyInterpreterState_ThreadHead(interp);
+    CPY_VISIT_ONE(modules);
+    PyThreadState *thread = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
     for (; thread != NULL; thread = PyThreadState_Next(thread)) {
         cpy_thread_visit(thread, visit, arg);
     }

@@ -7,6 +7,22 @@
 /* Before 3.12 an exception that meets no handler on its way out never becomes an instance. */
 #define CPY_HAS_BARE_EXCEPTIONS (PY_VERSION_HEX < 0x030C0000)
 
+/* Whether `func` is the callback that was registered last, as far as can be seen. */
+static inline bool
+cpy_atexit_is_last(PyObject *func)
+{
+    struct atexit_state *state = &PyInterpreterState_Get()->atexit;
+#if PY_VERSION_HEX >= 0x030E0000
+    PyObject *entry =
+        PyList_GET_SIZE(state->callbacks) > 0 ? PyList_GET_ITEM(state->callbacks, 0) : NULL;
+    return entry != NULL && PyTuple_CheckExact(entry) && PyTuple_GET_SIZE(entry) > 0
+           && PyTuple_GET_ITEM(entry, 0) == func;
+#else
+    return state->ncallbacks > 0 && state->callbacks[state->ncallbacks - 1] != NULL
+           && state->callbacks[state->ncallbacks - 1]->func == func;
+#endif
+}
+
 /* Make the callback that was registered last the one that runs last of all.
    Returns 0, or -1 with an exception set and the order unchanged. */
 static inline int
@@ -27,17 +43,6 @@ cpy_atexit_last_to_bottom(void)
         memcpy(&state->callbacks[i - 1], &upper, sizeof upper);
     }
     return 0;
-#endif
-}
-
-static inline Py_ssize_t
-cpy_atexit_count(void)
-{
-    struct atexit_state *state = &PyInterpreterState_Get()->atexit;
-#if PY_VERSION_HEX >= 0x030E0000
-    return PyList_GET_SIZE(state->callbacks);
-#else
-    return state->ncallbacks;
 #endif
 }
 

@@ -116,7 +116,7 @@ hook_in(void)
     if (user_callbacks != NULL) {
         return 0;
     }
-    if (hide_init() < 0) {
+    if (layout_require(LAYOUT_COLLECTOR) < 0 || hide_init() < 0) {
         return -1;
     }
     if (hook == NULL && (hook = PyCFunction_New(&hook_method, NULL)) == NULL) {
@@ -187,7 +187,8 @@ bool
 collect_is_running(void)
 {
     /* 3.12 says that none does after one in the middle of another. */
-    return cpy_gc_state()->collecting || depth > 0 || hide_is_active();
+    bool collecting = layout_has(LAYOUT_COLLECTOR) && cpy_gc_state()->collecting;
+    return collecting || depth > 0 || hide_is_active();
 }
 
 int

@@ -26,6 +26,7 @@ static size_t hidden_objects;
 static struct _gc_runtime_state *collecting_state; /* whose survivors are hidden */
 static pthread_t collecting_thread;                /* which thread collects meanwhile */
 static traverseproc class_traverse;
+static PyObject *modules; /* sys.modules, which stays the same for good */
 
 /* --- The search -------------------------------------------------------------------------- */
 
@@ -170,6 +171,7 @@ hide_begin(bool include_frozen, hide_report *report)
     if (!err) {
         search.walk.bits = &search.bits;
         search.walk.class_traverse = class_traverse;
+        search.walk.modules = modules;
         err = find_garbage(&search, report);
         if (!err) {
             verify_garbage(&search.bits, include_frozen);
@@ -244,6 +246,7 @@ hide_init(void)
         PyErr_NoMemory(); /* all that can go wrong, says pthread_atfork(3) */
         return -1;
     }
+    modules = Py_NewRef(PyImport_GetModuleDict());
     class_traverse = cpy_find_class_traverse();
     return class_traverse == NULL ? -1 : 0;
 }

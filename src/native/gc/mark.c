@@ -343,7 +343,7 @@ mark_from_roots(mark_walk *walk, PyGC_Head *held)
             (void)visit(cpy_gc_object(gc), walk, EVERYTHING);
         }
     }
-    cpy_roots_visit(visit_anything, walk);
+    cpy_roots_visit(walk->modules, visit_anything, walk);
     return run(walk, EVERYTHING);
 }
 

@@ -16,6 +16,7 @@
 typedef struct {
     mark_bits *bits;
     traverseproc class_traverse; /* cpy_find_class_traverse() */
+    PyObject *modules;           /* sys.modules */
     scratch_stack pending;       /* marked, still to be looked at */
     scratch_stack ranges;        /* parts of containers, still to be looked at */
     scratch_stack unaligned;     /* successors of marked objects that have no bit of their own */

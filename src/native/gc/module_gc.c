@@ -55,8 +55,11 @@ collection_history(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 static PyObject *
 full_collection_rule(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
+    if (layout_require(LAYOUT_COLLECTOR) < 0) {
+        return NULL;
+    }
     struct _gc_runtime_state *gc = cpy_gc_state();
-    const struct gc_generation *oldest = &gc->generations[CPY_GENERATIONS - 1];
+    const struct gc_generation *oldest = &cpy_gc_generations(gc)[CPY_GENERATIONS - 1];
     return Py_BuildValue("{s:i,s:i,s:n,s:n}", "count", oldest->count, "threshold",
                          oldest->threshold, "pending", gc->long_lived_pending, "total",
                          gc->long_lived_total);

@@ -40,7 +40,7 @@ static uint64_t began_ns, ended_ns;
 static int
 find_level(void)
 {
-    const struct gc_generation *generations = cpy_gc_state()->generations;
+    const struct gc_generation *generations = cpy_gc_generations(cpy_gc_state());
     for (int i = 0; i <= LAST_LEVEL; i++) {
         if (generations[1].threshold == levels[i].middle
             && generations[2].threshold == levels[i].oldest) {
@@ -53,7 +53,7 @@ find_level(void)
 static void
 set(int number)
 {
-    struct gc_generation *generations = cpy_gc_state()->generations;
+    struct gc_generation *generations = cpy_gc_generations(cpy_gc_state());
     generations[1].threshold = levels[number].middle;
     generations[2].threshold = levels[number].oldest;
 }
@@ -108,6 +108,9 @@ bool
 thresholds_forget_frozen(void)
 {
     struct _gc_runtime_state *gc = cpy_gc_state();
+    if (!layout_has(LAYOUT_COLLECTOR)) {
+        return false;
+    }
     size_t old = cpy_gc_count_up_to(cpy_gc_generation(gc, CPY_GENERATIONS - 1), OLD_MAX_OBJECTS);
     size_t wanted = old + CPY_GC_FROZEN_AT_START_OBJECTS;
     if (old == OLD_MAX_OBJECTS || cpy_gc_count_up_to(cpy_gc_permanent(gc), wanted) < wanted) {

@@ -65,7 +65,7 @@ trim_pools(void)
 {
     const char *allocator = cpy_allocator_name();
     trimming work = {.os_page_bytes = (size_t)sysconf(_SC_PAGESIZE)};
-    if (allocator == NULL || strcmp(allocator, "pymalloc") != 0
+    if (!layout_has(LAYOUT_ARENAS) || allocator == NULL || strcmp(allocator, "pymalloc") != 0
         || work.os_page_bytes < LEAST_OS_PAGE_BYTES || work.os_page_bytes >= CPY_POOL_BYTES) {
         return 0;
     }

@@ -192,17 +192,18 @@ exit_files(void)
 int
 exit_run_last(PyObject *func)
 {
-    PyObject *atexit = PyImport_ImportModule("atexit");
-    if (atexit == NULL) {
-        return -1;
+    PyObject *atexit = layout_require(LAYOUT_ATEXIT) < 0 ? NULL : PyImport_ImportModule("atexit");
+    PyObject *registered = atexit ? PyObject_CallMethod(atexit, "register", "O", func) : NULL;
+    if (registered != NULL && !cpy_atexit_is_last(func)) {
+        Py_SETREF(registered, PyObject_CallMethod(atexit, "unregister", "O", func));
+        if (registered != NULL) {
+            PyErr_SetString(PyExc_NotImplementedError, "atexit keeps its functions in another way");
+            Py_CLEAR(registered);
+        }
     }
-    PyObject *registered = PyObject_CallMethod(atexit, "register", "O", func);
-    Py_DECREF(atexit);
-    if (registered == NULL) {
-        return -1;
-    }
-    Py_DECREF(registered);
-    return cpy_atexit_last_to_bottom();
+    Py_XDECREF(atexit);
+    Py_XDECREF(registered);
+    return registered == NULL ? -1 : cpy_atexit_last_to_bottom();
 }
 
 #endif

@@ -70,7 +70,9 @@ forget_function(PyObject *op, void *arg)
 void
 hotcode_forget(void)
 {
-    (void)cpy_gc_visit_all(forget_function, NULL);
+    if (layout_has(LAYOUT_CODE)) {
+        (void)cpy_gc_visit_all(forget_function, NULL);
+    }
 }
 
 /* --- Gather ------------------------------------------------------------------------- */
@@ -257,9 +259,14 @@ gather(gathering *all)
 int
 hotcode_gather(hotcode_gathered *gathered)
 {
-    if (cpy_jit_is_on()) {
-        PyErr_SetString(PyExc_NotImplementedError,
-                        "traces compiled by the JIT hold addresses of code");
+    if (layout_require(LAYOUT_CODE) < 0) {
+        return -1;
+    }
+    if (jit_makes_traces()) {
+        PyErr_SetString(
+            PyExc_NotImplementedError,
+            "traces, which the JIT or the second tier of the interpreter compiles, hold "
+            "addresses of code");
         return -1;
     }
     gathering all = {0};

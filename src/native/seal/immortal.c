@@ -255,7 +255,7 @@ immortal_make_heap(immortal_counts *counts)
         verify_heap_is_immortal(leaves_mortal); /* Python code may make mortal objects */
         err = visit_containers(&walk);
     }
-    cpy_forget_traces();
+    jit_forget_traces();
     /* Also after a failure: what was made immortal can be settled, constant by constant. */
     int unsettled = settle_bytecode(&walk);
     err = err ? err : unsettled;

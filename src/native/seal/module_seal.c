@@ -25,7 +25,16 @@ immortalize(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
 #if CPY_HAS_IMMORTALITY
     immortal_counts counts = {0};
-    if (collect_mind_counts() < 0 || immortal_make_heap(&counts) < 0) {
+    if (layout_require(LAYOUT_IMMORTALITY) < 0) {
+        return NULL;
+    }
+    if (!jit_can_forget_traces()) {
+        PyErr_SetString(PyExc_NotImplementedError,
+                        "traces that the JIT compiled for mortal constants cannot be taken back");
+        return NULL;
+    }
+    bool minds = layout_has(LAYOUT_COLLECTOR); /* counts are looked at when collections begin */
+    if ((minds && collect_mind_counts() < 0) || immortal_make_heap(&counts) < 0) {
         return NULL;
     }
     return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n}", "objects", counts.objects, "hashes",
@@ -104,6 +113,9 @@ static PyObject *
 plug_pymalloc(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     plug_counts plugged = {0};
+    if (layout_require(LAYOUT_POOLS) < 0) {
+        return NULL;
+    }
     if (plug_pymalloc_holes(&plugged) < 0) {
         const char *name = cpy_allocator_name();
         PyErr_Format(PyExc_NotImplementedError,

@@ -192,7 +192,7 @@ walk(snapshot *all, PyObject *types)
         err = follow(all);
     }
     if (!err) {
-        cpy_roots_visit(add_object, all);
+        cpy_roots_visit(PyImport_GetModuleDict(), add_object, all);
         err = follow(all);
     }
     if (!err) {

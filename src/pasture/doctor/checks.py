@@ -13,6 +13,7 @@ from pathlib import PurePath
 from pasture.doctor.evidence import Evidence
 from pasture.doctor.modules import FIRST_IMMORTAL
 from pasture.proc.maps import python_version
+from pasture.sealing.interpreter import SUPPORTED
 
 _ALLOCATORS = re.compile(r"(jemalloc|tcmalloc|mimalloc|hoard|snmalloc|scudo)")
 _NOT_PRELOADED = 0.6
@@ -203,8 +204,17 @@ def interpreter(seen: Evidence) -> Iterator[Finding]:
             cost="reading an object writes its reference count: what a worker reads it copies",
             mend="Python 3.12 or newer",
         )
-    else:
+    elif not seen.refusals:
         yield Finding("interpreter", False, f"Python {version[0]}.{version[1]}")
+    for refusal in seen.refusals:
+        what, _, mend = refusal.partition(": `")
+        yield Finding(
+            "interpreter",
+            True,
+            f"pasture does not fit this build of Python: {what}",
+            cost="its heap cannot be sealed, or not in full",
+            mend=f"`{mend}" if mend else f"use {SUPPORTED}",
+        )
 
 
 CHECKS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (

@@ -5,6 +5,8 @@ Nothing is written to the server and nothing is stopped.
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from pasture.proc import smaps, tree
 from pasture.proc.environ import read_environ
 from pasture.proc.maps import parse_maps
 from pasture.proc.smaps import Memory
+from pasture.sealing.interpreter import current, left_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class Evidence:
         ksm: content of ksm/run; "" if there is no such file.
         gc_callers: who called gc.enable(); None if that was not watched.
         modules: those files that are extensions for the stable ABI.
+        refusals: why a seal cannot work, or parts of it, on the interpreter of the server: told
+            where that is the one that asks.
     """
 
     master_pid: int
@@ -47,6 +52,7 @@ class Evidence:
     ksm: str
     gc_callers: tuple[str, ...] | None = None
     modules: tuple[Module, ...] = ()
+    refusals: tuple[str, ...] = ()
 
 
 def gather(master_pid: int, gc_callers: tuple[str, ...] | None = None) -> Evidence:
@@ -76,7 +82,17 @@ def gather(master_pid: int, gc_callers: tuple[str, ...] | None = None) -> Eviden
         ksm=read_text("/sys/kernel/mm/ksm/run"),
         gc_callers=gc_callers,
         modules=tuple(map(read_module, filter(is_stable_abi, files))),
+        refusals=_refusals() if _is_own_interpreter(files) else (),
     )
+
+
+def _is_own_interpreter(files: tuple[str, ...]) -> bool:
+    return os.path.realpath(sys.executable) in files
+
+
+def _refusals() -> tuple[str, ...]:
+    unsupported = current().unsupported
+    return left_out() if unsupported is None else (unsupported,)
 
 
 def _command(pid: int) -> tuple[str, ...]:

@@ -47,15 +47,16 @@ def watch() -> None:
         if not _flushes_at_end:
             native().atexit_run_last(_flush_at_end)
             _flushes_at_end = True
-    except UnsupportedInterpreter:
+    except (UnsupportedInterpreter, NotImplementedError):
         pass
 
 
 def install() -> None:
     """Make this process and its children end without finalization. Call it in the child.
 
-    A child finalizes as usual where there is no extension, and in an interpreter that turns
-    interactive at the end.
+    A child finalizes as usual where there is no extension, where that cannot tell how the
+    interpreter keeps the functions of atexit, and in an interpreter that turns interactive at
+    the end.
     """
     global _installed, _traceback_at_fork
     _traceback_at_fork = _last_traceback()
@@ -63,7 +64,7 @@ def install() -> None:
         return
     try:
         native().atexit_run_last(_leave)
-    except UnsupportedInterpreter:
+    except (UnsupportedInterpreter, NotImplementedError):
         return
     # atexit's list is inherited: children of this child leave in the same way.
     _installed = True

@@ -50,14 +50,17 @@ def run_full_out_of_line() -> None:
     """Make full collections write to no surviving object from now on.
 
     If the process inherited nearly all of its heap frozen, full collections also run sooner, as
-    long as they are cheap, and return free memory to the system. Without an extension for this
-    interpreter nothing changes.
+    long as they are cheap, and return free memory to the system. Without an extension that
+    knows this interpreter's collector nothing changes.
     """
     try:
         extension = native()
     except UnsupportedInterpreter:
         return
-    extension.watch_collections(True)
+    try:
+        extension.watch_collections(True)
+    except NotImplementedError:
+        return
     if extension.forget_frozen():
         extension.adapt_thresholds()
         extension.trim_after_collections(True)

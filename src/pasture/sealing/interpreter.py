@@ -25,6 +25,11 @@ _fits: ModuleType | None = None
 child had better not repeat it."""
 
 SUPPORTED = "CPython 3.11 to 3.15 with the GIL"
+BUILD_HERE = "`pip install --force-reinstall --no-binary pasture pasture` builds it here"
+
+
+_STEPS = frozenset({"immortal objects", "gathered code", "plugging of pools"})
+"""Parts of the extension that are steps of a seal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +77,24 @@ def native() -> ModuleType:
     """
     reason = _why_unsupported()
     if reason is not None or _native is None:
-        raise UnsupportedInterpreter(reason or "no extension", hint=f"use {SUPPORTED}")
+        raise UnsupportedInterpreter(reason or "no extension", hint=hint_for(reason))
     return _native
+
+
+def hint_for(reason: str | None) -> str:
+    """What to do about an extension that refuses for this reason; "" where that says it."""
+    return "" if reason is not None and BUILD_HERE in reason else f"use {SUPPORTED}"
+
+
+def left_out() -> tuple[str, ...]:
+    """What pasture does without on this interpreter, beside steps of a seal: each a sentence.
+
+    A private field of the interpreter that could not be verified takes a part of pasture away.
+    Steps of a seal that go with it say so themselves.
+    """
+    if _why_unsupported() is not None or _native is None:
+        return ()
+    return tuple(f"no {part}: {why}" for part, why in _native.left_out() if part not in _STEPS)
 
 
 def _implementation() -> str:
@@ -92,7 +113,8 @@ def _why_unsupported() -> str | None:
     if _is_free_threaded():
         return "a free-threaded build keeps its heap in another way than one with the GIL"
     if _native is None:
-        return f"the extension pasture._native cannot be imported: {_IMPORT_ERROR}"
+        why = f"the extension pasture._native cannot be imported: {_IMPORT_ERROR}"
+        return f"{why}: {BUILD_HERE}"
     if _native.UNSUPPORTED is not None:
         return str(_native.UNSUPPORTED)
     return _why_layout_differs(_native)

@@ -16,7 +16,7 @@ from pasture.errors import SealFailed, UnsupportedInterpreter
 from pasture.fork_safety import close, survey, threads
 from pasture.sealing import child, exit, gc_settings
 from pasture.sealing import snapshot as census_file
-from pasture.sealing.interpreter import SUPPORTED, current, native
+from pasture.sealing.interpreter import current, hint_for, left_out, native
 from pasture.sealing.policy import Policy, PrepareStep, find_policy
 from pasture.sealing.report import NOT_BEGUN, SealReport, StepReport
 from pasture.sealing.steps import AFTER_FAILURE, BESIDE_RUNNING, HEAP_STEPS, Counts
@@ -73,6 +73,7 @@ def seal(
         running = _running_threads(chosen, allow_threads)
         child.arm(chosen)  # first: an interrupt between two steps leaves a heap half sealed
         steps += _work_on_heap(chosen, running)
+        steps += _layout(chosen)
         reason = _failure(chosen, steps) or running
     else:
         steps += [StepReport(name, skipped=NOT_BEGUN) for name in chosen.heap]
@@ -106,6 +107,12 @@ def _survey(strict: bool) -> list[StepReport]:
 def _exists(name: PrepareStep) -> bool:
     """Whether the language has what the step is for."""
     return name != "resolve-imports" or lazy_imports.ARE_POSSIBLE
+
+
+def _layout(policy: Policy) -> list[StepReport]:
+    """What had to be left out; a step of the report only where something was."""
+    problems = left_out() if policy.needs_native else ()
+    return [StepReport("layout", problems=problems)] if problems else []
 
 
 def _prepare(name: PrepareStep, warm_up: WarmUp | None) -> StepReport:
@@ -219,7 +226,7 @@ def _insist(policy: Policy, report: SealReport) -> None:
         return
     if policy.needs_native and report.interpreter.unsupported is not None:
         raise UnsupportedInterpreter(
-            f"{report.interpreter} cannot be sealed: {report.reason}", hint=f"use {SUPPORTED}"
+            f"{report.interpreter} cannot be sealed: {report.reason}", hint=hint_for(report.reason)
         )
     raise SealFailed(
         f"the heap is not sealed: {report.reason}",
