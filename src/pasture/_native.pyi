@@ -43,6 +43,12 @@ class Plugged(TypedDict):
     blocks: int
     bytes: int
 
+class PluggedMalloc(Plugged):
+    allocator: str
+    """Which one serves malloc."""
+    means: str
+    """What was done about its holes."""
+
 class CollectionHistory(TypedDict):
     """What `pasture.gc.History` has."""
 
@@ -131,11 +137,14 @@ def gather_code() -> Gathered:
         MemoryError: nothing was moved.
     """
 
-def plug_malloc() -> Plugged:
-    """Fill the free chunks of glibc's main heap below its top chunk.
+def plug_malloc() -> PluggedMalloc:
+    """Fill the free blocks of the allocator that serves malloc, as far as memory is in use.
+
+    Of glibc the main heap below its top chunk alone.
 
     Raises:
-        NotImplementedError: malloc does not serve this thread from glibc's main heap.
+        NotImplementedError: malloc is glibc's and does not serve this thread from its main heap,
+            or it cannot be told which memory is in use.
     """
 
 def plug_pymalloc() -> Plugged:

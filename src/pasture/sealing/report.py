@@ -23,6 +23,7 @@ class StepReport:
         skipped: why the step was not taken, or does not exist here; None if it ran.
         failed: the error that ended it; None if it ran through.
         problems: what went wrong inside without stopping the step.
+        note: what the step found and did, in words, where counts do not tell it.
     """
 
     name: str
@@ -31,6 +32,7 @@ class StepReport:
     skipped: str | None = None
     failed: str | None = None
     problems: tuple[str, ...] = ()
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class SealReport:
         skipped = [s for s in self.steps if s.skipped and s.skipped != NOT_BEGUN]
         notes += [f"no {s.name}: {s.skipped}" for s in skipped]
         notes += [f"{s.name}: {problem}" for s in self.steps for problem in s.problems]
+        notes += [f"{s.name}: {s.note}" for s in self.steps if s.note]
         tail = "".join(f"; {note}" for note in notes)
         return f"policy {self.policy} on {self.interpreter}: {what}{tail}"
 

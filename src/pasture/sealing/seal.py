@@ -19,7 +19,13 @@ from pasture.sealing import snapshot as census_file
 from pasture.sealing.interpreter import SUPPORTED, current, native
 from pasture.sealing.policy import Policy, PrepareStep, find_policy
 from pasture.sealing.report import NOT_BEGUN, SealReport, StepReport
-from pasture.sealing.steps import AFTER_FAILURE, BESIDE_RUNNING, HEAP_STEPS, Counts
+from pasture.sealing.steps import (
+    AFTER_FAILURE,
+    BESIDE_RUNNING,
+    HEAP_STEPS,
+    Counts,
+    Noted,
+)
 from pasture.warmup import lazy_imports
 from pasture.warmup.warmup import WarmUpReport
 
@@ -182,12 +188,15 @@ def _work_on_heap(policy: Policy, running: str | None) -> list[StepReport]:
 def _take(name: str) -> StepReport:
     start = perf_counter()
     try:
-        counts = HEAP_STEPS[name]()
+        done = HEAP_STEPS[name]()
     except NotImplementedError as error:
         return StepReport(name, skipped=str(error))
     except Exception as error:
         return StepReport(name, perf_counter() - start, failed=_describe(error))
-    return StepReport(name, perf_counter() - start, counts)
+    seconds = perf_counter() - start
+    if isinstance(done, Noted):
+        return StepReport(name, seconds, done.counts, note=done.note)
+    return StepReport(name, seconds, done)
 
 
 def _take_census(path: Path, policy: Policy, unsupported: str | None) -> StepReport:
