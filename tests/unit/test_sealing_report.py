@@ -92,6 +92,7 @@ def test_json_carries_everything() -> None:
         "skipped": None,
         "failed": None,
         "problems": [],
+        "note": None,
     }
 
 

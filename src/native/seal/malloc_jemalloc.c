@@ -27,7 +27,7 @@ static bool
 serves_malloc(void)
 {
     *(void **)&control = dlsym(RTLD_DEFAULT, "mallctl");
-    uint64_t before, after;
+    uint64_t before = 0, after = 0;
     if (control == NULL || !read_allocated(&before)) {
         return false;
     }
