@@ -11,6 +11,9 @@ from pasture.sealing.interpreter import Interpreter
 NOT_BEGUN = "not begun"
 """Why a step was skipped where the report as a whole has a reason."""
 
+NO_MEMORY = "no memory"
+"""How the reason begins where a step does not fit into what is left."""
+
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
@@ -34,6 +37,11 @@ class StepReport:
     problems: tuple[str, ...] = ()
     note: str | None = None
 
+    @property
+    def lacks_memory(self) -> bool:
+        """Whether the step was left out for want of memory."""
+        return self.skipped is not None and self.skipped.startswith(NO_MEMORY)
+
 
 @dataclass(frozen=True, slots=True)
 class SealReport:
@@ -42,7 +50,8 @@ class SealReport:
     Attributes:
         interpreter: the interpreter that it ran on.
         policy: name of the policy.
-        sealed: every heap step of the policy ran, or does not exist on this interpreter.
+        sealed: every heap step of the policy ran, or does not exist on this interpreter; none
+            was left out for want of memory.
         reason: why the process is not sealed; None if it is.
         round: how many times `seal()` changed this process's heap, this time included.
         steps: one report for each step of the policy, in their order.

@@ -56,6 +56,10 @@ def _collect() -> Counts:
         return {"unreachable": gc.collect()}
 
 
+def _collect_built_in() -> Counts:
+    return {"unreachable": gc.collect()}
+
+
 def _trace_code() -> Counts:
     native().forget_code_runs()
     native().keep_code_runs(True)
@@ -102,6 +106,9 @@ HEAP_STEPS: Mapping[str, HeapStep] = {
     "plug-pymalloc": HeapStep(lambda: native().plug_pymalloc(), is_native=True),
 }
 """By name, as policies list them: the one place in Python that knows which steps there are."""
+
+IN_LITTLE_MEMORY: Mapping[str, Callable[[], Counts]] = {"collect": _collect_built_in}
+"""What is done in place of a step that does not fit into memory (room.py)."""
 
 NATIVE_STEPS = frozenset(name for name, step in HEAP_STEPS.items() if step.is_native)
 BESIDE_RUNNING = frozenset(name for name, step in HEAP_STEPS.items() if step.beside_running)
