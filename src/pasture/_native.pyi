@@ -220,6 +220,9 @@ def is_collecting() -> bool:
     """Whether a garbage collection runs: the caller is a finalizer or a callback, or beside one."""
 
 def collection_history() -> CollectionHistory: ...
+def full_collection_pays() -> bool:
+    """Whether a full collection is worth its cost now, between two requests."""
+
 def full_collection_rule() -> FullCollectionRule:
     """What CPython decides by whether an automatic collection is a full one."""
 

@@ -102,6 +102,8 @@ HEAP_STEPS: Mapping[str, HeapStep] = {
     "immortalize": HeapStep(_immortalize, is_native=True),
     "freeze": HeapStep(_freeze, beside_running=True, after_failure=True),
     "empty-free-lists": HeapStep(_empty_free_lists, beside_running=True),
+    # What is free altogether would be carried through the fork.
+    "give-back": HeapStep(lambda: {"bytes": native().trim()}, is_native=True),
     "plug-malloc": HeapStep(_plug_malloc, is_native=True),
     "plug-pymalloc": HeapStep(lambda: native().plug_pymalloc(), is_native=True),
 }
