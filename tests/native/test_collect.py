@@ -493,6 +493,5 @@ def test_it_does_not_pay_where_the_user_has_chosen_when_to_collect(run_program, 
 
 
 def test_in_a_process_that_is_not_sealed_it_does_not_pay(run_program):
-    assert run_program("kept = [[] for _ in range(500)]; print(_native.full_collection_pays())") == (
-        "False\n"
-    )
+    out = run_program("kept = [[] for _ in range(500)]\nprint(_native.full_collection_pays())")
+    assert out == "False\n"

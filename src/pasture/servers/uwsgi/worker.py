@@ -44,9 +44,9 @@ def begin(uwsgi: Any, *, leaves: bool, limit: MemoryLimit | None = None) -> None
 
 
 def after_request(uwsgi: Any) -> None:
-    """Count the response and collect if it pays; end the worker if it has passed its limit. In the worker.
+    """Count the response, collect if that pays, and end the worker if it has passed its limit.
 
-    It ends as at a graceful reload, with which uWSGI's master replaces it.
+    In the worker. It ends as at a graceful reload, with which uWSGI's master replaces it.
     """
     recorder.count_request()
     gc_settings.collect_between_requests()
