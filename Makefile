@@ -265,6 +265,10 @@ bench-site: .venvs/3.14/.stamp ## The bundled site on 3.14, 4 workers, 2,000 req
 bench-site-child: .venvs/3.14/.stamp ## One sealed child of the bundled site, request by request (ARGS=--explain: what is private)
 	@.venvs/3.14/bin/python -m benchmarks.site_child $(ARGS)
 
+.PHONY: bench-allocators
+bench-allocators: .venvs/3.14/.stamp ## A sealed child under glibc, jemalloc, tcmalloc and mimalloc, holes open and plugged
+	@.venvs/3.14/bin/python -m benchmarks.allocators $(ARGS)
+
 .PHONY: bench-refork
 bench-refork: .venvs/3.14/.stamp ## Reforks on the bundled site: memory, and 20,000 requests through generations
 	@.venvs/3.14/bin/python -m benchmarks.refork $(ARGS)

@@ -43,6 +43,12 @@ class Plugged(TypedDict):
     blocks: int
     bytes: int
 
+class PluggedMalloc(Plugged):
+    allocator: str
+    """Which one serves malloc."""
+    means: str
+    """What was done about its holes."""
+
 class CollectionHistory(TypedDict):
     """What `pasture.gc.History` has."""
 
@@ -145,11 +151,14 @@ def gather_code() -> Gathered:
         MemoryError: nothing was moved.
     """
 
-def plug_malloc() -> Plugged:
-    """Fill the free chunks of glibc's main heap below its top chunk.
+def plug_malloc() -> PluggedMalloc:
+    """Fill the free blocks of the allocator that serves malloc, as far as memory is in use.
+
+    Of glibc the main heap below its top chunk alone.
 
     Raises:
-        NotImplementedError: malloc does not serve this thread from glibc's main heap.
+        NotImplementedError: malloc is glibc's and does not serve this thread from its main heap,
+            or it cannot be told which memory is in use.
     """
 
 def plug_pymalloc() -> Plugged:
@@ -225,6 +234,9 @@ def is_collecting() -> bool:
     """Whether a garbage collection runs: the caller is a finalizer or a callback, or beside one."""
 
 def collection_history() -> CollectionHistory: ...
+def full_collection_pays() -> bool:
+    """Whether a full collection is worth its cost now, between two requests."""
+
 def full_collection_rule() -> FullCollectionRule:
     """What CPython decides by whether an automatic collection is a full one."""
 

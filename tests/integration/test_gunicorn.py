@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import signal
+import time
 
 import pytest
 
@@ -148,8 +149,16 @@ def test_a_full_collection_that_is_nearly_due_runs_between_requests_if_asked_for
     assert full_collections_after_litter(serve, hook) == {"inside": 0, "between": 1}
 
 
-def test_no_full_collection_runs_between_requests_by_default(serve):
+def test_no_full_collection_runs_between_requests_where_thresholds_were_chosen(serve):
     assert full_collections_after_litter(serve, hook="") == {"inside": 0, "between": 0}
+
+
+def test_full_collections_run_between_requests_by_themselves_as_far_as_they_are_cheap(serve):
+    server = serve(workers=1)
+    server.get("/litter")
+    deadline = time.monotonic() + 60
+    while server.get("/full_collections")["between"] == 0:
+        assert time.monotonic() < deadline, "no collection however much processor time went by"
 
 
 @pytest.mark.skipif(

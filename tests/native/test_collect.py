@@ -464,3 +464,34 @@ pasture.gc.collect_between_requests()
 print(ref(), pasture.gc.is_nearly_due())
 """)
     assert out == "0 False\nTrue\nNone False\n"
+
+
+IN_A_SEALED_CHILD = """
+import pasture
+pasture.seal()
+def body():
+    kept = [[] for _ in range(500)]
+    {setting}
+    pays = [_native.full_collection_pays()]
+    for collect in (gc.collect, pasture.gc.collect_between_requests):
+        collect()
+        pays.append(_native.full_collection_pays())
+    return pays
+in_child(body)
+"""
+
+
+def test_in_a_sealed_child_a_collection_between_requests_pays_until_one_has_run(run_program):
+    out = run_program(IN_A_SEALED_CHILD.format(setting="pass"))
+    assert out == "[True, False, False]\n"
+
+
+@pytest.mark.parametrize("setting", ["gc.disable()", "gc.set_threshold(700, 20, 20)"])
+def test_it_does_not_pay_where_the_user_has_chosen_when_to_collect(run_program, setting):
+    out = run_program(IN_A_SEALED_CHILD.format(setting=setting))
+    assert out == "[False, False, False]\n"
+
+
+def test_in_a_process_that_is_not_sealed_it_does_not_pay(run_program):
+    out = run_program("kept = [[] for _ in range(500)]\nprint(_native.full_collection_pays())")
+    assert out == "False\n"

@@ -96,3 +96,47 @@ def test_hooks_of_tracemalloc_are_recognised(run_program):
             print(reason)
     """)
     assert "hooked functions" in out
+
+
+AFTER_THREADS = """
+import ctypes, threading
+library = ctypes.CDLL(None)
+library.malloc.restype, library.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+library.free.argtypes = [ctypes.c_void_p]
+
+def foreign_blocks(of_each_size):
+    # From the arenas of threads, which have ended by the time that this thread frees them.
+    blocks = []
+    gate = threading.Barrier(8)
+    def allocate():
+        gate.wait()
+        for size in range(24, 1100, 16):
+            blocks.extend([library.malloc(size) for _ in range(of_each_size)])
+        gate.wait()
+    threads = [threading.Thread(target=allocate) for _ in range(8)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    return blocks
+"""
+
+
+@pytest.mark.parametrize(("tunables", "kept"), [("", 16), ("glibc.malloc.tcache_count=600", 600)])
+def test_chunks_of_ended_threads_at_hand_hide_no_hole_of_the_main_heap(run_program, tunables, kept):
+    # As many as the thread keeps of a size: each is handed out before any of the main heap.
+    out = run_program(
+        f"""
+{AFTER_THREADS}
+sizes = [56, 88, 344, 600, 1000]
+combs = [[library.malloc(size) for _ in range(2000)] for size in sizes]
+for block in foreign_blocks({kept} // 8): library.free(block)
+freed = {{block for comb in combs for block in comb[::2]}}
+assert len(freed) == 5000
+for block in freed: library.free(block)
+for block in foreign_blocks({kept} // 8): library.free(block)
+plugged = _native.plug_malloc()
+again = {{library.malloc(size) for size in sizes for _ in range(3000)}}
+print(plugged["bytes"] > 1000 * sum(sizes) * 0.9, len(again & freed) <= 20 or len(again & freed))
+""",
+        env=os.environ | {"GLIBC_TUNABLES": tunables},
+    )
+    assert out == "True True\n"

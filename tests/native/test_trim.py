@@ -163,3 +163,18 @@ print(resident(block))
     before, after = map(int, out.split())
     assert before == 20
     assert after <= 1  # to ask takes memory, which may come from there
+
+
+def test_a_seal_gives_the_parents_free_memory_back_before_the_fork(run_program):
+    out = run_program(
+        PEAK
+        + """
+import pasture
+kept = peak()
+before = private_kib()
+report = pasture.seal()
+print(report.sealed, report.step("give-back").counts["bytes"] > 10_000_000)
+print(before - private_kib() > 10_000)
+"""
+    )
+    assert out == "True True\nTrue\n"

@@ -45,7 +45,6 @@ def test_nothing_stands_in_the_way_of_a_healthy_server() -> None:
         ({"threads": ("python", "ticker")}, "threads"),
         ({"gc_callers": ("msgpack (fallback.py:7)",)}, "gc-enable"),
         ({"huge_pages": "[always] madvise never"}, "huge-pages"),
-        ({"files": ("/usr/bin/python3.14", "/usr/lib/libjemalloc.so.2")}, "allocator"),
         ({"environ": {"PYTHONMALLOC": "malloc"}}, "allocator"),
         ({"files": ("/usr/bin/python3.11",)}, "interpreter"),
         ({"files": ("/usr/bin/python3.14t",)}, "interpreter"),
@@ -65,6 +64,12 @@ def test_each_obstacle_is_found_with_its_cost_and_a_remedy(
 def test_huge_pages_off_and_absent_are_in_order() -> None:
     for state in ("always madvise [never]", ""):
         assert obstacles(replace(HEALTHY, huge_pages=state)) == set()
+
+
+def test_another_allocator_is_named_and_stands_in_nobodys_way() -> None:
+    evidence = replace(HEALTHY, files=("/usr/bin/python3.14", "/usr/lib/libjemalloc.so.2"))
+    assert obstacles(evidence) == set()
+    assert "libjemalloc.so.2 is loaded" in told(evidence, "allocator")
 
 
 def told(evidence: Evidence, check: str) -> str:

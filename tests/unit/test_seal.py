@@ -145,7 +145,7 @@ def test_after_a_failure_the_heap_is_still_frozen_but_not_plugged(heap: Heap) ->
     assert heap.ran[-2:] == ["immortalize", "freeze"]
     assert not report.sealed and report.reason == "immortalize failed"
     assert names(report, "failed") == ["immortalize"]
-    after = ["empty-free-lists", "plug-malloc", "plug-pymalloc"]
+    after = ["empty-free-lists", "give-back", "plug-malloc", "plug-pymalloc"]
     assert names(report, "skipped") == ["warm-up", *after]
 
 
@@ -165,7 +165,7 @@ def test_a_running_thread_is_named_and_steps_that_need_it_to_wait_are_left_out(
     report = seal.seal()
     assert not report.sealed
     assert report.reason == "1 other Python thread(s) running: lookout (watch.py:7 in look)"
-    left_out = {"gather-code", "immortalize", "plug-malloc", "plug-pymalloc"}
+    left_out = {"gather-code", "immortalize", "give-back", "plug-malloc", "plug-pymalloc"}
     assert left_out == set(names(report, "skipped")) - {"warm-up"}
     assert left_out.isdisjoint(heap.ran)
     assert heap.ran[-1] == "empty-free-lists"

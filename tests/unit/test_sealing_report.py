@@ -36,6 +36,11 @@ def test_one_line_says_what_is_sealed() -> None:
     )
 
 
+def test_one_line_says_what_a_step_noted() -> None:
+    line = str(report(StepReport("plug-malloc", note="jemalloc: free blocks filled")))
+    assert line.endswith("; plug-malloc: jemalloc: free blocks filled")
+
+
 def test_one_line_says_what_was_skipped_what_failed_and_what_went_wrong() -> None:
     line = str(
         report(
@@ -87,6 +92,7 @@ def test_json_carries_everything() -> None:
         "skipped": None,
         "failed": None,
         "problems": [],
+        "note": None,
     }
 
 

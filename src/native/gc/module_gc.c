@@ -66,6 +66,12 @@ full_collection_rule(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
+full_collection_pays(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return PyBool_FromLong(thresholds_collection_pays());
+}
+
+static PyObject *
 forget_frozen(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     return PyBool_FromLong(thresholds_forget_frozen());
@@ -110,6 +116,7 @@ PyMethodDef module_gc_methods[] = {
     {"is_collecting", is_collecting, METH_NOARGS, NULL},
     {"collection_history", collection_history, METH_NOARGS, NULL},
     {"full_collection_rule", full_collection_rule, METH_NOARGS, NULL},
+    {"full_collection_pays", full_collection_pays, METH_NOARGS, NULL},
     {"forget_frozen", forget_frozen, METH_NOARGS, NULL},
     {"adapt_thresholds", adapt_thresholds, METH_NOARGS, NULL},
     {"end_adapting_thresholds", end_adapting_thresholds, METH_NOARGS, NULL},

@@ -30,11 +30,18 @@ static const thresholds_level levels[] = {{3, 0}, {5, 1}, {10, 2}, {10, 5}, {10,
 /* ... and one that takes less than one part in so many makes it come sooner. */
 #define CHEAP_PART 50u
 
+/* Between requests a full collection may take one part in so many. */
+#define BETWEEN_PART 32u
+
+/* So few new objects are not worth one. */
+#define NEW_LEAST_OBJECTS 100
+
 /* So large an oldest generation was not left over from a freeze. */
 #define OLD_MAX_OBJECTS ((size_t)20000)
 
 static bool is_on;
 static uint64_t began_ns, ended_ns;
+static uint64_t last_ns; /* that the last full collection took */
 
 /* The level that the thresholds are at, or NO_LEVEL. */
 static int
@@ -65,6 +72,7 @@ thresholds_start(void)
     if (is_on) {
         set(0);
         began_ns = ended_ns = clock_processor_ns();
+        last_ns = 0;
     }
     return is_on;
 }
@@ -102,6 +110,19 @@ thresholds_after_collection(void)
         set(level - 1);
     }
     ended_ns = now_ns;
+    last_ns = spent_ns;
+}
+
+bool
+thresholds_collection_pays(void)
+{
+    const struct _gc_runtime_state *gc = cpy_gc_state();
+    const struct gc_generation *generations = gc->generations;
+    bool has_new = generations[0].count > NEW_LEAST_OBJECTS || generations[1].count > 0
+                   || generations[2].count > 0;
+    return is_on && gc->enabled && !gc->collecting && has_new && find_level() != NO_LEVEL
+           && cpy_is_only_interpreter()
+           && last_ns * BETWEEN_PART <= clock_processor_ns() - ended_ns;
 }
 
 bool

@@ -23,6 +23,12 @@ void thresholds_stop(void);
 void thresholds_before_collection(void);
 void thresholds_after_collection(void);
 
+/* Whether a full collection is worth its cost right now, where few objects are alive: between two
+   requests. It is once the process has run so long since the last one that its cost is a small
+   part of that. False where the thresholds are not ours, or the collector is off. Takes less than
+   a microsecond. */
+bool thresholds_collection_pays(void);
+
 /* Have CPython forget what was frozen. Right after a freeze it still counts that as objects that
    survived the last full collection, and so waits for a quarter as many new ones. If most of the
    heap is frozen, count what is left in the oldest generation instead, and return true. */

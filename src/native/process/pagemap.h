@@ -1,8 +1,8 @@
 /* /proc/self/pagemap: what the kernel says of an OS page, in one entry each
  * (proc_pid_pagemap(5)).
  *
- * pasture asks it one thing: whether a page is this process's own, so that writing to it un-shares
- * nothing.
+ * pasture asks it two things: whether a page is this process's own, so that writing to it un-shares
+ * nothing, and whether it holds anything at all.
  */
 #ifndef PASTURE_PAGEMAP_H
 #define PASTURE_PAGEMAP_H
@@ -25,6 +25,14 @@ pagemap_is_own(uint64_t entry)
 {
     const uint64_t present = (uint64_t)1 << 63, exclusive = (uint64_t)1 << 56;
     return (entry & (present | exclusive)) == (present | exclusive);
+}
+
+/* Whether the page holds anything: in memory, or swapped out. */
+static inline bool
+pagemap_is_there(uint64_t entry)
+{
+    const uint64_t present = (uint64_t)1 << 63, swapped = (uint64_t)1 << 62;
+    return (entry & (present | swapped)) != 0;
 }
 
 #endif

@@ -98,15 +98,14 @@ plugged_counts(const plug_counts *plugged)
 static PyObject *
 plug_malloc(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    plug_counts plugged = {0};
-    if (plug_malloc_holes(&plugged) < 0) {
-        PyErr_SetString(PyExc_NotImplementedError,
-                        "malloc does not serve this thread from glibc's main heap (another "
-                        "allocator is preloaded or linked, this is not the main thread, other "
-                        "code moves the program break, or there is no /proc)");
+    plug_malloc_report report;
+    if (plug_malloc_holes(&report) < 0) {
+        PyErr_Format(PyExc_NotImplementedError, "%s: %s", report.allocator, report.means);
         return NULL;
     }
-    return plugged_counts(&plugged);
+    return Py_BuildValue("{s:n,s:n,s:s,s:s}", "blocks", (Py_ssize_t)report.counts.blocks, "bytes",
+                         (Py_ssize_t)report.counts.bytes, "allocator", report.allocator, "means",
+                         report.means);
 }
 
 static PyObject *

@@ -16,11 +16,18 @@ typedef struct {
     size_t bytes;
 } plug_counts;
 
-/* Fill the free chunks of glibc's main heap below its top chunk. Other heaps (arenas of threads)
-   stay as they are. Returns 0; or -1, with no exception set, where malloc does not serve this
-   thread from that heap, or where its ends cannot be found (no /proc, another user of the program
-   break). */
-int plug_malloc_holes(plug_counts *plugged);
+/* What was done about the holes of malloc. */
+typedef struct {
+    plug_counts counts;
+    const char *allocator; /* which one serves malloc, as far as it can be told; never NULL */
+    const char *means;     /* how its holes were filled; or why they were not */
+} plug_malloc_report;
+
+/* Fill the free blocks of the allocator that serves this thread's malloc, and of the one behind the
+   interpreter's raw memory where that is another. Whole free pages go back to the system before, as
+   far as the allocator offers it. Heaps of other threads stay as they are. Returns 0; or -1, with no
+   exception set, where nothing could be done. */
+int plug_malloc_holes(plug_malloc_report *report);
 
 /* Fill the free blocks of pymalloc's pools in use. Free pools stay free: they are dense. Returns 0;
    or -1, with no exception set, where pymalloc does not serve objects or hooks hide it. */

@@ -1,180 +1,94 @@
-/* Plugs glibc's main heap: free chunks between its start and its top chunk.
+/* Plugs the holes of malloc: which allocator that is, and how its holes are filled.
  *
- * malloc is asked for sizes from large to small. As long as there is a hole of a size, malloc takes
- * it before it cuts the top chunk; so the first block from the top chunk (or from a mapping) ends a
- * size. A larger hole is cut, and its rest is a smaller hole that comes later.
+ * glibc's heap has a known end, so what lies before it is filled exactly (plug_glibc.c). Of any
+ * other allocator only its behaviour is used (plug_resident.c): one that is known is asked for
+ * whole free pages before, one that is not known is taken as it is.
+ *
+ * The interpreter may have an allocator linked into it that other libraries do not see; so the
+ * blocks behind its raw memory are looked at as well.
  */
-#define _GNU_SOURCE
-#include "plug.h"
+#include "malloc_allocator.h"
 
-#include "../process/procstat.h"
+#include "../cpython/cpython.h"
 
-#include <malloc.h>
-#include <stdbool.h>
-#include <stdint.h>
+#ifndef CPY_UNSUPPORTED
+
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#ifdef __GLIBC__
+enum { PLAIN, RAW };
+static const block_source sources[] = {{malloc, free}, {PyMem_RawMalloc, PyMem_RawFree}};
 
-/* Chunk sizes are multiples of 16 with a header of 8 bytes inside: a request of
-   16 * n + 8 bytes fills its chunk. */
-#define CHUNK_STEP_BYTES 16
-#define CHUNK_MIN_BYTES 32
-#define CHUNK_HEADER_BYTES 8
-#define CHUNK_FLAGS 7 /* in the low bits of a chunk's size */
-#define PROBE_BYTES ((size_t)64)
-#define FINE_MAX_BYTES ((size_t)4096)      /* below: every chunk size */
-#define COARSE_MAX_BYTES ((size_t)1 << 16) /* above: cut into pieces of this size */
+static const malloc_allocator *const known[] = {&malloc_jemalloc, &malloc_tcmalloc,
+                                                &malloc_mimalloc};
 
-/* A thread keeps so many free chunks of a size at hand (glibc 2.42: 16), of any arena. */
-#define STRAYS_MAX 16
+static const fresh_limit UNKNOWN_FRESH = {4096, (size_t)64 << 10};
 
-typedef struct {
-    uintptr_t start; /* first byte of the heap */
-    uintptr_t top;   /* first byte of its top chunk, before any block was taken */
-} main_heap;
-
-/* Whether memory is mapped at the address. */
+/* Hooks add to each block, or keep a record of it. */
 static bool
-is_mapped(uintptr_t address)
+raw_memory_is_plain(void)
 {
-    uintptr_t os_page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
-    unsigned char resident;
-    return mincore((void *)(address & ~(os_page_bytes - 1)), 1, &resident) == 0;
+    const char *name = cpy_allocator_name();
+    return name != NULL && (strcmp(name, "pymalloc") == 0 || strcmp(name, "malloc") == 0);
 }
 
-/* The program break: it moves as the heap grows. */
-static uintptr_t
-heap_end(void)
+static const malloc_allocator *
+find_known(void)
 {
-    return (uintptr_t)sbrk(0);
-}
-
-/* The main heap ends at the program break, and its top chunk with it, whose size glibc tells.
-   Not so where other code has moved the break, or glibc itself gave up on it: then no chunk of
-   that size stands there. */
-static bool
-find_main_heap(main_heap *heap)
-{
-    struct mallinfo2 info = mallinfo2();
-    heap->start = procstat_read(PROCSTAT_HEAP_START);
-    heap->top = heap_end() - info.keepcost;
-    if (heap->start == 0 || heap->top <= heap->start || info.keepcost == 0
-        || heap->top % CHUNK_STEP_BYTES != 0 || !is_mapped(heap->top)) {
-        return false;
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(known); i++) {
+        if (known[i]->serves_malloc()) {
+            return known[i];
+        }
     }
-    size_t size = ((const size_t *)heap->top)[1];
-    return (size & ~(size_t)CHUNK_FLAGS) == info.keepcost;
-}
-
-static bool
-lies_between(const void *block, uintptr_t start, uintptr_t end)
-{
-    return (uintptr_t)block >= start && (uintptr_t)block < end;
-}
-
-/* Blocks from elsewhere: of another thread's arena, out of this thread's chunks at hand, or
-   mapped. They are held until a size is done, so that the next one is another. */
-typedef struct {
-    void *blocks[STRAYS_MAX];
-    int count;
-} strays;
-
-/* Returns whether `block` is held; else it is free again. */
-static bool
-hold(strays *held, void *block)
-{
-    if (held->count == STRAYS_MAX) {
-        free(block);
-        return false;
-    }
-    held->blocks[held->count++] = block;
-    return true;
+    return NULL;
 }
 
 static void
-let_go(strays *held)
+plug_glibc(const glibc_heap *heap, plug_malloc_report *report)
 {
-    while (held->count) {
-        free(held->blocks[--held->count]);
+    report->means = "free chunks of its main heap filled";
+    glibc_fill_heap(heap, &report->counts);
+    if (raw_memory_is_plain() && !glibc_heap_serves(heap, sources[RAW])
+        && plug_resident_holes(&sources[RAW], 1, UNKNOWN_FRESH, &report->counts) == 0) {
+        report->allocator = "glibc, and an unknown allocator inside the interpreter";
+        report->means = "free chunks of the main heap, and free blocks in memory in use, filled";
     }
 }
 
-/* Whether malloc serves this thread from that heap. It does not where another allocator
-   stands in front of glibc's (its blocks lie elsewhere, wherever its name comes from). */
-static bool
-serves_this_thread(const main_heap *heap)
+static int
+plug_other(plug_malloc_report *report)
 {
-    strays held = {.count = 0};
-    void *block = malloc(PROBE_BYTES);
-    bool inside = lies_between(block, heap->start, heap_end());
-    while (block != NULL && !inside && hold(&held, block)) {
-        block = malloc(PROBE_BYTES);
-        inside = lies_between(block, heap->start, heap_end());
+    const malloc_allocator *allocator = find_known();
+    if (allocator != NULL) {
+        allocator->give_back();
     }
-    if (inside) {
-        free(block);
-    }
-    let_go(&held);
-    return inside;
-}
-
-static void
-plug_chunks_of(size_t chunk_bytes, const main_heap *heap, plug_counts *plugged)
-{
-    strays held = {.count = 0};
-    for (;;) {
-        void *block = malloc(chunk_bytes - CHUNK_HEADER_BYTES);
-        if (block == NULL) {
-            break;
-        }
-        if (lies_between(block, heap->start, heap->top)) {
-            plugged->blocks++;
-            plugged->bytes += malloc_usable_size(block) + CHUNK_HEADER_BYTES;
-        }
-        else if (lies_between(block, heap->top, heap_end())) { /* cut from the top chunk */
-            free(block);
-            break;
-        }
-        else if (!hold(&held, block)) {
-            break;
-        }
-    }
-    let_go(&held);
-}
-
-static size_t
-next_smaller(size_t chunk_bytes)
-{
-    size_t step = chunk_bytes <= FINE_MAX_BYTES ? CHUNK_STEP_BYTES : chunk_bytes / 8;
-    return (chunk_bytes - step) & ~(size_t)(CHUNK_STEP_BYTES - 1);
-}
-
-int
-plug_malloc_holes(plug_counts *plugged)
-{
-    /* Merges the fast bins and gives whole free pages inside holes back to the system:
-       plugs then cost the pages at their edges only. */
-    malloc_trim(0);
-    main_heap heap;
-    if (!find_main_heap(&heap) || !serves_this_thread(&heap)) {
+    report->allocator = allocator != NULL ? allocator->name : "an unknown allocator";
+    report->means = allocator != NULL ? "free pages given back, free blocks filled"
+                                      : "free blocks in memory in use filled";
+    size_t count = raw_memory_is_plain() ? 2 : 1;
+    fresh_limit fresh = allocator != NULL ? allocator->fresh : UNKNOWN_FRESH;
+    if (plug_resident_holes(sources, count, fresh, &report->counts) != 0) {
+        report->means = "it cannot be told which memory is in use (no /proc, or no memory)";
         return -1;
-    }
-    for (size_t bytes = COARSE_MAX_BYTES; bytes >= CHUNK_MIN_BYTES; bytes = next_smaller(bytes)) {
-        plug_chunks_of(bytes, &heap, plugged);
     }
     return 0;
 }
 
-#else
-
 int
-plug_malloc_holes(plug_counts *plugged)
+plug_malloc_holes(plug_malloc_report *report)
 {
-    (void)plugged;
-    return -1;
+    glibc_heap heap;
+    *report = (plug_malloc_report){.allocator = "glibc"};
+    glibc_give_back();
+    if (glibc_find_heap(&heap) && glibc_heap_serves(&heap, sources[PLAIN])) {
+        plug_glibc(&heap, report);
+        return 0;
+    }
+    if (glibc_is_malloc()) {
+        report->means = "malloc does not serve this thread from glibc's main heap (this is not the "
+                        "main thread, other code moves the program break, or there is no /proc)";
+        return -1;
+    }
+    return plug_other(report);
 }
 
 #endif

@@ -9,6 +9,7 @@
 #ifndef CPY_UNSUPPORTED
 
 #include <descrobject.h>
+#include <structmember.h> /* 3.11 has PyMemberDef there */
 
 static int
 visit_dict_items(PyObject *dict, visitproc visit, void *arg)

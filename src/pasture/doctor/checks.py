@@ -160,16 +160,11 @@ def same_page_merging(seen: Evidence) -> Iterator[Finding]:
 
 
 def allocator(seen: Evidence) -> Iterator[Finding]:
-    """Holes are plugged in glibc's heap and pymalloc's pools, in no other."""
+    """Holes are plugged in any allocator behind malloc, and in pymalloc's pools."""
     others = [f for f in seen.files if _ALLOCATORS.search(PurePath(f).name)]
     for file in others:
-        yield Finding(
-            "allocator",
-            True,
-            f"{PurePath(file).name} is in the place of glibc's malloc",
-            cost="holes between shared objects stay open; workers allocate inside shared pages",
-            mend="leave it out of LD_PRELOAD for this server",
-        )
+        what = f"{PurePath(file).name} is loaded: where it serves malloc, its holes are plugged"
+        yield Finding("allocator", False, what)
     choice = seen.environ.get("PYTHONMALLOC", "")
     if choice not in ("", "default", "pymalloc"):
         yield Finding(

@@ -16,6 +16,7 @@ from pasture.sealing.policy import LoadingStep, Policy
 
 _thresholds: tuple[int, int, int] | None = None
 _of_policy: tuple[int, int, int] | None = None
+_adapts = False
 
 
 def remember_thresholds() -> None:
@@ -53,6 +54,7 @@ def run_full_out_of_line() -> None:
     long as they are cheap, and return free memory to the system. Without an extension that
     knows this interpreter's collector nothing changes.
     """
+    global _adapts
     try:
         extension = native()
     except UnsupportedInterpreter:
@@ -62,8 +64,18 @@ def run_full_out_of_line() -> None:
     except NotImplementedError:
         return
     if extension.forget_frozen():
-        extension.adapt_thresholds()
+        _adapts = extension.adapt_thresholds()
         extension.trim_after_collections(True)
+
+
+def collect_between_requests() -> None:
+    """Run a full collection if it is worth its cost. In a worker, after a response.
+
+    Only where full collections come as their cost allows: in a child of a sealed process whose
+    thresholds are CPython's own.
+    """
+    if _adapts and native().full_collection_pays():
+        native().collect(False)
 
 
 @contextmanager

@@ -111,7 +111,7 @@ _TABLE: tuple[Policy, ...] = (
     Policy(
         "seal",
         "warm up, collect, gather the code that ran, make the heap immortal, freeze, "
-        "plug its holes; leave without finalization",
+        "give free memory back, plug its holes; leave without finalization",
         prepare=("warm-up", "resolve-imports", "close-connections"),
         heap=(
             "collect",
@@ -120,6 +120,7 @@ _TABLE: tuple[Policy, ...] = (
             "immortalize",
             "freeze",
             "empty-free-lists",
+            "give-back",
             "plug-malloc",
             "plug-pymalloc",
         ),

@@ -11,6 +11,9 @@ from pasture.sealing.interpreter import Interpreter
 NOT_BEGUN = "not begun"
 """Why a step was skipped where the report as a whole has a reason."""
 
+NO_MEMORY = "no memory"
+"""How the reason begins where a step does not fit into what is left."""
+
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
@@ -23,6 +26,7 @@ class StepReport:
         skipped: why the step was not taken, or does not exist here; None if it ran.
         failed: the error that ended it; None if it ran through.
         problems: what went wrong inside without stopping the step.
+        note: what the step found and did, in words, where counts do not tell it.
     """
 
     name: str
@@ -31,6 +35,12 @@ class StepReport:
     skipped: str | None = None
     failed: str | None = None
     problems: tuple[str, ...] = ()
+    note: str | None = None
+
+    @property
+    def lacks_memory(self) -> bool:
+        """Whether the step was left out for want of memory."""
+        return self.skipped is not None and self.skipped.startswith(NO_MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +50,8 @@ class SealReport:
     Attributes:
         interpreter: the interpreter that it ran on.
         policy: name of the policy.
-        sealed: every heap step of the policy ran, or does not exist on this interpreter.
+        sealed: every heap step of the policy ran, or does not exist on this interpreter; none
+            was left out for want of memory.
         reason: why the process is not sealed; None if it is.
         round: how many times `seal()` changed this process's heap, this time included.
         steps: one report for each step of the policy, in their order.
@@ -91,6 +102,7 @@ class SealReport:
         skipped = [s for s in self.steps if s.skipped and s.skipped != NOT_BEGUN]
         notes += [f"no {s.name}: {s.skipped}" for s in skipped]
         notes += [f"{s.name}: {problem}" for s in self.steps for problem in s.problems]
+        notes += [f"{s.name}: {s.note}" for s in self.steps if s.note]
         tail = "".join(f"; {note}" for note in notes)
         return f"policy {self.policy} on {self.interpreter}: {what}{tail}"
 

@@ -9,17 +9,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
 from pasture.errors import SealFailed, UnsupportedInterpreter
 from pasture.fork_safety import close, survey, threads
-from pasture.sealing import child, exit, gc_settings
+from pasture.sealing import child, exit, gc_settings, room
 from pasture.sealing import snapshot as census_file
 from pasture.sealing.interpreter import current, hint_for, left_out, native
 from pasture.sealing.policy import Policy, PrepareStep, find_policy
-from pasture.sealing.report import NOT_BEGUN, SealReport, StepReport
-from pasture.sealing.steps import AFTER_FAILURE, BESIDE_RUNNING, HEAP_STEPS, Counts
+from pasture.sealing.report import NO_MEMORY, NOT_BEGUN, SealReport, StepReport
+from pasture.sealing.steps import (
+    AFTER_FAILURE,
+    BESIDE_RUNNING,
+    HEAP_STEPS,
+    IN_LITTLE_MEMORY,
+    Counts,
+    Noted,
+)
 from pasture.warmup import lazy_imports
 from pasture.warmup.warmup import WarmUpReport
 
@@ -172,6 +180,7 @@ def _work_on_heap(policy: Policy, running: str | None) -> list[StepReport]:
     _rounds += bool(policy.heap)
     done: list[StepReport] = []
     failed = False
+    fit = room.look()
     with gc_settings.paused():
         for name in policy.heap:
             if failed and name not in AFTER_FAILURE:
@@ -180,27 +189,42 @@ def _work_on_heap(policy: Policy, running: str | None) -> list[StepReport]:
             if running is not None and name not in BESIDE_RUNNING:
                 done.append(StepReport(name, skipped="not beside a thread that runs"))
                 continue
-            step = _take(name)
+            step = _take_if_it_fits(name, fit)
             failed = failed or step.failed is not None
             done.append(step)
     return done
 
 
-def _take(name: str) -> StepReport:
+def _take_if_it_fits(name: str, fit: room.Fit) -> StepReport:
+    refusal = fit.refusal(name)
+    if refusal is None:
+        return _take(name)
+    if name in IN_LITTLE_MEMORY:
+        return replace(_take(name, IN_LITTLE_MEMORY[name]), note=f"built in: {refusal}")
+    return StepReport(name, skipped=f"{NO_MEMORY}: {refusal}")
+
+
+def _take(name: str, work: Callable[[], Counts | Noted] | None = None) -> StepReport:
     start = perf_counter()
     try:
-        counts = HEAP_STEPS[name]()
+        done = (work or HEAP_STEPS[name])()
     except NotImplementedError as error:
         return StepReport(name, skipped=str(error))
     except Exception as error:
         return StepReport(name, perf_counter() - start, failed=_describe(error))
-    return StepReport(name, perf_counter() - start, counts)
+    seconds = perf_counter() - start
+    if isinstance(done, Noted):
+        return StepReport(name, seconds, done.counts, note=done.note)
+    return StepReport(name, seconds, done)
 
 
 def _take_census(path: Path, policy: Policy, unsupported: str | None) -> StepReport:
     """Last of all: objects do not move any more."""
     if unsupported is not None:
         return StepReport("census", skipped=unsupported)
+    refusal = room.look().refusal("census")
+    if refusal is not None:
+        return StepReport("census", skipped=f"{NO_MEMORY}: {refusal}")
     start = perf_counter()
     try:
         counts = {"records": census_file.write(path, policy.name)}
@@ -213,7 +237,10 @@ def _failure(policy: Policy, steps: list[StepReport]) -> str | None:
     if not policy.heap:
         return f"policy {policy.name} leaves the heap as it is"
     failed = [step.name for step in steps if step.failed and step.name in policy.heap]
-    return f"{failed[0]} failed" if failed else None
+    if failed:
+        return f"{failed[0]} failed"
+    left_out = [step.name for step in steps if step.lacks_memory and step.name in policy.heap]
+    return f"{NO_MEMORY} for {', '.join(left_out)}" if left_out else None
 
 
 def _describe(error: Exception) -> str:

@@ -18,11 +18,19 @@ Counts = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Noted:
+    """What a step counted, and what it has to say besides."""
+
+    counts: Counts
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class HeapStep:
     """One step, in the process that forks. It holds the interpreter's lock from begin to end.
 
     Attributes:
-        work: does it and returns what it counted, by name.
+        work: does it and returns what it counted, by name; or that, and a note in words.
         is_native: touches the interpreter's memory through the extension.
         beside_running: safe beside a thread that runs, whatever that does: it does no more than
             the interpreter does by itself at any time. The others need threads that are proved
@@ -31,12 +39,12 @@ class HeapStep:
             allocates, and what failed most likely failed for want of memory.
     """
 
-    work: Callable[[], Counts]
+    work: Callable[[], Counts | Noted]
     is_native: bool = False
     beside_running: bool = False
     after_failure: bool = False
 
-    def __call__(self) -> Counts:
+    def __call__(self) -> Counts | Noted:
         return self.work()
 
 
@@ -46,6 +54,10 @@ def _collect() -> Counts:
         return {"unreachable": native().collect(False)}
     except (UnsupportedInterpreter, RuntimeError, MemoryError):
         return {"unreachable": gc.collect()}
+
+
+def _collect_built_in() -> Counts:
+    return {"unreachable": gc.collect()}
 
 
 def _trace_code() -> Counts:
@@ -73,6 +85,12 @@ def _freeze() -> Counts:
     return {}
 
 
+def _plug_malloc() -> Noted:
+    plugged = native().plug_malloc()
+    counts = {"blocks": plugged["blocks"], "bytes": plugged["bytes"]}
+    return Noted(counts, f"{plugged['allocator']}: {plugged['means']}")
+
+
 HEAP_STEPS: Mapping[str, HeapStep] = {
     "collect": HeapStep(_collect, beside_running=True),
     "precompute-types": HeapStep(
@@ -84,10 +102,15 @@ HEAP_STEPS: Mapping[str, HeapStep] = {
     "immortalize": HeapStep(_immortalize, is_native=True),
     "freeze": HeapStep(_freeze, beside_running=True, after_failure=True),
     "empty-free-lists": HeapStep(_empty_free_lists, beside_running=True),
-    "plug-malloc": HeapStep(lambda: native().plug_malloc(), is_native=True),
+    # What is free altogether would be carried through the fork.
+    "give-back": HeapStep(lambda: {"bytes": native().trim()}, is_native=True),
+    "plug-malloc": HeapStep(_plug_malloc, is_native=True),
     "plug-pymalloc": HeapStep(lambda: native().plug_pymalloc(), is_native=True),
 }
 """By name, as policies list them: the one place in Python that knows which steps there are."""
+
+IN_LITTLE_MEMORY: Mapping[str, Callable[[], Counts]] = {"collect": _collect_built_in}
+"""What is done in place of a step that does not fit into memory (room.py)."""
 
 NATIVE_STEPS = frozenset(name for name, step in HEAP_STEPS.items() if step.is_native)
 BESIDE_RUNNING = frozenset(name for name, step in HEAP_STEPS.items() if step.beside_running)

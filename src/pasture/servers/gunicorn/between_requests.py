@@ -1,4 +1,4 @@
-"""Full collections between requests, off by default.
+"""Full collections between requests, for servers that are not sealed: those that are need no hook.
 
 In a gunicorn configuration file:
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pasture.scoreboard import recorder
+from pasture.sealing import gc_settings
 from pasture.servers.recycle import MemoryLimit, UssWatch
 
 
@@ -36,7 +37,7 @@ def call_before_fork(cfg: Any, ours: Callable[[], None]) -> None:
 
 
 class AfterRequest:
-    """The user's `post_request`, then the count of requests and a look at the worker's memory.
+    """The user's `post_request`, then the count of requests, a collection and a look at memory.
 
     The response has been sent by then. A worker that has passed its limit ends as one does
     at `max_requests`: it takes no more connections, finishes those it has, and is replaced.
@@ -57,6 +58,7 @@ class AfterRequest:
             self._users(worker, req, environ, resp)
         finally:
             recorder.count_request()
+            gc_settings.collect_between_requests()
             if self._limit is not None:
                 self._look(worker, self._limit)
             if self.then is not None:

@@ -16,7 +16,7 @@ import traceback
 from typing import Any
 
 from pasture.scoreboard import recorder
-from pasture.sealing import child, exit
+from pasture.sealing import child, exit, gc_settings
 from pasture.servers.recycle import MemoryLimit, UssWatch
 from pasture.servers.uwsgi import hooks
 
@@ -44,11 +44,12 @@ def begin(uwsgi: Any, *, leaves: bool, limit: MemoryLimit | None = None) -> None
 
 
 def after_request(uwsgi: Any) -> None:
-    """Count the response; end the worker if it has passed its limit. In the worker.
+    """Count the response, collect if that pays, and end the worker if it has passed its limit.
 
-    It ends as at a graceful reload, with which uWSGI's master replaces it.
+    In the worker. It ends as at a graceful reload, with which uWSGI's master replaces it.
     """
     recorder.count_request()
+    gc_settings.collect_between_requests()
     if _watch is not None and _watch.has_passed():
         log.info("recycling worker %s: %s", uwsgi.worker_id(), _watch)
         recorder.count_recycle()

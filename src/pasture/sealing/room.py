@@ -1,0 +1,65 @@
+"""Which steps of the seal fit into the memory that control groups leave.
+
+A step that does not fit is not begun: what goes over the limit of a group ends the process.
+Owns what a step may need at its peak: a part of what is in memory, and an amount besides, twice
+what was measured.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pasture.proc.cgroup import Room, read_room
+
+_MIB = 1 << 20
+_STATM = Path("/proc/self/statm")
+
+PEAK_PARTS: Mapping[str, float] = {
+    "collect": 0.04,
+    "gather-code": 0.01,
+    "immortalize": 0.02,
+    "plug-malloc": 0.01,
+    "plug-pymalloc": 0.01,
+    "census": 0.05,
+}
+"""Of the resident memory, by step, and 1 MiB besides. Other steps need nothing to speak of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What is left at one moment.
+
+    Attributes:
+        room: of the narrowest control group; None without a limit.
+        resident_bytes: of this process.
+    """
+
+    room: Room | None
+    resident_bytes: int
+
+    def refusal(self, step: str) -> str | None:
+        """Why the step does not fit; None if it does."""
+        if self.room is None or step not in PEAK_PARTS:
+            return None
+        needed = int(self.resident_bytes * PEAK_PARTS[step]) + _MIB
+        if needed <= self.room.bytes:
+            return None
+        return (
+            f"it may take {needed / 1e6:.1f} MB for a moment, and the memory limit of "
+            f"{self.room.group} leaves {self.room.bytes / 1e6:.1f} MB"
+        )
+
+
+def look() -> Fit:
+    """What is left now. Safe at any time."""
+    room = read_room()
+    if room is None:
+        return Fit(None, 0)
+    try:
+        resident = int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return Fit(None, 0)
+    return Fit(room, resident)
