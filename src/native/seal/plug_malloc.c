@@ -7,9 +7,9 @@
 #define _GNU_SOURCE
 #include "plug.h"
 
+#include "../process/mallinfo.h"
 #include "../process/procstat.h"
 
-#include <malloc.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -58,15 +58,15 @@ heap_end(void)
 static bool
 find_main_heap(main_heap *heap)
 {
-    struct mallinfo2 info = mallinfo2();
+    mallinfo_account info = mallinfo_read();
     heap->start = procstat_read(PROCSTAT_HEAP_START);
-    heap->top = heap_end() - info.keepcost;
-    if (heap->start == 0 || heap->top <= heap->start || info.keepcost == 0
+    heap->top = heap_end() - info.top_bytes;
+    if (heap->start == 0 || heap->top <= heap->start || info.top_bytes == 0
         || heap->top % CHUNK_STEP_BYTES != 0 || !is_mapped(heap->top)) {
         return false;
     }
     size_t size = ((const size_t *)heap->top)[1];
-    return (size & ~(size_t)CHUNK_FLAGS) == info.keepcost;
+    return (size & ~(size_t)CHUNK_FLAGS) == info.top_bytes;
 }
 
 static bool
