@@ -12,15 +12,11 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import click
-
-sys.path.append(str(Path(__file__).resolve().parent))
-
-from kept import keep, kept  # noqa: E402
-from page import Build, Row, complaints, write_page  # noqa: E402
-from trials import REPOSITORY, Outcome, complete, run  # noqa: E402
+from kept import keep, kept
+from page import Build, Row, complaints, write_page
+from trials import REPOSITORY, Outcome, complete, run
 
 
 def known_builds() -> list[Build]:

@@ -8,6 +8,7 @@ import gc
 import json
 import os
 import sys
+from pathlib import Path
 
 MIB = 1 << 20
 RECORDS = 170_000
@@ -24,7 +25,7 @@ def read(records):
 
 def memory_bytes():
     """Resident bytes, and those of them that no other process shares."""
-    with open("/proc/self/smaps_rollup") as lines:
+    with Path("/proc/self/smaps_rollup").open() as lines:
         fields = [line.split() for line in lines if line.startswith(("Rss:", "Private_"))]
     kib = {words[0]: int(words[1]) for words in fields}
     return kib["Rss:"] << 10, (kib["Private_Clean:"] + kib["Private_Dirty:"]) << 10
@@ -40,7 +41,7 @@ def in_child(records):
         os.write(writing, json.dumps(memory_bytes()).encode())
         os._exit(0)
     os.close(writing)
-    with open(reading) as pipe:
+    with os.fdopen(reading) as pipe:
         words = pipe.read()
     _, status = os.waitpid(pid, 0)
     if status:

@@ -12,9 +12,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from trials import FOLDER, REPOSITORY, Installation, Memory, Outcome, wheel_for
+from trials import FOLDER, PROGRAM, REPOSITORY, TESTS, Installation, Memory, Outcome, wheel_for
 
-TRIED = ("src", "CMakeLists.txt", "pyproject.toml", "tests/native", "tests/builds/child_memory.py")
+TRIED = ("src/native", "src/pasture/sealing", "CMakeLists.txt", *TESTS, PROGRAM)
 
 
 def digest(*tops: Path) -> str:

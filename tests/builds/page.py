@@ -59,7 +59,7 @@ def word(installation: Installation | None) -> str:
 
 def compiler(banner: str) -> str:
     """The name and version at the head of what the interpreter says; "GCC 12.2.0"."""
-    return " ".join(banner.split()[:3 if banner.startswith("Clang") else 2])
+    return " ".join(banner.split()[: 3 if banner.startswith("Clang") else 2])
 
 
 def native(outcome: Outcome) -> str:

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-REPOSITORY = HERE.parent.parent
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
 FOLDER = REPOSITORY / "build" / "builds"
 WHEELS = REPOSITORY / "dist" / "wheels"
 TESTS = ("tests/native", "tests/hostile/test_zoo.py", "tests/hostile/test_interrupted_seal.py")
+PROGRAM = "tests/builds/child_memory.py"
 NATIVE_TIME_LIMIT_S = 1800
 NEEDED = ("psutil", "click", "rich", "pytest", "pytest-timeout")
 
@@ -146,8 +146,7 @@ def child_memory(python: Path) -> Memory:
     """Raises:
     TrialError: the interpreter or the child did not come to its end.
     """
-    program = HERE / "child_memory.py"
-    stock, sealed = (json.loads(run(python, program, how)) for how in ("stock", "sealed"))
+    stock, sealed = (json.loads(run(python, PROGRAM, how)) for how in ("stock", "sealed"))
     return Memory(stock["private_mib"], sealed["private_mib"], sealed["reason"], sealed["skipped"])
 
 
