@@ -104,7 +104,8 @@ def refusals(rows: Sequence[Row]) -> Iterator[str]:
             reason = way and (way.failure or (way.memory and way.memory.reason))
             if reason:
                 about = f"{row.outcome.facts['version']}, {row.build.about}, from {how}"
-                yield f"- {about}: {reason.replace('|', ' ')}"
+                words = reason.replace("|", " ").replace(f"{REPOSITORY}/", "")
+                yield f"- {about}: {words}"
 
 
 def table(rows: Sequence[Row]) -> str:
