@@ -11,7 +11,8 @@
 MAKEFLAGS += --no-print-directory
 unexport PYTHONDONTWRITEBYTECODE PYTHONHOME PYTHONPATH PYTHONUNBUFFERED
 
-MATRIX ?= 3.11 3.13 3.14 3.15
+# 3.12 where it is found: Debian has none to unpack.
+MATRIX ?= 3.11 3.12 3.13 3.14 3.15
 NATIVE_MATRIX ?= 3.13 3.14 3.15
 # 3.15's own finalization asserts what its collector undoes: tests/cpython/README.md.
 DEBUG_MATRIX ?= 3.13 3.14
@@ -104,6 +105,10 @@ build: ## Wheels and sdists of pasture and its lab in dist/
 	done
 	@ls -l dist
 
+.PHONY: wheels
+wheels: ## One wheel a minor version for manylinux_2_28 and musllinux, x86-64 and aarch64 (ARGS="3.13 --target ...")
+	@tools/wheels $(ARGS)
+
 .PHONY: clean
 clean: ## Remove environments, builds and caches (unpacked interpreters stay)
 	rm -rf .venv .venvs .tools build dist var .hypothesis .mypy_cache .pytest_cache .ruff_cache
@@ -191,6 +196,10 @@ test-packages: .venv/.stamp ## Other people's tests in a sealed child: numpy, Dj
 .PHONY: test-cpython-all
 test-cpython-all: .venv/.stamp ## All of them in three ways, on every interpreter: hours, taken up again where it was left
 	@.venv/bin/python tests/cpython/everything.py $(CPYTHON_ALL_MATRIX) $(ARGS)
+
+.PHONY: test-builds
+test-builds: .venv/.stamp ## Builds of CPython of many shapes, obtained and tried; writes docs/interpreters.md (hours; goes on where it stopped)
+	@.venv/bin/python tests/builds $(ARGS)
 
 ##@ Code
 

@@ -94,6 +94,17 @@ def test_a_worker_that_cannot_start_ends_the_server_with_gunicorns_own_status(se
     assert "Worker failed to boot" in server.log
 
 
+@pytest.mark.parametrize("plain", [False, True], ids=["pasture-run", "plain-gunicorn"])
+def test_no_place_for_the_workers_temporary_files_is_an_error_with_a_hint(serve, tmp_path, plain):
+    star = "from pasture.servers.gunicorn import *\n" if plain else ""
+    conf = f"{star}worker_tmp_dir = {str(tmp_path / 'missing')!r}"
+    server = serve(plain=plain, conf=conf, ready=False)
+    assert server.wait_for_end() == 2
+    assert "error: no temporary file can be made: " in server.log
+    assert "hint: give gunicorn --worker-tmp-dir" in server.log
+    assert "Traceback" not in server.log
+
+
 def test_a_policy_in_a_custom_application_is_sealed_too(serve, tmp_path):
     (tmp_path / "custom.py").write_text(
         """

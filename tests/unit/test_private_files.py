@@ -175,3 +175,60 @@ def test_no_place_for_temporary_files_is_an_error_with_a_hint(
     ):
         pass
     assert "TMPDIR" in caught.value.hint
+
+
+class _FileSystem:
+    """As os.statvfs() describes one; `f_blocks` is 0 where it counts nothing."""
+
+    f_frsize = 4096
+
+    def __init__(self, f_blocks: int, f_bavail: int) -> None:
+        self.f_blocks, self.f_bavail = f_blocks, f_bavail
+
+
+def test_a_place_for_temporary_files_that_is_nearly_full_is_an_error_with_a_hint(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("os.statvfs", lambda path: _FileSystem(1000, 3))
+
+    with (
+        pytest.raises(UsageError, match="no more than 12 KiB") as caught,
+        private_files.temporary_folder("x"),
+    ):
+        pass
+    assert "TMPDIR" in caught.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_that_counts_nothing_is_taken_to_have_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("os.statvfs", lambda path: _FileSystem(0, 0))
+
+    with private_files.temporary_folder("x") as folder:
+        assert folder.is_dir()
+
+
+def test_temporary_files_that_outgrow_their_room_are_an_error_with_a_hint() -> None:
+    with (
+        pytest.raises(UsageError, match="is full") as caught,
+        private_files.temporary_folder("x"),
+    ):
+        Path("/dev/full").write_text("more than there is room for")
+    assert "TMPDIR" in caught.value.hint
+
+
+def test_other_errors_in_a_temporary_folder_are_left_as_they_are() -> None:
+    with pytest.raises(FileNotFoundError), private_files.temporary_folder("x") as folder:
+        (folder / "missing").read_text()
+
+
+def test_no_place_for_a_temporary_file_is_an_error_with_the_hint_of_its_caller(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(UsageError, match="no temporary file can be made") as caught:
+        private_files.require_temporary_file(str(tmp_path / "missing"), hint="do this")
+    assert caught.value.hint == "do this"
+    private_files.require_temporary_file(str(tmp_path), hint="")
+    assert list(tmp_path.iterdir()) == []

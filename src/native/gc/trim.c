@@ -8,6 +8,7 @@
 #include "trim.h"
 
 #include "../cpython/cpython.h"
+#include "../process/mallinfo.h"
 #include "../process/pagemap.h"
 #include "../process/procstat.h"
 
@@ -107,7 +108,7 @@ is_in_main_heap(const char *block, size_t bytes, uintptr_t start)
 static void
 trim_top(size_t os_page_bytes)
 {
-    size_t top_bytes = mallinfo2().keepcost;
+    size_t top_bytes = mallinfo_read().top_bytes;
     uintptr_t start = procstat_read(PROCSTAT_HEAP_START);
     if (start == 0 || top_bytes < LEAST_TOP_OS_PAGES * os_page_bytes) {
         return;

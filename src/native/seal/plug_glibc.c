@@ -7,9 +7,9 @@
 #define _GNU_SOURCE
 #include "malloc_allocator.h"
 
+#include "../process/mallinfo.h"
 #include "../process/procstat.h"
 
-#include <malloc.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -58,15 +58,15 @@ heap_end(void)
 bool
 glibc_find_heap(glibc_heap *heap)
 {
-    struct mallinfo2 info = mallinfo2();
+    mallinfo_account info = mallinfo_read();
     heap->start = procstat_read(PROCSTAT_HEAP_START);
-    heap->top = heap_end() - info.keepcost;
-    if (heap->start == 0 || heap->top <= heap->start || info.keepcost == 0
+    heap->top = heap_end() - info.top_bytes;
+    if (heap->start == 0 || heap->top <= heap->start || info.top_bytes == 0
         || heap->top % CHUNK_STEP_BYTES != 0 || !is_mapped(heap->top)) {
         return false;
     }
     size_t size = ((const size_t *)heap->top)[1];
-    return (size & ~(size_t)CHUNK_FLAGS) == info.keepcost;
+    return (size & ~(size_t)CHUNK_FLAGS) == info.top_bytes;
 }
 
 static const block_source heap_blocks = {malloc, free};
@@ -129,9 +129,9 @@ glibc_heap_serves(const glibc_heap *heap, block_source source)
 bool
 glibc_is_malloc(void)
 {
-    size_t before = mallinfo2().uordblks;
+    size_t before = mallinfo_read().used_bytes;
     void *block = malloc(COUNTED_BYTES);
-    size_t counted = mallinfo2().uordblks - before;
+    size_t counted = mallinfo_read().used_bytes - before;
     free(block);
     return block != NULL && counted >= COUNTED_BYTES && counted < 2 * COUNTED_BYTES;
 }

@@ -28,6 +28,9 @@ FILE_MODE = 0o600
 _STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_LINKS = 40
+_NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT))
+_LEAST_ROOM_BYTES = 1 << 20  # for logs, lists of requests and answers
+_ANOTHER_FOLDER = "set TMPDIR to a folder of yours with room in it"
 _LONGEST_NAME = 200  # of 255, so that there is room for what is added
 
 
@@ -111,7 +114,8 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
     """A new folder that is removed in the end with all that is in it.
 
     Raises:
-        UsageError: there is no place for temporary files, or none that can be written to.
+        UsageError: there is no place for temporary files, none that can be written to, or none
+            with room; or the room gave out before the end.
     """
     import shutil  # neither is for a sealed process
     import tempfile
@@ -120,13 +124,44 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
         folder = tempfile.mkdtemp(prefix=prefix)
     except OSError as error:
         raise UsageError(
-            f"no temporary folder can be made: {error}",
-            hint="set TMPDIR to a folder of yours with room in it",
+            f"no temporary folder can be made: {error}", hint=_ANOTHER_FOLDER
         ) from None
     try:
+        _require_room(folder)
         yield Path(folder)
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        raise UsageError(
+            f"the temporary folder {folder} is full: {error}", hint=_ANOTHER_FOLDER
+        ) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def require_temporary_file(folder: str | None, hint: str) -> None:
+    """Check that a temporary file can be made, in this folder or where Python finds a place.
+
+    Raises:
+        UsageError: it cannot; with this hint.
+    """
+    import tempfile
+
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise UsageError(f"no temporary file can be made: {error}", hint=hint) from None
+
+
+def _require_room(folder: str) -> None:
+    """Some file systems count nothing: then there may be room."""
+    room = os.statvfs(folder)
+    free_bytes = room.f_bavail * room.f_frsize
+    if room.f_blocks and free_bytes < _LEAST_ROOM_BYTES:
+        raise UsageError(
+            f"the temporary folder {folder} has room for no more than {free_bytes >> 10} KiB",
+            hint=_ANOTHER_FOLDER,
+        )
 
 
 @contextmanager

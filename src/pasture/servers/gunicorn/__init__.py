@@ -15,10 +15,11 @@ seals between the user's `pre_fork` and the fork. docs/gunicorn.md is the user's
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
-from pasture.errors import MissingExtra
+from pasture.errors import MissingExtra, PastureError
 
 try:
     import gunicorn.app.base
@@ -28,9 +29,12 @@ except ImportError as error:
     ) from error
 
 from pasture.sealing.policy import Policy, find_policy
+from pasture.servers.complaint import complain
 from pasture.servers.gunicorn.arbiter import SealingArbiter
 from pasture.servers.settings import settings_or_end
+from pasture.trust.private_files import require_temporary_file
 
+_ANOTHER_FOLDER = "give gunicorn --worker-tmp-dir, /dev/shm say, or set TMPDIR"
 _configured: dict[str, Any] = {}
 """What the configuration file asked for, as arguments of `read_environment`."""
 
@@ -76,6 +80,11 @@ def _make_arbiter(app: Any) -> SealingArbiter:
     Ends the process where the settings make no sense.
     """
     settings = settings_or_end(**_configured)
+    try:
+        # One for each worker; gunicorn would end with a traceback.
+        require_temporary_file(app.cfg.worker_tmp_dir, hint=_ANOTHER_FOLDER)
+    except PastureError as error:
+        sys.exit(complain(error))
     if settings.refork is None:
         return SealingArbiter(app, settings)
     # Only here: what is imported is sealed in.

@@ -1,0 +1,70 @@
+"""What came of each build, kept in build/builds, so that a run can be taken up again.
+
+Invariant: a result is only given back for the same sources and the same wheel. That there is no
+such interpreter is never kept: it may be there the next time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from trials import FOLDER, PROGRAM, REPOSITORY, TESTS, Installation, Memory, Outcome, wheel_for
+
+TRIED = ("src/native", "src/pasture/sealing", "CMakeLists.txt", *TESTS, PROGRAM)
+
+
+def digest(*tops: Path) -> str:
+    """A hash of files, and of all in folders."""
+    found = hashlib.sha256()
+    for file in (file for top in tops for file in sorted([top, *top.rglob("*")])):
+        if file.is_file() and file.suffix != ".pyc":
+            found.update(file.name.encode() + file.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def tree_digest() -> str:
+    return digest(*(REPOSITORY / name for name in TRIED))
+
+
+def wheel_digest(minor: str) -> str:
+    wheel = wheel_for(minor)
+    return digest(wheel) if wheel else ""
+
+
+def result_file(name: str) -> Path:
+    return FOLDER / name / "result.json"
+
+
+def keep(outcome: Outcome, minor: str) -> None:
+    if outcome.absent is None:
+        of = {"of": tree_digest(), "of_wheel": wheel_digest(minor)}
+        result_file(outcome.name).write_text(json.dumps(of | asdict(outcome), indent=1) + "\n")
+
+
+def kept(name: str, minor: str, stale: bool = False) -> Outcome:
+    """What is kept of the build, as far as it is of this state of the tree (or if `stale`)."""
+    try:
+        document = json.loads(result_file(name).read_text())
+    except (OSError, ValueError):
+        return Outcome(name)
+    of, of_wheel = document.pop("of"), document.pop("of_wheel")
+    same = stale or of == tree_digest()
+    same_wheel = stale or of_wheel == wheel_digest(minor)
+    return Outcome(
+        name,
+        facts=document["facts"],
+        source=as_installation(document["source"]) if same else None,
+        wheel=as_installation(document["wheel"]) if same_wheel else None,
+        native=tuple(document["native"]) if same and document["native"] else None,
+    )
+
+
+def as_installation(document: dict[str, Any] | None) -> Installation | None:
+    if document is None:
+        return None
+    memory = document["memory"]
+    return Installation(document["failure"], Memory(**memory) if memory else None)
