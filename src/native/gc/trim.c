@@ -8,6 +8,7 @@
 #include "trim.h"
 
 #include "../cpython/cpython.h"
+#include "../process/os_page.h"
 #include "../process/pagemap.h"
 #include "../process/procstat.h"
 
@@ -64,7 +65,7 @@ size_t
 trim_pools(void)
 {
     const char *allocator = cpy_allocator_name();
-    trimming work = {.os_page_bytes = (size_t)sysconf(_SC_PAGESIZE)};
+    trimming work = {.os_page_bytes = os_page_get_bytes()};
     if (allocator == NULL || strcmp(allocator, "pymalloc") != 0
         || work.os_page_bytes < LEAST_OS_PAGE_BYTES || work.os_page_bytes >= CPY_POOL_BYTES) {
         return 0;
@@ -131,7 +132,7 @@ void
 trim_chunks(void)
 {
     (void)malloc_trim(LEAVE_THE_BREAK);
-    trim_top((size_t)sysconf(_SC_PAGESIZE));
+    trim_top(os_page_get_bytes());
 }
 
 #  else

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "plug.h"
 
+#include "../process/os_page.h"
 #include "../process/procstat.h"
 
 #include <malloc.h>
@@ -40,7 +41,7 @@ typedef struct {
 static bool
 is_mapped(uintptr_t address)
 {
-    uintptr_t os_page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t os_page_bytes = os_page_get_bytes();
     unsigned char resident;
     return mincore((void *)(address & ~(os_page_bytes - 1)), 1, &resident) == 0;
 }
