@@ -6,6 +6,9 @@
  * memory may start in the middle of a granule. So an address can always be turned into its bit, and
  * a bit into an address only where the object is known to be aligned (mark_bits_is_aligned).
  *
+ * Addresses have 48 bits: the kernel maps nothing above, on x86-64 or aarch64, unless the program
+ * asks for such an address, and no allocator does.
+ *
  * A leaf covers 64 MiB and is mapped when it is first needed. The kernel backs only what is
  * written: one OS page of each bitmap for 128 times as much heap. Leaves are found through two levels of tables,
  * so that little address space is taken where it is limited.

@@ -61,6 +61,8 @@ trim_arena(uintptr_t start, cpy_pool *free_pools, void *arg)
     }
 }
 
+/* Where an OS page is as large as a pool, or larger, there is nothing to give back: each page has
+   the header of a pool in it. Arenas that are free as a whole are unmapped by pymalloc. */
 size_t
 trim_pools(void)
 {
