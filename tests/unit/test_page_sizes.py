@@ -33,7 +33,8 @@ OTHER_NUMBERS = {
 """Where such a number is something else, and a word of the line."""
 
 A_PAGE_SIZE = re.compile(
-    r"\b(4096|4_096|4095|0x1000|0xfff)[uUlL]*\b|(<<|>>) *12\b|SC_PAGE_?SIZE|getpagesize|\bPAGE(SIZE|_SIZE|_SHIFT)\b"
+    r"\b(4096|4_096|4095|0x1000|0xfff)[uUlL]*\b|(<<|>>) *12\b"
+    r"|SC_PAGE_?SIZE|getpagesize|\bPAGE(SIZE|_SIZE|_SHIFT)\b"
 )
 """4 KiB as it is written, and the questions that give the true size."""
 

@@ -103,8 +103,8 @@ refcounts_restore(void)
     history.looks++;
     size_t os_page_bytes = os_page_get_bytes();
     int pagemap = pagemap_open();
-    bool has_pagemap = pagemap >= 0 && os_page_bytes >= LEAST_OS_PAGE_BYTES
-                       && os_page_bytes <= CHUNK_BYTES;
+    bool has_pagemap =
+        pagemap >= 0 && os_page_bytes >= LEAST_OS_PAGE_BYTES && os_page_bytes <= CHUNK_BYTES;
     for (const mark_bits_leaf *leaf = watched.first; leaf != NULL; leaf = leaf->next) {
         for (size_t i = 0; (i = mark_bits_skip_untouched(leaf, i)) < MARK_BITS_LEAF_WORDS;
              i += MARK_BITS_CHUNK_WORDS) {
