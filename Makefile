@@ -22,6 +22,7 @@ BINDING_PACKAGES := cffi coverage cython jiter nanobind pybind11 pydantic-core r
 FUZZ_PACKAGES := cryptography greenlet lxml msgpack numpy orjson pydantic-core
 CPYTHON_ALL_MATRIX ?= 3.12 3.13 3.14 3.15
 BINDING_BUILDS ?= $(MATRIX) $(MATRIX:%=%-check)
+ARM_PAGES ?= 4 16
 BENCH_MATRIX ?= 3.14 3.13 3.15
 MATRIX_WORDS ?=
 ARGS ?=
@@ -167,6 +168,14 @@ test-native-debug: $(DEBUG_MATRIX:%=.venvs/%-dbg/.stamp) ## The same on CPython'
 	    .venvs/$$minor-dbg/bin/python -m pytest -q tests/native $(ARGS) || exit; \
 	done
 
+.PHONY: test-arm
+test-arm: ## The native tests on arm64: emulated, then under kernels with pages of 4 and 16 KiB (ARM_PAGES=4, ARGS="-k trim")
+	@pytest="-m pytest -q -p no:cacheprovider -o timeout=1800 tests/native"; \
+	tools/arm64 -- $$pytest $(ARGS) && \
+	for pages in $(ARM_PAGES); do \
+	    tools/arm64 --pages $$pages --limit 5400 -- $$pytest $(ARGS) || exit; \
+	done
+
 .PHONY: test-integration
 test-integration: .venv/.stamp ## Real servers
 	@.venv/bin/pytest tests/integration lab/tests/integration $(ARGS)
@@ -257,6 +266,12 @@ lab-quick: ## The same with less of everything, in minutes
 bench-heap: $(BENCH_MATRIX:%=.venvs/%/.stamp) ## A child reads 236 MB of its parent: what becomes private
 	@.venvs/3.14/bin/python -m benchmarks.heap \
 	    $(BENCH_MATRIX:%=--python .venvs/%/bin/python) $(ARGS)
+
+.PHONY: bench-arm
+bench-arm: ## Private memory of a child on arm64, by the page size of the kernel (ARM_PAGES=16, ARGS=OBJECTS)
+	@for pages in $(ARM_PAGES); do \
+	    tools/arm64 --pages $$pages -- -m benchmarks.page_sizes $(ARGS) || exit; \
+	done
 
 .PHONY: bench-collect
 bench-collect: .venvs/3.14/.stamp ## Full collections, built in and out of line, on five heaps; var/bench-collect.html

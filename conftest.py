@@ -14,7 +14,7 @@ ONCE_ON = (3, 14)
 PROCESSOR_BEFORE = pytest.StashKey[float]()
 
 MARKED_FOLDERS = ("hostile", "integration", "native")
-MEANT_FOR_TESTS = {"PASTURE_LONG", "PASTURE_MODEL_GRAPHS", "PYTHONMALLOC"}
+MEANT_FOR_TESTS = {"PASTURE_EMULATED", "PASTURE_LONG", "PASTURE_MODEL_GRAPHS", "PYTHONMALLOC"}
 
 # A shell that sets PYTHONUNBUFFERED, say, would hide what a user's shell shows.
 for name in [name for name in os.environ if name.startswith(("PYTHON", "PASTURE_"))]:
@@ -27,7 +27,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     elsewhere = pytest.mark.skip(reason="runs on one interpreter: CPython 3.14")
+    emulated = pytest.mark.skip(reason="qemu emulates the program, not the kernel: no such answer")
     for item in items:
+        if item.get_closest_marker("kernel") and "PASTURE_EMULATED" in os.environ:
+            item.add_marker(emulated)
         if item.get_closest_marker("once") and sys.version_info[:2] != ONCE_ON:
             item.add_marker(elsewhere)
         for folder in set(Path(item.path).parts) & set(MARKED_FOLDERS):

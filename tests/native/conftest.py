@@ -42,7 +42,7 @@ def run_program() -> Callable[..., str]:
             [sys.executable, "-c", PRELUDE + textwrap.dedent(source)],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=900,  # emulated machines are slow; elsewhere pytest's own limit comes first
             env=env,
         )
         assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"

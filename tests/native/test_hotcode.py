@@ -46,7 +46,7 @@ functions = [namespace[n] for n in names]
 hot = functions[::20]
 _native.forget_code_runs()
 for function in hot: function(Holder)
-pages = lambda fs: len({id(f.__code__) >> 12 for f in fs})
+pages = lambda fs: len({id(f.__code__) // 4096 for f in fs})
 before = pages(hot)
 _native.gather_code()
 print(before >= 25, pages(hot) <= 5, [f(Holder) for f in functions] == [3] * 600)

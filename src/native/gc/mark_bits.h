@@ -6,8 +6,11 @@
  * memory may start in the middle of a granule. So an address can always be turned into its bit, and
  * a bit into an address only where the object is known to be aligned (mark_bits_is_aligned).
  *
+ * Addresses have 48 bits: the kernel maps nothing above, on x86-64 or aarch64, unless the program
+ * asks for such an address, and no allocator does.
+ *
  * A leaf covers 64 MiB and is mapped when it is first needed. The kernel backs only what is
- * written: 4 KiB of each bitmap for 512 KiB of heap. Leaves are found through two levels of tables,
+ * written: one OS page of each bitmap for 128 times as much heap. Leaves are found through two levels of tables,
  * so that little address space is taken where it is limited.
  *
  *   marked    reached; after the search: alive
@@ -33,7 +36,8 @@
 #define MARK_BITS_TABLE_LOG2 ((MARK_BITS_ADDRESS_BITS - MARK_BITS_LEAF_LOG2) / 2)
 #define MARK_BITS_TABLE_ENTRIES ((size_t)1 << MARK_BITS_TABLE_LOG2)
 
-/* Words of one OS page of a bitmap: those that were never set are skipped, not read. */
+/* Words of the bitmap that are skipped, not read, as long as none of them was set: those of an OS
+   page of the least size. */
 #define MARK_BITS_CHUNK_WORDS ((size_t)512)
 
 typedef struct mark_bits_leaf {

@@ -1,7 +1,7 @@
 /* Looks through the remembered objects, page by page, as often as their number allows.
  *
  * Which pages are the process's own is read from /proc/self/pagemap, for 512 KiB of heap at a time:
- * as much as one OS page of the bitmap covers. Where it cannot be read, all counts are looked at.
+ * as much as a chunk of the bitmap covers. Where it cannot be read, all counts are looked at.
  *
  * Owns the bitmap of remembered objects. An object whose address is not a multiple of 16 cannot be
  * found again from its bit and is kept as a pointer; these stand in static memory, and few of
@@ -14,6 +14,7 @@
 #if CPY_HAS_IMMORTALITY
 
 #include "../process/clock.h"
+#include "../process/os_page.h"
 #include "../process/pagemap.h"
 #include "../process/scratch.h"
 #include "mark_bits.h"
@@ -76,7 +77,7 @@ look_at_words(const mark_bits_leaf *leaf, size_t first, size_t end)
     }
 }
 
-/* The part of the bitmap from `first` on that is one OS page, of the bitmap. */
+/* The chunk of the bitmap from word `first` on. */
 static void
 look_at_chunk(int pagemap, size_t os_page_bytes, const mark_bits_leaf *leaf, size_t first)
 {
@@ -100,9 +101,10 @@ refcounts_restore(void)
 {
     uint64_t start_ns = clock_processor_ns();
     history.looks++;
-    size_t os_page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    size_t os_page_bytes = os_page_get_bytes();
     int pagemap = pagemap_open();
-    bool has_pagemap = pagemap >= 0 && os_page_bytes >= LEAST_OS_PAGE_BYTES;
+    bool has_pagemap =
+        pagemap >= 0 && os_page_bytes >= LEAST_OS_PAGE_BYTES && os_page_bytes <= CHUNK_BYTES;
     for (const mark_bits_leaf *leaf = watched.first; leaf != NULL; leaf = leaf->next) {
         for (size_t i = 0; (i = mark_bits_skip_untouched(leaf, i)) < MARK_BITS_LEAF_WORDS;
              i += MARK_BITS_CHUNK_WORDS) {

@@ -9,6 +9,7 @@
 
 #include "../cpython/cpython.h"
 #include "../process/mallinfo.h"
+#include "../process/os_page.h"
 #include "../process/pagemap.h"
 #include "../process/procstat.h"
 
@@ -61,11 +62,13 @@ trim_arena(uintptr_t start, cpy_pool *free_pools, void *arg)
     }
 }
 
+/* Where an OS page is as large as a pool, or larger, there is nothing to give back: each page has
+   the header of a pool in it. Arenas that are free as a whole are unmapped by pymalloc. */
 size_t
 trim_pools(void)
 {
     const char *allocator = cpy_allocator_name();
-    trimming work = {.os_page_bytes = (size_t)sysconf(_SC_PAGESIZE)};
+    trimming work = {.os_page_bytes = os_page_get_bytes()};
     if (!layout_has(LAYOUT_ARENAS) || allocator == NULL || strcmp(allocator, "pymalloc") != 0
         || work.os_page_bytes < LEAST_OS_PAGE_BYTES || work.os_page_bytes >= CPY_POOL_BYTES) {
         return 0;
@@ -132,7 +135,7 @@ void
 trim_chunks(void)
 {
     (void)malloc_trim(LEAVE_THE_BREAK);
-    trim_top((size_t)sysconf(_SC_PAGESIZE));
+    trim_top(os_page_get_bytes());
 }
 
 #  else

@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LEAST_OS_PAGE_BYTES 4096u
 /* A file descriptor for this process's own, or -1. The caller closes it. */
 int pagemap_open(void);
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "residency.h"
 
+#include "os_page.h"
 #include "pagemap.h"
 
 #include <errno.h>
@@ -99,7 +100,7 @@ look_at_ranges(residency *seen, int maps, int pagemap)
 int
 residency_take(residency *seen)
 {
-    *seen = (residency){.os_page_bytes = (size_t)sysconf(_SC_PAGESIZE)};
+    *seen = (residency){.os_page_bytes = os_page_get_bytes()};
     int pagemap = pagemap_open();
     int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     int err = maps < 0 || pagemap < 0 ? errno : look_at_ranges(seen, maps, pagemap);

@@ -234,7 +234,7 @@ map_memory(gathering *all)
     if (memory == MAP_FAILED) {
         return errno;
     }
-    (void)madvise(memory, bytes, MADV_NOHUGEPAGE); /* a child shall copy 4 KiB at a time */
+    (void)madvise(memory, bytes, MADV_NOHUGEPAGE); /* a child shall copy one OS page at a time */
     *memory = (copied_round){latest, all->bytes};
     latest = memory;
     all->memory = (char *)(memory + 1);

@@ -8,6 +8,7 @@
 #include "malloc_allocator.h"
 
 #include "../process/mallinfo.h"
+#include "../process/os_page.h"
 #include "../process/procstat.h"
 
 #include <stdbool.h>
@@ -40,7 +41,7 @@
 static bool
 is_mapped(uintptr_t address)
 {
-    uintptr_t os_page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t os_page_bytes = os_page_get_bytes();
     unsigned char resident;
     return mincore((void *)(address & ~(os_page_bytes - 1)), 1, &resident) == 0;
 }

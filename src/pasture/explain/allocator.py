@@ -15,14 +15,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from pasture.explain.distinct import of_ascending
-from pasture.proc.address_space import OS_PAGE_BYTES, AddressSpace, Array
+from pasture.proc.address_space import WORD_BYTES, AddressSpace, Array
+from pasture.proc.os_page import OS_PAGE_BYTES
 
 POOL_BYTES = 16384
 HEADER_BYTES = 48
 _STEP_BYTES = 16
 _CLASSES = 32
 _MOST_BLOCKS = (POOL_BYTES - HEADER_BYTES) // _STEP_BYTES
-_POOL_WORDS = POOL_BYTES // 8
+_POOL_WORDS = POOL_BYTES // WORD_BYTES
+
+PIECE_BYTES = min(POOL_BYTES, OS_PAGE_BYTES)
+"""What lies in one OS page and in one pool: a pool has several pages, or a page several pools."""
 
 _CHUNK_FLAGS = 7
 _PREVIOUS_IN_USE = 1
@@ -69,6 +73,12 @@ def pool_bases(addresses: Array) -> Array:
     return of_ascending(addresses & np.uint64(~(POOL_BYTES - 1) & (2**64 - 1)))
 
 
+def pieces_of(os_pages: Array) -> Array:
+    """The pieces that pages (ascending) consist of, by their addresses, ascending."""
+    offsets = np.arange(0, OS_PAGE_BYTES, PIECE_BYTES, dtype=np.uint64)
+    return (os_pages[:, None] + offsets[None, :]).reshape(-1)
+
+
 def read_pools(
     space: AddressSpace, bases: Array, os_pages: Array | None = None, rows: Array | None = None
 ) -> Pools:
@@ -77,15 +87,27 @@ def read_pools(
     Args:
         os_pages, rows: pages of that space that were read already, ascending, and their words.
     """
-    pages = (bases[:, None] + np.arange(0, POOL_BYTES, 4096, dtype=np.uint64)).reshape(-1)
-    if os_pages is None or rows is None or not len(os_pages):
-        words = space.os_pages_there(pages)
-    else:
-        at = np.minimum(np.searchsorted(os_pages, pages), len(os_pages) - 1)
-        words = rows[at]
-        unknown = np.flatnonzero(os_pages[at] != pages)
-        words[unknown] = space.os_pages_there(pages[unknown])
+    pieces = (bases[:, None] + np.arange(0, POOL_BYTES, PIECE_BYTES, dtype=np.uint64)).reshape(-1)
+    starts = pieces & np.uint64(~(OS_PAGE_BYTES - 1) & (2**64 - 1))
+    pages = of_ascending(starts)
+    words = _read_os_pages(space, pages, os_pages, rows)
+    at = np.searchsorted(pages, starts) * (OS_PAGE_BYTES // PIECE_BYTES)
+    at += (pieces - starts).astype(np.int64) // PIECE_BYTES
+    words = words.reshape(-1, PIECE_BYTES // WORD_BYTES)[at]
     return decode_pools(bases, words.reshape(len(bases), _POOL_WORDS))
+
+
+def _read_os_pages(
+    space: AddressSpace, pages: Array, os_pages: Array | None, rows: Array | None
+) -> Array:
+    """The words of pages, one row each: out of those that were read already, or the process."""
+    if os_pages is None or rows is None or not len(os_pages):
+        return space.os_pages_there(pages)
+    at = np.minimum(np.searchsorted(os_pages, pages), len(os_pages) - 1)
+    words = rows[at]
+    unknown = np.flatnonzero(os_pages[at] != pages)
+    words[unknown] = space.os_pages_there(pages[unknown])
+    return words
 
 
 def decode_pools(bases: Array, words: Array) -> Pools:

@@ -30,8 +30,9 @@ from pasture.explain.tally import Tally
 from pasture.explain.touched import TouchedObjects, Window
 from pasture.explain.writers import Recording, Sampled
 from pasture.proc import smaps
-from pasture.proc.address_space import OS_PAGE_BYTES, AddressSpace, Array, ended
+from pasture.proc.address_space import AddressSpace, Array, ended
 from pasture.proc.again import read_again
+from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.scoreboard import reader
 
 WITHOUT_KERNEL = (
@@ -39,7 +40,7 @@ WITHOUT_KERNEL = (
     "recording: record as root, or with kernel.perf_event_paranoid at 1 or less"
 )
 
-_WINDOW_OS_PAGES = 16384
+_WINDOW_OS_PAGES = (64 << 20) // OS_PAGE_BYTES
 _MOST_TRIES = 5
 _BETWEEN_TRIES_S = 0.3
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from pasture.explain.distinct import of_ascending
 from pasture.explain.snapshot import CHUNK_RECORDS, Census
-from pasture.proc.address_space import OS_PAGE_BYTES, Array
+from pasture.proc.address_space import Array
+from pasture.proc.os_page import OS_PAGE_BYTES
 
 _PAGE_BITS = np.uint64(OS_PAGE_BYTES.bit_length() - 1)
 _PART_BITS = np.uint64(6)  # log2 of pages

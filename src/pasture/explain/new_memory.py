@@ -18,9 +18,10 @@ from pasture.explain.objects import Objects
 from pasture.explain.recognition import recognise
 from pasture.explain.regions import Region, Regions
 from pasture.explain.words import Labels
-from pasture.proc.address_space import OS_PAGE_BYTES, WORD_BYTES, AddressSpace, Array
+from pasture.proc.address_space import WORD_BYTES, AddressSpace, Array
+from pasture.proc.os_page import OS_PAGE_BYTES
 
-_BATCH_OS_PAGES = 1024
+_BATCH_OS_PAGES = (4 << 20) // OS_PAGE_BYTES
 _PAGE_WORDS = OS_PAGE_BYTES // WORD_BYTES
 
 FREE = Label("free blocks", "pymalloc")
@@ -77,17 +78,19 @@ class NewMemory:
     def _in_pools(self, pages: Array, found: Array, chosen: Array) -> None:
         if not chosen.any():
             return
-        pools = allocator.read_pools(self._worker, allocator.pool_bases(pages[chosen]))
+        pieces = allocator.pieces_of(pages[chosen])
+        pools = allocator.read_pools(self._worker, allocator.pool_bases(pieces))
         blocks = self._blocks(pools)
-        index = pools.index(pages)
-        held = np.flatnonzero(chosen & (index >= 0))
-        addresses = _words_of(pages[held])
-        pool = np.repeat(index[held], _PAGE_WORDS)
+        index = pools.index(pieces)
+        held = pieces[index >= 0]
+        addresses = _words_of(held, allocator.PIECE_BYTES)
+        pool = np.repeat(index[index >= 0], allocator.PIECE_BYTES // WORD_BYTES)
         block = pools.blocks(pool, addresses)
         inside = (block >= 0) & (block < blocks.shape[1])
         numbers = np.full(len(addresses), self._labels.number(FREE), dtype=np.int64)
         numbers[inside] = blocks[pool[inside], block[inside]]
-        found[held] = numbers.reshape(-1, _PAGE_WORDS)
+        rows = np.searchsorted(pages, addresses, side="right") - 1
+        found[rows, (addresses - pages[rows]).astype(np.int64) // WORD_BYTES] = numbers
 
     def _blocks(self, pools: Pools) -> Array:
         """The number of a label for each block of each pool."""
@@ -104,7 +107,7 @@ class NewMemory:
         if not chosen.any() or not len(self._chunks.starts):
             return
         held = np.flatnonzero(chosen)
-        addresses = _words_of(pages[held])
+        addresses = _words_of(pages[held], OS_PAGE_BYTES)
         index = self._chunks.index(addresses)
         numbers = np.full(len(addresses), self._labels.number(FREE_CHUNKS), dtype=np.int64)
         used = (index >= 0) & self._chunks.in_use[index]
@@ -127,7 +130,7 @@ class NewMemory:
         return numbers
 
 
-def _words_of(pages: Array) -> Array:
-    """Addresses of all words of some pages."""
-    offsets = np.arange(0, OS_PAGE_BYTES, WORD_BYTES, dtype=np.uint64)
-    return (pages[:, None] + offsets[None, :]).reshape(-1)
+def _words_of(starts: Array, size_bytes: int) -> Array:
+    """Addresses of all words of pieces of memory of one size."""
+    offsets = np.arange(0, size_bytes, WORD_BYTES, dtype=np.uint64)
+    return (starts[:, None] + offsets[None, :]).reshape(-1)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from pasture.explain.snapshot import Fields
 from pasture.proc.address_space import AddressSpace
+from pasture.proc.os_page import OS_PAGE_BYTES
 
 _TYPE_SUBCLASS = 1 << 31
 _HAVE_GC = 1 << 14
@@ -84,7 +85,7 @@ class Objects:
 
     def _is_type(self, address: int, depth: int = 4) -> bool:
         """Whether the chain of metatypes ends in the one type that is its own type."""
-        if address < 4096 or address % 8 or not depth:
+        if address < OS_PAGE_BYTES or address % 8 or not depth:
             return False
         meta = self._pointer(address, "object", "ob_type")
         if meta != address and not self._is_type(meta, depth - 1):
@@ -143,7 +144,9 @@ class Objects:
         """A NUL-terminated string, shortened; "" if there is none."""
         if address <= 0:
             return ""
-        data = self.space.read(address, 256) or self.space.read(address, 4096 - address % 4096)
+        data = self.space.read(address, 256)
+        if not data:  # nothing is mapped behind the page
+            data = self.space.read(address, OS_PAGE_BYTES - address % OS_PAGE_BYTES)
         return data.split(b"\0", 1)[0].decode("utf-8", "replace")
 
     def text(self, address: int) -> str | None:

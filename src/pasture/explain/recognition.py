@@ -11,10 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from pasture.explain.objects import Objects
-from pasture.proc.address_space import OS_PAGE_BYTES, AddressSpace, Array
+from pasture.proc.address_space import AddressSpace, Array
+from pasture.proc.os_page import ADDRESS_END, OS_PAGE_BYTES
 
 _PREHEADER = (1 << 3) | (1 << 4)
 _PREFIXES = (0, 16, 32)
+_BATCH_OS_PAGES = (16 << 20) // OS_PAGE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ def recognise(objects: Objects, starts: Array) -> Recognised:
 
 def _fits(objects: Objects, address: int, prefix: int) -> bool:
     """Whether objects of the type at an address have that much before them."""
-    if address % 8 or not 4096 <= address < 1 << 47:
+    if address % 8 or not OS_PAGE_BYTES <= address < ADDRESS_END:
         return False
     info = objects.type_at(address)
     if info is None:
@@ -65,8 +67,8 @@ def gather(space: AddressSpace, addresses: Array) -> Array:
     bases = addresses & np.uint64(~(OS_PAGE_BYTES - 1) & (2**64 - 1))
     pages = np.unique(bases)
     found = np.zeros(len(addresses), dtype=np.uint64)
-    for first in range(0, len(pages), 4096):
-        part = pages[first : first + 4096]
+    for first in range(0, len(pages), _BATCH_OS_PAGES):
+        part = pages[first : first + _BATCH_OS_PAGES]
         rows = space.os_pages(part)
         inside = (bases >= part[0]) & (bases <= part[-1])
         at = np.searchsorted(part, bases[inside])

@@ -10,9 +10,10 @@ from pathlib import PurePath
 
 import numpy as np
 
-from pasture.proc.address_space import OS_PAGE_BYTES, Array
+from pasture.proc.address_space import Array
 from pasture.proc.elf import read_elf
 from pasture.proc.maps import Mapping
+from pasture.proc.os_page import OS_PAGE_BYTES
 
 _INTERPRETER = re.compile(r"(python|libpython)\d?[\w.]*$")
 

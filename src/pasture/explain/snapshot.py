@@ -22,6 +22,7 @@ import numpy as np
 
 from pasture.errors import UsageError
 from pasture.proc.address_space import WORD_BYTES, Array
+from pasture.proc.os_page import ADDRESS_END
 from pasture.sealing.snapshot import MAGIC
 from pasture.trust.foreign_files import open_foreign
 from pasture.trust.untrusted_text import printable
@@ -47,7 +48,6 @@ _MOST_BYTES = 2 << 30  # 67 million records
 _MOST_HEAD_BYTES = 1 << 20
 _MOST_FIELDS = 1000
 _LONGEST_POLICY = 100
-_ADDRESS_END = np.uint64(1 << 47)
 _LARGEST_BYTES = np.uint64(1 << 44)
 _LARGEST_OFFSET = 1 << 16
 _LONGEST_PREFIX = 64
@@ -234,7 +234,7 @@ def _no_census(path: Path, why: str) -> UsageError:
 def _without_impossible(records: Array, count: int) -> Array:
     """The records, with nothing at address 0 in the place of those that none can be."""
     possible = (
-        (records["address"] < _ADDRESS_END)
+        (records["address"] < np.uint64(ADDRESS_END))
         & (records["address"] > records["prefix"])
         & (records["prefix"] <= _LONGEST_PREFIX)
         & (records["bytes"] < _LARGEST_BYTES)

@@ -14,7 +14,8 @@ from pasture.explain.causes import Cause
 from pasture.explain.distinct import of_codes
 from pasture.explain.fields import Label
 from pasture.explain.words import Classified
-from pasture.proc.address_space import OS_PAGE_BYTES, WORD_BYTES, Array
+from pasture.proc.address_space import WORD_BYTES, Array
+from pasture.proc.os_page import OS_PAGE_BYTES
 
 _CAUSES = len(Cause)
 

@@ -21,7 +21,8 @@ from pasture.explain.difference import Batch, has_pages
 from pasture.explain.extents import Extents
 from pasture.explain.fields import Label
 from pasture.proc import tree
-from pasture.proc.address_space import OS_PAGE_BYTES, AddressSpace, Array
+from pasture.proc.address_space import AddressSpace, Array
+from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.proc.page_faults import Fault, FaultSampler
 from pasture.proc.symbols import Symbols
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from pasture.errors import NoPrivilege, ProcessEnded
 from pasture.proc.maps import Mapping, parse_maps
+from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.proc.smaps import has_memory
 
-OS_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 WORD_BYTES = 8
 _MOST_BYTES = 64 << 20  # a process may claim any size for what it holds
 _PRESENT_OR_SWAPPED = np.uint64(62)  # bits of a pagemap entry from there on

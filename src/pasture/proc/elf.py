@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from pasture.errors import UsageError
+from pasture.proc.os_page import floor_os_page
 from pasture.trust.foreign_files import read_foreign
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -93,7 +94,7 @@ def parse_elf(data: bytes) -> Elf:
         if (row := _SEGMENT.unpack_from(data, head[5] + i * _SEGMENT.size))[0] == _LOAD
     ]
     sections = [_SECTION.unpack_from(data, head[6] + i * _SECTION.size) for i in range(head[12])]
-    first = min((row[3] for row in loads), default=0) & ~4095
+    first = floor_os_page(min((row[3] for row in loads), default=0))
     symbols = sorted(_symbols(data, sections))
     return Elf(
         end=max((row[3] + row[6] for row in loads), default=0) - first,

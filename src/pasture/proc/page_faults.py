@@ -12,13 +12,15 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import platform
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pasture.errors import NoPrivilege
+from pasture.proc.os_page import OS_PAGE_BYTES
 
-_SYSCALL = 298  # x86-64
+_CALL_NUMBERS = {"x86_64": 298, "aarch64": 241}
 _SOFTWARE, _PAGE_FAULTS_MINOR = 1, 5
 _IP, _TID, _TIME, _ADDR, _CALLCHAIN = 1, 2, 4, 8, 32
 _INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HV = 1 << 1, 1 << 5, 1 << 6
@@ -26,7 +28,7 @@ _EXCLUDE_CALLCHAIN_KERNEL = 1 << 21
 _ATTRIBUTE_BYTES = 128
 _SAMPLE_RECORD, _LOST_RECORD = 9, 2
 _HEAD_OFFSET, _TAIL_OFFSET, _DATA_OFFSET, _DATA_SIZE = 1024, 1032, 1040, 1048
-_BUFFER_PAGES = 256  # a power of two
+_BUFFER_BYTES = 1 << 20  # a power of two, and pages of any size
 _CONTEXT_MARKERS = 0xFFFFFFFFFFFFF000
 _CLOEXEC = 8
 
@@ -127,14 +129,30 @@ def _attribute(*, with_kernel: bool) -> bytes:
     return head.ljust(_ATTRIBUTE_BYTES, b"\0")
 
 
+def call_number(machine: str) -> int:
+    """The number of perf_event_open(2), which is another one on each kind of machine.
+
+    Raises:
+        NoPrivilege: it is not known for this machine.
+    """
+    number = _CALL_NUMBERS.get(machine)
+    if number is None:
+        raise NoPrivilege(
+            f"page faults cannot be sampled on {machine}",
+            hint=f"it is possible on {' and '.join(sorted(_CALL_NUMBERS))}; do without recording",
+        )
+    return number
+
+
 def _open(pid: int, cpu: int) -> tuple[int, bool]:
     """An event, and whether it includes the faults that the kernel takes for the process."""
+    number = call_number(platform.machine())
     # Faults that the kernel takes for a process, as in read(), are for the privileged.
     for with_kernel in (True, False):
         attribute = ctypes.create_string_buffer(
             _attribute(with_kernel=with_kernel), _ATTRIBUTE_BYTES
         )
-        fd: int = _libc.syscall(_SYSCALL, attribute, pid, cpu, -1, _CLOEXEC)
+        fd: int = _libc.syscall(number, attribute, pid, cpu, -1, _CLOEXEC)
         if fd >= 0:
             return fd, with_kernel
     error = ctypes.get_errno()
@@ -151,16 +169,15 @@ class _Buffer:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         try:
-            page = mmap.PAGESIZE
-            self._map = mmap.mmap(fd, (1 + _BUFFER_PAGES) * page, mmap.MAP_SHARED)
+            self._map = mmap.mmap(fd, OS_PAGE_BYTES + _BUFFER_BYTES, mmap.MAP_SHARED)
         except OSError as error:
             os.close(fd)
             raise NoPrivilege(
                 f"no memory for page-fault samples: {error.strerror}",
                 hint="raise kernel.perf_event_mlock_kb, or run as root",
             ) from None
-        self._offset = self._word(_DATA_OFFSET) or page
-        self._size = self._word(_DATA_SIZE) or _BUFFER_PAGES * page
+        self._offset = self._word(_DATA_OFFSET) or OS_PAGE_BYTES
+        self._size = self._word(_DATA_SIZE) or _BUFFER_BYTES
 
     def close(self) -> None:
         self._map.close()

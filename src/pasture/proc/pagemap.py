@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from pasture.errors import NoPrivilege
-from pasture.proc.address_space import OS_PAGE_BYTES, Array, ended
+from pasture.proc.address_space import Array, ended
 from pasture.proc.maps import Mapping
+from pasture.proc.os_page import OS_PAGE_BYTES
 
 _PRESENT, _SWAPPED, _FILE, _EXCLUSIVE = (np.uint64(1 << bit) for bit in (63, 62, 61, 56))
 _UNMAPPABLE = ("[vsyscall]", "[vvar]", "[vvar_vclock]", "[vdso]")

@@ -7,7 +7,9 @@ Invariant: what a server counted is the valid one of rows 1 and 2 plus all later
 whose token that row names. So one store, of COMMITS, moves the counts of an ended worker into
 the sum: no reader sees them twice or not at all, whoever is killed or stopped when.
 
-Stores are ordered as the program says on x86-64; nothing here is a lock.
+Stores are ordered as the program says on x86-64; nothing here is a lock. On aarch64 another
+processor may for an instant see two of them in the other order: a reader then shows the counts of
+an ended worker twice, or not yet, and shows them right when it reads again.
 """
 
 from __future__ import annotations

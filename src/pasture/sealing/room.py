@@ -7,12 +7,12 @@ what was measured.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pasture.proc.cgroup import Room, read_room
+from pasture.proc.os_page import OS_PAGE_BYTES
 
 _MIB = 1 << 20
 _STATM = Path("/proc/self/statm")
@@ -59,7 +59,7 @@ def look() -> Fit:
     if room is None:
         return Fit(None, 0)
     try:
-        resident = int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        resident = int(_STATM.read_text().split()[1]) * OS_PAGE_BYTES
     except (OSError, ValueError, IndexError):
         return Fit(None, 0)
     return Fit(room, resident)

@@ -7,7 +7,6 @@ nothing and keeps those that grew. Owns the decision; the server ends the worker
 
 from __future__ import annotations
 
-import os
 import random
 import resource
 import threading
@@ -20,7 +19,6 @@ from pasture.proc.smaps import own_private_bytes
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 _THP = Path("/sys/kernel/mm/transparent_hugepage")
-_OS_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _FAULT_AROUND_BYTES = 64 * 2**10
 
 LEAST_BYTES = 2**20
