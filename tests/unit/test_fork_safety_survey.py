@@ -35,12 +35,12 @@ def only_what_the_test_opens(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def running(name: str) -> Iterator[None]:
+def running(name: str) -> Iterator[threading.Thread]:
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait, name=name)
     thread.start()
     try:
-        yield
+        yield thread
     finally:
         stop.set()
         thread.join()
@@ -100,8 +100,7 @@ def test_threads_of_nobody_known_are_named_together() -> None:
 @pytest.mark.parametrize(
     ("name", "owner"),
     [
-        ("OtelBatchSpanRecordProcessor", "OpenTelemetry's exporter"),
-        ("sentry.monitor", "the Sentry client"),
+        ("NR-Harvest-Thread", "New Relic's agent"),
         ("ThreadPoolExecutor-0_0", "a thread pool"),
     ],
 )
@@ -110,6 +109,20 @@ def test_threads_of_known_libraries_are_named_with_what_to_do(name: str, owner: 
         [hazard] = found()
     assert hazard.what == f"thread {name} of {owner}"
     assert "in each worker" in hazard.hint
+
+
+@pytest.mark.parametrize("name", ["OtelBatchSpanRecordProcessor", "sentry.monitor"])
+def test_threads_that_their_library_starts_again_are_no_hazard(name: str) -> None:
+    with running(name):
+        assert texts() == []
+
+
+def test_a_thread_of_an_unknown_library_is_named_with_its_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with running("poller") as thread:
+        monkeypatch.setattr(thread, "_target", SimpleNamespace(__module__="flags.client.poll"))
+        assert texts() == ["thread poller of flags"]
 
 
 def test_a_running_loop_is_found() -> None:

@@ -23,17 +23,19 @@ _SQLITE_HEADER = b"SQLite format 3\0"
 _JOURNAL = "/run/systemd/"
 """Where standard streams of a service lead to; logging to it is meant to be shared."""
 
+_RESTARTED = ("Otel", "OpenTelemetry", "sentry", "ddtrace")
+"""Begin of the names of threads whose library starts them again in each worker by itself."""
+
 _THREADS_OF = (
-    ("Otel", "OpenTelemetry's exporter", "set OpenTelemetry up in each worker"),
-    ("OpenTelemetry", "OpenTelemetry's exporter", "set OpenTelemetry up in each worker"),
-    ("sentry", "the Sentry client", "call sentry_sdk.init() in each worker"),
     ("raven", "the Raven client", "set it up in each worker"),
-    ("ddtrace", "ddtrace", "start it in each worker"),
+    ("NR-", "New Relic's agent", "initialize it in each worker"),
     ("grpc", "gRPC", "open the channel in each worker"),
     ("ThreadPoolExecutor", "a thread pool", "make it at its first use in each worker"),
     ("APScheduler", "a scheduler", "run it in a process of its own"),
 )
 """Begin of a thread's name, whose it is, and what to do about it."""
+
+_START_EACH = "start it in each worker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +63,25 @@ def survey() -> tuple[Hazard, ...]:
 
 
 def _threads() -> Iterator[Hazard]:
-    """One for each library that is known here, one for all others together."""
+    """One for each library, one for all threads of nobody known."""
     own = threading.current_thread()
-    unknown: list[str] = []
-    known: dict[tuple[str, str], list[str]] = {}
+    found: dict[tuple[str, str], list[str]] = {}
     for thread in threading.enumerate():
-        if thread is own:
-            continue
-        whose = next((row[1:] for row in _THREADS_OF if row[0] in thread.name), None)
-        known.setdefault(whose, []).append(thread.name) if whose else unknown.append(thread.name)
-    for (owner, hint), names in known.items():
-        yield Hazard(f"{_named(names)} of {owner}", hint)
-    if unknown:
-        yield Hazard(_named(unknown), "start it in each worker")
+        if thread is not own and not thread.name.startswith(_RESTARTED):
+            found.setdefault(_whose(thread), []).append(thread.name)
+    for (owner, hint), names in found.items():
+        yield Hazard(f"{_named(names)} of {owner}" if owner else _named(names), hint)
+
+
+def _whose(thread: threading.Thread) -> tuple[str, str]:
+    """Library, and what to do about it; the package whose code it runs, where it is not known."""
+    for begin, owner, hint in _THREADS_OF:
+        if begin in thread.name:
+            return owner, hint
+    code = getattr(thread, "_target", None) or type(thread)
+    package = str(getattr(code, "__module__", "")).partition(".")[0]
+    is_own = package in ("", "__main__") or package in sys.stdlib_module_names
+    return "" if is_own else package, _START_EACH
 
 
 def _named(names: Sequence[str]) -> str:
