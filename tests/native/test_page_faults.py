@@ -54,3 +54,22 @@ in_child(body)
     )
     grown_bytes = int(out) * 1024
     assert 100 * mmap.PAGESIZE <= grown_bytes < 120 * mmap.PAGESIZE + 200_000
+
+
+def test_a_process_that_has_ended_is_passed_over(run_program):
+    out = run_program(
+        """
+from pasture.errors import NoPrivilege
+from pasture.proc.page_faults import FaultSampler
+gone = os.fork()
+if gone == 0: os._exit(0)
+os.waitpid(gone, 0)
+try:
+    with FaultSampler((os.getpid(), gone)) as sampler:
+        memory = bytearray(1 << 20)
+        print(len(sampler.read()) > 0)
+except NoPrivilege as error:
+    print("not allowed" if "No such process" not in str(error) else error)
+"""
+    )
+    assert out in ("True\n", "not allowed\n")

@@ -10,6 +10,7 @@ Source: perf_event_open(2); include/uapi/linux/perf_event.h.
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 import platform
@@ -59,7 +60,7 @@ class FaultSampler:
     """Samples every minor fault of some processes, and of children they fork meanwhile.
 
     Args:
-        pids: of the processes.
+        pids: of the processes; those that have ended are passed over.
 
     Raises:
         NoPrivilege: the kernel does not let this user sample them.
@@ -72,7 +73,10 @@ class FaultSampler:
         try:
             for pid in pids:
                 for cpu in sorted(os.sched_getaffinity(0) | set(range(os.cpu_count() or 1))):
-                    fd, with_kernel = _open(pid, cpu)
+                    try:
+                        fd, with_kernel = _open(pid, cpu)
+                    except ProcessLookupError:
+                        break  # it has ended, as workers do
                     self._buffers.append(_Buffer(fd))
                     self.with_kernel &= with_kernel
         except BaseException:
@@ -145,7 +149,12 @@ def call_number(machine: str) -> int:
 
 
 def _open(pid: int, cpu: int) -> tuple[int, bool]:
-    """An event, and whether it includes the faults that the kernel takes for the process."""
+    """An event, and whether it includes the faults that the kernel takes for the process.
+
+    Raises:
+        ProcessLookupError: there is no such process any more.
+        NoPrivilege: the kernel does not let this user sample it.
+    """
     number = call_number(platform.machine())
     # Faults that the kernel takes for a process, as in read(), are for the privileged.
     for with_kernel in (True, False):
@@ -156,6 +165,8 @@ def _open(pid: int, cpu: int) -> tuple[int, bool]:
         if fd >= 0:
             return fd, with_kernel
     error = ctypes.get_errno()
+    if error == errno.ESRCH:
+        raise ProcessLookupError(error, os.strerror(error))
     raise NoPrivilege(
         f"the page faults of process {pid} cannot be sampled: {os.strerror(error)}",
         hint="as root, or with kernel.perf_event_paranoid at 2 or less for processes of your "
