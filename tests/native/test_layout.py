@@ -27,8 +27,10 @@ SEAL_WITHOUT_EACH = """
         interpreter._fits = None
         report = pasture.seal()
         assert report.sealed == ("everything" not in parts), report
-        assert field in str(report), (field, report)
-        assert interpreter.BUILD_HERE in str(report)
+        # Before 3.12 objects cannot be immortal in any case, which is the reason then.
+        if _native.HAS_IMMORTALITY or parts != ("immortal objects",):
+            assert field in str(report), (field, report)
+            assert interpreter.BUILD_HERE in str(report)
         in_child(work)
         return field
 
