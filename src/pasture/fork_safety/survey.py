@@ -84,7 +84,8 @@ def _whose(thread: threading.Thread) -> tuple[str, str]:
     return "" if is_own else package, _START_EACH
 
 
-def _named(names: Sequence[str]) -> str:
+def _named(all_names: Sequence[str]) -> str:
+    names = list(dict.fromkeys(all_names))
     return f"thread {names[0]}" if len(names) == 1 else f"each of the threads {', '.join(names)}"
 
 
