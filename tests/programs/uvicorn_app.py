@@ -22,7 +22,7 @@ if os.environ.get("HERD_LOAD_S"):
     print("loading", flush=True)
     time.sleep(float(os.environ["HERD_LOAD_S"]))
 if os.environ.get("HERD_THREAD"):
-    threading.Thread(target=lambda: sum(iter(int, 1)), daemon=True).start()
+    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 atexit.register(lambda: print(f"atexit in {os.getpid()}", flush=True))
 signal.signal(signal.SIGUSR1, lambda *_: print(f"usr1 in {os.getpid()}", flush=True))
 
@@ -39,7 +39,7 @@ def facts(scope):
         "rows": sum(len(row["name"]) for row in ROWS),
         "private": own_private_bytes(),
         "started": started,
-        "warm": "/warm" in served,
+        "warm": any(path.endswith("/warm") for path in served),
         "state": scope["state"].get("opened_by"),
         "path": scope["path"],
         "root_path": scope["root_path"],

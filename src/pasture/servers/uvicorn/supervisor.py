@@ -19,6 +19,7 @@ from typing import Any
 
 import uvicorn._subprocess
 from uvicorn.config import Config
+from uvicorn.main import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from pasture.errors import AppImportFailed, PastureError, UsageError
@@ -96,6 +97,7 @@ class SealingSupervisor(Multiprocess):
         # uvicorn's workers end by os._exit, or by the signal that told them to.
         policy = dataclasses.replace(settings.policy, at_exit=())
         self._sealer = Sealer(dataclasses.replace(settings, policy=policy))
+        log.disabled = False  # a configuration of logging disables what it does not name
         logs = LogSetup()
         begin_loading(policy)
         # uvicorn's own handlers of signals come next: those only note that there was one.
@@ -114,10 +116,11 @@ class SealingSupervisor(Multiprocess):
         self._sealer.before_fork(self._warm_up)
 
     def _close_pipes(self) -> None:
-        """Close what a worker has inherited of the others."""
+        """Close what a worker has inherited of the others. Right after the fork."""
         for process in self.processes:
             process.parent_conn.close()
             process.child_conn.close()
+            process.process.close_inherited()
 
     def _warm_up(self) -> WarmUpReport:
         config = self.config
@@ -145,7 +148,9 @@ def load(config: Config) -> Any:
         config.load()
         if hasattr(config, "get_loop_factory"):
             config.get_loop_factory()  # imports uvloop
-    except SystemExit:
+    except SystemExit as end:
+        if end.code != STARTUP_FAILURE:  # somebody else's
+            raise
         raise AppImportFailed(
             f"{config.app} cannot be loaded", hint="uvicorn's line above says why"
         ) from None

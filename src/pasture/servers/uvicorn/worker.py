@@ -41,15 +41,18 @@ class Inheritance:
         self._close_pipes = close_pipes
         self._handlers = {number: signal.getsignal(number) for number in SIGNALS}
 
-    def reset_signals(self) -> None:
-        """Give signals the handlers that they had, the application's among them."""
+    def part(self) -> None:
+        """Let go of what is the parent's. Right after the fork.
+
+        Signals get the handlers that they had, the application's among them.
+        """
+        self._close_pipes()
         for number, handler in self._handlers.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def settle(self) -> None:
         """Take the steps for which uvicorn must have set logging up."""
         self._logs.put_back()
-        self._close_pipes()
         if self._config.is_ssl:
             self._config.ssl = read_certificate(self._config)
 
@@ -110,6 +113,12 @@ class Worker(multiprocessing.process.BaseProcess):
     inherited: Inheritance
     before_fork: Callable[[], object]
 
+    def close_inherited(self) -> None:
+        """Close another worker's pipes, in a worker: they tell of the end of parent and worker."""
+        fork: _Fork | None = self._popen  # type: ignore[has-type]
+        if fork is not None and fork.finalizer is not None and fork.finalizer.still_active():
+            util.close_fds(*fork.pipes)
+
     @staticmethod
     def _Popen(process: Any) -> _Fork:  # noqa: N802  multiprocessing's name
         return _Fork(process)
@@ -133,7 +142,8 @@ class _Fork(multiprocessing.popen_fork.Popen):
                 os.close(end)
                 os.close(parents_life)
                 _run(process, parents_end, mask)
-            self.finalizer = util.Finalize(self, util.close_fds, (end, parents_life))
+            self.pipes = (end, parents_life)
+            self.finalizer = util.Finalize(self, util.close_fds, self.pipes)
         except OSError:
             util.close_fds(end, parents_life)
             raise
@@ -147,7 +157,7 @@ def _run(process: Worker, parents_end: int, mask: set[signal.Signals]) -> None:
     """Be the worker, to its end."""
     code = 1
     try:
-        process.inherited.reset_signals()
+        process.inherited.part()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         code = process._bootstrap(parent_sentinel=parents_end)
     finally:
