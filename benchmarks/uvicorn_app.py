@@ -102,6 +102,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 def add_routes(app: FastAPI, number: int, item: Any) -> None:
     given, shown = models(number)
+    many: Any = list
 
     async def listed(limit: int = 20) -> Any:
         with Session(app.state.engine) as session:
@@ -114,7 +115,7 @@ def add_routes(app: FastAPI, number: int, item: Any) -> None:
                 raise HTTPException(404)
             return found
 
-    async def add(body: given) -> Any:
+    async def add(body: Any) -> Any:
         with Session(app.state.engine, expire_on_commit=False) as session:
             row = item(**body.model_dump(), made=datetime.now(UTC), owner=session.get(Owner, 1))
             session.add(row)
@@ -122,7 +123,7 @@ def add_routes(app: FastAPI, number: int, item: Any) -> None:
             return row
 
     add.__annotations__["body"] = given
-    app.get(f"/items/{number}", response_model=list[shown])(listed)
+    app.get(f"/items/{number}", response_model=many[shown])(listed)
     app.get(f"/items/{number}/{{key}}", response_model=shown)(one)
     app.post(f"/items/{number}", response_model=shown)(add)
 

@@ -125,7 +125,15 @@ def measure(variant: str, workers: int, folder: Path) -> Measured:
 def table_of(found: Mapping[str, list[Measured]]) -> Table:
     title = f"CPython {platform.python_version()}: workers of uvicorn, and ratios to spawned"
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
-    for heading in ("", "private each, MB", "ratio", "PSS of all, MB", "ratio", "start, s", "ratio"):
+    for heading in (
+        "",
+        "private each, MB",
+        "ratio",
+        "PSS of all, MB",
+        "ratio",
+        "start, s",
+        "ratio",
+    ):
         table.add_column(heading, justify="right" if heading else "left")
     for name, runs in found.items():
         cells = []
@@ -150,10 +158,15 @@ def main(workers: int, rounds: int) -> None:
                 found[name].append(measure(name, workers, Path(folder)))
                 click.echo(f"round {number + 1}: {name}: {found[name][-1]}", err=True)
     Console().print(table_of(found))
-    for what, field, goal in (("private", "private_bytes", PRIVATE_GOAL), ("start", "start_s", START_GOAL)):
+    for what, field, goal in (
+        ("private", "private_bytes", PRIVATE_GOAL),
+        ("start", "start_s", START_GOAL),
+    ):
         ours, theirs = ([getattr(r, field) for r in found[n]] for n in ("sealed", "spawned"))
         ratio = paired_ratio(ours, theirs).median
-        click.echo(f"{what}: {ratio:.2f} of spawned, goal {goal}: {'met' if ratio <= goal else 'MISSED'}")
+        click.echo(
+            f"{what}: {ratio:.2f} of spawned, goal {goal}: {'met' if ratio <= goal else 'MISSED'}"
+        )
     click.echo(f"load of the machine: {os.getloadavg()[0]:.1f}")
 
 

@@ -1,4 +1,4 @@
-"""A program with a uvicorn of its own: `uvicorn.run` on the port and with the workers it is told."""
+"""A program that calls `uvicorn.run` itself, on the port and with the workers that it is told."""
 
 import sys
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import atexit
+import errno
+import functools
 import json
 import logging
 import os
@@ -15,6 +17,13 @@ from pasture.proc.smaps import own_private_bytes
 ROWS = [{"number": str(number), "name": f"article {number}"} for number in range(60_000)]
 LOADED_BY = os.getpid()
 
+
+def fork_if_allowed(fork):
+    if os.path.exists(os.environ["HERD_NO_PROCESS"]):
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+    return fork()
+
+
 logging.getLogger("herd").addHandler(logging.StreamHandler(sys.stderr))
 logging.getLogger("herd").setLevel("INFO")
 logging.getLogger("uvicorn.access").disabled = True  # what the application says counts
@@ -24,6 +33,8 @@ if os.environ.get("HERD_LOAD_S"):
 if os.environ.get("HERD_THREAD"):
     threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 atexit.register(lambda: print(f"atexit in {os.getpid()}", flush=True))
+if os.environ.get("HERD_NO_PROCESS"):
+    os.fork = functools.partial(fork_if_allowed, os.fork)
 signal.signal(signal.SIGUSR1, lambda *_: print(f"usr1 in {os.getpid()}", flush=True))
 
 started = []

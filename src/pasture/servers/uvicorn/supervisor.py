@@ -13,13 +13,13 @@ import importlib
 import logging
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 import uvicorn._subprocess
 from uvicorn.config import Config
-from uvicorn.main import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from pasture.errors import AppImportFailed, PastureError, UsageError
@@ -28,12 +28,15 @@ from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.import_failure import import_failed
 from pasture.servers.sealer import Sealer
 from pasture.servers.settings import ServerSettings, settings_or_end
+from pasture.servers.shortage import Backoff, is_shortage
 from pasture.servers.uvicorn.log_setup import LogSetup
 from pasture.servers.uvicorn.requests import AfterRequest, as_in_uvicorn
 from pasture.servers.uvicorn.worker import ForkContext, Inheritance
 from pasture.warmup.warmup import WarmUpReport, warm_up
 
 log = logging.getLogger("pasture")
+
+_LOAD_FAILED = 3  # uvicorn's STARTUP_FAILURE, which each version keeps elsewhere
 
 refuses = False
 """Whether a server that forks nothing is ended, rather than warned and let run."""
@@ -107,10 +110,32 @@ class SealingSupervisor(Multiprocess):
         recorder.will_count_requests()
         config.loaded_app = AfterRequest(config.loaded_app, settings.memory_limit)
         inherited = Inheritance(config, logs, self._close_pipes)
+        self._backoff = Backoff()
         where: Any = uvicorn._subprocess
         where.spawn = ForkContext(inherited, self._before_fork)
         super().__init__(config, *arguments, **named)
         log.info("HUP replaces the workers and does not load new code: start anew for that")
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace workers that have ended; later, where the system has nothing for one now."""
+        may_try = self._backoff.may_try(monotonic())
+        if may_try and self._is_taken(super().keep_subprocess_alive):
+            self._backoff.succeeded()
+
+    def handle_signals(self) -> None:
+        self._is_taken(super().handle_signals)
+
+    def _is_taken(self, step: Callable[[], object]) -> bool:
+        """Take a step that may fork; the workers that are left serve on if it cannot."""
+        try:
+            step()
+        except OSError as error:
+            if not is_shortage(error):
+                raise
+            wait_s = self._backoff.failed(monotonic())
+            log.error("no new worker: %s; next try in %.0f s or more", error, wait_s)
+            return False
+        return True
 
     def _before_fork(self) -> None:
         self._sealer.before_fork(self._warm_up)
@@ -120,7 +145,8 @@ class SealingSupervisor(Multiprocess):
         for process in self.processes:
             process.parent_conn.close()
             process.child_conn.close()
-            process.process.close_inherited()
+            worker: Any = process.process
+            worker.close_inherited()
 
     def _warm_up(self) -> WarmUpReport:
         config = self.config
@@ -149,7 +175,7 @@ def load(config: Config) -> Any:
         if hasattr(config, "get_loop_factory"):
             config.get_loop_factory()  # imports uvloop
     except SystemExit as end:
-        if end.code != STARTUP_FAILURE:  # somebody else's
+        if end.code != _LOAD_FAILED:  # somebody else's
             raise
         raise AppImportFailed(
             f"{config.app} cannot be loaded", hint="uvicorn's line above says why"

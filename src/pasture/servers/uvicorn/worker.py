@@ -33,9 +33,7 @@ class Inheritance:
         close_pipes: closes those of other workers.
     """
 
-    def __init__(
-        self, config: Config, logs: LogSetup, close_pipes: Callable[[], object]
-    ) -> None:
+    def __init__(self, config: Config, logs: LogSetup, close_pipes: Callable[[], object]) -> None:
         self._config = config
         self._logs = logs
         self._close_pipes = close_pipes
@@ -115,9 +113,9 @@ class Worker(multiprocessing.process.BaseProcess):
 
     def close_inherited(self) -> None:
         """Close another worker's pipes, in a worker: they tell of the end of parent and worker."""
-        fork: _Fork | None = self._popen  # type: ignore[has-type]
+        fork: _Fork | None = vars(self)["_popen"]
         if fork is not None and fork.finalizer is not None and fork.finalizer.still_active():
-            util.close_fds(*fork.pipes)
+            _close(*fork.pipes)
 
     @staticmethod
     def _Popen(process: Any) -> _Fork:  # noqa: N802  multiprocessing's name
@@ -143,17 +141,22 @@ class _Fork(multiprocessing.popen_fork.Popen):
                 os.close(parents_life)
                 _run(process, parents_end, mask)
             self.pipes = (end, parents_life)
-            self.finalizer = util.Finalize(self, util.close_fds, self.pipes)
+            self.finalizer = util.Finalize(self, _close, self.pipes)
         except OSError:
-            util.close_fds(end, parents_life)
+            _close(end, parents_life)
             raise
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            util.close_fds(workers_life, parents_end)
+            _close(workers_life, parents_end)
         self.sentinel = end
 
 
-def _run(process: Worker, parents_end: int, mask: set[signal.Signals]) -> None:
+def _close(*files: int) -> None:
+    for file in files:
+        os.close(file)
+
+
+def _run(process: Any, parents_end: int, mask: set[Any]) -> None:
     """Be the worker, to its end."""
     code = 1
     try:
