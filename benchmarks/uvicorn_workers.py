@@ -157,7 +157,7 @@ def main(workers: int, rounds: int) -> None:
             for name in (*names[number % 3 :], *names[: number % 3]):
                 found[name].append(measure(name, workers, Path(folder)))
                 click.echo(f"round {number + 1}: {name}: {found[name][-1]}", err=True)
-    Console().print(table_of(found))
+    Console(width=110).print(table_of(found))
     for what, field, goal in (
         ("private", "private_bytes", PRIVATE_GOAL),
         ("start", "start_s", START_GOAL),
