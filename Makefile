@@ -293,6 +293,10 @@ bench-site-child: .venvs/3.14/.stamp ## One sealed child of the bundled site, re
 bench-allocators: .venvs/3.14/.stamp ## A sealed child under glibc, jemalloc, tcmalloc and mimalloc, holes open and plugged
 	@.venvs/3.14/bin/python -m benchmarks.allocators $(ARGS)
 
+.PHONY: bench-uvicorn
+bench-uvicorn: .venvs/3.14/.stamp ## 8 workers of a FastAPI application: spawned, forked, sealed (ARGS="--rounds 5 --workers 8")
+	@.venvs/3.14/bin/python -m benchmarks.uvicorn_workers $(ARGS)
+
 .PHONY: bench-refork
 bench-refork: .venvs/3.14/.stamp ## Reforks on the bundled site: memory, and 20,000 requests through generations
 	@.venvs/3.14/bin/python -m benchmarks.refork $(ARGS)

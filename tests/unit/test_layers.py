@@ -40,6 +40,7 @@ OF_SERVERS: Mapping[str, frozenset[str]] = {
     "gunicorn": frozenset(("gunicorn",)),
     "refork": frozenset(("gunicorn",)),
     "celery": frozenset(("celery", "billiard", "kombu")),
+    "uvicorn": frozenset(("uvicorn", "fastapi_cli")),
     "uwsgi": frozenset(("uwsgi", "uwsgidecorators", "pyuwsgi")),
 }
 """What the modules in a server's folder may import beside: that server's own."""

@@ -29,13 +29,18 @@ SERVERS: Mapping[str, str] = MappingProxyType(
         "gunicorn": "pasture.servers.gunicorn",
         "uwsgi": "pasture.servers.uwsgi",
         "celery": "pasture.servers.celery",
+        "uvicorn": "pasture.servers.uvicorn",
+        "fastapi": "pasture.servers.uvicorn.fastapi",
         "python": "pasture.servers.script",
     }
 )
 """Module that is run in place of a server's own program, by the program's name."""
 
-_PACKAGES: Mapping[str, str] = MappingProxyType({"uwsgi": "pyuwsgi"})
+_PACKAGES: Mapping[str, str] = MappingProxyType({"uwsgi": "pyuwsgi", "fastapi": "fastapi_cli"})
 """What is imported for a server, where that is not called as its program."""
+
+_INSTALLED_BY: Mapping[str, str] = MappingProxyType({"fastapi": "fastapi[standard]"})
+"""What brings a server, where that is no extra of pasture's."""
 
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
@@ -129,8 +134,8 @@ def command(
 
         pasture run gunicorn mysite.wsgi -w 8
 
-    The application is preloaded. Supported servers: gunicorn, uwsgi, celery; and any
-    program that forks with os.fork, as in
+    The application is preloaded. Supported servers: gunicorn, uwsgi, celery,
+    uvicorn and fastapi with --workers; and any program that forks with os.fork, as in
 
         pasture run -- python app.py
     """
@@ -180,7 +185,8 @@ def _server_name(program: str) -> str:
         )
     package = _PACKAGES.get(name, name)
     if importlib.util.find_spec(package) is None:
-        raise MissingExtra(f"{package} is not installed", hint=f"pip install 'pasture[{name}]'")
+        bringing = _INSTALLED_BY.get(name, f"pasture[{name}]")
+        raise MissingExtra(f"{package} is not installed", hint=f"pip install '{bringing}'")
     return name
 
 

@@ -7,9 +7,6 @@ error of ours, and a re-exec (USR2) comes back here.
 from __future__ import annotations
 
 import sys
-import textwrap
-import traceback
-from types import TracebackType
 from typing import Any
 
 from gunicorn.app.wsgiapp import WSGIApplication
@@ -17,6 +14,7 @@ from gunicorn.errors import AppImportError
 
 from pasture.errors import AppImportFailed, PastureError
 from pasture.servers.complaint import complain
+from pasture.servers.import_failure import import_failed
 
 
 class SealedApplication(WSGIApplication):  # type: ignore[misc]
@@ -60,26 +58,7 @@ def run() -> int:
 def _import_failed(app: str, error: Exception) -> AppImportFailed:
     if isinstance(error, AppImportError):
         return AppImportFailed(f"{app} cannot be imported: {error}", hint="check the name")
-    last = traceback.format_exception_only(error)[-1].strip()
-    return AppImportFailed(
-        f"{app} cannot be imported: {last}", hint=f"check the name and --chdir\n{_trace(error)}"
-    )
-
-
-def _trace(error: Exception) -> str:
-    """The traceback from the application's own first line on, indented."""
-    begin = error.__traceback__
-    while begin is not None and _is_of_the_import(begin):
-        begin = begin.tb_next
-    text = "".join(traceback.format_exception(type(error), error, begin)).rstrip()
-    return textwrap.indent(text, "    ")
-
-
-def _is_of_the_import(entry: TracebackType) -> bool:
-    if entry.tb_frame.f_globals is globals():  # whose name is __main__
-        return True
-    module = str(entry.tb_frame.f_globals.get("__name__", ""))
-    return module.partition(".")[0] in ("gunicorn", "importlib", "pasture", "_frozen_importlib")
+    return import_failed(app, error, server="gunicorn", hint="check the name and --chdir")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,41 @@
+"""What a user is told of an application that cannot be imported: its own traceback, not ours."""
+
+from __future__ import annotations
+
+import textwrap
+import traceback
+from collections.abc import Collection
+from types import TracebackType
+
+from pasture.errors import AppImportFailed
+
+_IMPORTING = ("importlib", "pasture", "_frozen_importlib")
+
+
+def import_failed(app: str, error: Exception, *, server: str, hint: str) -> AppImportFailed:
+    """The error to raise in place of one that came out of the application's import.
+
+    Args:
+        app: the application, as the user has named it.
+        server: package of the server, whose frames say nothing to the user.
+        hint: what to do, in front of the traceback.
+    """
+    last = traceback.format_exception_only(error)[-1].strip()
+    trace = _trace(error, (server, *_IMPORTING))
+    return AppImportFailed(f"{app} cannot be imported: {last}", hint=f"{hint}\n{trace}")
+
+
+def _trace(error: Exception, importing: Collection[str]) -> str:
+    """The traceback from the application's own first line on, indented."""
+    begin = error.__traceback__
+    while begin is not None and _is_of_the_import(begin, importing):
+        begin = begin.tb_next
+    text = "".join(traceback.format_exception(type(error), error, begin)).rstrip()
+    return textwrap.indent(text, "    ")
+
+
+def _is_of_the_import(entry: TracebackType, importing: Collection[str]) -> bool:
+    module = entry.tb_frame.f_globals
+    # A server that was started with -m is called __main__, and its package says what it is.
+    names = (str(module.get("__name__", "")), str(module.get("__package__") or ""))
+    return any(name.partition(".")[0] in importing for name in names)

@@ -1,0 +1,67 @@
+"""Around the application: the scope that uvicorn gives it, and what is done after a response."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from typing import Any
+
+from uvicorn.config import Config
+
+from pasture.scoreboard import recorder
+from pasture.sealing import gc_settings
+from pasture.servers.recycle import MemoryLimit, UssWatch
+
+log = logging.getLogger("pasture")
+
+
+class AfterRequest:
+    """An ASGI application, then the count of requests, a collection and a look at memory.
+
+    A worker that has passed its limit ends as one that is told to: it takes no more connections,
+    finishes what it has, and uvicorn replaces it.
+    """
+
+    def __init__(self, application: Any, limit: MemoryLimit | None) -> None:
+        self._application = application
+        self._limit = limit
+        self._watch: UssWatch | None = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await self._application(scope, receive, send)
+        finally:
+            if scope["type"] == "http":
+                self._after()
+
+    def _after(self) -> None:
+        recorder.count_request()
+        gc_settings.collect_between_requests()
+        if self._limit is None:
+            return
+        if self._watch is None:
+            self._watch = UssWatch(self._limit)
+        if self._watch.has_passed():
+            log.info("recycling worker %s: %s", os.getpid(), self._watch)
+            recorder.count_recycle()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def as_in_uvicorn(application: Any, config: Config) -> Any:
+    """An application for the warm-up, which sees what it would see in a worker.
+
+    Args:
+        application: ASGI 3, as `Config.load` makes any.
+    """
+
+    async def served(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan" and config.lifespan == "off":
+            raise RuntimeError("uvicorn was told to start no lifespan")
+        if scope["type"] == "http":
+            root = config.root_path
+            raw = root.encode() + scope["raw_path"]
+            scope |= {"root_path": root, "path": root + scope["path"], "raw_path": raw}
+        await application(scope, receive, send)
+
+    return served

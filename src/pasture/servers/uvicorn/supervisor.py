@@ -1,0 +1,201 @@
+"""uvicorn's parent process: it loads the application once and forks its workers, sealed.
+
+Owns when that is, and what is refused. Everything else is uvicorn's: which workers there are, the
+signals of the parent, the health checks. Written for uvicorn 0.30 to 0.54; leans on the names
+`Config` and `Multiprocess` in `uvicorn.main`, on `uvicorn._subprocess.spawn`, and on `Config.load`,
+which imports the application and does not start its lifespan.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import logging
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any
+
+import uvicorn._subprocess
+from uvicorn.config import Config
+from uvicorn.supervisors import Multiprocess
+
+from pasture.errors import AppImportFailed, PastureError, UsageError
+from pasture.scoreboard import recorder
+from pasture.sealing.gc_settings import begin_loading
+from pasture.servers.import_failure import import_failed
+from pasture.servers.sealer import Sealer
+from pasture.servers.settings import ServerSettings, settings_or_end
+from pasture.servers.shortage import Backoff, is_shortage
+from pasture.servers.uvicorn.log_setup import LogSetup
+from pasture.servers.uvicorn.requests import AfterRequest, as_in_uvicorn
+from pasture.servers.uvicorn.worker import ForkContext, Inheritance
+from pasture.warmup.warmup import WarmUpReport, warm_up
+
+log = logging.getLogger("pasture")
+
+_LOAD_FAILED = 3  # uvicorn's STARTUP_FAILURE, which each version keeps elsewhere
+
+refuses = False
+"""Whether a server that forks nothing is ended, rather than warned and let run."""
+
+
+def install() -> None:
+    """Have the workers of this process's `uvicorn.run` forked and sealed."""
+    settings = settings_or_end()
+
+    class CheckedConfig(Config):
+        """A configuration under which uvicorn's workers can be forked."""
+
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            refuse(self, strict=refuses or settings.strict)
+
+    class SealedMultiprocess(SealingSupervisor):
+        """uvicorn's supervisor with the settings of this process."""
+
+        def __init__(self, config: Config, *arguments: Any, **named: Any) -> None:
+            super().__init__(settings, config, *arguments, **named)
+
+    run: Any = importlib.import_module("uvicorn.main")  # whose name in the package is a command's
+    run.Config, run.Multiprocess = CheckedConfig, SealedMultiprocess
+
+
+def refuse(config: Config, *, strict: bool) -> None:
+    """Refuse a configuration under which no worker is forked from a parent that has loaded.
+
+    Args:
+        strict: raise, rather than write a warning.
+
+    Raises:
+        UsageError: the application is served by this process, or loaded anew at each change.
+    """
+    if config.reload:
+        error = UsageError(
+            "with --reload uvicorn has one process, which it starts anew at each change of a "
+            "file: there is nothing to share",
+            hint="leave --reload out (`fastapi dev` has it), or leave pasture out",
+        )
+    elif config.workers <= 1:
+        error = UsageError(
+            "uvicorn without --workers serves in one process: there is nothing to share",
+            hint="give --workers 2 or more, or set WEB_CONCURRENCY; or leave pasture out",
+        )
+    else:
+        return
+    if strict:
+        raise error
+    log.warning("not sealed: %s", error)
+
+
+class SealingSupervisor(Multiprocess):
+    """uvicorn's supervisor of workers that are forked from a parent that has loaded."""
+
+    def __init__(
+        self, settings: ServerSettings, config: Config, *arguments: Any, **named: Any
+    ) -> None:
+        self._settings = settings
+        # uvicorn's workers end by os._exit, or by the signal that told them to.
+        policy = dataclasses.replace(settings.policy, at_exit=())
+        self._sealer = Sealer(dataclasses.replace(settings, policy=policy))
+        log.disabled = False  # a configuration of logging disables what it does not name
+        logs = LogSetup()
+        begin_loading(policy)
+        # uvicorn's own handlers of signals come next: those only note that there was one.
+        with _ended_by_term():
+            self._application = load(config)
+        logs.compare()
+        recorder.will_count_requests()
+        config.loaded_app = AfterRequest(config.loaded_app, settings.memory_limit)
+        inherited = Inheritance(config, logs, self._close_pipes)
+        self._backoff = Backoff()
+        where: Any = uvicorn._subprocess
+        where.spawn = ForkContext(inherited, self._before_fork)
+        super().__init__(config, *arguments, **named)
+        log.info("HUP replaces the workers and does not load new code: start anew for that")
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace workers that have ended; later, where the system has nothing for one now."""
+        may_try = self._backoff.may_try(monotonic())
+        if may_try and self._is_taken(super().keep_subprocess_alive):
+            self._backoff.succeeded()
+
+    def handle_signals(self) -> None:
+        self._is_taken(super().handle_signals)
+
+    def _is_taken(self, step: Callable[[], object]) -> bool:
+        """Take a step that may fork; the workers that are left serve on if it cannot."""
+        try:
+            step()
+        except OSError as error:
+            if not is_shortage(error):
+                raise
+            wait_s = self._backoff.failed(monotonic())
+            log.error("no new worker: %s; next try in %.0f s or more", error, wait_s)
+            return False
+        return True
+
+    def _before_fork(self) -> None:
+        self._sealer.before_fork(self._warm_up)
+
+    def _close_pipes(self) -> None:
+        """Close what a worker has inherited of the others. Right after the fork."""
+        for process in self.processes:
+            process.parent_conn.close()
+            process.child_conn.close()
+            worker: Any = process.process
+            worker.close_inherited()
+
+    def _warm_up(self) -> WarmUpReport:
+        config = self.config
+        host = config.host if config.host not in (None, "", "0.0.0.0", "::") else "localhost"
+        return warm_up(
+            as_in_uvicorn(self._application, config),
+            self._settings.warm_up.requests,
+            headers=self._settings.warm_up.headers,
+            host=f"[{host}]:{config.port}" if ":" in host else f"{host}:{config.port}",
+            on_start=lambda name: log.info("warm-up: %s", name),
+            timeout_s=self._settings.warm_timeout_s,
+            total_timeout_s=self._settings.warm_total_timeout_s,
+        )
+
+
+def load(config: Config) -> Any:
+    """Load the application and what serves it, as each worker would; returns the application.
+
+    Nothing of it is started.
+
+    Raises:
+        AppImportFailed: the application cannot be imported or made.
+    """
+    try:
+        config.load()
+        if hasattr(config, "get_loop_factory"):
+            config.get_loop_factory()  # imports uvloop
+    except SystemExit as end:
+        if end.code != _LOAD_FAILED:  # somebody else's
+            raise
+        raise AppImportFailed(
+            f"{config.app} cannot be loaded", hint="uvicorn's line above says why"
+        ) from None
+    except PastureError:
+        raise
+    except Exception as error:
+        raise import_failed(
+            str(config.app), error, server="uvicorn", hint="check the name and --app-dir"
+        ) from error
+    return config.loaded_app
+
+
+@contextmanager
+def _ended_by_term() -> Iterator[None]:
+    """Have SIGTERM end the process as Python code ends it, so that a socket's file is removed."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGTERM) is handler:  # the application has none of its own
+            signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,373 @@
+"""uvicorn's workers, forked from a sealed parent: the real uvicorn and FastAPI."""
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from running import PATIENCE_S, Running, environment, listens
+
+from pasture import _native
+from pasture.scoreboard.reader import read_scoreboard
+from pasture.trial.plan import free_port
+
+pytest.importorskip("uvicorn")
+
+PROGRAMS = Path(__file__).parent.parent / "programs"
+SEALED = "pasture: policy seal on "
+STARTED = "Application startup complete."
+RUN = (sys.executable, "-m", "pasture", "run")
+
+needs_immortality = pytest.mark.skipif(
+    not _native.HAS_IMMORTALITY, reason="on CPython before 3.12 reading un-shares pages"
+)
+
+
+class Uvicorn(Running):
+    """A uvicorn that was started by a test."""
+
+    def __init__(self, command, directory, port, env):
+        super().__init__(command, directory / f"uvicorn-{port}.log", env)
+        self.port = port
+
+    def get(self, path="/"):
+        return ask(http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S), path)
+
+    def ask_each(self, count, path="/"):
+        """An answer of each worker, by pid; they share a socket, and some are asked often."""
+        answers = {}
+
+        def all_answered():
+            answer = self.get(path)
+            answers[answer["pid"]] = answer
+            return len(answers) >= count
+
+        self.wait_for(all_answered, f"an answer of each of {count} workers")
+        return answers
+
+    def wait_until_it_logs(self, text, times=1):
+        self.wait_for(lambda: self.log.count(text) >= times, f"logging {text!r}")
+
+
+def ask(connection, path="/"):
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    assert answer.status == 200, body
+    return json.loads(body)
+
+
+@pytest.fixture
+def serve(tmp_path):
+    servers = []
+
+    def start(
+        *args,
+        options=(),
+        begin=None,
+        env=None,
+        workers=2,
+        app="uvicorn_app:app",
+        ready=True,
+    ):
+        port = free_port()
+        begin = begin or [*RUN, *options, "uvicorn"]
+        command = [*begin, app, "--port", str(port), "--workers", str(workers), *args]
+        server = started(command, port, env)
+        if ready:
+            server.wait_until_it_logs(STARTED, workers)
+        return server
+
+    def started(command, port, env=None):
+        variables = environment({"PYTHONPATH": str(PROGRAMS), **(env or {})})
+        servers.append(Uvicorn(command, tmp_path, port, variables))
+        return servers[-1]
+
+    start.command = started
+    yield start
+    for server in servers:
+        print(f"--- log of uvicorn\n{server.log}")
+        server.destroy()
+
+
+@needs_immortality
+def test_workers_share_what_was_loaded_once_and_each_has_a_lifespan_of_its_own(serve):
+    spawned = serve(begin=(sys.executable, "-m", "uvicorn"))
+    plain = min(answer["private"] for answer in spawned.ask_each(2).values())
+    spawned.stop()
+    server = serve("--root-path", "/api", options=("--warm", "/warm"))
+    answers = server.ask_each(2, "/a")
+    for pid, answer in answers.items():
+        assert answer["loaded_by"] == server.pid == answer["parent"]
+        assert answer["started"] == [server.pid, pid]  # the first is the warm-up's
+        assert answer["state"] == pid
+        assert answer["warm"] and answer["path"] == "/api/a" and answer["root_path"] == "/api"
+        assert answer["private"] < plain / 4
+    assert "warm-up: GET /warm" in server.log
+    assert server.log.count(SEALED) == 1 and "sealed," in server.log
+    assert server.stop() == 0
+    assert all(f"lifespan ended in {pid}" in server.log for pid in answers)
+
+
+def test_a_worker_that_is_killed_is_replaced_and_signals_do_what_they_do_in_uvicorn(serve):
+    server = serve()
+    first = set(server.ask_each(2))
+    killed = min(first)
+    os.kill(killed, signal.SIGKILL)
+    server.wait_for(lambda: killed not in server.children() and len(server.children()) == 2, "one")
+    server.wait_until_it_logs(STARTED, 3)
+    server.send_signal(signal.SIGTTIN)
+    server.wait_for(lambda: len(server.children()) == 3, "a third worker")
+    assert len(server.ask_each(3)) == 3
+    server.send_signal(signal.SIGTTOU)
+    server.wait_for(lambda: len(server.children()) == 2, "two workers")
+    before = server.children()
+    server.send_signal(signal.SIGHUP)
+    server.wait_for(
+        lambda: len(server.children()) == 2 and not before & server.children(), "new workers"
+    )
+    answers = server.ask_each(2)
+    assert all(answer["loaded_by"] == server.pid for answer in answers.values())
+    assert server.log.count(SEALED) == 1
+    with ThreadPoolExecutor() as pool:
+        slow = pool.submit(server.get, "/slow")
+        server.wait_until_it_logs("slow begins")
+        server.send_signal(signal.SIGTERM)
+        assert slow.result()["path"] == "/slow"
+    assert server.wait_for_end() == 0
+    assert "Traceback" not in server.log
+
+
+@pytest.mark.once
+def test_a_worker_that_is_told_to_end_right_after_its_fork_ends(serve):
+    server = serve()
+    server.ask_each(2)
+    for turn in range(1, 4):
+        server.send_signal(signal.SIGTTIN)
+        server.send_signal(signal.SIGTTOU)
+        server.wait_until_it_logs("decreasing number", turn)
+    # uvicorn's parent waits for each of their ends, and would do nothing else.
+    assert server.get()["loaded_by"] == server.pid
+    assert server.stop() == 0
+
+
+@pytest.mark.once
+def test_the_workers_that_are_left_serve_while_none_can_be_forked(serve, tmp_path):
+    shortage = tmp_path / "no-process"
+    server = serve(env={"HERD_NO_PROCESS": str(shortage)})
+    shortage.touch()
+    killed = server.get()["pid"]
+    os.kill(killed, signal.SIGKILL)
+    server.wait_until_it_logs("no new worker: ", 2)
+    server.send_signal(signal.SIGHUP)
+    server.wait_until_it_logs("restarting processes")
+    assert server.get()["pid"] != killed
+    shortage.unlink()
+    server.wait_for(lambda: len(server.children()) == 2, "a replacement")
+    server.ask_each(2)
+    assert "Traceback" not in server.log
+    assert server.stop() == 0
+
+
+@pytest.mark.once
+def test_a_worker_inherits_no_pipes_of_others_and_its_stdin_is_the_server_s(serve):
+    server = serve(workers=4)
+    pipes = {answer["pipes"] for answer in server.ask_each(4).values()}
+    stdins = {answer["stdin"] for answer in server.ask_each(4).values()}
+    assert max(pipes) - min(pipes) <= 1  # one may have a second connection
+    assert stdins == {Path(f"/proc/{server.pid}/fd/0").stat().st_ino}
+
+
+@pytest.mark.once
+def test_what_the_application_set_at_its_import_holds_in_each_worker(serve, tmp_path):
+    config = tmp_path / "logging.json"
+    console = {"class": "logging.StreamHandler"}
+    access = {"handlers": ["console"], "level": "INFO"}
+    config.write_text(
+        json.dumps(
+            {
+                "version": 1,
+                "disable_existing_loggers": True,
+                "handlers": {"console": console},
+                "loggers": {"uvicorn.access": access, "uvicorn.error": access},
+            }
+        )
+    )
+    server = serve("--log-config", str(config))
+    pid = server.get()["pid"]
+    server.wait_until_it_logs("herd serves /")
+    os.kill(pid, signal.SIGUSR1)
+    server.wait_until_it_logs(f"usr1 in {pid}")
+    server.send_signal(signal.SIGUSR1)  # uvicorn's parent takes it, and does nothing
+    os.kill(pid, signal.SIGINT)  # after which uvicorn's worker does not die of the signal
+    server.wait_until_it_logs(f"atexit in {pid}")
+    assert SEALED in server.log
+    assert "GET /" not in server.log  # the application disabled uvicorn's own lines
+    assert f"usr1 in {server.pid}" not in server.log
+    assert server.stop() == 0
+
+
+@pytest.mark.once
+def test_requests_are_counted_and_a_worker_past_its_limit_is_replaced(serve):
+    server = serve(options=("--max-uss", "24M"))
+    server.ask_each(2)
+    for _ in range(5):
+        server.get()
+    entries = read_scoreboard(server.pid).entries.values()
+    assert sum(entry.requests for entry in entries) >= 7
+    pid = server.get("/grow")["pid"]
+    for _ in range(40):
+        if f"recycling worker {pid}" in server.log:
+            break
+        server.get("/grow")
+    server.wait_until_it_logs("recycling worker ")
+    server.wait_for(lambda: f"lifespan ended in {pid}" in server.log, "a graceful end")
+    assert server.stop() == 0
+
+
+@pytest.mark.once
+def test_a_unix_socket_is_served_and_removed(serve, tmp_path):
+    path = tmp_path / "socket"
+    server = serve("--uds", str(path))
+    connection = http.client.HTTPConnection("localhost")
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.connect(str(path))
+    assert ask(connection)["loaded_by"] == server.pid
+    assert server.stop(signal.SIGINT) == 0
+    assert not path.exists()
+
+
+@pytest.mark.once
+def test_an_inherited_descriptor_is_served(serve, tmp_path):
+    path = tmp_path / "socket"
+    code = (
+        "import os, socket, sys\n"
+        "s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); os.dup2(s.fileno(), 9)\n"
+        "os.execv(sys.argv[2], sys.argv[2:])"
+    )
+    server = serve("--fd", "9", begin=(sys.executable, "-c", code, str(path), *RUN, "uvicorn"))
+    connection = http.client.HTTPConnection("localhost")
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.connect(str(path))
+    assert ask(connection)["loaded_by"] == server.pid
+    assert server.stop() == 0
+
+
+@pytest.mark.once
+def test_an_end_while_the_application_loads_is_clean(serve, tmp_path):
+    path = tmp_path / "socket"
+    server = serve("--uds", str(path), env={"HERD_LOAD_S": "60"}, ready=False)
+    server.wait_until_it_logs("loading")
+    assert server.stop() == 0
+    assert not path.exists() and "Traceback" not in server.log
+
+
+@pytest.mark.once
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no program makes a certificate")
+def test_hup_brings_a_renewed_certificate_into_service(serve, tmp_path):
+    key, certificate = tmp_path / "key", tmp_path / "certificate"
+
+    def renew(name):
+        words = f"req -x509 -newkey rsa:2048 -nodes -subj /CN={name} -keyout {key} -out"
+        subprocess.run(["openssl", *words.split(), certificate], check=True, capture_output=True)
+
+    def served():
+        with socket.create_connection(("127.0.0.1", server.port)) as plain:
+            context = ssl._create_unverified_context()
+            with context.wrap_socket(plain) as secure:
+                return ssl.DER_cert_to_PEM_cert(secure.getpeercert(True)).split()
+
+    renew("first")
+    server = serve("--ssl-keyfile", str(key), "--ssl-certfile", str(certificate))
+    assert served() == certificate.read_text().split()
+    renew("second")
+    server.send_signal(signal.SIGHUP)
+    server.wait_until_it_logs(STARTED, 4)
+    server.wait_for(lambda: len(server.children()) == 2, "the end of the old workers")
+    assert served() == certificate.read_text().split()
+    assert server.stop() == 0
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "words, says",
+    [
+        (("--workers", "4", "--reload"), "--reload"),
+        (("--workers", "1"), "without --workers"),
+        ((), "without --workers"),
+    ],
+)
+def test_what_forks_no_workers_is_refused(words, says):
+    done = finished("uvicorn", "uvicorn_app:app", "--port", str(free_port()), *words)
+    assert done.returncode == 2 and says in done.stderr and "hint: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("app", ["broken_app:app", "uvicorn_app:nothing", "no_such_module:app"])
+def test_an_application_that_cannot_be_loaded_is_an_error_and_no_worker_is_forked(app):
+    done = finished("uvicorn", app, "--port", str(free_port()), "--workers", "2")
+    assert done.returncode == 5 and f"error: {app} cannot be" in done.stderr
+    assert "Started server process" not in done.stderr
+    assert "multiprocess.py" not in done.stderr
+
+
+@pytest.mark.once
+def test_a_lifespan_that_fails_stops_the_server_as_it_does_in_uvicorn(serve):
+    server = serve(env={"HERD_FAILS": "1"}, ready=False)
+    assert server.wait_for_end() == 0
+    assert "failed to start, stopping the parent process" in server.log
+
+
+@pytest.mark.once
+def test_a_strict_server_ends_rather_than_fork_unsealed(serve):
+    server = serve(options=("--strict",), env={"HERD_THREAD": "1"}, ready=False)
+    assert server.wait_for_end() == 12
+    assert "error: " in server.log and "Traceback" not in server.log
+
+
+@pytest.mark.once
+def test_the_import_is_the_switch_in_a_program_that_runs_uvicorn_itself(serve):
+    port = free_port()
+    program = [sys.executable, str(PROGRAMS / "runs_uvicorn.py"), str(port)]
+    server = serve.command([*program, "2"], port)
+    server.wait_for(lambda: listens(port), "a start")
+    assert all(a["loaded_by"] == server.pid for a in server.ask_each(2).values())
+    assert server.stop() == 0
+    port = free_port()
+    single = serve.command([*program[:-1], str(port), "1"], port)
+    single.wait_for(lambda: listens(port), "a start")
+    assert single.get()["pid"] == single.pid
+    assert "not sealed: uvicorn without --workers" in single.log
+
+
+@pytest.mark.once
+def test_fastapi_run_is_served_by_workers_of_a_sealed_parent(serve):
+    pytest.importorskip("fastapi_cli")
+    begin = (*RUN, "--warm", "/", "fastapi", "run")
+    server = serve(begin=begin, app=str(PROGRAMS / "fastapi_app.py"))
+    answers = server.ask_each(2)
+    assert all(answer["loaded_by"] == server.pid for answer in answers.values())
+    assert server.log.count(SEALED) == 1 and "sealed," in server.log
+    assert server.stop() == 0
+    done = finished("fastapi", "dev", str(PROGRAMS / "fastapi_app.py"))
+    assert done.returncode == 2 and "leave --reload out" in done.stderr
+
+
+def finished(*words):
+    return subprocess.run(
+        [*RUN, *words],
+        env=environment({"PYTHONPATH": str(PROGRAMS)}),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )

@@ -1,0 +1,99 @@
+"""An ASGI application that holds much, and tells of the process that serves it."""
+
+import asyncio
+import atexit
+import errno
+import functools
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+
+from pasture.proc.smaps import own_private_bytes
+
+ROWS = [{"number": str(number), "name": f"article {number}"} for number in range(60_000)]
+LOADED_BY = os.getpid()
+
+
+def fork_if_allowed(fork):
+    if os.path.exists(os.environ["HERD_NO_PROCESS"]):
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+    return fork()
+
+
+logging.getLogger("herd").addHandler(logging.StreamHandler(sys.stderr))
+logging.getLogger("herd").setLevel("INFO")
+logging.getLogger("uvicorn.access").disabled = True  # what the application says counts
+if os.environ.get("HERD_LOAD_S"):
+    print("loading", flush=True)
+    time.sleep(float(os.environ["HERD_LOAD_S"]))
+if os.environ.get("HERD_THREAD"):
+    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+atexit.register(lambda: print(f"atexit in {os.getpid()}", flush=True))
+if os.environ.get("HERD_NO_PROCESS"):
+    os.fork = functools.partial(fork_if_allowed, os.fork)
+signal.signal(signal.SIGUSR1, lambda *_: print(f"usr1 in {os.getpid()}", flush=True))
+
+started = []
+served = []
+kept = []
+
+
+def facts(scope):
+    return {
+        "pid": os.getpid(),
+        "parent": os.getppid(),
+        "loaded_by": LOADED_BY,
+        "rows": sum(len(row["name"]) for row in ROWS),
+        "private": own_private_bytes(),
+        "started": started,
+        "warm": any(path.endswith("/warm") for path in served),
+        "state": scope["state"].get("opened_by"),
+        "path": scope["path"],
+        "root_path": scope["root_path"],
+        "loop": type(asyncio.get_running_loop()).__module__,
+        "stdin": os.fstat(sys.stdin.fileno()).st_ino,
+        "pipes": sum(_is_pipe(fd) for fd in os.listdir("/proc/self/fd")),
+    }
+
+
+def _is_pipe(fd):
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}").startswith(("pipe", "socket"))
+    except OSError:
+        return False
+
+
+async def lifespan(scope, receive, send):
+    await receive()
+    if os.environ.get("HERD_FAILS"):
+        await send({"type": "lifespan.startup.failed", "message": "no database"})
+        return
+    started.append(os.getpid())
+    scope["state"]["opened_by"] = os.getpid()
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+    print(f"lifespan ended in {os.getpid()}", flush=True)
+    await send({"type": "lifespan.shutdown.complete"})
+
+
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        await lifespan(scope, receive, send)
+        return
+    if scope["type"] == "websocket":
+        return
+    served.append(scope["path"])
+    if scope["path"] == "/slow":
+        print("slow begins", flush=True)
+        await asyncio.sleep(1)
+    if scope["path"] == "/grow":
+        kept.append(b"x" * (16 << 20))
+    logging.getLogger("herd").info("herd serves %s", scope["path"])
+    body = json.dumps(facts(scope)).encode()
+    head = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": 200, "headers": head})
+    await send({"type": "http.response.body", "body": body})
