@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from types import TracebackType
 
 from pasture.errors import UnsupportedInterpreter
@@ -30,6 +31,7 @@ _installed = False
 _flushes_at_end = False
 _open_files_too = False
 _traceback_at_fork: TracebackType | None = None
+_last_work: Callable[[], None] | None = None
 
 
 def watch() -> None:
@@ -85,12 +87,23 @@ def flush_open_files_too() -> None:
     _open_files_too = True
 
 
+def before_leaving(work: Callable[[], None]) -> None:
+    """Have a function called when a process leaves: after its status is known and its standard
+    streams are flushed, where finalization would take objects apart. The latest call counts."""
+    global _last_work
+    _last_work = work
+
+
 def _leave() -> None:
     """End the process. Runs as the last atexit function, so threads have been joined."""
     status, interrupted = _exit_status()
     native().limit_exit(status, FLUSH_LIMIT_S)
     if not _flush_standard_streams():
         status = STDOUT_LOST
+    if _last_work is not None:
+        _last_work()
+        if not _flush_standard_streams():
+            status = STDOUT_LOST
     if _open_files_too or _flushes_at_end:
         _flush_open_files()
     if interrupted:

@@ -1,0 +1,76 @@
+"""The process that an image is made of: it loads modules, seals, and stands still.
+
+Started by `server` with the interpreter, the options and the environment that the image is for;
+for a zygote on top of another one, by `pasture-python` out of that one's image. Two processes: the
+first loads the modules and copies; the second is forked from it, so that threads which libraries
+in C have started end as they do in every fork. It seals, and it is what is copied.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+
+def main() -> None:
+    """Do what the process at the other end of a socket asks for.
+
+    The descriptor's number is the only argument of the program.
+    """
+    import socket
+
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    from pasture.zygote.manifest import always_read
+    from pasture.zygote.orders import receive
+
+    order, images = receive(channel)
+    _forget_own_start()
+    environ = dict(os.environ)
+    variables = always_read(environ) | _load(order.preload)
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _stand_still([channel.detach(), reader, *images], writer, environ, order.python)
+    os.close(writer)
+    from pasture.zygote import copying
+
+    copying.copy_and_send(channel, order, images, pid, reader, variables)
+
+
+def _forget_own_start() -> None:
+    """`-c` has put the current directory first."""
+    if not sys.flags.safe_path and sys.path and sys.path[0] == "":
+        del sys.path[0]
+
+
+def _load(preload: tuple[str, ...]) -> dict[str, str | None]:
+    """Import modules; returns the variables that they read."""
+    from pasture.zygote.variables import VariablesRead
+
+    with VariablesRead() as read:
+        for name in preload:
+            importlib.import_module(name)
+    return read.values()
+
+
+def _stand_still(
+    inherited: list[int], report_to: int, environ: dict[str, str], python: str
+) -> None:
+    """Seal, and wait to be copied. Returns in no process: what comes to life becomes a program."""
+    import pasture
+    from pasture.sealing.interpreter import native
+    from pasture.zygote import begin
+
+    try:
+        for number in inherited:
+            os.close(number)
+        begin.prepare(environ, python)
+        report = pasture.seal()
+        address, _ = native().frozen_facts()
+        os.write(report_to, f"{address} {report}\n".encode())
+        os.close(report_to)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    begin.begin(*native().freeze())

@@ -1,0 +1,61 @@
+"""The standard streams, made anew for the descriptors that a process has.
+
+Source: CPython 3.14 Python/pylifecycle.c, create_stdio and init_sys_streams. Encoding and error
+handler depend on the environment and the options alone, which are those of the image: they are
+taken over from the streams that are there.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+_Kinds = tuple[str, str]
+_kinds: tuple[_Kinds, _Kinds, _Kinds] | None = None
+_NAMES = ("stdin", "stdout", "stderr")
+
+
+def remember() -> None:
+    """Keep how text is encoded; the streams have to be open."""
+    global _kinds
+    found = [
+        (stream.encoding, stream.errors or "strict")
+        for stream in (getattr(sys, f"__{name}__") for name in _NAMES)
+    ]
+    _kinds = (found[0], found[1], found[2])
+
+
+def open_standard() -> None:
+    """Put new streams in the place of `sys.stdin`, `sys.stdout` and `sys.stderr`."""
+    assert _kinds is not None
+    for number, (name, (encoding, errors)) in enumerate(zip(_NAMES, _kinds, strict=True)):
+        stream = _stream(number, name, encoding, errors)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def _stream(number: int, name: str, encoding: str, errors: str) -> io.TextIOWrapper | None:
+    try:
+        os.fstat(number)
+    except OSError:
+        return None
+    writes, unbuffered = number > 0, bool(sys.flags.unbuffered)
+    try:
+        buffer = open(
+            number, "wb" if writes else "rb", 0 if unbuffered and writes else -1, closefd=False
+        )
+    except OSError:
+        return None
+    raw = getattr(buffer, "raw", buffer)
+    raw.name = f"<{name}>"
+    stream = io.TextIOWrapper(
+        buffer,
+        encoding,
+        errors,
+        newline="\n",
+        line_buffering=not unbuffered and (raw.isatty() or number == 2),
+        write_through=unbuffered,
+    )
+    stream.mode = "w" if writes else "r"  # type: ignore[misc]
+    return stream
