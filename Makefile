@@ -27,7 +27,7 @@ BENCH_MATRIX ?= 3.14 3.13 3.15
 MATRIX_WORDS ?=
 ARGS ?=
 
-NATIVE := $(wildcard src/native/*.[ch] src/native/*/*.[ch])
+NATIVE := $(wildcard src/native/*.[ch] src/native/*/*.[ch] src/stub/*.[ch])
 BUILT_FROM := pyproject.toml lab/pyproject.toml $(wildcard requirements/*.txt) CMakeLists.txt $(NATIVE)
 EVERYTHING := test extras demo
 CHECK_BUILD := --config-settings-package pasture:cmake.define.PASTURE_CHECK=ON \

@@ -36,6 +36,7 @@ def main() -> None:
     from pasture.zygote import copying
 
     copying.copy_and_send(channel, order, images, pid, reader, variables)
+    os._exit(0)  # what it has loaded need not be taken apart
 
 
 def _forget_own_start() -> None:

@@ -9,6 +9,7 @@ import socket
 import sys
 
 from pasture.errors import PastureError, ZygoteFailed
+from pasture.zygote.changes import FileTimes, times_of
 from pasture.zygote.frozen import Frozen
 from pasture.zygote.image import Copy
 from pasture.zygote.manifest import Needs, write_manifest
@@ -108,6 +109,7 @@ def _memory_file() -> int:
         return os.memfd_create(IMAGE_NAME, flags)
 
 
-def _files() -> tuple[str, ...]:
-    found = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-    return tuple(sorted({path for path in found if isinstance(path, str) and path[:1] == "/"}))
+def _files() -> tuple[FileTimes, ...]:
+    found = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    paths = sorted(path for path in found if isinstance(path, str) and path[:1] == "/")
+    return tuple((path, *times_of(path)) for path in paths)  # type: ignore[misc]

@@ -10,6 +10,8 @@ import json
 import socket
 from dataclasses import dataclass
 
+from pasture.zygote.changes import FileTimes
+
 _MOST_BYTES = 1 << 26
 _MOST_DESCRIPTORS = 64
 
@@ -39,7 +41,7 @@ class Built:
         problem: why nothing was; "" if it was.
         hint: what to do about it.
         seal: the seal's report, one line.
-        files: of modules that are loaded.
+        files: of modules that are loaded: path, time of the last change, size, inode.
         folders: in which modules are looked for.
         modules: names of what is loaded.
         variables: which variables have to have which values; None: must not be set.
@@ -49,7 +51,7 @@ class Built:
     problem: str = ""
     hint: str = ""
     seal: str = ""
-    files: tuple[str, ...] = ()
+    files: tuple[FileTimes, ...] = ()
     folders: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     variables: dict[str, str | None] = dataclasses.field(default_factory=dict)
