@@ -31,6 +31,7 @@ manifest_open(int file, const char **why)
     if (m->kernels > MANIFEST_KERNELS
         || !is_inside(m, m->sources_at, m->sources, sizeof(manifest_source), bytes)
         || !is_inside(m, m->regions_at, m->regions, sizeof(manifest_region), bytes)
+        || !is_inside(m, m->files_at, m->files, sizeof(manifest_file), bytes)
         || !is_inside(m, m->auxv_at, m->auxv_bytes, 1, bytes) || m->stack_source >= m->sources
         || m->rules_at >= bytes || m->python_at >= bytes || m->options_at >= bytes) {
         return NULL;

@@ -28,6 +28,11 @@ typedef struct {
 } manifest_region;
 
 typedef struct {
+    uint64_t number, flags, offset; /* under which number, as open(2) and lseek(2) make it */
+    uint64_t path, device, inode;
+} manifest_file;
+
+typedef struct {
     uint64_t magic;
     /* freeze_facts of src/native/zygote/freeze.h */
     uint64_t entry, stack_pointer, thread_pointer, tid_address, robust_list, robust_list_bytes;
@@ -38,6 +43,7 @@ typedef struct {
     manifest_range kernel[MANIFEST_KERNELS];
     uint64_t sources, sources_at;
     uint64_t regions, regions_at;
+    uint64_t files, files_at;
     uint64_t auxv_bytes, auxv_at;
     uint64_t rules_at, python_at, options_at;
 } manifest;

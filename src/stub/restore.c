@@ -162,6 +162,41 @@ close_sources(const manifest *m, const int *files)
     }
 }
 
+/* ---- files that the image has open ---- */
+
+static bool
+open_at(const manifest *m, const manifest_file *wanted)
+{
+    struct stat s;
+    int number = (int)wanted->number;
+    int file = open(manifest_at(m, wanted->path), (int)wanted->flags | O_CLOEXEC | O_NOCTTY);
+    bool is_right = file >= 0 && fstat(file, &s) == 0 && s.st_dev == wanted->device
+                    && s.st_ino == wanted->inode
+                    && (!wanted->offset || lseek(file, (off_t)wanted->offset, SEEK_SET) >= 0);
+    if (is_right && file != number) {
+        is_right = dup3(file, number, O_CLOEXEC) == number;
+    }
+    if (file >= 0 && (!is_right || file != number)) {
+        (void)close(file);
+    }
+    return is_right;
+}
+
+static const char *
+open_files(const manifest *m)
+{
+    const manifest_file *wanted = manifest_at(m, m->files_at);
+    for (uint64_t i = 0; i < m->files; i++) {
+        if (fcntl((int)wanted[i].number, F_GETFD) >= 0) {
+            return "a descriptor is taken that the zygote has a file under";
+        }
+        if (!open_at(m, &wanted[i])) {
+            return "a file cannot be opened that the zygote has open";
+        }
+    }
+    return NULL;
+}
+
 /* ---- the plan ---- */
 
 typedef struct {
@@ -340,7 +375,10 @@ restore(const manifest *m, const int *images, size_t count, const restore_reques
         return "no memory";
     }
     memset(files, -1, (m->sources + 1) * sizeof *files);
-    const char *why = open_sources(m, images, count, files);
+    const char *why = open_files(m);
+    if (why == NULL) {
+        why = open_sources(m, images, count, files);
+    }
     if (why == NULL) {
         sizes s = measure(m, request);
         char *place = find_place(m, s.all);

@@ -36,11 +36,13 @@ static PyObject *
 freeze(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     uint64_t ignored = 0;
+    /* The interpreter's own way of settling down in a new process: locks, ids of threads, hooks. */
+    PyOS_BeforeFork();
     const freeze_message *message = freeze_here(&ignored);
     if (message == NULL) {
+        PyOS_AfterFork_Parent();
         return PyErr_SetFromErrno(PyExc_OSError);
     }
-    /* The interpreter's own way of settling down in a new process: locks, ids of threads, hooks. */
     PyOS_AfterFork_Child();
     PyObject *argv = bytes_list(message->argv);
     PyObject *envp = argv == NULL ? NULL : bytes_list(message->envp);

@@ -65,16 +65,33 @@ def begin(
         text: the command, or the name.
         rest: index of the first argument that is the program's own.
     """
-    _take_environ(environ)
-    _take_signals(ignored)
-    streams.open_standard()
-    _draw_seeds()
-    _forget_modules_past()
     words = [os.fsdecode(word) for word in argv]
-    sys.orig_argv[:] = [_python, *words[1:]]
-    sys.argv = [_first(kind, text, words, rest), *words[rest:]]
-    _make_main()
-    _run(kind, os.fsdecode(text))
+    try:
+        _take_environ(environ)
+        _take_signals(ignored)
+        streams.open_standard()
+        _draw_seeds()
+        _forget_modules_past()
+        sys.orig_argv[:] = [_python, *words[1:]]
+        sys.argv = [_first(kind, text), *words[rest:]]
+        _make_main()
+    except Exception:
+        _start_over(argv, environ)
+    native().run_main(
+        sys.argv,
+        f"{os.fsdecode(text)}\n" if kind == "c" else None,
+        os.fsdecode(text) if kind == "m" else None,
+        _absolute(os.fsdecode(text)) if kind == "f" else None,
+    )
+    raise AssertionError("the interpreter's main function does not return")
+
+
+def _start_over(argv: Sequence[bytes], environ: Sequence[bytes]) -> NoReturn:
+    """Nothing of the program has run: the interpreter itself can still do it."""
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+        _signal.signal(number, _signal.SIG_DFL)
+    variables = {n: v for n, _, v in (variable.partition(b"=") for variable in environ)}
+    os.execve(_python, argv, variables)
 
 
 def _take_environ(environ: Sequence[bytes]) -> None:
@@ -124,7 +141,7 @@ def _forget_modules_past() -> None:
         logging._startTime = now
 
 
-def _first(kind: str, text: bytes, words: Sequence[str], rest: int) -> str:
+def _first(kind: str, text: bytes) -> str:
     if kind in "cm":
         return f"-{kind}"
     return os.fsdecode(text)
@@ -137,16 +154,6 @@ def _make_main() -> None:
     if sys.version_info < (3, 14):
         main.__annotations__ = {}
     sys.modules["__main__"] = main
-
-
-def _run(kind: str, text: str) -> NoReturn:
-    native().run_main(
-        sys.argv,
-        f"{text}\n" if kind == "c" else None,
-        text if kind == "m" else None,
-        _absolute(text) if kind == "f" else None,
-    )
-    raise AssertionError("the interpreter's main function does not return")
 
 
 def _absolute(path: str) -> str:

@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import importlib
 import os
+import resource
 import sys
 import traceback
+
+_HIGH_DESCRIPTOR = 900
+_ROOM_FOR_DESCRIPTORS = 100
 
 def main() -> None:
     """Do what the process at the other end of a socket asks for.
@@ -49,10 +53,24 @@ def _load(preload: tuple[str, ...]) -> dict[str, str | None]:
     """Import modules; returns the variables that they read."""
     from pasture.zygote.variables import VariablesRead
 
+    taken = _take_low_descriptors()
     with VariablesRead() as read:
         for name in preload:
             importlib.import_module(name)
+    for number in taken:
+        os.close(number)
     return read.values()
+
+
+def _take_low_descriptors() -> list[int]:
+    """So that files which modules keep open get numbers that programs seldom have."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    above = min(_HIGH_DESCRIPTOR, limit - _ROOM_FOR_DESCRIPTORS)
+    taken = []
+    while (number := os.dup(0)) < above:
+        taken.append(number)
+    os.close(number)
+    return taken
 
 
 def _stand_still(

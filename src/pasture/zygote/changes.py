@@ -6,7 +6,6 @@ happened is one system call. Where it cannot be had, files are compared by their
 
 from __future__ import annotations
 
-import ctypes
 import os
 import struct
 from collections.abc import Iterable
@@ -42,6 +41,8 @@ class Changes:
         self._names: dict[int, set[str] | None] = {}
         self._files = {path: times for path, *times in files}
         self._modules = {name.partition(".")[0] for name in modules}
+        import ctypes  # not in a process that is copied: it keeps a file open
+
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._queue = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._queue >= 0:

@@ -6,18 +6,20 @@ import fcntl
 import os
 import signal
 import socket
+import stat
 import sys
 
 from pasture.errors import PastureError, ZygoteFailed
 from pasture.zygote.changes import FileTimes, times_of
 from pasture.zygote.frozen import Frozen
 from pasture.zygote.image import Copy
-from pasture.zygote.manifest import Needs, write_manifest
+from pasture.zygote.manifest import Needs, OpenFile, write_manifest
 from pasture.zygote.orders import Built, Order, send
 
 IMAGE_NAME = "pasture-zygote"
 _MFD_NOEXEC_SEAL = 0x08
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+_DEVICES = frozenset(("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"))
 _STANDARD = frozenset((0, 1, 2))
 
 
@@ -41,9 +43,9 @@ def copy_and_send(
     try:
         address, report = _wait_until_it_stands_still(pid, reader)
         frozen = Frozen(pid, address)
-        _require_alone(frozen)
+        files = _open_files(frozen)
         needs = Needs(order.python, order.options, order.variables | variables)
-        data, pages, written_bytes = _copy(frozen, images, needs)
+        data, pages, written_bytes = _copy(frozen, images, needs, files)
         built = Built(
             seal=report,
             files=_files(),
@@ -74,24 +76,47 @@ def _wait_until_it_stands_still(pid: int, reader: int) -> tuple[int, str]:
     return int(address), report
 
 
-def _require_alone(frozen: Frozen) -> None:
+def _open_files(frozen: Frozen) -> list[OpenFile]:
+    """What is open beside the standard streams.
+
+    Raises:
+        ZygoteFailed: not all of it can be opened again.
+    """
     if frozen.threads() > 1:
         raise ZygoteFailed(
             "a preloaded module starts a thread in each fork", hint="do not preload it"
         )
-    extra = {n: to for n, to in frozen.descriptors().items() if n not in _STANDARD}
-    if extra:
-        raise ZygoteFailed(
-            f"a preloaded module keeps open what a copy cannot have: {', '.join(extra.values())}",
-            hint="do not preload it, or close that before it is imported to its end",
-        )
+    found = []
+    for number, path in frozen.descriptors().items():
+        if number not in _STANDARD:
+            flags, offset = frozen.descriptor_state(number)
+            if not _can_be_opened_again(path, flags):
+                raise ZygoteFailed(
+                    f"a preloaded module keeps open what a copy cannot have: {path}",
+                    hint="do not preload that module, or have it open that later",
+                )
+            found.append(OpenFile(number, path, flags, offset))
+    return found
 
 
-def _copy(frozen: Frozen, images: list[int], needs: Needs) -> tuple[int, int, int]:
+def _can_be_opened_again(path: str, flags: int) -> bool:
+    """Whether opening a path gives the same: a file that is only read, and no program inherits."""
+    if flags & os.O_ACCMODE != os.O_RDONLY or not flags & os.O_CLOEXEC:
+        return False
+    try:
+        status = os.stat(path) if path.startswith("/") else None
+    except OSError:
+        return False
+    return status is not None and (stat.S_ISREG(status.st_mode) or path in _DEVICES)
+
+
+def _copy(
+    frozen: Frozen, images: list[int], needs: Needs, files: list[OpenFile]
+) -> tuple[int, int, int]:
     pages = _memory_file()
     image = Copy(frozen, pages, images).take()
     facts, layout = frozen.facts, frozen.layout()
-    text = write_manifest(image, facts, layout, frozen.auxiliary_vector(), needs)
+    text = write_manifest(image, facts, layout, frozen.auxiliary_vector(), needs, files)
     frozen.close()
     data = _memory_file()
     with os.fdopen(data, "wb", closefd=False) as file:

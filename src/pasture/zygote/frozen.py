@@ -137,6 +137,12 @@ class Frozen:
         folder = self._folder / "fd"
         return {int(entry.name): os.readlink(entry) for entry in folder.iterdir()}
 
+    def descriptor_state(self, number: int) -> tuple[int, int]:
+        """Flags of open(2) of a descriptor, and where in the file it stands."""
+        lines = (self._folder / "fdinfo" / f"{number}").read_text().splitlines()
+        fields = dict(line.split(None, 1) for line in lines[:2])
+        return int(fields["flags:"], 8), int(fields["pos:"])
+
     def threads(self) -> int:
         """How many threads it has."""
         return len(list((self._folder / "task").iterdir()))

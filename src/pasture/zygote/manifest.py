@@ -37,6 +37,21 @@ READ_LATER = (
 
 
 @dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A file that is open in the image under a certain number.
+
+    Attributes:
+        flags: of open(2).
+        offset: where in the file it stands.
+    """
+
+    number: int
+    path: str
+    flags: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Needs:
     """What a request must be like.
 
@@ -95,16 +110,18 @@ def write_manifest(
     layout: Mapping[str, int],
     auxiliary_vector: bytes,
     needs: Needs,
+    open_files: Sequence[OpenFile] = (),
 ) -> bytes:
     """All of it, as bytes.
 
     Raises:
         OSError: a file that is mapped is there no more.
     """
-    head_fields = 1 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MOST_KERNELS + 6 + 3
+    head_fields = 1 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MOST_KERNELS + 8 + 3
     tables = _Tables(8 * head_fields)
     sources = tables.add(_sources(image.sources, tables))
     regions = tables.add(_regions(image))
+    files = tables.add(_open_files(open_files, tables))
     auxiliary = tables.add(auxiliary_vector)
     rules = tables.add(_texts(needs.rules()))
     python = tables.text(needs.python)
@@ -122,6 +139,7 @@ def write_manifest(
         *kernels,
         *[0] * (2 * _MOST_KERNELS - len(kernels)),
         *(len(image.sources), sources, len(image.regions), regions),
+        *(len(open_files), files),
         *(len(auxiliary_vector), auxiliary),
         *(rules, python, options),
     )
@@ -143,6 +161,17 @@ def _sources(sources: Sequence[str | int], tables: _Tables) -> bytes:
         place = tables.text(source)
         rows += struct.pack(
             *("<6Q", 0, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, place)
+        )
+    return bytes(rows)
+
+
+def _open_files(files: Iterable[OpenFile], tables: _Tables) -> bytes:
+    rows = bytearray()
+    for file in files:
+        status = os.stat(file.path)
+        place = tables.text(file.path)
+        rows += struct.pack(
+            *("<6Q", file.number, file.flags, file.offset, place, status.st_dev, status.st_ino)
         )
     return bytes(rows)
 

@@ -13,17 +13,19 @@ import sys
 
 _Kinds = tuple[str, str]
 _kinds: tuple[_Kinds, _Kinds, _Kinds] | None = None
+_unbuffered = False
 _NAMES = ("stdin", "stdout", "stderr")
 
 
 def remember() -> None:
     """Keep how text is encoded; the streams have to be open."""
-    global _kinds
+    global _kinds, _unbuffered
     found = [
         (stream.encoding, stream.errors or "strict")
         for stream in (getattr(sys, f"__{name}__") for name in _NAMES)
     ]
     _kinds = (found[0], found[1], found[2])
+    _unbuffered = sys.__stdout__.write_through  # type: ignore[union-attr]
 
 
 def open_standard() -> None:
@@ -40,10 +42,10 @@ def _stream(number: int, name: str, encoding: str, errors: str) -> io.TextIOWrap
         os.fstat(number)
     except OSError:
         return None
-    writes, unbuffered = number > 0, bool(sys.flags.unbuffered)
+    writes = number > 0
     try:
         buffer = open(
-            number, "wb" if writes else "rb", 0 if unbuffered and writes else -1, closefd=False
+            number, "wb" if writes else "rb", 0 if _unbuffered and writes else -1, closefd=False
         )
     except OSError:
         return None
@@ -54,8 +56,8 @@ def _stream(number: int, name: str, encoding: str, errors: str) -> io.TextIOWrap
         encoding,
         errors,
         newline="\n",
-        line_buffering=not unbuffered and (raw.isatty() or number == 2),
-        write_through=unbuffered,
+        line_buffering=not _unbuffered and (raw.isatty() or number == 2),
+        write_through=_unbuffered,
     )
     stream.mode = "w" if writes else "r"  # type: ignore[misc]
     return stream
