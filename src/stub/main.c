@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -52,6 +53,22 @@ say(const char *what, const char *why)
     }
 }
 
+/* Directories, archives that cannot be read, and pipes are for the interpreter: what it says of
+   them, it says before any program runs. */
+static const char *
+is_no_script(const command_line *line)
+{
+    struct stat status;
+    if (line->kind != 'f') {
+        return NULL;
+    }
+    if (stat(line->text, &status) < 0 || !S_ISREG(status.st_mode)
+        || access(line->text, R_OK) < 0) {
+        return "the program is no plain file";
+    }
+    return NULL;
+}
+
 /* Returns if this process cannot become one, with the reason. */
 static const char *
 become(const char *python, int argc, char **argv)
@@ -63,6 +80,7 @@ become(const char *python, int argc, char **argv)
         return "the program has rights that its caller has not";
     }
     if (options_parse(argc, argv, &line, &why) < 0
+        || (why = is_no_script(&line)) != NULL
         || (why = request_image(python, &line, &a)) != NULL) {
         return why;
     }

@@ -27,11 +27,15 @@ FLUSH_LIMIT_S = 5
 _WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 _C_LONG_MAX = 2**63 - 1
 
+LastWork = Callable[[int], int | None]
+"""Gets the status with which the process would end and returns the one with which it shall end;
+None: the interpreter shall finalize as ever."""
+
 _installed = False
 _flushes_at_end = False
 _open_files_too = False
 _traceback_at_fork: TracebackType | None = None
-_last_work: Callable[[], None] | None = None
+_last_work: LastWork | None = None
 
 
 def watch() -> None:
@@ -87,8 +91,8 @@ def flush_open_files_too() -> None:
     _open_files_too = True
 
 
-def before_leaving(work: Callable[[], None]) -> None:
-    """Have a function called when a process leaves: after its status is known and its standard
+def before_leaving(work: LastWork) -> None:
+    """Have a function called when a process leaves: once its status is known and its standard
     streams are flushed, where finalization would take objects apart. The latest call counts."""
     global _last_work
     _last_work = work
@@ -101,9 +105,11 @@ def _leave() -> None:
     if not _flush_standard_streams():
         status = STDOUT_LOST
     if _last_work is not None:
-        _last_work()
-        if not _flush_standard_streams():
-            status = STDOUT_LOST
+        changed = _last_work(status)
+        if changed is None:
+            native().lift_exit_limit()
+            return
+        status = changed if _flush_standard_streams() else STDOUT_LOST
     if _open_files_too or _flushes_at_end:
         _flush_open_files()
     if interrupted:

@@ -25,10 +25,47 @@ def keep_modules() -> None:
     _of_image = frozenset(sys.modules) - {"__main__"}
 
 
-def finish() -> None:
-    """Clear what came later. As the last thing before output is flushed and the process ends."""
-    if native().python_threads() > 1:
-        return  # a daemon thread: nothing may be taken away from it
+def finish(status: int) -> int | None:
+    """Clear what came later. As the last thing before output is flushed and the process ends.
+
+    Args:
+        status: with which the process would end.
+
+    Returns:
+        The status with which it shall end; None where the interpreter has to finalize as ever:
+        a daemon thread runs, or another interpreter is left.
+    """
+    if native().python_threads() > 1 or _interpreters() > 1:
+        return None
+    if status == 0 and _ended_without_traceback():
+        status = 1
+    _clear_all()
+    return status
+
+
+def _interpreters() -> int:
+    module = sys.modules.get("_interpreters") or sys.modules.get("_xxsubinterpreters")
+    return len(module.list_all()) if module is not None else 1
+
+
+def _ended_without_traceback() -> bool:
+    """Whether the program could not be compiled: such an error comes through no frame.
+
+    One that an interactive console has shown names the console as its file.
+    """
+    try:
+        native().system_exit_code()
+        return False
+    except LookupError:
+        pass
+    error = getattr(sys, "last_value", None)
+    if error is None or error.__traceback__ is not None or getattr(sys, "ps1", None) is not None:
+        return False
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    return getattr(error, "filename", None) in (None, "<string>", "<stdin>", main, sys.argv[0])
+
+
+def _clear_all() -> None:
     later = [name for name in list(sys.modules) if name not in _of_image]
     for name in (*_CLEARED, *_EXCEPTIONS):
         if hasattr(sys, name):
