@@ -25,6 +25,9 @@ MAP_ANONYMOUS, MAP_NORESERVE = 0x20, 0x4000
 _ADVICE = {"hg": 14, "nh": 15, "dc": 10, "wf": 18, "dd": 16}
 """Of the kernel's flags of a mapping: the advice that sets them (madvise(2))."""
 
+_GUARD = 102
+"""Advice that makes pages inaccessible without a mapping of their own (Linux 6.13)."""
+
 _GAP_OS_PAGES = 16
 """So few pages between two that are written are written too: a mapping less costs less."""
 
@@ -160,7 +163,8 @@ class Copy:
 
     def _regions(self, mapping: Mapping) -> Iterator[Region]:
         base = self._base(mapping)
-        runs = self._runs(mapping, base)
+        guards: list[int] = []
+        runs = self._runs(mapping, base, guards)
         if runs != [(0, mapping.length)]:
             yield base
         for begin, length in runs:
@@ -174,6 +178,10 @@ class Copy:
                 offset=offset,
                 flags=base.flags & ~MAP_ANONYMOUS,
             )
+        for first, last in _grouped(guards, gap_os_pages=1):
+            start = mapping.start + OS_PAGE_BYTES * first
+            length = OS_PAGE_BYTES * (last + 1 - first)
+            yield replace(base, start=start, length=length, advice=_GUARD)
 
     def _base(self, mapping: Mapping) -> Region:
         """The mapping without what the process has written to it."""
@@ -209,15 +217,20 @@ class Copy:
                 hint="a preloaded module has made it; do not preload that one",
             )
 
-    def _runs(self, mapping: Mapping, base: Region) -> list[tuple[int, int]]:
-        """What has to be written: pairs of begin and length, bytes."""
+    def _runs(
+        self, mapping: Mapping, base: Region, guards: list[int]
+    ) -> list[tuple[int, int]]:
+        """What has to be written: pairs of begin and length, bytes.
+
+        Pages that nobody may touch, as below the stacks of threads, are added to `guards`.
+        """
         if base.flags & (MAP_SHARED | MAP_DROPPABLE) == MAP_SHARED or not _keeps(mapping):
             return []
         os_pages = self._frozen.private_os_pages(mapping)
         if base.source == ANONYMOUS:
-            os_pages = [i for i in os_pages if not self._is_zero(mapping, i)]
+            os_pages = [i for i in os_pages if not self._is_zero(mapping, i, guards)]
         elif os_pages and self._is_small_file(mapping):
-            return [(0, mapping.length)]
+            return [(0, min(mapping.length, _bytes_of_file(mapping)))]
         return [
             (OS_PAGE_BYTES * first, OS_PAGE_BYTES * (last + 1 - first))
             for first, last in _grouped(os_pages)
@@ -228,8 +241,12 @@ class Copy:
             mapping.inode not in self._inodes and mapping.length <= _WHOLE_OS_PAGES * OS_PAGE_BYTES
         )
 
-    def _is_zero(self, mapping: Mapping, os_page: int) -> bool:
-        return self._read(mapping.start + os_page * OS_PAGE_BYTES, OS_PAGE_BYTES) == _ZERO
+    def _is_zero(self, mapping: Mapping, os_page: int, guards: list[int]) -> bool:
+        try:
+            return self._read(mapping.start + os_page * OS_PAGE_BYTES, OS_PAGE_BYTES) == _ZERO
+        except OSError:
+            guards.append(os_page)
+            return True
 
     def _read(self, address: int, length: int) -> bytes:
         return self._frozen.read(address, length)
@@ -251,16 +268,24 @@ def _keeps(mapping: Mapping) -> bool:
     return mapping.perms[:3] != "---" and not mapping.flags & {"wf", "dp"}
 
 
+def _bytes_of_file(mapping: Mapping) -> int:
+    """How much of a mapping its file fills, in whole pages: the rest cannot be read."""
+    left = os.stat(mapping.name).st_size - mapping.offset
+    return -(-left // OS_PAGE_BYTES) * OS_PAGE_BYTES
+
+
 def _protection(perms: str) -> int:
     bits = {"r": mmap.PROT_READ, "w": mmap.PROT_WRITE, "x": mmap.PROT_EXEC}
     return sum(bit for letter, bit in bits.items() if letter in perms[:3])
 
 
-def _grouped(os_pages: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _grouped(
+    os_pages: Sequence[int], gap_os_pages: int = _GAP_OS_PAGES
+) -> Iterator[tuple[int, int]]:
     """First and last of pages that stand close together."""
     first = last = -1
     for os_page in os_pages:
-        if first >= 0 and os_page - last <= _GAP_OS_PAGES:
+        if first >= 0 and os_page - last <= gap_os_pages:
             last = os_page
             continue
         if first >= 0:

@@ -198,6 +198,8 @@ class Server:
             base = self._tree.zygotes.get(plan.base)
             if base is None:
                 raise ZygoteFailed(f"no zygote is called {plan.base}")
+            if base.state == "failed":
+                raise ZygoteFailed(f"the zygote {plan.base} has failed: {base.built.problem}")
             if plan.base == plan.name:
                 raise ZygoteFailed(f"{plan.name} cannot be made on top of itself")
             # It is for the same interpreter: its memory is that one's.
