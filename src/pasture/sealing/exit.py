@@ -92,8 +92,8 @@ def flush_open_files_too() -> None:
 
 
 def before_leaving(work: LastWork) -> None:
-    """Have a function called when a process leaves: once its status is known and its standard
-    streams are flushed, where finalization would take objects apart. The latest call counts."""
+    """Have a function called when a process leaves, once its status is known: where finalization
+    would take objects apart. The latest call counts."""
     global _last_work
     _last_work = work
 
@@ -102,14 +102,14 @@ def _leave() -> None:
     """End the process. Runs as the last atexit function, so threads have been joined."""
     status, interrupted = _exit_status()
     native().limit_exit(status, FLUSH_LIMIT_S)
-    if not _flush_standard_streams():
-        status = STDOUT_LOST
     if _last_work is not None:
         changed = _last_work(status)
         if changed is None:
             native().lift_exit_limit()
             return
-        status = changed if _flush_standard_streams() else STDOUT_LOST
+        status = changed
+    if not _flush_standard_streams():
+        status = STDOUT_LOST
     if _open_files_too or _flushes_at_end:
         _flush_open_files()
     if interrupted:

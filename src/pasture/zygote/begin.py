@@ -75,13 +75,15 @@ def begin(
         sys.orig_argv[:] = [_python, *words[1:]]
         sys.argv = [_first(kind, text), *words[rest:]]
         _make_main()
+        file = _absolute(os.fsdecode(text)) if kind == "f" else None
+        end.keep_file(file)
     except Exception:
         _start_over(argv, environ)
     native().run_main(
         sys.argv,
         f"{os.fsdecode(text)}\n" if kind == "c" else None,
         os.fsdecode(text) if kind == "m" else None,
-        _absolute(os.fsdecode(text)) if kind == "f" else None,
+        file,
     )
     raise AssertionError("the interpreter's main function does not return")
 

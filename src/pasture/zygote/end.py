@@ -15,8 +15,15 @@ from types import ModuleType
 from pasture.sealing.interpreter import native
 
 _of_image: frozenset[str] = frozenset()
+_file: str | None = None
 _CLEARED = ("path", "argv", "ps1", "ps2", "path_hooks", "path_importer_cache", "meta_path")
 _EXCEPTIONS = ("last_exc", "last_type", "last_value", "last_traceback")
+
+
+def keep_file(path: str | None) -> None:
+    """The path of the program, under which the interpreter compiles it; None without one."""
+    global _file
+    _file = path
 
 
 def keep_modules() -> None:
@@ -33,14 +40,24 @@ def finish(status: int) -> int | None:
 
     Returns:
         The status with which it shall end; None where the interpreter has to finalize as ever:
-        a daemon thread runs, or another interpreter is left.
+        a daemon thread runs, another interpreter is left, or output cannot be written.
     """
-    if native().python_threads() > 1 or _interpreters() > 1:
+    if native().python_threads() > 1 or _interpreters() > 1 or not _flushes():
         return None
     if status == 0 and _ended_without_traceback():
         status = 1
     _clear_all()
     return status
+
+
+def _flushes() -> bool:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not getattr(stream, "closed", False):
+                stream.flush()
+        except BaseException:
+            return False  # the interpreter finds the same, and says so
+    return True
 
 
 def _interpreters() -> int:
@@ -61,8 +78,7 @@ def _ended_without_traceback() -> bool:
     error = getattr(sys, "last_value", None)
     if error is None or error.__traceback__ is not None or getattr(sys, "ps1", None) is not None:
         return False
-    main = getattr(sys.modules.get("__main__"), "__file__", None)
-    return getattr(error, "filename", None) in (None, "<string>", "<stdin>", main, sys.argv[0])
+    return getattr(error, "filename", None) in (None, "<string>", "<stdin>", _file)
 
 
 def _clear_all() -> None:
