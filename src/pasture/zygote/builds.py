@@ -51,7 +51,7 @@ class Build:
                 stderr=log,
                 cwd="/",
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:
             self.channel.close()
             raise ZygoteFailed(f"{program} cannot be started: {error}") from None
         finally:

@@ -186,12 +186,11 @@ class Copy:
     def _base(self, mapping: Mapping) -> Region:
         """The mapping without what the process has written to it."""
         flags, source, offset = MAP_PRIVATE | MAP_ANONYMOUS, ANONYMOUS, 0
-        if mapping.is_file:
-            flags = MAP_PRIVATE
-            source, offset = self._file_of(mapping), mapping.offset
         if mapping.perms[3] == "s":
             self._require_readable_file(mapping)
-            flags = MAP_SHARED
+        if mapping.is_file:
+            flags = MAP_SHARED if mapping.perms[3] == "s" else MAP_PRIVATE
+            source, offset = self._file_of(mapping), mapping.offset
         if "dp" in mapping.flags:
             flags = MAP_DROPPABLE | MAP_ANONYMOUS
         if "nr" in mapping.flags:

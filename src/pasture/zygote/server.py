@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -60,9 +61,17 @@ class Server:
         while not self._is_stopping:
             self._start_builds()
             for key, _ in self._selector.select(1.0):
-                key.data()
+                self._carry_out(key.data)
             self._close_silent_clients()
         self._end()
+
+    @staticmethod
+    def _carry_out(work: Callable[[], None]) -> None:
+        """No client and no zygote can end the server."""
+        try:
+            work()
+        except Exception:
+            traceback.print_exc()
 
     def _stop(self, *_: object) -> None:
         self._is_stopping = True
@@ -162,8 +171,8 @@ class Server:
         except PastureError as error:
             self._reply(connection, {"error": error.message, "hint": error.hint})
             return
-        except (TypeError, ValueError, AttributeError) as error:
-            self._reply(connection, {"error": f"the order makes no sense: {error}"})
+        except (TypeError, ValueError, AttributeError, LookupError) as error:
+            self._reply(connection, {"error": f"the order makes no sense: {error!r}"})
             return
         if awaited is None:
             self._reply(connection, self.status())
