@@ -74,9 +74,8 @@ static const char *
 after_word(const char *at, const char *word)
 {
     size_t length = strlen(word);
-    return strncmp(at, word, length) == 0 && (at[length] == ' ' || at[length] == '\t')
-               ? at + length
-               : NULL;
+    return strncmp(at, word, length) == 0 && (at[length] == ' ' || at[length] == '\t') ? at + length
+                                                                                       : NULL;
 }
 
 static void

@@ -62,8 +62,7 @@ is_no_script(const command_line *line)
     if (line->kind != 'f') {
         return NULL;
     }
-    if (stat(line->text, &status) < 0 || !S_ISREG(status.st_mode)
-        || access(line->text, R_OK) < 0) {
+    if (stat(line->text, &status) < 0 || !S_ISREG(status.st_mode) || access(line->text, R_OK) < 0) {
         return "the program is no plain file";
     }
     return NULL;
@@ -79,8 +78,7 @@ become(const char *python, int argc, char **argv)
     if (getauxval(AT_SECURE)) {
         return "the program has rights that its caller has not";
     }
-    if (options_parse(argc, argv, &line, &why) < 0
-        || (why = is_no_script(&line)) != NULL
+    if (options_parse(argc, argv, &line, &why) < 0 || (why = is_no_script(&line)) != NULL
         || (why = request_image(python, &line, &a)) != NULL) {
         return why;
     }

@@ -16,8 +16,8 @@
 #  define SO_PEERPIDFD 77
 #endif
 
-static const char *const namespaces[] = {"cgroup", "ipc", "mnt",  "net", "pid",
-                                         "time",   "user", "uts", "pid_for_children"};
+static const char *const namespaces[] = {
+    "cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts", "pid_for_children"};
 static const char *const lines[] = {"Uid:",    "Gid:",    "Groups:", "CapInh:",     "CapPrm:",
                                     "CapEff:", "CapBnd:", "CapAmb:", "NoNewPrivs:", "Seccomp:"};
 

@@ -35,8 +35,7 @@ call(long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, ui
 ALWAYS int
 move(uint64_t from, uint64_t length, uint64_t to)
 {
-    return call(SYS_mremap, from, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, to, 0)
-           != (long)to;
+    return call(SYS_mremap, from, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, to, 0) != (long)to;
 }
 
 ALWAYS int
@@ -56,8 +55,8 @@ map_regions(const restore_plan *plan)
 {
     for (uint64_t i = 0; i < plan->regions; i++) {
         const manifest_region *r = &plan->region[i];
-        uint64_t file = r->source == MANIFEST_ANONYMOUS ? UINT64_MAX
-                                                        : (uint64_t)plan->file[r->source];
+        uint64_t file =
+            r->source == MANIFEST_ANONYMOUS ? UINT64_MAX : (uint64_t)plan->file[r->source];
         if (call(SYS_mmap, r->start, r->length, r->protection, r->flags | MAP_FIXED, file,
                  r->offset)
             != (long)r->start) {
@@ -109,8 +108,7 @@ settle(const restore_plan *plan)
     }
     long thread = call(SYS_set_tid_address, m->tid_address, 0, 0, 0, 0, 0);
     *(volatile int *)(uintptr_t)m->tid_address = (int)thread;
-    if (m->rseq
-        && call(SYS_rseq, m->rseq, RSEQ_BYTES, 0, RSEQ_SIGNATURE, 0, 0)) {
+    if (m->rseq && call(SYS_rseq, m->rseq, RSEQ_BYTES, 0, RSEQ_SIGNATURE, 0, 0)) {
         return -1;
     }
     return (int)call(SYS_prctl, PR_SET_NAME, ADDRESS(plan->comm), 0, 0, 0, 0);

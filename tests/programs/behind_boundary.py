@@ -1,7 +1,7 @@
-"""`behind_boundary.py KIND PROGRAM ARGUMENT...`: executes a program behind a boundary of the kernel.
+"""`behind_boundary.py KIND PROGRAM ARGUMENT...`: a program behind a boundary of the kernel.
 
 KIND is `user` (nobody; needs root), `namespace` (a mount namespace; root, or a user namespace),
-`no-new-privileges`, `seccomp` (a filter that allows all), or `capabilities` (none left; needs root).
+`no-new-privileges`, `seccomp` (a filter that allows all), or `capabilities` (one less; needs root).
 """
 
 import ctypes

@@ -106,7 +106,7 @@ def test_control_z_stops_the_program_itself(zygotes: Zygotes) -> None:
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ.update(zygotes.environ)
-        os.execv("/bin/sh", ["sh", "-c", f"{STUB} -c \"{WAIT}\" & wait $!; echo over; read x"])
+        os.execv("/bin/sh", ["sh", "-c", f'{STUB} -c "{WAIT}" & wait $!; echo over; read x'])
     try:
         read_until(terminal, b"1")
         [child] = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

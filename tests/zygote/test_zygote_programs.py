@@ -11,6 +11,7 @@ from zygotes import BIN, Ended, Zygotes
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
+# fmt: off
 PROGRAMS = {
     "namespace": "print(sorted(globals()), __name__, __spec__, __doc__, __package__)",
     "sys": (
@@ -22,8 +23,12 @@ PROGRAMS = {
         "s.write_through, s.buffer.raw.name) for s in (sys.stdin, sys.stdout, sys.stderr)])"
     ),
     "frames": "import sys, traceback; print(sys._getframe().f_back is None)",
-    "recursion": "def f(n):\n  try: return f(n + 1)\n  except RecursionError: return n\nprint(f(0))",
-    "deep": "import sys; sys.setrecursionlimit(50000)\nf = lambda n: n and f(n - 1)\nprint(f(40000))",
+    "recursion": (
+        "def f(n):\n  try: return f(n + 1)\n  except RecursionError: return n\nprint(f(0))"
+    ),
+    "deep": (
+        "import sys; sys.setrecursionlimit(50000)\nf = lambda n: n and f(n - 1)\nprint(f(40000))"
+    ),
     "exit with text": "import sys; sys.exit('bye')",
     "exit with a large number": "raise SystemExit(300)",
     "exit at once": "import os; os._exit(9)",
@@ -46,9 +51,12 @@ PROGRAMS = {
     "input": "print(input())",
     "threads": "import threading as t; x = t.Thread(target=print, args=(1,)); x.start(); x.join()",
     "late thread": (
-        "import threading, time\nthreading.Thread(target=lambda: (time.sleep(.1), print(1))).start()"
+        "import threading, time\nt = threading.Thread\n"
+        "t(target=lambda: (time.sleep(.1), print(1))).start()"
     ),
-    "daemon": "import threading as t, time; t.Thread(target=time.sleep, args=(9,), daemon=1).start()",
+    "daemon": (
+        "import threading as t, time; t.Thread(target=time.sleep, args=(9,), daemon=1).start()"
+    ),
     "fork": "import os\nif not os.fork(): os._exit(3)\nprint(os.wait()[1])",
     "spawn": (
         "import multiprocessing as m\nif __name__ == '__main__':\n  c = m.get_context('spawn')\n"
@@ -61,6 +69,7 @@ PROGRAMS = {
     "process": "print(open('/proc/self/comm').read())",
     "limits": "import resource as r; print([r.getrlimit(n) for n in range(16)])",
 }
+# fmt: on
 """None imports what prints addresses. Each runs in a folder of its own."""
 
 WAYS = ("command", "file", "module", "input")
@@ -97,9 +106,7 @@ def test_a_program_gives_the_same_as_by_the_interpreter(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_each_way_to_name_a_program_is_served(
-    zygotes: Zygotes, tmp_path: Path, way: str
-) -> None:
+def test_each_way_to_name_a_program_is_served(zygotes: Zygotes, tmp_path: Path, way: str) -> None:
     words, given = words_for(way, PROGRAMS["sys"], tmp_path)
     expected = zygotes.python(*words, input=given, cwd=tmp_path)
     assert zygotes.run(*words, input=given, cwd=tmp_path) == expected

@@ -121,9 +121,7 @@ def test_a_module_that_cannot_be_preloaded_is_reported(
     [b"", b"\0", b"run 1", b"run 1\0a", b"order 1\0[]", b"order 1\0{", b"order 1\0{}", b"x" * 9999,
      b'order 1\0{"do": "start"}', b'order 1\0{"do": "start", "name": []}', b"run 1\0\xff\0\0\0"],
 )  # fmt: skip
-def test_a_message_without_sense_does_not_stop_the_server(
-    zygotes: Zygotes, message: bytes
-) -> None:
+def test_a_message_without_sense_does_not_stop_the_server(zygotes: Zygotes, message: bytes) -> None:
     with connected(zygotes) as connection:
         connection.send(message)
         connection.shutdown(socket.SHUT_WR)

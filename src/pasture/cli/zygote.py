@@ -157,7 +157,5 @@ def _print(zygotes: list[dict[str, Any]]) -> None:
     for z in zygotes:
         own = f"{z['bytes'] / 1e6:.1f} MB" if z["bytes"] else ""
         words = (z["name"], z["base"], z["state"], f"{z['modules']}", own, f"{z['served']}")
-        table.add_row(
-            *(printable(word) for word in (*words, " ".join(z["options"]), z["problem"]))
-        )
+        table.add_row(*(printable(word) for word in (*words, " ".join(z["options"]), z["problem"])))
     output_terminal().print(table)

@@ -7,12 +7,13 @@ runs the program is the interpreter's own main function.
 
 from __future__ import annotations
 
-import _signal
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from importlib.machinery import BuiltinImporter
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -90,10 +91,10 @@ def begin(
 
 def _start_over(argv: Sequence[bytes], environ: Sequence[bytes]) -> NoReturn:
     """Nothing of the program has run: the interpreter itself can still do it."""
-    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
-        _signal.signal(number, _signal.SIG_DFL)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
     variables = {n: v for n, _, v in (variable.partition(b"=") for variable in environ)}
-    os.execve(_python, argv, variables)
+    os.execve(_python, list(argv), variables)
 
 
 def _take_environ(environ: Sequence[bytes]) -> None:
@@ -117,9 +118,9 @@ def _take_environ(environ: Sequence[bytes]) -> None:
 def _take_signals(ignored: int) -> None:
     for number in range(1, 65):
         if ignored >> (number - 1) & 1 and (
-            number == _signal.SIGINT or _signal.getsignal(number) == _signal.SIG_DFL
+            number == signal.SIGINT or signal.getsignal(number) == signal.SIG_DFL
         ):
-            _signal.signal(number, _signal.SIG_IGN)
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _draw_seeds() -> None:
@@ -133,7 +134,7 @@ def _draw_seeds() -> None:
 
 def _forget_modules_past() -> None:
     """What modules of the standard library know of the process that loaded them."""
-    loaded: dict[str, Any] = sys.modules  # type: ignore[assignment]
+    loaded: dict[str, Any] = sys.modules
     if "multiprocessing.process" in loaded:
         process = loaded["multiprocessing.process"]
         process._current_process = process._MainProcess()
@@ -151,7 +152,7 @@ def _first(kind: str, text: bytes) -> str:
 
 def _make_main() -> None:
     main = ModuleType("__main__")
-    main.__loader__ = BuiltinImporter  # type: ignore[assignment]
+    main.__loader__ = BuiltinImporter
     main.__builtins__ = sys.modules["builtins"]  # type: ignore[attr-defined]
     if sys.version_info < (3, 14):
         main.__annotations__ = {}
@@ -163,6 +164,6 @@ def _absolute(path: str) -> str:
     if path.startswith("/"):
         return path
     try:
-        return f"{os.getcwd()}/{path.removeprefix('./')}"
+        return f"{Path.cwd()}/{path.removeprefix('./')}"
     except OSError:
         return path

@@ -17,6 +17,7 @@ import traceback
 _HIGH_DESCRIPTOR = 900
 _ROOM_FOR_DESCRIPTORS = 100
 
+
 def main() -> None:
     """Do what the process at the other end of a socket asks for.
 

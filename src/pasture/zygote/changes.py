@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable
+from pathlib import Path
 
 _IN_MODIFY, _IN_ATTRIB, _IN_MOVED, _IN_CREATE, _IN_DELETE = 0x2, 0x4, 0xC0, 0x100, 0x200
 _IN_DELETE_SELF, _IN_MOVE_SELF, _IN_OVERFLOW, _IN_IGNORED = 0x400, 0x800, 0x4000, 0x8000
@@ -114,7 +115,7 @@ def _events(data: bytes) -> Iterable[tuple[int, int, str]]:
 def times_of(path: str) -> list[int]:
     """When a file was changed, its size, its inode; all 0 if it is not there."""
     try:
-        status = os.stat(path)
+        status = Path(path).stat()
     except OSError:
         return [0, 0, 0]
     return [status.st_mtime_ns, status.st_size, status.st_ino]

@@ -68,7 +68,7 @@ def start_server() -> None:
         return
     place.make_folder()
     with place.log_path().open("ab") as log:
-        os.chmod(log.fileno(), 0o600)
+        os.fchmod(log.fileno(), 0o600)
         process = subprocess.Popen(
             [sys.executable, "-m", "pasture.zygote"],
             stdin=subprocess.DEVNULL,

@@ -8,6 +8,7 @@ import signal
 import socket
 import stat
 import sys
+from pathlib import Path
 
 from pasture.errors import PastureError, ZygoteFailed
 from pasture.zygote.changes import FileTimes, times_of
@@ -104,7 +105,7 @@ def _can_be_opened_again(path: str, flags: int) -> bool:
     if flags & os.O_ACCMODE != os.O_RDONLY or not flags & os.O_CLOEXEC:
         return False
     try:
-        status = os.stat(path) if path.startswith("/") else None
+        status = Path(path).stat() if path.startswith("/") else None
     except OSError:
         return False
     return status is not None and (stat.S_ISREG(status.st_mode) or path in _DEVICES)

@@ -135,7 +135,7 @@ class Frozen:
     def descriptors(self) -> dict[int, str]:
         """Open descriptors, with what they lead to."""
         folder = self._folder / "fd"
-        return {int(entry.name): os.readlink(entry) for entry in folder.iterdir()}
+        return {int(entry.name): str(entry.readlink()) for entry in folder.iterdir()}
 
     def descriptor_state(self, number: int) -> tuple[int, int]:
         """Flags of open(2) of a descriptor, and where in the file it stands."""

@@ -13,6 +13,7 @@ import os
 import resource
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pasture.errors import ZygoteFailed
 from pasture.zygote.frozen import OS_PAGE_BYTES, Frozen, Mapping
@@ -216,9 +217,7 @@ class Copy:
                 hint="a preloaded module has made it; do not preload that one",
             )
 
-    def _runs(
-        self, mapping: Mapping, base: Region, guards: list[int]
-    ) -> list[tuple[int, int]]:
+    def _runs(self, mapping: Mapping, base: Region, guards: list[int]) -> list[tuple[int, int]]:
         """What has to be written: pairs of begin and length, bytes.
 
         Pages that nobody may touch, as below the stacks of threads, are added to `guards`.
@@ -269,7 +268,7 @@ def _keeps(mapping: Mapping) -> bool:
 
 def _bytes_of_file(mapping: Mapping) -> int:
     """How much of a mapping its file fills, in whole pages: the rest cannot be read."""
-    left = os.stat(mapping.name).st_size - mapping.offset
+    left = Path(mapping.name).stat().st_size - mapping.offset
     return -(-left // OS_PAGE_BYTES) * OS_PAGE_BYTES
 
 

@@ -10,6 +10,7 @@ import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pasture.zygote.frozen import FACTS
 from pasture.zygote.image import Image
@@ -157,7 +158,7 @@ def _sources(sources: Sequence[str | int], tables: _Tables) -> bytes:
         if isinstance(source, int):
             rows += struct.pack("<6Q", 1, source, 0, 0, 0, 0)
             continue
-        status = os.stat(source)
+        status = Path(source).stat()
         place = tables.text(source)
         rows += struct.pack(
             *("<6Q", 0, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, place)
@@ -168,7 +169,7 @@ def _sources(sources: Sequence[str | int], tables: _Tables) -> bytes:
 def _open_files(files: Iterable[OpenFile], tables: _Tables) -> bytes:
     rows = bytearray()
     for file in files:
-        status = os.stat(file.path)
+        status = Path(file.path).stat()
         place = tables.text(file.path)
         rows += struct.pack(
             *("<6Q", file.number, file.flags, file.offset, place, status.st_dev, status.st_ino)

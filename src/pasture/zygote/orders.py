@@ -9,6 +9,7 @@ import dataclasses
 import json
 import socket
 from dataclasses import dataclass
+from typing import Any
 
 from pasture.zygote.changes import FileTimes
 
@@ -81,7 +82,7 @@ def receive_built(channel: socket.socket) -> tuple[Built, list[int]]:
     return Built(**_tuples(fields)), descriptors
 
 
-def _receive(channel: socket.socket) -> tuple[dict[str, object], list[int]]:
+def _receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]]:
     head, descriptors, _, _ = socket.recv_fds(channel, 8, _MOST_DESCRIPTORS)
     length = int.from_bytes(head, "little")
     if len(head) < 8 or length > _MOST_BYTES:
@@ -92,8 +93,9 @@ def _receive(channel: socket.socket) -> tuple[dict[str, object], list[int]]:
         if not part:
             raise EOFError("the other end is gone")
         data += part
-    return json.loads(data), list(descriptors)
+    found: dict[str, Any] = json.loads(data)
+    return found, list(descriptors)
 
 
-def _tuples(fields: dict[str, object]) -> dict[str, object]:
+def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}

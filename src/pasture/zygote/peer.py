@@ -59,7 +59,7 @@ def _differs(pid: int) -> str | None:
 
 def _link(path: Path) -> str | None:
     try:
-        return os.readlink(path)
+        return str(path.readlink())
     except FileNotFoundError:
         return None
 

@@ -353,8 +353,7 @@ class Server:
         left: list[Waiting] = []
         for connection, name in self._waiting:
             zygotes = self._tree.zygotes
-            awaited = zygotes.values() if name == "*" else filter(None, [zygotes.get(name)])
-            awaited = list(awaited)
+            awaited = [z for key, z in zygotes.items() if name in ("*", key)]
             if any(zygote.state in ("waiting", "building") for zygote in awaited):
                 left.append((connection, name))
                 continue

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from typing import Any
 
 _Kinds = tuple[str, str]
 _kinds: tuple[_Kinds, _Kinds, _Kinds] | None = None
@@ -49,7 +50,7 @@ def _stream(number: int, name: str, encoding: str, errors: str) -> io.TextIOWrap
         )
     except OSError:
         return None
-    raw = getattr(buffer, "raw", buffer)
+    raw: Any = getattr(buffer, "raw", buffer)
     raw.name = f"<{name}>"
     stream = io.TextIOWrapper(
         buffer,
