@@ -50,7 +50,7 @@ def zygotes(*starts: Sequence[str]) -> Iterator[Environ]:
 
 
 def pasture(environ: Environ, *words: str, check: bool = True) -> None:
-    command = [PYTHON, "-m", "pasture", "zygote", *words]
+    command = [str(PYTHON), "-m", "pasture", "zygote", *words]
     subprocess.run(command, env=environ, check=check, stdout=subprocess.DEVNULL)
 
 
@@ -183,7 +183,8 @@ def show_memory(count: int) -> None:
 
 def kernels(program: Path, environ: Environ, count: int) -> float:
     """Seconds until so many kernels have answered, started at once."""
-    command = [PYTHON, Path(__file__).with_name("zygote_kernels.py"), program, f"{count}"]
+    script = Path(__file__).with_name("zygote_kernels.py")
+    command = [str(PYTHON), str(script), str(program), f"{count}"]
     done = subprocess.run(command, env=environ, check=True, stdout=subprocess.PIPE, text=True)
     return float(done.stdout)
 

@@ -1,4 +1,4 @@
-"""`zygote_kernels.py PROGRAM COUNT`: seconds until so many kernels have answered, started at once."""
+"""`zygote_kernels.py PROGRAM COUNT`: seconds until so many kernels have answered."""
 
 import subprocess
 import sys

@@ -45,6 +45,10 @@ class Zygotes:
     def status(self) -> dict[str, Any]:
         return {zygote["name"]: zygote for zygote in self._status()["zygotes"]}
 
+    def served(self) -> int:
+        """Requests that were not left to the interpreter, so far."""
+        return sum(zygote["served"] for zygote in self._status()["zygotes"])
+
     def pid(self) -> int:
         """Of the server."""
         return int(self._status()["pid"])

@@ -164,6 +164,6 @@ def _absolute(path: str) -> str:
     if path.startswith("/"):
         return path
     try:
-        return f"{Path.cwd()}/{path.removeprefix('./')}"
+        return f"{Path.cwd()}/{path}"
     except OSError:
         return path
