@@ -104,9 +104,13 @@ def main(kills: int, seed: int | None) -> None:
     with tempfile.TemporaryDirectory(prefix="zygote-") as folder:
         environ = {**os.environ, "XDG_RUNTIME_DIR": folder}
         try:
+            is_running = False
             while done.total() < kills:
-                pasture(environ, "start", "--preload", "json")
-                done[kill_one(environ, chance)] += 1
+                if not is_running:
+                    pasture(environ, "start", "--preload", "json")
+                what = kill_one(environ, chance)
+                done[what] += 1
+                is_running = what == "program"
         finally:
             pasture(environ, "stop", check=False)
         end = time.monotonic() + PATIENCE_S

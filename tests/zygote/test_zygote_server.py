@@ -195,3 +195,17 @@ def test_a_socket_from_systemd_is_served(own_zygotes: Zygotes) -> None:
     finally:
         server.terminate()
         assert server.wait(PATIENCE_S) == 0
+
+
+def test_a_zygote_starts_again_after_what_makes_its_base_was_killed(own_zygotes: Zygotes) -> None:
+    own_zygotes.pasture("start", "--preload", "json", "--name", "x")
+    with connected(own_zygotes) as connection:
+        connection.send(b'order 1\0{"do": "reload"}')
+        server = own_zygotes.pid()
+        end = time.monotonic() + PATIENCE_S
+        while not (below := Path(f"/proc/{server}/task/{server}/children").read_text().split()):
+            assert time.monotonic() < end
+        os.kill(int(below[0]), signal.SIGKILL)
+        assert b"error" in connection.recv(1 << 16)
+    own_zygotes.pasture("start", "--preload", "json", "--name", "x")
+    assert "served" in own_zygotes.why("-c", "import json")

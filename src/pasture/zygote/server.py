@@ -224,14 +224,17 @@ class Server:
     def _bare(self, plan: Plan) -> str:
         name = bare_name(plan.python, plan.options)
         bare = self._tree.zygotes.get(name)
-        if bare is None or bare.state == "failed" or bare.plan.environ != plan.environ:
-            if bare is not None and not self._tree.above(name):
-                self._drop(bare)
-                bare = None
-            elif bare is not None and bare.plan.environ != plan.environ:
+        if bare is not None and bare.plan.environ != plan.environ:
+            if self._tree.above(name):
                 name = f"{name}\x1f{plan.name}"  # one of its own, for its environment
-        if name not in self._tree.zygotes:
+            else:
+                self._drop(bare)
+                del self._tree.zygotes[name]
+        bare = self._tree.zygotes.get(name)
+        if bare is None:
             self._tree.add(replace(plan, name=name, base="", preload=()))
+        elif bare.state == "failed":
+            self._make_again(bare)
         return name
 
     def _order_stop(self, name: str = "") -> None:
@@ -324,6 +327,9 @@ class Server:
             self._selector.register(
                 build.channel, selectors.EVENT_READ, lambda build=build: self._finish(build)
             )
+        for zygote, base in list(self._tree.stranded()):
+            problem = f"its base failed: {base.built.problem}"
+            self._fail(zygote, Built(problem=problem, hint=base.built.hint))
         self._answer_waiting()
 
     def _finish(self, build: Build) -> None:
@@ -345,9 +351,6 @@ class Server:
     def _fail(self, zygote: Zygote, built: Built) -> None:
         zygote.state, zygote.built = "failed", built
         print(f"{shown_name(zygote.plan)}: {built.problem}", file=sys.stderr, flush=True)
-        for above in self._tree.above(zygote.plan.name):
-            above.state = "failed"
-            above.built = Built(problem=f"its base failed: {built.problem}", hint=built.hint)
 
     def _answer_waiting(self) -> None:
         left: list[Waiting] = []

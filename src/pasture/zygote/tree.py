@@ -104,6 +104,13 @@ class Tree:
             if zygote.state == "waiting" and (base is None or base.state == "ready"):
                 yield zygote
 
+    def stranded(self) -> Iterator[tuple[Zygote, Zygote]]:
+        """Those that wait for one that has failed, with that one."""
+        for zygote in self.zygotes.values():
+            base = self.zygotes.get(zygote.plan.base)
+            if zygote.state == "waiting" and base is not None and base.state == "failed":
+                yield zygote, base
+
     def choose(
         self, name: str, python: str, options: Sequence[str], imports: Iterable[str]
     ) -> Zygote | str:
