@@ -11,6 +11,7 @@
 
 #include "internal/pycore_initconfig.h" /* PyConfig of an interpreter */
 #include "internal/pycore_pystate.h"    /* _PyInterpreterState_SetNotRunningMain */
+#include "internal/pycore_runtime.h"    /* _PyRuntime */
 
 /* Replace a string of the configuration; NULL for none. -1 without memory. */
 static inline int
@@ -63,6 +64,17 @@ cpy_become_outermost(void)
 #if PY_VERSION_HEX >= 0x030D0000
     _PyInterpreterState_SetNotRunningMain(PyInterpreterState_Get());
 #endif
+}
+
+/* From now on the interpreter is finalizing for all who ask. There is one thread. */
+static inline void
+cpy_begin_finalizing(void)
+{
+    PyThreadState *thread = PyThreadState_Get();
+#if PY_VERSION_HEX >= 0x030C0000
+    _PyInterpreterState_SetFinalizing(PyInterpreterState_Get(), thread);
+#endif
+    _PyRuntimeState_SetFinalizing(&_PyRuntime, thread);
 }
 
 #endif

@@ -101,10 +101,18 @@ run_main(PyObject *Py_UNUSED(module), PyObject *args)
     exit(Py_RunMain());
 }
 
+static PyObject *
+begin_finalizing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    cpy_begin_finalizing();
+    Py_RETURN_NONE;
+}
+
 PyMethodDef module_zygote_methods[] = {
     {"frozen_facts", frozen_facts, METH_NOARGS, NULL},
     {"freeze", freeze, METH_NOARGS, NULL},
     {"run_main", run_main, METH_VARARGS, NULL},
+    {"begin_finalizing", begin_finalizing, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -46,6 +46,7 @@ def finish(status: int) -> int | None:
         return None
     if status == 0 and _ended_without_traceback():
         status = 1
+    native().begin_finalizing()
     _clear_all()
     return status
 

@@ -13,7 +13,6 @@ import os
 import resource
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from pasture.errors import ZygoteFailed
 from pasture.zygote.frozen import OS_PAGE_BYTES, Frozen, Mapping
@@ -31,9 +30,6 @@ _GUARD = 102
 
 _GAP_OS_PAGES = 16
 """So few pages between two that are written are written too: a mapping less costs less."""
-
-_WHOLE_OS_PAGES = 1024
-"""Mapped data of a library up to this size is written whole."""
 
 _ZERO = bytes(OS_PAGE_BYTES)
 
@@ -227,17 +223,10 @@ class Copy:
         os_pages = self._frozen.private_os_pages(mapping)
         if base.source == ANONYMOUS:
             os_pages = [i for i in os_pages if not self._is_zero(mapping, i, guards)]
-        elif os_pages and self._is_small_file(mapping):
-            return [(0, min(mapping.length, _bytes_of_file(mapping)))]
         return [
             (OS_PAGE_BYTES * first, OS_PAGE_BYTES * (last + 1 - first))
             for first, last in _grouped(os_pages)
         ]
-
-    def _is_small_file(self, mapping: Mapping) -> bool:
-        return (
-            mapping.inode not in self._inodes and mapping.length <= _WHOLE_OS_PAGES * OS_PAGE_BYTES
-        )
 
     def _is_zero(self, mapping: Mapping, os_page: int, guards: list[int]) -> bool:
         try:
@@ -264,12 +253,6 @@ class Copy:
 def _keeps(mapping: Mapping) -> bool:
     """Whether it has content that a fork keeps, and so a copy has to."""
     return mapping.perms[:3] != "---" and not mapping.flags & {"wf", "dp"}
-
-
-def _bytes_of_file(mapping: Mapping) -> int:
-    """How much of a mapping its file fills, in whole pages: the rest cannot be read."""
-    left = Path(mapping.name).stat().st_size - mapping.offset
-    return -(-left // OS_PAGE_BYTES) * OS_PAGE_BYTES
 
 
 def _protection(perms: str) -> int:
