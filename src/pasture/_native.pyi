@@ -6,7 +6,7 @@ reason as text; `RuntimeError` from `check_layout` means "refuse to go on".
 """
 
 from collections.abc import Callable, Iterable
-from typing import NoReturn, NoReturn, TypedDict
+from typing import NoReturn, TypedDict
 
 UNSUPPORTED: str | None
 """Why no step can run on the interpreter this was built for (None: supported)."""
