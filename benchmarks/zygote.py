@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -54,10 +55,21 @@ def pasture(environ: Environ, *words: str, check: bool = True) -> None:
     subprocess.run(command, env=environ, check=check, stdout=subprocess.DEVNULL)
 
 
-def server_pid(environ: Environ) -> int:
+def status(environ: Environ) -> dict[str, Any]:
     path = Path(environ["XDG_RUNTIME_DIR"]) / "status.json"
     pasture(environ, "status", "--json", str(path))
-    return int(json.loads(path.read_text())["pid"])
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def server_pid(environ: Environ) -> int:
+    return int(status(environ)["pid"])
+
+
+def require_served(environ: Environ, count: int) -> None:
+    served = sum(zygote["served"] for zygote in status(environ)["zygotes"])
+    if served < count:
+        raise click.ClickException(f"{served} of {count} programs came out of the zygote")
 
 
 # -- times
@@ -136,6 +148,7 @@ def sum_of_pss(pids: Sequence[int]) -> int:
 
 def memory_of_zygote(environ: Environ, count: int) -> int:
     with sessions(lambda: session(STUB, environ), count) as pids:
+        require_served(environ, count)
         server = server_pid(environ)
         figures = [rollup(pid) for pid in (*pids, server)]
         own = sum(figure["Pss"] - figure["Pss_Shmem"] for figure in figures)
@@ -186,7 +199,9 @@ def kernels(program: Path, environ: Environ, count: int) -> float:
     script = Path(__file__).with_name("zygote_kernels.py")
     command = [str(PYTHON), str(script), str(program), f"{count}"]
     done = subprocess.run(command, env=environ, check=True, stdout=subprocess.PIPE, text=True)
-    return float(done.stdout)
+    if program == STUB:
+        require_served(environ, count)
+    return float(done.stdout.split()[-1])
 
 
 def show_kernels(count: int, rounds: int) -> None:

@@ -209,3 +209,35 @@ def test_a_zygote_starts_again_after_what_makes_its_base_was_killed(own_zygotes:
         assert b"error" in connection.recv(1 << 16)
     own_zygotes.pasture("start", "--preload", "json", "--name", "x")
     assert "served" in own_zygotes.why("-c", "import json")
+
+
+def test_nothing_stands_still_for_good_when_what_makes_zygotes_is_killed(
+    own_zygotes: Zygotes,
+) -> None:
+    module(own_zygotes, "slow_to_fork", "import os\nos.register_at_fork(before=lambda: None)\n")
+    own_zygotes.pasture("start", "--preload", "slow_to_fork", "--name", "x")
+    mark = f"XDG_RUNTIME_DIR={own_zygotes.folder}\0".encode()
+    for moment in (0.1, 0.2, 0.3, 0.4):
+        with connected(own_zygotes) as connection:
+            connection.send(b'order 1\0{"do": "reload"}')
+            time.sleep(moment)
+            server = own_zygotes.pid()
+            for pid in Path(f"/proc/{server}/task/{server}/children").read_text().split():
+                os.kill(int(pid), signal.SIGKILL)
+    own_zygotes.pasture("stop")
+    end = time.monotonic() + PATIENCE_S
+    while any(mark in variables for variables in environments()):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def environments() -> list[bytes]:
+    """Of all other processes."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                found.append((entry / "environ").read_bytes())
+            except OSError:
+                continue
+    return found

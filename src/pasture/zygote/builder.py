@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import os
 import resource
+import signal
 import sys
 import traceback
 
@@ -29,19 +30,30 @@ def main() -> None:
     from pasture.zygote.manifest import always_read
     from pasture.zygote.orders import receive
 
+    _end_with_parent(os.getppid())
     order, images = receive(channel)
     _forget_own_start()
     environ = dict(os.environ)
     variables = always_read(environ) | _load(order.preload)
     reader, writer = os.pipe()
+    parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _stand_still([channel.detach(), reader, *images], writer, environ, order.python)
+        _stand_still([channel.detach(), reader, *images], writer, environ, order.python, parent)
     os.close(writer)
     from pasture.zygote import copying
 
     copying.copy_and_send(channel, order, images, pid, reader, variables)
     os._exit(0)  # what it has loaded need not be taken apart
+
+
+def _end_with_parent(parent: int) -> None:
+    """Nobody else would end a process that stands still."""
+    from pasture.sealing.interpreter import native
+
+    native().die_with_parent(signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _forget_own_start() -> None:
@@ -75,7 +87,7 @@ def _take_low_descriptors() -> list[int]:
 
 
 def _stand_still(
-    inherited: list[int], report_to: int, environ: dict[str, str], python: str
+    inherited: list[int], report_to: int, environ: dict[str, str], python: str, parent: int
 ) -> None:
     """Seal, and wait to be copied. Returns in no process: what comes to life becomes a program."""
     import pasture
@@ -83,6 +95,7 @@ def _stand_still(
     from pasture.zygote import begin
 
     try:
+        _end_with_parent(parent)
         for number in inherited:
             os.close(number)
         begin.prepare(environ, python)
