@@ -116,6 +116,12 @@ def image_bytes(server: int) -> int:
     return sum(found.values())
 
 
+def require_mapped(pids: Sequence[int]) -> None:
+    """Each of the processes must have come out of an image."""
+    if not all("pasture-zygote" in Path(f"/proc/{pid}/maps").read_text() for pid in pids):
+        raise click.ClickException("a program did not come out of the zygote")
+
+
 @contextmanager
 def sessions(start: Callable[[], subprocess.Popen[bytes]], count: int) -> Iterator[list[int]]:
     """Sessions that have done their work and stay until the end of the block; their pids."""
@@ -148,8 +154,8 @@ def sum_of_pss(pids: Sequence[int]) -> int:
 
 def memory_of_zygote(environ: Environ, count: int) -> int:
     with sessions(lambda: session(STUB, environ), count) as pids:
-        require_served(environ, count)
         server = server_pid(environ)
+        require_mapped(pids)
         figures = [rollup(pid) for pid in (*pids, server)]
         own = sum(figure["Pss"] - figure["Pss_Shmem"] for figure in figures)
         return own + image_bytes(server)
@@ -179,16 +185,18 @@ def memory_of_fork_server(environ: Environ, count: int) -> int:
 def show_memory(count: int) -> None:
     modules = "numpy,pandas,sklearn.linear_model"
     with zygotes(["--preload", modules]) as environ:
-        found = {
-            "zygote": memory_of_zygote(environ, count),
-            "fork server": memory_of_fork_server(environ, count),
-            "python": memory_of_python(environ, count),
-        }
-    for name, total in found.items():
-        click.echo(
-            f"{name:12} {count} sessions {total / 1e6:8.0f} MB  {total / count / 1e6:6.1f} MB each"
-            f"  zygote's part {found['zygote'] / total:.3f}"
-        )
+        by_zygote = memory_of_zygote(environ, count)
+        others = {"fork server": memory_of_fork_server, "python": memory_of_python}
+        show("zygote", count, by_zygote, by_zygote)
+        for name, measure in others.items():
+            show(name, count, measure(environ, count), by_zygote)
+
+
+def show(name: str, count: int, total: int, by_zygote: int) -> None:
+    click.echo(
+        f"{name:12} {count} sessions {total / 1e6:8.0f} MB  {total / count / 1e6:6.1f} MB each"
+        f"  zygote's part {by_zygote / total:.3f}"
+    )
 
 
 # -- kernels

@@ -12,6 +12,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifndef SYS_pidfd_open
+#  define SYS_pidfd_open 434
+#endif
 #ifndef SO_PEERPIDFD
 #  define SO_PEERPIDFD 77
 #endif

@@ -18,6 +18,10 @@
 
 #ifdef __x86_64__
 
+#ifndef SYS_rseq
+#  define SYS_rseq 334
+#endif
+
 extern const char __start_restorer[], __stop_restorer[];
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
@@ -325,12 +329,20 @@ write_plan(const manifest *m, const int *files, const restore_request *request, 
     return plan;
 }
 
+static char *
+thread_pointer(void)
+{
+    char *pointer;
+    __asm__("mov %%fs:0, %0" : "=r"(pointer));
+    return pointer;
+}
+
 /* The kernel writes to it whenever this thread has been off a processor, and it is unmapped. */
 static void
 forget_rseq(void)
 {
     if (&__rseq_size != NULL && &__rseq_offset != NULL && __rseq_size) {
-        char *rseq = (char *)__builtin_thread_pointer() + __rseq_offset;
+        char *rseq = thread_pointer() + __rseq_offset;
         (void)syscall(SYS_rseq, rseq, 32, 1, 0x53053053);
     }
 }

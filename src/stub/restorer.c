@@ -7,9 +7,12 @@
 #ifdef __x86_64__
 
 #include <asm/prctl.h>
-#include <linux/rseq.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+
+#ifndef SYS_rseq
+#  define SYS_rseq 334
+#endif
 
 #define LAST_ADDRESS UINT64_C(0x7ffffffff000)
 #define RSEQ_SIGNATURE 0x53053053

@@ -16,13 +16,16 @@ def started(folder: Path) -> Iterator[Zygotes]:
     print(f"--- log of the zygotes\n{found.log()}")
 
 
+_MODULES = "json,random,logging,multiprocessing.pool,ssl,ctypes,asyncio,sqlite3"
+
+
 @pytest.fixture(scope="session")
 def zygotes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygotes]:
     """With two zygotes, on top of each other, beside the bare one: `json`, and `decimal` on it."""
     folder = tmp_path_factory.mktemp("z")
     folder.chmod(0o700)
     for found in started(folder):
-        found.pasture("start", "--preload", "json,random", "--name", "json")
+        found.pasture("start", "--preload", _MODULES, "--name", "json")
         found.pasture("start", "--preload", "decimal", "--name", "decimal", "--base", "json")
         yield found
 

@@ -74,7 +74,8 @@ class Zygotes:
         """What the stub says of how it serves a request."""
         variables = {**self.environ, **(environ or {}), "PASTURE_ZYGOTE_VERBOSE": "1"}
         ended = self.run(*words, env=variables, **options)
-        return ended.err.decode().splitlines()[0] if ended.err else ""
+        lines = ended.err.decode().splitlines()
+        return next((line for line in reversed(lines) if line.startswith("pasture-python: ")), "")
 
     def popen(self, words: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         options.setdefault("env", self.environ)

@@ -78,8 +78,8 @@ def begin(
         _make_main()
         file = _absolute(os.fsdecode(text)) if kind == "f" else None
         end.keep_file(file)
-    except Exception:
-        _start_over(argv, environ)
+    except Exception as error:
+        _start_over(argv, environ, error)
     native().run_main(
         sys.argv,
         f"{os.fsdecode(text)}\n" if kind == "c" else None,
@@ -89,8 +89,10 @@ def begin(
     raise AssertionError("the interpreter's main function does not return")
 
 
-def _start_over(argv: Sequence[bytes], environ: Sequence[bytes]) -> NoReturn:
+def _start_over(argv: Sequence[bytes], environ: Sequence[bytes], error: Exception) -> NoReturn:
     """Nothing of the program has run: the interpreter itself can still do it."""
+    if os.environ.get("PASTURE_ZYGOTE_VERBOSE"):
+        os.write(2, f"pasture-python: {_python}: {error!r}\n".encode("utf-8", "replace"))
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     variables = {n: v for n, _, v in (variable.partition(b"=") for variable in environ)}
@@ -137,7 +139,7 @@ def _forget_modules_past() -> None:
     loaded: dict[str, Any] = sys.modules
     if "multiprocessing.process" in loaded:
         process = loaded["multiprocessing.process"]
-        process._current_process = process._MainProcess()
+        process._current_process = type(process._current_process)()
     if "logging" in loaded:
         logging = loaded["logging"]
         now = time.time_ns() if isinstance(logging._startTime, int) else time.time()
