@@ -199,9 +199,9 @@ def test_a_socket_from_systemd_is_served(own_zygotes: Zygotes) -> None:
 
 def test_a_zygote_starts_again_after_what_makes_its_base_was_killed(own_zygotes: Zygotes) -> None:
     own_zygotes.pasture("start", "--preload", "json", "--name", "x")
+    server = own_zygotes.pid()
     with connected(own_zygotes) as connection:
         connection.send(b'order 1\0{"do": "reload"}')
-        server = own_zygotes.pid()
         end = time.monotonic() + PATIENCE_S
         while not (below := Path(f"/proc/{server}/task/{server}/children").read_text().split()):
             assert time.monotonic() < end
@@ -217,11 +217,11 @@ def test_nothing_stands_still_for_good_when_what_makes_zygotes_is_killed(
     module(own_zygotes, "slow_to_fork", "import os\nos.register_at_fork(before=lambda: None)\n")
     own_zygotes.pasture("start", "--preload", "slow_to_fork", "--name", "x")
     mark = f"XDG_RUNTIME_DIR={own_zygotes.folder}\0".encode()
+    server = own_zygotes.pid()
     for moment in (0.1, 0.2, 0.3, 0.4):
         with connected(own_zygotes) as connection:
             connection.send(b'order 1\0{"do": "reload"}')
             time.sleep(moment)
-            server = own_zygotes.pid()
             for pid in Path(f"/proc/{server}/task/{server}/children").read_text().split():
                 os.kill(int(pid), signal.SIGKILL)
     own_zygotes.pasture("stop")
