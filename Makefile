@@ -27,7 +27,7 @@ BENCH_MATRIX ?= 3.14 3.13 3.15
 MATRIX_WORDS ?=
 ARGS ?=
 
-NATIVE := $(wildcard src/native/*.[ch] src/native/*/*.[ch])
+NATIVE := $(wildcard src/native/*.[ch] src/native/*/*.[ch] src/stub/*.[ch])
 BUILT_FROM := pyproject.toml lab/pyproject.toml $(wildcard requirements/*.txt) CMakeLists.txt $(NATIVE)
 EVERYTHING := test extras demo
 CHECK_BUILD := --config-settings-package pasture:cmake.define.PASTURE_CHECK=ON \
@@ -79,6 +79,12 @@ setup-matrix: $(MATRIX:%=.venvs/%/.stamp) ## .venvs/3.X for each interpreter of 
 	    tools/uv pip install --quiet --only-binary :all: --python .venvs/$*/bin/python \
 	        --target $(basename $@) $$package || echo "$$package has no wheel for $*"; \
 	done; touch $@
+
+# What the benchmarks of zygotes load.
+.venvs/%/zygote-packages.stamp: .venvs/%/.stamp
+	@tools/uv pip install --quiet --only-binary :all: --python .venvs/$*/bin/python \
+	    --target $(basename $@) numpy pandas scikit-learn ipykernel jupyter_client
+	@touch $@
 
 .venvs/%-asan/.stamp: $(BUILT_FROM)
 	@python=$$(tools/interpreters path $*) && \
@@ -324,6 +330,14 @@ bench-explain-site: .venvs/3.14/.stamp ## Causes of private pages on the bundled
 .PHONY: bench-explain-size
 bench-explain-size: .venvs/3.14/.stamp ## A worker of 1 GB is explained: time, memory, and the server's answers meanwhile
 	@.venvs/3.14/bin/python -m benchmarks.explain_size $(ARGS)
+
+.PHONY: bench-zygote
+bench-zygote: .venvs/3.14/zygote-packages.stamp ## Starts, memory and kernels out of a zygote beside python (ARGS="--part times")
+	@.venvs/3.14/bin/python -m benchmarks.zygote $(ARGS)
+
+.PHONY: soak-zygote
+soak-zygote: .venvs/3.14/.stamp ## kill -9 of programs and servers of zygotes, 200 times
+	@.venvs/3.14/bin/python -m benchmarks.zygote_kills $(ARGS)
 
 ##@ PyPy
 

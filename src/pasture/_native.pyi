@@ -281,6 +281,35 @@ def adopt_orphans() -> None:
         OSError: the kernel refuses.
     """
 
+def frozen_facts() -> tuple[int, int]:
+    """Where what `freeze` finds out lies in memory, and its size in bytes."""
+
+def freeze() -> tuple[list[bytes], list[bytes], int, str, bytes, int]:
+    """Stop this process so that its memory can be copied. Returns where the copy comes to life.
+
+    Returns:
+        Arguments and environment of that process; a bit for each signal that it ignores; what is
+        to be run: `c`, `m`, `f` or `s`, its text, and the index of its first own argument.
+
+    Raises:
+        OSError: the kernel does not tell what a copy needs.
+    """
+
+def run_main(
+    argv: list[str], command: str | None, name: str | None, file: str | None, /
+) -> NoReturn:
+    """Run a program as the interpreter's own command line does, and end the process.
+
+    Args:
+        argv: as `sys.argv` shall be.
+        command: code to run, or None.
+        name: of a module to run, or None.
+        file: path of a program, or None. Without any of the three: standard input.
+    """
+
+def begin_finalizing() -> None:
+    """Have the interpreter say that it is finalizing. With one thread alone."""
+
 def die_with_parent(signal: int, /) -> None:
     """Have this process sent `signal` when its parent ends. Look at `os.getppid()` afterwards:
     a parent that has already ended sends nothing. Not inherited by a fork.

@@ -107,3 +107,9 @@ class NotMeasurable(PastureError):
     """This machine, or what is installed on it, does not allow a measurement."""
 
     exit_code = 16
+
+
+class ZygoteFailed(PastureError):
+    """A zygote cannot be made, or cannot be reached."""
+
+    exit_code = 17

@@ -11,7 +11,7 @@ import pytest
 from pasture.cli import main
 from pasture.errors import MissingExtra, PastureError
 
-IN_ORDER = ["try", "run", "top", "explain", "doctor", "metrics", "policies"]
+IN_ORDER = ["try", "run", "zygote", "top", "explain", "doctor", "metrics", "policies"]
 
 
 def bring(folder: Path, entry_points: str) -> dict[str, str]:

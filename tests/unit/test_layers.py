@@ -18,7 +18,7 @@ import pasture
 pytestmark = pytest.mark.once
 
 ROOT = Path(pasture.__file__).parent
-COMMANDS = frozenset(("trial", "explain", "top", "doctor", "metrics"))
+COMMANDS = frozenset(("trial", "explain", "top", "doctor", "metrics", "zygote"))
 FLOORS = (
     frozenset(("__main__",)),
     frozenset(("cli",)),

@@ -22,7 +22,7 @@ from pasture.trust.untrusted_text import printable_lines
 
 INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 
-ORDER = ("try", "run", "top", "explain", "doctor", "metrics", "policies")
+ORDER = ("try", "run", "zygote", "top", "explain", "doctor", "metrics", "policies")
 """In which a user meets the commands; others follow, those of entry points last."""
 
 ENTRY_POINTS = "pasture.commands"

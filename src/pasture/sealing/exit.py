@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from types import TracebackType
 
 from pasture.errors import UnsupportedInterpreter
@@ -26,10 +27,15 @@ FLUSH_LIMIT_S = 5
 _WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 _C_LONG_MAX = 2**63 - 1
 
+LastWork = Callable[[int], int | None]
+"""Gets the status with which the process would end and returns the one with which it shall end;
+None: the interpreter shall finalize as ever."""
+
 _installed = False
 _flushes_at_end = False
 _open_files_too = False
 _traceback_at_fork: TracebackType | None = None
+_last_work: LastWork | None = None
 
 
 def watch() -> None:
@@ -85,10 +91,23 @@ def flush_open_files_too() -> None:
     _open_files_too = True
 
 
+def before_leaving(work: LastWork) -> None:
+    """Have a function called when a process leaves, once its status is known: where finalization
+    would take objects apart. The latest call counts."""
+    global _last_work
+    _last_work = work
+
+
 def _leave() -> None:
     """End the process. Runs as the last atexit function, so threads have been joined."""
     status, interrupted = _exit_status()
     native().limit_exit(status, FLUSH_LIMIT_S)
+    if _last_work is not None:
+        changed = _last_work(status)
+        if changed is None:
+            native().lift_exit_limit()
+            return
+        status = changed
     if not _flush_standard_streams():
         status = STDOUT_LOST
     if _open_files_too or _flushes_at_end:

@@ -1,0 +1,161 @@
+"""`pasture zygote`: processes that start with their modules loaded.
+
+Owns arguments and the tables.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pasture.display.atomic import write_json
+from pasture.errors import UsageError
+
+_BUILD_PATIENCE_S = 600.0
+
+
+@click.group("zygote")
+def command() -> None:
+    """Start Python processes in milliseconds, with modules loaded and shared.
+
+    A zygote holds an image of an interpreter that has loaded modules. `pasture-python` stands
+    wherever a Python is asked for, and starts out of that image. See docs/zygote.md.
+    """
+
+
+_NAME = click.option("--name", default="", metavar="NAME", help="Of the zygote.")
+
+
+@command.command("start")
+@click.option("--preload", default="", metavar="MODULE,...", help="Modules to load.")
+@click.option("--name", default="default", show_default=True, metavar="NAME", help="Of the zygote.")
+@click.option("--base", default="", metavar="NAME", help="Zygote to make it on top of.")
+@click.option(
+    "--options", default="", metavar="OPTIONS", help="Of Python, as in --options='-u -X dev'."
+)
+@click.option("--foreground", is_flag=True, help="Serve in this process, as for systemd.")
+def start(preload: str, name: str, base: str, options: str, foreground: bool) -> None:
+    """Load modules, and hand out processes that have them.
+
+    Returns when the zygote is ready. A server in the background is started if none runs. The
+    zygote is for the environment that this command has.
+    """
+    fields = {
+        "name": _checked(name),
+        "base": base,
+        "preload": [word for word in (w.strip() for w in preload.split(",")) if word],
+        "options": _split(options),
+        "python": _python(),
+        "environ": dict(os.environ),
+    }
+    if foreground:
+        _serve(fields)
+        return
+    from pasture.zygote.client import ask, start_server
+
+    start_server()
+    status = ask({"do": "start", **fields}, patience_s=_BUILD_PATIENCE_S)
+    _print([z for z in status["zygotes"] if z["name"] == name])
+
+
+@command.command("status")
+@click.option(
+    "--json", "json_file", type=click.Path(path_type=Path), metavar="FILE", help="Write as JSON."
+)
+def status(json_file: Path | None) -> None:
+    """Show the zygotes of this user."""
+    from pasture.zygote.client import ask
+
+    found = ask({"do": "status"})
+    if json_file is not None:
+        write_json(json_file, found)
+    _print(found["zygotes"])
+
+
+@command.command("stop")
+@_NAME
+def stop(name: str) -> None:
+    """Stop the server, or one zygote with those on top of it. Running programs go on."""
+    from pasture.zygote.client import ask
+
+    ask({"do": "stop", "name": name})
+
+
+@command.command("reload")
+@_NAME
+def reload(name: str) -> None:
+    """Make all zygotes again, or one with those on top of it."""
+    from pasture.zygote.client import ask
+
+    _print(ask({"do": "reload", "name": name}, patience_s=_BUILD_PATIENCE_S)["zygotes"])
+
+
+def _serve(fields: dict[str, Any]) -> None:
+    from pasture.zygote.listen import listener
+    from pasture.zygote.server import Server
+    from pasture.zygote.tree import Plan
+
+    server = Server(listener(), os.dup(2))
+    if fields["base"]:
+        raise UsageError("a server that begins has no zygote to make this one on top of")
+    fields = {key: tuple(v) if isinstance(v, list) else v for key, v in fields.items()}
+    for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"):
+        fields["environ"].pop(name, None)
+    server.start(Plan(**fields))
+    server.serve()
+
+
+def _python() -> str:
+    from pasture.zygote.place import python_of
+
+    return python_of(sys.executable)
+
+
+def _checked(name: str) -> str:
+    if not name or not name.isprintable() or len(name) > 100:
+        raise UsageError(f"a zygote cannot be called {name!r}", hint="use letters and digits")
+    return name
+
+
+def _split(options: str) -> list[str]:
+    """Options one by one, as the stub splits them: `-uX dev` is `-u`, `-X`, `dev`."""
+    try:
+        words = shlex.split(options)
+    except ValueError as error:
+        raise UsageError(f"--options makes no sense: {error}") from None
+    found: list[str] = []
+    while words:
+        word = words.pop(0)
+        if not word.startswith("-") or len(word) < 2 or word.startswith("--"):
+            raise UsageError(f"{word} is no option of one letter", hint="as in --options='-u'")
+        for at, letter in enumerate(word[1:], 2):
+            if letter not in "bBdEIOPqRsSuvxWX":
+                raise UsageError(f"no zygote can be made with -{letter}")
+            found.append(f"-{letter}")
+            if letter in "WX":
+                if not word[at:] and not words:
+                    raise UsageError(f"-{letter} needs an argument")
+                found.append(word[at:] or words.pop(0))
+                break
+    return found
+
+
+def _print(zygotes: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    from pasture.display.terminal import output_terminal
+    from pasture.trust.untrusted_text import printable
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("zygote", "base", "state", "modules", "own memory", "served", "options", ""):
+        table.add_column(title, justify="right" if title in ("modules", "served") else "left")
+    for z in zygotes:
+        own = f"{z['bytes'] / 1e6:.1f} MB" if z["bytes"] else ""
+        words = (z["name"], z["base"], z["state"], f"{z['modules']}", own, f"{z['served']}")
+        table.add_row(*(printable(word) for word in (*words, " ".join(z["options"]), z["problem"])))
+    output_terminal().print(table)

@@ -1,0 +1,171 @@
+"""A process that has just come to life out of an image becomes an interpreter at its start.
+
+Owns everything that the interpreter derives from the process when it starts, and everything that
+modules derive from it when they are loaded: arguments, environment, streams, signals, seeds. What
+runs the program is the interpreter's own main function.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from importlib.machinery import BuiltinImporter
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+from pasture.sealing import exit
+from pasture.sealing.interpreter import native
+from pasture.zygote import end, streams
+
+_changed: dict[str, str | None] = {}
+_python = ""
+_prepared = False
+
+
+def prepare(environ: Mapping[str, str], python: str) -> None:
+    """Keep what loading has done to the environment. In the process that will be copied.
+
+    Args:
+        environ: the variables before modules were loaded.
+        python: path of the interpreter that this one stands for.
+    """
+    global _prepared, _python
+    now = dict(os.environ)
+    for name in environ.keys() | now.keys():
+        if environ.get(name) != now.get(name):
+            _changed[name] = now.get(name)
+    _python = python
+    streams.remember()
+    if not _prepared:
+        _prepared = True
+        end.keep_modules()
+        exit.before_leaving(end.finish)
+    else:
+        end.keep_modules()
+
+
+def begin(
+    argv: Sequence[bytes],
+    environ: Sequence[bytes],
+    ignored: int,
+    kind: str,
+    text: bytes,
+    rest: int,
+) -> NoReturn:
+    """Run the program that the arguments name, and end as the interpreter does.
+
+    Args:
+        argv: of the process.
+        environ: its variables, as `NAME=VALUE`.
+        ignored: bit N - 1 for each signal N that was ignored before.
+        kind: `c` for a command, `m` a module, `f` a file, `s` standard input.
+        text: the command, or the name.
+        rest: index of the first argument that is the program's own.
+    """
+    words = [os.fsdecode(word) for word in argv]
+    try:
+        _take_environ(environ)
+        _take_signals(ignored)
+        streams.open_standard()
+        _draw_seeds()
+        _forget_modules_past()
+        sys.orig_argv[:] = [_python, *words[1:]]
+        sys.argv = [_first(kind, text), *words[rest:]]
+        _make_main()
+        file = _absolute(os.fsdecode(text)) if kind == "f" else None
+        end.keep_file(file)
+    except Exception as error:
+        _start_over(argv, environ, error)
+    native().run_main(
+        sys.argv,
+        f"{os.fsdecode(text)}\n" if kind == "c" else None,
+        os.fsdecode(text) if kind == "m" else None,
+        file,
+    )
+    raise AssertionError("the interpreter's main function does not return")
+
+
+def _start_over(argv: Sequence[bytes], environ: Sequence[bytes], error: Exception) -> NoReturn:
+    """Nothing of the program has run: the interpreter itself can still do it."""
+    if os.environ.get("PASTURE_ZYGOTE_VERBOSE"):
+        os.write(2, f"pasture-python: {_python}: {error!r}\n".encode("utf-8", "replace"))
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    variables = {n: v for n, _, v in (variable.partition(b"=") for variable in environ)}
+    os.execve(_python, list(argv), variables)
+
+
+def _take_environ(environ: Sequence[bytes]) -> None:
+    """As posixmodule.c fills `posix.environ`: the first of two with one name counts."""
+    data: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined]
+    zone = data.get(b"TZ")
+    data.clear()
+    for variable in environ:
+        name, separator, value = variable.partition(b"=")
+        if separator:
+            data.setdefault(name, value)
+    for changed, to in _changed.items():
+        if to is None:
+            os.environ.pop(changed, None)
+        else:
+            os.environ[changed] = to
+    if data.get(b"TZ") != zone:
+        time.tzset()
+
+
+def _take_signals(ignored: int) -> None:
+    for number in range(1, 65):
+        if ignored >> (number - 1) & 1 and (
+            number == signal.SIGINT or signal.getsignal(number) == signal.SIG_DFL
+        ):
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _draw_seeds() -> None:
+    """Generators that modules have seeded from the kernel; `random` has its own fork hook."""
+    loaded = sys.modules
+    if "numpy.random.mtrand" in loaded:
+        loaded["numpy.random.mtrand"].seed()
+    if "_ssl" in loaded:
+        loaded["_ssl"].RAND_add(os.urandom(32), 0.0)
+
+
+def _forget_modules_past() -> None:
+    """What modules of the standard library know of the process that loaded them."""
+    loaded: dict[str, Any] = sys.modules
+    if "multiprocessing.process" in loaded:
+        process = loaded["multiprocessing.process"]
+        process._current_process = type(process._current_process)()
+    if "logging" in loaded:
+        logging = loaded["logging"]
+        now = time.time_ns() if isinstance(logging._startTime, int) else time.time()
+        logging._startTime = now
+
+
+def _first(kind: str, text: bytes) -> str:
+    if kind in "cm":
+        return f"-{kind}"
+    return os.fsdecode(text)
+
+
+def _make_main() -> None:
+    main = ModuleType("__main__")
+    main.__loader__ = BuiltinImporter
+    main.__builtins__ = sys.modules["builtins"]  # type: ignore[attr-defined]
+    if sys.version_info < (3, 14):
+        main.__annotations__ = {}
+    sys.modules["__main__"] = main
+
+
+def _absolute(path: str) -> str:
+    """As Python/fileutils.c, _Py_abspath."""
+    if path.startswith("/"):
+        return path
+    try:
+        return f"{Path.cwd()}/{path}"
+    except OSError:
+        return path

@@ -1,0 +1,109 @@
+"""The process that an image is made of: it loads modules, seals, and stands still.
+
+Started by `server` with the interpreter, the options and the environment that the image is for;
+for a zygote on top of another one, by `pasture-python` out of that one's image. Two processes: the
+first loads the modules and copies; the second is forked from it, so that threads which libraries
+in C have started end as they do in every fork. It seals, and it is what is copied.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import resource
+import signal
+import sys
+import traceback
+
+_HIGH_DESCRIPTOR = 900
+_ROOM_FOR_DESCRIPTORS = 100
+
+
+def main() -> None:
+    """Do what the process at the other end of a socket asks for.
+
+    The descriptor's number is the only argument of the program.
+    """
+    import socket
+
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    from pasture.zygote.manifest import always_read
+    from pasture.zygote.orders import receive
+
+    _end_with_parent(os.getppid())
+    order, images = receive(channel)
+    _forget_own_start()
+    environ = dict(os.environ)
+    variables = always_read(environ) | _load(order.preload)
+    reader, writer = os.pipe()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _stand_still([channel.detach(), reader, *images], writer, environ, order.python, parent)
+    os.close(writer)
+    from pasture.zygote import copying
+
+    copying.copy_and_send(channel, order, images, pid, reader, variables)
+    os._exit(0)  # what it has loaded need not be taken apart
+
+
+def _end_with_parent(parent: int) -> None:
+    """Nobody else would end a process that stands still."""
+    from pasture.sealing.interpreter import native
+
+    native().die_with_parent(signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _forget_own_start() -> None:
+    """`-c` has put the current directory first."""
+    if not sys.flags.safe_path and sys.path and sys.path[0] == "":
+        del sys.path[0]
+
+
+def _load(preload: tuple[str, ...]) -> dict[str, str | None]:
+    """Import modules; returns the variables that they read."""
+    from pasture.zygote.variables import VariablesRead
+
+    taken = _take_low_descriptors()
+    with VariablesRead() as read:
+        for name in preload:
+            importlib.import_module(name)
+    for number in taken:
+        os.close(number)
+    return read.values()
+
+
+def _take_low_descriptors() -> list[int]:
+    """So that files which modules keep open get numbers that programs seldom have."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    above = min(_HIGH_DESCRIPTOR, limit - _ROOM_FOR_DESCRIPTORS)
+    taken = []
+    while (number := os.dup(0)) < above:
+        taken.append(number)
+    os.close(number)
+    return taken
+
+
+def _stand_still(
+    inherited: list[int], report_to: int, environ: dict[str, str], python: str, parent: int
+) -> None:
+    """Seal, and wait to be copied. Returns in no process: what comes to life becomes a program."""
+    import pasture
+    from pasture.sealing.interpreter import native
+    from pasture.zygote import begin
+
+    try:
+        _end_with_parent(parent)
+        for number in inherited:
+            os.close(number)
+        begin.prepare(environ, python)
+        report = pasture.seal()
+        address, _ = native().frozen_facts()
+        os.write(report_to, f"{address} {report}\n".encode())
+        os.close(report_to)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    begin.begin(*native().freeze())

@@ -1,0 +1,141 @@
+"""Copies a process that stands still, and sends the copy to the server. In the builder."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import socket
+import stat
+import sys
+from pathlib import Path
+
+from pasture.errors import PastureError, ZygoteFailed
+from pasture.zygote.changes import FileTimes, times_of
+from pasture.zygote.frozen import Frozen
+from pasture.zygote.image import Copy
+from pasture.zygote.manifest import Needs, OpenFile, write_manifest
+from pasture.zygote.orders import Built, Order, send
+
+IMAGE_NAME = "pasture-zygote"
+_MFD_NOEXEC_SEAL = 0x08
+_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+_DEVICES = frozenset(("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"))
+_STANDARD = frozenset((0, 1, 2))
+
+
+def copy_and_send(
+    channel: socket.socket,
+    order: Order,
+    images: list[int],
+    pid: int,
+    reader: int,
+    variables: dict[str, str | None],
+) -> None:
+    """Send an image of a process, or why there is none; the process is ended.
+
+    Args:
+        channel: to the server.
+        images: descriptors of the images that the process was made of.
+        pid: of the process, a child of this one.
+        reader: of a pipe on which it says that it stands still.
+        variables: of the environment, that were read on the way.
+    """
+    try:
+        address, report = _wait_until_it_stands_still(pid, reader)
+        frozen = Frozen(pid, address)
+        files = _open_files(frozen)
+        needs = Needs(order.python, order.options, order.variables | variables)
+        data, pages, written_bytes = _copy(frozen, images, needs, files)
+        built = Built(
+            seal=report,
+            files=_files(),
+            folders=tuple(path for path in sys.path if path),
+            modules=tuple(sys.modules),
+            variables=dict(needs.variables),
+            bytes=written_bytes,
+        )
+        send(channel, built, [data, pages])
+    except PastureError as error:
+        send(channel, Built(problem=error.message, hint=error.hint), [])
+    except OSError as error:
+        send(channel, Built(problem=f"the process cannot be copied: {error}"), [])
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _wait_until_it_stands_still(pid: int, reader: int) -> tuple[int, str]:
+    with os.fdopen(reader, "rb") as pipe:
+        line = pipe.read().decode("utf-8", "replace").strip()
+    address, _, report = line.partition(" ")
+    _, status = os.waitpid(pid, os.WUNTRACED)
+    if not os.WIFSTOPPED(status) or not address.isdecimal():
+        raise ZygoteFailed(
+            "the process ended before it could be copied", hint="the zygote's log says why"
+        )
+    return int(address), report
+
+
+def _open_files(frozen: Frozen) -> list[OpenFile]:
+    """What is open beside the standard streams.
+
+    Raises:
+        ZygoteFailed: not all of it can be opened again.
+    """
+    if frozen.threads() > 1:
+        raise ZygoteFailed(
+            "a preloaded module starts a thread in each fork", hint="do not preload it"
+        )
+    found = []
+    for number, path in frozen.descriptors().items():
+        if number not in _STANDARD:
+            flags, offset = frozen.descriptor_state(number)
+            if not _can_be_opened_again(path, flags):
+                raise ZygoteFailed(
+                    f"a preloaded module keeps open what a copy cannot have: {path}",
+                    hint="do not preload that module, or have it open that later",
+                )
+            found.append(OpenFile(number, path, flags, offset))
+    return found
+
+
+def _can_be_opened_again(path: str, flags: int) -> bool:
+    """Whether opening a path gives the same: a file that is only read, and no program inherits."""
+    if flags & os.O_ACCMODE != os.O_RDONLY or not flags & os.O_CLOEXEC:
+        return False
+    try:
+        status = Path(path).stat() if path.startswith("/") else None
+    except OSError:
+        return False
+    return status is not None and (stat.S_ISREG(status.st_mode) or path in _DEVICES)
+
+
+def _copy(
+    frozen: Frozen, images: list[int], needs: Needs, files: list[OpenFile]
+) -> tuple[int, int, int]:
+    pages = _memory_file()
+    image = Copy(frozen, pages, images).take()
+    facts, layout = frozen.facts, frozen.layout()
+    text = write_manifest(image, facts, layout, frozen.auxiliary_vector(), needs, files)
+    frozen.close()
+    data = _memory_file()
+    with os.fdopen(data, "wb", closefd=False) as file:
+        file.write(text)
+    for number in (data, pages):
+        fcntl.fcntl(number, fcntl.F_ADD_SEALS, _SEALS)
+    return data, pages, image.written_bytes
+
+
+def _memory_file() -> int:
+    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+    try:
+        return os.memfd_create(IMAGE_NAME, flags | _MFD_NOEXEC_SEAL)
+    except OSError:  # before Linux 6.3
+        return os.memfd_create(IMAGE_NAME, flags)
+
+
+def _files() -> tuple[FileTimes, ...]:
+    found = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    paths = sorted(path for path in found if isinstance(path, str) and path[:1] == "/")
+    return tuple((path, *times_of(path)) for path in paths)  # type: ignore[misc]

@@ -1,0 +1,118 @@
+"""The end of a process that was served: what its program made is finalized, the image is not.
+
+CPython ends by clearing all modules, which writes to everything that is shared. Here only modules
+that came after the image are cleared, in CPython's order, so that their objects' `__del__` and weak
+references' callbacks run as ever (CPython 3.14 Python/pylifecycle.c, finalize_modules).
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from types import ModuleType
+
+from pasture.sealing.interpreter import native
+
+_of_image: frozenset[str] = frozenset()
+_file: str | None = None
+_CLEARED = ("path", "argv", "ps1", "ps2", "path_hooks", "path_importer_cache", "meta_path")
+_EXCEPTIONS = ("last_exc", "last_type", "last_value", "last_traceback")
+
+
+def keep_file(path: str | None) -> None:
+    """The path of the program, under which the interpreter compiles it; None without one."""
+    global _file
+    _file = path
+
+
+def keep_modules() -> None:
+    """Modules that are loaded now belong to the image."""
+    global _of_image
+    _of_image = frozenset(sys.modules) - {"__main__"}
+
+
+def finish(status: int) -> int | None:
+    """Clear what came later. As the last thing before output is flushed and the process ends.
+
+    Args:
+        status: with which the process would end.
+
+    Returns:
+        The status with which it shall end; None where the interpreter has to finalize as ever:
+        a daemon thread runs, another interpreter is left, or output cannot be written.
+    """
+    if native().python_threads() > 1 or _interpreters() > 1 or not _flushes():
+        return None
+    if status == 0 and _ended_without_traceback():
+        status = 1
+    native().begin_finalizing()
+    _clear_all()
+    return status
+
+
+def _flushes() -> bool:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not getattr(stream, "closed", False):
+                stream.flush()
+        except BaseException:
+            return False  # the interpreter finds the same, and says so
+    return True
+
+
+def _interpreters() -> int:
+    module = sys.modules.get("_interpreters") or sys.modules.get("_xxsubinterpreters")
+    return len(module.list_all()) if module is not None else 1
+
+
+def _ended_without_traceback() -> bool:
+    """Whether the program could not be compiled: such an error comes through no frame.
+
+    One that an interactive console has shown names the console as its file.
+    """
+    try:
+        native().system_exit_code()
+        return False
+    except LookupError:
+        pass
+    error = getattr(sys, "last_value", None)
+    if error is None or error.__traceback__ is not None or getattr(sys, "ps1", None) is not None:
+        return False
+    return getattr(error, "filename", None) in (None, "<string>", "<stdin>", _file)
+
+
+def _clear_all() -> None:
+    later = [name for name in list(sys.modules) if name not in _of_image]
+    for name in (*_CLEARED, *_EXCEPTIONS):
+        if hasattr(sys, name):
+            setattr(sys, name, None)
+    for name in ("stdin", "stdout", "stderr"):
+        setattr(sys, name, getattr(sys, f"__{name}__", None))
+    left = _remove(later)
+    gc.collect()
+    for reference in reversed(left):
+        module = reference()
+        if module is not None:
+            _clear(module)
+
+
+def _remove(names: list[str]) -> list[weakref.ref[ModuleType]]:
+    left = []
+    for name in names:
+        module = sys.modules.pop(name)
+        if isinstance(module, ModuleType):
+            left.append(weakref.ref(module))
+        del module
+    return left
+
+
+def _clear(module: ModuleType) -> None:
+    """As Objects/moduleobject.c, _PyModule_Clear: first names with one underscore."""
+    namespace = module.__dict__
+    for private in (True, False):
+        for name, value in list(namespace.items()):
+            is_private = name.startswith("_") and not name.startswith("__")
+            if value is not None and name != "__builtins__" and (is_private or not private):
+                del value
+                namespace[name] = None

@@ -1,0 +1,186 @@
+"""What `pasture-python` has to know of an image, as bytes: src/stub/manifest.h reads them.
+
+Owns the layout. All numbers are 64 bits wide, little-endian; text is UTF-8 and ends with a zero
+byte; the offset of a table counts from the first byte of all.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pasture.zygote.frozen import FACTS
+from pasture.zygote.image import Image
+
+MAGIC = 0x3154464D475A5350
+"""`PSZGMFT1`: the last digit is the version of the layout."""
+
+LAYOUT = ("start_code", "end_code", "start_data", "end_data", "start_brk", "start_stack")
+_MOST_KERNELS = 6
+
+ALWAYS_READ = (
+    *("PYTHON", "LC_", "LD_", "MALLOC_", "GLIBC_TUNABLES", "GOMP_", "OMP_", "OPENBLAS_", "GOTO_"),
+    *("MKL_", "KMP_", "BLIS_", "NUMEXPR_", "COV_CORE_", "COVERAGE_PROCESS_", "LOCPATH"),
+)
+"""Beginnings of variables that the interpreter, the C library or libraries in C read at start."""
+
+ALWAYS_READ_EXACTLY = ("LANG", "LANGUAGE", "HOME")
+"""The same, by their whole names: HOME is where packages of the user are."""
+
+READ_LATER = (
+    *("PYTHONBREAKPOINT", "PYTHONASYNCIODEBUG", "PYTHON_COLORS", "PYTHON_HISTORY"),
+    *("PYTHON_BASIC_REPL", "PYTHONSTARTUP", "LD_BIND_NOW"),
+)
+"""Variables that begin so and are read when they are used."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A file that is open in the image under a certain number.
+
+    Attributes:
+        flags: of open(2).
+        offset: where in the file it stands.
+    """
+
+    number: int
+    path: str
+    flags: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a request must be like.
+
+    Attributes:
+        python: path of the interpreter that would run otherwise.
+        options: of the interpreter, as given to it.
+        variables: values that variables must have; None: must not be set.
+    """
+
+    python: str
+    options: tuple[str, ...] = ()
+    variables: Mapping[str, str | None] = field(default_factory=dict)
+
+    def rules(self) -> list[str]:
+        """The variables, as the stub compares them."""
+        return [
+            *(f"={name}={v}" if v is not None else f"-{name}" for name, v in self._sorted()),
+            *(f"^{begin}" for begin in ALWAYS_READ),
+            *(f"!{name}" for name in READ_LATER),
+        ]
+
+    def _sorted(self) -> list[tuple[str, str | None]]:
+        return sorted(self.variables.items())
+
+
+def always_read(environ: Mapping[str, str]) -> dict[str, str | None]:
+    """Those of the variables that matter to every start, with their values."""
+    found: dict[str, str | None] = {
+        name: value
+        for name, value in environ.items()
+        if name.startswith(ALWAYS_READ) and name not in READ_LATER
+    }
+    return found | {name: environ.get(name) for name in ALWAYS_READ_EXACTLY}
+
+
+class _Tables:
+    """Bytes that are appended behind a head of known length."""
+
+    def __init__(self, head_bytes: int) -> None:
+        self.data = bytearray(head_bytes)
+
+    def add(self, data: bytes) -> int:
+        """Append, aligned to 8 bytes; returns the offset."""
+        self.data += bytes(-len(self.data) % 8)
+        offset = len(self.data)
+        self.data += data
+        return offset
+
+    def text(self, text: str) -> int:
+        return self.add(os.fsencode(text) + b"\0")
+
+
+def write_manifest(
+    image: Image,
+    facts: Mapping[str, int],
+    layout: Mapping[str, int],
+    auxiliary_vector: bytes,
+    needs: Needs,
+    open_files: Sequence[OpenFile] = (),
+) -> bytes:
+    """All of it, as bytes.
+
+    Raises:
+        OSError: a file that is mapped is there no more.
+    """
+    head_fields = 1 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MOST_KERNELS + 8 + 3
+    tables = _Tables(8 * head_fields)
+    sources = tables.add(_sources(image.sources, tables))
+    regions = tables.add(_regions(image))
+    files = tables.add(_open_files(open_files, tables))
+    auxiliary = tables.add(auxiliary_vector)
+    rules = tables.add(_texts(needs.rules()))
+    python = tables.text(needs.python)
+    options = tables.add(_texts(needs.options))
+    stack = image.stack
+    kernels = [number for m in image.kernels for number in (m.start, m.length)]
+    if len(kernels) > 2 * _MOST_KERNELS:
+        raise OSError("the kernel maps more into a process than is known")
+    head = (
+        MAGIC,
+        *(facts[name] for name in FACTS),
+        *(layout[name] for name in LAYOUT),
+        *(stack.end, stack.limit_bytes, stack.length, stack.source, stack.offset),
+        len(image.kernels),
+        *kernels,
+        *[0] * (2 * _MOST_KERNELS - len(kernels)),
+        *(len(image.sources), sources, len(image.regions), regions),
+        *(len(open_files), files),
+        *(len(auxiliary_vector), auxiliary),
+        *(rules, python, options),
+    )
+    struct.pack_into(f"<{head_fields}Q", tables.data, 0, *head)
+    return bytes(tables.data)
+
+
+def _texts(texts: Iterable[str]) -> bytes:
+    return b"".join(os.fsencode(text) + b"\0" for text in texts) + b"\0"
+
+
+def _sources(sources: Sequence[str | int], tables: _Tables) -> bytes:
+    rows = bytearray()
+    for source in sources:
+        if isinstance(source, int):
+            rows += struct.pack("<6Q", 1, source, 0, 0, 0, 0)
+            continue
+        status = Path(source).stat()
+        place = tables.text(source)
+        rows += struct.pack(
+            *("<6Q", 0, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, place)
+        )
+    return bytes(rows)
+
+
+def _open_files(files: Iterable[OpenFile], tables: _Tables) -> bytes:
+    rows = bytearray()
+    for file in files:
+        status = Path(file.path).stat()
+        place = tables.text(file.path)
+        rows += struct.pack(
+            *("<6Q", file.number, file.flags, file.offset, place, status.st_dev, status.st_ino)
+        )
+    return bytes(rows)
+
+
+def _regions(image: Image) -> bytes:
+    return b"".join(
+        struct.pack(
+            *("<3Q4I", r.start, r.length, r.offset, r.source, r.protection, r.flags, r.advice)
+        )
+        for r in image.regions
+    )

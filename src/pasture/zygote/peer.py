@@ -1,0 +1,74 @@
+"""Whether the process at the other end of a socket stands on the same side of every boundary.
+
+The mirror of src/stub/peer.c: both ends look, through the peer's pidfd.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+from pathlib import Path
+
+NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts", "pid_for_children")
+LINES = (
+    *("Uid:", "Gid:", "Groups:", "CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"),
+    *("NoNewPrivs:", "Seccomp:"),
+)
+_SO_PEERPIDFD = 77
+
+
+def peer_differs(connection: socket.socket) -> str | None:
+    """What differs between the peer and this process; None if nothing does."""
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    pid, uid, _ = struct.unpack("3i", raw)
+    if uid != os.geteuid():
+        return "another user"
+    try:
+        process = _pidfd(connection, pid)
+    except OSError:
+        return "the process is gone"
+    try:
+        difference = _differs(pid)
+        is_gone = bool(select.select([process], [], [], 0)[0])
+    finally:
+        os.close(process)
+    return "the process is gone" if is_gone else difference
+
+
+def _pidfd(connection: socket.socket, pid: int) -> int:
+    try:
+        return connection.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
+    except OSError:  # before Linux 6.5
+        return os.pidfd_open(pid)
+
+
+def _differs(pid: int) -> str | None:
+    own, other = Path("/proc/self"), Path(f"/proc/{pid}")
+    try:
+        for name in NAMESPACES:
+            if _link(own / "ns" / name) != _link(other / "ns" / name):
+                return "another namespace"
+        if _link(own / "root") != _link(other / "root"):
+            return "another root directory"
+        return _status_differs((own / "status").read_bytes(), (other / "status").read_bytes())
+    except OSError:
+        return "/proc does not show the process"
+
+
+def _link(path: Path) -> str | None:
+    try:
+        return str(path.readlink())
+    except FileNotFoundError:
+        return None
+
+
+def _status_differs(own: bytes, other: bytes) -> str | None:
+    mine, others = _lines(own), _lines(other)
+    return next((name for name in LINES if mine.get(name) != others.get(name)), None)
+
+
+def _lines(status: bytes) -> dict[str, bytes]:
+    found = (line.partition(b"\t") for line in status.splitlines())
+    return {name.decode("ascii", "replace"): value for name, _, value in found}

@@ -1,0 +1,144 @@
+"""Which zygotes there are, and which one is right for a request: pure bookkeeping.
+
+A zygote is made on top of another one, down to one without any module for each interpreter and
+its options. Invariant: a zygote that is ready stands on zygotes that are, in the states that it
+was made from.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pasture.zygote.orders import Built
+
+State = Literal["waiting", "building", "ready", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a zygote is to be.
+
+    Attributes:
+        name: by which it is asked for.
+        base: name of the zygote that it is made on top of; "" for none.
+        preload: modules that it loads beside.
+        python: path of the interpreter.
+        options: of the interpreter.
+        environ: the environment that it is for.
+    """
+
+    name: str
+    base: str
+    preload: tuple[str, ...]
+    python: str
+    options: tuple[str, ...]
+    environ: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class Zygote:
+    """A zygote, and what has become of it.
+
+    Attributes:
+        plan: what it is to be.
+        state: whether it can be handed out.
+        built: of the last time it was made.
+        manifest: descriptor; -1 while there is none.
+        images: descriptors of the files with pages, the root's first.
+        served: requests that got it.
+        refused: requests that named it or fitted, by the reason why they did not get it.
+        times: how often it has been made.
+        is_outdated: what it is made of has changed while it was made.
+    """
+
+    plan: Plan
+    state: State = "waiting"
+    built: Built = field(default_factory=Built)
+    manifest: int = -1
+    images: tuple[int, ...] = ()
+    served: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    times: int = 0
+    is_outdated: bool = False
+
+    @property
+    def top_level(self) -> frozenset[str]:
+        """Names of modules that are loaded, up to the first dot."""
+        return frozenset(name.partition(".")[0] for name in self.built.modules)
+
+
+def bare_name(python: str, options: Sequence[str]) -> str:
+    """The name of the zygote without modules; no user can give it."""
+    return "\x1f".join(("bare", python, *options))
+
+
+class Tree:
+    """All zygotes of a server, by name."""
+
+    def __init__(self) -> None:
+        self.zygotes: dict[str, Zygote] = {}
+
+    def add(self, plan: Plan) -> Zygote:
+        """Put a zygote in, or another in the place of one of that name."""
+        self.zygotes[plan.name] = Zygote(plan)
+        return self.zygotes[plan.name]
+
+    def above(self, name: str) -> list[Zygote]:
+        """The zygotes that are made on top of one, the nearest first."""
+        found: list[Zygote] = []
+        left = [name]
+        while left:
+            base = left.pop(0)
+            children = [z for z in self.zygotes.values() if z.plan.base == base]
+            found += children
+            left += [child.plan.name for child in children]
+        return found
+
+    def buildable(self) -> Iterator[Zygote]:
+        """Those that wait for nothing but to be made."""
+        for zygote in self.zygotes.values():
+            base = self.zygotes.get(zygote.plan.base)
+            if zygote.state == "waiting" and (base is None or base.state == "ready"):
+                yield zygote
+
+    def stranded(self) -> Iterator[tuple[Zygote, Zygote]]:
+        """Those that wait for one that has failed, with that one."""
+        for zygote in self.zygotes.values():
+            base = self.zygotes.get(zygote.plan.base)
+            if zygote.state == "waiting" and base is not None and base.state == "failed":
+                yield zygote, base
+
+    def choose(
+        self, name: str, python: str, options: Sequence[str], imports: Iterable[str]
+    ) -> Zygote | str:
+        """The zygote for a request.
+
+        Args:
+            name: that was asked for; "" for the one that fits best.
+            python: the interpreter that would run otherwise.
+            options: of the interpreter.
+            imports: top-level names that the program imports.
+
+        Returns:
+            The zygote, or why there is none.
+        """
+        if name:
+            zygote = self.zygotes.get(name)
+            if zygote is None:
+                return f"no zygote is called {name}"
+            if zygote.plan.python != python:
+                return f"the zygote {name} is of another interpreter"
+            return zygote if zygote.state == "ready" else f"the zygote {name} is not ready"
+        fitting = [
+            zygote
+            for zygote in self.zygotes.values()
+            if zygote.plan.python == python and zygote.plan.options == tuple(options)
+        ]
+        ready = [zygote for zygote in fitting if zygote.state == "ready"]
+        if not ready:
+            return "no zygote is ready" if fitting else "no zygote for this interpreter and options"
+        wanted = frozenset(imports)
+        return max(ready, key=lambda z: (len(wanted & z.top_level), -len(z.built.modules)))

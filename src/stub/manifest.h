@@ -1,0 +1,72 @@
+/* What has to be known of an image: the layout of the bytes that pasture/zygote/manifest.py writes,
+ * in its order. Offsets count from the first byte. */
+#ifndef STUB_MANIFEST_H
+#define STUB_MANIFEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define MANIFEST_MAGIC UINT64_C(0x3154464D475A5350)
+#define MANIFEST_KERNELS 6
+#define MANIFEST_ANONYMOUS UINT32_MAX
+
+typedef struct {
+    uint64_t start, length;
+} manifest_range;
+
+typedef struct {
+    uint64_t is_image; /* a file in memory, of that number; otherwise a file with a path */
+    uint64_t device;   /* or the number */
+    uint64_t inode, bytes, mtime_ns;
+    uint64_t path;
+} manifest_source;
+
+typedef struct {
+    uint64_t start, length, offset;
+    uint32_t source;
+    uint32_t protection, flags, advice;
+} manifest_region;
+
+typedef struct {
+    uint64_t number, flags, offset; /* under which number, as open(2) and lseek(2) make it */
+    uint64_t path, device, inode;
+} manifest_file;
+
+typedef struct {
+    uint64_t magic;
+    /* freeze_facts of src/native/zygote/freeze.h */
+    uint64_t entry, stack_pointer, thread_pointer, tid_address, robust_list, robust_list_bytes;
+    uint64_t rseq, rseq_bytes, program_break;
+    uint64_t start_code, end_code, start_data, end_data, start_brk, start_stack;
+    uint64_t stack_end, stack_limit_bytes, stack_length, stack_source, stack_offset;
+    uint64_t kernels;
+    manifest_range kernel[MANIFEST_KERNELS];
+    uint64_t sources, sources_at;
+    uint64_t regions, regions_at;
+    uint64_t files, files_at;
+    uint64_t auxv_bytes, auxv_at;
+    uint64_t rules_at, python_at, options_at;
+} manifest;
+
+/* Map a manifest from a descriptor; NULL, and a reason in `why`, if it makes no sense. */
+const manifest *manifest_open(int file, const char **why);
+
+static inline const void *
+manifest_at(const manifest *m, uint64_t offset)
+{
+    return (const char *)m + offset;
+}
+
+static inline const manifest_source *
+manifest_sources(const manifest *m)
+{
+    return manifest_at(m, m->sources_at);
+}
+
+static inline const manifest_region *
+manifest_regions(const manifest *m)
+{
+    return manifest_at(m, m->regions_at);
+}
+
+#endif

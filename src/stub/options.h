@@ -1,0 +1,18 @@
+/* The command line of the interpreter, split into its options and the program that they are for. */
+#ifndef STUB_OPTIONS_H
+#define STUB_OPTIONS_H
+
+#include <stddef.h>
+
+typedef struct {
+    char **option; /* one or two strings for each: "-u", or "-W" and "error"; ends with NULL */
+    size_t options;
+    char kind;  /* 'c' a command, 'm' a module, 'f' a file, 's' standard input */
+    char *text; /* the command, or the name; "-" or "" for standard input */
+    int rest;   /* index of the first argument that is the program's own */
+} command_line;
+
+/* 0, or -1 with the reason in `why` if this command line is for the interpreter alone. */
+int options_parse(int argc, char **argv, command_line *line, const char **why);
+
+#endif

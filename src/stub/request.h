@@ -1,0 +1,20 @@
+/* The conversation with the server of zygotes. */
+#ifndef STUB_REQUEST_H
+#define STUB_REQUEST_H
+
+#include "options.h"
+
+#include <stddef.h>
+
+#define REQUEST_MOST_FILES 64
+
+typedef struct {
+    char text[4096]; /* the zygote's name, or why there is none */
+    int file[REQUEST_MOST_FILES];
+    size_t files; /* the manifest, then the images, the root first */
+} answer;
+
+/* NULL, or why the request cannot be served. */
+const char *request_image(const char *python, const command_line *line, answer *a);
+
+#endif

@@ -1,0 +1,418 @@
+/* Opens and checks all that the image needs, finds a place that is free before and after, writes
+ * the plan there, and hands over to restorer.c. */
+#define _GNU_SOURCE
+#include "restore.h"
+
+#include "restorer.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifdef __x86_64__
+
+#ifndef SYS_rseq
+#  define SYS_rseq 334
+#endif
+
+extern const char __start_restorer[], __stop_restorer[];
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
+
+#define OS_PAGE 4096u
+#define ROUND(n) (((uint64_t)(n) + OS_PAGE - 1) & ~(uint64_t)(OS_PAGE - 1))
+#define STACK_BYTES (16u * OS_PAGE)
+#define ASIDE_BYTES (64u * OS_PAGE)
+#define MOST_RANGES 4096
+#define FIRST_PLACE UINT64_C(0x100000000000)
+#define LAST_PLACE UINT64_C(0x700000000000)
+#define NEXT_PLACE UINT64_C(0x010000000000)
+
+/* ---- what is mapped in this process ---- */
+
+static manifest_range own[MOST_RANGES];
+static size_t owns;
+static manifest_range kernels[MANIFEST_KERNELS];
+static size_t kernels_found;
+
+static bool
+read_own_maps(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[4400];
+    if (maps == NULL) {
+        return false;
+    }
+    while (fgets(line, sizeof line, maps) != NULL && owns < MOST_RANGES) {
+        unsigned long start, end;
+        if (sscanf(line, "%lx-%lx", &start, &end) != 2 || start >> 63) {
+            continue;
+        }
+        own[owns++] = (manifest_range){start, end - start};
+        if ((strstr(line, "[vvar") != NULL || strstr(line, "[vdso") != NULL)
+            && kernels_found < MANIFEST_KERNELS) {
+            kernels[kernels_found++] = own[owns - 1];
+        }
+    }
+    fclose(maps);
+    return owns < MOST_RANGES;
+}
+
+static bool
+same_kernels(const manifest *m)
+{
+    if (kernels_found != m->kernels) {
+        return false;
+    }
+    for (size_t i = 0; i < kernels_found; i++) {
+        if (kernels[i].length != m->kernel[i].length) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- a place for the plan ---- */
+
+static bool
+meets(uint64_t start, uint64_t length, uint64_t other, uint64_t other_length)
+{
+    return start < other + other_length && other < start + length;
+}
+
+static bool
+is_free(const manifest *m, uint64_t place, uint64_t length)
+{
+    const manifest_region *region = manifest_regions(m);
+    for (uint64_t i = 0; i < m->regions; i++) {
+        if (meets(place, length, region[i].start, region[i].length)) {
+            return false;
+        }
+    }
+    for (uint64_t i = 0; i < m->kernels; i++) {
+        if (meets(place, length, m->kernel[i].start, m->kernel[i].length)) {
+            return false;
+        }
+    }
+    return !meets(place, length, m->stack_end - m->stack_limit_bytes, m->stack_limit_bytes);
+}
+
+static char *
+find_place(const manifest *m, uint64_t length)
+{
+    for (uint64_t place = FIRST_PLACE; place < LAST_PLACE; place += NEXT_PLACE) {
+        if (!is_free(m, place, length)) {
+            continue;
+        }
+        char *found = mmap((void *)(uintptr_t)place, length, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        if ((uint64_t)(uintptr_t)found == place) {
+            return found;
+        }
+        if (found != MAP_FAILED) {
+            (void)munmap(found, length);
+        }
+    }
+    return NULL;
+}
+
+/* ---- the files that are mapped ---- */
+
+static bool
+is_unchanged(int file, const manifest_source *source)
+{
+    struct stat s;
+    return fstat(file, &s) == 0 && s.st_dev == source->device && s.st_ino == source->inode
+           && (uint64_t)s.st_size == source->bytes
+           && (uint64_t)s.st_mtim.tv_sec * 1000000000u + (uint64_t)s.st_mtim.tv_nsec
+                  == source->mtime_ns;
+}
+
+static const char *
+open_sources(const manifest *m, const int *images, size_t count, int *files)
+{
+    const manifest_source *source = manifest_sources(m);
+    for (uint64_t i = 0; i < m->sources; i++) {
+        if (source[i].is_image) {
+            if (source[i].device >= count) {
+                return "a part of the image is missing";
+            }
+            files[i] = images[source[i].device];
+            continue;
+        }
+        files[i] = open(manifest_at(m, source[i].path), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (files[i] < 0 || !is_unchanged(files[i], &source[i])) {
+            return "a library has changed since the zygote was made";
+        }
+    }
+    return NULL;
+}
+
+static void
+close_sources(const manifest *m, const int *files)
+{
+    const manifest_source *source = manifest_sources(m);
+    for (uint64_t i = 0; i < m->sources && (source[i].is_image || files[i] >= 0); i++) {
+        if (!source[i].is_image) {
+            (void)close(files[i]);
+        }
+    }
+}
+
+/* ---- files that the image has open ---- */
+
+static bool
+open_at(const manifest *m, const manifest_file *wanted)
+{
+    struct stat s;
+    int number = (int)wanted->number;
+    int file = open(manifest_at(m, wanted->path), (int)wanted->flags | O_CLOEXEC | O_NOCTTY);
+    bool is_right = file >= 0 && fstat(file, &s) == 0 && s.st_dev == wanted->device
+                    && s.st_ino == wanted->inode
+                    && (!wanted->offset || lseek(file, (off_t)wanted->offset, SEEK_SET) >= 0);
+    if (is_right && file != number) {
+        is_right = dup3(file, number, O_CLOEXEC) == number;
+    }
+    if (file >= 0 && (!is_right || file != number)) {
+        (void)close(file);
+    }
+    return is_right;
+}
+
+static const char *
+open_files(const manifest *m)
+{
+    const manifest_file *wanted = manifest_at(m, m->files_at);
+    for (uint64_t i = 0; i < m->files; i++) {
+        if (fcntl((int)wanted[i].number, F_GETFD) >= 0) {
+            return "a descriptor is taken that the zygote has a file under";
+        }
+        if (!open_at(m, &wanted[i])) {
+            return "a file cannot be opened that the zygote has open";
+        }
+    }
+    return NULL;
+}
+
+/* ---- the plan ---- */
+
+typedef struct {
+    uint64_t letter; /* stays with the process: message, arguments, environment */
+    uint64_t plan, code, stack, aside;
+    uint64_t all;
+} sizes;
+
+static size_t
+count_strings(char **strings, uint64_t *bytes)
+{
+    size_t count = 0;
+    for (; strings[count] != NULL; count++) {
+        *bytes += strlen(strings[count]) + 1;
+    }
+    return count;
+}
+
+static sizes
+measure(const manifest *m, const restore_request *request)
+{
+    uint64_t text = strlen(request->line->text) + strlen(request->python) + 2;
+    size_t pointers = count_strings(request->argv, &text) + count_strings(request->envp, &text) + 2;
+    sizes s = {
+        .letter = ROUND(sizeof(message) + pointers * sizeof(char *) + text),
+        .plan = ROUND(sizeof(restore_plan) + m->regions * sizeof(manifest_region) + m->auxv_bytes
+                      + m->sources * sizeof(int)),
+        .code = ROUND(__stop_restorer - __start_restorer),
+        .stack = STACK_BYTES,
+        .aside = ASIDE_BYTES,
+    };
+    s.all = s.letter + s.plan + s.code + s.stack + s.aside;
+    return s;
+}
+
+static char *
+put(char **at, const char *text)
+{
+    char *begin = *at;
+    size_t length = strlen(text) + 1;
+    memcpy(begin, text, length);
+    *at += length;
+    return begin;
+}
+
+static char **
+put_strings(char **pointers, char **at, char **strings)
+{
+    for (; *strings != NULL; strings++) {
+        *pointers++ = put(at, *strings);
+    }
+    *pointers = NULL;
+    return pointers + 1;
+}
+
+/* Arguments and environment stand one behind the other, as the kernel puts them: /proc shows them
+   from there. */
+static void
+write_letter(char *place, const restore_request *request, restore_plan *plan)
+{
+    message *letter = (message *)place;
+    uint64_t unused = 0;
+    char **pointers = (char **)(letter + 1);
+    char *text = (char *)(pointers + count_strings(request->argv, &unused)
+                          + count_strings(request->envp, &unused) + 2);
+    letter->argv = pointers;
+    plan->map.arg_start = (uint64_t)(uintptr_t)text;
+    letter->envp = put_strings(letter->argv, &text, request->argv);
+    plan->map.arg_end = plan->map.env_start = (uint64_t)(uintptr_t)text;
+    (void)put_strings(letter->envp, &text, request->envp);
+    plan->map.env_end = (uint64_t)(uintptr_t)text;
+    letter->text = put(&text, request->line->text);
+    plan->path = put(&text, request->python);
+    letter->kind = (uint64_t)request->line->kind;
+    letter->rest = (uint64_t)request->line->rest;
+    plan->message = letter;
+    plan->argv = letter->argv;
+    plan->envp = letter->envp;
+}
+
+static void
+write_map(const manifest *m, void *auxv, restore_plan *plan)
+{
+    struct prctl_mm_map *map = &plan->map;
+    map->start_code = m->start_code;
+    map->end_code = m->end_code;
+    map->start_data = m->start_data;
+    map->end_data = m->end_data;
+    map->start_brk = m->start_brk;
+    map->brk = m->program_break;
+    map->start_stack = m->start_stack;
+    map->exe_fd = UINT32_MAX;
+    map->auxv = memcpy(auxv, manifest_at(m, m->auxv_at), m->auxv_bytes);
+    map->auxv_size = (uint32_t)m->auxv_bytes;
+}
+
+static restore_plan *
+write_plan(const manifest *m, const int *files, const restore_request *request, char *place,
+           const sizes *s)
+{
+    restore_plan *plan = (restore_plan *)(place + s->letter);
+    manifest_region *regions = (manifest_region *)(plan + 1);
+    void *auxv = regions + m->regions;
+    int *numbers = (int *)((char *)auxv + m->auxv_bytes);
+    memcpy(regions, manifest_regions(m), m->regions * sizeof *regions);
+    memcpy(numbers, files, m->sources * sizeof *numbers);
+    plan->start = (uint64_t)(uintptr_t)place;
+    plan->end = plan->start + s->all;
+    plan->region = regions;
+    plan->regions = m->regions;
+    plan->file = numbers;
+    plan->files = m->sources;
+    plan->m = *m;
+    uint64_t aside = plan->end - s->aside;
+    for (size_t i = 0; i < kernels_found; i++) {
+        plan->own_kernel[i] = kernels[i];
+        plan->aside[i] = aside;
+        aside += kernels[i].length;
+    }
+    write_letter(place, request, plan);
+    write_map(m, auxv, plan);
+    const char *name = strrchr(request->python, '/');
+    strncpy(plan->comm, name != NULL ? name + 1 : request->python, sizeof plan->comm - 1);
+    plan->message->scratch = plan->start + s->letter;
+    plan->message->scratch_bytes = s->all - s->letter;
+    return plan;
+}
+
+static char *
+thread_pointer(void)
+{
+    char *pointer;
+    __asm__("mov %%fs:0, %0" : "=r"(pointer));
+    return pointer;
+}
+
+/* The kernel writes to it whenever this thread has been off a processor, and it is unmapped. */
+static void
+forget_rseq(void)
+{
+    if (&__rseq_size != NULL && &__rseq_offset != NULL && __rseq_size) {
+        char *rseq = thread_pointer() + __rseq_offset;
+        (void)syscall(SYS_rseq, rseq, 32, 1, 0x53053053);
+    }
+}
+
+static const char *
+jump(char *place, const sizes *s, restore_plan *plan)
+{
+    char *code = place + s->letter + s->plan;
+    memcpy(code, __start_restorer, (size_t)(__stop_restorer - __start_restorer));
+    if (mprotect(code, s->code, PROT_READ | PROT_EXEC) < 0) {
+        return "the kernel allows no code in new memory";
+    }
+    forget_rseq();
+    uintptr_t offset = (uintptr_t)restorer_run - (uintptr_t)__start_restorer;
+    uintptr_t stack = (uintptr_t)code + s->code + s->stack - 64;
+    __asm__ volatile("mov %0, %%rsp\n\t"
+                     "call *%1"
+                     :
+                     : "r"(stack), "r"((uintptr_t)code + offset), "D"(plan)
+                     : "memory");
+    __builtin_unreachable();
+}
+
+static bool
+same_stack_limit(const manifest *m)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur == m->stack_limit_bytes;
+}
+
+const char *
+restore(const manifest *m, const int *images, size_t count, const restore_request *request)
+{
+    if (!same_stack_limit(m)) {
+        return "another limit of the stack";
+    }
+    if (!read_own_maps() || !same_kernels(m)) {
+        return "this kernel maps something else into its processes";
+    }
+    int *files = malloc((m->sources + 1) * sizeof *files);
+    if (files == NULL) {
+        return "no memory";
+    }
+    memset(files, -1, (m->sources + 1) * sizeof *files);
+    const char *why = open_files(m);
+    if (why == NULL) {
+        why = open_sources(m, images, count, files);
+    }
+    if (why == NULL) {
+        sizes s = measure(m, request);
+        char *place = find_place(m, s.all);
+        if (place == NULL) {
+            why = "no address is free";
+        }
+        else {
+            why = jump(place, &s, write_plan(m, files, request, place, &s));
+        }
+    }
+    close_sources(m, files);
+    free(files);
+    return why;
+}
+
+#else
+
+const char *
+restore(const manifest *m, const int *images, size_t count, const restore_request *request)
+{
+    (void)m, (void)images, (void)count, (void)request;
+    return "this kind of machine is not supported";
+}
+
+#endif

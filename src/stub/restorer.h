@@ -1,0 +1,35 @@
+/* The last steps before a copied process comes to life: they run while nothing of this program is
+ * mapped but a piece of memory that holds them, their plan and their stack. */
+#ifndef STUB_RESTORER_H
+#define STUB_RESTORER_H
+
+#include "manifest.h"
+#include "message.h"
+
+#include <linux/prctl.h>
+
+typedef struct {
+    uint64_t start, end; /* of the memory that stays: plan, code, stack, message */
+    const manifest_region *region;
+    uint64_t regions;
+    const int *file; /* a descriptor for each source */
+    uint64_t files;
+    manifest_range own_kernel[MANIFEST_KERNELS]; /* where the kernel's own mappings are */
+    uint64_t aside[MANIFEST_KERNELS];            /* where they wait, inside of what stays */
+    manifest m;
+    struct prctl_mm_map map;
+    message *message;
+    char comm[16];
+    /* If anything fails: */
+    const char *path;
+    char **argv;
+    char **envp;
+} restore_plan;
+
+/* The code between these two can be moved. */
+extern const char restorer_begin[], restorer_end[];
+
+/* Never returns: jumps into the image, or executes the interpreter. */
+void restorer_run(restore_plan *plan);
+
+#endif

@@ -1,0 +1,10 @@
+/* Whether an environment would have made the same process of the interpreter. */
+#ifndef STUB_RULES_H
+#define STUB_RULES_H
+
+/* `rules` is a list of strings that ends with an empty one: "=NAME=VALUE" must be so, "-NAME" must
+   not be set, "^BEGIN" is the beginning of names that must stand in the list to be set, "!NAME" is
+   excepted from that. NULL, or the name of a variable that stands against it. */
+const char *rules_broken(const char *rules, char **environ);
+
+#endif

@@ -1,0 +1,123 @@
+"""CPython's tests of its command line and of processes, with `pasture-python` as `sys.executable`.
+
+`.venvs/3.14/bin/python tests/cpython/zygote.py [MODULE ...]`: each module twice, by `python` and
+by the stub, with zygotes for the options that the tests use. Prints what differs, and how many of
+the programs that the tests start came out of a zygote. README.md beside this lists what is known.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from collections.abc import Mapping
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "zygote"))
+
+from zygotes import BIN, STUB, Zygotes  # noqa: E402
+
+MODULES = (
+    *("test_cmd_line", "test_cmd_line_script", "test_runpy", "test_site", "test_signal"),
+    *("test_subprocess", "test_faulthandler", "test_atexit", "test_sys", "test_warnings"),
+    *("test_threading", "test_multiprocessing_spawn.test_misc", "test_utf8_mode"),
+)
+OPTIONS = ("", "-X faulthandler -I", "-X faulthandler -E", "-X faulthandler", "-I", "-E", "-u")
+PATIENCE_S = 1800
+
+Outcomes = Mapping[str, str]
+
+
+class _Result(unittest.TextTestResult):
+    """Outcomes by the names of tests."""
+
+    found: dict[str, str]
+
+    def stopTest(self, test: unittest.TestCase) -> None:  # noqa: N802
+        self.found.setdefault(test.id(), "passed")
+        super().stopTest(test)
+
+    def addError(self, test: unittest.TestCase, err: object) -> None:  # noqa: N802
+        self.found[test.id()] = "failed"
+        super().addError(test, err)
+
+    def addFailure(self, test: unittest.TestCase, err: object) -> None:  # noqa: N802
+        self.found[test.id()] = "failed"
+        super().addFailure(test, err)
+
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802
+        self.found[test.id()] = "skipped"
+        super().addSkip(test, reason)
+
+    def addSubTest(self, test: unittest.TestCase, subtest: object, err: object) -> None:  # noqa: N802
+        if err is not None:
+            self.found[test.id()] = "failed"
+        super().addSubTest(test, subtest, err)
+
+
+def run_inside(module: str, executable: str, results: str) -> None:
+    """In a process of its own: run a module of the tests."""
+    sys.executable = executable
+    found: dict[str, str] = {}
+    _Result.found = found
+    suite = unittest.defaultTestLoader.loadTestsFromName(f"test.{module}")
+    unittest.TextTestRunner(resultclass=_Result, verbosity=2).run(suite)
+    Path(results).write_text(json.dumps(found))
+
+
+def outcomes(zygotes: Zygotes, module: str, executable: Path) -> Outcomes:
+    """How the tests of a module end; empty if their process does not come to its end."""
+    results = zygotes.folder / f"{executable.name}.json"
+    results.unlink(missing_ok=True)
+    log = HERE.parent.parent / "build" / "cpython-zygote" / f"{module}-{executable.name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as file, tempfile.TemporaryDirectory() as folder:
+        command = [BIN / "python", __file__, "--inside", module, executable, results]
+        try:
+            subprocess.run(
+                command, env=zygotes.environ, cwd=folder, stdout=file, stderr=file,
+                stdin=subprocess.DEVNULL, timeout=PATIENCE_S, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            pass
+    return json.loads(results.read_text()) if results.exists() else {}
+
+
+def compare(zygotes: Zygotes, module: str) -> bool:
+    """Whether a module's tests end the same both ways."""
+    expected = outcomes(zygotes, module, BIN / "python")
+    before = zygotes.served()
+    found = outcomes(zygotes, module, STUB)
+    differ = sorted(name for name in expected if found.get(name) != expected[name])
+    print(
+        f"{module}: {len(expected)} tests, {len(differ)} differ, "
+        f"{zygotes.served() - before} programs out of a zygote",
+        flush=True,
+    )
+    for name in differ:
+        print(f"    {name}: {expected[name]}, by the stub {found.get(name, 'not run')}")
+    return bool(expected) and not differ
+
+
+def main(modules: list[str]) -> int:
+    """Compare modules."""
+    with tempfile.TemporaryDirectory(prefix="zygotes-") as name:
+        zygotes = Zygotes(Path(name))
+        zygotes.environ = {**zygotes.environ, "HOME": os.environ.get("HOME", "/")}
+        for number, options in enumerate(OPTIONS):
+            zygotes.pasture("start", "--name", f"options {number}", f"--options={options}")
+        try:
+            return int(not all([compare(zygotes, module) for module in modules or MODULES]))
+        finally:
+            zygotes.pasture("stop", check=False)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--inside"]:
+        run_inside(*sys.argv[2:])
+    else:
+        sys.exit(main(sys.argv[1:]))

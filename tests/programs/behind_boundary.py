@@ -1,0 +1,60 @@
+"""`behind_boundary.py KIND PROGRAM ARGUMENT...`: a program behind a boundary of the kernel.
+
+KIND is `user` (nobody; needs root), `namespace` (a mount namespace; root, or a user namespace),
+`no-new-privileges`, `seccomp` (a filter that allows all), or `capabilities` (one less; needs root).
+"""
+
+import ctypes
+import os
+import struct
+import sys
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, PR_CAPBSET_DROP = 38, 22, 24
+SECCOMP_MODE_FILTER = 2
+CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
+NOBODY = 65534
+
+
+def check(result):
+    if result < 0:
+        sys.exit(f"the kernel refuses: {os.strerror(ctypes.get_errno())}")
+
+
+def no_new_privileges():
+    check(LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+
+
+def seccomp():
+    no_new_privileges()
+    allow = struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000)  # return SECCOMP_RET_ALLOW
+    code = ctypes.create_string_buffer(allow)
+    program = struct.pack("HxxxxxxQ", 1, ctypes.addressof(code))
+    filter_ = ctypes.create_string_buffer(program)
+    check(LIBC.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, filter_, 0, 0))
+
+
+def namespace():
+    check(LIBC.unshare(CLONE_NEWNS if os.geteuid() == 0 else CLONE_NEWNS | CLONE_NEWUSER))
+
+
+def capabilities():
+    check(LIBC.prctl(PR_CAPBSET_DROP, 25, 0, 0, 0))  # CAP_SYS_TIME
+
+
+def user():
+    os.setgroups([])
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)
+
+
+KINDS = {
+    "user": user,
+    "namespace": namespace,
+    "no-new-privileges": no_new_privileges,
+    "seccomp": seccomp,
+    "capabilities": capabilities,
+}
+
+KINDS[sys.argv[1]]()
+os.execv(sys.argv[2], sys.argv[2:])

@@ -1,0 +1,153 @@
+"""The process of a program that is served is the caller's: nothing stands between them."""
+
+from __future__ import annotations
+
+import os
+import pty
+import resource
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from zygotes import PATIENCE_S, STUB, Zygotes
+
+pytestmark = [pytest.mark.once, pytest.mark.integration]
+
+WAIT = "import time; print(1, flush=True); time.sleep(60)"
+
+
+def test_the_program_has_the_id_the_parent_and_the_session_of_the_stub(zygotes: Zygotes) -> None:
+    source = "import os; print(os.getpid(), os.getppid(), os.getsid(0), os.getpgrp())"
+    process = zygotes.popen(["-c", source], stdout=subprocess.PIPE, start_new_session=True)
+    out, _ = process.communicate(timeout=PATIENCE_S)
+    assert out.split() == [f"{n}".encode() for n in (process.pid, os.getpid(), *[process.pid] * 2)]
+
+
+def test_what_the_caller_has_set_for_a_process_holds(zygotes: Zygotes, tmp_path: Path) -> None:
+    def set_up() -> None:
+        os.chdir(tmp_path)
+        os.umask(0o027)
+        os.nice(3)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (950, 990))
+        resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+
+    source = (
+        "import os, resource, signal; print(os.getcwd(), os.umask(0), os.nice(0), "
+        "resource.getrlimit(7), resource.getrlimit(9), signal.pthread_sigmask(0, []))"
+    )
+    served = zygotes.run("-c", source, preexec_fn=set_up)
+    assert served == zygotes.python("-c", source, preexec_fn=set_up)
+    assert b"950" in served.out
+
+
+def test_descriptors_are_handed_over_under_their_numbers(zygotes: Zygotes) -> None:
+    reader, writer = os.pipe()
+    source = f"import os; os.write({writer}, b'here'); print(os.get_inheritable({writer}))"
+    served = zygotes.run("-c", source, pass_fds=[writer])
+    os.close(writer)
+    assert os.read(reader, 9) == b"here"
+    assert served.out == b"True\n"
+    os.close(reader)
+
+
+def test_three_hundred_descriptors_are_no_obstacle(zygotes: Zygotes) -> None:
+    numbers = [os.open("/dev/null", os.O_RDONLY) for _ in range(300)]
+    try:
+        source = "import os; print(len(os.listdir('/proc/self/fd')))"
+        served = zygotes.run("-c", source, pass_fds=numbers)
+        assert served == zygotes.python("-c", source, pass_fds=numbers)
+    finally:
+        for number in numbers:
+            os.close(number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+def test_a_signal_that_ends_the_program_is_what_the_caller_sees(
+    zygotes: Zygotes, number: int
+) -> None:
+    process = zygotes.popen(["-c", WAIT], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(number)
+    assert process.wait(PATIENCE_S) == -number
+    process.stdout.close()
+
+
+def test_the_server_has_no_process_below_it_while_a_program_runs(zygotes: Zygotes) -> None:
+    process = zygotes.popen(["-c", WAIT], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    server = zygotes.pid()
+    assert Path(f"/proc/{server}/task/{server}/children").read_text() == ""
+    process.kill()
+    process.wait(PATIENCE_S)
+    process.stdout.close()
+
+
+def test_the_terminal_is_the_programs_own(zygotes: Zygotes) -> None:
+    source = (
+        "import os, sys; print(os.isatty(0), os.tcgetpgrp(0) == os.getpgrp(), "
+        "sys.stdout.line_buffering, os.ttyname(0) == os.ttyname(1)); print(input('? ')[::-1])"
+    )
+    out = on_terminal(zygotes, ["-c", source], b"abc\n")
+    assert b"True True True True" in out
+    assert b"cba" in out
+
+
+def test_control_c_interrupts_the_program_as_ever(zygotes: Zygotes) -> None:
+    source = "print('ready', flush=True)\ntry: input()\nexcept KeyboardInterrupt: print('caught')"
+    assert b"caught" in on_terminal(zygotes, ["-c", source], b"\x03", after=b"ready")
+
+
+def test_control_z_stops_the_program_itself(zygotes: Zygotes) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update(zygotes.environ)
+        os.execv("/bin/sh", ["sh", "-c", f'{STUB} -c "{WAIT}" & wait $!; echo over; read x'])
+    try:
+        read_until(terminal, b"1")
+        [child] = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        os.kill(int(child), signal.SIGSTOP)
+        wait_for_state(int(child), "T")
+        os.kill(int(child), signal.SIGCONT)
+        wait_for_state(int(child), "S")
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(terminal)
+
+
+def wait_for_state(pid: int, state: str) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != state:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def on_terminal(zygotes: Zygotes, words: list[str], typed: bytes, after: bytes = b"?") -> bytes:
+    """What a program prints on a terminal of its own."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(STUB, [str(STUB), *words], zygotes.environ)
+    out = read_until(terminal, after)
+    os.write(terminal, typed)
+    out += read_until(terminal, None)
+    os.waitpid(pid, 0)
+    os.close(terminal)
+    return out
+
+
+def read_until(terminal: int, text: bytes | None) -> bytes:
+    out = b""
+    while text is None or text not in out:
+        try:
+            part = os.read(terminal, 4096)
+        except OSError:  # the other side is closed
+            break
+        out += part
+        if not part:
+            break
+    return out
