@@ -1,0 +1,135 @@
+"""Parts of a zygote that need no process: mappings, regions, the choice, variables."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from pasture.cli.zygote import _split
+from pasture.errors import UsageError
+from pasture.zygote.frozen import mappings
+from pasture.zygote.image import ANONYMOUS, Region, _filled, _grouped, _joined
+from pasture.zygote.manifest import Needs, always_read
+from pasture.zygote.orders import Built
+from pasture.zygote.protocol import Request, parse
+from pasture.zygote.tree import Plan, Tree
+from pasture.zygote.variables import VariablesRead
+
+SMAPS = """\
+00400000-00402000 r--p 00001000 fe:00 77                         /usr/bin/a file
+Size:                  8 kB
+VmFlags: rd mr mw me sd
+7f0000000000-7f0000001000 rw-p 00000000 00:00 0
+VmFlags: rd wr mr mw me ac wf
+7ffff0000000-7ffff0002000 r-xp 00000000 00:00 0                  [vdso]
+VmFlags: rd ex
+"""
+
+
+def test_mappings_are_read_with_names_that_hold_spaces() -> None:
+    file, anonymous, kernels = mappings(SMAPS)
+    assert (file.start, file.length, file.offset, file.name) == (
+        *(0x400000, 0x2000, 0x1000, "/usr/bin/a file"),
+    )
+    assert file.is_file and not anonymous.is_file and kernels.is_kernels
+    assert "wf" in anonymous.flags and "rd" in file.flags
+
+
+@pytest.mark.parametrize(
+    ("os_pages", "groups"),
+    [
+        ([], []),
+        ([3], [(3, 3)]),
+        ([1, 2, 3], [(1, 3)]),
+        ([1, 17, 34], [(1, 17), (34, 34)]),
+        ([0, 16, 32, 49], [(0, 32), (49, 49)]),
+    ],
+)
+def test_pages_that_stand_close_together_are_written_together(
+    os_pages: list[int], groups: list[tuple[int, int]]
+) -> None:
+    assert list(_grouped(os_pages)) == groups
+
+
+def test_pages_of_zeros_are_not_written() -> None:
+    page, zero = b"x" * 4096, bytes(4096)
+    assert list(_filled(zero + page + page + zero + page)) == [
+        (4096, page + page),
+        (4 * 4096, page),
+    ]
+
+
+def test_neighbours_are_mapped_at_once_if_the_file_goes_on_in_the_same_way() -> None:
+    first = Region(0x1000, 0x1000, 2, 0x5000, 3, 2)
+    follows = Region(0x2000, 0x1000, 2, 0x6000, 3, 2)
+    elsewhere = Region(0x3000, 0x1000, 2, 0x9000, 3, 2)
+    empty = Region(0x4000, 0x1000, ANONYMOUS, 0, 3, 2)
+    found = list(_joined([first, follows, elsewhere, empty]))
+    assert [region.length for region in found] == [0x2000, 0x1000, 0x1000]
+
+
+def tree() -> Tree:
+    found = Tree()
+    for name, base, modules in (
+        ("bare", "", ("sys", "os")),
+        ("arrays", "bare", ("sys", "os", "numpy", "numpy.linalg")),
+        ("tables", "arrays", ("sys", "os", "numpy", "pandas")),
+    ):
+        zygote = found.add(Plan(name, base, (), "/bin/python", (), {}))
+        zygote.state, zygote.built = "ready", Built(modules=modules)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("imports", "chosen"),
+    [((), "bare"), (("os",), "bare"), (("numpy",), "arrays"), (("pandas", "numpy"), "tables")],
+)
+def test_the_smallest_zygote_that_has_most_of_the_imports_is_chosen(
+    imports: tuple[str, ...], chosen: str
+) -> None:
+    zygote = tree().choose("", "/bin/python", (), imports)
+    assert not isinstance(zygote, str) and zygote.plan.name == chosen
+
+
+def test_no_zygote_is_chosen_for_another_interpreter_or_other_options() -> None:
+    assert isinstance(tree().choose("", "/other/python", (), ()), str)
+    assert isinstance(tree().choose("", "/bin/python", ("-u",), ()), str)
+    assert isinstance(tree().choose("arrays", "/other/python", (), ()), str)
+
+
+def test_zygotes_above_one_are_found_at_any_height() -> None:
+    assert [z.plan.name for z in tree().above("bare")] == ["arrays", "tables"]
+
+
+def test_variables_are_seen_when_asked_for_and_not_when_handed_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OF_OURS", "1")
+    with VariablesRead() as read:
+        dict(os.environ)
+        os.environ.copy()
+        os.environ.get("OF_OURS")
+        os.getenv("NOT_SET_AT_ALL")
+        assert "ASKED_FOR" not in os.environ
+    assert read.values() == {"OF_OURS": "1", "NOT_SET_AT_ALL": None, "ASKED_FOR": None}
+    assert type(os.environ) is os._Environ
+
+
+def test_rules_name_what_must_be_and_what_must_not() -> None:
+    variables = always_read({"PYTHONPATH": "/a", "OTHER": "1", "PYTHON_COLORS": "0"})
+    rules = Needs("/bin/python", variables=variables).rules()
+    assert {"=PYTHONPATH=/a", "-HOME", "^PYTHON", "!PYTHON_COLORS"} <= set(rules)
+    assert not any("OTHER" in rule for rule in rules)
+
+
+def test_a_request_is_read_with_its_options() -> None:
+    message = b"run 1\0name\0/bin/python\0a,b\0-X\0dev\0"
+    assert parse(message) == Request("name", "/bin/python", ("a", "b"), ("-X", "dev"))
+
+
+def test_options_are_split_as_the_stub_splits_them() -> None:
+    assert _split("-uX dev -Werror") == ["-u", "-X", "dev", "-W", "error"]
+    for wrong in ("-c pass", "--help", "-X", "u", "'"):
+        with pytest.raises(UsageError):
+            _split(wrong)
