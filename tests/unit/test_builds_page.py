@@ -185,11 +185,14 @@ def test_another_wheel_leaves_what_the_sources_gave(
     assert (again.source, again.wheel) == (sealed(harness), None)
 
 
-def test_that_an_interpreter_is_not_there_is_never_kept(
+def test_that_an_interpreter_is_not_there_is_kept_for_the_page_alone(
     harness: Harness, make_row: Callable[..., Any]
 ) -> None:
     harness.kept.keep(make_row(absent="no network").outcome, "3.13")
     assert harness.kept.kept("b", "3.13") == harness.trials.Outcome("b")
+    assert harness.kept.kept_for_page("b", "3.13").absent == "no network"
+    harness.kept.keep(make_row().outcome, "3.13")
+    assert harness.kept.kept_for_page("b", "3.13") == make_row().outcome
 
 
 def test_a_result_that_was_cut_short_is_tried_anew(harness: Harness) -> None:
