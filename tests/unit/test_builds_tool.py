@@ -101,12 +101,15 @@ def test_the_static_shape_is_made_by_clang_with_hidden_symbols(tool: ModuleType)
     assert {"CC=clang", "CFLAGS=-fvisibility=hidden"} <= set(words)
 
 
-def test_why_a_source_is_not_to_be_had_is_what_the_newest_release_said(
+def test_a_source_that_is_not_to_be_had_is_asked_for_once_and_the_newest_releases_words_stay(
     tool: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool.SourceArchive, "refresh", lambda self: None)
 
+    asked: list[str] = []
+
     def no_tarball(archive: Any, *words: str, cwd: Path) -> None:
+        asked.append(archive.release)
         first = {"sid": "E: Failed to fetch http://mirror/a/b.tar.xz  404  Not Found [IP: ::1 80]"}
         other = f"E: no source in {archive.release}"
         words_of_apt = f"apt failed:\n{first.get(archive.release, other)}\nE: Failed to fetch some."
@@ -116,6 +119,28 @@ def test_why_a_source_is_not_to_be_had_is_what_the_newest_release_said(
     with pytest.raises(tool.BuildError) as caught:
         tool.fetch_source("3.14")
     assert str(caught.value).endswith("of 3.14: E: Failed to fetch b.tar.xz  404  Not Found")
+    asked.clear()
+    with pytest.raises(tool.BuildError, match="404  Not Found"):
+        tool.fetch_source("3.14")
+    assert asked == []
+
+
+def test_a_mirror_that_could_not_be_reached_is_asked_again(
+    tool: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool.SourceArchive, "refresh", lambda self: None)
+
+    def no_network(archive: Any, *words: str, cwd: Path) -> None:
+        raise tool.interpreters.InterpreterError("apt failed:\nE: Temporary failure resolving")
+
+    def tarball(archive: Any, *words: str, cwd: Path) -> None:
+        (cwd / "python3.14_3.14.9.orig.tar.xz").touch()
+
+    monkeypatch.setattr(tool.SourceArchive, "apt", no_network)
+    with pytest.raises(tool.BuildError, match="Temporary failure"):
+        tool.fetch_source("3.14")
+    monkeypatch.setattr(tool.SourceArchive, "apt", tarball)
+    assert tool.fetch_source("3.14").name == "python3.14_3.14.9.orig.tar.xz"
 
 
 @pytest.fixture
