@@ -2,6 +2,8 @@
 
 import importlib.machinery
 import importlib.util
+import os
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -128,3 +130,19 @@ def test_a_wheel_that_brings_libraries_along_is_not_taken(
     files = {extension(tool, X86): library_that_needs(), "pasture.libs/libgcc_s.so.1": b""}
     with pytest.raises(tool.WheelError, match="libgcc_s"):
         tool.check_contents(make_wheel(**files), "3.13", tool.TARGETS[X86])
+
+
+@pytest.mark.parametrize(
+    ("target", "libraries"), [("x86_64-linux-musl", []), ("x86_64-linux-gnu.2.28", ["-ldl"])]
+)
+def test_the_compiler_for_musl_is_not_asked_for_libdl(
+    tmp_path: Path, target: str, libraries: list[str]
+) -> None:
+    zig = tmp_path / "zig"
+    zig.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    zig.chmod(0o755)
+    environment = {**os.environ, "PASTURE_TARGET": target, "PASTURE_ZIG": str(zig)}
+    command = [SCRIPT.with_name("zig-cc"), "-shared", "a b.o", "-ldl", "-o", "x.so"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    words = ["-m", "ziglang", "cc", "-target", target, "-shared", "a b.o", *libraries]
+    assert done.stdout.splitlines() == [*words, "-o", "x.so"]
