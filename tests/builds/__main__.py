@@ -54,7 +54,8 @@ def main(names: tuple[str, ...], page_only: bool, no_tests: bool) -> None:
         others = [row for row in rows if row.build not in wanted]
         rows = sorted([*tried, *others], key=lambda row: builds.index(row.build))
     if not names:
-        write_page(rows)
+        names_of_rows = {row.build.name for row in rows}
+        write_page(rows, [b.name for b in builds if b.name not in names_of_rows])
     for line in complaints(rows):
         click.echo(line, err=True)
     sys.exit(1 if complaints(rows) else 0)

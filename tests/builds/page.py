@@ -130,13 +130,19 @@ def absences(rows: Sequence[Row]) -> Iterator[str]:
         yield f"- {', '.join(those)}: {' '.join(reason.split())}"
 
 
-def write_page(rows: Sequence[Row]) -> None:
-    """Puts the matrix between the marks of the page; the rest of it stays."""
+def write_page(rows: Sequence[Row], untried: Sequence[str] = ()) -> None:
+    """Puts the matrix between the marks of the page; the rest of it stays.
+
+    Args:
+        rows: what came of the builds that were tried.
+        untried: names of the others.
+    """
     there = [row for row in rows if row.outcome.absent is None]
     parts = [f"On {platform.machine()}:\n", table(there)]
     for title, lines in (
         ("Not sealed:", list(refusals(there))),
         ("Not to be had when this was written:", list(absences(rows))),
+        ("Not tried yet:", [f"- {', '.join(untried)}"] if untried else []),
     ):
         if lines:
             parts += [f"{title}\n", "\n".join(lines) + "\n"]

@@ -123,6 +123,15 @@ def test_builds_that_cannot_be_had_for_one_reason_stand_in_one_line(
     assert len(matrix(harness)) == 1
 
 
+def test_builds_that_were_not_tried_are_named(
+    harness: Harness, make_row: Callable[..., Any]
+) -> None:
+    harness.page.write_page([make_row()], ["x", "y"])
+    assert "Not tried yet:\n\n- x, y\n" in harness.page.PAGE.read_text()
+    harness.page.write_page([make_row()])
+    assert "Not tried" not in harness.page.PAGE.read_text()
+
+
 # --- What is complained of --------------------------------------------------------------
 
 
