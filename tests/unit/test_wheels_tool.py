@@ -142,7 +142,7 @@ def test_the_compiler_for_musl_is_not_asked_for_libdl(
     zig.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
     zig.chmod(0o755)
     environment = {**os.environ, "PASTURE_TARGET": target, "PASTURE_ZIG": str(zig)}
-    command = [SCRIPT.with_name("zig-cc"), "-shared", "a b.o", "-ldl", "-o", "x.so"]
+    command = [str(SCRIPT.with_name("zig-cc")), "-shared", "a b.o", "-ldl", "-o", "x.so"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     words = ["-m", "ziglang", "cc", "-target", target, "-shared", "a b.o", *libraries]
     assert done.stdout.splitlines() == [*words, "-o", "x.so"]
