@@ -3,9 +3,10 @@
     python tests/builds [NAME...] [--page]
 
 Without names all that `tools/builds list` names, except those that stand there for whoever asks
-for them. On each: an installation from source and by wheel, the native tests, and a child's
-private memory. What came of a build is kept; a run takes up where the last one left off. The
-exit status is 1 if a build fails, or is refused without reason, or is taken that should not be.
+for them, and the page is written; with names it stays as it is until `--page`. On each: an
+installation from source and by wheel, the native tests, and a child's private memory. What came
+of a build is kept; a run takes up where the last one left off. The exit status is 1 if a build
+fails, or is refused without reason, or is taken that should not be.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import json
 import sys
 
 import click
-from kept import keep, kept
+from kept import keep, kept, kept_for_page
 from page import Build, Row, complaints, write_page
 from trials import REPOSITORY, Outcome, complete, run
 
@@ -26,20 +27,20 @@ def known_builds() -> list[Build]:
 
 def outcome_of(build: Build, with_tests: bool) -> Outcome:
     """What came of a build: as it is kept, and what is missing is tried now."""
-    outcome = complete(kept(build.name, build.minor), build.minor, with_tests)
+    outcome = complete(kept(build.name, build.minor), build.minor, build.ways, with_tests)
     keep(outcome, build.minor)
     click.echo(f"{build.name}: {Row(build, outcome).in_short()}")
     return outcome
 
 
 def kept_rows(builds: list[Build]) -> list[Row]:
-    found = [Row(build, kept(build.name, build.minor, stale=True)) for build in builds]
-    return [row for row in found if row.outcome.facts]
+    found = [Row(build, kept_for_page(build.name, build.minor)) for build in builds]
+    return [row for row in found if row.outcome.facts or row.outcome.absent]
 
 
 @click.command(help=__doc__)
 @click.argument("names", nargs=-1)
-@click.option("--page", "page_only", is_flag=True, help="Write the page out of what is kept.")
+@click.option("--page", "page_only", is_flag=True, help="Only write the page, of what is kept.")
 @click.option("--no-tests", is_flag=True, help="Leave the native tests for another run.")
 def main(names: tuple[str, ...], page_only: bool, no_tests: bool) -> None:
     builds = known_builds()
@@ -52,7 +53,9 @@ def main(names: tuple[str, ...], page_only: bool, no_tests: bool) -> None:
         tried = [Row(build, outcome_of(build, not no_tests)) for build in wanted]
         others = [row for row in rows if row.build not in wanted]
         rows = sorted([*tried, *others], key=lambda row: builds.index(row.build))
-    write_page(rows)
+    if not names:
+        names_of_rows = {row.build.name for row in rows}
+        write_page(rows, [b.name for b in builds if b.name not in names_of_rows])
     for line in complaints(rows):
         click.echo(line, err=True)
     sys.exit(1 if complaints(rows) else 0)

@@ -1,7 +1,7 @@
 """What came of each build, kept in build/builds, so that a run can be taken up again.
 
-Invariant: a result is only given back for the same sources and the same wheel. That there is no
-such interpreter is never kept: it may be there the next time.
+Invariant: a result is only given back for the same sources and the same wheel. Why there is no
+such interpreter is kept for the page alone: it may be there the next time.
 """
 
 from __future__ import annotations
@@ -39,10 +39,25 @@ def result_file(name: str) -> Path:
     return FOLDER / name / "result.json"
 
 
+def absence_file(name: str) -> Path:
+    return FOLDER / name / "absent"
+
+
 def keep(outcome: Outcome, minor: str) -> None:
-    if outcome.absent is None:
-        of = {"of": tree_digest(), "of_wheel": wheel_digest(minor)}
-        result_file(outcome.name).write_text(json.dumps(of | asdict(outcome), indent=1) + "\n")
+    if outcome.absent is not None:
+        absence_file(outcome.name).write_text(outcome.absent)
+        return
+    absence_file(outcome.name).unlink(missing_ok=True)
+    of = {"of": tree_digest(), "of_wheel": wheel_digest(minor)}
+    result_file(outcome.name).write_text(json.dumps(of | asdict(outcome), indent=1) + "\n")
+
+
+def kept_for_page(name: str, minor: str) -> Outcome:
+    """What the last run that tried this build found, of whichever sources."""
+    outcome = kept(name, minor, stale=True)
+    if not outcome.facts and absence_file(name).exists():
+        return Outcome(name, absent=absence_file(name).read_text())
+    return outcome
 
 
 def kept(name: str, minor: str, stale: bool = False) -> Outcome:

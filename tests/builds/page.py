@@ -25,7 +25,8 @@ class Build:
     source: str
     about: str
     words: list[str]
-    refused: bool
+    ways: list[str]
+    refused: list[str]
     asked_for: bool
 
 
@@ -37,7 +38,12 @@ class Row:
     def in_short(self) -> str:
         if self.outcome.absent is not None:
             return f"not here: {self.outcome.absent}"
-        return ", ".join(filter(None, (word(self.outcome.source), native(self.outcome))))
+        return ", ".join(filter(None, (*self.ways(), native(self.outcome))))
+
+    def ways(self) -> list[str]:
+        """What came of each way of installing that is tried, as "seals from source"."""
+        found = {"source": self.outcome.source, "wheel": self.outcome.wheel}
+        return [f"{word(found[how])} from {how}" for how in self.build.ways]
 
     def cells(self) -> tuple[str, ...]:
         outcome = self.outcome
@@ -46,8 +52,8 @@ class Row:
             facts["version"],
             self.build.about,
             compiler(facts["compiler"]),
-            word(outcome.source),
-            word(outcome.wheel),
+            word(outcome.source) if "source" in self.build.ways else "",
+            word(outcome.wheel) if "wheel" in self.build.ways else "",
             native(outcome),
             *memory(outcome),
         )
@@ -89,10 +95,11 @@ def complaints(rows: Sequence[Row]) -> list[str]:
 
 
 def problems(row: Row) -> Iterator[str]:
-    expected = "refused" if row.build.refused else "seals"
-    for way in (row.outcome.source, row.outcome.wheel):
+    for how, way in (("source", row.outcome.source), ("wheel", row.outcome.wheel)):
+        expected = "refused" if how in row.build.refused else "seals"
         if way is not None and way.word != expected:
-            yield f"{way.word}: {way.failure or (way.memory and way.memory.reason)}"
+            reason = way.failure or (way.memory and way.memory.reason)
+            yield f"{way.word} (from {how}): {reason}"
     if row.outcome.native and row.outcome.native[1]:
         yield f"{row.outcome.native[1]} native tests failed"
 
@@ -123,13 +130,19 @@ def absences(rows: Sequence[Row]) -> Iterator[str]:
         yield f"- {', '.join(those)}: {' '.join(reason.split())}"
 
 
-def write_page(rows: Sequence[Row]) -> None:
-    """Puts the matrix between the marks of the page; the rest of it stays."""
+def write_page(rows: Sequence[Row], untried: Sequence[str] = ()) -> None:
+    """Puts the matrix between the marks of the page; the rest of it stays.
+
+    Args:
+        rows: what came of the builds that were tried.
+        untried: names of the others.
+    """
     there = [row for row in rows if row.outcome.absent is None]
     parts = [f"On {platform.machine()}:\n", table(there)]
     for title, lines in (
         ("Not sealed:", list(refusals(there))),
         ("Not to be had when this was written:", list(absences(rows))),
+        ("Not tried yet:", [f"- {', '.join(untried)}"] if untried else []),
     ):
         if lines:
             parts += [f"{title}\n", "\n".join(lines) + "\n"]

@@ -207,17 +207,19 @@ def obtain(name: str) -> tuple[Path, dict[str, Any]]:
     return Path(python), json.loads(run(python, "-I", "-c", ASK))
 
 
-def complete(outcome: Outcome, minor: str, with_tests: bool) -> Outcome:
-    """The outcome with what is not known yet: either installation, and the native tests."""
+def complete(outcome: Outcome, minor: str, ways: Sequence[str], with_tests: bool) -> Outcome:
+    """The outcome with what is not known yet: installations by `ways`, and the native tests."""
     name = outcome.name
     (FOLDER / name).mkdir(parents=True, exist_ok=True)
     try:
         python, facts = obtain(name)
     except TrialError as error:
         return Outcome(name, absent=str(error).removeprefix("error: "))
-    source = outcome.source or try_source(python, name)
-    wheel = outcome.wheel or try_wheel(python, name, minor)
-    native = outcome.native
-    if native is None and with_tests and source.word == "seals":
+    source, wheel, native = outcome.source, outcome.wheel, outcome.native
+    if source is None and "source" in ways:
+        source = try_source(python, name)
+    if wheel is None and "wheel" in ways:
+        wheel = try_wheel(python, name, minor)
+    if native is None and with_tests and source is not None and source.word == "seals":
         native = native_tests(FOLDER / name / "source" / "bin" / "python", name)
     return Outcome(name, None, facts, source, wheel, native)

@@ -2,10 +2,11 @@
 
 import dataclasses
 import json
+import sys
 
 import pytest
 
-from pasture.sealing.interpreter import Interpreter
+from pasture.sealing.interpreter import Interpreter, current
 from pasture.sealing.report import SealReport, StepReport
 
 CPYTHON = Interpreter("CPython", "3.14.2", False, True, None)
@@ -103,3 +104,13 @@ def test_a_report_is_frozen() -> None:
 
 def test_a_free_threaded_interpreter_is_named_as_such() -> None:
     assert str(dataclasses.replace(CPYTHON, free_threaded=True)) == "CPython 3.14.2 (free-threaded)"
+
+
+def test_a_free_threaded_build_is_refused_and_told_which_one_to_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "abiflags", "t")
+    refusal = current().unsupported
+    assert refusal is not None
+    assert refusal.startswith("a free-threaded build")
+    assert f"run this on python{sys.version_info[0]}.{sys.version_info[1]}," in refusal

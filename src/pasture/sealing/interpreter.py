@@ -111,7 +111,8 @@ def _why_unsupported() -> str | None:
     if sys.implementation.name != "cpython":
         return f"{_implementation()} keeps its heap in another way than CPython"
     if _is_free_threaded():
-        return "a free-threaded build keeps its heap in another way than one with the GIL"
+        why = "a free-threaded build keeps its heap in another way than one with the GIL"
+        return f"{why}: run this on python{sys.version_info[0]}.{sys.version_info[1]}, which has it"
     if _native is None:
         why = f"the extension pasture._native cannot be imported: {_IMPORT_ERROR}"
         return f"{why}: {BUILD_HERE}"
