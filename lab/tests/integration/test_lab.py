@@ -174,7 +174,9 @@ def test_without_the_collector_a_worker_grows_by_its_garbage(bench):
 
 def test_a_server_that_did_not_take_its_policy_is_no_measurement(bench, tmp_path):
     # Beside a thread that computes, and never waits, the heap is not sealed.
-    thread = "import threading\nthreading.Thread(target=exec, args=(\"while True: pass\",), daemon=True)"
+    thread = (
+        'import threading\nthreading.Thread(target=exec, args=("while True: pass",), daemon=True)'
+    )
     (tmp_path / "sitecustomize.py").write_text(f"{thread}.start()\n")
     small = {"LAB_SHELF": "10"}
     with serving(bench, Variant("seal", policy="seal").plan(1, small)) as server:

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-OS_PAGE_BYTES = os.sysconf("SC_PAGESIZE")
+from pasture.proc.os_page import OS_PAGE_BYTES
+
 FACTS = (
     *("entry", "stack_pointer", "thread_pointer", "tid_address", "robust_list"),
     *("robust_list_bytes", "rseq", "rseq_bytes", "program_break"),

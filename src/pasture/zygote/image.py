@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pasture.errors import ZygoteFailed
-from pasture.zygote.frozen import OS_PAGE_BYTES, Frozen, Mapping
+from pasture.proc.os_page import OS_PAGE_BYTES
+from pasture.zygote.frozen import Frozen, Mapping
 
 ANONYMOUS = 0xFFFFFFFF
 """In the place of a source: memory without a file."""
