@@ -106,7 +106,7 @@ def test_workers_with_threads_are_sealed_as_well(serve):
 def test_a_thread_that_waits_is_named_and_the_heap_sealed(serve):
     server = serve(env={"HERD_THREAD": "waits"})
     assert server.log.count(SEALED) == 1
-    assert "thread herd-thread does not survive a fork" in server.log
+    assert "thread herd-thread of herd_app does not survive a fork" in server.log
 
 
 def test_a_running_thread_leaves_the_heap_unsealed_and_is_named(serve):

@@ -139,11 +139,14 @@ def _meanings(
     """Cause and label of the word that each fault fell on."""
     addresses = np.array([fault.address & ~7 for fault in faults], dtype=np.uint64)
     kept = _had_by_parent(classifier.parent, addresses)
+    order = np.argsort(addresses[kept], kind="stable")  # faults are in the order of time
+    ascending = addresses[kept][order]
     pages, rows = np.unique(
-        addresses[kept] // np.uint64(OS_PAGE_BYTES) * np.uint64(OS_PAGE_BYTES), return_inverse=True
+        ascending // np.uint64(OS_PAGE_BYTES) * np.uint64(OS_PAGE_BYTES), return_inverse=True
     )
-    found = classifier.classify(Batch(pages, addresses[kept], rows), extents)
-    known = iter(zip(found.causes.tolist(), found.labels.tolist(), strict=True))
+    found = classifier.classify(Batch(pages, ascending, rows), extents)
+    place = np.argsort(order)
+    known = iter(zip(found.causes[place].tolist(), found.labels[place].tolist(), strict=True))
     for i, had in enumerate(kept.tolist()):
         if had:
             cause, number = next(known)
