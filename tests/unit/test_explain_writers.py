@@ -24,7 +24,7 @@ def classify(batch: Any, _: object) -> Any:
     assert (np.diff(batch.addresses.astype(np.int64)) >= 0).all()
     assert batch.os_pages[batch.rows].tolist() == [a // 4096 * 4096 for a in batch.addresses]
     names = [Label("word", hex(address)) for address in batch.addresses]
-    causes = np.full(len(names), list(Cause)[0].value)
+    causes = np.full(len(names), Cause.REFERENCE_COUNT.value)
     return SimpleNamespace(causes=causes, labels=np.arange(len(names)), names=names)
 
 
