@@ -60,7 +60,9 @@ def seal_in(group: Group, room_bytes: int) -> tuple[dict[str, object], str]:
     def join():
         (group.folder / "cgroup.procs").write_text("0")
 
-    with subprocess.Popen([sys.executable, "-c", PROGRAM], **pipes, preexec_fn=join) as process:
+    env = {**os.environ, "PASTURE_LAZY_IMPORTS": ""}  # on 3.15 imports would need room, too
+    command = [sys.executable, "-c", PROGRAM]
+    with subprocess.Popen(command, **pipes, env=env, preexec_fn=join) as process:
         process.stdout.readline()
         group.leave(room_bytes)
         out, _ = process.communicate(b"\n", timeout=60)
