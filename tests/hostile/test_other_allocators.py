@@ -24,6 +24,12 @@ def churn():
     return "worked"
 """
 
+PLUG = """
+plugged = _native.plug_malloc()
+fresh = [bytes(1500) for _ in range(1000)]
+print(plugged["allocator"], plugged["blocks"] > 800, beside(fresh) <= 5 or beside(fresh))
+"""
+
 
 @pytest.fixture
 def preload(build_extension):
@@ -38,10 +44,8 @@ def test_the_holes_of_an_allocator_without_any_interface_are_plugged(run_program
     out = run_program(
         COMB
         + CHURN
+        + PLUG
         + """
-plugged = _native.plug_malloc()
-fresh = [bytes(1500) for _ in range(1000)]
-print(plugged["allocator"], plugged["blocks"] > 800, beside(fresh) <= 5 or beside(fresh))
 assert pasture.seal().sealed
 in_child(churn)
 """,
@@ -70,10 +74,8 @@ def test_a_lie_about_who_serves_malloc_changes_a_name_and_nothing_else(run_progr
     out = run_program(
         COMB
         + CHURN
+        + PLUG
         + """
-plugged = _native.plug_malloc()
-fresh = [bytes(1500) for _ in range(1000)]
-print(plugged["allocator"], plugged["blocks"] > 800, beside(fresh) <= 5 or beside(fresh))
 in_child(churn)
 """,
         env=preload("lying_names", "other_malloc"),

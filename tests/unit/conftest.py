@@ -1,6 +1,11 @@
-"""Results of trials, made of numbers, for tests that start nothing."""
+"""For tests that start nothing: results of trials made of numbers, commands of tools/ as modules."""
 
+import importlib.machinery
+import importlib.util
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,6 +19,25 @@ from pasture.trial.responses import UrlAnswers
 MB = 1_000_000
 MakeRun = Callable[..., Run]
 MakeResult = Callable[..., TrialResult]
+LoadTool = Callable[[str], ModuleType]
+
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+
+
+@pytest.fixture
+def load_tool(monkeypatch: pytest.MonkeyPatch) -> LoadTool:
+    """Import a command of tools/, which has no suffix, by its name: anew in each test."""
+
+    def load(name: str) -> ModuleType:
+        loader = importlib.machinery.SourceFileLoader(f"tool_{name}", str(TOOLS / name))
+        spec = importlib.util.spec_from_loader(loader.name, loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, loader.name, module)
+        loader.exec_module(module)
+        return module
+
+    return load
 
 
 def _memory(private: int, shared: int, processes: int) -> Memory:

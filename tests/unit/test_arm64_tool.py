@@ -1,27 +1,17 @@
 """tools/arm64: what it puts on the machine that it boots, and what it makes of its console."""
 
-import importlib.machinery
-import importlib.util
 import io
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "arm64"
-
 
 @pytest.fixture
-def tool(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    loader = importlib.machinery.SourceFileLoader("arm64_tool", str(SCRIPT))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, loader.name, module)
-    loader.exec_module(module)
-    return module
+def tool(load_tool: Callable[[str], ModuleType]) -> ModuleType:
+    return load_tool("arm64")
 
 
 def entries_of(data: bytes) -> list[tuple[str, int, bytes]]:

@@ -4,29 +4,22 @@ Nothing is fetched and nothing compiled: the cache is a fresh folder, and progra
 scripts that stand for configure and make.
 """
 
-import importlib.machinery
-import importlib.util
 import re
 import shutil
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "builds"
-
 
 @pytest.fixture
-def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def tool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, load_tool: Callable[[str], ModuleType]
+) -> ModuleType:
     """The script as a module, with an empty cache and a pyenv that has no versions."""
-    loader = importlib.machinery.SourceFileLoader("builds_tool", str(SCRIPT))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, loader.name, module)
-    loader.exec_module(module)
+    module = load_tool("builds")
     monkeypatch.setattr(module, "CACHE", tmp_path / "cache")
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
     return module

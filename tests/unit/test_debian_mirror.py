@@ -1,10 +1,9 @@
 """tools/debian-mirror: which of apt's sources it takes, and what it says where there is none."""
 
-import importlib.machinery
-import importlib.util
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -17,13 +16,8 @@ VARIABLE = "PASTURE_DEBIAN_MIRROR"
 
 
 @pytest.fixture
-def tool(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    loader = importlib.machinery.SourceFileLoader("debian_mirror_tool", str(SCRIPT))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, loader.name, module)
-    loader.exec_module(module)
+def tool(monkeypatch: pytest.MonkeyPatch, load_tool: Callable[[str], ModuleType]) -> ModuleType:
+    module = load_tool("debian-mirror")
     monkeypatch.delenv(VARIABLE, raising=False)
     return module
 

@@ -4,8 +4,6 @@ The host is a folder of small programs that stand for interpreters, uv and apt-g
 Unpacking for real needs a network; test_interpreters_unpacked.py looks at the result.
 """
 
-import importlib.machinery
-import importlib.util
 import json
 import os
 import platform
@@ -16,20 +14,15 @@ from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "interpreters"
-
 FakePython = Callable[..., Path]
 
 
 @pytest.fixture
-def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def tool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, load_tool: Callable[[str], ModuleType]
+) -> ModuleType:
     """The script as a module, on a host with an empty PATH, an empty cache and no uv."""
-    loader = importlib.machinery.SourceFileLoader("interpreters_tool", str(SCRIPT))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, loader.name, module)
-    loader.exec_module(module)
+    module = load_tool("interpreters")
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr(module, "CACHE", tmp_path / "cache")

@@ -1,11 +1,9 @@
 """tools/wheels: how wheels are named, and what makes one unfit for its target."""
 
-import importlib.machinery
-import importlib.util
 import os
 import subprocess
-import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,14 +16,8 @@ MUSL = "musllinux_1_2_x86_64"
 
 
 @pytest.fixture
-def tool(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    loader = importlib.machinery.SourceFileLoader("wheels_tool", str(SCRIPT))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, loader.name, module)
-    loader.exec_module(module)
-    return module
+def tool(load_tool: Callable[[str], ModuleType]) -> ModuleType:
+    return load_tool("wheels")
 
 
 def library_that_needs(*versions: str) -> bytes:
