@@ -1,4 +1,4 @@
-"""For tests that start nothing: results of trials made of numbers, commands of tools/ as modules."""
+"""For tests that start nothing: results of trials made of numbers, commands of tools."""
 
 import importlib.machinery
 import importlib.util
