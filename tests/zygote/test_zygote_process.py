@@ -131,8 +131,12 @@ def on_terminal(zygotes: Zygotes, words: list[str], typed: bytes, after: bytes =
     """What a program prints on a terminal of its own."""
     pid, terminal = pty.fork()
     if pid == 0:
+        # A suite that a shell started in the background inherits an ignored SIGINT.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.execve(STUB, [str(STUB), *words], zygotes.environ)
     out = read_until(terminal, after)
+    # CPython loses a signal to input() that comes before the system call it waits in.
+    wait_for_state(pid, "S")
     os.write(terminal, typed)
     out += read_until(terminal, None)
     os.waitpid(pid, 0)
