@@ -16,6 +16,8 @@ PROGRAM = """
 import gc, json, os, sys
 import pasture, pasture.proc.cgroup, pasture.sealing.room
 from pasture import _native
+if sys.version_info >= (3, 15):
+    exec("lazy import decimal")
 heap = [{"text": "%d" % n, "list": [n, [n]]} for n in range(200_000)]
 print(os.getpid(), flush=True)
 sys.stdin.readline()  # the limit is set
@@ -60,9 +62,8 @@ def seal_in(group: Group, room_bytes: int) -> tuple[dict[str, object], str]:
     def join():
         (group.folder / "cgroup.procs").write_text("0")
 
-    env = {**os.environ, "PASTURE_LAZY_IMPORTS": ""}  # on 3.15 imports would need room, too
     command = [sys.executable, "-c", PROGRAM]
-    with subprocess.Popen(command, **pipes, env=env, preexec_fn=join) as process:
+    with subprocess.Popen(command, **pipes, preexec_fn=join) as process:
         process.stdout.readline()
         group.leave(room_bytes)
         out, _ = process.communicate(b"\n", timeout=60)
@@ -82,6 +83,10 @@ def test_in_a_nearly_full_group_what_does_not_fit_is_left_out_with_its_reason(gr
     assert steps["collect"]["note"].startswith("built in: it may take")
     assert steps["freeze"]["skipped"] is None
     assert child == "0"
+    if sys.version_info >= (3, 15):
+        [problem] = steps["resolve-imports"]["problems"]
+        assert problem.startswith("lazy imports: it may take 33.6 MB for a moment")
+        assert steps["resolve-imports"]["counts"]["resolved"] == 0
 
 
 def test_in_a_group_with_room_everything_is_done(group):

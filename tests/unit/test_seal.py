@@ -87,7 +87,7 @@ def test_lazy_imports_are_made_where_there_are_any(
     heap: Heap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lazy_imports, "ARE_POSSIBLE", True)
-    monkeypatch.setattr(lazy_imports, "resolve", lambda: ({"resolved": 2, "pending": 1}, ()))
+    monkeypatch.setattr(lazy_imports, "resolve", lambda **_: ({"resolved": 2, "pending": 1}, ()))
     assert step(seal.seal(), "resolve-imports").counts == {"resolved": 2, "pending": 1}
 
 

@@ -132,7 +132,9 @@ def _prepare(name: PrepareStep, warm_up: WarmUp | None) -> StepReport:
             counts, problems = _warm(warm_up)
         elif name == "resolve-imports":
             with gc_settings.running():
-                counts, problems = lazy_imports.resolve()
+                counts, problems = lazy_imports.resolve(
+                    refusal=lambda: room.look().refusal("resolve-imports")
+                )
         else:
             counts, problems = close.close_connections()
     except Exception as error:

@@ -13,7 +13,7 @@ import re
 import sys
 import threading
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -86,7 +86,10 @@ def parse_patterns(text: str) -> Patterns:
 
 
 def resolve(
-    environ: Mapping[str, str] = os.environ, *, step_s: float | None = None
+    environ: Mapping[str, str] = os.environ,
+    *,
+    step_s: float | None = None,
+    refusal: Callable[[], str | None] = lambda: None,
 ) -> tuple[Mapping[str, int], tuple[str, ...]]:
     """Make the pending imports that the patterns name, and those that come with them.
 
@@ -95,6 +98,7 @@ def resolve(
 
     Args:
         step_s: that one import may take, in seconds; None for the limit of a warm-up's request.
+        refusal: asked before each import: why no more may be made, or None.
 
     Returns:
         Number of names `resolved` and left `pending`, and what went wrong, a line each.
@@ -109,15 +113,23 @@ def resolve(
     resolved = 0
     with Guard() if step_s is None else Guard(step_s=step_s) as guard:
         while chosen := [p for p in pending() if patterns.match(p.target) and _key(p) not in tried]:
-            tried.update(map(_key, chosen))
             for one in chosen:
-                problem = _resolve_one(guard, one)
+                if (end := _end(guard, refusal)) is not None:
+                    problems.append(f"lazy imports: {end}")
+                    return {"resolved": resolved, "pending": _count()}, tuple(problems)
+                tried.add(_key(one))
+                is_made, problem = _resolve_one(guard, one)
+                resolved += is_made
                 problems += [problem] if problem else []
-            resolved = len(tried) - len(problems)
-            if guard.is_over:
-                problems.append("lazy imports: the time for all of them is over")
-                break
-    return {"resolved": resolved, "pending": sum(1 for _ in pending())}, tuple(problems)
+    return {"resolved": resolved, "pending": _count()}, tuple(problems)
+
+
+def _end(guard: Guard, refusal: Callable[[], str | None]) -> str | None:
+    return "the time for all of them is over" if guard.is_over else refusal()
+
+
+def _count() -> int:
+    return sum(1 for _ in pending())
 
 
 def pending() -> Iterator[Pending]:
@@ -153,17 +165,17 @@ def _key(one: Pending) -> tuple[str, str]:
     return one.module.__name__, one.name
 
 
-def _resolve_one(guard: Guard, one: Pending) -> str | None:
-    """Returns what went wrong, or None."""
+def _resolve_one(guard: Guard, one: Pending) -> tuple[bool, str | None]:
+    """Returns whether the import is made, and what went wrong."""
     threads = threading.active_count()
     outcome = guard.run(
         f"lazy import {one.target}", lambda: ModuleType.__getattribute__(one.module, one.name)
     )
     if outcome.error is not None:
-        return f"lazy import {one.target} of {one.module.__name__}: {outcome.error}"
+        return False, f"lazy import {one.target} of {one.module.__name__}: {outcome.error}"
     if threading.active_count() > threads:
-        return f"lazy import {one.target} started a thread: leave it out with !{one.target}"
-    return None
+        return True, f"lazy import {one.target} started a thread: leave it out with !{one.target}"
+    return True, None
 
 
 def _is_any(target: str, patterns: tuple[str, ...]) -> bool:
