@@ -371,3 +371,56 @@ def finished(*words):
         text=True,
         timeout=PATIENCE_S,
     )
+
+
+@needs_immortality
+def test_a_lifespan_that_is_run_once_is_shared_by_all_workers_and_ended_by_the_parent(serve):
+    loads = {"HERD_LOADS_IN_LIFESPAN": "1"}
+    each = serve(env=loads)
+    own = min(answer["private"] for answer in each.ask_each(2).values())
+    each.stop()
+    server = serve(env=loads, options=("--lifespan", "once", "--warm", "/warm"))
+    answers = server.ask_each(2)
+    killed = min(answers)
+    os.kill(killed, signal.SIGKILL)
+    server.wait_for(lambda: killed not in server.children() and len(server.children()) == 2, "one")
+    for answer in (*answers.values(), *server.ask_each(2).values()):
+        assert answer["started"] == [server.pid] and answer["state"] == server.pid
+        assert answer["warm"] and answer["model"] == 288_890
+        assert answer["private"] < own / 2
+    assert "the application was started once, for all workers" in server.log
+    assert server.stop() == 0
+    assert server.log.count("lifespan ended in") == 1
+    assert f"lifespan ended in {server.pid}" in server.log
+
+
+def test_a_task_of_the_lifespan_keeps_it_each_workers_own_and_is_named(serve):
+    server = serve(env={"HERD_TASK": "1"}, options=("--lifespan", "once"))
+    for pid, answer in server.ask_each(2).items():
+        assert answer["started"] == [server.pid, pid] and answer["state"] == pid
+    assert "lifespan: the task sleep() does not survive a fork" in server.log
+    assert f"lifespan ended in {server.pid}" in server.log
+    assert SEALED in server.log
+    assert server.stop() == 0
+    strict = serve(env={"HERD_TASK": "1"}, options=("--lifespan", "once", "--strict"), ready=False)
+    assert strict.wait_for_end() == 12
+    assert "Traceback" not in strict.log
+
+
+def test_a_shared_lifespan_that_does_not_end_can_be_interrupted(serve):
+    server = serve(env={"HERD_HANGS_AT_END": "1"}, options=("--lifespan", "once"))
+    server.send_signal(signal.SIGTERM)
+    server.wait_for(lambda: not server.children(), "the end of the workers")
+    server.wait_until_it_logs("lifespan ended in")
+    server.stop()
+    assert "Traceback" not in server.log
+
+
+def test_fastapis_lifespan_is_run_once(serve, tmp_path):
+    pytest.importorskip("fastapi")
+    server = serve(app="lifespan_app:app", options=("--lifespan", "once"))
+    answers = server.ask_each(2)
+    assert {answer["loaded_by"] for answer in answers.values()} == {server.pid}
+    assert {answer["squares"] for answer in answers.values()} == {sum(n * n for n in range(1000))}
+    assert server.stop() == 0
+    assert server.log.count("cleared") == 1

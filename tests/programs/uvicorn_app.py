@@ -48,6 +48,7 @@ def facts(scope):
         "parent": os.getppid(),
         "loaded_by": LOADED_BY,
         "rows": sum(len(row["name"]) for row in ROWS),
+        "model": sum(len(row["number"]) for row in scope["state"].get("model", ())),
         "private": own_private_bytes(),
         "started": started,
         "warm": any(path.endswith("/warm") for path in served),
@@ -67,6 +68,15 @@ def _is_pipe(fd):
         return False
 
 
+def hang_at_end(send):
+    async def sending(message):
+        if message["type"] == "lifespan.shutdown.complete":
+            await asyncio.sleep(3600)
+        await send(message)
+
+    return sending
+
+
 async def lifespan(scope, receive, send):
     await receive()
     if os.environ.get("HERD_FAILS"):
@@ -74,6 +84,12 @@ async def lifespan(scope, receive, send):
         return
     started.append(os.getpid())
     scope["state"]["opened_by"] = os.getpid()
+    if os.environ.get("HERD_LOADS_IN_LIFESPAN"):
+        scope["state"]["model"] = [{"number": str(number)} for number in range(60_000)]
+    if os.environ.get("HERD_TASK"):
+        kept.append(asyncio.ensure_future(asyncio.sleep(3600)))
+    if os.environ.get("HERD_HANGS_AT_END"):
+        send = hang_at_end(send)
     await send({"type": "lifespan.startup.complete"})
     await receive()
     print(f"lifespan ended in {os.getpid()}", flush=True)

@@ -67,3 +67,10 @@ def test_options_survive_the_way_through_the_environment(
 
 def test_options_that_were_not_given_leave_no_variable() -> None:
     assert to_environment(policy=None, warm=(), warm_file=None) == {}
+
+
+def test_who_starts_an_application_is_each_or_once() -> None:
+    assert not read_environment({}).lifespan_once
+    assert read_environment({"PASTURE_LIFESPAN": "once"}).lifespan_once
+    with pytest.raises(UsageError, match="PASTURE_LIFESPAN"):
+        read_environment({"PASTURE_LIFESPAN": "twice"})

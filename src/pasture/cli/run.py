@@ -19,7 +19,13 @@ from pasture.errors import MissingExtra, UsageError
 from pasture.sealing.policy import DEFAULT_POLICY, POLICIES
 from pasture.servers.fork_hook import AFTER
 from pasture.servers.recycle import DEFAULT_JITTER
-from pasture.servers.settings import MAX_USS_JITTER, WARM_FILE, read_environment, to_environment
+from pasture.servers.settings import (
+    LIFESPANS,
+    MAX_USS_JITTER,
+    WARM_FILE,
+    read_environment,
+    to_environment,
+)
 from pasture.warmup.guard import STEP_S, TOTAL_S
 from pasture.warmup.lazy_imports import DEFAULT_PATTERNS, parse_patterns
 from pasture.warmup.requests import parse_header, parse_request
@@ -111,6 +117,12 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
     "as in 50,500,2000.",
 )
 @click.option(
+    "--lifespan",
+    type=click.Choice(LIFESPANS),
+    help="Of uvicorn and fastapi: who starts the application, each worker or once the parent, "
+    "whose state all workers share.  [default: each]",
+)
+@click.option(
     "--after",
     default="",
     metavar="MODULE[:NAME]",
@@ -125,6 +137,7 @@ def command(
     max_uss_jitter: float | None,
     after: str,
     lazy_imports: str | None,
+    lifespan: str | None,
     command: tuple[str, ...],
     **options: Any,
 ) -> None:
@@ -157,12 +170,17 @@ def command(
         raise UsageError("python has no way to replace a worker", hint="leave --max-uss out")
     if options["refork"] is not None and name != "gunicorn":
         raise UsageError(f"{name} cannot refork", hint="only gunicorn can")
+    if lifespan == "once" and name not in ("uvicorn", "fastapi"):
+        raise UsageError(
+            f"--lifespan once is of no use to {name}", hint="only uvicorn and fastapi know it"
+        )
     variables = to_environment(
         warm=(*urls, *headers),
         warm_file=warm_file,
         strict=strict,
         max_uss_jitter=max_uss_jitter,
         lazy_imports=lazy_imports,
+        lifespan=lifespan,
         **options,
     )
     if after:

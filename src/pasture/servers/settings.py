@@ -35,6 +35,10 @@ MAX_USS = "PASTURE_MAX_USS"
 MAX_USS_JITTER = "PASTURE_MAX_USS_JITTER"
 REFORK = "PASTURE_REFORK"
 REFORK_LEAST_SAVING = "PASTURE_REFORK_LEAST_SAVING"
+LIFESPAN = "PASTURE_LIFESPAN"
+
+LIFESPANS = ("each", "once")
+"""Who starts an ASGI application: each worker for itself, or the parent for all."""
 
 _MOST_S = 1e6  # the kernel's timers take more, but nobody waits for so long
 
@@ -52,6 +56,7 @@ class ServerSettings:
         strict: end with an error rather than fork unsealed, or with what a fork breaks.
         memory_limit: limit of a worker's private memory; None for none.
         refork: when workers become parents; None for never.
+        lifespan_once: the parent starts an ASGI application for all workers.
     """
 
     policy: Policy
@@ -62,6 +67,7 @@ class ServerSettings:
     refork: Schedule | None = None
     warm_timeout_s: float = STEP_S
     warm_total_timeout_s: float = TOTAL_S
+    lifespan_once: bool = False
 
 
 def read_environment(
@@ -116,6 +122,7 @@ def read_environment(
         warm_total_timeout_s=parse_seconds(
             _first(environ.get(WARM_TOTAL_TIMEOUT), warm_total_timeout, TOTAL_S)
         ),
+        lifespan_once=_is_once(environ.get(LIFESPAN) or LIFESPANS[0]),
     )
 
 
@@ -149,6 +156,12 @@ def _first(variable: str | None, argument: str | float | None, default: float) -
     return variable or (default if argument is None else argument)
 
 
+def _is_once(word: str) -> bool:
+    if word not in LIFESPANS:
+        raise UsageError(f"{LIFESPAN} is {word!r}", hint=f"known are {' and '.join(LIFESPANS)}")
+    return word == "once"
+
+
 def _schedule(text: str | None, environ: Mapping[str, str]) -> Schedule | None:
     least_saving = environ.get(REFORK_LEAST_SAVING) or LEAST_SAVING
     return None if text is None else parse_schedule(text, least_saving)
@@ -166,6 +179,7 @@ def to_environment(
     warm_timeout: float | None = None,
     warm_total_timeout: float | None = None,
     lazy_imports: str | None = None,
+    lifespan: str | None = None,
 ) -> dict[str, str]:
     """The variables that say the same as these options; unset ones are left out.
 
@@ -184,5 +198,6 @@ def to_environment(
         WARM_TIMEOUT: None if warm_timeout is None else str(warm_timeout),
         WARM_TOTAL_TIMEOUT: None if warm_total_timeout is None else str(warm_total_timeout),
         LAZY_IMPORTS: lazy_imports,
+        LIFESPAN: lifespan,
     }
     return {name: value for name, value in variables.items() if value is not None}

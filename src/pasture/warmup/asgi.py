@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -62,10 +62,33 @@ class Session:
     that has served its time. An application without a lifespan is served without one.
     """
 
-    def __init__(self, application: Application) -> None:
+    def __init__(
+        self,
+        application: Application,
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+    ) -> None:
         self._application = application
-        self._runner = asyncio.Runner()
+        self._runner = asyncio.Runner(loop_factory=loop_factory)
         self._lifespan = _Lifespan(application)
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """What the application's lifespan has put into its state."""
+        return self._lifespan.state
+
+    @property
+    def has_lifespan(self) -> bool:
+        """Whether the application has started and waits to be told to end."""
+        return self._lifespan.waits
+
+    @property
+    def own(self) -> tuple[object, ...]:
+        """What of this session holds on to the event loop."""
+        return (self._runner, *self._lifespan.own)
+
+    def settle(self) -> None:
+        """Let the loop run what is ready. Not before the start."""
+        self._runner.run(asyncio.sleep(0))
 
     def start(self) -> str | None:
         """Start the application.
@@ -165,6 +188,14 @@ class _Lifespan:
         self._from_application: asyncio.Queue[Message] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
         self.started = False
+
+    @property
+    def own(self) -> tuple[object, ...]:
+        return (self._task, self._to_application, self._from_application)
+
+    @property
+    def waits(self) -> bool:
+        return self.started and self._task is not None and not self._task.done()
 
     async def start(self) -> str | None:
         """Returns why it failed, where the application says so."""

@@ -15,11 +15,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pasture.warmup import wsgi
 from pasture.warmup.guard import STEP_S, TOTAL_S, Guard
 from pasture.warmup.requests import Header, Request, parse_request
+
+if TYPE_CHECKING:
+    from pasture.warmup.asgi import Session
 
 _THREADS_END_S = 1.0
 """AnyIO's worker threads serve the synchronous pages of FastAPI. They end after the event loop,
@@ -100,6 +103,7 @@ def warm_up(
     on_answer: Callable[[Answer], object] = lambda answer: None,
     timeout_s: float = STEP_S,
     total_timeout_s: float = TOTAL_S,
+    session: Session | None = None,
 ) -> WarmUpReport:
     """Serve requests through a WSGI or ASGI application object, one after the other.
 
@@ -122,6 +126,7 @@ def warm_up(
         on_answer: told of each answer as it comes.
         timeout_s: limit of a request, and of an ASGI application's start and end; 0 for none.
         total_timeout_s: limit of the warm-up; what is left over is not served. 0 for none.
+        session: of an ASGI application that has been started already, and goes on after it.
 
     Raises:
         UsageError: a request is malformed; none was served.
@@ -132,7 +137,9 @@ def warm_up(
     before = set(threading.enumerate())
     with Guard(on_start, step_s=timeout_s, total_s=total_timeout_s) as guard:
         run = _Run(guard, served, on_answer)
-        if _is_asgi(application):
+        if session is not None:
+            run.serve_session(session, carried, host)
+        elif _is_asgi(application):
             run.serve_asgi(application, carried, host)
         else:
             run.serve(
@@ -189,8 +196,14 @@ class _Run:
 
         session = asgi.Session(application)
         if self._lifespan("startup", session.start):
-            self.serve(lambda request: session.call(asgi.build_scope(request, headers, host)))
+            self.serve_session(session, headers, host)
             self._lifespan("shutdown", session.end)
+
+    def serve_session(self, session: Session, headers: tuple[Header, ...], host: str) -> None:
+        """Serve through an application that has been started."""
+        from pasture.warmup import asgi
+
+        self.serve(lambda request: session.call(asgi.build_scope(request, headers, host)))
 
     def _lifespan(self, what: str, step: Callable[[], str | None]) -> bool:
         """Take a step of an application's lifespan; returns whether it went well.

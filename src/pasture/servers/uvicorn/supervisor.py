@@ -26,6 +26,7 @@ from pasture.errors import AppImportFailed, PastureError, UsageError
 from pasture.scoreboard import recorder
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.import_failure import import_failed
+from pasture.servers.lifespan import SharedLifespan
 from pasture.servers.sealer import Sealer
 from pasture.servers.settings import ServerSettings, settings_or_end
 from pasture.servers.shortage import Backoff, is_shortage
@@ -106,6 +107,7 @@ class SealingSupervisor(Multiprocess):
         # uvicorn's own handlers of signals come next: those only note that there was one.
         with _ended_by_term():
             self._application = load(config)
+            self._lifespan = self._start_once(config)
         logs.compare()
         recorder.will_count_requests()
         config.loaded_app = AfterRequest(config.loaded_app, settings.memory_limit)
@@ -115,6 +117,26 @@ class SealingSupervisor(Multiprocess):
         where.spawn = ForkContext(inherited, self._before_fork)
         super().__init__(config, *arguments, **named)
         log.info("HUP replaces the workers and does not load new code: start anew for that")
+
+    def run(self) -> Any:
+        """Serve until told to end; then end the application, if it was started here."""
+        try:
+            return super().run()
+        finally:
+            if self._lifespan is not None:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                with _ended_by_term():
+                    self._lifespan.end()
+
+    def _start_once(self, config: Config) -> SharedLifespan | None:
+        """Start the application here, if the settings say so; from now on workers serve that."""
+        if not self._settings.lifespan_once:
+            return None
+        lifespan = SharedLifespan(as_in_uvicorn(self._application, config))
+        lifespan.start()
+        lifespan.share(strict=self._settings.strict)
+        config.loaded_app = lifespan.wrap(self._application)
+        return lifespan
 
     def keep_subprocess_alive(self) -> None:
         """Replace workers that have ended; later, where the system has nothing for one now."""
@@ -151,7 +173,7 @@ class SealingSupervisor(Multiprocess):
     def _warm_up(self) -> WarmUpReport:
         config = self.config
         host = config.host if config.host not in (None, "", "0.0.0.0", "::") else "localhost"
-        return warm_up(
+        report = warm_up(
             as_in_uvicorn(self._application, config),
             self._settings.warm_up.requests,
             headers=self._settings.warm_up.headers,
@@ -159,7 +181,11 @@ class SealingSupervisor(Multiprocess):
             on_start=lambda name: log.info("warm-up: %s", name),
             timeout_s=self._settings.warm_timeout_s,
             total_timeout_s=self._settings.warm_total_timeout_s,
+            session=None if self._lifespan is None else self._lifespan.session,
         )
+        if self._lifespan is not None:  # a request may have opened what does not cross a fork
+            self._lifespan.share(strict=self._settings.strict)
+        return report
 
 
 def load(config: Config) -> Any:

@@ -1,0 +1,138 @@
+"""One start of an ASGI application for all workers, in the process that forks.
+
+By the protocol each worker starts the application for itself, and what that loads is each worker's
+own. Here the parent starts it before the seal, the workers adopt its state, and the parent ends it
+after the last of them. Owns the proof that the start has left nothing behind that does not cross a
+fork. Where it has, the application is ended again, and each worker starts it as ever.
+"""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import threading
+import time
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from pasture.errors import AppImportFailed, SealFailed
+from pasture.fork_safety.close import close_connections
+from pasture.fork_safety.event_loop import SurveyedLoop
+from pasture.fork_safety.survey import Hazard, survey
+from pasture.warmup.asgi import Application, Session
+
+log = logging.getLogger("pasture")
+
+_THREADS_END_S = 1.0
+_IDLE = "of anyio"
+"""End of what the survey calls threads that wait for work. A worker starts its own."""
+
+
+class SharedLifespan:
+    """The lifespan of an application, from its start on.
+
+    Attributes:
+        session: for requests of a warm-up, while the application is started.
+    """
+
+    def __init__(self, application: Application) -> None:
+        self._loop = SurveyedLoop(selectors.DefaultSelector())
+        self._executor = ThreadPoolExecutor()
+        self._loop.loop.set_default_executor(self._executor)
+        self._before = {hazard.what for hazard in survey()}
+        self._state: Mapping[str, Any] | None = None
+        self.session: Session | None = Session(application, self._loop.make)
+
+    def start(self) -> None:
+        """Start the application; without a lifespan nothing is done.
+
+        Raises:
+            AppImportFailed: it says that it cannot start.
+        """
+        assert self.session is not None
+        failed = self.session.start()
+        if failed is not None:
+            raise AppImportFailed(
+                f"the application's lifespan: startup: {failed}",
+                hint="it was started once for all workers; --lifespan each starts it in each",
+            )
+        if not self.session.has_lifespan:
+            log.info("the application has no lifespan to share")
+            self.end()
+
+    def share(self, *, strict: bool) -> None:
+        """Have the workers adopt the state, if they can. Call it before the fork, and after any
+        warm-up.
+
+        Raises:
+            SealFailed: `strict`, and the start has left something that does not cross a fork.
+        """
+        if self.session is None:
+            return
+        hazards = self._hazards(self.session)
+        if not hazards:
+            if self._state is None:
+                log.info("the application was started once, for all workers")
+            self._state = self.session.state
+            return
+        self._give_up(hazards)
+        if strict:
+            raise SealFailed(
+                f"the application cannot be started once for all workers: {hazards[0].what}",
+                hint="\n".join(map(str, hazards)),
+            )
+
+    def wrap(self, application: Application) -> Application:
+        """What the workers serve: an application that is started already where it is shared."""
+
+        async def started(scope: Any, receive: Any, send: Any) -> None:
+            if self._state is None or scope["type"] != "lifespan":
+                await application(scope, receive, send)
+                return
+            scope.setdefault("state", {}).update(self._state)
+            for what in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{what}.complete"})
+
+        return started
+
+    def _give_up(self, hazards: list[Hazard]) -> None:
+        self._state = None
+        for hazard in hazards:
+            log.warning("lifespan: %s", hazard)
+        self.end()
+        log.warning("each worker starts the application for itself")
+
+    def end(self) -> None:
+        """End the application, if it is started. In the process that has started it."""
+        session, self.session = self.session, None
+        if session is None:
+            return
+        failed = session.end()
+        self._executor.shutdown(wait=False)
+        if failed is not None:
+            log.error("the application's lifespan: shutdown: %s", failed)
+
+    def _hazards(self, session: Session) -> list[Hazard]:
+        close_connections()
+        session.settle()
+        self._end_idle_threads()
+        return [*self._loop.hazards(session.own), *self._new_hazards()]
+
+    def _end_idle_threads(self) -> None:
+        """Those of the loop's executor; what it is asked for later starts others."""
+        idle: Collection[threading.Thread] = getattr(self._executor, "_threads", ())
+        self._executor.shutdown(wait=False)
+        deadline = time.monotonic() + _THREADS_END_S
+        for thread in idle:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        self._executor = ThreadPoolExecutor()
+        self._loop.loop.set_default_executor(self._executor)
+
+    def _new_hazards(self) -> list[Hazard]:
+        return [
+            hazard
+            for hazard in survey()
+            if hazard.what not in self._before and not hazard.what.endswith(_IDLE)
+        ]
