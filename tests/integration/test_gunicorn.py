@@ -161,10 +161,13 @@ def test_full_collections_run_between_requests_by_themselves_as_far_as_they_are_
         assert time.monotonic() < deadline, "no collection however much processor time went by"
 
 
-@pytest.mark.skipif(
+needs_asgi = pytest.mark.skipif(
     importlib.util.find_spec("gunicorn.workers.gasgi") is None,
     reason="gunicorn before 24 has no worker for ASGI",
 )
+
+
+@needs_asgi
 def test_an_asgi_application_is_started_warmed_up_and_ended_before_the_seal(serve):
     server = serve(
         "-k", "asgi", options=("--warm", "/a", "--warm", "/b"), app="herd_asgi_app:app"
@@ -176,3 +179,16 @@ def test_an_asgi_application_is_started_warmed_up_and_ended_before_the_seal(serv
     assert answer["served_by"] == [master, master, answer["pid"]]
     assert answer["life"] == [["startup", master], ["shutdown", master], ["startup", answer["pid"]]]
     assert server.stop() == 0
+
+
+@needs_asgi
+def test_a_lifespan_that_is_run_once_is_the_masters_and_survives_hup(serve):
+    server = serve("-k", "asgi", options=("--lifespan", "once"), app="herd_asgi_app:app")
+    master = server.process.pid
+    first = server.get("/")
+    server.process.send_signal(signal.SIGHUP)
+    server.wait_for(lambda: server.get("/")["pid"] != first["pid"], "a worker after the HUP")
+    for answer in (first, server.get("/")):
+        assert answer["life"] == [["startup", master]]
+    assert server.stop() == 0
+    assert server.log.count(f"ended in {master}") == server.log.count("ended in") == 1

@@ -12,6 +12,8 @@ async def app(scope, receive, send):
         for what in ("startup", "shutdown"):
             await receive()
             LIFE.append([what, os.getpid()])
+            if what == "shutdown":
+                print(f"ended in {os.getpid()}", flush=True)
             await send({"type": f"lifespan.{what}.complete"})
         return
     SERVED_BY.append(os.getpid())

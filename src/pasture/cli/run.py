@@ -48,6 +48,8 @@ _PACKAGES: Mapping[str, str] = MappingProxyType({"uwsgi": "pyuwsgi", "fastapi": 
 _INSTALLED_BY: Mapping[str, str] = MappingProxyType({"fastapi": "fastapi[standard]"})
 """What brings a server, where that is no extra of pasture's."""
 
+_SERVING_ASGI = ("gunicorn", "uvicorn", "fastapi")
+
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 
@@ -119,8 +121,8 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 @click.option(
     "--lifespan",
     type=click.Choice(LIFESPANS),
-    help="Of uvicorn and fastapi: who starts the application, each worker or once the parent, "
-    "whose state all workers share.  [default: each]",
+    help="Who starts an ASGI application, each worker or once the parent, whose state all workers "
+    "share.  [default: each]",
 )
 @click.option(
     "--after",
@@ -170,9 +172,10 @@ def command(
         raise UsageError("python has no way to replace a worker", hint="leave --max-uss out")
     if options["refork"] is not None and name != "gunicorn":
         raise UsageError(f"{name} cannot refork", hint="only gunicorn can")
-    if lifespan == "once" and name not in ("uvicorn", "fastapi"):
+    if lifespan == "once" and (name not in _SERVING_ASGI or options["refork"] is not None):
         raise UsageError(
-            f"--lifespan once is of no use to {name}", hint="only uvicorn and fastapi know it"
+            f"--lifespan once is of no use to {name}",
+            hint=f"known are {', '.join(_SERVING_ASGI)}, without --refork",
         )
     variables = to_environment(
         warm=(*urls, *headers),

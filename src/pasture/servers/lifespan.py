@@ -20,9 +20,9 @@ from pasture.errors import AppImportFailed, SealFailed
 from pasture.fork_safety.close import close_connections
 from pasture.fork_safety.event_loop import SurveyedLoop
 from pasture.fork_safety.survey import Hazard, survey
+from pasture.servers.sealer import Log, write_to_log
 from pasture.warmup.asgi import Application, Session
-
-log = logging.getLogger("pasture")
+from pasture.warmup.guard import Guard
 
 _THREADS_END_S = 1.0
 _IDLE = "of anyio"
@@ -32,11 +32,15 @@ _IDLE = "of anyio"
 class SharedLifespan:
     """The lifespan of an application, from its start on.
 
+    Args:
+        log: takes lines for the server's log.
+
     Attributes:
         session: for requests of a warm-up, while the application is started.
     """
 
-    def __init__(self, application: Application) -> None:
+    def __init__(self, application: Application, log: Log = write_to_log) -> None:
+        self._log = log
         self._loop = SurveyedLoop(selectors.DefaultSelector())
         self._executor = ThreadPoolExecutor()
         self._loop.loop.set_default_executor(self._executor)
@@ -58,7 +62,7 @@ class SharedLifespan:
                 hint="it was started once for all workers; --lifespan each starts it in each",
             )
         if not self.session.has_lifespan:
-            log.info("the application has no lifespan to share")
+            self._log(logging.INFO, "the application has no lifespan to share")
             self.end()
 
     def share(self, *, strict: bool) -> None:
@@ -73,7 +77,7 @@ class SharedLifespan:
         hazards = self._hazards(self.session)
         if not hazards:
             if self._state is None:
-                log.info("the application was started once, for all workers")
+                self._log(logging.INFO, "the application was started once, for all workers")
             self._state = self.session.state
             return
         self._give_up(hazards)
@@ -100,19 +104,27 @@ class SharedLifespan:
     def _give_up(self, hazards: list[Hazard]) -> None:
         self._state = None
         for hazard in hazards:
-            log.warning("lifespan: %s", hazard)
+            self._log(logging.WARNING, f"lifespan: {hazard}")
         self.end()
-        log.warning("each worker starts the application for itself")
+        self._log(logging.WARNING, "each worker starts the application for itself")
 
     def end(self) -> None:
-        """End the application, if it is started. In the process that has started it."""
+        """End the application, if it is started. In the process that has started it.
+
+        It has 30 s for that, and a signal that tells the process to end stops it.
+
+        Raises:
+            KeyboardInterrupt: there was such a signal.
+        """
         session, self.session = self.session, None
         if session is None:
             return
-        failed = session.end()
+        with Guard() as guard:
+            outcome = guard.run("lifespan shutdown", session.end)
         self._executor.shutdown(wait=False)
+        failed = outcome.value or outcome.error
         if failed is not None:
-            log.error("the application's lifespan: shutdown: %s", failed)
+            self._log(logging.ERROR, f"the application's lifespan: shutdown: {failed}")
 
     def _hazards(self, session: Session) -> list[Hazard]:
         close_connections()

@@ -35,7 +35,8 @@ Log = Callable[[int, str], object]
 """Writes a line to the server's log, at a level of `logging`."""
 
 
-def _write_to_log(level: int, line: str) -> None:
+def write_to_log(level: int, line: str) -> None:
+    """Into pasture's own log."""
     log.log(level, "%s", line)
 
 
@@ -54,7 +55,7 @@ class Sealer:
         self,
         settings: ServerSettings,
         *,
-        log: Log = _write_to_log,
+        log: Log = write_to_log,
         prepare: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self.report: SealReport | None = None

@@ -139,7 +139,7 @@ def warm_up(
         run = _Run(guard, served, on_answer)
         if session is not None:
             run.serve_session(session, carried, host)
-        elif _is_asgi(application):
+        elif is_asgi(application):
             run.serve_asgi(application, carried, host)
         else:
             run.serve(
@@ -224,7 +224,8 @@ def _put_back(name: str, changed: tuple[str, ...]) -> str:
     return f"{name} changed {', '.join(changed)}: put back"
 
 
-def _is_asgi(application: Callable[..., Any]) -> bool:
+def is_asgi(application: Callable[..., Any]) -> bool:
+    """Whether an application is one of ASGI 3, rather than WSGI."""
     return inspect.iscoroutinefunction(application) or inspect.iscoroutinefunction(
         getattr(application, "__call__", None)  # noqa: B004
     )

@@ -23,10 +23,11 @@ from pasture.errors import PastureError
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.complaint import complain
 from pasture.servers.gunicorn.hooks import call_after_request, call_before_fork
+from pasture.servers.lifespan import SharedLifespan
 from pasture.servers.sealer import Sealer
 from pasture.servers.settings import ServerSettings
 from pasture.servers.shortage import Backoff, is_shortage
-from pasture.warmup.warmup import Answer, WarmUpReport, warm_up
+from pasture.warmup.warmup import Answer, WarmUpReport, is_asgi, warm_up
 
 _COOPERATIVE = ("gevent", "eventlet")
 
@@ -40,6 +41,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             settings, log=self._write_to_log, prepare=self._without_control_server
         )
         self._backoff = Backoff()
+        self._lifespan: SharedLifespan | None = None
         self._workers_forked = False
         self._control_server_wanted = False
         super().__init__(app)
@@ -64,7 +66,28 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def _load_application(self, asked_for: bool) -> None:
         if self._sealer.report is None and not asked_for:
             self.log.info("pasture: preload is on: HUP does not load new code, USR2 does")
-        self.app.wsgi()
+        application = self.app.wsgi()
+        if self._settings.lifespan_once and self._lifespan is None:
+            self._start_once(application)
+
+    def _start_once(self, application: Any) -> None:
+        """Start an ASGI application here; from now on workers serve what is started."""
+        if not is_asgi(application):
+            self.log.warning("pasture: %s is no ASGI application: no lifespan", self.app)
+            return
+        self._lifespan = lifespan = SharedLifespan(application, self._write_to_log)
+        try:
+            lifespan.start()
+            lifespan.share(strict=self._settings.strict)
+        except PastureError as error:
+            self._unlink_and_end(complain(error))
+        self.app.callable = lifespan.wrap(application)
+
+    def stop(self, graceful: bool = True) -> None:
+        """End the workers; then the application, if it was started here."""
+        super().stop(graceful)
+        if self._lifespan is not None:
+            self._lifespan.end()
 
     def spawn_worker(self) -> int | None:
         """Fork a worker; later, where the system has nothing for it now."""
@@ -160,7 +183,10 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             on_answer=self._log_answer,
             timeout_s=self._settings.warm_timeout_s,
             total_timeout_s=self._settings.warm_total_timeout_s,
+            session=None if self._lifespan is None else self._lifespan.session,
         )
+        if self._lifespan is not None:  # a request may have opened what does not cross a fork
+            self._lifespan.share(strict=self._settings.strict)
         counts = report.counts
         self.log.info("pasture: warm-up: %d requests, %d failed", *counts.values())
         return report

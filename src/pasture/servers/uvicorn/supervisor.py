@@ -124,9 +124,7 @@ class SealingSupervisor(Multiprocess):
             return super().run()
         finally:
             if self._lifespan is not None:
-                signal.signal(signal.SIGINT, signal.default_int_handler)
-                with _ended_by_term():
-                    self._lifespan.end()
+                self._lifespan.end()
 
     def _start_once(self, config: Config) -> SharedLifespan | None:
         """Start the application here, if the settings say so; from now on workers serve that."""
