@@ -291,6 +291,10 @@ soak: .venvs/3.14-check/.stamp ## Ten minutes of cycles, threads and forks under
 bench-site: .venvs/3.14/.stamp ## The bundled site on 3.14, 4 workers, 2,000 requests, each policy
 	@.venvs/3.14/bin/python -m benchmarks.site $(ARGS)
 
+.PHONY: bench-sites
+bench-sites: .venvs/3.12/.stamp .venvs/3.13/.stamp .venvs/3.14/.stamp ## Applications that others have written, stock against seal; writes docs/sites.md (hours; goes on where it stopped)
+	@.venvs/3.14/bin/python -m benchmarks.sites $(ARGS)
+
 .PHONY: bench-site-child
 bench-site-child: .venvs/3.14/.stamp ## One sealed child of the bundled site, request by request (ARGS=--explain: what is private)
 	@.venvs/3.14/bin/python -m benchmarks.site_child $(ARGS)

@@ -1,0 +1,60 @@
+"""docs/sites.md, out of what the sites gave."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable
+from typing import Any
+
+from benchmarks.sites.site import Site
+
+MB = 1e6
+
+
+def page(sites: Iterable[Site]) -> str:
+    """The page, with a row a site that has figures."""
+    rows = [(site, json.loads(site.result.read_text())) for site in sites if site.result.exists()]
+    ratios = [_ratio(document, "seal", "private_bytes_median") for _, document in rows]
+    median = f"{statistics.median(ratios):.2f}" if ratios else "-"
+    return _PAGE.format(rows="\n".join(_row(*row) for row in rows), count=len(rows), median=median)
+
+
+def _row(site: Site, document: dict[str, Any]) -> str:
+    stock, seal = (document["policies"][name] for name in ("stock", "seal"))
+    cells = (
+        site.name,
+        site.about,
+        site.python,
+        f"{stock['private_bytes_median'] / MB:.1f}",
+        f"{seal['private_bytes_median'] / MB:.1f}",
+        f"{_ratio(document, 'seal', 'private_bytes_median'):.2f}",
+        f"{_ratio(document, 'warm-freeze', 'private_bytes_median'):.2f}",
+        f"{stock['total_pss_bytes'] / MB:.0f}",
+        f"{_ratio(document, 'seal', 'total_pss_bytes'):.2f}",
+        f"{_ratio(document, 'seal', 'requests_per_s'):.2f}",
+        "yes" if document["answers_agree"] else "no",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _ratio(document: dict[str, Any], policy: str, figure: str) -> float:
+    policies = document["policies"]
+    return float(policies[policy][figure] / policies["stock"][figure])
+
+
+_PAGE = """\
+# Sites
+
+Written by `make bench-sites`. {count} applications under gunicorn with 4 workers, each under the
+same load with every policy ([pasture try](try.md)). Private memory is that of a worker, the median
+of the four, in MB. The ratios are to stock: of the seal's private memory, of a `gc.freeze()` after a
+warm-up, of the whole server's PSS, and of requests a second. Median of the seal's ratio: {median}.
+
+| site | what it is | CPython | stock, MB | seal, MB | ratio | freeze | PSS, MB | ratio | requests | same answers |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+{rows}
+
+Versions are pinned in `benchmarks/sites/locks/`. The load comes from a process of its own; throughput
+is of one run each on a shared machine.
+"""
