@@ -72,13 +72,27 @@ def make_environment(site: Site) -> Path:
 def build_wheel(minor: str) -> Path:
     """pasture's wheel for a minor version; built again when a source is newer."""
     folder = BUILD / "wheels" / minor
-    sources = [path for path in (REPOSITORY / "src").rglob("*.[chp]*") if "__pycache__" not in path.parts]
+    sources = [
+        path for path in (REPOSITORY / "src").rglob("*.[chp]*") if "__pycache__" not in path.parts
+    ]
     newest = max(path.stat().st_mtime for path in sources if path.is_file())
     for wheel in folder.glob("pasture-*.whl"):
         if wheel.stat().st_mtime > newest:
             return wheel
         wheel.unlink()
-    run([UV, "build", "--quiet", "--wheel", "--python", interpreter(minor), "-o", folder, REPOSITORY])
+    run(
+        [
+            UV,
+            "build",
+            "--quiet",
+            "--wheel",
+            "--python",
+            interpreter(minor),
+            "-o",
+            folder,
+            REPOSITORY,
+        ]
+    )
     return next(folder.glob("pasture-*.whl"))
 
 

@@ -43,18 +43,24 @@ def _ratio(document: dict[str, Any], policy: str, figure: str) -> float:
     return float(policies[policy][figure] / policies["stock"][figure])
 
 
-_PAGE = """\
+_HEADER = (
+    *("site", "what it is", "CPython", "stock, MB", "seal, MB", "ratio", "freeze", "PSS, MB"),
+    *("ratio", "requests", "same answers"),
+)
+
+_PAGE = f"""\
 # Sites
 
-Written by `make bench-sites`. {count} applications under gunicorn with 4 workers, each under the
+Written by `make bench-sites`. {{count}} applications under gunicorn with 4 workers, each under the
 same load with every policy ([pasture try](try.md)). Private memory is that of a worker, the median
-of the four, in MB. The ratios are to stock: of the seal's private memory, of a `gc.freeze()` after a
-warm-up, of the whole server's PSS, and of requests a second. Median of the seal's ratio: {median}.
+of the four, in MB. The ratios are to stock: of the seal's private memory, of that under a
+`gc.freeze()` after a warm-up, of the whole server's PSS, and of requests a second. Median of the
+seal's ratio: {{median}}.
 
-| site | what it is | CPython | stock, MB | seal, MB | ratio | freeze | PSS, MB | ratio | requests | same answers |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
-{rows}
+| {" | ".join(_HEADER)} |
+| {" | ".join("---" for _ in _HEADER)} |
+{{rows}}
 
-Versions are pinned in `benchmarks/sites/locks/`. The load comes from a process of its own; throughput
-is of one run each on a shared machine.
+Versions are pinned in `benchmarks/sites/locks/`. The load comes from a process of its own.
+Throughput is of one run each, on a shared machine.
 """

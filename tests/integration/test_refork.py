@@ -140,6 +140,27 @@ def test_what_a_worker_built_is_there_in_its_successors(start):
     assert_ends_without_a_trace(server)
 
 
+def test_after_hup_and_usr2_the_new_generation_0_has_built_what_was_asked_for(start, tmp_path):
+    server = start("--pid", str(tmp_path / "pid"), refork="5,1000")
+    refork(server, 1, path="/grow")
+    before = set(server.workers())
+    server.send(signal.SIGHUP)
+    server.wait_for(lambda: not before & set(server.workers()), "the end of the old workers")
+    wait_for_roles(server, ("mold", 0), ("worker", 0), ("worker", 0))
+    assert "warm-up: GET http://127.0.0.1" in server.log
+    assert server.get("/who")["cache"] == 20_000
+    server.send(signal.SIGUSR2)
+    upgraded = tmp_path / "pid.2"
+    server.wait_for(upgraded.exists, "a new pidfile")
+    new = int(upgraded.read_text())
+    server.wait_for(lambda: len(roles(server, new)) == 3, "workers of the new server")
+    assert server.log.count("warm-up: 1 requests, 0 failed") == 2
+    assert server.stop() == 0
+    assert server.get("/who")["cache"] == 20_000
+    os.kill(new, signal.SIGTERM)
+    psutil.wait_procs([psutil.Process(new)], timeout=20)
+
+
 def test_every_request_is_served_exactly_once_through_the_generations(start, tmp_path):
     server = start(refork="30,60", workers=3)
     names, lock, answered = iter(range(50_000)), threading.Lock(), []

@@ -33,10 +33,27 @@ from airflow.api_fastapi.app import create_auth_manager  # noqa: E402
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser  # noqa: E402
 
 manager = create_auth_manager()
-token = manager.generate_jwt(SimpleAuthManagerUser("admin", role="ADMIN"), expiration_time_in_seconds=10**8)
+token = manager.generate_jwt(
+    SimpleAuthManagerUser("admin", role="ADMIN"), expiration_time_in_seconds=10**8
+)
 Path("headers.txt").write_text(f"Authorization: Bearer {token}\n")
-urls = ["/", "/api/v2/version", "/api/v2/dags", "/api/v2/dagRuns", "/api/v2/monitor/health", "/openapi.json"]
-urls = ["/api/v2/version", "/api/v2/dags", "/api/v2/monitor/health", "/api/v2/pools", "/api/v2/plugins"]
-urls += [f"/api/v2/dags/dag_{n}" for n in range(20)] + [f"/api/v2/dags/dag_{n}/details" for n in range(20)]
+urls = [
+    "/",
+    "/api/v2/version",
+    "/api/v2/dags",
+    "/api/v2/dagRuns",
+    "/api/v2/monitor/health",
+    "/openapi.json",
+]
+urls = [
+    "/api/v2/version",
+    "/api/v2/dags",
+    "/api/v2/monitor/health",
+    "/api/v2/pools",
+    "/api/v2/plugins",
+]
+urls += [f"/api/v2/dags/dag_{n}" for n in range(20)] + [
+    f"/api/v2/dags/dag_{n}/details" for n in range(20)
+]
 urls += [f"/api/v2/dags/dag_{n}/tasks" for n in range(20)] + ["/ui/dags", "/ui/config"]
 Path("urls.txt").write_text("\n".join(urls) + "\n")

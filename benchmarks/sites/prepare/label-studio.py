@@ -16,12 +16,11 @@ import django  # noqa: E402
 
 django.setup()
 
+from django_session import log_in  # noqa: E402
 from organizations.models import Organization  # noqa: E402
 from projects.models import Project  # noqa: E402
 from tasks.models import Task  # noqa: E402
 from users.models import User  # noqa: E402
-
-from django_session import log_in  # noqa: E402
 
 user = User.objects.filter(email="o@example.com").first()
 if user is None:
@@ -40,6 +39,14 @@ project = Project.objects.first()
 tasks = list(Task.objects.values_list("pk", flat=True)[:30])
 Path("headers.txt").write_text(f"Cookie: {log_in(user)}\n")
 urls = ["/projects/", f"/projects/{project.pk}/data", "/user/account/", "/api/projects/"]
-urls += [f"/api/projects/{project.pk}/", f"/api/tasks/?project={project.pk}&page_size=50", "/api/users/"]
-urls += [f"/api/tasks/{task}/" for task in tasks] + ["/api/organizations/", "/api/version", "/docs/api/schema/json"]
+urls += [
+    f"/api/projects/{project.pk}/",
+    f"/api/tasks/?project={project.pk}&page_size=50",
+    "/api/users/",
+]
+urls += [f"/api/tasks/{task}/" for task in tasks] + [
+    "/api/organizations/",
+    "/api/version",
+    "/docs/api/schema/json",
+]
 Path("urls.txt").write_text("\n".join(urls) + "\n")

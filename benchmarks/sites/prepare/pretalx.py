@@ -36,11 +36,10 @@ from datetime import timedelta  # noqa: E402
 
 from django.utils.timezone import now  # noqa: E402
 from django_scopes import scopes_disabled  # noqa: E402
-from pretalx.event.models import Event, Organiser, Team  # noqa: E402
-from pretalx.person.models import SpeakerProfile, User  # noqa: E402
-from pretalx.submission.models import Submission, SubmissionStates  # noqa: E402
-
 from django_session import log_in  # noqa: E402
+from pretalx.event.models import Event, Organiser  # noqa: E402
+from pretalx.person.models import User  # noqa: E402
+from pretalx.submission.models import Submission, SubmissionStates  # noqa: E402
 
 with scopes_disabled():
     user, _ = User.objects.get_or_create(
@@ -77,6 +76,10 @@ with scopes_disabled():
 
 Path("headers.txt").write_text(f"Cookie: {cookie}\nHost: localhost\n")
 urls = ["/conf/", "/conf/schedule/", "/conf/cfp", "/orga/event/", "/orga/event/conf/"]
-urls += ["/orga/event/conf/submissions/", "/orga/event/conf/speakers/", "/orga/event/conf/mails/sent"]
+urls += [
+    "/orga/event/conf/submissions/",
+    "/orga/event/conf/speakers/",
+    "/orga/event/conf/mails/sent",
+]
 urls += [f"/orga/event/conf/submissions/{code}/" for code in codes]
 Path("urls.txt").write_text("\n".join(urls) + "\n")

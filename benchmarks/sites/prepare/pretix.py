@@ -35,9 +35,8 @@ from decimal import Decimal  # noqa: E402
 
 from django.utils.timezone import now  # noqa: E402
 from django_scopes import scopes_disabled  # noqa: E402
-from pretix.base.models import Event, Organizer, User  # noqa: E402
-
 from django_session import log_in  # noqa: E402
+from pretix.base.models import Event, Organizer, User  # noqa: E402
 
 with scopes_disabled():
     user = User.objects.filter(email="o@example.com").first()

@@ -30,7 +30,19 @@ client.post("/login/", data={"username": "admin", "password": "admin"})
 cookie = client.get_cookie("session")
 assert cookie is not None, "no session"
 Path("headers.txt").write_text(f"Cookie: session={cookie.value}\n")
-urls = ["/superset/welcome/", "/chart/list/", "/dashboard/list/", "/tablemodelview/list/", "/users/"]
-urls += ["/api/v1/chart/", "/api/v1/dashboard/", "/api/v1/dataset/", "/api/v1/database/", "/sqllab/"]
+urls = [
+    "/superset/welcome/",
+    "/chart/list/",
+    "/dashboard/list/",
+    "/tablemodelview/list/",
+    "/users/",
+]
+urls += [
+    "/api/v1/chart/",
+    "/api/v1/dashboard/",
+    "/api/v1/dataset/",
+    "/api/v1/database/",
+    "/sqllab/",
+]
 urls += ["/api/v1/me/", "/api/v1/me/roles/", "/api/v1/menu/", "/api/v1/_openapi", "/healthcheck"]
 Path("urls.txt").write_text("\n".join(urls) + "\n")

@@ -17,9 +17,8 @@ django.setup()
 
 from django.contrib.auth import get_user_model  # noqa: E402
 from django.core.management import call_command  # noqa: E402
-from home.models import HomePage  # noqa: E402
-
 from django_session import log_in  # noqa: E402
+from home.models import HomePage  # noqa: E402
 
 call_command("migrate", verbosity=0)
 home = HomePage.objects.first()

@@ -35,6 +35,7 @@ MAX_USS = "PASTURE_MAX_USS"
 MAX_USS_JITTER = "PASTURE_MAX_USS_JITTER"
 REFORK = "PASTURE_REFORK"
 REFORK_LEAST_SAVING = "PASTURE_REFORK_LEAST_SAVING"
+REFORK_WARM = "PASTURE_REFORK_WARM"
 LIFESPAN = "PASTURE_LIFESPAN"
 
 LIFESPANS = ("each", "once")
@@ -57,6 +58,7 @@ class ServerSettings:
         memory_limit: limit of a worker's private memory; None for none.
         refork: when workers become parents; None for never.
         lifespan_once: the parent starts an ASGI application for all workers.
+        refork_warms: a new generation 0 is warmed up with what the old server has answered.
     """
 
     policy: Policy
@@ -68,6 +70,7 @@ class ServerSettings:
     warm_timeout_s: float = STEP_S
     warm_total_timeout_s: float = TOTAL_S
     lifespan_once: bool = False
+    refork_warms: bool = True
 
 
 def read_environment(
@@ -122,6 +125,7 @@ def read_environment(
         warm_total_timeout_s=parse_seconds(
             _first(environ.get(WARM_TOTAL_TIMEOUT), warm_total_timeout, TOTAL_S)
         ),
+        refork_warms=environ.get(REFORK_WARM, "") != "0",
         lifespan_once=_is_once(environ.get(LIFESPAN) or LIFESPANS[0]),
     )
 

@@ -37,14 +37,15 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
         self._settings = settings
-        self._sealer = Sealer(
-            settings, log=self._write_to_log, prepare=self._without_control_server
-        )
+        self._sealer = self._make_sealer()
         self._backoff = Backoff()
         self._lifespan: SharedLifespan | None = None
         self._workers_forked = False
         self._control_server_wanted = False
         super().__init__(app)
+
+    def _make_sealer(self) -> Sealer:
+        return Sealer(self._settings, log=self._write_to_log, prepare=self._without_control_server)
 
     def setup(self, app: Any) -> None:
         """Load the configuration's consequences: at the start, and again at each HUP."""

@@ -47,7 +47,7 @@ class AfterRequest:
     """
 
     def __init__(self, users: Callable[..., object], limit: MemoryLimit | None) -> None:
-        self.then: Callable[[], None] | None = None
+        self.then: Callable[[Any, Any], None] | None = None
         self._users = users
         self._limit = limit
         self._watch: UssWatch | None = None
@@ -62,7 +62,7 @@ class AfterRequest:
             if self._limit is not None:
                 self._look(worker, self._limit)
             if self.then is not None:
-                self.then()
+                self.then(req, resp)
 
     def _look(self, worker: Any, limit: MemoryLimit) -> None:
         if self._watch is None or self._worker is not worker:  # forked, of whomever
@@ -74,7 +74,7 @@ class AfterRequest:
 
 
 def call_after_request(
-    cfg: Any, limit: MemoryLimit | None, then: Callable[[], None] | None = None
+    cfg: Any, limit: MemoryLimit | None, then: Callable[[Any, Any], None] | None = None
 ) -> None:
     """Have workers count each response, and end after one if they pass a limit.
 
@@ -82,7 +82,7 @@ def call_after_request(
 
     Args:
         cfg: gunicorn's configuration, with which workers are forked later.
-        then: called last, after each response.
+        then: called last, after each response, with gunicorn's request and response.
     """
     recorder.will_count_requests()
     if not isinstance(cfg.post_request, AfterRequest):

@@ -21,6 +21,7 @@ from pasture.fork_safety import close
 from pasture.scoreboard.board import Row
 from pasture.sealing.interpreter import native
 from pasture.servers.refork.channel import Channel
+from pasture.servers.refork.served import Served, host_of
 
 LOOK = signal.SIGURG
 """Sent to a worker after a message. Ignored by a process that does not know it yet."""
@@ -29,6 +30,9 @@ WAKE = signal.SIGCHLD
 """Sent to the arbiter. It then looks after its children, and after what they show."""
 
 _current: Promotable | None = None
+
+served = Served()
+"""What this process has answered, and those that it comes from."""
 
 
 class Promotable:
@@ -134,7 +138,9 @@ def _forget_names_of_files() -> None:
         tempfile._name_sequence = None
 
 
-def has_answered() -> None:
+def has_answered(request: Any, response: Any) -> None:
     """Say that this process's worker has answered one more request, if it may become a mold."""
     if _current is not None:
+        status = response.status_code or 0
+        served.note(request.method, request.uri, host_of(request.headers), status)
         _current.has_answered()

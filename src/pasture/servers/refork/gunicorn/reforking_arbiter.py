@@ -37,6 +37,7 @@ from pasture.servers.refork.gunicorn.spawn import NotLoaded, SpawnFailed, Spawni
 from pasture.servers.refork.lifecycle import Lifecycle
 from pasture.servers.refork.mold import policy_of_server
 from pasture.servers.refork.round import Limits
+from pasture.servers.refork.served import VARIABLE
 from pasture.servers.settings import ServerSettings
 
 _ABLE = ("gunicorn.workers.sync", "gunicorn.workers.gthread")
@@ -138,6 +139,11 @@ class ReforkingArbiter(SpawningArbiter):
             os.waitpid(mold.pid, 0)
             self.children.remove(mold.pid)
 
+    def reexec(self) -> None:
+        """USR2: the new server's generation 0 is warmed up with what this one has served."""
+        self.cfg.env_orig[VARIABLE] = "\n".join(self._served)
+        super().reexec()
+
     def handle_usr1(self) -> None:
         """USR1: molds reopen their logs too, for those whom they fork."""
         super().handle_usr1()
@@ -216,6 +222,7 @@ class ReforkingArbiter(SpawningArbiter):
             while message := mold.channel.receive():
                 if message.word == "sealed":
                     self.log.info("pasture: mold %s: %s", mold.pid, message.values["report"])
+                    self._served = tuple(message.values["served"]) or self._served
                     cycle.sealed(mold.pid, now)
                 elif message.word == "refused":
                     cycle.refused(mold.pid, message.values["why"], now)

@@ -7,6 +7,7 @@ has a record in `children` until it is reaped; those that serve are in gunicorn'
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import sys
@@ -14,17 +15,23 @@ from dataclasses import astuple
 from time import monotonic
 from typing import Any, NoReturn
 
+from pasture.errors import UsageError
 from pasture.scoreboard.board import Scoreboard
 from pasture.servers.gunicorn.arbiter import SealingArbiter
 from pasture.servers.refork.channel import CLOSED, Channel, Message, open_channel, wait_for
 from pasture.servers.refork.children import Children, Worker
 from pasture.servers.refork.gunicorn.worker_process import live
 from pasture.servers.refork.mold import FORK_S, Start
+from pasture.servers.refork.served import VARIABLE
 from pasture.servers.settings import ServerSettings
 from pasture.servers.shortage import is_shortage
+from pasture.warmup.requests import parse_lines
 
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _LOOK_S = 0.2
+
+_WARM_S = 10.0
+"""The arbiter waits for the first mold, and does nothing else meanwhile."""
 
 
 class NotLoaded(Exception):
@@ -56,7 +63,29 @@ class SpawningArbiter(SealingArbiter):
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
         self.children = Children()
+        self._served = tuple(os.environ.pop(VARIABLE, "").splitlines())
         super().__init__(app, settings)
+
+    def warm_as_served(self) -> None:
+        """Have the first mold warmed up with what the server has served before, in that mold.
+
+        A warm-up that the user has asked for takes precedence.
+        """
+        if not self._served or self._settings.warm_up or not self._settings.refork_warms:
+            return
+        try:
+            requests = parse_lines(self._served)
+        except UsageError as error:
+            self.log.warning("pasture: no warm-up with what was served: %s", error)
+            return
+        policy = self._settings.policy
+        self._settings = dataclasses.replace(
+            self._settings,
+            warm_up=requests,
+            warm_total_timeout_s=min(self._settings.warm_total_timeout_s or _WARM_S, _WARM_S),
+            policy=dataclasses.replace(policy, prepare=("warm-up", *policy.prepare)),
+        )
+        self._sealer = self._make_sealer()
 
     def _load(self) -> Worker:
         """Fork the mold of generation 0 and wait until it has loaded the application.

@@ -22,6 +22,7 @@ from pasture.sealing import exit
 from pasture.sealing.interpreter import native
 from pasture.servers.complaint import complain
 from pasture.servers.gunicorn.hooks import BeforeFork
+from pasture.servers.refork.gunicorn import promotion
 from pasture.servers.refork.gunicorn.promotion import Promotable
 from pasture.servers.refork.mold import Refused, Start, fork_for, make_mold, policy_of_molds
 
@@ -61,6 +62,7 @@ def _live_as_first_mold(arbiter: Any, start: Start) -> Start:
         arbiter.log.exception("pasture: the application cannot be loaded")
         is_missing = isinstance(error, AppImportError)
         os._exit(arbiter.APP_LOAD_ERROR if is_missing else arbiter.WORKER_BOOT_ERROR)
+    arbiter.warm_as_served()
     arbiter._seal_or_end()
     if "leave" in arbiter._settings.policy.at_exit:
         exit.install()  # finalization would write to what the workers share
@@ -136,7 +138,7 @@ def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Start | 
         return None
     arbiter.cfg.set("initgroups", False)  # done, and not allowed any more
     worker.notify()
-    channel.send("sealed", report=str(report))
+    channel.send("sealed", report=str(report), served=promotion.served.lines())
     promotable.wake_arbiter()
     before_fork = partial(_make_worker, arbiter)
     return fork_for(channel, before_fork, worker.notify, _IDLE_S)

@@ -1,0 +1,66 @@
+"""Which requests the workers have answered: what a new generation 0 is warmed up with.
+
+After HUP and USR2 the application is loaded anew, and its first workers build again what the old
+ones had built, each for itself: until the next refork the server is as large as an unsealed one.
+Kept are safe methods that were answered more than once, by path, query and host. No other header is
+kept, and no request that came once: links with a secret in them are followed once.
+
+The counts are inherited from worker to mold to worker. Not shared between threads under a lock: a
+count that is lost does no harm.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+VARIABLE = "PASTURE_REFORK_SERVED"
+"""Environment variable through which a server hands the requests to its successor, at USR2."""
+
+MOST_LINES = 50
+
+_MOST_KINDS = 500
+_MOST_CHARACTERS = 200  # so that all lines fit into one message
+_SAFE = ("GET", "HEAD")
+_PATH = re.compile(r"/[!-~]*")
+_HOST = re.compile(r"[A-Za-z0-9._:\[\]-]+")
+
+
+class Served:
+    """Counts of what one line of workers has answered."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def note(self, method: str, path: str, host: str, status: int) -> None:
+        """Count one answer.
+
+        Args:
+            path: with its query, as it came over the wire.
+        """
+        if method not in _SAFE or not 200 <= status < 400:
+            return
+        line = f"{method} http://{host}{path}"
+        count = self._counts.get(line)
+        if count is not None:
+            self._counts[line] = count + 1
+        elif len(self._counts) < _MOST_KINDS and _can_be_sent_again(path, host, line):
+            self._counts[line] = 1
+
+    def lines(self) -> list[str]:
+        """The most frequent ones first, as lines of a warm-up."""
+        again = ((count, line) for line, count in self._counts.items() if count > 1)
+        return [line for _, line in sorted(again, key=lambda pair: -pair[0])[:MOST_LINES]]
+
+
+def _can_be_sent_again(path: str, host: str, line: str) -> bool:
+    return (
+        len(line) <= _MOST_CHARACTERS
+        and _PATH.fullmatch(path) is not None
+        and _HOST.fullmatch(host) is not None
+    )
+
+
+def host_of(headers: Iterable[tuple[str, str]]) -> str:
+    """The `Host` header of a request; "" if it has none."""
+    return next((value for name, value in headers if name.upper() == "HOST"), "")
