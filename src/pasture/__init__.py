@@ -4,6 +4,7 @@ The library's whole interface. It imports the standard library and the extension
 the process that is sealed imports it.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pasture.errors import (
@@ -19,10 +20,10 @@ from pasture.sealing.containers import register_container
 from pasture.sealing.policy import POLICIES, Policy
 from pasture.sealing.report import SealReport, StepReport
 from pasture.sealing.seal import seal
-from pasture.warmup.warmup import WarmUpReport, warm_up
 
 if TYPE_CHECKING:
     from pasture.servers.pools import sealed, sealed_forkserver
+    from pasture.warmup.warmup import WarmUpReport, warm_up
 
 __all__ = [
     "POLICIES",
@@ -46,13 +47,17 @@ __all__ = [
     "warm_up",
 ]
 
-_POOLS = ("sealed", "sealed_forkserver")
+# Not at import: what a process has no use for would be sealed into it, `multiprocessing` and
+# `urllib` for instance.
+_AT_FIRST_USE = {
+    "WarmUpReport": "pasture.warmup.warmup",
+    "sealed": "pasture.servers.pools",
+    "sealed_forkserver": "pasture.servers.pools",
+    "warm_up": "pasture.warmup.warmup",
+}
 
 
 def __getattr__(name: str) -> Any:
-    # Not at import: `multiprocessing` would be sealed into processes that have no use for it.
-    if name in _POOLS:
-        from pasture.servers import pools
-
-        return getattr(pools, name)
+    if name in _AT_FIRST_USE:
+        return getattr(import_module(_AT_FIRST_USE[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,8 @@
-"""Heaps that break assumptions: each in a process of its own, which it may bring down."""
+"""Heaps that break assumptions: each in a process of its own, which it may bring down.
+
+`run_program` starts an interpreter. `run_each` forks a process for each of several programs from
+one that is not sealed: an interpreter's start is the dearest part of a short program.
+"""
 
 import os
 import shutil
@@ -9,6 +13,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,6 +52,22 @@ def cycle(type=Node):
 """
 
 
+# Each program runs at the top of its module and ends as any program does.
+EACH = """
+for name, source in PROGRAMS.items():
+    print(f"\\n--- {name}\\n", end="", flush=True)
+    pid = os.fork()
+    if pid == 0:
+        break
+    _, status = os.waitpid(pid, 0)
+    if status:
+        sys.exit(f"{name} ended with status {status:#x}")
+else:
+    sys.exit()
+exec(compile(source, name, "exec"))
+"""
+
+
 @pytest.fixture
 def run_program(tmp_path: Path) -> Callable[..., str]:
     """Run Python source in a fresh interpreter and return its output, or fail with its stderr."""
@@ -71,6 +92,22 @@ def run_program(tmp_path: Path) -> Callable[..., str]:
         )
         assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def run_each(run_program: Callable[..., str]) -> Callable[..., dict[str, str]]:
+    """Run programs one after the other, each in a fork of a fresh interpreter.
+
+    Takes a dict of name to Python source, and what `run_program` takes; returns a dict of name to
+    output, or fails with the name of the first one that does not end well.
+    """
+
+    def run(programs: Mapping[str, str], **how: Any) -> dict[str, str]:
+        sources = {name: textwrap.dedent(source) for name, source in programs.items()}
+        parts = run_program(f"PROGRAMS = {sources!r}\n{EACH}", **how).split("\n--- ")
+        return dict(part.split("\n", 1) for part in parts[1:])
 
     return run
 

@@ -27,32 +27,44 @@ OBJECTS = {
     "a bound method": "bound",
 }
 
-# So many calls take ten seconds and more; the counts are looked at far more often.
-HEAP = """
+CALLS = ("take", "give", "take_one_by_one")
+
+# For each function of the extension that changes counts objects of their own: 2^31 references cost
+# the processor time that is due only once. So many calls take ten seconds and more; the counts are
+# looked at far more often.
+HEAP = f"""
 import oldabi, time
 def spend_processor_time():
     end = time.process_time() + 0.5
     while time.process_time() < end:
         pass
+source = '''
 def make(): return 7654321.5
 text = "".join(["a text ", "of its own"])
 pair = (text, 1.5)
 items = [pair]
-table = {"key": items}
+table = {{"key": items}}
 class Klass:
     def method(self): return self
 instance = Klass()
 bound = instance.method
-def everything():
+'''
+sets = {{call: {{"__name__": call}} for call in {CALLS}}}
+for names in sets.values(): exec(source, names)
+shown = compile(
+    "repr([make(), text, pair, items, table, Klass, instance, bound, make.__code__.co_consts])",
+    "shown", "eval")
+def everything(names):
     fresh = [[float(i)] for i in range(5000)]  # takes the place of whatever was freed
-    return repr([make(), text, pair, items, table, Klass, instance, bound, make.__code__.co_consts])
+    return eval(shown, names)
 pasture.seal()
-was = everything()
+was = {{call: everything(names) for call, names in sets.items()}}
 """
 
 CHECK = f"""
-def check(probed):
-    assert everything() == was
+def check(call, name="text"):
+    assert everything(sets[call]) == was[call]
+    probed = eval(name, sets[call])
     if {WRAPS_AT_32_BITS}:
         assert _native.is_immortal(probed), sys.getrefcount(probed)
         assert 2**31 <= sys.getrefcount(probed) < 2**32, sys.getrefcount(probed)
@@ -61,30 +73,30 @@ def check(probed):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="objects are mortal before CPython 3.12")
-@pytest.mark.parametrize("call", ["take", "give"])
-def test_two_to_the_31st_references_leave_it_alive(run_program, build_extension, call):
+def test_two_to_the_31st_references_leave_it_alive(run_program, build_extension):
     out = run_program(
         f"""
 {HEAP}
 {CHECK}
-probed = [{", ".join(OBJECTS.values())}]
+names = {[*OBJECTS.values()]}
+calls = (("take", oldabi.take), ("give", oldabi.give))
+probed = [(change, eval(name, sets[call])) for call, change in calls for name in names]
 def work():
     for _ in range({STEPS}):
-        for op in probed:
-            oldabi.{call}(op, {STEP})
+        for change, op in probed:
+            change(op, {STEP})
         spend_processor_time()
         gc.collect()
-    return [check(op) for op in probed] == ["alive"] * {len(OBJECTS)}
+    return [(call, check(call, name)) for call, _ in calls for name in names]
 in_child(work)
 """,
         path=[build_extension("oldabi")],
     )
-    assert out == "True\n"
+    assert out == f"{[(call, 'alive') for call in ('take', 'give') for _ in OBJECTS]}\n"
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="objects are mortal before CPython 3.12")
-@pytest.mark.parametrize("call", ["take", "give", "take_one_by_one"])
-def test_automatic_collections_are_enough(run_program, build_extension, call):
+def test_automatic_collections_are_enough(run_program, build_extension):
     """Nobody asks for a full collection; the worker makes objects, as workers do."""
     out = run_program(
         f"""
@@ -92,43 +104,42 @@ def test_automatic_collections_are_enough(run_program, build_extension, call):
 {CHECK}
 def work():
     for _ in range({STEPS}):
-        oldabi.{call}(text, {STEP})
-        spend_processor_time()
+        for call in {CALLS}:  # the last one takes its time
+            getattr(oldabi, call)(sets[call]["text"], {STEP})
         kept = [[i] for i in range(300_000)]
-    return check(text)
+    return [check(call) for call in {CALLS}]
 in_child(work)
 """,
         path=[build_extension("oldabi")],
     )
-    assert out == "alive\n"
+    assert out == "['alive', 'alive', 'alive']\n"
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="objects are mortal before CPython 3.12")
-@pytest.mark.parametrize("call", ["take", "give"])
-def test_a_grandchild_of_another_seal_is_as_safe(run_program, build_extension, call):
+def test_a_grandchild_of_another_seal_is_as_safe(run_program, build_extension):
     out = run_program(
         f"""
 {HEAP}
 {CHECK}
-def work():
+def half():
     for _ in range({STEPS // 2}):
-        oldabi.{call}(text, {STEP})
+        for call in ("take", "give"):
+            getattr(oldabi, call)(sets[call]["text"], {STEP})
         spend_processor_time()
         gc.collect()
+def rest():
+    half()
+    return check("take"), check("give")
+def work():
+    half()
     pasture.seal()
     in_child(rest)
-    return check(text)
-def rest():
-    for _ in range({STEPS // 2}):
-        oldabi.{call}(text, {STEP})
-        spend_processor_time()
-        gc.collect()
-    return check(text)
+    return check("take"), check("give")
 in_child(work)
 """,
         path=[build_extension("oldabi")],
     )
-    assert out == "alive\nalive\n"
+    assert out == "('alive', 'alive')\n" * 2
 
 
 @pytest.mark.skipif(
@@ -144,11 +155,12 @@ def test_two_to_the_31st_calls_leave_it_alive(run_program, build_extension, call
 {CHECK}
 def work():
     from oldabi import identity, touch
+    text, instance = sets["take"]["text"], sets["take"]["instance"]
     for _ in range(2**8):
         for _ in range(2**17):
             {"; ".join([call] * 64)}
         kept = [[i] for i in range(100_000)]
-    return check(text), check(Klass.method_of_class)
+    return check("take"), check("take", "Klass.method_of_class")
 in_child(work)
 """.replace("instance = Klass()", "    method_of_class = 'a text ' + text\ninstance = Klass()"),
         path=[build_extension("oldabi")],

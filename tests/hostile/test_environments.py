@@ -13,7 +13,7 @@ DEBUG_BUILD = hasattr(sys, "gettotalrefcount")
 # The check build walks the whole heap after each change of it: what matters is that there are
 # objects of each kind, more than fit in one pool, not how many.
 LIFE = """
-size = 1_500
+size, times = 1_500, 3
 class Plain:
     pass
 def instance(number):
@@ -33,7 +33,7 @@ def check(held):
 held = heap()
 def child():
     more = heap()
-    for _ in range(3): assert check(more) and check(held)
+    for _ in range(times): assert check(more) and check(held)
     del more
     return check(held)
 def live():
@@ -44,6 +44,9 @@ def live():
     in_child(lambda: (pasture.seal().sealed, in_child(child)))
     return sealed, check(held)
 """
+
+# Where there are many lives: once shows what a refusal or a tool has left.
+SHORT_LIFE = LIFE.replace("1_500, 3", "300, 1")
 
 LIVED = "True\nTrue\n(True, None)\n(True, True)\n"
 
@@ -106,7 +109,7 @@ for name, tool in TOOLS.items():
 
 
 def test_each_tool_that_is_on_all_the_time(run_program):
-    out = run_program(f"{LIFE}\nTOOLS = {TOOLS!r}\n{EACH}")
+    out = run_program(f"{LIFE}\ntimes = 2\nTOOLS = {TOOLS!r}\n{EACH}")
     assert out == "".join(f"{tool}\n{LIVED}" for tool in TOOLS)
 
 
@@ -177,7 +180,7 @@ in_child(child)
 )
 def test_memory_is_refused_at_each_point_of_a_step(run_program, step):
     out = run_program(f"""
-{LIFE.replace("1_500", "300")}
+{SHORT_LIFE}
 def attempt():
     pasture.gc.install()
     sys.unraisablehook = lambda _: None
@@ -226,7 +229,7 @@ print(*answers)
 def test_address_space_is_refused_at_each_point_of_the_seal(run_program, step_kib):
     """Limits from nothing to more than enough, each in a process of its own."""
     out = run_program(f"""
-{LIFE.replace("1_500", "300")}
+{SHORT_LIFE}
 import resource
 _, hard = resource.getrlimit(resource.RLIMIT_AS)
 def attempt():

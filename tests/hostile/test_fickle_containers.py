@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+import textwrap
 
 import pytest
 
@@ -19,13 +20,19 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("run", RUNS)
-def test_garbage_between_them_is_found(run_program, build_extension, run, place):
-    out = run_program(
-        f"""
+def in_each_place(source: str) -> dict[str, str]:
+    """The source for each way to collect in each place: a dict of name to program."""
+    return {
+        f"{run}, {place}": textwrap.dedent(source).replace("RUN", call).replace("PLACE", begin)
+        for run, call in RUNS.items()
+        for place, begin in PLACES.items()
+    }
+
+
+def test_garbage_between_them_is_found(run_each, build_extension):
+    programs = in_each_place("""
         import fickle
-        {PLACES[place]}
+        PLACE
         def work():
             gc.disable()
             pasture.collect()
@@ -39,20 +46,19 @@ def test_garbage_between_them_is_found(run_program, build_extension, run, place)
             dead = [weakref.ref(node) for node in old]
             gc.collect(0); gc.collect(1)
             old.clear(); del one
-            {RUNS[run]}
+            RUN
             lost = sum(ref() is not None for ref in dead)
             held = all(one.held() == [one, number] for number, one in enumerate(kept))
             again = pasture.collect()
             for one in kept: one.set_container(True)
             dead = [weakref.ref(one) for one in kept]
             kept.clear(); del one
-            {RUNS[run]}
+            RUN
             return lost, held, again, sum(ref() is not None for ref in dead)
         report(work)
-        """,
-        path=[build_extension("fickle")],
-    )
-    assert out == "(0, True, 0, 0)\n"
+    """)
+    found = run_each(programs, path=[build_extension("fickle")])
+    assert found == dict.fromkeys(programs, "(0, True, 0, 0)\n")
 
 
 def test_the_seal_collects_garbage_between_them(run_program, build_extension):
@@ -102,13 +108,10 @@ def test_one_that_becomes_a_container_during_a_collection_survives_it(run_progra
 @pytest.mark.skipif(
     importlib.util.find_spec("greenlet") is None, reason="greenlet is not installed here"
 )
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("run", RUNS)
-def test_garbage_between_active_greenlets_is_found(run_program, run, place):
-    out = run_program(
-        f"""
+def test_garbage_between_active_greenlets_is_found(run_each):
+    programs = in_each_place("""
         import greenlet
-        {PLACES[place]}
+        PLACE
         def work():
             gc.disable()
             pasture.collect()
@@ -124,12 +127,11 @@ def test_garbage_between_active_greenlets_is_found(run_program, run, place):
             dead = [weakref.ref(node) for node in old]
             gc.collect(0); gc.collect(1)
             old.clear()
-            {RUNS[run]}
+            RUN
             lost = sum(ref() is not None for ref in dead)
             ends = [each.switch("end") for each in active]
             return lost, ends == [([i], "end") for i in range(300)], pasture.collect()
         report(work)
-        """,
-        path=[path for path in sys.path if path.endswith("site-packages")],
-    )
-    assert out == "(0, True, 0)\n"
+    """)
+    found = run_each(programs, path=[path for path in sys.path if path.endswith("site-packages")])
+    assert found == dict.fromkeys(programs, "(0, True, 0)\n")

@@ -1,7 +1,5 @@
 """A fork while survivors are hidden from the built-in collector: they are the child's, too."""
 
-import pytest
-
 FORKERS = {
     "its own thread": """
 def fork():
@@ -52,16 +50,12 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("run", RUNS)
-@pytest.mark.parametrize("begins", BEGINS)
-@pytest.mark.parametrize("forker", FORKERS)
-def test_the_child_has_the_survivors_of_the_collection(run_program, forker, begins, run):
-    out = run_program(f"""
+PROGRAM = """
 gc.disable()
 pid = None
 watch = None
-{FORKERS[forker]}
-{BEGINS[begins]}
+{forker}
+{begins}
 def once():
     if pid is None: fork()
 def in_the_child():
@@ -77,13 +71,22 @@ survivors = [[number] for number in range(5000)]
 node = cycle(Last)
 held = watch and watch(node)
 del node
-{RUNS[run]}
+{run}
 if pid == 0: in_the_child()
 assert os.waitpid(pid, 0)[1] == 0
 found = {{id(each) for each in gc.get_objects()}}
 print(sum(id(each) not in found for each in survivors), "missing")
-""")
-    assert out == "0 missing\n0 missing\n"
+"""
+
+
+def test_the_child_has_the_survivors_of_the_collection(run_each):
+    programs = {
+        f"{forker}, {beginning}, {run}": PROGRAM.format(forker=fork, begins=begins, run=call)
+        for forker, fork in FORKERS.items()
+        for beginning, begins in BEGINS.items()
+        for run, call in RUNS.items()
+    }
+    assert run_each(programs) == dict.fromkeys(programs, "0 missing\n0 missing\n")
 
 
 def test_a_child_that_was_forked_there_goes_on_collecting(run_program):

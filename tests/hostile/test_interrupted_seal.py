@@ -2,13 +2,12 @@
 
 import sys
 
-import pytest
-
 from pasture.sealing.policy import POLICIES
 
 STEPS = POLICIES["seal"].heap
 
 INTERRUPTED = """
+step, after = STEP
 import signal
 from types import MappingProxyType
 from pasture.sealing import seal, steps
@@ -29,16 +28,9 @@ enabled = gc.isenabled()
 FIRST_WITH = {"immortalize": (3, 12), "gather-code": (3, 13)}
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])
-@pytest.mark.parametrize("step", STEPS)
-def test_children_are_what_the_heap_is(run_program, step, after):
-    """What was made immortal or frozen wants a child that collects and leaves accordingly."""
-    if after and sys.version_info < FIRST_WITH.get(step, (3, 11)):
-        pytest.skip("this interpreter has no such step")
-    out = run_program(f"""
+CHILDREN = f"""
 {INTERRUPTED}
-after = {after}
-seal.HEAP_STEPS[{step!r}] = interrupt({step!r})
+seal.HEAP_STEPS[step] = interrupt(step)
 try:
     pasture.seal()
     print("not interrupted")
@@ -55,18 +47,27 @@ in_child(work)
 seal.HEAP_STEPS = taken
 print(pasture.seal().sealed)
 in_child(work)
-""")
-    assert out == "True\nTrue\nTrue\n"
+"""
 
 
-@pytest.mark.parametrize("delay", [0.001, 0.005, 0.02, 0.05, 0.1, 0.2])
-def test_an_interrupt_at_any_time_leaves_a_process_that_can_seal_and_fork(run_program, delay):
-    out = run_program(f"""
+def test_children_are_what_the_heap_is(run_each):
+    """What was made immortal or frozen wants a child that collects and leaves accordingly."""
+    # A step that this interpreter does not have cannot be interrupted after it was taken.
+    steps = [(step, False) for step in STEPS]
+    steps += [(s, True) for s in STEPS if sys.version_info >= FIRST_WITH.get(s, (3, 11))]
+    programs = {
+        f"{'after' if after else 'before'} {step}": f"STEP = {(step, after)}\n{CHILDREN}"
+        for step, after in steps
+    }
+    assert run_each(programs) == dict.fromkeys(programs, "True\nTrue\nTrue\n")
+
+
+AT_ANY_TIME = """
 import signal
-heap = [{{"id": i, "x": [float(i)]}} for i in range(100_000)]
+heap = [{"id": i, "x": [float(i)]} for i in range(100_000)]
 def stop(*_): raise KeyboardInterrupt
 signal.signal(signal.SIGALRM, stop)
-signal.setitimer(signal.ITIMER_REAL, {delay})
+signal.setitimer(signal.ITIMER_REAL, DELAY)
 try: pasture.seal()
 except KeyboardInterrupt: pass
 finally:
@@ -78,5 +79,11 @@ def work():
 in_child(work)
 print(pasture.seal().sealed, gc.isenabled())
 in_child(work)
-""")
-    assert out == "(True, 4999950000)\nTrue True\n(True, 4999950000)\n"
+"""
+
+
+def test_an_interrupt_at_any_time_leaves_a_process_that_can_seal_and_fork(run_each):
+    delays = (0.001, 0.005, 0.02, 0.05, 0.1, 0.2)
+    programs = {f"{delay} s": f"DELAY = {delay}\n{AT_ANY_TIME}" for delay in delays}
+    lived = "(True, 4999950000)\nTrue True\n(True, 4999950000)\n"
+    assert run_each(programs) == dict.fromkeys(programs, lived)

@@ -1,7 +1,5 @@
 """Instances whose class has inline values and inherits slots: both hold references."""
 
-import pytest
-
 BASES = {
     "slots": "class Base: __slots__ = ('slot',)",
     "slots and weak references": "class Base: __slots__ = ('slot', '__weakref__')",
@@ -37,11 +35,8 @@ class Base(First, Second): pass
 RUNS = {"collect": "pasture.collect()", "install": "pasture.gc.install(); gc.collect()"}
 
 
-@pytest.mark.parametrize("run", RUNS)
-@pytest.mark.parametrize("base", BASES)
-def test_what_an_inherited_slot_holds_is_alive(run_program, base, run):
-    out = run_program(f"""
-{BASES[base]}
+HELD = """
+{base}
 class Derived(Base): pass
 class Further(Derived): __slots__ = ('more',)
 gc.disable()
@@ -54,23 +49,28 @@ for number, type in enumerate([Derived, Further] * 500):
     if type is Further: holder.more = [number]
     holders.append(holder)
 gc.collect(0); gc.collect(1)
-{RUNS[run]}
+{run}
 print(pasture.gc.history().garbage)
 assert all(h.slot["number"] == i and h.slot["held"][0] is h and h.plain == [i]
            for i, h in enumerate(holders))
 del holder
 dead = [weakref.ref(h) for h in holders if hasattr(h, "__weakref__")]
 holders.clear()
-{RUNS[run]}
+{run}
 print(pasture.gc.history().garbage >= 3000, [ref for ref in dead if ref() is not None])
-""")
-    assert out == "0\nTrue []\n"
+"""
 
 
-@pytest.mark.parametrize("base", BASES)
-def test_a_sealed_child_keeps_what_an_inherited_slot_holds(run_program, base):
-    out = run_program(f"""
-{BASES[base]}
+def test_what_an_inherited_slot_holds_is_alive(run_each):
+    programs = {
+        f"{base}, {run}": HELD.format(base=source, run=call)
+        for base, source in BASES.items()
+        for run, call in RUNS.items()
+    }
+    assert run_each(programs) == dict.fromkeys(programs, "0\nTrue []\n")
+
+
+HELD_IN_A_CHILD = """
 class Derived(Base): pass
 pasture.seal()
 def work():
@@ -81,5 +81,9 @@ def work():
     assert all(holder.slot[0] is holder for holder in holders)
     return pasture.gc.history().garbage
 in_child(work)
-""")
-    assert out == "0\n"
+"""
+
+
+def test_a_sealed_child_keeps_what_an_inherited_slot_holds(run_each):
+    programs = {name: f"{base}\n{HELD_IN_A_CHILD}" for name, base in BASES.items()}
+    assert run_each(programs) == dict.fromkeys(programs, "0\n")

@@ -43,18 +43,17 @@ report = pasture.seal()
 """
 
 
-@pytest.mark.parametrize("body", WAITS.values(), ids=WAITS.keys())
-def test_a_thread_that_waits_is_no_obstacle(run_program, body):
-    out = run_program(
-        START.format(body=body)
-        + """
+def test_a_thread_that_waits_is_no_obstacle(run_each):
+    tell = """
 print(report.sealed, report.reason, report.step("survey").problems)
 in_child(lambda: len(kept))
 os._exit(0)
 """
-    )
-    assert out.startswith("True None (")
-    assert "neighbour" in out and out.endswith("1000\n")
+    told = run_each({name: START.format(body=body) + tell for name, body in WAITS.items()})
+    assert told.keys() == WAITS.keys()
+    for name, out in told.items():
+        assert out.startswith("True None ("), (name, out)
+        assert "neighbour" in out and out.endswith("1000\n"), (name, out)
 
 
 @pytest.mark.parametrize("body", RUNS.values(), ids=RUNS.keys())

@@ -1,7 +1,5 @@
 """Libraries that set the collector's thresholds for a while, and set them back."""
 
-import pytest
-
 AROUND = {
     "one full collection": "change(); gc.collect(); restore()",
     "no collection": "change(); restore()",
@@ -22,11 +20,7 @@ restore()
 }
 
 
-@pytest.mark.parametrize("around", AROUND)
-def test_a_sealed_child_is_not_left_with_full_collections_at_any_price(run_program, around):
-    """The pace sets low thresholds and raises them by what collections cost. Where it has ended
-    without saying so, low ones that somebody puts back would stay for good."""
-    out = run_program(f"""
+IN_A_CHILD = """
 default = gc.get_threshold()
 pasture.seal()
 def work():
@@ -34,15 +28,22 @@ def work():
     assert saved != default, "the pace has not begun"
     def change(): gc.set_threshold(50_000, 20, 100)
     def restore(): gc.set_threshold(*saved)
-{chr(10).join("    " + line for line in AROUND[around].strip().splitlines())}
+    exec(AROUND, {**globals(), "change": change, "restore": restore})
     kept = [[i] for i in range(400_000)]
     gc.collect()
     low = gc.get_threshold()
     _native.end_adapting_thresholds()  # a pace that goes on puts back what it found
     return gc.get_threshold()[1:] == default[1:], low, saved
 in_child(work)
-""")
-    assert out.startswith("(True, "), out
+"""
+
+
+def test_a_sealed_child_is_not_left_with_full_collections_at_any_price(run_each):
+    """The pace sets low thresholds and raises them by what collections cost. Where it has ended
+    without saying so, low ones that somebody puts back would stay for good."""
+    told = run_each({name: f"AROUND = {text!r}\n{IN_A_CHILD}" for name, text in AROUND.items()})
+    assert told.keys() == AROUND.keys()
+    assert all(out.startswith("(True, ") for out in told.values()), told
 
 
 def test_thresholds_that_somebody_sets_for_good_stay(run_program):

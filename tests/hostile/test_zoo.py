@@ -1,12 +1,10 @@
 """Objects of an extension that break what one may believe of all objects (extensions/zoo.c).
 
-Each kind is made by the thousand, held by short and by long containers, alone and in cycles,
-and then lives through collections, the seal, children of it, and the end of the process.
+They are made by the thousand, held by short and by long containers, alone and in cycles, and
+then live through collections, the seal, children of it, and the end of the process.
 """
 
 import sys
-
-import pytest
 
 from pasture import _native
 
@@ -21,10 +19,10 @@ NEW = sys.version_info >= (3, 12)
 KINDS = {
     "plain": "make = zoo.Plain",
     "from malloc": "make = zoo.FromMalloc",
-    "at 0 mod 16": "zoo.set_offset(0); make = zoo.Placed",
-    "at 4 mod 16": "zoo.set_offset(4); make = zoo.Placed",
-    "at 8 mod 16": "zoo.set_offset(8); make = zoo.Placed",
-    "at 12 mod 16": "zoo.set_offset(12); make = zoo.Placed",
+    "at 0 mod 16": "def make(): zoo.set_offset(0); return zoo.Placed()",
+    "at 4 mod 16": "def make(): zoo.set_offset(4); return zoo.Placed()",
+    "at 8 mod 16": "def make(): zoo.set_offset(8); return zoo.Placed()",
+    "at 12 mod 16": "def make(): zoo.set_offset(12); return zoo.Placed()",
     "without tp_clear": "make = zoo.NoClear",
     "deaf traverse": "make = zoo.Deaf",
     "with items": "make = lambda: zoo.Items(7)",
@@ -58,50 +56,52 @@ if NEW:
         f"kind = zoo.make_type('zoo.End', {HAVE_GC | ITEMS_AT_END}, 8)\nmake = lambda: kind(5)"
     )
 
+FOUND_BY_NOBODY = "no container but a class of it"
+"""What it holds is seen by neither collector."""
+
+# Objects of all kinds in turn, but for the cycles: what a kind keeps alive is its own.
 LIFE = """
-import zoo
+import itertools, zoo
+def maker(source):
+    names = {"zoo": zoo}
+    exec(source, names)
+    return names["make"]
+makers = {name: maker(source) for name, source in KINDS.items()}
+def some(count):
+    return [make() for _, make in zip(range(count), itertools.cycle(makers.values()))]
 def aged(objects):
     gc.collect(0); gc.collect(1)
     return objects
-def full(): pasture.collect()
 def check_collection(full):
     gc.disable()
     full()
-    kept = [make() for _ in range(2500)]
+    kept = some(5000)
     for number, one in enumerate(kept): one.hold([one, number])
-    cycles = [make() for _ in range(2500)]
-    for one in cycles: one.hold([one, cycles[-1]])
-    short = [(make(), make()) for _ in range(100)]
+    cycles = {name: [make() for _ in range(2500 // len(makers))] for name, make in makers.items()}
+    for each in cycles.values():
+        for one in each: one.hold([one, each[-1]])
+    short = [(make(), make()) for make in makers.values() for _ in range(10)]
     refs = [weakref.ref(one.held()[0].__class__) for one in kept[:1]]
-    nodes = [cycle() for _ in range(100)]
-    for node, one in zip(nodes, cycles): node.one = one; one.held().append(node)
-    dead = [weakref.ref(node) for node in nodes]
+    nodes = {name: [cycle() for _ in range(10)] for name in makers}
+    for name in makers:
+        for node, one in zip(nodes[name], cycles[name]): node.one = one; one.held().append(node)
+    dead = {name: [weakref.ref(node) for node in each] for name, each in nodes.items()}
     aged(None)
     full()
-    assert all(ref() is not None for ref in dead)
-    nodes.clear(); cycles.clear(); del node, one
+    assert all(ref() is not None for each in dead.values() for ref in each)
+    nodes.clear(); cycles.clear(); del node, one, each
     full()
-    assert all(ref() is None for ref in dead) == FINDS, "garbage was not found"
+    found = {name: all(ref() is None for ref in each) for name, each in dead.items()}
+    assert found == {name: name != FOUND_BY_NOBODY for name in makers}, found
     assert all(one.held()[0] is one and one.held()[1] == number
                for number, one in enumerate(kept)), "a live object is gone"
     pairs = len([pair for pair in short if pair[0] is not pair[1]])
-    assert pairs == 100
+    assert pairs == 10 * len(makers)
     gc.enable()
     return "lives"
-"""
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_it_lives_through_collections_the_seal_and_its_children(run_program, build_extension, kind):
-    finds = kind != "no container but a class of it"  # as the built-in collector
-    out = run_program(
-        f"""
-{LIFE}
-FINDS = {finds}
-{KINDS[kind]}
 print(check_collection(gc.collect))
 print(check_collection(pasture.collect))
-held = [make() for _ in range(10_000)]
+held = some(10_000)
 for number, one in enumerate(held[:3000]): one.hold([one, number])
 pasture.gc.install()
 print(check_collection(gc.collect))
@@ -113,34 +113,45 @@ def again():
     return check_collection(gc.collect), check_collection(lambda: pasture.collect(frozen=True))
 in_child(again)
 def outgrow():
-    more = [make() for _ in range(gc.get_freeze_count() + 2_000)]
+    more = some(gc.get_freeze_count() + 2_000)
     gc.collect(); gc.collect()  # the second knows how many objects are left
     assert pasture.gc.history().from_roots, "the child is still small"
     return again()
 in_child(outgrow)
 print(pasture.seal().sealed)
 in_child(again)
-""",
-        path=[build_extension("zoo")],
-    )
-    assert out.split("\n") == [
-        *["lives"] * 3,
-        "True",
-        "('lives', 'lives')",
-        "('lives', 'lives')",
-        "True",
-        "('lives', 'lives')",
-        "",
-    ]
+"""
+
+LIVED = [
+    *["lives"] * 3,
+    "True",
+    "('lives', 'lives')",
+    "('lives', 'lives')",
+    "True",
+    "('lives', 'lives')",
+]
+
+
+def test_all_live_through_collections_the_seal_and_its_children(run_program, build_extension):
+    def live(kinds):
+        source = f"KINDS = {kinds!r}\nFOUND_BY_NOBODY = {FOUND_BY_NOBODY!r}\n{LIFE}"
+        return run_program(source, path=[build_extension("zoo")]).splitlines()
+
+    try:
+        assert live(KINDS) == LIVED
+    except AssertionError:
+        for kind, source in KINDS.items():
+            assert live({kind: source}) == LIVED, f"{kind}, alone"
+        raise
 
 
 STEPS = {
     "collect": "pasture.collect(); gc.collect(); pasture.collect(frozen=True)",
     "install": "pasture.gc.install(); gc.collect()",
-    "seal": "pasture.seal()",
-    "child": "pasture.seal(); in_child(gc.collect); in_child(pasture.collect)",
-    "child that outgrows": """
+    "seal and children, one of which outgrows": """
 pasture.seal()
+in_child(gc.collect)
+in_child(pasture.collect)
 def outgrow():
     more = [[i] for i in range(gc.get_freeze_count() + 2_000)]
     gc.collect(); gc.collect()  # the second knows how many objects are left
@@ -327,16 +338,18 @@ def check(): return len(held) == 100_000 and table["7"] == [7] and (3, "3") in g
 }
 
 
-@pytest.mark.parametrize("oddity", ODDITIES)
-def test_what_is_odd_stays_as_it_is(run_program, build_extension, oddity):
-    if oddity in ("counts at thresholds", "garbage of a huge count") and not NEW:
-        pytest.skip("counts have 64 bits, and no meaning beyond the number")
-    if oddity == "a type that is no container at times" and CHECK_BUILD:
-        pytest.skip("the verifier ends a process whose lists hold what is no container")
-    out = run_program(
-        f"""
+def exists_here(oddity):
+    if oddity in ("counts at thresholds", "garbage of a huge count"):
+        return NEW  # before, counts have 64 bits, and no meaning beyond the number
+    # The verifier ends a process whose lists hold what is no container.
+    return oddity != "a type that is no container at times" or not CHECK_BUILD
+
+
+def test_what_is_odd_stays_as_it_is(run_each, build_extension):
+    programs = {
+        oddity: f"""
 import zoo
-{ODDITIES[oddity]}
+{source}
 gc.collect(0); gc.collect(1)
 def live(step):
     exec(step, globals())
@@ -348,7 +361,11 @@ for name, step in {STEPS!r}.items():
     in_child(lambda: live(step))
 print("end", flush=True)
 os._exit(0)  # some of them would not end well without pasture either
-""",
-        path=[build_extension("zoo")],
-    )
-    assert out.endswith("True\nend\n") and "False" not in out
+"""
+        for oddity, source in ODDITIES.items()
+        if exists_here(oddity)
+    }
+    told = run_each(programs, path=[build_extension("zoo")])
+    assert told.keys() == programs.keys()
+    for oddity, out in told.items():
+        assert out.endswith("True\nend\n") and "False" not in out, (oddity, out)

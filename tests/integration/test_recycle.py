@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import gunicorn
@@ -74,8 +76,8 @@ def start(tmp_path):
         server.destroy()
 
 
-def ask(port):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PATIENCE_S) as answer:
+def ask(port, path="/"):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S) as answer:
         return json.load(answer)
 
 
@@ -120,13 +122,21 @@ def test_thirty_recycles_under_load_lose_no_request_and_keep_the_limit(start, na
     limits = set(re.findall(r"passes this worker's limit of ([\d.]+) MB", server.log))
     assert len(limits) > 10, "the workers' own limits are all the same"
     if name == "uwsgi":
-        server.wait_for(lambda: all_are_replaced(server.log), "a replacement")
+        server.wait_for(lambda: is_at_rest(server, port), "a replacement")
     assert server.stop(signal.SIGINT) == 0
 
 
-def all_are_replaced(log):
-    """uWSGI forgets a stop that comes while it starts a worker, and waits for that one's end."""
-    return log.count("(accepting)...") == WORKERS + log.count("recycling worker")
+def is_at_rest(server, port):
+    """uWSGI forgets a stop that comes while it starts a worker, and waits for that one's end.
+
+    A worker looks at its memory after the response, and so may be about to end: not so one that
+    has answered again.
+    """
+    workers = server.children()
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        answers = list(clients.map(partial(ask, port), ["/idle"] * 10 * WORKERS))
+    replaced = server.log.count("(accepting)...") == WORKERS + server.log.count("recycling worker")
+    return replaced and {answer["pid"] for answer in answers} == workers == server.children()
 
 
 def test_without_a_limit_nothing_is_recycled(start):

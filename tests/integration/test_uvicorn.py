@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -222,14 +223,14 @@ def test_requests_are_counted_and_a_worker_past_its_limit_is_replaced(serve):
     server.ask_each(2)
     for _ in range(5):
         server.get()
-    entries = read_scoreboard(server.pid).entries.values()
-    assert sum(entry.requests for entry in entries) >= 7
-    pid = server.get("/grow")["pid"]
-    for _ in range(40):
-        if f"recycling worker {pid}" in server.log:
-            break
-        server.get("/grow")
-    server.wait_until_it_logs("recycling worker ")
+
+    def counted():
+        return sum(entry.requests for entry in read_scoreboard(server.pid).entries.values())
+
+    # A worker counts and looks at its memory after the response.
+    server.wait_for(lambda: counted() >= 7, "counting 7 requests")
+    server.wait_for(lambda: server.get("/grow") and "recycling worker " in server.log, "a limit")
+    pid = re.search(r"recycling worker (\d+)", server.log)[1]
     server.wait_for(lambda: f"lifespan ended in {pid}" in server.log, "a graceful end")
     assert server.stop() == 0
 

@@ -157,8 +157,8 @@ def main() -> None:
     collect = pasture.gc.collect if how == "outline" else gc.collect
     gc.disable()
     for line in sys.stdin:
-        for _ in range(3):  # finalizers may have kept something of the last graph alive
-            gc.collect()
+        while gc.collect():  # finalizers may have kept something of the last graph alive
+            pass
         print(json.dumps(run(json.loads(line), collect)), flush=True)
 
 

@@ -102,12 +102,19 @@ numbers = (10 ** 30, 2)
 
 
 @needs_immortality
-@pytest.mark.parametrize("expression", REACHED.values(), ids=REACHED.keys())
-def test_what_a_listed_object_refers_to_becomes_immortal(run_program, expression):
-    if DEBUG_BUILD:
-        expression = f"[x for x in [{expression}] if type(x) is not str] or [None]][0"
-    program = f"{OBJECTS}\nprobed = [{expression}]\ngc.collect()\n_native.immortalize()\n"
-    assert run_program(program + "print(_native.is_immortal(probed[0]))") == "True\n"
+def test_what_a_listed_object_refers_to_becomes_immortal(run_program):
+    """Each in a child of its own, so that nothing but the list refers to it on its behalf."""
+    out = run_program(f"""
+{OBJECTS}
+def probe(name, expression):
+    probed = [eval(expression)]
+    if {DEBUG_BUILD} and type(probed[0]) is str: probed = [None]
+    gc.collect()
+    _native.immortalize()
+    return name, _native.is_immortal(probed[0])
+for name, expression in {REACHED!r}.items(): in_child(lambda: probe(name, expression))
+""")
+    assert out.splitlines() == [f"{(name, True)}" for name in REACHED]
 
 
 @needs_immortality

@@ -1,8 +1,10 @@
-"""Forks a child that ends in the way named on the command line, and reports its status.
+"""Forks a child for each way to end named on the command line, and reports its status.
 
-    python exit_ways.py plain|POLICY WAY
+    python exit_ways.py plain|POLICY FILE WAY ...
 
-Without pasture (`plain`) and with a policy, the two runs must look the same from outside.
+Both streams get a line that names the way before its child is forked, and one before the parent
+itself ends. Without pasture (`plain`)
+and with a policy, the two runs must look the same from outside.
 """
 
 import atexit
@@ -169,7 +171,7 @@ def write_bytes_below_the_text():
 
 def leave_a_file_open():
     global kept
-    kept = Path(sys.argv[3]).open("w")
+    kept = Path(sys.argv[2]).open("w")
     kept.write("written and never flushed")
 
 
@@ -315,14 +317,23 @@ def seal(policy):
     pasture.seal(policy)
 
 
+def name_in_both_streams(way):
+    for stream in (sys.stdout, sys.stderr):
+        print(f"\n--- {way}", file=stream, flush=True)
+
+
 if __name__ == "__main__":
-    policy, way = sys.argv[1:3]
+    policy, _, *ways = sys.argv[1:]
     atexit.register(print, "registered before anything")
     if policy != "plain":
         seal(policy)
     atexit.register(print, "registered before the fork")
-    child = os.fork()
-    if child:
-        print("child ended with", os.waitpid(child, 0)[1])
+    for way in ways:
+        name_in_both_streams(way)
+        child = os.fork()
+        if not child:
+            WAYS[way]()
+            break
+        print("child ended with", os.waitpid(child, 0)[1], flush=True)
     else:
-        WAYS[way]()
+        name_in_both_streams("parent")

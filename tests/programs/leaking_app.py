@@ -1,4 +1,7 @@
-"""A WSGI application of which each request keeps LEAK_BYTES and tells its worker's memory."""
+"""A WSGI application of which each request keeps LEAK_BYTES and tells its worker's memory.
+
+/idle keeps nothing.
+"""
 
 import json
 import os
@@ -14,7 +17,8 @@ def private_bytes():
 
 
 def app(environ, start_response):
-    KEPT.append(bytearray(os.urandom(1)) * LEAK_BYTES)
+    if environ["PATH_INFO"] != "/idle":
+        KEPT.append(bytearray(os.urandom(1)) * LEAK_BYTES)
     body = json.dumps({"pid": os.getpid(), "private": private_bytes()}).encode()
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]

@@ -58,7 +58,7 @@ def heap(monkeypatch: pytest.MonkeyPatch) -> Heap:
     monkeypatch.setattr(gc_settings, "_thresholds", None)
     monkeypatch.setattr(close, "_hooks", [lambda: state.ran.append("hook")])
     monkeypatch.setattr(seal, "_rounds", 0)
-    monkeypatch.setattr(lazy_imports, "ARE_POSSIBLE", False)
+    monkeypatch.setattr(seal, "HAS_LAZY_IMPORTS", False)
     return state
 
 
@@ -86,7 +86,7 @@ def test_steps_run_in_the_order_of_the_policy(heap: Heap) -> None:
 def test_lazy_imports_are_made_where_there_are_any(
     heap: Heap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lazy_imports, "ARE_POSSIBLE", True)
+    monkeypatch.setattr(seal, "HAS_LAZY_IMPORTS", True)
     monkeypatch.setattr(lazy_imports, "resolve", lambda **_: ({"resolved": 2, "pending": 1}, ()))
     assert step(seal.seal(), "resolve-imports").counts == {"resolved": 2, "pending": 1}
 

@@ -1,7 +1,7 @@
 /* Which objects are garbage, by plain reachability, to compare the collector with.
  *
- * Slow on purpose, and without any of the collector's means: a sorted array with binary search in
- * place of bitmaps and ranks, and no known roots.
+ * Without any of the collector's means: a hash table of all objects in place of bitmaps and ranks,
+ * and no known roots.
  */
 #include "verify.h"
 
@@ -13,31 +13,41 @@
 
 #define MAX_OBJECTS 300000u /* larger heaps are not checked */
 
+#define HELD (PY_SSIZE_T_MAX / 4) /* from outside, however many references there are within */
+
 typedef struct {
-    PyObject *object;
-    Py_ssize_t from_outside;
-    bool alive;
+    PyObject *object;             /* or NULL: the slot is free */
+    Py_ssize_t from_outside : 63; /* references that no object of the model has */
+    size_t alive : 1;
 } entry;
 
 typedef struct {
-    entry *entries;
-    size_t count;
+    entry *slots;      /* a hash table by granule, at least half of it free */
+    size_t slot_count; /* a power of two */
     entry **pending;
     size_t pending_count;
 } model;
 
-static int
-compare(const void *a, const void *b)
+/* The slot of the object that starts in the granule of `op`, or a free one if there is none. */
+static entry *
+slot_for(model *model, PyObject *op)
 {
-    uintptr_t x = (uintptr_t)((const entry *)a)->object, y = (uintptr_t)((const entry *)b)->object;
-    return (x > y) - (x < y);
+    uintptr_t granule = (uintptr_t)op >> MARK_BITS_GRANULE_LOG2;
+    uint64_t hash = granule * UINT64_C(0x9E3779B97F4A7C15);
+    for (size_t at = (size_t)(hash >> 32);; at++) {
+        entry *slot = &model->slots[at & (model->slot_count - 1)];
+        if (slot->object == NULL
+            || (uintptr_t)slot->object >> MARK_BITS_GRANULE_LOG2 == granule) {
+            return slot;
+        }
+    }
 }
 
 static entry *
 find(model *model, PyObject *op)
 {
-    entry key = {.object = op};
-    return bsearch(&key, model->entries, model->count, sizeof key, compare);
+    entry *slot = slot_for(model, op);
+    return slot->object == op ? slot : NULL;
 }
 
 static int
@@ -62,29 +72,33 @@ visit_alive(PyObject *op, void *arg)
     return 0;
 }
 
+/* No two objects start within one granule, which the bitmaps rest on: see mark_bits.h. */
+static void
+add(model *model, PyObject *op)
+{
+    bool held = cpy_is_immortal(op) || !PyObject_IS_GC(op);
+    entry *slot = slot_for(model, op);
+    if (slot->object != NULL) {
+        Py_FatalError("pasture: two objects start within the same 16 bytes");
+    }
+    *slot = (entry){op, held ? HELD : Py_REFCNT(op), false};
+}
+
+static size_t
+count_list(PyGC_Head *list)
+{
+    size_t count = 0;
+    for (PyGC_Head *gc = cpy_gc_next(list); gc != list; gc = cpy_gc_next(gc)) {
+        count++;
+    }
+    return count;
+}
+
 static void
 add_list(model *model, PyGC_Head *list)
 {
     for (PyGC_Head *gc = cpy_gc_next(list); gc != list; gc = cpy_gc_next(gc)) {
-        if (model->count <= MAX_OBJECTS) {
-            PyObject *op = cpy_gc_object(gc);
-            bool held = cpy_is_immortal(op) || !PyObject_IS_GC(op);
-            Py_ssize_t count = held ? PY_SSIZE_T_MAX : Py_REFCNT(op);
-            model->entries[model->count++] = (entry){op, count, false};
-        }
-    }
-}
-
-/* What the bitmaps rest on: see mark_bits.h. */
-static void
-check_granules(const model *model)
-{
-    for (size_t i = 1; i < model->count; i++) {
-        uintptr_t first = (uintptr_t)model->entries[i - 1].object;
-        uintptr_t second = (uintptr_t)model->entries[i].object;
-        if (first >> MARK_BITS_GRANULE_LOG2 == second >> MARK_BITS_GRANULE_LOG2) {
-            Py_FatalError("pasture: two objects start within the same 16 bytes");
-        }
+        add(model, cpy_gc_object(gc));
     }
 }
 
@@ -92,15 +106,15 @@ check_granules(const model *model)
 static void
 find_alive(model *model)
 {
-    qsort(model->entries, model->count, sizeof *model->entries, compare);
-    check_granules(model);
-    for (size_t i = 0; i < model->count; i++) {
-        PyObject *op = model->entries[i].object;
-        (void)Py_TYPE(op)->tp_traverse(op, visit_subtract, model);
+    for (size_t i = 0; i < model->slot_count; i++) {
+        PyObject *op = model->slots[i].object;
+        if (op != NULL) {
+            (void)Py_TYPE(op)->tp_traverse(op, visit_subtract, model);
+        }
     }
-    for (size_t i = 0; i < model->count; i++) {
-        if (model->entries[i].from_outside > 0) {
-            (void)visit_alive(model->entries[i].object, model);
+    for (size_t i = 0; i < model->slot_count; i++) {
+        if (model->slots[i].object != NULL && model->slots[i].from_outside > 0) {
+            (void)visit_alive(model->slots[i].object, model);
         }
     }
     while (model->pending_count) {
@@ -109,34 +123,52 @@ find_alive(model *model)
     }
 }
 
+static void
+compare(model *model, const mark_bits *bits)
+{
+    find_alive(model);
+    for (size_t i = 0; i < model->slot_count; i++) {
+        entry *entry = &model->slots[i];
+        if (entry->object != NULL
+            && entry->alive == unreachable_is_garbage(bits, entry->object)) {
+            Py_FatalError(entry->alive ? "pasture: a live object is taken for garbage"
+                                       : "pasture: garbage is taken for alive");
+        }
+    }
+}
+
 void
 verify_garbage(const mark_bits *bits, bool include_frozen)
 {
     struct _gc_runtime_state *gc = cpy_gc_state();
-    model model = {.entries = malloc((MAX_OBJECTS + 1) * sizeof *model.entries),
-                   .pending = malloc((MAX_OBJECTS + 1) * sizeof *model.pending)};
-    if (model.entries == NULL || model.pending == NULL) {
-        free(model.entries); /* no memory to compare with: under a limit of a test */
-        free(model.pending);
-        return;
-    }
+    PyGC_Head *lists[CPY_GENERATIONS + 1];
+    int list_count = 0;
     for (int i = 0; i < CPY_GENERATIONS; i++) {
-        add_list(&model, cpy_gc_generation(gc, i));
+        lists[list_count++] = cpy_gc_generation(gc, i);
     }
     if (include_frozen) {
-        add_list(&model, cpy_gc_permanent(gc));
+        lists[list_count++] = cpy_gc_permanent(gc);
     }
-    if (model.count <= MAX_OBJECTS) {
-        find_alive(&model);
-        for (size_t i = 0; i < model.count; i++) {
-            entry *entry = &model.entries[i];
-            if (entry->alive == unreachable_is_garbage(bits, entry->object)) {
-                Py_FatalError(entry->alive ? "pasture: a live object is taken for garbage"
-                                           : "pasture: garbage is taken for alive");
-            }
+    size_t count = 0;
+    for (int i = 0; i < list_count; i++) {
+        count += count_list(lists[i]);
+    }
+    if (count > MAX_OBJECTS) {
+        return;
+    }
+    model model = {.slot_count = 1024};
+    while (model.slot_count < 2 * count) {
+        model.slot_count *= 2;
+    }
+    model.slots = calloc(model.slot_count, sizeof *model.slots);
+    model.pending = malloc((count + 1) * sizeof *model.pending);
+    if (model.slots != NULL && model.pending != NULL) { /* else a limit of a test */
+        for (int i = 0; i < list_count; i++) {
+            add_list(&model, lists[i]);
         }
+        compare(&model, bits);
     }
-    free(model.entries);
+    free(model.slots);
     free(model.pending);
 }
 

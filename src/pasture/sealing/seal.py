@@ -8,10 +8,12 @@ docs/seal.md tells users what changes; docs/internals/child-and-exit.md what fol
 from __future__ import annotations
 
 import os
+import types
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from pasture.errors import SealFailed, UnsupportedInterpreter
 from pasture.fork_safety import close, survey, threads
@@ -28,10 +30,14 @@ from pasture.sealing.steps import (
     Counts,
     Noted,
 )
-from pasture.warmup import lazy_imports
-from pasture.warmup.warmup import WarmUpReport
 
-WarmUp = Callable[[], WarmUpReport]
+if TYPE_CHECKING:
+    from pasture.warmup.warmup import WarmUpReport
+
+WarmUp = Callable[[], "WarmUpReport"]
+
+HAS_LAZY_IMPORTS = hasattr(types, "LazyImportType")
+"""Whether the language has lazy imports (PEP 810, CPython 3.15)."""
 
 _rounds = 0
 
@@ -114,7 +120,7 @@ def _survey(strict: bool) -> list[StepReport]:
 
 def _exists(name: PrepareStep) -> bool:
     """Whether the language has what the step is for."""
-    return name != "resolve-imports" or lazy_imports.ARE_POSSIBLE
+    return name != "resolve-imports" or HAS_LAZY_IMPORTS
 
 
 def _layout(policy: Policy) -> list[StepReport]:
@@ -131,6 +137,8 @@ def _prepare(name: PrepareStep, warm_up: WarmUp | None) -> StepReport:
         if name == "warm-up" and warm_up is not None:
             counts, problems = _warm(warm_up)
         elif name == "resolve-imports":
+            from pasture.warmup import lazy_imports  # most interpreters have no use for it
+
             with gc_settings.running():
                 counts, problems = lazy_imports.resolve(
                     refusal=lambda: room.look().refusal("resolve-imports")

@@ -29,8 +29,6 @@ DEFAULT_PATTERNS = "stdlib,pasture"
 STANDARD_LIBRARY = "stdlib"
 """Stands for all modules of the standard library in a list of patterns."""
 
-ARE_POSSIBLE = hasattr(types, "LazyImportType")
-
 _TARGET = re.compile(r"<lazy_import '(.*)'>")
 
 
@@ -134,9 +132,9 @@ def _count() -> int:
 
 def pending() -> Iterator[Pending]:
     """Every pending import of the modules that are loaded. Makes none of them."""
-    if not ARE_POSSIBLE:
+    kind: type | None = vars(types).get("LazyImportType")
+    if kind is None:
         return
-    kind: type = vars(types)["LazyImportType"]
     for module in list(sys.modules.values()):
         if isinstance(module, ModuleType):
             for name, value in list(vars(module).items()):
