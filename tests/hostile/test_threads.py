@@ -100,7 +100,8 @@ def test_without_proc_no_thread_is_proved_to_wait(run_program):
         import threading, time
         from pathlib import Path
         from pasture.fork_safety import threads
-        threads._TASKS = Path("/nowhere")
+        from pasture.proc.tasks import read_tasks
+        threads.read_tasks = lambda: read_tasks(proc=Path("/nowhere"))
         threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
         print([one.waits for one in threads.look(2, grace_s=0.05)])
         sys.stdout.flush()
