@@ -103,7 +103,9 @@ def test_a_reading_that_is_zero_is_a_reading() -> None:
     assert read_again(lambda: 0, 1) == 0
 
 
-STATUS = "Name:\ta: b\nState:\t{state}\nvoluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t3\n"
+STATUS = (
+    "Name:\ta: b\nState:\t{state}\nvoluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t3\n"
+)
 
 
 @pytest.mark.parametrize(
