@@ -23,6 +23,7 @@ WAITS = {
     "event loop": "import asyncio; asyncio.run(asyncio.sleep(600))",
     "executor": "import concurrent.futures as f; f.Future().result()",
     "now and then": "while True: time.sleep(0.05)",
+    "a hundred times a second": "while True: time.sleep(0.0098)",
 }
 
 RUNS = {
