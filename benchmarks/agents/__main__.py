@@ -24,13 +24,13 @@ WITH_STOCK = MINORS[:1]
 
 
 def boots(
-    agents: Sequence[Agent], servers: Sequence[str], minors: Sequence[str]
+    agents: Sequence[Agent], servers: Sequence[str], minors: Sequence[str], with_stock: bool
 ) -> Iterator[tuple[Agent, str, str, str]]:
     """Agent, server, interpreter and policy of each boot; the sealed ones first."""
     for minor, agent, server in product(minors, agents, servers):
         yield agent, server, minor, "seal"
     for minor, agent, server in product(minors, agents, servers):
-        if minor in WITH_STOCK:
+        if with_stock and minor in WITH_STOCK:
             yield agent, server, minor, "stock"
 
 
@@ -58,12 +58,14 @@ def kept_rows(alone: Agent, agents: Sequence[Agent], minors: Sequence[str]) -> I
 @click.argument("names", nargs=-1)
 @click.option("--python", "minors", multiple=True, default=MINORS, show_default=True)
 @click.option("--server", "servers", multiple=True, default=tuple(COMMANDS), show_default=True)
+@click.option("--no-stock", is_flag=True, help="Leave out the boots without a seal.")
 @click.option("--again", is_flag=True, help="Boot again what is kept.")
 @click.option("--page", "page_only", is_flag=True, help="Only write the page, of what is kept.")
 def main(
     names: tuple[str, ...],
     minors: tuple[str, ...],
     servers: tuple[str, ...],
+    no_stock: bool,
     again: bool,
     page_only: bool,
 ) -> None:
@@ -76,7 +78,7 @@ def main(
         )
     chosen = [alone, *(agents[n] for n in agents if not names or n in names)]
     if not page_only:
-        for agent, server, minor, policy in boots(chosen, servers, minors):
+        for agent, server, minor, policy in boots(chosen, servers, minors, not no_stock):
             result(agent, server, minor, policy, again and (agent is not alone or not names))
     rows = list(kept_rows(alone, chosen[1:] if not page_only else [*agents.values()], minors))
     if page_only or not names:

@@ -76,7 +76,14 @@ def arrived(found: Delivery) -> str:
     words = [f"{found.once} of {found.asked}"]
     if found.twice:
         words.append(f"{found.twice} twice")
-    return ", ".join(words)
+    return ", ".join(words) + (f" ({', '.join(found.wrong)})" if found.wrong else "")
+
+
+def arrived_of(row: Row) -> str:
+    if row.agent.by_clock:
+        each = "/".join(map(str, row.sealed.steady.by_worker))
+        return f"{each} from the workers, {row.sealed.from_parent} from the parent"
+    return arrived(row.sealed.steady)
 
 
 def prose(agents: Mapping[str, Agent]) -> str:
@@ -105,7 +112,7 @@ def _figures(row: Row) -> tuple[str, ...]:
         f"{private(row.sealed) / MB:.1f} MB ({row.growth:.0%})",
         f"{private(row.alone) / MB:.1f} MB",
         f"{private(row.stock) / MB:.1f} MB" if row.stock else "",
-        arrived(row.sealed.steady),
+        arrived_of(row),
         arrived(row.sealed.last),
         arrived(row.stock.last) if row.stock else "",
     )

@@ -36,6 +36,9 @@ LAST_REQUESTS = 4
 
 BOOT_S = 120.0
 DELIVERY_S = 20.0
+PARENT_S = 3.0
+"""In place of that where the workers are not expected to report."""
+
 END_S = 40.0
 
 COMMANDS: Mapping[str, Sequence[str]] = {
@@ -55,6 +58,7 @@ class Delivery:
         asked: how many were due; 0 if they come by the clock.
         once, lost, twice: how many arrived in one message, in none, in more.
         by_worker: how many arrived from each worker, in no order.
+        wrong: kinds of those that were lost or came twice.
     """
 
     asked: int = 0
@@ -62,6 +66,7 @@ class Delivery:
     lost: int = 0
     twice: int = 0
     by_worker: tuple[int, ...] = ()
+    wrong: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,8 @@ class Run:
         private_bytes: of each worker.
         steady: marks of requests with time to arrive.
         last: marks of requests right before the end.
-        parents_twice: marks of the parent's warm-up that arrived more than once.
+        from_parent: marks of the parent that arrived.
+        parents_twice: those of them that arrived more than once.
     """
 
     python: str = ""
@@ -95,6 +101,7 @@ class Run:
     private_bytes: tuple[int, ...] = ()
     steady: Delivery = Delivery()
     last: Delivery = Delivery()
+    from_parent: int = 0
     parents_twice: int = 0
 
 
@@ -168,6 +175,7 @@ class Trial:
             private_bytes=tuple(workers.values()),
             steady=steady,
             last=delivery(self._agent, last, arrived),
+            from_parent=sum(pid == group.pid for _, pid, _ in arrived),
             parents_twice=sum(
                 count > 1 for (_, pid, _), count in arrived.items() if pid == group.pid
             ),
@@ -253,7 +261,8 @@ class Trial:
         return asked
 
     def _wait_for_delivery(self, asked: Asked) -> None:
-        deadline = time.monotonic() + (DELIVERY_S if self._agent.kinds else 0)
+        limit_s = DELIVERY_S if self._agent.reports == "workers" else PARENT_S
+        deadline = time.monotonic() + (limit_s if self._agent.kinds else 0)
         while time.monotonic() < deadline:
             found = delivery(self._agent, asked, self._arrived())
             missing = found.lost or (self._agent.by_clock and 0 in found.by_worker)
@@ -327,4 +336,5 @@ def delivery(agent: Agent, asked: Asked, arrived: Mapping[Mark, int]) -> Deliver
         lost=counts.count(0),
         twice=sum(count > 1 for count in counts),
         by_worker=by_worker,
+        wrong=tuple(sorted({mark[0] for mark in marks if arrived.get(mark, 0) != 1})),
     )
