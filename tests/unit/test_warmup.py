@@ -241,7 +241,10 @@ def test_new_relics_agent_records_nothing_and_so_does_not_connect(
 ) -> None:
     settings = SimpleNamespace(enabled=True)
     agent = SimpleNamespace(global_settings=lambda: settings)
+    made: list[bool] = []
+    core = SimpleNamespace(agent_instance=lambda: made.append(settings.enabled))
     monkeypatch.setitem(sys.modules, "newrelic.agent", agent)
+    monkeypatch.setitem(sys.modules, "newrelic.core.agent", core)
     seen: list[bool] = []
 
     def application(environ: Environ, start_response: Any) -> Iterable[bytes]:
@@ -251,6 +254,7 @@ def test_new_relics_agent_records_nothing_and_so_does_not_connect(
 
     warm_up(application, ["/"])
     assert (seen, settings.enabled) == ([False], True)
+    assert made == [True], "one that is made while switched off sends nothing at the exit"
 
 
 def test_an_agent_of_new_relic_that_is_switched_off_stays_off(

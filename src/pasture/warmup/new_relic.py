@@ -4,7 +4,7 @@ It connects at the first transaction, and belongs to the process that has it: on
 later "reports no data". So that this is not the parent, no transaction is recorded before the fork.
 
 Source: newrelic 14, api/transaction.py (`Transaction.__init__`), core/application.py
-(`validate_process`).
+(`validate_process`), core/agent.py (`Agent.__init__`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ def kept_still() -> Iterator[None]:
     if not getattr(settings, "enabled", False):
         yield
         return
+    # The agent is made here if it is not there yet: one that is made while it is switched off does
+    # not send at the exit what it has.
+    made = sys.modules.get("newrelic.core.agent")
+    if made is not None:
+        made.agent_instance()
     settings.enabled = False
     try:
         yield
