@@ -127,7 +127,8 @@ def _http(sink: Sink, certificate: Path | None = None) -> socketserver.BaseServe
             body = unpacked(self._body(), self.headers.get("Content-Encoding", ""))
             where = f"{self.command} {urlsplit(self.path).path}"
             sink.take(where, unquote(self.path).encode() + b"\n" + body)
-            self._answer(answer_to(self.path))
+            # S3 answers a PUT with nothing.
+            self._answer(b"" if self.command == "PUT" else answer_to(self.path))
 
         do_PUT = do_GET = do_HEAD = do_POST  # noqa: N815  names of the standard library
 
