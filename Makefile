@@ -291,6 +291,14 @@ bench-collect: .venvs/3.14/.stamp ## Full collections, built in and out of line,
 soak: .venvs/3.14-check/.stamp ## Ten minutes of cycles, threads and forks under the check build
 	@.venvs/3.14-check/bin/python -W ignore -m benchmarks.soak $(ARGS)
 
+.PHONY: soak-threads
+soak-threads: .venvs/3.14-check/.stamp ## Ten minutes of seals beside threads that allocate, compute, wait and fork, under the check build
+	@.venvs/3.14-check/bin/python -m benchmarks.soak_threads $(ARGS)
+
+.PHONY: agents
+agents: .venvs/3.14/.stamp ## Agents of production servers before the fork; writes docs/preloading.md (an hour; goes on where it stopped)
+	@.venvs/3.14/bin/python -m benchmarks.agents $(ARGS)
+
 .PHONY: bench-site
 bench-site: .venvs/3.14/.stamp ## The bundled site on 3.14, 4 workers, 2,000 requests, each policy
 	@.venvs/3.14/bin/python -m benchmarks.site $(ARGS)

@@ -1,10 +1,14 @@
 """Sealing beside threads: those that wait are proved to, those that run are named."""
 
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from pasture import _native
+
+STRESS = Path(__file__).parents[2] / "benchmarks" / "threads_program.py"
 
 WAITS = {
     "lock": "lock = threading.Lock(); lock.acquire(); lock.acquire()",
@@ -23,6 +27,7 @@ WAITS = {
     "event loop": "import asyncio; asyncio.run(asyncio.sleep(600))",
     "executor": "import concurrent.futures as f; f.Future().result()",
     "now and then": "while True: time.sleep(0.05)",
+    "a hundred times a second": "while True: time.sleep(0.0098)",
 }
 
 RUNS = {
@@ -99,7 +104,8 @@ def test_without_proc_no_thread_is_proved_to_wait(run_program):
         import threading, time
         from pathlib import Path
         from pasture.fork_safety import threads
-        threads._TASKS = Path("/nowhere")
+        from pasture.proc.tasks import read_tasks
+        threads.read_tasks = lambda: read_tasks(proc=Path("/nowhere"))
         threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
         print([one.waits for one in threads.look(2, grace_s=0.05)])
         sys.stdout.flush()
@@ -109,54 +115,12 @@ def test_without_proc_no_thread_is_proved_to_wait(run_program):
 
 
 @pytest.mark.skipif(not _native.HAS_IMMORTALITY, reason="CPython before 3.12 seals less")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_threads_that_allocate_compute_wait_and_fork_while_the_process_seals(run_program):
-    out = run_program(
-        """
-        import random, threading, time, warnings, zlib
-        warnings.simplefilter("ignore")
-        stop = threading.Event()
-        failures = []
-        def allocate(rng):
-            kept = []
-            while not stop.is_set():
-                kept.append({i: [str(i)] * rng.randrange(9) for i in range(rng.randrange(50))})
-                if len(kept) > 200: kept = kept[::2]
-                SEQUENCE(str(i) for i in range(rng.randrange(40)) if not time.sleep(0.0001))
-        def compute(rng):
-            data = bytes(1 << 20)
-            while not stop.is_set(): zlib.crc32(data)
-        def wait(rng):
-            while not stop.is_set(): time.sleep(rng.random() / 100)
-        def fork(rng):
-            while not stop.is_set():
-                pid = os.fork()
-                if pid == 0:
-                    gc.collect()
-                    os._exit(0 if sum(len(x) for x in range_lists) == 6000 else 9)
-                if os.waitpid(pid, 0)[1]: failures.append("child")
-                time.sleep(0.01)
-        range_lists = [[i, i + 1000, i + 2000] for i in range(2000)]
-        def guarded(function, seed):
-            try: function(random.Random(seed))
-            except BaseException as error: failures.append(repr(error))
-        threads = [
-            threading.Thread(target=guarded, args=(function, seed))
-            for seed, function in enumerate([allocate, allocate, compute, wait, fork])
-        ]
-        for thread in threads: thread.start()
-        deadline = time.monotonic() + SECONDS
-        rounds = 0
-        while time.monotonic() < deadline or rounds < 3:
-            pasture.seal(allow_threads=rounds % 2 == 0)
-            rounds += 1
-        stop.set()
-        for thread in threads: thread.join()
-        print(failures, rounds >= 3)
-        """.replace("SECONDS", "4").replace(
-            # docs/internals/threads.md: the one thing that earlier versions do not bear.
-            "SEQUENCE",
-            "tuple" if sys.version_info >= (3, 14) else "list",
-        )
+def test_threads_that_allocate_compute_wait_and_fork_while_the_process_seals():
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", str(STRESS), "4", "0"],
+        capture_output=True,
+        text=True,
+        timeout=150,
     )
-    assert out == "[] True\n"
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 3

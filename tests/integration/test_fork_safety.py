@@ -93,3 +93,79 @@ def test_sqlalchemy_engines_give_up_their_connections(tmp_path):
         tmp_path / "database",
     )
     assert out == ["1", "0", "1"]
+
+
+ANSWERS_WITH_THE_PORT = """
+import http.server
+import os
+import threading
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        body = str(self.client_address[1]).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *_):
+        pass
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+url = f"http://127.0.0.1:{server.server_port}/"
+
+def port_of_a_child(ask):
+    end, begin = os.pipe()
+    if os.fork() == 0:
+        os.write(begin, str(ask()).encode())
+        os._exit(0)
+    os.wait()
+    return int(os.read(end, 100))
+"""
+
+
+def test_no_child_has_an_idle_http_connection_of_its_parent():
+    pytest.importorskip("requests")
+    out = run(
+        ANSWERS_WITH_THE_PORT
+        + """
+import requests, urllib3
+import pasture
+
+session, manager = requests.Session(), urllib3.PoolManager()
+one_host = urllib3.HTTPConnectionPool("127.0.0.1", server.server_port)
+askers = (
+    lambda: int(session.get(url).text),
+    lambda: int(manager.request("GET", url).data),
+    lambda: int(one_host.request("GET", "/").data),
+)
+first = [ask() for ask in askers]
+print([ask() for ask in askers] == first)  # the connections are kept
+counts, problems = pasture.close_connections()
+print(problems, counts["http_connections"])
+after = [ask() for ask in askers]  # opened again after that, and before the fork
+ports = [port_of_a_child(ask) for ask in askers for _ in range(2)]
+print(set(ports).isdisjoint(first + after), len(set(ports)))
+"""
+    )
+    assert out == ["True", "()", "3", "True", "6"]
+
+
+def test_a_request_that_a_thread_is_in_the_middle_of_ends_well():
+    pytest.importorskip("urllib3")
+    out = run(
+        ANSWERS_WITH_THE_PORT
+        + """
+import urllib3
+import pasture
+
+manager = urllib3.PoolManager(maxsize=1, block=True)
+answer = manager.request("GET", url, preload_content=False)  # its connection is taken
+print(pasture.close_connections()[0].get("http_connections", 0))
+print(len(answer.read()) > 0)
+answer.release_conn()
+print(manager.request("GET", url).status)
+"""
+    )
+    assert out == ["0", "True", "200"]

@@ -117,6 +117,25 @@ def test_threads_that_their_library_starts_again_are_no_hazard(name: str) -> Non
         assert texts() == []
 
 
+@pytest.mark.parametrize("package", ["ddtrace.internal", "sentry_sdk._batcher"])
+def test_so_are_threads_that_such_a_library_gives_no_name(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running("Thread-1 (_flush_loop)") as thread:
+        monkeypatch.setattr(thread, "_target", SimpleNamespace(__module__=package))
+        assert texts() == []
+
+
+def test_threads_of_ddtraces_c_code_are_known_by_their_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with running("Dummy-1") as thread:
+        assert texts() == ["thread Dummy-1"]
+        ddtrace = SimpleNamespace(periodic_threads={thread.ident: object()})
+        monkeypatch.setitem(sys.modules, "ddtrace.internal._threads", ddtrace)
+        assert texts() == []
+
+
 def test_a_thread_of_an_unknown_library_is_named_with_its_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -9,6 +9,7 @@ from pasture.proc.again import read_again
 from pasture.proc.environ import read_environ
 from pasture.proc.maps import python_version
 from pasture.proc.stat import parse_stat, read_stat
+from pasture.proc.tasks import Task, parse_status, read_tasks
 
 FIELDS = " ".join(["S", *(str(number) for number in range(4, 53))])
 
@@ -100,3 +101,27 @@ def test_the_end_of_a_process_is_told_only_after_the_last_try() -> None:
 
 def test_a_reading_that_is_zero_is_a_reading() -> None:
     assert read_again(lambda: 0, 1) == 0
+
+
+STATUS = (
+    "Name:\ta: b\nState:\t{state}\nvoluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t3\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("state", "asleep"), [("S (sleeping)", True), ("D (disk sleep)", True), ("R (running)", False)]
+)
+def test_a_thread_has_run_as_often_as_it_gave_its_processor_up(state: str, asleep: bool) -> None:
+    assert parse_status(STATUS.format(state=state)) == Task(10, asleep)
+
+
+@pytest.mark.parametrize("text", ["", "State:\n", "State:\tS\nvoluntary_ctxt_switches:\tx\n"])
+def test_a_thread_whose_status_is_cut_is_left_out(tmp_path: Path, text: str) -> None:
+    for number, content in ((7, text), (8, STATUS.format(state="S (sleeping)"))):
+        (tmp_path / "7" / "task" / str(number)).mkdir(parents=True)
+        (tmp_path / "7" / "task" / str(number) / "status").write_text(content)
+    assert read_tasks(7, tmp_path) == {8: Task(10, True)}
+
+
+def test_where_there_is_no_proc_there_are_no_threads(tmp_path: Path) -> None:
+    assert read_tasks(proc=tmp_path / "none") == {}

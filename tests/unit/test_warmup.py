@@ -1,9 +1,11 @@
 """Serving requests through a WSGI application object, and what is reported of it."""
 
 import contextvars
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from io import BytesIO
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -232,3 +234,34 @@ def test_two_requests_do_not_share_an_input() -> None:
     inputs = [environ["wsgi.input"] for environ in application.seen]
     assert all(isinstance(stream, BytesIO) for stream in inputs)
     assert inputs[0] is not inputs[1]
+
+
+def test_new_relics_agent_records_nothing_and_so_does_not_connect(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = SimpleNamespace(enabled=True)
+    agent = SimpleNamespace(global_settings=lambda: settings)
+    made: list[bool] = []
+    core = SimpleNamespace(agent_instance=lambda: made.append(settings.enabled))
+    monkeypatch.setitem(sys.modules, "newrelic.agent", agent)
+    monkeypatch.setitem(sys.modules, "newrelic.core.agent", core)
+    seen: list[bool] = []
+
+    def application(environ: Environ, start_response: Any) -> Iterable[bytes]:
+        seen.append(settings.enabled)
+        start_response("200 OK", [])
+        raise ValueError
+
+    warm_up(application, ["/"])
+    assert (seen, settings.enabled) == ([False], True)
+    assert made == [True], "one that is made while switched off sends nothing at the exit"
+
+
+def test_an_agent_of_new_relic_that_is_switched_off_stays_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = SimpleNamespace(enabled=False)
+    agent = SimpleNamespace(global_settings=lambda: settings)
+    monkeypatch.setitem(sys.modules, "newrelic.agent", agent)
+    warm_up(Application(), ["/"])
+    assert settings.enabled is False

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from weakref import WeakSet
 
+from pasture.fork_safety import http_pools
+
 Hook = TypeVar("Hook", bound=Callable[[], object])
 
 _hooks: list[Callable[[], object]] = []
@@ -73,6 +75,7 @@ def close_connections() -> tuple[Mapping[str, int], tuple[str, ...]]:
         ("django_connections", _close_django_connections),
         ("django_caches", _close_django_caches),
         ("sqlalchemy_engines", _dispose_sqlalchemy_engines),
+        ("http_connections", _close_http_connections),
     ):
         try:
             closed = close(problems)
@@ -125,6 +128,10 @@ def _configured_django(module: str) -> Any:
     if conf is None or not conf.settings.configured:
         return None
     return sys.modules.get(module)
+
+
+def _close_http_connections(problems: list[str]) -> int:
+    return http_pools.close_idle()
 
 
 def _dispose_sqlalchemy_engines(problems: list[str]) -> int:

@@ -26,6 +26,9 @@ _JOURNAL = "/run/systemd/"
 _RESTARTED = ("Otel", "OpenTelemetry", "sentry", "ddtrace")
 """Begin of the names of threads whose library starts them again in each worker by itself."""
 
+_RESTARTED_PACKAGES = ("ddtrace", "sentry_sdk")
+"""Packages that do so with all of theirs, also those that they give no name."""
+
 _THREADS_OF = (
     ("raven", "the Raven client", "set it up in each worker"),
     ("NR-", "New Relic's agent", "initialize it in each worker"),
@@ -67,10 +70,25 @@ def _threads() -> Iterator[Hazard]:
     own = threading.current_thread()
     found: dict[tuple[str, str], list[str]] = {}
     for thread in threading.enumerate():
-        if thread is not own and not thread.name.startswith(_RESTARTED):
+        if thread is not own and not _is_restarted(thread):
             found.setdefault(_whose(thread), []).append(thread.name)
     for (owner, hint), names in found.items():
         yield Hazard(f"{_named(names)} of {owner}" if owner else _named(names), hint)
+
+
+def _is_restarted(thread: threading.Thread) -> bool:
+    if thread.name.startswith(_RESTARTED) or _package_of(thread) in _RESTARTED_PACKAGES:
+        return True
+    # ddtrace's C code starts threads of its own. `threading` knows them as Dummy-1 and the like,
+    # once they have asked for themselves.
+    known = getattr(sys.modules.get("ddtrace.internal._threads"), "periodic_threads", ())
+    return thread.ident in known
+
+
+def _package_of(thread: threading.Thread) -> str:
+    """The package whose code it runs."""
+    code = getattr(thread, "_target", None) or type(thread)
+    return str(getattr(code, "__module__", "")).partition(".")[0]
 
 
 def _whose(thread: threading.Thread) -> tuple[str, str]:
@@ -78,8 +96,7 @@ def _whose(thread: threading.Thread) -> tuple[str, str]:
     for begin, owner, hint in _THREADS_OF:
         if begin in thread.name:
             return owner, hint
-    code = getattr(thread, "_target", None) or type(thread)
-    package = str(getattr(code, "__module__", "")).partition(".")[0]
+    package = _package_of(thread)
     is_own = package in ("", "__main__") or package in sys.stdlib_module_names
     return "" if is_own else package, _START_EACH
 

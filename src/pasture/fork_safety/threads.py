@@ -4,8 +4,6 @@ A thread waits if the kernel did not run it at all while it could have had the i
 lock. It then stands in a call that has released the lock, such as a wait for a condition, a
 read from a socket or a sleep, and cannot touch an object before it gets the lock again.
 Owns that proof. docs/internals/threads.md says what each step of the seal needs.
-
-Source: proc_pid_status(5), `voluntary_ctxt_switches`.
 """
 
 from __future__ import annotations
@@ -18,15 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-_TASKS = Path("/proc/self/task")
-_ASLEEP = ("S", "D", "I", "T", "t")
-"""States in which the kernel does not run a task, of proc_pid_stat(5)."""
+from pasture.proc.tasks import Task, read_tasks
 
 GRACE_S = 1.0
 """A thread that wakes from time to time has so long to be found waiting."""
 
 _LEAST_WINDOW_S = 0.01
 _MOST_WINDOW_S = 0.25
+_SHORT_WINDOW_S = 0.002
+"""For threads that wake a hundred times a second, as those of profilers do."""
+
 _DEEPEST = 4
 _BEGINNING = tuple(
     function.__code__
@@ -57,14 +56,6 @@ class Neighbour:
         return f"{self.name} ({' < '.join(self.stack) or 'outside of Python'})"
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """What the kernel says of a thread: how often it began to run, and whether it runs now."""
-
-    switches: int
-    asleep: bool
-
-
 def look(states: int, *, grace_s: float = GRACE_S) -> tuple[Neighbour, ...]:
     """Look at all other threads that can run Python code. Lets them run meanwhile.
 
@@ -77,25 +68,27 @@ def look(states: int, *, grace_s: float = GRACE_S) -> tuple[Neighbour, ...]:
     """
     if states <= 1:
         return ()
-    deadline = time.monotonic() + grace_s
-    window_s = min(max(_LEAST_WINDOW_S, 2.5 * sys.getswitchinterval()), _MOST_WINDOW_S)
+    begin = time.monotonic()
+    long_s = min(max(_LEAST_WINDOW_S, 2.5 * sys.getswitchinterval()), _MOST_WINDOW_S)
     waited: frozenset[int] = frozenset()
     while True:
-        before = _tasks()
-        time.sleep(window_s)  # the lock is free: a thread that wants it gets it
-        waiting = _did_not_run(before, _tasks())
+        spent_s = time.monotonic() - begin
+        before = read_tasks()
+        # The lock is free meanwhile: a thread that wants it gets it.
+        time.sleep(long_s if spent_s < grace_s / 2 else _SHORT_WINDOW_S)
+        waiting = _did_not_run(before, read_tasks())
         waited |= waiting
         neighbours = _neighbours(states, before, waiting)
         if all(one.waits for one in neighbours):
             return neighbours
-        if time.monotonic() > deadline:
+        if spent_s > grace_s:
             # Where one runs all the time, those that only wake now and then are not to blame.
             blamed = _neighbours(states, before, waited)
             return neighbours if all(one.waits for one in blamed) else blamed
 
 
 def _neighbours(
-    states: int, tasks: Mapping[int, _Task], waiting: frozenset[int]
+    states: int, tasks: Mapping[int, Task], waiting: frozenset[int]
 ) -> tuple[Neighbour, ...]:
     own = threading.get_native_id()
     frames = sys._current_frames()
@@ -114,31 +107,10 @@ def _neighbours(
     return tuple(found + [foreign] * max(states - 1 - len(found), 0))
 
 
-def _did_not_run(before: Mapping[int, _Task], after: Mapping[int, _Task]) -> frozenset[int]:
+def _did_not_run(before: Mapping[int, Task], after: Mapping[int, Task]) -> frozenset[int]:
     return frozenset(
         number for number, task in before.items() if task.asleep and after.get(number) == task
     )
-
-
-def _tasks() -> dict[int, _Task]:
-    """Every thread of this process by its number; empty without /proc."""
-    found: dict[int, _Task] = {}
-    try:
-        folders = list(_TASKS.iterdir())
-    except OSError:
-        return found
-    for folder in folders:
-        try:
-            found[int(folder.name)] = _parse((folder / "status").read_text(errors="replace"))
-        except (OSError, ValueError, KeyError):
-            continue  # it has just ended
-    return found
-
-
-def _parse(status: str) -> _Task:
-    fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
-    switches = int(fields["voluntary_ctxt_switches"]) + int(fields["nonvoluntary_ctxt_switches"])
-    return _Task(switches, fields["State"].split()[0] in _ASLEEP)
 
 
 def _stack_of(frame: FrameType | None) -> tuple[str, ...]:

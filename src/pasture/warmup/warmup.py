@@ -17,7 +17,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from pasture.warmup import wsgi
+from pasture.warmup import new_relic, wsgi
 from pasture.warmup.guard import STEP_S, TOTAL_S, Guard
 from pasture.warmup.requests import Header, Request, parse_request
 
@@ -135,7 +135,10 @@ def warm_up(
     served = [parse_request(r) if isinstance(r, str) else r for r in requests]
     carried = tuple(headers)
     before = set(threading.enumerate())
-    with Guard(on_start, step_s=timeout_s, total_s=total_timeout_s) as guard:
+    with (
+        new_relic.kept_still(),
+        Guard(on_start, step_s=timeout_s, total_s=total_timeout_s) as guard,
+    ):
         run = _Run(guard, served, on_answer)
         if session is not None:
             run.serve_session(session, carried, host)

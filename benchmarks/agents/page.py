@@ -1,0 +1,161 @@
+"""docs/preloading.md: what stands between its marks, made of agents.toml and what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean
+
+from benchmarks.agents.catalog import Agent
+from benchmarks.agents.environments import REPOSITORY
+from benchmarks.agents.runs import Delivery, Run
+
+PAGE = REPOSITORY / "docs" / "preloading.md"
+PROSE = ("<!-- agents -->\n", "<!-- end of the agents -->\n")
+FIGURES = ("<!-- figures -->\n", "<!-- end of the figures -->\n")
+MB = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What was measured of an agent under one server on one CPython.
+
+    Attributes:
+        alone: the application without the agent, sealed.
+        sealed: with the agent.
+        stock: with the agent, not sealed; None where that was not tried.
+    """
+
+    agent: Agent
+    server: str
+    alone: Run
+    sealed: Run
+    stock: Run | None
+
+    @property
+    def growth(self) -> float:
+        """Private memory of a sealed worker with the agent, in parts of that without."""
+        return private(self.sealed) / private(self.alone)
+
+    @property
+    def failure(self) -> str:
+        return self.sealed.failure or self.alone.failure
+
+
+def private(run: Run) -> float:
+    """Bytes of a worker, the mean."""
+    return mean(run.private_bytes) if run.private_bytes else float("nan")
+
+
+def in_short(run: Run) -> str:
+    """One line for the one who waits."""
+    if run.failure:
+        return f"FAILED: {run.failure.splitlines()[0]}"
+    words = [
+        seal_of(run),
+        f"{private(run) / MB:.2f} MB private",
+        f"threads {run.tasks_before - 1} before and {run.tasks_after - 1} after",
+        f"arrived {arrived(run.steady)}",
+        f"at the end {arrived(run.last)}",
+    ]
+    if run.parents_twice:
+        words.append(f"the parent's {run.parents_twice} twice")
+    return ", ".join(words)
+
+
+def seal_of(run: Run) -> str:
+    if run.reason is None:
+        return "sealed"
+    return f"not sealed ({run.reason})"
+
+
+def arrived(found: Delivery) -> str:
+    """How many of those that were due arrived, and what else is to say of it."""
+    if not found.asked:
+        return "/".join(map(str, found.by_worker)) or "-"
+    words = [f"{found.once} of {found.asked}"]
+    if found.twice:
+        words.append(f"{found.twice} twice")
+    return ", ".join(words) + (f" ({', '.join(found.wrong)})" if found.wrong else "")
+
+
+def arrived_of(row: Row) -> str:
+    if row.agent.by_clock:
+        each = "/".join(map(str, row.sealed.steady.by_worker))
+        return f"{each} from the workers, {row.sealed.from_parent} from the parent"
+    return arrived(row.sealed.steady)
+
+
+def prose(agents: Mapping[str, Agent]) -> str:
+    """A row an agent: what it starts, what becomes of it, what pasture does, what to do."""
+    head = ("agent", "starts before the fork", "after the fork", "pasture", "you")
+    rows = [(a.title, a.before, a.after, a.pasture, a.advice or "nothing") for a in agents.values()]
+    return _table(head, rows)
+
+
+def figures(rows: Sequence[Row]) -> str:
+    head = (
+        "agent", "CPython", "server", "threads in the parent", "sealed",
+        "private a worker", "without agent", "stock", "arrived", "at the end", "at the end, stock",
+    )  # fmt: skip
+    return _table(head, [_figures(row) for row in rows])
+
+
+def _figures(row: Row) -> tuple[str, ...]:
+    begin = (row.agent.title, row.sealed.python, row.server)
+    if row.failure:
+        return (*begin, *[""] * 7, _cell(row.failure.splitlines()[0]))
+    return (
+        *begin,
+        str(row.sealed.tasks_before - 1),
+        "yes" if row.sealed.reason is None else "no",
+        f"{private(row.sealed) / MB:.1f} MB ({row.growth:.0%})",
+        f"{private(row.alone) / MB:.1f} MB",
+        f"{private(row.stock) / MB:.1f} MB" if row.stock else "",
+        arrived_of(row),
+        arrived(row.sealed.last),
+        arrived(row.stock.last) if row.stock else "",
+    )
+
+
+def complaints(rows: Sequence[Row]) -> Iterator[str]:
+    """What is not as it should be, a line each: not sealed, lost, twice."""
+    for row in rows:
+        where = f"{row.agent.name}, {row.server}, {row.sealed.python}"
+        if row.failure:
+            yield f"{where}: {row.failure.splitlines()[0]}"
+        elif row.sealed.reason is not None:
+            yield f"{where}: {row.sealed.reason}"
+        elif row.agent.reports != "parent":
+            yield from (f"{where}: {what}" for what in _undelivered(row))
+
+
+def _undelivered(row: Row) -> Iterator[str]:
+    steady = row.sealed.steady
+    if steady.lost or steady.twice or row.sealed.parents_twice:
+        yield f"{steady.lost} lost, {steady.twice + row.sealed.parents_twice} twice"
+    if row.agent.by_clock and 0 in steady.by_worker:
+        yield "a worker reports nothing"
+    # uvicorn's workers end by the signal: what they have not sent is lost without pasture, too.
+    lost, lost_by_stock = row.sealed.last.lost, row.stock.last.lost if row.stock else 0
+    if row.server == "gunicorn" and lost > lost_by_stock:
+        yield f"{lost} lost at the end, {lost_by_stock} without pasture"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "/").split())
+
+
+def write_page(agents: Mapping[str, Agent], rows: Sequence[Row]) -> None:
+    """Put both tables between the marks of the page; the rest of it stays."""
+    text = PAGE.read_text(encoding="utf-8")
+    for (begin, end), table in ((PROSE, prose(agents)), (FIGURES, figures(rows))):
+        before, _, rest = text.partition(begin)
+        _, _, after = rest.partition(end)
+        text = f"{before}{begin}\n{table}\n{end}{after}"
+    PAGE.write_text(text, encoding="utf-8")

@@ -1,0 +1,103 @@
+"""Idle connections in urllib3's pools, closed before each fork: no two processes share one.
+
+requests, botocore and most agents keep their connections in such a pool, which does not notice a
+fork. Parent and children would write into the same connection, and read each other's answers. The
+pools stay as they are, and open a connection at the next request. One that a thread uses at the
+moment is not in its pool: it is that thread's, and no child has the thread.
+
+Owns the pools that were found at a seal, and one hook before forks for connections that were
+opened since. Source: urllib3 1.26 and 2, connectionpool.py (`_get_conn`, `_put_conn`).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from contextlib import suppress
+from typing import Any
+from weakref import WeakSet
+
+_LIBRARY = "urllib3."
+"""Libraries bring copies of it: the names of modules end so."""
+
+_pools: WeakSet[Any] = WeakSet()
+_managers: WeakSet[Any] = WeakSet()
+_hooked = False
+
+
+def close_idle() -> int:
+    """Close the idle connections of all pools, now and from now on before each fork.
+
+    In the parent. Safe with other threads running.
+
+    Returns:
+        How many were closed.
+    """
+    global _hooked
+    pools = _classes("connectionpool", "HTTPConnectionPool")
+    managers = _classes("poolmanager", "PoolManager")
+    if not pools:
+        return 0
+    # The type is asked, not the object: a proxy may answer for another. They are kept, because
+    # the next round no longer finds those that this one is about to freeze.
+    for one in gc.get_objects():
+        if issubclass(type(one), pools):
+            _pools.add(one)
+        elif issubclass(type(one), managers):
+            _managers.add(one)
+    if not _hooked:
+        os.register_at_fork(before=_close_known)
+        _hooked = True
+    return _close_known()
+
+
+def _classes(module: str, name: str) -> tuple[type, ...]:
+    """The class of this name in each copy of the library that has been imported."""
+    found = {
+        getattr(loaded, name, None)
+        for path, loaded in list(sys.modules.items())
+        if path.endswith(_LIBRARY + module)
+    }
+    return tuple(one for one in found if isinstance(one, type))
+
+
+def _close_known() -> int:
+    pools = {id(pool): pool for pool in _pools}
+    for manager in list(_managers):
+        pools.update((id(pool), pool) for pool in _pools_of(manager))
+    return sum(map(_empty, pools.values()))
+
+
+def _pools_of(manager: Any) -> list[Any]:
+    """Those that it has now: it makes one at the first request to a host."""
+    container = getattr(manager, "pools", None)
+    lock, held = getattr(container, "lock", None), getattr(container, "_container", None)
+    if lock is None or held is None:
+        return []
+    with lock:
+        return list(held.values())
+
+
+def _empty(pool: Any) -> int:
+    """Close what is idle in a pool; its places stay."""
+    import queue  # urllib3 has it; other parents would have it sealed in
+
+    places = getattr(pool, "pool", None)
+    if places is None:  # it has been closed
+        return 0
+    taken = []
+    with suppress(queue.Empty):
+        while True:
+            taken.append(places.get(block=False))
+    for _ in taken:
+        with suppress(queue.Full):  # another thread has filled the place meanwhile
+            places.put(None, block=False)
+    return sum(_close(connection) for connection in taken if connection is not None)
+
+
+def _close(connection: Any) -> bool:
+    was_open = getattr(connection, "sock", None) is not None
+    with suppress(OSError):
+        connection.close()
+    return was_open

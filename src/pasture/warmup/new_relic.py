@@ -1,0 +1,34 @@
+"""New Relic's agent, kept still while the warm-up's requests are served.
+
+It connects at the first transaction, and belongs to the process that has it: one that is forked
+later "reports no data". So that this is not the parent, no transaction is recorded before the fork.
+
+Source: newrelic 14, api/transaction.py (`Transaction.__init__`), core/application.py
+(`validate_process`), core/agent.py (`Agent.__init__`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def kept_still() -> Iterator[None]:
+    """Record no transaction meanwhile. Nothing is done where the agent has not been imported."""
+    agent = sys.modules.get("newrelic.agent")
+    settings = agent.global_settings() if agent is not None else None
+    if not getattr(settings, "enabled", False):
+        yield
+        return
+    # The agent is made here if it is not there yet: one that is made while it is switched off does
+    # not send at the exit what it has.
+    made = sys.modules.get("newrelic.core.agent")
+    if made is not None:
+        made.agent_instance()
+    settings.enabled = False
+    try:
+        yield
+    finally:
+        settings.enabled = True
