@@ -303,6 +303,10 @@ bench-allocators: .venvs/3.14/.stamp ## A sealed child under glibc, jemalloc, tc
 bench-uvicorn: .venvs/3.14/.stamp ## 8 workers of a FastAPI application: spawned, forked, sealed (ARGS="--rounds 5 --workers 8")
 	@.venvs/3.14/bin/python -m benchmarks.uvicorn_workers $(ARGS)
 
+.PHONY: engines
+engines: .venvs/3.14/.stamp ## Servers and engines as they are and sealed, a row each; writes docs/engines.md (goes on where it stopped; ARGS="uvicorn --again", ARGS=--list)
+	@.venvs/3.14/bin/python -m benchmarks.engines $(ARGS)
+
 .PHONY: bench-refork
 bench-refork: .venvs/3.14/.stamp ## Reforks on the bundled site: memory, and 20,000 requests through generations
 	@.venvs/3.14/bin/python -m benchmarks.refork $(ARGS)
