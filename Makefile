@@ -28,7 +28,7 @@ MATRIX_WORDS ?=
 ARGS ?=
 
 NATIVE := $(wildcard src/native/*.[ch] src/native/*/*.[ch] src/stub/*.[ch])
-BUILT_FROM := pyproject.toml lab/pyproject.toml $(wildcard requirements/*.txt) CMakeLists.txt $(NATIVE)
+BUILT_FROM := pyproject.toml lab/pyproject.toml auto/pyproject.toml $(wildcard auto/src/*.pth) $(wildcard requirements/*.txt) CMakeLists.txt $(NATIVE)
 EVERYTHING := test extras demo
 CHECK_BUILD := --config-settings-package pasture:cmake.define.PASTURE_CHECK=ON \
     --config-settings-package pasture:install.strip=false
@@ -107,7 +107,7 @@ lock: ## Pin what pyproject.toml names, in requirements/ (ARGS=--upgrade, ARGS="
 
 .PHONY: build
 build: ## Wheels and sdists of pasture and its lab in dist/
-	@for package in . lab; do \
+	@for package in . lab auto; do \
 	    tools/uv build --quiet --python "$$(tools/interpreters best)" --out-dir dist $$package || exit; \
 	done
 	@ls -l dist

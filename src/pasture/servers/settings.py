@@ -35,6 +35,8 @@ MAX_USS = "PASTURE_MAX_USS"
 MAX_USS_JITTER = "PASTURE_MAX_USS_JITTER"
 REFORK = "PASTURE_REFORK"
 REFORK_LEAST_SAVING = "PASTURE_REFORK_LEAST_SAVING"
+PRELOAD = "PASTURE_PRELOAD"
+ONCE = "PASTURE_ONCE"
 
 _MOST_S = 1e6  # the kernel's timers take more, but nobody waits for so long
 
@@ -52,6 +54,8 @@ class ServerSettings:
         strict: end with an error rather than fork unsealed, or with what a fork breaks.
         memory_limit: limit of a worker's private memory; None for none.
         refork: when workers become parents; None for never.
+        preload: modules that are imported before the first seal.
+        once: never seal again, however much was loaded since; None is as the engine needs it.
     """
 
     policy: Policy
@@ -62,6 +66,8 @@ class ServerSettings:
     refork: Schedule | None = None
     warm_timeout_s: float = STEP_S
     warm_total_timeout_s: float = TOTAL_S
+    preload: tuple[str, ...] = ()
+    once: bool | None = None
 
 
 def read_environment(
@@ -73,6 +79,7 @@ def read_environment(
     refork: str | None = None,
     warm_timeout: float | str | None = None,
     warm_total_timeout: float | str | None = None,
+    preload: str = "",
 ) -> ServerSettings:
     """Settings from the variables; where one is unset, from the arguments.
 
@@ -86,6 +93,7 @@ def read_environment(
             policy of that name.
         warm_timeout, warm_total_timeout: seconds for a request of the warm-up and for all of
             it; 0 is no limit.
+        preload: names of modules with commas between them.
 
     Raises:
         UnknownPolicy: no policy has that name.
@@ -116,6 +124,8 @@ def read_environment(
         warm_total_timeout_s=parse_seconds(
             _first(environ.get(WARM_TOTAL_TIMEOUT), warm_total_timeout, TOTAL_S)
         ),
+        preload=parse_modules(environ.get(PRELOAD) or preload),
+        once=_choice(ONCE, environ.get(ONCE, "")),
     )
 
 
@@ -145,6 +155,27 @@ def parse_seconds(value: str | float) -> float:
     return seconds
 
 
+def parse_modules(text: str) -> tuple[str, ...]:
+    """Names of modules as a user writes them, with commas between them.
+
+    Raises:
+        UsageError: one of them cannot be the name of a module.
+    """
+    names = tuple(name for part in text.split(",") if (name := part.strip()))
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise UsageError(
+                f"{name!r} is no name of a module", hint="as in my_tasks,my_models.tables"
+            )
+    return names
+
+
+def _choice(variable: str, text: str) -> bool | None:
+    if text in ("", "0", "1"):
+        return None if not text else text == "1"
+    raise UsageError(f"{variable} is {text!r}", hint="1 or 0")
+
+
 def _first(variable: str | None, argument: str | float | None, default: float) -> str | float:
     return variable or (default if argument is None else argument)
 
@@ -166,6 +197,8 @@ def to_environment(
     warm_timeout: float | None = None,
     warm_total_timeout: float | None = None,
     lazy_imports: str | None = None,
+    preload: str = "",
+    once: bool | None = None,
 ) -> dict[str, str]:
     """The variables that say the same as these options; unset ones are left out.
 
@@ -184,5 +217,7 @@ def to_environment(
         WARM_TIMEOUT: None if warm_timeout is None else str(warm_timeout),
         WARM_TOTAL_TIMEOUT: None if warm_total_timeout is None else str(warm_total_timeout),
         LAZY_IMPORTS: lazy_imports,
+        PRELOAD: preload or None,
+        ONCE: None if once is None else str(int(once)),
     }
     return {name: value for name, value in variables.items() if value is not None}
