@@ -63,7 +63,8 @@ def start() -> None:
     if policy.lower() in OFF or sys.flags.ignore_environment:
         return
     modules = modules_of(program_of(sys.orig_argv))
-    if modules:
+    # A folder that is listed twice has its start files run twice.
+    if modules and not any(isinstance(finder, _Watch) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Watch(modules, policy))
 
 
@@ -145,6 +146,9 @@ class _Watch:
             execute(module)
             if module.__name__ == name and name in self._left:
                 self._left.discard(name)
+                parent, _, last = name.rpartition(".")
+                # As the import does next: it is not at its end yet.
+                setattr(sys.modules[parent], last, module)
                 _switch_on(ENGINES[name], self._policy)
 
         try:

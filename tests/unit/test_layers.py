@@ -42,6 +42,9 @@ OF_SERVERS: Mapping[str, frozenset[str]] = {
     "celery": frozenset(("celery", "billiard", "kombu")),
     "uvicorn": frozenset(("uvicorn", "fastapi_cli")),
     "uwsgi": frozenset(("uwsgi", "uwsgidecorators", "pyuwsgi")),
+    "rq": frozenset(("rq",)),
+    "dramatiq": frozenset(("dramatiq",)),
+    "huey": frozenset(("huey",)),
 }
 """What the modules in a server's folder may import beside: that server's own."""
 
