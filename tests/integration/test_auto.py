@@ -106,7 +106,7 @@ def test_children_of_the_forkserver_are_sealed_by_the_environment(tmp_path):
 def test_gunicorn_is_sealed_by_the_environment(serve):
     server = serve(plain=True, env={"PASTURE": "seal"})
     server.wait_until_it_logs("policy seal on ")
-    assert server.get("/pid")
+    assert server.get("/who")
 
 
 @pytest.mark.once
