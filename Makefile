@@ -315,6 +315,14 @@ bench-refork: .venvs/3.14/.stamp ## Reforks on the bundled site: memory, and 20,
 soak-refork: .venvs/3.14/.stamp ## kill -9 of workers, molds and arbiters of reforking servers, 50 times
 	@.venvs/3.14/bin/python -m benchmarks.refork_kills $(ARGS)
 
+.PHONY: soak-rq
+soak-rq: .venvs/3.14/.stamp ## 2,000 jobs of RQ, stock and sealed: its parent works itself, and does not grow
+	@.venvs/3.14/bin/python -m benchmarks.rq_soak $(ARGS)
+
+.PHONY: bench-airflow
+bench-airflow: .venvs/3.14/.stamp ## Workers of Airflow's LocalExecutor, started in four ways
+	@.venvs/3.14/bin/python -m benchmarks.airflow_executor $(ARGS)
+
 .PHONY: soak-faults
 soak-faults: .venvs/3.14/.stamp ## An hour under load with a fault every ten seconds (ARGS=--server gunicorn|gunicorn-refork|uwsgi|celery)
 	@.venvs/3.14/bin/python -m benchmarks.faults $(ARGS)

@@ -1,8 +1,8 @@
 """Workers of Airflow's LocalExecutor: how they are started, and what they cost.
 
-Owns the environments that are compared. Each is one that a user can give to `airflow scheduler`. The
-program that is measured does what the scheduler does with its executor, without a database; a worker
-has imported what its first task does.
+Owns the environments that are compared. Each is one that a user can give to `airflow scheduler`.
+The program that is measured does what the scheduler does with its executor, without a database; a
+worker has imported what its first task does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A worker of RQ that works for long: memory of the parent and of its work horses, stock and sealed.
+"""A worker of RQ that works for long: memory of its parent and work horses, stock and sealed.
 
 RQ's parent works between its forks: it talks to Redis, logs, keeps count. Each worker is given the
 same jobs, in parts, and its memory is read after each part.

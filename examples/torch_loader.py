@@ -5,9 +5,9 @@
     python examples/torch_loader.py serialized    # each annotation pickled into one shared tensor
     python examples/torch_loader.py tensors       # columns of numbers in shared tensors
 
-Workers are forked anew for each epoch, as DataLoader does it by default. Each item is drawn in random
-order, its box and its polygon are read and turned into tensors. The last line is JSON: the memory of
-the workers at the end of the last epoch, and the items a second over all epochs.
+Workers are forked anew for each epoch, as DataLoader does it by default. Each item is drawn in
+random order, its box and its polygon are read and turned into tensors. The last line is JSON: the
+memory of the workers at the end of the last epoch, and the items a second over all epochs.
 """
 
 import argparse

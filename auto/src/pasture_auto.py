@@ -8,45 +8,42 @@ engine is; whatever goes wrong, the program goes on, unsealed.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
+
+TYPE_CHECKING = False  # importing it would bring `typing` into each interpreter
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
 
 VARIABLE = "PASTURE"
 OFF = ("", "0", "off")
 
-ENGINES: Mapping[str, str] = MappingProxyType(
-    {
-        "gunicorn.app.base": "pasture.servers.gunicorn",
-        "uvicorn.main": "pasture.servers.uvicorn",
-        "celery.apps.worker": "pasture.servers.celery",
-        "rq.worker": "pasture.servers.rq",
-        "rq.worker_pool": "pasture.servers.rq",
-        "dramatiq.cli": "pasture.servers.dramatiq",
-        "huey.consumer": "pasture.servers.huey",
-        "multiprocessing.popen_fork": "pasture.servers.process_start",
-        "multiprocessing.forkserver": "pasture.servers.forkserver",
-    }
-)
+ENGINES: Mapping[str, str] = {
+    "gunicorn.app.base": "pasture.servers.gunicorn",
+    "uvicorn.main": "pasture.servers.uvicorn",
+    "celery.apps.worker": "pasture.servers.celery",
+    "rq.worker": "pasture.servers.rq",
+    "dramatiq.cli": "pasture.servers.dramatiq",
+    "huey.consumer": "pasture.servers.huey",
+    "multiprocessing.popen_fork": "pasture.servers.process_start",
+    "multiprocessing.forkserver": "pasture.servers.forkserver",
+}
 """What switches an engine's seal on, by the module whose import says that the engine runs."""
 
-PROGRAMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "gunicorn": ("gunicorn.app.base",),
-        "uvicorn": ("uvicorn.main",),
-        "fastapi": ("uvicorn.main",),
-        "celery": ("celery.apps.worker",),
-        "rq": ("rq.worker", "rq.worker_pool"),
-        "dramatiq": ("dramatiq.cli",),
-        "huey_consumer": ("huey.consumer",),
-        # These have a seal of their own, or fork nothing.
-        "pasture": (),
-        "pip": (),
-        "ddtrace-run": (),
-        "newrelic-admin": (),
-        "opentelemetry-instrument": (),
-    }
-)
+PROGRAMS: Mapping[str, tuple[str, ...]] = {
+    "gunicorn": ("gunicorn.app.base",),
+    "uvicorn": ("uvicorn.main",),
+    "fastapi": ("uvicorn.main",),
+    "celery": ("celery.apps.worker",),
+    "rq": ("rq.worker",),
+    "dramatiq": ("dramatiq.cli",),
+    "huey_consumer": ("huey.consumer",),
+    # These have a seal of their own, or fork nothing.
+    "pasture": (),
+    "pip": (),
+    "ddtrace-run": (),
+    "newrelic-admin": (),
+    "opentelemetry-instrument": (),
+}
 """Modules to wait for, by the name of the program; any other program may be any engine."""
 
 _FORKSERVER = "multiprocessing.forkserver"

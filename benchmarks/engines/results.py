@@ -38,7 +38,7 @@ class Result:
 
     def rounds(self) -> int:
         """Number of rounds that have both variants."""
-        return min((len(self.starts.get(v, [])) for v in ("theirs", "sealed")))  # type: ignore[call-overload]
+        return min(len(self.starts.get(v, [])) for v in ("theirs", "sealed"))  # type: ignore[call-overload]
 
     def add(self, variant: Variant, figures: Figures) -> None:
         self.starts.setdefault(variant, []).append(figures)

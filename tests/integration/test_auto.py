@@ -14,8 +14,8 @@ PROGRAMS = Path(__file__).parent.parent / "programs"
 SEALED = "pasture: policy seal on "
 IMMORTAL = _native.HAS_IMMORTALITY
 LOOK = (
-    "import sys; print(*sorted(m for m in sys.modules if m.startswith('pasture')), len(sys.modules), "
-    "len(sys.meta_path))"
+    "import sys; print(*sorted(m for m in sys.modules if m.startswith('pasture')), "
+    "len(sys.modules), len(sys.meta_path))"
 )
 
 

@@ -136,7 +136,9 @@ def test_modules_are_preloaded_before_the_seal_and_one_that_fails_is_told(tmp_pa
     (tmp_path / "tables.py").write_text("print('tables', flush=True)")
     (tmp_path / "broken.py").write_text("import nothing_there")
     program = tmp_path / "app.py"
-    program.write_text("import os, sys\nif not os.fork(): print('tables' in sys.modules)\nelse: os.wait()")
+    program.write_text(
+        "import os, sys\nif not os.fork(): print('tables' in sys.modules)\nelse: os.wait()"
+    )
     done = run("", "--preload", "broken,tables", program=[str(program)])
     assert done.stdout.split() == ["tables", "True"]
     assert "not preloaded: broken cannot be imported" in done.stderr

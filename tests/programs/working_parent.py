@@ -1,7 +1,7 @@
 """A parent that works between its forks: it makes 40,000 lists before each of two.
 
-`working_parent.py fork` forks by os.fork, `working_parent.py pool` by multiprocessing. A child prints
-a line of JSON: whether the lists of before each fork are immortal.
+`working_parent.py fork` forks by os.fork, `working_parent.py pool` by multiprocessing. A child
+prints a line of JSON: whether the lists of before each fork are immortal.
 """
 
 import json

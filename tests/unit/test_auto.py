@@ -2,8 +2,9 @@
 
 import importlib.util
 
-import pasture_auto
 import pytest
+
+import pasture_auto
 from pasture_auto import ENGINES, PROGRAMS, modules_of, program_of
 
 pytestmark = pytest.mark.once

@@ -3,8 +3,8 @@
     python airflow_executor.py WORKERS
 
 Prints a line of JSON with the workers' pids, and ends when its input does. The work is a workload
-whose arrival imports what the first task of a worker imports; there is no database and no API server
-behind it.
+whose arrival imports what the first task of a worker imports; there is no database and no API
+server behind it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ def main() -> None:
         time.sleep(1)
         while not executor.result_queue.empty():
             done.add(executor.result_queue.get()[0])
-    print(json.dumps({"method": multiprocessing.get_start_method(), "pids": sorted(done)}), flush=True)
+    print(
+        json.dumps({"method": multiprocessing.get_start_method(), "pids": sorted(done)}), flush=True
+    )
     sys.stdin.read()
     executor.end()
 

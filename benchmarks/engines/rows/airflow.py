@@ -1,4 +1,4 @@
-"""Airflow's LocalExecutor on Python 3.14: `benchmarks.airflow_executor`'s two ways of the forkserver."""
+"""Airflow's LocalExecutor on Python 3.14, two ways of `benchmarks.airflow_executor`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ ENGINE = Engine(
     title="Airflow, LocalExecutor",
     rank=30,
     theirs="`airflow scheduler` on Python 3.14",
-    way_in="`AIRFLOW__CORE__MP_START_METHOD=forkserver AIRFLOW__CORE__MP_FORKSERVER_PRELOAD=airflow,...,"
-    "pasture.servers.forkserver airflow scheduler`",
+    way_in="`AIRFLOW__CORE__MP_START_METHOD=forkserver` and `pasture.servers.forkserver` in "
+    "`AIRFLOW__CORE__MP_FORKSERVER_PRELOAD`",
     workers=WORKERS,
     measure=measure,
     packages="airflow",
     guide="airflow.md",
     note="The program measured is the scheduler's executor without the rest of the scheduler; each "
-    "worker has imported what its first task does. The start is that of the whole measurement, with "
-    "the end. `python -m benchmarks.airflow_executor` compares with fork and Airflow's own freeze, too.",
+    "worker has imported what its first task does. The start is that of the whole measurement, "
+    "with the end. `make bench-airflow` compares with fork and Airflow's own freeze, too.",
 )

@@ -1,4 +1,4 @@
-"""dramatiq's worker processes: of the forkserver as it is on 3.14, and forked from a sealed parent."""
+"""dramatiq's worker processes: of the forkserver as on 3.14, and forked from a sealed parent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def measure(variant: Variant, place: Place) -> Figures:
             private, pss = memory_of(workers, others=set(group.members()) - set(workers))
             group.send_signal(signal.SIGHUP)  # starts all of it anew
             group.wait_for(
-                lambda: not set(workers) & set(group.members()), "the old workers stay", timeout_s=60
+                lambda: not set(workers) & set(group.members()),
+                "the old workers stay",
+                timeout_s=60,
             )
             queue_worker.put(place.python, "dramatiq_jobs", url, "1")
             if variant == "sealed" and group.log.count("policy seal on") != 2:
@@ -46,12 +48,13 @@ ENGINE = Engine(
     name="dramatiq",
     title="dramatiq",
     rank=50,
-    theirs="`dramatiq --processes 4 my_jobs` (on 3.14 from the forkserver, which has loaded nothing)",
+    theirs="`dramatiq --processes 4 my_jobs` (on 3.14 from a bare forkserver)",
     way_in="`pasture run dramatiq --processes 4 my_jobs`",
     workers=WORKERS,
     measure=measure,
     packages="queues",
     guide="queues.md",
-    note="A job reads 60,000 articles; each process has done at least three. HUP reloads it, and it is "
-    "sealed again. A worker process that is killed ends all of dramatiq, with pasture or without.",
+    note="A job reads 60,000 articles; each process has done at least three. HUP reloads it, and "
+    "it is sealed again. A worker process that is killed ends all of dramatiq, with pasture or "
+    "without.",
 )

@@ -54,7 +54,7 @@ ENGINE = Engine(
     measure=measure,
     packages="queues",
     guide="queues.md",
-    note="A job reads 60,000 articles. The figures are those of the work horse at the end of its job, "
-    "the mean of 60 jobs; PSS is that of the work horse and the worker. After them a work horse is "
-    "killed: its job alone fails.",
+    note="A job reads 60,000 articles. The figures are those of the work horse at the end of its "
+    "job, the mean of 60 jobs; PSS is that of the work horse and the worker. After them a work "
+    "horse is killed: its job alone fails.",
 )

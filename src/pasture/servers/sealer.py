@@ -47,8 +47,8 @@ class Sealer:
         log: takes the report's line.
         prepare: makes a context for each seal, in which the server's heap may be worked on.
         works: whether this process itself does its program's work between the forks. It is then
-            sealed once, unless the settings say otherwise: each further seal would keep for good what
-            happens to be in use at that moment.
+            sealed once, unless the settings say otherwise: each further seal would keep for good
+            what happens to be in use at that moment.
 
     Attributes:
         report: what the latest seal did; None before the first.

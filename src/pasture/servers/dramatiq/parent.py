@@ -1,8 +1,8 @@
 """dramatiq's parent: it imports the actors once and forks its worker processes, sealed.
 
-Owns when that is, and what is refused. Everything else is dramatiq's: signals, logs, the end. Written
-for dramatiq 1.17 to 2.2; leans on `dramatiq.cli.main`, on the options `broker`, `modules`, `path` and
-`use_spawn`, and on worker processes being started by `multiprocessing`'s default method.
+Owns when that is, and what is refused. Everything else is dramatiq's: signals, logs, the end.
+Written for dramatiq 1.17 to 2.2; leans on `dramatiq.cli.main`, on the options `broker`, `modules`,
+`path` and `use_spawn`, and on worker processes being started by `multiprocessing`'s default method.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def refuse(options: Any) -> None:
     """
     if getattr(options, "use_spawn", False):
         raise UsageError(
-            "with --use-spawn each worker process is a fresh interpreter: there is nothing to share",
+            "with --use-spawn each process is a fresh interpreter: there is nothing to share",
             hint="leave --use-spawn out, or leave pasture out",
         )
     if getattr(options, "watch", None):

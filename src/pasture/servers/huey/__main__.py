@@ -1,7 +1,7 @@
 """`python -m pasture.servers.huey ARGS`: what `pasture run huey_consumer ARGS` becomes.
 
-Owns coming back here at a restart (HUP), for which Huey runs `sys.argv` as a script: that is a folder
-of its own, because Python puts a script's folder in front of the path.
+Owns coming back here at a restart (HUP), for which Huey runs `sys.argv` as a script: that is a
+folder of its own, because Python puts a script's folder in front of the path.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Huey's consumer with a seal before it forks its workers.
 
-Owns when that is, and what is refused. Everything else is Huey's; a worker that has ended is replaced
-by one forked from the sealed parent. Written for Huey 2.5 to 3.5; leans on `Consumer.start` and
-`worker_type`.
+Owns when that is, and what is refused. Everything else is Huey's; a worker that has ended is
+replaced by one forked from the sealed parent. Written for Huey 2.5 to 3.5; leans on
+`Consumer.start` and `worker_type`.
 """
 
 from __future__ import annotations

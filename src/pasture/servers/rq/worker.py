@@ -1,7 +1,7 @@
 """A worker of RQ, or a pool of them, with a seal before the first fork.
 
-Owns when that is, and what is refused. Everything else is RQ's: its work horses end by `os._exit` in
-any case. Written for RQ 2.0 to 2.12; leans on `BaseWorker.work` and `WorkerPool.start`.
+Owns when that is, and what is refused. Everything else is RQ's: its work horses end by `os._exit`
+in any case. Written for RQ 2.0 to 2.12; leans on `BaseWorker.work` and `WorkerPool.start`.
 """
 
 from __future__ import annotations
