@@ -20,7 +20,7 @@ from pasture.errors import ServerFailed
 from pasture.trial.plan import LOOPBACK, free_port
 from pasture.trial.session import Group, environment
 
-PATIENCE_S = 240.0
+PATIENCE_S = 900.0
 PROGRAMS = Path(__file__).with_name("programs")
 REGISTERED = "Registered to:"
 SEALED_WORDS = ("--preload-nanny", "pasture.servers.dask")
@@ -82,11 +82,11 @@ def node(
     scheduler = [place.script("dask"), "scheduler", "--host", url, "--no-dashboard"]
     command = [place.script("dask"), "worker", url, "--nworkers", str(workers), "--nthreads", "1"]
     command += ["--host", LOOPBACK, "--no-dashboard", "--local-directory", str(place.folder)]
-    env = environment({"PYTHONPATH": str(PROGRAMS), **(settings or {})}, without=("PASTURE_", "DASK_"))
+    env = environment(
+        {"PYTHONPATH": str(PROGRAMS), **(settings or {})}, without=("PASTURE_", "DASK_")
+    )
     with Group(scheduler, log=place.folder / "scheduler.log", env=env) as upper:
-        upper.wait_for(
-            lambda: "Scheduler at:" in upper.log, "no scheduler", timeout_s=PATIENCE_S
-        )
+        upper.wait_for(lambda: "Scheduler at:" in upper.log, "no scheduler", timeout_s=PATIENCE_S)
         began = time.monotonic()
         with Group([*command, *words], log=place.folder / "node.log", env=env) as group:
             group.wait_for(

@@ -24,7 +24,7 @@ from pasture.trial.session import Group, environment
 
 NODES = 2
 CORES_A_NODE = 4
-PATIENCE_S = 240.0
+PATIENCE_S = 900.0
 PROGRAMS = Path(__file__).with_name("programs")
 SEALED_DAEMON = "pasture.servers.pyspark"
 _DAEMON = re.compile(r"-m (pyspark\.daemon|pasture\.servers\.pyspark)")
@@ -130,7 +130,9 @@ def cluster(place: Place) -> Iterator[Cluster]:
             words += ["--work-dir", str(place.folder / f"work-{number}"), url]
             log = place.folder / f"node-{number}.log"
             nodes.append(
-                stack.enter_context(Group(_command(home, "worker.Worker", *words), log=log, env=env))
+                stack.enter_context(
+                    Group(_command(home, "worker.Worker", *words), log=log, env=env)
+                )
             )
         for node in nodes:
             _wait(node, "Successfully registered with master")

@@ -41,6 +41,10 @@ OF_SERVERS: Mapping[str, frozenset[str]] = {
     "refork": frozenset(("gunicorn",)),
     "celery": frozenset(("celery", "billiard", "kombu")),
     "uvicorn": frozenset(("uvicorn", "fastapi_cli")),
+    "hypercorn": frozenset(("hypercorn",)),
+    "granian": frozenset(("granian",)),
+    "pyspark": frozenset(("pyspark",)),
+    "dask": frozenset(("dask", "distributed")),
     "uwsgi": frozenset(("uwsgi", "uwsgidecorators", "pyuwsgi")),
 }
 """What the modules in a server's folder may import beside: that server's own."""

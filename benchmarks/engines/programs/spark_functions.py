@@ -16,7 +16,11 @@ import pyarrow.compute
 REGIONS = 20_000
 
 TARIFFS = {
-    f"region-{number}": {"rate": number % 97 / 10, "steps": [number, number + 1], "name": str(number)}
+    f"region-{number}": {
+        "rate": number % 97 / 10,
+        "steps": [number, number + 1],
+        "name": str(number),
+    }
     for number in range(REGIONS)
 }
 

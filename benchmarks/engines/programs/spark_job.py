@@ -1,4 +1,4 @@
-"""A driver: RDD functions and pandas UDFs on a cluster, again and again, with their results checked.
+"""A driver: RDD functions and pandas UDFs on a cluster, again and again, results checked.
 
     spark_job.py MASTER FOLDER [NAME=VALUE ...]      further settings of Spark
 
@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as columns
 
 ROWS = 40_000
-ROUNDS = 5
+ROUNDS = 2
 
 
 def session(master: str, settings: list[str]) -> Any:

@@ -31,6 +31,8 @@ SERVERS: Mapping[str, str] = MappingProxyType(
         "celery": "pasture.servers.celery",
         "uvicorn": "pasture.servers.uvicorn",
         "fastapi": "pasture.servers.uvicorn.fastapi",
+        "hypercorn": "pasture.servers.hypercorn",
+        "granian": "pasture.servers.granian",
         "python": "pasture.servers.script",
     }
 )
@@ -39,8 +41,13 @@ SERVERS: Mapping[str, str] = MappingProxyType(
 _PACKAGES: Mapping[str, str] = MappingProxyType({"uwsgi": "pyuwsgi", "fastapi": "fastapi_cli"})
 """What is imported for a server, where that is not called as its program."""
 
-_INSTALLED_BY: Mapping[str, str] = MappingProxyType({"fastapi": "fastapi[standard]"})
+_INSTALLED_BY: Mapping[str, str] = MappingProxyType(
+    {"fastapi": "fastapi[standard]", "hypercorn": "hypercorn", "granian": "granian"}
+)
 """What brings a server, where that is no extra of pasture's."""
+
+_KEEP_WORKERS = frozenset(("hypercorn", "granian", "python"))
+"""Programs in which no worker is replaced because of its private memory."""
 
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
@@ -135,7 +142,8 @@ def command(
         pasture run gunicorn mysite.wsgi -w 8
 
     The application is preloaded. Supported servers: gunicorn, uwsgi, celery,
-    uvicorn and fastapi with --workers; and any program that forks with os.fork, as in
+    uvicorn, fastapi, hypercorn and granian with --workers; and any program that forks
+    with os.fork, as in
 
         pasture run -- python app.py
     """
@@ -153,8 +161,8 @@ def command(
     name = _server_name(command[0])
     if after and name != "python":
         raise UsageError(f"--after is of no use to {name}", hint="it preloads by itself")
-    if options["max_uss"] and name == "python":
-        raise UsageError("python has no way to replace a worker", hint="leave --max-uss out")
+    if options["max_uss"] and name in _KEEP_WORKERS:
+        raise UsageError(f"{name} has no way to replace a worker", hint="leave --max-uss out")
     if options["refork"] is not None and name != "gunicorn":
         raise UsageError(f"{name} cannot refork", hint="only gunicorn can")
     variables = to_environment(

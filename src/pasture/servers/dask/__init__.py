@@ -2,10 +2,10 @@
 
     dask worker tcp://... --nworkers 4 --preload-nanny pasture.servers.dask
 
-or, in Dask's configuration, `distributed.nanny.preload: [pasture.servers.dask]`. A nanny then starts
-its workers through the forkserver of `multiprocessing`, which is sealed before its first fork.
-Nothing happens at the import: Dask calls `dask_setup` in each nanny. docs/clusters.md is the user's
-guide. Written for distributed 2024.1 to 2026.8; leans on `distributed.utils.get_mp_context`.
+or, in Dask's configuration, `distributed.nanny.preload: [pasture.servers.dask]`. A nanny then
+starts its workers through the forkserver of `multiprocessing`, which is sealed before its first
+fork. Nothing happens at the import: Dask calls `dask_setup` in each nanny. docs/clusters.md is the
+user's guide. Written for distributed 2024.1 to 2026.8; leans on `distributed.utils.get_mp_context`.
 """
 
 from __future__ import annotations
