@@ -84,7 +84,8 @@ class Cluster:
 
     def python_processes(self) -> tuple[list[int], list[int]]:
         """Pids of the daemons, and of all workers that they have forked."""
-        daemons, workers = [], []
+        daemons: list[int] = []
+        workers: list[int] = []
         for node in self.nodes:
             for pid in node.members():
                 with contextlib.suppress(psutil.NoSuchProcess):

@@ -1,1 +1,1 @@
-"""What must hold on real engines, by `make test-engines`: too slow, and too large, for the suite."""
+"""What must hold on real engines; run by `make test-engines`, and too slow for the suite."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from benchmarks.engines.asgi_row import AsgiServer
 from benchmarks.engines.environments import python_for
 from benchmarks.engines.rows.granian import SERVER as GRANIAN
 from benchmarks.engines.rows.hypercorn import SERVER as HYPERCORN
-from benchmarks.uvicorn_workers import PATIENCE_S, PATHS, Served
+from benchmarks.uvicorn_workers import PATHS, PATIENCE_S, Served
 
 SEALED = "pasture: policy seal on "
 WORKERS = 2
@@ -27,8 +28,13 @@ def started(server: AsgiServer, folder: Path, *words: str) -> Served:
 
 
 def workers_of(server: Served) -> set[int]:
-    children = psutil.Process(server.pid).children()
-    return {c.pid for c in children if "resource_tracker" not in " ".join(c.cmdline())}
+    """Pids of its workers, those left out that have ended or end at this moment."""
+    found = set()
+    for child in psutil.Process(server.pid).children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # a zombie is one
+            if "resource_tracker" not in " ".join(child.cmdline()):
+                found.add(child.pid)
+    return found
 
 
 def serve_all(server: Served) -> None:
@@ -44,7 +50,9 @@ def test_hup_replaces_the_workers_and_term_ends_all(server: AsgiServer, tmp_path
         assert len(before) == WORKERS
         running.send_signal(signal.SIGHUP)
         running.wait_for(
-            lambda: len(workers_of(running) - before) == WORKERS and not workers_of(running) & before,
+            lambda: (
+                len(workers_of(running) - before) == WORKERS and not workers_of(running) & before
+            ),
             "the workers were not replaced",
             timeout_s=PATIENCE_S,
         )
@@ -64,7 +72,9 @@ def test_granian_replaces_a_killed_worker(tmp_path: Path) -> None:
         before = workers_of(running)
         os.kill(min(before), signal.SIGKILL)
         running.wait_for(
-            lambda: running.log.count(GRANIAN.started) > WORKERS, "no new worker", timeout_s=PATIENCE_S
+            lambda: running.log.count(GRANIAN.started) > WORKERS,
+            "no new worker",
+            timeout_s=PATIENCE_S,
         )
         serve_all(running)
         assert len(workers_of(running) & before) == WORKERS - 1

@@ -42,11 +42,11 @@ def run_jobs(client: Any, workers: int) -> None:
 
 
 def total(numbers: range) -> float:
-    return sum(spark_functions.price(n) for n in numbers)
+    return float(sum(spark_functions.price(n) for n in numbers))
 
 
 def main(scheduler: str, workers: int, rounds: int) -> None:
-    with Client(scheduler, timeout=120) as client:  # type: ignore[no-untyped-call]
+    with Client(scheduler, timeout=120) as client:
         client.wait_for_workers(workers, timeout=240)
         run_jobs(client, workers)
         began = time.monotonic()

@@ -28,7 +28,7 @@ TARIFFS = {
 def price(number: int) -> float:
     """What one row costs; in plain Python."""
     tariff: dict[str, Any] = TARIFFS[f"region-{number % REGIONS}"]
-    return float(tariff["rate"]) + tariff["steps"][1] - tariff["steps"][0]
+    return float(tariff["rate"] + tariff["steps"][1] - tariff["steps"][0])
 
 
 def priced(numbers: Iterator[int]) -> Iterator[tuple[str, float]]:
