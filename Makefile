@@ -204,6 +204,10 @@ test-cpython-collector: .venv/.stamp ## CPython's own tests with every full coll
 test-cpython: .venv/.stamp ## CPython's own tests in a sealed process (ARGS=--debug-build: assertions on)
 	@.venv/bin/python tests/cpython $(CPYTHON_MATRIX) $(ARGS)
 
+.PHONY: test-engines
+test-engines: .venvs/3.14/.stamp ## Real clusters and servers that are no requirement: Spark, Dask, hypercorn, granian (ARGS="-k dask")
+	@.venvs/3.14/bin/python -m pytest -q benchmarks/engines/checks $(ARGS)
+
 .PHONY: test-packages
 test-packages: .venv/.stamp ## Other people's tests in a sealed child: numpy, Django, ... (ARGS="NAME... --resume")
 	@.venv/bin/python tests/packages $(ARGS)

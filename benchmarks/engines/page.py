@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from benchmarks.engines.engine import Engine, Figures
+from benchmarks.engines.engine import VARIANTS, Engine, Figures
 from benchmarks.engines.results import Result
 from benchmarks.spread import Spread, number, paired_ratio, spread_of
 
@@ -49,8 +49,8 @@ def write_page(found: Sequence[tuple[Engine, Result | None]]) -> str:
     return HEAD + "\n".join(rows) + "\n" + sections
 
 
-def _line(cells: Sequence[str] | object) -> str:
-    return f"| {' | '.join(cells)} |"  # type: ignore[arg-type]
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _cells(engine: Engine, result: Result | None) -> list[str]:
@@ -73,9 +73,8 @@ def compare(result: Result, field: str) -> tuple[Spread, Spread, Spread]:
     """Theirs, sealed, and the ratio of sealed to theirs, of one field of `Figures`."""
     rounds = result.rounds()
     theirs, sealed = (
-        [getattr(one, field) for one in result.starts[variant][:rounds]]
-        for variant in ("theirs", "sealed")
-    )  # type: ignore[index]
+        [getattr(one, field) for one in result.starts[variant][:rounds]] for variant in VARIANTS
+    )
     return spread_of(theirs), spread_of(sealed), paired_ratio(sealed, theirs)
 
 

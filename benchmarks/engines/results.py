@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.engines.engine import Engine, Figures, Variant
+from benchmarks.engines.engine import VARIANTS, Engine, Figures, Variant
 from benchmarks.engines.environments import ROOT, pins_of
 
 FOLDER = ROOT / "var" / "engines"
@@ -38,7 +38,7 @@ class Result:
 
     def rounds(self) -> int:
         """Number of rounds that have both variants."""
-        return min(len(self.starts.get(v, [])) for v in ("theirs", "sealed"))  # type: ignore[call-overload]
+        return min(len(self.starts.get(variant, [])) for variant in VARIANTS)
 
     def add(self, variant: Variant, figures: Figures) -> None:
         self.starts.setdefault(variant, []).append(figures)

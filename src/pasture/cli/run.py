@@ -31,6 +31,8 @@ SERVERS: Mapping[str, str] = MappingProxyType(
         "celery": "pasture.servers.celery",
         "uvicorn": "pasture.servers.uvicorn",
         "fastapi": "pasture.servers.uvicorn.fastapi",
+        "hypercorn": "pasture.servers.hypercorn",
+        "granian": "pasture.servers.granian",
         "rq": "pasture.servers.rq",
         "dramatiq": "pasture.servers.dramatiq",
         "huey_consumer": "pasture.servers.huey",
@@ -47,6 +49,8 @@ _PACKAGES: Mapping[str, str] = MappingProxyType(
 _INSTALLED_BY: Mapping[str, str] = MappingProxyType(
     {
         "fastapi": "fastapi[standard]",
+        "hypercorn": "hypercorn",
+        "granian": "granian",
         "rq": "rq",
         "dramatiq": "dramatiq[redis]",
         "huey_consumer": "huey",
@@ -163,8 +167,8 @@ def command(
         pasture run gunicorn mysite.wsgi -w 8
 
     The application is preloaded. Supported servers: gunicorn, uwsgi, celery,
-    uvicorn and fastapi with --workers; queues: rq, dramatiq, huey_consumer; and any
-    program that forks with os.fork, as in
+    uvicorn, fastapi, hypercorn and granian with --workers; queues: rq, dramatiq,
+    huey_consumer; and any program that forks with os.fork, as in
 
         pasture run -- python app.py
     """
