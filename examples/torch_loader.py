@@ -123,7 +123,7 @@ def train(dataset, context, workers, epochs):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("way", choices=WAYS)
-    parser.add_argument("--annotations", type=int, default=60_000)
+    parser.add_argument("--annotations", type=int, default=100_000)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=3)
     arguments = parser.parse_args()

@@ -20,6 +20,8 @@ OFF = ("", "0", "off")
 ENGINES: Mapping[str, str] = {
     "gunicorn.app.base": "pasture.servers.gunicorn",
     "uvicorn.main": "pasture.servers.uvicorn",
+    "hypercorn.run": "pasture.servers.hypercorn",
+    "granian.server.mp": "pasture.servers.granian",
     "celery.apps.worker": "pasture.servers.celery",
     "rq.worker": "pasture.servers.rq",
     "dramatiq.cli": "pasture.servers.dramatiq",
@@ -33,6 +35,8 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "gunicorn": ("gunicorn.app.base",),
     "uvicorn": ("uvicorn.main",),
     "fastapi": ("uvicorn.main",),
+    "hypercorn": ("hypercorn.run",),
+    "granian": ("granian.server.mp",),
     "celery": ("celery.apps.worker",),
     "rq": ("rq.worker",),
     "dramatiq": ("dramatiq.cli",),

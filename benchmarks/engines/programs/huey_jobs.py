@@ -31,4 +31,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    import huey_jobs  # a task is known by its module's name
+
+    huey_jobs.main()
