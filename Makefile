@@ -28,7 +28,7 @@ MATRIX_WORDS ?=
 ARGS ?=
 
 NATIVE := $(wildcard src/native/*.[ch] src/native/*/*.[ch] src/stub/*.[ch])
-BUILT_FROM := pyproject.toml lab/pyproject.toml $(wildcard requirements/*.txt) CMakeLists.txt $(NATIVE)
+BUILT_FROM := pyproject.toml lab/pyproject.toml auto/pyproject.toml $(wildcard auto/src/*.pth) $(wildcard requirements/*.txt) CMakeLists.txt $(NATIVE)
 EVERYTHING := test extras demo
 CHECK_BUILD := --config-settings-package pasture:cmake.define.PASTURE_CHECK=ON \
     --config-settings-package pasture:install.strip=false
@@ -107,7 +107,7 @@ lock: ## Pin what pyproject.toml names, in requirements/ (ARGS=--upgrade, ARGS="
 
 .PHONY: build
 build: ## Wheels and sdists of pasture and its lab in dist/
-	@for package in . lab; do \
+	@for package in . lab auto; do \
 	    tools/uv build --quiet --python "$$(tools/interpreters best)" --out-dir dist $$package || exit; \
 	done
 	@ls -l dist
@@ -207,6 +207,10 @@ test-cpython-collector: .venv/.stamp ## CPython's own tests with every full coll
 .PHONY: test-cpython
 test-cpython: .venv/.stamp ## CPython's own tests in a sealed process (ARGS=--debug-build: assertions on)
 	@.venv/bin/python tests/cpython $(CPYTHON_MATRIX) $(ARGS)
+
+.PHONY: test-engines
+test-engines: .venvs/3.14/.stamp ## Real clusters and servers that are no requirement: Spark, Dask, hypercorn, granian (ARGS="-k dask")
+	@.venvs/3.14/bin/python -m pytest -q benchmarks/engines/checks $(ARGS)
 
 .PHONY: test-packages
 test-packages: .venv/.stamp ## Other people's tests in a sealed child: numpy, Django, ... (ARGS="NAME... --resume")
@@ -319,6 +323,10 @@ bench-allocators: .venvs/3.14/.stamp ## A sealed child under glibc, jemalloc, tc
 bench-uvicorn: .venvs/3.14/.stamp ## 8 workers of a FastAPI application: spawned, forked, sealed (ARGS="--rounds 5 --workers 8")
 	@.venvs/3.14/bin/python -m benchmarks.uvicorn_workers $(ARGS)
 
+.PHONY: engines
+engines: .venvs/3.14/.stamp ## Servers and engines as they are and sealed, a row each; writes docs/engines.md (goes on where it stopped; ARGS="uvicorn --again", ARGS=--list)
+	@.venvs/3.14/bin/python -m benchmarks.engines $(ARGS)
+
 .PHONY: bench-refork
 bench-refork: .venvs/3.14/.stamp ## Reforks on the bundled site: memory, and 20,000 requests through generations
 	@.venvs/3.14/bin/python -m benchmarks.refork $(ARGS)
@@ -326,6 +334,14 @@ bench-refork: .venvs/3.14/.stamp ## Reforks on the bundled site: memory, and 20,
 .PHONY: soak-refork
 soak-refork: .venvs/3.14/.stamp ## kill -9 of workers, molds and arbiters of reforking servers, 50 times
 	@.venvs/3.14/bin/python -m benchmarks.refork_kills $(ARGS)
+
+.PHONY: soak-rq
+soak-rq: .venvs/3.14/.stamp ## 2,000 jobs of RQ, stock and sealed: its parent works itself, and does not grow
+	@.venvs/3.14/bin/python -m benchmarks.rq_soak $(ARGS)
+
+.PHONY: bench-airflow
+bench-airflow: .venvs/3.14/.stamp ## Workers of Airflow's LocalExecutor, started in four ways
+	@.venvs/3.14/bin/python -m benchmarks.airflow_executor $(ARGS)
 
 .PHONY: soak-faults
 soak-faults: .venvs/3.14/.stamp ## An hour under load with a fault every ten seconds (ARGS=--server gunicorn|gunicorn-refork|uwsgi|celery)

@@ -13,7 +13,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,6 +39,7 @@ VARIANTS: Mapping[str, Sequence[str]] = {
 PATIENCE_S = 300.0
 PRIVATE_GOAL = 0.15
 START_GOAL = 0.3
+APP = "benchmarks.uvicorn_app:app"
 STARTED = "Application startup complete."
 
 
@@ -57,16 +58,32 @@ class Measured:
     start_s: float
 
 
-class Served(Group):
-    """A uvicorn with so many workers, which answers."""
+def uvicorn_arguments(port: int) -> list[str]:
+    return [APP, "--port", str(port), "--no-access-log"]
 
-    def __init__(self, begin: Sequence[str], workers: int, folder: Path) -> None:
+
+class Served(Group):
+    """A server of the application with so many workers, which answers.
+
+    Args:
+        begin: of its command line.
+        arguments: the rest, for a port; the number of workers follows.
+        started: each worker writes this to the log when it has started.
+    """
+
+    def __init__(
+        self,
+        begin: Sequence[str],
+        workers: int,
+        folder: Path,
+        arguments: Callable[[int], Sequence[str]] = uvicorn_arguments,
+        started: str = STARTED,
+    ) -> None:
         self.port = free_port()
-        self._workers = workers
-        words = ["benchmarks.uvicorn_app:app", "--port", str(self.port), "--no-access-log"]
+        self._workers, self._started = workers, started
         began = time.monotonic()
         super().__init__(
-            [*begin, *words, "--workers", str(workers)],
+            [*begin, *arguments(self.port), "--workers", str(workers)],
             log=folder / f"log-{self.port}",
             env=environment({"PYTHONPATH": os.getcwd()}),  # noqa: PTH109
         )
@@ -74,7 +91,7 @@ class Served(Group):
         self.start_s = time.monotonic() - began
 
     def _all_serve(self) -> bool:
-        return self.log.count(STARTED) >= self._workers and self.get("/who") > 0
+        return self.log.count(self._started) >= self._workers and self.get("/who") > 0
 
     def get(self, path: str) -> int:
         """The answer of `/who`: a pid; 1 for other pages."""
@@ -111,15 +128,19 @@ class Served(Group):
 
 def measure(variant: str, workers: int, folder: Path) -> Measured:
     with Served(VARIANTS[variant], workers, folder) as server:
-        server.serve_all_paths()
-        private, pss = server.memory()
-        if len(private) != workers:
-            raise click.ClickException(f"{len(private)} workers of {workers}")
-        start_s = server.start_s
-        server.terminate()
-        if server.wait(PATIENCE_S) != 0:
-            raise server.failure("it did not end well")
-    return Measured(sum(private) / workers, pss, start_s)
+        return measured(server, workers)
+
+
+def measured(server: Served, workers: int) -> Measured:
+    """Have it serve all paths, read its memory, and end it as its operator does."""
+    server.serve_all_paths()
+    private, pss = server.memory()
+    if len(private) != workers:
+        raise click.ClickException(f"{len(private)} workers of {workers}")
+    server.terminate()
+    if server.wait(PATIENCE_S) != 0:
+        raise server.failure("it did not end well")
+    return Measured(sum(private) / workers, pss, server.start_s)
 
 
 def table_of(found: Mapping[str, list[Measured]]) -> Table:

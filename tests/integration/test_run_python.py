@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pasture import _native
+from pasture.errors import AppImportFailed
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 SEALED = "pasture: policy seal on "
@@ -120,3 +121,26 @@ def test_other_servers_have_no_use_for_after():
     command = [sys.executable, "-m", "pasture", "run", "--after", "x", "gunicorn", "x:y"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "--after is of no use to gunicorn" in done.stderr
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("option", "second"), [("--once", False), ("--again", True)])
+def test_a_parent_that_works_is_sealed_once_or_again_as_it_was_told(option, second):
+    done = run("", option, program=[str(PROGRAMS / "working_parent.py"), "fork"])
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert rows == [[True], [True, second]]
+
+
+@pytest.mark.once
+def test_modules_are_preloaded_before_the_seal_and_one_that_fails_is_told(tmp_path):
+    (tmp_path / "tables.py").write_text("print('tables', flush=True)")
+    (tmp_path / "broken.py").write_text("import nothing_there")
+    program = tmp_path / "app.py"
+    program.write_text(
+        "import os, sys\nif not os.fork(): print('tables' in sys.modules)\nelse: os.wait()"
+    )
+    done = run("", "--preload", "broken,tables", program=[str(program)])
+    assert done.stdout.split() == ["tables", "True"]
+    assert "not preloaded: broken cannot be imported" in done.stderr
+    strict = run("", "--strict", "--preload", "broken", program=[str(program)])
+    assert strict.returncode == AppImportFailed.exit_code

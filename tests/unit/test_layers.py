@@ -41,7 +41,14 @@ OF_SERVERS: Mapping[str, frozenset[str]] = {
     "refork": frozenset(("gunicorn",)),
     "celery": frozenset(("celery", "billiard", "kombu")),
     "uvicorn": frozenset(("uvicorn", "fastapi_cli")),
+    "hypercorn": frozenset(("hypercorn",)),
+    "granian": frozenset(("granian",)),
+    "pyspark": frozenset(("pyspark",)),
+    "dask": frozenset(("dask", "distributed")),
     "uwsgi": frozenset(("uwsgi", "uwsgidecorators", "pyuwsgi")),
+    "rq": frozenset(("rq",)),
+    "dramatiq": frozenset(("dramatiq",)),
+    "huey": frozenset(("huey",)),
 }
 """What the modules in a server's folder may import beside: that server's own."""
 

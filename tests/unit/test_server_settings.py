@@ -74,3 +74,28 @@ def test_who_starts_an_application_is_each_or_once() -> None:
     assert read_environment({"PASTURE_LIFESPAN": "once"}).lifespan_once
     with pytest.raises(UsageError, match="PASTURE_LIFESPAN"):
         read_environment({"PASTURE_LIFESPAN": "twice"})
+
+
+def test_modules_to_preload_are_names_with_commas_between_them() -> None:
+    environ = {"PASTURE_PRELOAD": "my_tasks, my_models.tables,"}
+    assert read_environment(environ).preload == ("my_tasks", "my_models.tables")
+    assert read_environment({}, preload="tasks").preload == ("tasks",)
+    assert to_environment(policy=None, warm=(), warm_file=None, preload="a,b") == {
+        "PASTURE_PRELOAD": "a,b"
+    }
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [{"PASTURE_PRELOAD": "tasks.py -x"}, {"PASTURE_PRELOAD": "a..b"}, {"PASTURE_ONCE": "yes"}],
+)
+def test_what_names_no_module_and_is_no_choice_is_refused(environ: dict[str, str]) -> None:
+    with pytest.raises(UsageError):
+        read_environment(environ)
+
+
+def test_once_is_as_the_engine_needs_it_unless_it_is_said() -> None:
+    assert read_environment({}).once is None
+    for once in (True, False):
+        environ = to_environment(policy=None, warm=(), warm_file=None, once=once)
+        assert read_environment(environ).once is once

@@ -36,8 +36,7 @@ slot_for(model *model, PyObject *op)
     uint64_t hash = granule * UINT64_C(0x9E3779B97F4A7C15);
     for (size_t at = (size_t)(hash >> 32);; at++) {
         entry *slot = &model->slots[at & (model->slot_count - 1)];
-        if (slot->object == NULL
-            || (uintptr_t)slot->object >> MARK_BITS_GRANULE_LOG2 == granule) {
+        if (slot->object == NULL || (uintptr_t)slot->object >> MARK_BITS_GRANULE_LOG2 == granule) {
             return slot;
         }
     }
@@ -129,8 +128,7 @@ compare(model *model, const mark_bits *bits)
     find_alive(model);
     for (size_t i = 0; i < model->slot_count; i++) {
         entry *entry = &model->slots[i];
-        if (entry->object != NULL
-            && entry->alive == unreachable_is_garbage(bits, entry->object)) {
+        if (entry->object != NULL && entry->alive == unreachable_is_garbage(bits, entry->object)) {
             Py_FatalError(entry->alive ? "pasture: a live object is taken for garbage"
                                        : "pasture: garbage is taken for alive");
         }

@@ -37,18 +37,37 @@ SERVERS: Mapping[str, str] = MappingProxyType(
         "celery": "pasture.servers.celery",
         "uvicorn": "pasture.servers.uvicorn",
         "fastapi": "pasture.servers.uvicorn.fastapi",
+        "hypercorn": "pasture.servers.hypercorn",
+        "granian": "pasture.servers.granian",
+        "rq": "pasture.servers.rq",
+        "dramatiq": "pasture.servers.dramatiq",
+        "huey_consumer": "pasture.servers.huey",
         "python": "pasture.servers.script",
     }
 )
 """Module that is run in place of a server's own program, by the program's name."""
 
-_PACKAGES: Mapping[str, str] = MappingProxyType({"uwsgi": "pyuwsgi", "fastapi": "fastapi_cli"})
+_PACKAGES: Mapping[str, str] = MappingProxyType(
+    {"uwsgi": "pyuwsgi", "fastapi": "fastapi_cli", "huey_consumer": "huey"}
+)
 """What is imported for a server, where that is not called as its program."""
 
-_INSTALLED_BY: Mapping[str, str] = MappingProxyType({"fastapi": "fastapi[standard]"})
+_INSTALLED_BY: Mapping[str, str] = MappingProxyType(
+    {
+        "fastapi": "fastapi[standard]",
+        "hypercorn": "hypercorn",
+        "granian": "granian",
+        "rq": "rq",
+        "dramatiq": "dramatiq[redis]",
+        "huey_consumer": "huey",
+    }
+)
 """What brings a server, where that is no extra of pasture's."""
 
 _SERVING_ASGI = ("gunicorn", "uvicorn", "fastapi")
+
+_REPLACE_WORKERS = frozenset(("gunicorn", "uwsgi", "celery", "uvicorn", "fastapi"))
+"""Servers that replace a worker whose private memory has passed a limit."""
 
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
@@ -97,6 +116,18 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
     f"'stdlib,mysite.*,!mysite.reports'; '' for none.  [default: {DEFAULT_PATTERNS}]",
 )
 @click.option(
+    "--preload",
+    default="",
+    metavar="MODULES",
+    help="Modules to import before the fork, as in my_tasks,my_models.",
+)
+@click.option(
+    "--once/--again",
+    default=None,
+    help="Seal before the first fork alone, or again when much was loaded since.  "
+    "[default: once for parents that work themselves, as rq's]",
+)
+@click.option(
     "--strict",
     is_flag=True,
     help="End rather than fork unsealed, or with what a fork breaks: threads, connections.",
@@ -104,7 +135,7 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 @click.option(
     "--max-uss",
     metavar="SIZE",
-    help="Replace a worker whose private memory passes this, as in 200M; not of python.",
+    help="Replace a worker of a server whose private memory passes this, as in 200M.",
 )
 @click.option(
     "--max-uss-jitter",
@@ -140,6 +171,7 @@ def command(
     after: str,
     lazy_imports: str | None,
     lifespan: str | None,
+    once: bool | None,
     command: tuple[str, ...],
     **options: Any,
 ) -> None:
@@ -150,7 +182,8 @@ def command(
         pasture run gunicorn mysite.wsgi -w 8
 
     The application is preloaded. Supported servers: gunicorn, uwsgi, celery,
-    uvicorn and fastapi with --workers; and any program that forks with os.fork, as in
+    uvicorn, fastapi, hypercorn and granian with --workers; queues: rq, dramatiq,
+    huey_consumer; and any program that forks with os.fork, as in
 
         pasture run -- python app.py
     """
@@ -168,8 +201,8 @@ def command(
     name = _server_name(command[0])
     if after and name != "python":
         raise UsageError(f"--after is of no use to {name}", hint="it preloads by itself")
-    if options["max_uss"] and name == "python":
-        raise UsageError("python has no way to replace a worker", hint="leave --max-uss out")
+    if options["max_uss"] and name not in _REPLACE_WORKERS:
+        raise UsageError(f"{name} has no way to replace a worker", hint="leave --max-uss out")
     if options["refork"] is not None and name != "gunicorn":
         raise UsageError(f"{name} cannot refork", hint="only gunicorn can")
     if lifespan == "once" and (name not in _SERVING_ASGI or options["refork"] is not None):
@@ -184,6 +217,7 @@ def command(
         max_uss_jitter=max_uss_jitter,
         lazy_imports=lazy_imports,
         lifespan=lifespan,
+        once=once,
         **options,
     )
     if after:
@@ -195,7 +229,7 @@ def command(
 
 def _server_name(program: str) -> str:
     """The name under which a program is known here, once it can be started."""
-    name = Path(program).name
+    name = Path(program).name.removesuffix(".py")
     if _PYTHON.fullmatch(name):
         return "python"
     if name not in SERVERS:

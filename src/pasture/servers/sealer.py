@@ -18,6 +18,7 @@ from pasture.scoreboard import recorder
 from pasture.sealing.policy import Policy
 from pasture.sealing.report import SealReport
 from pasture.sealing.seal import seal
+from pasture.servers import preload
 from pasture.servers.complaint import complain
 from pasture.servers.settings import ServerSettings
 from pasture.trust import private_files
@@ -46,6 +47,9 @@ class Sealer:
     Args:
         log: takes the report's line.
         prepare: makes a context for each seal, in which the server's heap may be worked on.
+        works: whether this process itself does its program's work between the forks. It is then
+            sealed once, unless the settings say otherwise: each further seal would keep for good
+            what happens to be in use at that moment.
 
     Attributes:
         report: what the latest seal did; None before the first.
@@ -57,8 +61,10 @@ class Sealer:
         *,
         log: Log = write_to_log,
         prepare: Callable[[], AbstractContextManager[object]] = nullcontext,
+        works: bool = False,
     ) -> None:
         self.report: SealReport | None = None
+        self._once = works if settings.once is None else settings.once
         self._settings = settings
         self._log = log
         self._prepare = prepare
@@ -80,8 +86,9 @@ class Sealer:
             PastureError: the settings are strict, and this is the first fork.
         """
         if self.report is None:
+            preload.load(self._settings.preload, strict=self._settings.strict)
             self._seal(warm_up, strict=self._settings.strict)
-        elif self.report.sealed and self._freezes:
+        elif self.report.sealed and self._freezes and not self._once:
             new_objects = _unfrozen_objects() - self._unfrozen_then
             if new_objects >= WORTH_A_ROUND_OBJECTS:
                 self._log(logging.INFO, f"{new_objects} new objects since the seal")

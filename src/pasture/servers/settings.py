@@ -40,6 +40,8 @@ LIFESPAN = "PASTURE_LIFESPAN"
 
 LIFESPANS = ("each", "once")
 """Who starts an ASGI application: each worker for itself, or the parent for all."""
+PRELOAD = "PASTURE_PRELOAD"
+ONCE = "PASTURE_ONCE"
 
 _MOST_S = 1e6  # the kernel's timers take more, but nobody waits for so long
 
@@ -59,6 +61,8 @@ class ServerSettings:
         refork: when workers become parents; None for never.
         lifespan_once: the parent starts an ASGI application for all workers.
         refork_warms: a new generation 0 is warmed up with what the old server has answered.
+        preload: modules that are imported before the first seal.
+        once: never seal again, however much was loaded since; None is as the engine needs it.
     """
 
     policy: Policy
@@ -71,6 +75,8 @@ class ServerSettings:
     warm_total_timeout_s: float = TOTAL_S
     lifespan_once: bool = False
     refork_warms: bool = True
+    preload: tuple[str, ...] = ()
+    once: bool | None = None
 
 
 def read_environment(
@@ -82,6 +88,7 @@ def read_environment(
     refork: str | None = None,
     warm_timeout: float | str | None = None,
     warm_total_timeout: float | str | None = None,
+    preload: str = "",
 ) -> ServerSettings:
     """Settings from the variables; where one is unset, from the arguments.
 
@@ -95,6 +102,7 @@ def read_environment(
             policy of that name.
         warm_timeout, warm_total_timeout: seconds for a request of the warm-up and for all of
             it; 0 is no limit.
+        preload: names of modules with commas between them.
 
     Raises:
         UnknownPolicy: no policy has that name.
@@ -127,6 +135,8 @@ def read_environment(
         ),
         refork_warms=environ.get(REFORK_WARM, "") != "0",
         lifespan_once=_is_once(environ.get(LIFESPAN) or LIFESPANS[0]),
+        preload=parse_modules(environ.get(PRELOAD) or preload),
+        once=_choice(ONCE, environ.get(ONCE, "")),
     )
 
 
@@ -154,6 +164,27 @@ def parse_seconds(value: str | float) -> float:
     if not 0 <= seconds <= _MOST_S:
         raise UsageError(f"{value!r} is no time limit", hint="give seconds, as in 30; 0 for none")
     return seconds
+
+
+def parse_modules(text: str) -> tuple[str, ...]:
+    """Names of modules as a user writes them, with commas between them.
+
+    Raises:
+        UsageError: one of them cannot be the name of a module.
+    """
+    names = tuple(name for part in text.split(",") if (name := part.strip()))
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise UsageError(
+                f"{name!r} is no name of a module", hint="as in my_tasks,my_models.tables"
+            )
+    return names
+
+
+def _choice(variable: str, text: str) -> bool | None:
+    if text in ("", "0", "1"):
+        return None if not text else text == "1"
+    raise UsageError(f"{variable} is {text!r}", hint="1 or 0")
 
 
 def _first(variable: str | None, argument: str | float | None, default: float) -> str | float:
@@ -184,6 +215,8 @@ def to_environment(
     warm_total_timeout: float | None = None,
     lazy_imports: str | None = None,
     lifespan: str | None = None,
+    preload: str = "",
+    once: bool | None = None,
 ) -> dict[str, str]:
     """The variables that say the same as these options; unset ones are left out.
 
@@ -203,5 +236,7 @@ def to_environment(
         WARM_TOTAL_TIMEOUT: None if warm_total_timeout is None else str(warm_total_timeout),
         LAZY_IMPORTS: lazy_imports,
         LIFESPAN: lifespan,
+        PRELOAD: preload or None,
+        ONCE: None if once is None else str(int(once)),
     }
     return {name: value for name, value in variables.items() if value is not None}

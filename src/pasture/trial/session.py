@@ -209,7 +209,7 @@ class Group:
 
 
 def environment(
-    added: Mapping[str, str], *, without: tuple[str, ...] = ("PASTURE_",)
+    added: Mapping[str, str], *, without: tuple[str, ...] = ("PASTURE",)
 ) -> dict[str, str]:
     """Our environment without what begins so, and with what is added.
 

@@ -1,0 +1,98 @@
+"""hypercorn and granian, their workers forked from a sealed parent: signals, kills, refusals."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+
+from benchmarks.engines.asgi_row import AsgiServer
+from benchmarks.engines.environments import python_for
+from benchmarks.engines.rows.granian import SERVER as GRANIAN
+from benchmarks.engines.rows.hypercorn import SERVER as HYPERCORN
+from benchmarks.uvicorn_workers import PATHS, PATIENCE_S, Served
+
+SEALED = "pasture: policy seal on "
+WORKERS = 2
+pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
+
+
+def started(server: AsgiServer, folder: Path, *words: str) -> Served:
+    begin = [str(python_for("asgi")), "-m", "pasture", "run", server.name, *words]
+    return Served(begin, WORKERS, folder, server.arguments, server.started)
+
+
+def workers_of(server: Served) -> set[int]:
+    """Pids of its workers, those left out that have ended or end at this moment."""
+    found = set()
+    for child in psutil.Process(server.pid).children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # a zombie is one
+            if "resource_tracker" not in " ".join(child.cmdline()):
+                found.add(child.pid)
+    return found
+
+
+def serve_all(server: Served) -> None:
+    for path in PATHS:
+        assert server.get(path) == 1
+
+
+@pytest.mark.parametrize("server", [HYPERCORN, GRANIAN], ids=lambda server: server.name)
+def test_hup_replaces_the_workers_and_term_ends_all(server: AsgiServer, tmp_path: Path) -> None:
+    with started(server, tmp_path) as running:
+        serve_all(running)
+        before = workers_of(running)
+        assert len(before) == WORKERS
+        running.send_signal(signal.SIGHUP)
+        running.wait_for(
+            lambda: (
+                len(workers_of(running) - before) == WORKERS and not workers_of(running) & before
+            ),
+            "the workers were not replaced",
+            timeout_s=PATIENCE_S,
+        )
+        running.wait_for(
+            lambda: running.log.count(server.started) >= 2 * WORKERS,
+            "the new workers did not start",
+            timeout_s=PATIENCE_S,
+        )
+        serve_all(running)
+        assert running.log.count(SEALED) == 1
+        running.terminate()
+        assert running.wait(PATIENCE_S) == 0, running.log
+
+
+def test_granian_replaces_a_killed_worker(tmp_path: Path) -> None:
+    with started(GRANIAN, tmp_path, "--respawn-failed-workers") as running:
+        before = workers_of(running)
+        os.kill(min(before), signal.SIGKILL)
+        running.wait_for(
+            lambda: running.log.count(GRANIAN.started) > WORKERS,
+            "no new worker",
+            timeout_s=PATIENCE_S,
+        )
+        serve_all(running)
+        assert len(workers_of(running) & before) == WORKERS - 1
+        running.terminate()
+        assert running.wait(PATIENCE_S) == 0, running.log
+
+
+@pytest.mark.parametrize("server", [HYPERCORN, GRANIAN], ids=lambda server: server.name)
+def test_reload_and_a_missing_application_are_refused_without_a_traceback(
+    server: AsgiServer, tmp_path: Path
+) -> None:
+    begin = [str(python_for("asgi")), "-m", "pasture", "run", server.name]
+    for words, code, line in (
+        ([*server.arguments(0), "--reload"], 2, "error: with --reload"),
+        (["not_there:app"], 5, "error: not_there:app cannot be imported"),
+    ):
+        done = subprocess.run(
+            [*begin, *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
+        assert line in done.stderr, done.stderr
+        assert done.returncode == code

@@ -1,0 +1,74 @@
+"""Environments of engines: made by uv under build/engines/ from packages.toml, pasture in each.
+
+Owns where they are and when one is made anew. Invariant: an environment with a stamp holds what the
+file pins.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+ROOT = Path(__file__).parents[2]
+PINS = Path(__file__).with_name("packages.toml")
+FOLDER = ROOT / "build" / "engines"
+DEFAULT_PYTHON = "3.14"
+
+
+def pins_of(name: str) -> Mapping[str, Any]:
+    """The table of packages.toml; empty for "".
+
+    Raises:
+        click.ClickException: there is no such table.
+    """
+    tables = tomllib.loads(PINS.read_text())
+    if name and name not in tables:
+        raise click.ClickException(f"{PINS.name} has no table [{name}]")
+    return tables[name] if name else {}
+
+
+def python_for(name: str) -> Path:
+    """The interpreter of an environment, which is made if it is not there or pinned otherwise.
+
+    Args:
+        name: table of packages.toml; "" is the environment that this command runs in.
+
+    Raises:
+        click.ClickException: it cannot be made.
+    """
+    if not name:
+        return Path(sys.executable)
+    pins = pins_of(name)
+    folder = FOLDER / name
+    stamp, python = folder / ".pins.json", folder / "bin" / "python"
+    if not (stamp.is_file() and python.exists() and json.loads(stamp.read_text()) == pins):
+        click.echo(f"making {folder.relative_to(ROOT)}", err=True)
+        stamp.unlink(missing_ok=True)
+        base = _run("tools/interpreters", "path", str(pins.get("python", DEFAULT_PYTHON)))
+        _run("tools/uv", "venv", "--quiet", "--clear", "--python", base.strip(), str(folder))
+        _install(python, pins)
+        stamp.write_text(json.dumps(pins))
+    # Builds again if the extension's sources have changed, and else does nothing.
+    _run("tools/uv", "pip", "install", "--quiet", "--python", str(python), "-e", ".", "-e", "auto")
+    return python
+
+
+def _install(python: Path, pins: Mapping[str, Any]) -> None:
+    constraints = python.parents[1] / ".constraints.txt"
+    constraints.write_text("".join(f"{line}\n" for line in pins.get("constraints", ())))
+    words = ["--quiet", "--python", str(python), "--constraints", str(constraints)]
+    _run("tools/uv", "pip", "install", *words, "-e", ".", "-e", "auto", *pins["packages"])
+
+
+def _run(*command: str) -> str:
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise click.ClickException(f"{' '.join(command[:3])} ended with {done.returncode}")
+    return done.stdout

@@ -1,0 +1,62 @@
+"""Workers of Dask's nannies, forked from one sealed process a node.
+
+    dask worker tcp://... --nworkers 4 --preload-nanny pasture.servers.dask
+
+or, in Dask's configuration, `distributed.nanny.preload: [pasture.servers.dask]`. A nanny then
+starts its workers through the forkserver of `multiprocessing`, which is sealed before its first
+fork. Nothing happens at the import: Dask calls `dask_setup` in each nanny. docs/clusters.md is the
+user's guide. Written for distributed 2024.1 to 2026.8; leans on `distributed.utils.get_mp_context`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from multiprocessing import forkserver
+from typing import Any
+
+import dask
+from distributed.utils import get_mp_context
+
+from pasture.servers.settings import PRELOAD
+
+METHOD = "distributed.worker.multiprocessing-method"
+PRELOADED = "pasture.preload"
+"""Key of Dask's configuration with a list of modules, which every worker then shares."""
+
+SEALING = "pasture.servers.dask.forkserver"
+
+log = logging.getLogger("distributed.nanny")
+
+
+def dask_setup(nanny: Any) -> None:
+    """Have this process's workers forked from a sealed forkserver. Called once for each nanny."""
+    method = dask.config.get(METHOD)
+    if method == "fork":
+        log.warning(
+            "pasture: not sealed: %s is fork, so the nanny itself forks; leave it out, or "
+            "say forkserver",
+            METHOD,
+        )
+        return
+    if method != "forkserver":  # "spawn" is Dask's default, whoever has said it
+        dask.config.set({METHOD: "forkserver"})
+    modules = preload_list(os.environ.get(PRELOAD, ""), dask.config.get(PRELOADED, []))
+    if modules:
+        os.environ[PRELOAD] = modules
+    context: Any = get_mp_context()  # and Dask's own list is set
+    theirs = list(vars(forkserver)["_forkserver"]._preload_modules)
+    if SEALING not in theirs:
+        context.set_forkserver_preload([*theirs, SEALING])
+
+
+def preload_list(variable: str, configured: object) -> str:
+    """What PASTURE_PRELOAD is for the forkserver: the variable, or else Dask's configuration.
+
+    Args:
+        configured: a list of names, or one string with commas, as `DASK_PASTURE__PRELOAD` gives it.
+    """
+    if variable:
+        return variable
+    names = configured.split(",") if isinstance(configured, str) else configured
+    return ",".join(str(name).strip() for name in names or ())  # type: ignore[attr-defined]

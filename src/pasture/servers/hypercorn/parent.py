@@ -1,0 +1,124 @@
+"""hypercorn's parent process: it loads the application once and forks its workers, sealed.
+
+Owns when that is, and what is refused. The rest is hypercorn's: its parent waits for its workers
+and starts new ones in place of those that have ended as they should. Written for hypercorn 0.16 to
+0.18; leans on the names `get_context`, `load_application` and `run` in `hypercorn.run`, and on the
+workers' loading of the application, which finds it imported.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import logging
+from typing import Any
+
+import hypercorn.run
+from hypercorn.config import Config
+from hypercorn.utils import load_application
+
+from pasture.errors import PastureError, UsageError
+from pasture.sealing.gc_settings import begin_loading
+from pasture.servers.forked_process import Forking
+from pasture.servers.import_failure import import_failed
+from pasture.servers.sealer import Sealer
+from pasture.servers.settings import ServerSettings, settings_or_end
+from pasture.warmup.warmup import WarmUpReport, warm_up
+
+log = logging.getLogger("pasture")
+
+refuses = False
+"""Whether a server that forks nothing is ended, rather than warned and let run."""
+
+
+def install() -> None:
+    """Have the workers of this process's `hypercorn.run.run` forked and sealed."""
+    settings = settings_or_end()
+    where: Any = hypercorn.run
+    theirs = where.run
+
+    def run(config: Config) -> Any:
+        if not is_refused(config, strict=refuses or settings.strict):
+            prepare(config, settings)
+        return theirs(config)
+
+    where.run = run
+    command: Any = importlib.import_module("hypercorn.__main__")
+    command.run = run
+
+
+def is_refused(config: Config, *, strict: bool) -> bool:
+    """Whether no worker is forked under this configuration from a parent that has loaded.
+
+    Raises:
+        UsageError: it is so, and `strict`.
+    """
+    if config.use_reloader:
+        error = UsageError(
+            "with --reload hypercorn starts its workers anew at each change of a file: there is "
+            "nothing to share",
+            hint="leave --reload out, or leave pasture out",
+        )
+    elif config.workers == 0:
+        error = UsageError(
+            "hypercorn with --workers 0 serves in one process: there is nothing to share",
+            hint="give --workers 2 or more, or leave pasture out",
+        )
+    else:
+        return False
+    if strict:
+        raise error
+    log.warning("not sealed: %s", error)
+    return True
+
+
+def prepare(config: Config, settings: ServerSettings) -> None:
+    """Load the application and have `hypercorn.run.run` fork where it would spawn.
+
+    Raises:
+        AppImportFailed: the application cannot be imported.
+    """
+    policy = dataclasses.replace(settings.policy, at_exit=())  # the workers end by os._exit
+    sealer = Sealer(dataclasses.replace(settings, policy=policy))
+    begin_loading(policy)
+    application = load(config)
+
+    def before_fork() -> None:
+        sealer.before_fork(lambda: _warm_up(application, config, settings))
+
+    context = Forking(before_fork)
+    where: Any = hypercorn.run
+    where.get_context = lambda method=None: context
+
+
+def load(config: Config) -> Any:
+    """Import the application and what serves it; the application, as hypercorn wraps it.
+
+    Raises:
+        AppImportFailed: it cannot be imported.
+    """
+    loop = "trio" if config.worker_class == "trio" else "asyncio"
+    try:
+        importlib.import_module(f"hypercorn.{loop}.run")
+        return load_application(config.application_path, config.wsgi_max_body_size)
+    except PastureError:
+        raise
+    except Exception as error:
+        raise import_failed(
+            config.application_path, error, server="hypercorn", hint="check the name"
+        ) from error
+
+
+def _warm_up(application: Any, config: Config, settings: ServerSettings) -> WarmUpReport:
+    host, _, port = config.bind[0].rpartition(":")
+    if not port.isdigit() or host in ("", "0.0.0.0", "[::]"):
+        host, port = "localhost", port if port.isdigit() else "80"
+    return warm_up(
+        application.app,
+        settings.warm_up.requests,
+        headers=settings.warm_up.headers,
+        host=f"{host}:{port}",
+        on_start=lambda name: log.info("warm-up: %s", name),
+        timeout_s=settings.warm_timeout_s,
+        total_timeout_s=settings.warm_total_timeout_s,
+    )

@@ -1,0 +1,34 @@
+"""Processes that `multiprocessing` forks, sealed where only the environment asks for it.
+
+Importing it is the switch: `PASTURE=seal python train.py` comes here. Pools, executors and
+`Process` alike start through the one method that is wrapped. The program works in between, so it
+is sealed once. Its own children, should they start some, are not sealed again.
+"""
+
+from __future__ import annotations
+
+import os
+from multiprocessing import popen_fork
+from typing import Any
+
+from pasture.servers.sealer import Sealer, or_end
+from pasture.servers.settings import settings_or_end
+
+
+def install() -> None:
+    """Seal this process before `multiprocessing` first forks from it."""
+    sealer = Sealer(settings_or_end(), works=True)
+    launch = popen_fork.Popen._launch  # type: ignore[attr-defined]
+    owner = 0
+
+    def launch_sealed(popen: Any, process: Any) -> None:
+        nonlocal owner
+        if owner in (0, os.getpid()):
+            owner = os.getpid()
+            or_end(sealer.before_fork)
+        launch(popen, process)
+
+    popen_fork.Popen._launch = launch_sealed  # type: ignore[attr-defined]
+
+
+install()

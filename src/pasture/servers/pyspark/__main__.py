@@ -1,0 +1,95 @@
+"""`python -m pasture.servers.pyspark WORKER_MODULE`: what Spark starts as its Python daemon.
+
+Owns what is loaded and sealed before the daemon is PySpark's own. Written for PySpark 3.5 to 4.3;
+leans on `pyspark.daemon.manager`, which forks a worker for each connection, and on the workers'
+import of their module after the fork. Invariant: nothing but PySpark writes to standard output,
+where Spark reads the daemon's port.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import importlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+from pasture.errors import MissingExtra, PastureError
+from pasture.sealing.gc_settings import begin_loading
+from pasture.servers import fork_hook, preload
+from pasture.servers.complaint import complain
+from pasture.servers.sealer import Sealer, or_end, show_log
+from pasture.servers.settings import read_environment
+
+_WORKER = "pyspark.worker"
+_MOST_PIPE_BYTES = 1 << 20  # what the kernel allows everybody
+
+
+def main() -> None:
+    """Load, seal, and be PySpark's daemon."""
+    with _all_output_to_the_log():
+        try:
+            sealer = prepare(sys.argv[1:])
+        except PastureError as error:
+            sys.exit(complain(error))
+    fork_hook.watch(lambda: or_end(sealer.before_fork))
+    importlib.import_module("pyspark.daemon").manager()
+
+
+def prepare(arguments: Sequence[str]) -> Sealer:
+    """Load what the workers need, and seal this process.
+
+    Args:
+        arguments: as Spark gives them: the workers' module, or nothing.
+
+    Raises:
+        PastureError: a variable makes no sense; there is no PySpark; or the settings are strict and
+            a module cannot be imported or the heap not be sealed.
+    """
+    settings = read_environment()
+    show_log()
+    # Workers end by os._exit: PySpark's daemon sees to that.
+    policy = dataclasses.replace(settings.policy, at_exit=())
+    begin_loading(policy)
+    try:
+        importlib.import_module("pyspark.daemon")
+    except ImportError as error:
+        raise MissingExtra(
+            f"pyspark cannot be imported: {error}",
+            hint="this is the module of Spark's daemon: name it in spark.python.daemon.module",
+        ) from error
+    preload.load([worker_module(arguments)], strict=settings.strict)
+    sealer = Sealer(dataclasses.replace(settings, policy=policy))
+    sealer.before_fork()
+    return sealer
+
+
+def worker_module(arguments: Sequence[str]) -> str:
+    """The module that each worker will import, by the rule of `pyspark.daemon.worker`."""
+    named = bool(arguments) and arguments[0].startswith("pyspark")
+    return arguments[0] if named else _WORKER
+
+
+@contextlib.contextmanager
+def _all_output_to_the_log() -> Iterator[None]:
+    """Have what is printed go to standard error, also by libraries in C.
+
+    Spark does not read standard error before it has the port: a full pipe would be the end.
+    """
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(2, fcntl.F_SETPIPE_SZ, _MOST_PIPE_BYTES)
+    sys.stdout.flush()
+    port = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(port, 1)
+        os.close(port)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""An engine's seal, switched on by the environment alone: `PASTURE=seal`.
+
+Called by the start file of `pasture[auto]`, right after the engine's own module was imported.
+Unlike `pasture run` it must never end a program, whose command did not ask for anything: settings
+that make no sense are told, and the program goes on unsealed. docs/environment.md is the user's
+guide.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+from pasture.errors import PastureError
+from pasture.servers.complaint import complain
+from pasture.servers.sealer import show_log
+from pasture.servers.settings import POLICY, read_environment
+
+_LOGS_BY_ITSELF = "pasture.servers.gunicorn"
+
+
+def switch_on(module: str, policy: str) -> None:
+    """Import what seals an engine.
+
+    Args:
+        module: as `pasture.servers.gunicorn`; importing it is the switch.
+        policy: its name; `PASTURE_POLICY` wins, as everywhere.
+    """
+    if module in sys.modules:  # the program has its line for pasture already
+        return
+    before = os.environ.get(POLICY)
+    try:
+        read_environment({**os.environ, POLICY: policy})  # its own mistake, even if it is not used
+        os.environ[POLICY] = before or policy
+        read_environment()
+        if module != _LOGS_BY_ITSELF:
+            show_log()
+        importlib.import_module(module)
+    except PastureError as error:
+        _forget(before)
+        complain(error)
+        sys.stderr.write("pasture: going on unsealed\n")
+
+
+def _forget(before: str | None) -> None:
+    """Leave the environment as it was, for what this program starts."""
+    if before is None:
+        os.environ.pop(POLICY, None)
+    else:
+        os.environ[POLICY] = before
