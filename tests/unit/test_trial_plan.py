@@ -6,15 +6,9 @@ from typing import Any
 
 import pytest
 
-from pasture.errors import MissingExtra, PastureError, PortTaken, UnknownPolicy, UsageError
+from pasture.errors import PastureError, PortTaken, UnknownPolicy, UsageError
 from pasture.trial import plan as plans
 from pasture.trial.plan import TrialPlan, check_plan
-
-
-@pytest.fixture(autouse=True)
-def locust_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether it is installed is one test's business alone."""
-    monkeypatch.setattr("pasture.trial.plan.find_spec", lambda name: object())
 
 
 def _refused(**changes: Any) -> PastureError:
@@ -27,7 +21,9 @@ def test_the_defaults_are_accepted() -> None:
     check_plan(TrialPlan(app="site:app"))
 
 
-@pytest.mark.parametrize("name", ["workers", "requests", "rounds", "server_timeout_s"])
+@pytest.mark.parametrize(
+    "name", ["workers", "requests", "rounds", "server_timeout_s", "run_timeout_s"]
+)
 def test_nothing_can_be_zero(name: str) -> None:
     error = _refused(**{name: 0})
 
@@ -57,21 +53,6 @@ def test_a_taken_port_is_found_before_the_start() -> None:
 
 def test_a_free_port_can_be_listened_on() -> None:
     assert plans.port_is_free(plans.free_port())
-
-
-def test_a_missing_locust_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pasture.trial.plan.find_spec", lambda name: None)
-
-    error = _refused()
-
-    assert isinstance(error, MissingExtra)
-    assert "pasture[trial]" in error.hint
-
-
-def test_another_interpreter_for_the_load_may_have_locust(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pasture.trial.plan.find_spec", lambda name: None)
-
-    check_plan(TrialPlan(app="site:app", load_python="/opt/load/bin/python"))
 
 
 def test_files_and_directories_must_exist(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from pasture.display.progress import Event, Started, Tell
 from pasture.errors import ServerFailed, UsageError
 from pasture.trial import run_trial
+from pasture.trial.equipment import Equipment
 from pasture.trial.measurement import Run, Shutdown, TrialResult
 from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import UrlAnswers
@@ -55,8 +56,9 @@ class Stage:
 
 
 @pytest.fixture(autouse=True)
-def locust_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pasture.trial.plan.find_spec", lambda name: object())
+def equipment_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Equipment(("locust",))
+    monkeypatch.setattr("pasture.trial.trial.find_equipment", lambda *_: found)
 
 
 @pytest.fixture

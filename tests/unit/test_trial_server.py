@@ -6,6 +6,8 @@ import pytest
 
 from pasture.errors import MissingExtra, UsageError
 from pasture.trial import load, server
+from pasture.trial.equipment import Equipment
+from pasture.trial.load import Progress
 from pasture.trial.plan import TrialPlan
 from pasture.trial.server import RunFiles
 from pasture.warmup.requests import Request
@@ -18,19 +20,67 @@ PLAN = TrialPlan(
     headers=(("Cookie", "a=b"),),
 )
 
+LOCUST = Equipment(("/opt/load/bin/python", "-m", "locust"))
+
 
 @pytest.fixture
 def files(tmp_path: Path) -> RunFiles:
     return RunFiles(tmp_path, tmp_path / "server.log")
 
 
-def test_the_server_is_the_one_that_a_user_starts_by_hand() -> None:
-    command = server.server_command(PLAN, "freeze", 8123)
+def test_the_server_is_the_one_that_a_user_starts_by_hand(files: RunFiles) -> None:
+    command = server.server_command(PLAN, "freeze", 8123, files)
 
     assert command[1:6] == ["-m", "pasture", "run", "--policy", "freeze"]
     assert command[6:] == [
-        "gunicorn", "--workers", "3", "--bind", "127.0.0.1:8123", "--threads", "2", "site:app",
+        "gunicorn", "--workers", "3", "--bind", "127.0.0.1:8123", "--threads", "2",
+        "--pid", str(files.pid_file), "site:app",
     ]  # fmt: skip
+
+
+def test_a_control_socket_is_the_runs_own_whatever_the_user_names(files: RunFiles) -> None:
+    plan = TrialPlan(app="site:app", server_args=("--control-socket", "/run/production.ctl"))
+
+    command = server.server_command(plan, "seal", 8123, files, control_socket=True)
+
+    last = len(command) - 1 - command[::-1].index("--control-socket")
+    assert command[last + 1] == str(files.control_socket)
+
+
+def test_a_gunicorn_of_pastures_own_comes_behind_the_users_modules(
+    files: RunFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Path("/cache/server/site-packages")
+
+    monkeypatch.setenv("PYTHONPATH", "/shell")
+    shell = server.server_environment(TrialPlan(app="a"), "seal", files, own)["PYTHONPATH"]
+    plan = TrialPlan(app="a", env={"PYTHONPATH": "/users"})
+    users = server.server_environment(plan, "seal", files, own)["PYTHONPATH"]
+
+    assert (shell, users) == (f"/shell:{own}", f"/users:{own}")
+
+
+def _clock(*moments: tuple[float, str], warms_up: bool = True) -> list[bool]:
+    clock = server.BootClock(10.0, warms_up)
+    return [clock.is_over(elapsed_s, log) for elapsed_s, log in moments]
+
+
+def test_the_clock_of_a_boot_stands_still_while_the_server_warms_up() -> None:
+    begun = "[INFO] pasture: warm-up: GET /\n"
+    ended = begun + "[INFO] pasture: warm-up: 1 requests, 0 failed\n"
+
+    assert _clock((4.0, "[INFO]"), (5.0, begun), (40.0, begun), (44.0, ended), (51.0, ended)) == [
+        False, False, False, False, True,
+    ]  # fmt: skip
+
+
+def test_the_clock_of_a_boot_without_a_warm_up_runs() -> None:
+    assert _clock((9.0, ""), (11.0, ""), warms_up=False) == [False, True]
+    assert _clock((9.0, "[INFO]"), (11.0, "[INFO]")) == [False, True]
+
+
+def test_a_log_that_shows_no_steps_gets_the_time_that_a_warm_up_may_take() -> None:
+    assert _clock((11.0, "[WARNING]"), (1000.0, "[WARNING]")) == [False, True]
 
 
 def test_the_environment_names_policy_and_files(files: RunFiles) -> None:
@@ -74,8 +124,8 @@ def test_a_report_is_read_if_it_is_one(files: RunFiles, text: str, report: objec
 def test_a_locustfile_stands_in_for_the_walk_and_keeps_the_plugin(tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
 
-    walk = load.load_command(PLAN, 1)
-    own = load.load_command(TrialPlan(app="a", locustfile=mine), 1)
+    walk = load.load_command(PLAN, LOCUST, 1)
+    own = load.load_command(TrialPlan(app="a", locustfile=mine), LOCUST, 1)
 
     assert walk[walk.index("--locustfile") + 1].endswith("locust_plugin.py," + str(load._USER))
     assert own[own.index("--locustfile") + 1].endswith(f"locust_plugin.py,{mine}")
@@ -89,21 +139,21 @@ def load_files(tmp_path: Path) -> RunFiles:
 def test_progress_tells_not_begun_from_nothing_done(load_files: RunFiles) -> None:
     assert load.read_progress(load_files) is None
     load_files.progress.write_text("")
-    assert load.read_progress(load_files) == 0
-    load_files.progress.write_text("000000000042")
-    assert load.read_progress(load_files) == 42
+    assert load.read_progress(load_files) == Progress(0, 0)
+    load_files.progress.write_text("000000000042 000000000040")
+    assert load.read_progress(load_files) == Progress(42, 40)
 
 
 def test_a_result_is_read_with_its_answers(load_files: RunFiles) -> None:
     load_files.load_result.write_text(
-        '{"requests": 2, "seconds": 0.5, "latencies_ms": [1.0, 3.0], "paths": ["GET /"],'
+        '{"requests": 3, "seconds": 0.5, "latencies_ms": [1.0, 3.0, 9.0], "paths": ["GET /"],'
         ' "answers": {"GET /": {"statuses": {"200": 1, "500": 1}, "bodies": {"aa": 2},'
-        ' "error": null}}}'
+        ' "error": null, "timeouts": 1}}}'
     )
 
-    result = load.read_result(PLAN, load_files)
+    result = load.read_result(PLAN, LOCUST, load_files)
 
-    assert (result.figures.requests_per_s, result.figures.failures) == (4.0, 1)
+    assert (result.figures.requests_per_s, result.figures.failures) == (6.0, 2)
     assert result.answers["GET /"].statuses == {200: 1, 500: 1}
 
 
@@ -124,7 +174,7 @@ def test_a_load_that_never_began_says_why(
     load_files.log.write_text(log)
 
     with pytest.raises(error, match=words):
-        load.read_result(PLAN, load_files)
+        load.read_result(PLAN, LOCUST, load_files)
 
 
 def test_a_url_with_a_host_sends_it_along() -> None:

@@ -1,10 +1,15 @@
 """`pasture try APP`: what each policy would save on this application.
 
-Owns arguments only: turns them into a `TrialPlan`, shows progress, writes the reports.
+Owns arguments and the end: turns them into a `TrialPlan`, shows progress, prints and writes what
+came of it, and keeps the runs of a trial that is not whole.
 """
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,13 +19,16 @@ import click
 from pasture.cli._signals import stop_on_signals
 from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically, write_json
-from pasture.display.pages import require_html
 from pasture.display.terminal import error_terminal, output_terminal
-from pasture.errors import AnswersDiffer, UsageError
-from pasture.trial import TrialPlan, TrialResult, run_trial, table
+from pasture.display.units import count
+from pasture.errors import AnswersDiffer, AppDidNotAnswer, UsageError
+from pasture.trial import Run, TrialPlan, TrialResult, attempt_trial, table
 from pasture.trial.document import as_document
+from pasture.trial.equipment import bring_page_packages
 from pasture.trial.html import render_html
-from pasture.trial.plan import DEFAULT_POLICIES, DEFAULT_URLS, LOOPBACK
+from pasture.trial.kept import RunKeeper
+from pasture.trial.plan import DEFAULT_POLICIES, DEFAULT_URLS, LOOPBACK, check_plan
+from pasture.trial.server import Pause
 from pasture.warmup.requests import Requests, parse_header, parse_request, read_requests
 
 _FILE = click.Path(path_type=Path)
@@ -100,14 +108,25 @@ _POSITIVE = click.IntRange(min=1)
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long a boot, or one request, may take.",
+    help="How long a boot, or one request, may take; the warm-up has limits of its own.",
+)
+@click.option(
+    "--run-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="How long a run may take, until the end of its load.  [default: no limit]",
+)
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on with the runs that an unfinished trial of APP from this folder is missing.",
 )
 @click.option("--bind", metavar="PORT", help="Port on 127.0.0.1.  [default: a free one]")
 @click.option("--log-dir", type=_FILE, metavar="DIR", help="Keep the logs of server and load.")
 @click.option(
     "--load-python",
     metavar="PATH",
-    help="Interpreter that has Locust, if the application's does not.",
+    help="Interpreter that has Locust.  [default: an environment of pasture's own]",
 )
 def command(**options: Any) -> None:
     """Run the same load against APP under several policies and compare.
@@ -117,12 +136,21 @@ def command(**options: Any) -> None:
     a server of its own on a free port of 127.0.0.1; nothing is left running. See docs/try.md.
     """
     json_file, html_file = options.pop("json_file"), options.pop("html_file")
+    resume = options.pop("resume")
     plan = _plan(**options)
-    if html_file is not None:
-        require_html("trial")
+    check_plan(plan)
     for path in filter(None, (json_file, html_file)):
         require_writable(path)
-    _report(_run(plan), json_file, html_file)
+    keeper = _Keeper(plan, resume)
+    with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
+        if html_file is not None:
+            bring_page_packages(display.tell, _pausing(stop))
+        result = attempt_trial(
+            plan, display.tell, stop, earlier=keeper.earlier, keep=keeper.keep
+        )
+    result = keeper.ended(result)
+    _report(result, json_file, html_file)
+    _fail(result, keeper.hint)
 
 
 def _plan(
@@ -136,8 +164,8 @@ def _plan(
     warm_file: Path | None,
     environment: tuple[str, ...],
     server_timeout: float,
+    run_timeout: float | None,
     bind: str | None,
-    load_python: str | None,
     **same: Any,
 ) -> TrialPlan:
     """The plan that the options describe; `same` are those that need no reading."""
@@ -145,8 +173,6 @@ def _plan(
         raise UsageError(
             "--locustfile stands in place of --url and --urls-file", hint="give one or the other"
         )
-    if load_python is not None:
-        same["load_python"] = load_python
     walk, before_fork = _requests(urls, urls_file), _requests(warm, warm_file)
     common = read_requests(headers_file).headers if headers_file else ()
     return TrialPlan(
@@ -156,6 +182,7 @@ def _plan(
         warm=before_fork.requests or None,
         env=dict(_variable(text) for text in environment),
         server_timeout_s=server_timeout,
+        run_timeout_s=run_timeout,
         port=None if bind is None else _port(bind),
         **same,
     )
@@ -183,18 +210,95 @@ def _port(text: str) -> int:
     return int(port)
 
 
-def _run(plan: TrialPlan) -> TrialResult:
-    with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
-        return run_trial(plan, on_event=display.tell, stop=stop)
+class _Keeper:
+    """Keeps what has ended, as far as there is a place for it: a trial goes on without one.
+
+    Attributes:
+        earlier: runs of an earlier trial.
+    """
+
+    def __init__(self, plan: TrialPlan, resume: bool) -> None:
+        self.earlier: tuple[Run, ...] = ()
+        self._keeper: RunKeeper | None = None
+        self._notes: list[str] = []
+        self._has_runs = resume
+        try:
+            self._keeper = RunKeeper(plan)
+        except UsageError as error:
+            if resume:
+                raise
+            self._give_up(error.message)
+        if self._keeper is not None and resume:
+            kept = self._keeper.load()
+            self.earlier = kept.runs
+            self._notes.append(f"{count(len(kept.runs), 'run')} of {kept.made} or before")
+
+    @property
+    def hint(self) -> str:
+        """What to do about runs that are missing."""
+        if self._keeper is None or not self._has_runs:
+            return ""
+        return "the runs that ended are kept: the same with --resume goes on with the others"
+
+    def keep(self, runs: Sequence[Run]) -> None:
+        """After each run."""
+        if self._keeper is None:
+            return
+        try:
+            self._keeper.save(runs)
+            self._has_runs = True
+        except OSError as error:
+            self._give_up(f"{self._keeper.path}: {error.strerror or error}")
+
+    def ended(self, result: TrialResult) -> TrialResult:
+        """The result with what there is to say of the keeping. Nothing is kept of a whole trial."""
+        if self._keeper is not None and not result.failures and not result.interrupted:
+            with suppress(OSError):
+                self._keeper.forget()
+        return replace(result, notes=(*result.notes, *self._notes))
+
+    def _give_up(self, why: str) -> None:
+        self._keeper = None
+        self._notes.append(f"no run is kept for --resume: {why}")
+
+
+def _pausing(stop: threading.Event) -> Pause:
+    def pause(seconds: float) -> None:
+        if stop.wait(seconds):
+            raise KeyboardInterrupt
+
+    return pause
 
 
 def _report(result: TrialResult, json_file: Path | None, html_file: Path | None) -> None:
-    """Write and print everything, then fail if the answers were not the same."""
+    """Print everything there is, and write it."""
+    table.print_result(result, output_terminal())
     if json_file is not None:
         write_json(json_file, as_document(result))
     if html_file is not None:
         write_atomically(html_file, render_html(result, datetime.now()))
-    table.print_result(result, output_terminal())
+
+
+def _fail(result: TrialResult, hint: str) -> None:
+    """End with an error if not all runs ended, or not with the same answers."""
+    if result.interrupted:
+        if hint:
+            error_terminal().print(f"hint: {hint}")
+        raise KeyboardInterrupt
+    if result.failures:
+        failure = result.failures[0]
+        lines = filter(None, (hint, failure.error.hint))
+        raise type(failure.error)(
+            f"{failure.policy}: {failure.error.message}", hint="\n".join(lines)
+        )
+    late = [p.policy for p in result.policies if p.timeouts and not result.reference.timeouts]
+    if late:
+        raise AppDidNotAnswer(
+            f"requests timed out under {', '.join(late)}, and none under "
+            f"{result.reference.policy}",
+            hint="the notes under the table name the URLs; raise --server-timeout if a request "
+            "may take longer",
+        )
     if not result.answers_agree:
         differing = [p.policy for p in result.policies if p.disagreements]
         raise AnswersDiffer(

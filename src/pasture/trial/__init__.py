@@ -11,13 +11,24 @@ load generators run as processes of their own, and none outlives the call. Layou
     run                     one policy: boot, load, samples, shutdown
     session                 a program from its start to the end of all that came of it
     server, load            the processes at the edge
-    measurement, responses  pure functions over what came back
+    equipment, tools        what a trial runs with, and environments of pasture's own for it
+    cache, kept             the folder of what outlives a trial, and runs to go on with
+    measurement, responses, shortfalls
+                            pure functions over what came back
     table, document, html   what came of it, for a person and for programs
 """
 
 from pasture.display.progress import Event
 from pasture.trial.measurement import PolicyResult, Run, TrialResult
 from pasture.trial.plan import TrialPlan
-from pasture.trial.trial import run_trial
+from pasture.trial.trial import attempt_trial, run_trial
 
-__all__ = ["Event", "PolicyResult", "Run", "TrialPlan", "TrialResult", "run_trial"]
+__all__ = [
+    "Event",
+    "PolicyResult",
+    "Run",
+    "TrialPlan",
+    "TrialResult",
+    "attempt_trial",
+    "run_trial",
+]

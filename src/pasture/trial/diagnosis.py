@@ -76,6 +76,15 @@ def ended_under_load(policy: str, log: str, exit_code: int) -> ServerFailed:
     )
 
 
+def took_too_long(policy: str, limit_s: float, log: str) -> AppDidNotAnswer:
+    """The error for a run that did not end in the time that it may take."""
+    return AppDidNotAnswer(
+        f"the run of {policy} did not end within {limit_s:g} s",
+        hint="raise --run-timeout, or send fewer requests; the server's log ends with\n"
+        + tail(log),
+    )
+
+
 def did_not_answer(app: str, log: str, timeout_s: float) -> AppDidNotAnswer:
     """The error for a server that runs and does not answer."""
     return AppDidNotAnswer(
@@ -88,6 +97,12 @@ def always_failing(url: str, found: UrlAnswers, log: str) -> AppDidNotAnswer:
     """The error for a URL that gives nothing but 5xx, or no answer at all."""
     given = " and ".join(str(status) for status in sorted(found.statuses) if status)
     what = f"always answers {given}" if given else f"answers no request: {found.error}"
+    if found.timeouts and not given:
+        return AppDidNotAnswer(
+            f"{url} answers no request in time: {found.timeouts} timed out",
+            hint="raise --server-timeout if a request may take longer; the server's log ends with\n"
+            + tail(log),
+        )
     if _CALLED_AS_WSGI.search(last_exception(log) or ""):
         return AppDidNotAnswer(
             f"{url} {what}, because the application is an ASGI one and the worker is not",

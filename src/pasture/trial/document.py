@@ -54,6 +54,11 @@ def as_document(result: TrialResult) -> dict[str, Any]:
         "answers_agree": result.answers_agree,
         "bodies_compared": result.bodies_compared,
         "notes": list(result.notes),
+        "interrupted": result.interrupted,
+        "failures": [
+            {"policy": f.policy, "round": f.round, "error": f.error.message}
+            for f in result.failures
+        ],
         "policies": {p.policy: _policy(result.reference, p) for p in result.policies},
     }
 
@@ -88,6 +93,8 @@ def _policy(reference: PolicyResult, policy: PolicyResult) -> dict[str, Any]:
             for d in policy.disagreements
         ],
         "failures": sum(run.load.failures for run in policy.runs),
+        "timeouts": policy.timeouts,
+        "shortfalls": list(policy.shortfalls),
         "saving": {
             "total_pss_bytes": total.saved_bytes,
             "total_pss_fraction": total.fraction,

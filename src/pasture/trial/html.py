@@ -34,7 +34,8 @@ def render_html(result: TrialResult, made_at: datetime) -> str:
         headline=summary.headline(result),
         capacity=summary.capacity(result),
         spread=summary.spread(result),
-        remarks=summary.remarks(result),
+        remarks=[f"{p}: {words}" for p, words in summary.beside_figures(result)]
+        + summary.remarks(result),
         cards=[_card(result, p, colors[p.policy]) for p in result.policies],
         rows=[_row(result, p, colors[p.policy]) for p in result.policies],
         plots={

@@ -14,6 +14,7 @@ from typing import Any
 
 from pasture.errors import MissingExtra, UsageError
 from pasture.trial import diagnosis
+from pasture.trial.equipment import Equipment
 from pasture.trial.measurement import LoadFigures, load_figures
 from pasture.trial.plan import LOOPBACK, TrialPlan
 from pasture.trial.responses import UrlAnswers
@@ -35,39 +36,58 @@ class LoadResult:
     paths: tuple[str, ...]
 
 
-def load_command(plan: TrialPlan, port: int) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a load is.
+
+    Attributes:
+        done: requests that have ended, whatever came of them.
+        answered: those among them that had an answer.
+    """
+
+    done: int
+    answered: int
+
+
+def load_command(plan: TrialPlan, equipment: Equipment, port: int) -> list[str]:
     """The command line of Locust; a user's locustfile stands in for our own user class."""
     user = _USER if plan.locustfile is None else plan.locustfile.resolve()
     return [
-        plan.load_python, "-m", "locust", "--headless", "--only-summary",
+        *equipment.locust, "--headless", "--only-summary",
         "--locustfile", f"{_PLUGIN},{user}", "--host", f"http://{LOOPBACK}:{port}",
         "--users", str(plan.users), "--spawn-rate", str(plan.users),
         "--exit-code-on-error", "0", "--loglevel", "WARNING",
     ]  # fmt: skip
 
 
-def start_load(plan: TrialPlan, requests: int, port: int, files: RunFiles) -> Group:
+def start_load(
+    plan: TrialPlan, equipment: Equipment, requests: int, port: int, files: RunFiles
+) -> Group:
     """Start sending `requests` requests to a port."""
     settings = {
         "requests": requests,
         "progress_file": str(files.progress),
         "result_file": str(files.load_result),
+        "request_timeout_s": plan.server_timeout_s,
+        "behind": list(equipment.behind) if plan.locustfile is not None else [],
         "walk": [[r.method, r.path, dict(headers_of(r, plan))] for r in plan.urls],
     }
     private_files.write(files.load_settings, json.dumps(settings))
-    told = environment({"PASTURE_LOAD": str(files.load_settings)}, without=("LOCUST_",))
-    return Group(load_command(plan, port), log=files.log, env=told)
+    without = ("LOCUST_", "PYTHON", "VIRTUAL_ENV") if equipment.isolated else ("LOCUST_",)
+    told = environment({"PASTURE_LOAD": str(files.load_settings)}, without=without)
+    return Group(load_command(plan, equipment, port), log=files.log, env=told)
 
 
-def read_progress(files: RunFiles) -> int | None:
-    """Requests answered so far, None before the load has begun."""
+def read_progress(files: RunFiles) -> Progress | None:
+    """How far the load is, None before it has begun."""
     try:
-        return int(files.progress.read_text(encoding="ascii") or 0)
+        done, _, answered = files.progress.read_text(encoding="ascii").partition(" ")
     except FileNotFoundError:
         return None
+    return Progress(int(done or 0), int(answered or 0))
 
 
-def read_result(plan: TrialPlan, files: RunFiles) -> LoadResult:
+def read_result(plan: TrialPlan, equipment: Equipment, files: RunFiles) -> LoadResult:
     """Read what a load left that has ended.
 
     Raises:
@@ -77,10 +97,10 @@ def read_result(plan: TrialPlan, files: RunFiles) -> LoadResult:
     try:
         result = json.loads(files.load_result.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):  # it never began to write, or was ended meanwhile
-        raise _load_failed(plan, _log(files)) from None
+        raise _load_failed(plan, equipment, _log(files)) from None
     answers = {url: _url_answers(found) for url, found in result["answers"].items()}
     if not result["requests"]:
-        raise _load_failed(plan, _log(files))
+        raise _load_failed(plan, equipment, _log(files))
     failures = sum(found.failures for found in answers.values())
     figures = load_figures(result["latencies_ms"], failures, result["seconds"])
     return LoadResult(figures, answers, tuple(result["paths"]))
@@ -92,13 +112,16 @@ def _log(files: RunFiles) -> str:
 
 def _url_answers(found: Mapping[str, Any]) -> UrlAnswers:
     statuses = {int(status): count for status, count in found["statuses"].items()}
-    return UrlAnswers(statuses, found["bodies"], found["error"])
+    return UrlAnswers(statuses, found["bodies"], found["error"], found["timeouts"])
 
 
-def _load_failed(plan: TrialPlan, log: str) -> MissingExtra | UsageError:
+def _load_failed(
+    plan: TrialPlan, equipment: Equipment, log: str
+) -> MissingExtra | UsageError:
     if "No module named locust" in log:
         return MissingExtra(
-            f"{plan.load_python} has no Locust", hint="pip install 'pasture[trial]'"
+            f"{equipment.locust[0]} has no Locust",
+            hint="leave --load-python out, or pip install locust for that interpreter",
         )
     source = plan.locustfile or "the list of URLs"
     reason = diagnosis.last_exception(log)

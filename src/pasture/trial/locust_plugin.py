@@ -2,8 +2,11 @@
 
 Runs in the load generator's process, maybe under another interpreter, so it imports
 nothing of pasture. Reads its settings from the JSON file that the environment variable
-PASTURE_LOAD names, keeps the progress file at `done` (decimal, fixed width, rewritten in
+PASTURE_LOAD names, keeps the progress file at `done answered` (decimal, fixed width, rewritten in
 place, so that a reader never sees half a number), and writes the result file at the end.
+
+A request that names no limit of its own has the trial's. One that passes it is counted apart from
+those that were refused, reset or malformed: a time-out says nothing about what the answer is.
 
 Exactness: a request needs a ticket before it is sent. Without one its user stops, so no
 request beyond the number is ever under way.
@@ -14,13 +17,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import gevent
-from locust import events
+import requests
+from locust import FastHttpUser, events
 from locust.clients import HttpSession
 from locust.contrib.fasthttp import FastHttpSession
 from locust.exception import StopUser
@@ -29,7 +34,9 @@ _HTTP_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPT
 _MOST_BODIES = 64  # digests kept a URL; more only says again that the body is not deterministic
 _MOST_PATHS = 500
 _POLL_S = 0.02
-_LAST_REQUESTS_S = 90.0
+_LAST_REQUESTS_S = 10.0  # over the limit of a request
+_TIMEOUTS = (TimeoutError, gevent.Timeout, requests.Timeout)
+_NO_ANSWER = 0
 
 
 class Tickets:
@@ -52,25 +59,31 @@ class Record:
 
     def __init__(self, progress_file: str) -> None:
         self.progress = os.open(progress_file, os.O_WRONLY | os.O_CREAT, 0o600)
-        self.done = 0
+        self.done = self.answered = 0
         self.first_start = 0.0
         self.last_end = 0.0
         self.latencies_ms: list[float] = []
         self.statuses: dict[str, Counter[int]] = {}
         self.bodies: dict[str, Counter[str]] = {}
         self.errors: dict[str, str] = {}
+        self.timeouts: Counter[str] = Counter()
         self.paths: dict[str, None] = {}
 
     def add(
         self, method: str, name: str, url: str, latency_ms: float, response: Any, error: Any
     ) -> None:
         key = f"{method} {name}"
-        status = int(getattr(response, "status_code", 0) or 0)
-        self.statuses.setdefault(key, Counter())[status] += 1
-        if not status:
-            self.errors[key] = repr(error)
+        status = int(getattr(response, "status_code", 0) or _NO_ANSWER)
+        statuses = self.statuses.setdefault(key, Counter())
         bodies = self.bodies.setdefault(key, Counter())
-        digest = _digest(response) if status else None
+        timed_out = _is_timeout(error)
+        if timed_out:
+            self.timeouts[key] += 1
+        else:
+            statuses[status] += 1
+            if status == _NO_ANSWER:
+                self.errors[key] = repr(error)
+        digest = _digest(response) if status and not timed_out else None
         if digest and (digest in bodies or len(bodies) < _MOST_BODIES):
             bodies[digest] += 1
         if len(self.paths) < _MOST_PATHS:
@@ -80,7 +93,8 @@ class Record:
         self.last_end = now
         self.first_start = min(self.first_start or now, now - latency_ms / 1000)
         self.done += 1
-        os.pwrite(self.progress, b"%012d" % self.done, 0)
+        self.answered += status != _NO_ANSWER and not timed_out
+        os.pwrite(self.progress, b"%012d %012d" % (self.done, self.answered), 0)
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -92,6 +106,7 @@ class Record:
                     "statuses": self.statuses[key],
                     "bodies": self.bodies[key],
                     "error": self.errors.get(key),
+                    "timeouts": self.timeouts[key],
                 }
                 for key in self.statuses
             },
@@ -108,6 +123,17 @@ def _digest(response: Any) -> str | None:
     return hashlib.blake2b(content or b"", digest_size=16).hexdigest()
 
 
+def _is_timeout(error: Any) -> bool:
+    """Whether a limit of time ended a request, however deep the client has wrapped that."""
+    seen: list[Any] = []
+    while isinstance(error, BaseException) and error not in seen:
+        if isinstance(error, _TIMEOUTS):
+            return True
+        seen.append(error)
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def _path(url: str) -> str:
     """Path and query of a URL."""
     _, scheme, rest = url.partition("://")
@@ -115,6 +141,19 @@ def _path(url: str) -> str:
         return url
     _, slash, path = rest.partition("/")
     return slash + path if slash else "/"
+
+
+def _limit_requests(timeout_s: float) -> None:
+    """Give each request a limit of time, unless the locustfile names one."""
+    FastHttpUser.network_timeout = FastHttpUser.connection_timeout = timeout_s
+    send = HttpSession.request
+
+    def request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("timeout") is None:
+            kwargs["timeout"] = timeout_s
+        return send(self, *args, **kwargs)
+
+    HttpSession.request = request  # type: ignore[method-assign]
 
 
 def _sell_tickets(session: type, tickets: Tickets) -> None:
@@ -132,11 +171,13 @@ def _sell_tickets(session: type, tickets: Tickets) -> None:
     session.request = request  # type: ignore[attr-defined]
 
 
-def _watch(runner: Any, record: Record, tickets: Tickets, number: int) -> None:
+def _watch(
+    runner: Any, record: Record, tickets: Tickets, number: int, timeout_s: float
+) -> None:
     """Quit once all requests are answered, or those under way were given enough time."""
     while record.done < number and tickets.left > 0:
         gevent.sleep(_POLL_S)
-    deadline = time.monotonic() + _LAST_REQUESTS_S
+    deadline = time.monotonic() + timeout_s + _LAST_REQUESTS_S
     while record.done < number and runner.user_count and time.monotonic() < deadline:
         gevent.sleep(_POLL_S)
     runner.quit()
@@ -145,9 +186,11 @@ def _watch(runner: Any, record: Record, tickets: Tickets, number: int) -> None:
 def install() -> None:
     """Connect counting, recording and stopping to Locust's events."""
     settings = json.loads(Path(os.environ["PASTURE_LOAD"]).read_text(encoding="utf-8"))
-    number = int(settings["requests"])
+    number, timeout_s = int(settings["requests"]), float(settings["request_timeout_s"])
     tickets = Tickets(number)
     record = Record(settings["progress_file"])
+    sys.path.extend(settings["behind"])
+    _limit_requests(timeout_s)
     for session in (HttpSession, FastHttpSession):
         _sell_tickets(session, tickets)
 
@@ -164,7 +207,7 @@ def install() -> None:
             record.add(request_type.upper(), name, url, response_time, response, exception)
 
     def on_test_start(environment: Any, **_rest: Any) -> None:
-        gevent.spawn(_watch, environment.runner, record, tickets, number)
+        gevent.spawn(_watch, environment.runner, record, tickets, number, timeout_s)
 
     def on_quitting(**_rest: Any) -> None:
         with open(settings["result_file"], "x", encoding="utf-8") as file:  # noqa: PTH123

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pasture.errors import PastureError
 from pasture.proc.sampler import Sample
 from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import Answers, Disagreement
@@ -70,12 +71,13 @@ class Run:
     Attributes:
         policy: name.
         round: number, from 0.
-        boot_s: time from the start of the process to its first answer.
+        boot_s: time from the start of the process to its first answer, without the warm-up.
         series: samples while the load ran, the first before its first request.
         final: sample after the load, with the server idle.
         answers: dict of `METHOD name` to what that URL gave.
         paths: `METHOD PATH` of the distinct requests sent, in order.
         report: what the server's process said about its seal, None if it said nothing.
+        shortfalls: what the policy promises and could not do here, a sentence each.
     """
 
     policy: str
@@ -88,6 +90,7 @@ class Run:
     answers: Answers
     paths: tuple[str, ...] = ()
     report: Mapping[str, Any] | None = None
+    shortfalls: tuple[str, ...] = ()
 
     @property
     def private_bytes_median(self) -> int:
@@ -102,7 +105,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class PolicyResult:
-    """All runs of one policy (at least one), and where it answered differently."""
+    """All runs of one policy that ended (at least one), and where it answered differently."""
 
     policy: str
     runs: tuple[Run, ...]
@@ -123,6 +126,25 @@ class PolicyResult:
         ordered = sorted(self.runs, key=lambda run: run.private_bytes_median)
         return ordered[(len(ordered) - 1) // 2]
 
+    @property
+    def shortfalls(self) -> tuple[str, ...]:
+        """What the policy promises and could not do, over all runs."""
+        return tuple(dict.fromkeys(words for run in self.runs for words in run.shortfalls))
+
+    @property
+    def timeouts(self) -> int:
+        """How many requests passed their limit of time, over all runs."""
+        return sum(found.timeouts for run in self.runs for found in run.answers.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A run that did not end as it should, and why. Nothing of it is in the figures."""
+
+    policy: str
+    round: int
+    error: PastureError
+
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
@@ -130,9 +152,12 @@ class TrialResult:
 
     Attributes:
         interpreter: implementation, version, executable and platform of the server's.
+        policies: those of which at least one run ended.
         bodies_compared: how many URLs were compared by body, being deterministic; all are
             compared by status.
         notes: sentences about what limits the figures.
+        failures: the runs that did not end as they should; their policies were not run again.
+        interrupted: the trial was stopped before all runs had ended.
     """
 
     plan: TrialPlan
@@ -140,11 +165,23 @@ class TrialResult:
     policies: tuple[PolicyResult, ...]
     bodies_compared: int = 0
     notes: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    interrupted: bool = False
 
     @property
     def reference(self) -> PolicyResult:
-        """The result that savings are counted against."""
-        return next(p for p in self.policies if p.policy == self.plan.reference)
+        """The result that savings are counted against: the plan's, or the first that there is."""
+        of_plan = (p for p in self.policies if p.policy == self.plan.reference)
+        return next(of_plan, self.policies[0])
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """Why a policy has no figures, by name, for those of the plan that have none."""
+        failed = {f.policy: f"failed: {f.error.message}" for f in reversed(self.failures)}
+        there = {p.policy for p in self.policies}
+        return {
+            name: failed.get(name, "not run") for name in self.plan.policies if name not in there
+        }
 
     @property
     def answers_agree(self) -> bool:

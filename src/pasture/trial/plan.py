@@ -11,10 +11,9 @@ import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 
-from pasture.errors import MissingExtra, PortTaken, UsageError
+from pasture.errors import PortTaken, UsageError
 from pasture.proc import smaps
 from pasture.sealing.policy import POLICIES, find_policy
 from pasture.warmup.requests import Header, Request
@@ -44,12 +43,15 @@ class TrialPlan:
         env: added to the environment of the server.
         chdir: working directory of the server; None is ours.
         server_args: more arguments for the server.
-        server_timeout_s: how long a boot may take, and how long a load may stand still.
+        server_timeout_s: how long a boot may take, the warm-up not counted, and how long one
+            request.
+        run_timeout_s: how long a run may take, from the start of its server to the end of its load;
+            None is no limit.
         port: on 127.0.0.1; None takes a free one.
         log_dir: where the logs of server and load stay; None keeps none.
         rounds: how often each policy is run; the order turns around after each round.
         server_python: interpreter of the server.
-        load_python: interpreter that has Locust.
+        load_python: interpreter that has Locust; None finds or makes one.
     """
 
     app: str
@@ -65,11 +67,12 @@ class TrialPlan:
     chdir: Path | None = None
     server_args: tuple[str, ...] = ()
     server_timeout_s: float = 60.0
+    run_timeout_s: float | None = None
     port: int | None = None
     log_dir: Path | None = None
     rounds: int = 1
     server_python: str = sys.executable
-    load_python: str = sys.executable
+    load_python: str | None = None
 
     @property
     def users(self) -> int:
@@ -88,28 +91,18 @@ def check_plan(plan: TrialPlan) -> None:
     Raises:
         UsageError: a number out of range, a missing file or directory, a policy twice.
         UnknownPolicy: no such policy; the hint names the nearest.
-        MissingExtra: Locust is not installed.
         PortTaken: another process listens on the port.
         NoPrivilege: this machine does not show memory figures.
     """
     _check_numbers(plan)
     _check_policies(plan.policies)
     _check_files(plan)
-    if plan.load_python == sys.executable:
-        _require_locust()
     if plan.port is not None and not port_is_free(plan.port):
         raise PortTaken(
             f"port {plan.port} of {LOOPBACK} is taken",
             hint="stop the process that listens there, or leave out --bind to use a free port",
         )
     smaps.require_smaps_rollup()
-
-
-def _require_locust() -> None:
-    if find_spec("locust") is None:  # not imported here: gevent patches what it finds
-        raise MissingExtra(
-            "this needs locust, which is not installed", hint="pip install 'pasture[trial]'"
-        )
 
 
 def port_is_free(port: int) -> bool:
@@ -141,6 +134,8 @@ def _check_numbers(plan: TrialPlan) -> None:
     for name in ("workers", "requests", "users", "rounds", "server_timeout_s"):
         if getattr(plan, name) <= 0:
             raise UsageError(f"{name} must be more than 0", hint=f"it is {getattr(plan, name)}")
+    if plan.run_timeout_s is not None and plan.run_timeout_s <= 0:
+        raise UsageError("run_timeout_s must be more than 0", hint=f"it is {plan.run_timeout_s}")
 
 
 def _check_policies(names: tuple[str, ...]) -> None:

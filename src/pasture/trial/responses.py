@@ -4,6 +4,8 @@ The rule, for each URL that both runs requested:
     status  a status that the reference never gave is a difference
     body    compared only where it is deterministic: the reference gave one and the same
             body at least twice, and never another
+
+A request that timed out gave no answer to compare. It is a failure, and never a difference.
 """
 
 from __future__ import annotations
@@ -20,13 +22,15 @@ _SERVER_ERROR = 500
 class UrlAnswers:
     """What one URL gave: dict of status to count, dict of body digest to count.
 
-    Status 0 is a request without an answer (refused, reset, timed out, no HTTP); `error`
-    is then what the client said of the last such request.
+    Status 0 is a request without an answer (refused, reset, no HTTP); `error` is then what the
+    client said of the last such request. Requests that passed their limit of time are counted in
+    `timeouts` alone.
     """
 
     statuses: Mapping[int, int]
     bodies: Mapping[str, int]
     error: str | None = None
+    timeouts: int = 0
 
     @property
     def only_body(self) -> str | None:
@@ -38,8 +42,8 @@ class UrlAnswers:
 
     @property
     def failures(self) -> int:
-        """How many requests had no answer or a 5xx."""
-        return sum(n for status, n in self.statuses.items() if is_failure(status))
+        """How many requests had no answer, in time or at all, or a 5xx."""
+        return self.timeouts + sum(n for s, n in self.statuses.items() if is_failure(s))
 
 
 # Keyed by `METHOD name`, where the name is the path, or what a locustfile calls the request.
@@ -69,13 +73,18 @@ def merge(runs: Iterable[Answers]) -> dict[str, UrlAnswers]:
     statuses: dict[str, Counter[int]] = {}
     bodies: dict[str, Counter[str]] = {}
     errors: dict[str, str] = {}
+    timeouts: Counter[str] = Counter()
     for run in runs:
         for url, answers in run.items():
             statuses.setdefault(url, Counter()).update(answers.statuses)
             bodies.setdefault(url, Counter()).update(answers.bodies)
+            timeouts[url] += answers.timeouts
             if answers.error:
                 errors[url] = answers.error
-    return {url: UrlAnswers(statuses[url], bodies[url], errors.get(url)) for url in statuses}
+    return {
+        url: UrlAnswers(statuses[url], bodies[url], errors.get(url), timeouts[url])
+        for url in statuses
+    }
 
 
 def disagreements(reference: Answers, other: Answers) -> tuple[Disagreement, ...]:
@@ -97,7 +106,14 @@ def always_failing(answers: Answers) -> dict[str, UrlAnswers]:
     return {url: found for url, found in answers.items() if all(map(is_failure, found.statuses))}
 
 
+def timed_out(answers: Answers) -> dict[str, int]:
+    """The URLs of which requests passed their limit of time, and how many did."""
+    return {url: found.timeouts for url, found in answers.items() if found.timeouts}
+
+
 def _compare(url: str, reference: UrlAnswers, other: UrlAnswers) -> Iterable[Disagreement]:
+    if not reference.statuses:  # all of it timed out: there is nothing to hold against
+        return
     new = sorted(set(other.statuses) - set(reference.statuses))
     if new:
         expected, found = (_listed(s) for s in (sorted(reference.statuses), new))

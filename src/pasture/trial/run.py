@@ -7,26 +7,32 @@ is in the `Run` that comes back. Whatever goes wrong, no process is left.
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pasture.display.progress import Moved, Tell
 from pasture.display.units import megabytes, seconds
 from pasture.errors import AppDidNotAnswer, ServerFailed
 from pasture.proc.sampler import Sample, Series, sample_tree, sample_until_whole
 from pasture.scoreboard.reader import molds_of
+from pasture.sealing.policy import POLICIES
 from pasture.trial import diagnosis, load, server, shutdown
+from pasture.trial.equipment import Equipment
+from pasture.trial.load import Progress
 from pasture.trial.measurement import Run, median_private_bytes
 from pasture.trial.plan import TrialPlan, free_port
 from pasture.trial.responses import always_failing
 from pasture.trial.server import Pause, RunFiles
 from pasture.trial.session import Group
+from pasture.trial.shortfalls import shortfalls
 from pasture.warmup.requests import Request
 
 _POLL_S = 0.05
 _SETTLE_S = 0.5
 _LOAD_START_S = 60.0
+_REQUESTS_IN_VAIN = 2
 
 STOPPING = "stopping"
 """The phase of a run whose load has ended and whose server gets SIGTERM."""
@@ -39,6 +45,7 @@ class Job:
     Attributes:
         requests: number to send; a run that only confirms answers sends fewer than the plan.
         warm: requests of the warm-up, if the policy has one.
+        equipment: load generator and server program.
         directory: place for files of this run alone; exists and is empty.
         log_prefix: start of the log files' path.
     """
@@ -48,8 +55,14 @@ class Job:
     round: int
     requests: int
     warm: tuple[Request, ...]
+    equipment: Equipment
     directory: Path
     log_prefix: Path
+
+    @property
+    def warms_up(self) -> bool:
+        """Whether requests are served before the fork."""
+        return POLICIES[self.policy].warms_up and bool(self.warm)
 
 
 def run_job(job: Job, emit: Tell, pause: Pause) -> Run:
@@ -65,22 +78,21 @@ def run_job(job: Job, emit: Tell, pause: Pause) -> Run:
     files = RunFiles(job.directory, Path(f"{job.log_prefix}.server.log"))
     server.write_warm_up(files, job.warm, plan.headers)
     port = plan.port if plan.port is not None else free_port()
-    with ExitStack() as stack:
-        group = stack.enter_context(
-            Group(
-                server.server_command(plan, job.policy, port),
-                log=files.log,
-                env=server.server_environment(plan, job.policy, files),
-                cwd=plan.chdir,
-            )
+    began = time.monotonic()
+    with _server(job, port, files) as group:
+        until_answer_s = server.wait_until_it_answers(
+            plan, group, port, pause, warms_up=job.warms_up
         )
-        boot_s = server.wait_until_it_answers(plan, group, port, pause)
-        emit(Moved(phase=f"starting the load, answers after {seconds(boot_s)}"))
+        warm_up_s = _warm_up_s(server.read_report(files))
+        boot_s = max(0.0, until_answer_s - warm_up_s)
+        emit(Moved(phase=f"starting the load, {_booted(boot_s, warm_up_s)}"))
         start = time.monotonic()
-        series, result = _load(job, group, port, emit, pause)
+        series, result = _load(job, group, port, began, emit, pause)
         final = _idle_sample(job, group, start, result.figures.requests, pause)
         emit(Moved(phase=STOPPING))
         ended = shutdown.stop_and_measure(group, pause)
+        said = group.log
+    report = server.read_report(files)
     return Run(
         policy=job.policy,
         round=job.round,
@@ -91,29 +103,56 @@ def run_job(job: Job, emit: Tell, pause: Pause) -> Run:
         shutdown=ended,
         answers=result.answers,
         paths=result.paths,
-        report=server.read_report(files),
+        report=report,
+        shortfalls=shortfalls(POLICIES[job.policy], final, report, said),
     )
 
 
+def _server(job: Job, port: int, files: RunFiles) -> Group:
+    plan, equipment = job.plan, job.equipment
+    return Group(
+        server.server_command(plan, job.policy, port, files, equipment.control_socket),
+        log=files.log,
+        env=server.server_environment(plan, job.policy, files, equipment.gunicorn),
+        cwd=plan.chdir,
+    )
+
+
+def _warm_up_s(report: Mapping[str, Any] | None) -> float:
+    """How long the server says its warm-up took; 0.0 without one."""
+    steps = (report or {}).get("steps", ())
+    return sum(float(step["seconds"]) for step in steps if step.get("name") == "warm-up")
+
+
+def _booted(boot_s: float, warm_up_s: float) -> str:
+    after = f" and a warm-up of {seconds(warm_up_s)}" if warm_up_s else ""
+    return f"answers after {seconds(boot_s)}{after}"
+
+
 def _load(
-    job: Job, group: Group, port: int, emit: Tell, pause: Pause
+    job: Job, group: Group, port: int, began: float, emit: Tell, pause: Pause
 ) -> tuple[tuple[Sample, ...], load.LoadResult]:
     """Send the load and sample the server meanwhile."""
     files = RunFiles(job.directory, Path(f"{job.log_prefix}.load.log"))
     series = Series()
-    start = moved = time.monotonic()
-    done: int | None = -1
-    with load.start_load(job.plan, job.requests, port, files) as generator:
+    start = answered_at = time.monotonic()
+    last: Progress | None = Progress(-1, -1)
+    with load.start_load(job.plan, job.equipment, job.requests, port, files) as generator:
         while True:
             ended = generator.exit_code() is not None
-            if ended or load.read_progress(files) != done:
-                done, moved = load.read_progress(files), time.monotonic()
-                _sample(series, group, moved - start, done or 0)
-                emit(Moved(done or 0, private_a_worker(_private(series))))
+            progress, now = load.read_progress(files), time.monotonic()
+            if ended or progress != last:
+                done = 0 if progress is None else progress.done
+                if progress is None or last is None or progress.answered != last.answered:
+                    answered_at = now
+                last = progress
+                _sample(series, group, now - start, done)
+                emit(Moved(done, private_a_worker(_private(series))))
             _check_server(job, group)
             if ended:
                 break
-            _check_moving(job, group, time.monotonic() - moved, begun=done is not None)
+            _check_moving(job, group, now - answered_at, begun=progress is not None)
+            _check_limit(job, group, now - began)
             pause(_POLL_S)
     return tuple(series.samples), _checked_result(job, group, files)
 
@@ -146,8 +185,12 @@ def _check_server(job: Job, group: Group) -> None:
 
 
 def _check_moving(job: Job, group: Group, still_s: float, begun: bool) -> None:
-    """Fail when nothing moves any more; the load generator itself may take longer to begin."""
-    timeout_s = job.plan.server_timeout_s
+    """Fail when nothing is answered any more. The load generator may take longer to begin.
+
+    It ends a request that takes too long, counts it, and goes on with the next: so all of its users
+    have waited in vain when twice that time has passed.
+    """
+    timeout_s = _REQUESTS_IN_VAIN * job.plan.server_timeout_s
     if still_s > (timeout_s if begun else max(timeout_s, _LOAD_START_S)):
         raise AppDidNotAnswer(
             f"no request was answered for {still_s:.0f} s under {job.policy}",
@@ -156,8 +199,14 @@ def _check_moving(job: Job, group: Group, still_s: float, begun: bool) -> None:
         )
 
 
+def _check_limit(job: Job, group: Group, took_s: float) -> None:
+    limit_s = job.plan.run_timeout_s
+    if limit_s is not None and took_s > limit_s:
+        raise diagnosis.took_too_long(job.policy, limit_s, group.log)
+
+
 def _checked_result(job: Job, group: Group, files: RunFiles) -> load.LoadResult:
-    result = load.read_result(job.plan, files)
+    result = load.read_result(job.plan, job.equipment, files)
     failing = always_failing(result.answers)
     if failing:
         url, found = next(iter(failing.items()))

@@ -48,7 +48,7 @@ def headline(result: TrialResult) -> str:
     """What the best policy saves against the reference."""
     winner, reference = best(result), result.reference
     total = megabytes(reference.median(lambda run: run.total_pss_bytes))
-    if len(result.policies) == 1:
+    if len(result.policies) == 1:  # of the plan, or of it that ended
         return f"{reference.policy} takes {total} with {count(result.plan.workers, 'worker')}"
     if winner is None:
         return f"Nothing saved of the {total} that {reference.policy} takes"
@@ -92,7 +92,24 @@ def remarks(result: TrialResult) -> list[str]:
     differing = [
         f"{p.policy} answers differently: {d}" for p in result.policies for d in p.disagreements
     ]
-    return differing + list(result.notes)
+    return [*differing, *result.notes, *_unfinished(result)]
+
+
+def beside_figures(result: TrialResult) -> list[tuple[str, str]]:
+    """What belongs to the row of a policy and is no figure, as pairs of its name and the words:
+    why it has none, or what it could not do."""
+    short = [(p.policy, words) for p in result.policies for words in p.shortfalls]
+    return [*short, *result.missing.items()]
+
+
+def _unfinished(result: TrialResult) -> list[str]:
+    partly = [f for f in result.failures if f.policy not in result.missing]
+    words = [f"{f.policy}: a later run failed: {f.error.message}" for f in partly]
+    if result.interrupted:
+        ended = sum(len(p.runs) for p in result.policies)
+        all_runs = len(result.plan.policies) * result.plan.rounds
+        words.append(f"interrupted: {ended} of {count(all_runs, 'run')} ended")
+    return words
 
 
 def _alternatives(parts: list[str]) -> str:

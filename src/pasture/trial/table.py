@@ -28,6 +28,9 @@ _COLUMNS = (
 def print_result(result: TrialResult, console: Console) -> None:
     """Print table, sentences and remarks."""
     console.print(_table(result))
+    width = max(map(len, result.plan.policies))
+    for policy, words in summary.beside_figures(result):
+        console.print(Text(f"{policy:<{width}} {words}", style="yellow"))
     for line in _lines(result):
         console.print(line)
 

@@ -10,16 +10,24 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pasture.display.progress import Finished, Started, Tell
 from pasture.display.units import count
-from pasture.errors import UsageError
+from pasture.errors import (
+    AppImportFailed,
+    MissingExtra,
+    NoPrivilege,
+    PastureError,
+    PortTaken,
+    UsageError,
+)
 from pasture.sealing.policy import POLICIES
 from pasture.trial import responses
-from pasture.trial.measurement import PolicyResult, Run, TrialResult
+from pasture.trial.equipment import Equipment, find_equipment
+from pasture.trial.measurement import Failure, PolicyResult, Run, TrialResult
 from pasture.trial.plan import TrialPlan, check_plan
 from pasture.trial.responses import Answers, Disagreement
 from pasture.trial.run import Job, private_a_worker, run_job
@@ -35,7 +43,11 @@ _DESCRIBE = (
     "'executable': sys.executable, 'platform': platform.platform()}))"
 )
 
+_EVERYONES = (AppImportFailed, MissingExtra, NoPrivilege, PortTaken, UsageError)
+"""Errors that have nothing to do with the policy."""
+
 RunOne = Callable[[Job, Tell, Pause], Run]
+Keep = Callable[[Sequence[Run]], None]
 Differences = dict[str, tuple[Disagreement, ...]]
 
 
@@ -45,7 +57,7 @@ def run_trial(
     stop: threading.Event | None = None,
     run_one: RunOne = run_job,
 ) -> TrialResult:
-    """Run the same load against each policy of a plan.
+    """Run the same load against each policy of a plan, all of it or with an error.
 
     Answers that differ are part of the result, not an error: look at `answers_agree`.
 
@@ -57,6 +69,38 @@ def run_trial(
         PastureError: what `check_plan` and a run raise; no process is left.
         KeyboardInterrupt: `stop` was set; no process is left.
     """
+    result = attempt_trial(plan, on_event, stop, run_one)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    if result.failures:
+        raise result.failures[0].error
+    return result
+
+
+def attempt_trial(
+    plan: TrialPlan,
+    on_event: Tell = lambda event: None,
+    stop: threading.Event | None = None,
+    run_one: RunOne = run_job,
+    *,
+    earlier: Sequence[Run] = (),
+    keep: Keep = lambda runs: None,
+) -> TrialResult:
+    """Run a trial as far as it goes: what a run has measured is not lost to a later one.
+
+    A policy that failed is not run again; the others go on. The result says what failed and
+    whether the trial was interrupted.
+
+    Args:
+        on_event, stop: as for `run_trial`.
+        earlier: runs of an earlier trial of the same plan, which are not made again.
+        keep: told all runs that have ended, after each.
+
+    Raises:
+        PastureError: what `check_plan` raises; what a run raises when none has ended, and no other
+            policy would fare better.
+        KeyboardInterrupt: `stop` was set before any run had ended.
+    """
     check_plan(plan)
     stopped = stop or threading.Event()
 
@@ -64,75 +108,151 @@ def run_trial(
         if stopped.wait(seconds):
             raise KeyboardInterrupt
 
+    interpreter = describe_interpreter(plan.server_python)
+    equipment = find_equipment(plan, on_event, pause)
     with private_files.temporary_folder("pasture-try-") as directory, guarded(directory):
-        trial = _Trial(plan, on_event, pause, run_one, directory)
-        runs = trial.run_all()
-        expected, differing = trial.compare(runs)
+        trial = _Trial(plan, equipment, on_event, pause, run_one, directory, keep)
+        trial.runs.extend(earlier)
+        trial.run_all()
+        expected, differing = trial.compare()
+    runs = sorted(trial.runs, key=lambda run: run.round)
     policies = tuple(
-        PolicyResult(p, tuple(run for run in runs if run.policy == p), differing.get(p, ()))
+        PolicyResult(p, of_policy, differing.get(p, ()))
         for p in plan.policies
+        if (of_policy := tuple(run for run in runs if run.policy == p))
     )
     return TrialResult(
         plan,
-        describe_interpreter(plan.server_python),
+        interpreter,
         policies,
         responses.comparable_bodies(expected),
-        _notes(plan, policies),
+        (*_notes(plan, policies), *trial.notes),
+        tuple(trial.failures),
+        trial.interrupted,
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Trial:
-    """What all runs of a trial have in common."""
+    """What all runs of a trial have in common, and what came of them so far."""
 
     plan: TrialPlan
+    equipment: Equipment
     emit: Tell
     pause: Pause
     run_one: RunOne
     directory: Path
+    keep: Keep
+    runs: list[Run] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    interrupted: bool = False
 
-    def run_all(self) -> list[Run]:
-        runs: list[Run] = []
+    @property
+    def reference(self) -> str:
+        """The policy that others are compared with: the plan's, or the first of which there is a
+        run."""
+        there = {run.policy for run in self.runs}
+        named = (self.plan.reference, *self.plan.policies)
+        return next(policy for policy in named if policy in there)
+
+    def run_all(self) -> None:
+        """Make the runs that are missing.
+
+        Raises:
+            PastureError: no run ended.
+            KeyboardInterrupt: no run had ended.
+        """
         order = schedule(self.plan)
+        there = {(run.round, run.policy) for run in self.runs}
         for number, (round_, policy) in enumerate(order, start=1):
+            if (round_, policy) in there or any(f.policy == policy for f in self.failures):
+                continue
             self.emit(Started(policy, self.plan.requests, f"run {number} of {len(order)}"))
-            job = self._job(policy, round_, self.plan.requests, warm_up(self.plan, runs))
-            run = self.run_one(job, self.emit, self.pause)
-            runs.append(run)
-            self.emit(Finished(policy, private_a_worker(run.private_bytes_median)))
-        return runs
+            if not self._run(policy, round_):
+                return
+        if not self.runs:
+            raise self.failures[0].error
 
-    def compare(self, runs: list[Run]) -> tuple[Answers, Differences]:
+    def _run(self, policy: str, round_: int) -> bool:
+        """Make one run; whether to go on."""
+        try:
+            job = self._job(policy, round_, self.plan.requests)
+            run = self.run_one(job, self.emit, self.pause)
+        except KeyboardInterrupt:
+            if not self.runs:
+                raise
+            self.interrupted = True
+            return False
+        except PastureError as error:
+            if not self.runs and self._is_everyones(policy, error):
+                raise
+            self.failures.append(Failure(policy, round_, error))
+            self.emit(Finished(policy, f"failed: {error.message}"))
+            return True
+        self.runs.append(run)
+        self.keep(self.runs)
+        self.emit(Finished(policy, private_a_worker(run.private_bytes_median)))
+        return True
+
+    def _is_everyones(self, policy: str, error: PastureError) -> bool:
+        """Whether the other policies would fail, too: there is nothing to compare with."""
+        return policy == self.plan.reference or isinstance(error, _EVERYONES)
+
+    def compare(self) -> tuple[Answers, Differences]:
         """What the reference answered, and where each other policy did not.
 
         A body that the reference gave in one run alone may hold what changes with each
         start; so before a difference counts, the reference runs a second time.
         """
-        reference = [run for run in runs if run.policy == self.plan.reference]
+        reference = [run for run in self.runs if run.policy == self.reference]
         expected = responses.merge(run.answers for run in reference)
-        found = _differences(expected, self.plan, runs)
-        if found and len(reference) == 1:
+        found = self._differences(expected)
+        if found and len(reference) == 1 and not self.interrupted:
             urls = len({d.url for differing in found.values() for d in differing})
             differ = f"answers of {count(urls, 'URL')} differ"
-            self.emit(Started(self.plan.reference, None, differ))
-            reference.append(self._confirming_run(runs))
-            self.emit(Finished(self.plan.reference))
+            self.emit(Started(self.reference, None, differ))
+            reference.extend(self._confirming_run())
+            self.emit(Finished(self.reference))
             expected = responses.merge(run.answers for run in reference)
-            found = _differences(expected, self.plan, runs)
+            found = self._differences(expected)
+        if found and len(reference) == 1:
+            self.notes.append(
+                f"{self.reference} was not run again to confirm that answers differ: a body may "
+                "change with each start"
+            )
         return expected, found
 
-    def _confirming_run(self, runs: list[Run]) -> Run:
+    def _confirming_run(self) -> list[Run]:
+        """The one that confirms; none if it does not end as it should."""
         plan = self.plan
         enough = _CONFIRMING_REPEATS * max(len(plan.urls), plan.users)
         requests = plan.requests if plan.locustfile else min(plan.requests, enough)
-        job = self._job(plan.reference, plan.rounds, requests, warm_up(plan, runs))
-        return self.run_one(job, lambda event: None, self.pause)
+        try:
+            job = self._job(self.reference, plan.rounds, requests)
+            return [self.run_one(job, lambda event: None, self.pause)]
+        except KeyboardInterrupt:
+            self.interrupted = True
+        except PastureError as error:
+            self.failures.append(Failure(self.reference, plan.rounds, error))
+        return []
 
-    def _job(self, policy: str, round_: int, requests: int, warm: tuple[Request, ...]) -> Job:
+    def _differences(self, expected: Answers) -> Differences:
+        """By policy, those without any left out; the reference itself never differs."""
+        found: Differences = {}
+        for policy in self.plan.policies:
+            given = responses.merge(run.answers for run in self.runs if run.policy == policy)
+            differing = responses.disagreements(expected, given)
+            if policy != self.reference and differing:
+                found[policy] = differing
+        return found
+
+    def _job(self, policy: str, round_: int, requests: int) -> Job:
         name = f"{policy}-{round_ + 1}"
         directory = self.directory / name
         private_files.make_folder(directory)
-        return Job(self.plan, policy, round_, requests, warm, directory, self._logs() / name)
+        warm, logs = warm_up(self.plan, self.runs), self._logs() / name
+        return Job(self.plan, policy, round_, requests, warm, self.equipment, directory, logs)
 
     def _logs(self) -> Path:
         logs = self.plan.log_dir or self.directory
@@ -189,15 +309,10 @@ def describe_interpreter(python: str) -> Mapping[str, str]:
     return described
 
 
-def _differences(expected: Answers, plan: TrialPlan, runs: list[Run]) -> Differences:
-    """By policy, those without any left out; the reference itself never differs."""
-    found: Differences = {}
-    for policy in plan.policies:
-        given = responses.merge(run.answers for run in runs if run.policy == policy)
-        differing = responses.disagreements(expected, given)
-        if policy != plan.reference and differing:
-            found[policy] = differing
-    return found
+def _timed_out(result: PolicyResult) -> str:
+    """As in `3 requests had no answer (GET /slow)`."""
+    urls = responses.timed_out(responses.merge(run.answers for run in result.runs))
+    return f"{count(result.timeouts, 'request')} timed out, with no answer ({', '.join(urls)})"
 
 
 def _notes(plan: TrialPlan, policies: tuple[PolicyResult, ...]) -> tuple[str, ...]:
@@ -212,9 +327,11 @@ def _notes(plan: TrialPlan, policies: tuple[PolicyResult, ...]) -> tuple[str, ..
         runs, name = result.runs, result.policy
         if any(run.final.swap_pss_bytes for run in runs):
             notes.append(f"{name}: memory was swapped out, which no figure here counts")
-        if any(run.load.failures for run in runs):
-            failures = sum(run.load.failures for run in runs)
+        if sum(run.load.failures for run in runs) > result.timeouts:
+            failures = sum(run.load.failures for run in runs) - result.timeouts
             notes.append(f"{name}: {failures} requests failed (5xx or no answer)")
+        if result.timeouts:
+            notes.append(f"{name}: {_timed_out(result)} within {plan.server_timeout_s:g} s")
         if any(run.load.requests < plan.requests for run in runs):
             notes.append(f"{name}: the load ended before {plan.requests} requests were sent")
         if not all(run.shutdown.by_itself for run in runs):

@@ -1,0 +1,95 @@
+"""What a trial runs with besides the application: its load generator and its server program.
+
+Owns which of several is taken. The application's own packages come first; what it lacks comes from
+environments of pasture's own (`tools`).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import sysconfig
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from pasture.display.progress import Tell
+from pasture.errors import MissingExtra
+from pasture.trial import tools
+from pasture.trial.plan import TrialPlan
+from pasture.trial.server import Pause, knows_control_socket
+
+_LEAST_LOCUST = (2, 32)
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """What a trial runs with.
+
+    Attributes:
+        locust: the command line that starts the load generator.
+        behind: folders where a locustfile finds more modules, after the load generator's own.
+        isolated: the load generator has an environment of its own, and so takes none of the
+            variables of ours that are for an interpreter.
+        gunicorn: folder of a gunicorn that the application's environment lacks; None if it has one.
+        control_socket: this gunicorn has a control socket.
+    """
+
+    locust: tuple[str, ...]
+    behind: tuple[str, ...] = ()
+    isolated: bool = False
+    gunicorn: Path | None = None
+    control_socket: bool = False
+
+
+def find_equipment(plan: TrialPlan, tell: Tell, pause: Pause) -> Equipment:
+    """Find what a plan needs; install what the application's environment does not have, apart.
+
+    Raises:
+        MissingExtra: it cannot be installed.
+        UsageError: there is no place to keep it.
+        KeyboardInterrupt: `pause` raised it.
+    """
+    gunicorn = None
+    if plan.server_python == sys.executable and not tools.SERVER.are_here:
+        gunicorn = tools.find_or_make(tools.SERVER, tell, pause).packages
+    control_socket = knows_control_socket(plan, gunicorn)
+    if plan.load_python is not None or _has_new_locust():
+        python = plan.load_python or sys.executable
+        return Equipment((python, "-m", "locust"), (), False, gunicorn, control_socket)
+    made = tools.find_or_make(tools.LOAD, tell, pause)
+    # Nothing in the working directory takes the place of a module that Locust needs.
+    locust = (made.python, "-P", "-m", "locust")
+    return Equipment(locust, _own_path(), True, gunicorn, control_socket)
+
+
+def bring_page_packages(tell: Tell, pause: Pause) -> None:
+    """Make jinja2 and plotly importable in this process, for a page of HTML.
+
+    Raises:
+        MissingExtra, UsageError, KeyboardInterrupt: as `find_equipment`.
+    """
+    if not tools.PAGE.are_here:
+        sys.path.append(str(tools.find_or_make(tools.PAGE, tell, pause).packages))
+        if not tools.PAGE.are_here:
+            raise MissingExtra(
+                "--html needs jinja2 and plotly", hint="pip install 'pasture[trial]'"
+            )
+
+
+def _has_new_locust() -> bool:
+    """Whether this interpreter has a Locust that will do: the extra `trial` is installed."""
+    if not tools.LOAD.are_here:
+        return False
+    try:
+        found = re.match(r"(\d+)\.(\d+)", version("locust"))
+    except PackageNotFoundError:
+        return False
+    return found is not None and tuple(map(int, found.groups())) >= _LEAST_LOCUST
+
+
+def _own_path() -> tuple[str, ...]:
+    """Where this interpreter finds modules that are not of the standard library."""
+    paths = sysconfig.get_paths()
+    library = {paths["stdlib"], paths["platstdlib"], str(Path(paths["platstdlib"], "lib-dynload"))}
+    return tuple(p for p in sys.path if p and p not in library and not p.endswith(".zip"))

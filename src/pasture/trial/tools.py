@@ -1,0 +1,248 @@
+"""Packages that a trial needs and the application does not: each set in an environment of its own.
+
+Owns making and finding them. An environment is made beside its name, tried, and moved there in one
+step, so it is there whole or not at all. One that does not work any more is made anew. The
+application's own environment is never written to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import shutil
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from pasture.display.progress import Finished, Moved, Started, Tell
+from pasture.errors import MissingExtra, ServerFailed
+from pasture.trial.cache import HINT, cache_folder, locked, refused
+from pasture.trial.diagnosis import tail
+from pasture.trial.server import Pause
+from pasture.trial.session import Group, environment, guarded
+from pasture.trust import private_files
+
+_TRY_S = 120.0
+_INSTALL_S = 900.0
+_POLL_S = 0.05
+_PART = ".making"
+_LOG = "log"
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """A set of packages.
+
+    Attributes:
+        name: of the environment.
+        what: is installed, for a person.
+        requirements: as pip takes them; the extra `trial` has the same.
+        modules: import names, to see whether an environment works.
+        instead: what else a user can do, for the hint.
+    """
+
+    name: str
+    what: str
+    requirements: tuple[str, ...]
+    modules: tuple[str, ...]
+    instead: str = ""
+
+    @property
+    def are_here(self) -> bool:
+        """Whether this interpreter has them; found without an import (gevent patches)."""
+        return all(find_spec(module) is not None for module in self.modules)
+
+
+LOAD = Tools(
+    "load",
+    "the load generator (Locust)",
+    ("locust>=2.32",),
+    ("locust", "gevent"),
+    instead=", or name an interpreter that has Locust with --load-python",
+)
+SERVER = Tools("server", "gunicorn", ("gunicorn>=23",), ("gunicorn",))
+PAGE = Tools(
+    "page",
+    "what draws the page of --html",
+    ("jinja2>=3.1", "plotly>=6.0"),
+    ("jinja2", "plotly"),
+    instead=", or leave --html out",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnvironment:
+    """An environment that was made here."""
+
+    folder: Path
+
+    @property
+    def python(self) -> str:
+        """Its interpreter, of the same build as this one."""
+        return str(self.folder / "bin" / "python")
+
+    @property
+    def packages(self) -> Path:
+        """The folder of its packages."""
+        return Path(sysconfig.get_path("purelib", "venv", {"base": str(self.folder)}))
+
+
+def find_or_make(tools: Tools, tell: Tell, pause: Pause) -> ToolEnvironment:
+    """The environment of some tools; installed by uv or pip if there is none that works.
+
+    Args:
+        pause: sleeps for so many seconds; raises to interrupt, and nothing half made is left.
+
+    Raises:
+        MissingExtra: they cannot be installed.
+        UsageError: there is no place to keep them.
+    """
+    cache = cache_folder()
+    made = ToolEnvironment(cache / f"{tools.name}-{_key(tools)}")
+    try:
+        with locked(cache, pause) as alone:
+            if alone:
+                _sweep(cache)
+            if not _works(tools, made, pause):
+                tell(Started(tools.name, None, f"installing {tools.what}, once, into {made.folder}"))
+                _make(tools, made, tell, pause)
+                tell(Finished(tools.name))
+    except OSError as error:
+        raise refused(cache, error) from None
+    return made
+
+
+def _key(tools: Tools) -> str:
+    """Tells apart what cannot stand in for each other."""
+    base = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+    parts = (version("pasture"), *tools.requirements, base, sys.version, platform.machine())
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
+
+
+def _sweep(cache: Path) -> None:
+    """Remove what trials left that were killed together with their guards."""
+    for left in cache.glob(f".*{_PART}"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _works(tools: Tools, made: ToolEnvironment, pause: Pause) -> bool:
+    if not made.folder.is_dir():
+        return False
+    private_files.make_folder(made.folder)  # refuses one that another user has a say in
+    program = [made.python, "-I", "-c", f"import {', '.join(tools.modules)}"]
+    with private_files.temporary_folder("pasture-tools-") as place:
+        try:
+            # Too slow is not broken: another trial may be using it.
+            return _run(program, place, pause, _TRY_S) in (0, None)
+        except ServerFailed:  # it cannot be executed
+            return False
+
+
+def _make(tools: Tools, made: ToolEnvironment, tell: Tell, pause: Pause) -> None:
+    said = ""
+    for name, commands in _ways(tools):
+        part = _beside(made.folder)
+        with _removed(part), guarded(part):
+            said = _install(commands(part), pause)
+            if not said and _works(tools, ToolEnvironment(part), pause):
+                _move(part, made.folder)
+                return
+        tell(Moved(phase=f"{name} could not install {tools.what}"))
+    raise _not_installed(tools, said)
+
+
+def _ways(tools: Tools) -> Iterator[tuple[str, Callable[[Path], list[list[str]]]]]:
+    """Installers at hand, each with the commands that make an environment in a folder."""
+    wanted, python = tools.requirements, sys.executable
+    uv = shutil.which("uv")
+    if uv is not None:
+        yield (
+            "uv",
+            lambda folder: [
+                [uv, "venv", "--quiet", "--python", python, str(folder)],
+                [uv, "pip", "install", "--quiet", "--python", f"{folder}/bin/python", *wanted],
+            ],
+        )
+    yield (
+        "pip",
+        lambda folder: [
+            [python, "-I", "-m", "venv", str(folder)],
+            [
+                *(f"{folder}/bin/python", "-I", "-m", "pip", "install", "--quiet", "--no-input"),
+                *("--disable-pip-version-check", *wanted),
+            ],
+        ],
+    )
+
+
+def _install(commands: Sequence[Sequence[str]], pause: Pause) -> str:
+    """Run an installer; what it printed if it failed, "" if it did not."""
+    with private_files.temporary_folder("pasture-tools-") as place:
+        try:
+            for command in commands:
+                if _run(command, place, pause, _INSTALL_S) != 0:
+                    said = (place / _LOG).read_text(encoding="utf-8", errors="replace")
+                    return said or f"{command[0]} said nothing"
+        except ServerFailed as error:  # it cannot be executed
+            return error.message
+    return ""
+
+
+def _run(command: Sequence[str], folder: Path, pause: Pause, limit_s: float) -> int | None:
+    """Run a program to its end; its exit code, None if it took too long and was ended.
+
+    Args:
+        folder: where it runs and its log goes: of no project, so that no project's settings are
+            taken.
+    """
+    told = environment({"PIP_USER": "0", "PWD": str(folder)}, without=("PYTHON", "VIRTUAL_ENV"))
+    left_s = limit_s
+    with Group(command, log=folder / _LOG, env=told, cwd=folder) as running:
+        while running.exit_code() is None and left_s > 0:
+            pause(_POLL_S)
+            left_s -= _POLL_S
+        code = running.exit_code()
+    pause(0)  # an interrupt from the keyboard ends a program, too: that says nothing about it
+    return code
+
+
+def _beside(folder: Path) -> Path:
+    part = folder.with_name(f".{folder.name}.{os.getpid()}-{os.urandom(4).hex()}{_PART}")
+    private_files.make_folder(part)
+    return part
+
+
+def _move(part: Path, folder: Path) -> None:
+    """Put an environment in its place; one that does not work goes."""
+    old = _beside(folder)
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(folder, old)  # noqa: PTH104
+    try:
+        os.rename(part, folder)  # noqa: PTH104
+    except OSError:
+        if not folder.is_dir():  # else another trial was faster, on a file system without locks
+            raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _removed(part: Path) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _not_installed(tools: Tools, said: str) -> MissingExtra:
+    return MissingExtra(
+        f"{tools.what} could not be installed",
+        hint="it takes a package index, once: check pip's or uv's settings; or "
+        f"pip install 'pasture[trial]' into the application's environment{tools.instead}; "
+        f"if the disk is full, {HINT}; the installer's output ends with\n" + tail(said),
+    )
