@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,9 @@ import fastjsonschema
 import pytest
 
 from pasture.display.atomic import require_writable, write_atomically
-from pasture.errors import UsageError
+from pasture.errors import ServerFailed, UsageError
 from pasture.trial.document import SCHEMA_FILE, as_document
-from pasture.trial.measurement import PolicyResult, Run, TrialResult
+from pasture.trial.measurement import Failure, PolicyResult, Run, TrialResult
 from pasture.trial.responses import Disagreement
 from pasture.trust.untrusted_text import to_json
 from pasture.warmup.requests import Request
@@ -79,6 +80,18 @@ def test_rounds_are_kept_and_paired(make_result: MakeResult, make_run: MakeRun) 
     assert seal["against_reference"]["private_bytes_median"] == {
         "median": 0.35, "least": 0.2, "greatest": 0.5,
     }  # fmt: skip
+
+
+def test_what_failed_is_listed_and_follows_the_schema(
+    make_result: MakeResult, validate: Callable[[Any], Any]
+) -> None:
+    failure = Failure("freeze", 1, ServerFailed("it fell over"))
+
+    document = as_document(replace(make_result(), failures=(failure,), interrupted=True))
+
+    validate(json.loads(to_json(document)))
+    assert document["interrupted"] is True
+    assert document["failures"] == [{"policy": "freeze", "round": 1, "error": "it fell over"}]
 
 
 def test_different_answers_are_listed(make_result: MakeResult, make_run: MakeRun) -> None:

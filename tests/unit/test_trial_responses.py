@@ -68,3 +68,15 @@ def test_only_urls_that_never_worked_are_always_failing() -> None:
 
     assert list(always_failing(answers)) == ["GET /broken"]
     assert answers["GET /shaky"].failures == 1
+
+
+def test_a_request_that_timed_out_is_a_failure_and_no_difference() -> None:
+    late = {"GET /": UrlAnswers({200: 1}, {"aa": 1}, timeouts=2)}
+    all_late = {"GET /": UrlAnswers({}, {}, timeouts=2)}
+    reference = _one({200: 5}, {"aa": 5})
+
+    assert disagreements(reference, late) == disagreements(reference, all_late) == ()
+    assert disagreements(all_late, reference) == ()
+    assert late["GET /"].failures == 2
+    assert merge([late, all_late])["GET /"].timeouts == 4
+    assert list(always_failing(all_late)) == ["GET /"]

@@ -6,6 +6,7 @@ A run is played by a function, so that nothing is started.
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import pytest
 
 from pasture.display.progress import Event, Started, Tell
 from pasture.errors import ServerFailed, UsageError
-from pasture.trial import run_trial
+from pasture.trial import attempt_trial, run_trial
+from pasture.trial.document import as_document
 from pasture.trial.equipment import Equipment
 from pasture.trial.measurement import Run, Shutdown, TrialResult
 from pasture.trial.plan import TrialPlan
@@ -206,6 +208,140 @@ def test_an_error_of_a_run_ends_the_trial(make_run: MakeRun) -> None:
     with pytest.raises(ServerFailed):
         stage.try_out()
     assert len(stage.jobs) == 1
+
+
+def _failing(*which: int) -> Callable[[Job, int], str]:
+    def answer(job: Job, number: int) -> str:
+        if number in which:
+            raise ServerFailed(f"{job.policy} fell over", hint="its log")
+        return "same"
+
+    return answer
+
+
+def _stopping(stop: threading.Event, after: int) -> Callable[[Job, int], str]:
+    def answer(job: Job, number: int) -> str:
+        if number == after:
+            stop.set()
+        return "same"
+
+    return answer
+
+
+def test_a_run_that_ended_is_kept_when_a_later_one_fails(make_run: MakeRun) -> None:
+    stage = Stage(make_run, _failing(2))
+    plan = TrialPlan(app="site:app", policies=("stock", "freeze", "seal"))
+
+    result = attempt_trial(plan, run_one=stage.run_one)
+
+    assert [job.policy for job in stage.jobs] == ["stock", "freeze", "seal"]
+    assert [p.policy for p in result.policies] == ["stock", "seal"]
+    assert result.missing == {"freeze": "failed: freeze fell over"}
+    assert not result.interrupted
+    with pytest.raises(ServerFailed, match="freeze fell over"):
+        run_trial(plan, run_one=Stage(make_run, _failing(2)).run_one)
+
+
+def test_a_policy_that_failed_is_not_run_again_and_keeps_its_earlier_rounds(
+    make_run: MakeRun,
+) -> None:
+    stage = Stage(make_run, _failing(4))  # stock, seal, seal, stock: turned around
+    plan = TrialPlan(app="a", policies=("stock", "seal"), rounds=3)
+
+    result = attempt_trial(plan, run_one=stage.run_one)
+
+    assert [len(p.runs) for p in result.policies] == [1, 3]
+    assert result.missing == {}
+
+
+def test_the_first_policy_there_is_stands_in_for_a_reference_that_failed(
+    make_run: MakeRun,
+) -> None:
+    stage = Stage(make_run, _failing(2))
+    plan = TrialPlan(app="a", policies=("seal", "stock", "freeze"))
+
+    result = attempt_trial(plan, run_one=stage.run_one)
+
+    assert result.reference.policy == "seal"
+    assert as_document(result)["reference"] == "seal"
+
+
+def test_a_policy_that_fails_first_does_not_keep_the_others_from_running(
+    make_run: MakeRun,
+) -> None:
+    stage = Stage(make_run, _failing(1))
+
+    result = attempt_trial(TrialPlan(app="a", policies=("seal", "stock")), run_one=stage.run_one)
+
+    assert [p.policy for p in result.policies] == ["stock"]
+    with pytest.raises(ServerFailed, match="seal"):
+        attempt_trial(
+            TrialPlan(app="a", policies=("seal", "freeze")),
+            run_one=Stage(make_run, _failing(1, 2)).run_one,
+        )
+
+
+def test_runs_that_ended_are_kept_when_the_user_interrupts(make_run: MakeRun) -> None:
+    stop = threading.Event()
+    stage = Stage(make_run, _stopping(stop, after=2))
+    plan = TrialPlan(app="a", policies=("stock", "freeze", "seal"))
+
+    result = attempt_trial(plan, stop=stop, run_one=stage.run_one)
+
+    assert result.interrupted
+    assert [p.policy for p in result.policies] == ["stock", "freeze"]
+    assert result.missing == {"seal": "not run"}
+
+
+def test_an_interrupt_while_differences_are_confirmed_keeps_all_runs(make_run: MakeRun) -> None:
+    stop = threading.Event()
+    different = Stage(make_run, lambda job, number: job.policy)
+
+    def run_one(job: Job, emit: Tell, pause: Pause) -> Run:
+        run = different.run_one(job, emit, pause)
+        if len(different.jobs) == 2:
+            stop.set()
+        return run
+
+    plan = TrialPlan(app="a", policies=("stock", "seal"))
+    result = attempt_trial(plan, stop=stop, run_one=run_one)
+
+    assert result.interrupted
+    assert [len(p.runs) for p in result.policies] == [1, 1]
+    assert any("was not run again" in note for note in result.notes)
+
+
+def test_earlier_runs_are_not_made_again_and_all_are_kept(make_run: MakeRun) -> None:
+    kept: list[list[str]] = []
+    stage = Stage(make_run, lambda job, number: "same")
+    earlier = [make_run("stock", answers={"GET /": UrlAnswers({200: 5}, {"same": 5})})]
+
+    result = attempt_trial(
+        TrialPlan(app="a", policies=("stock", "freeze", "seal")),
+        run_one=stage.run_one,
+        earlier=earlier,
+        keep=lambda runs: kept.append([run.policy for run in runs]),
+    )
+
+    assert [job.policy for job in stage.jobs] == ["freeze", "seal"]
+    assert kept == [["stock", "freeze"], ["stock", "freeze", "seal"]]
+    assert [p.policy for p in result.policies] == ["stock", "freeze", "seal"]
+
+
+def test_requests_that_timed_out_are_noted_as_such_and_are_no_difference(
+    make_run: MakeRun,
+) -> None:
+    late = {"GET /": UrlAnswers({200: 4}, {"same": 4}, timeouts=2)}
+    stage = Stage(make_run, lambda job, number: "same")
+
+    def run_one(job: Job, emit: Tell, pause: Pause) -> Run:
+        run = stage.run_one(job, emit, pause)
+        return replace(run, answers=late) if job.policy == "seal" else run
+
+    result = attempt_trial(TrialPlan(app="a", policies=("stock", "seal")), run_one=run_one)
+
+    assert result.answers_agree
+    assert "seal: 2 requests timed out, with no answer (GET /) within 60 s" in result.notes
 
 
 def test_a_trial_that_is_stopped_is_interrupted_where_it_waits(stage: Stage) -> None:

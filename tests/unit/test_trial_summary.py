@@ -6,8 +6,9 @@ from dataclasses import replace
 from rich.console import Console
 
 from pasture.display import units
+from pasture.errors import ServerFailed
 from pasture.trial import summary, table
-from pasture.trial.measurement import Run, TrialResult
+from pasture.trial.measurement import Failure, Run, TrialResult
 from pasture.trial.responses import Disagreement
 
 MB = 1_000_000
@@ -103,3 +104,31 @@ def test_several_rounds_tell_their_spread(make_result: MakeResult, make_run: Mak
     result = make_result(make_run(round=0, private=10 * MB), make_run(round=1, private=20 * MB))
 
     assert "stock 10.0 MB to 20.0 MB" in _printed(result)
+
+
+def test_a_policy_without_figures_has_a_row_that_says_why(
+    make_result: MakeResult, make_run: MakeRun
+) -> None:
+    whole = make_result(policies=("stock", "freeze", "seal", "refork"))
+    failure = Failure("freeze", 0, ServerFailed("the server fell over"))
+
+    printed = _printed(replace(whole, failures=(failure,), interrupted=True))
+
+    assert "\nfreeze failed: the server fell over\nrefork not run\n" in printed
+    assert "note: interrupted: 2 of 4 runs ended" in printed
+
+
+def test_what_a_policy_could_not_do_stands_beside_its_figures(
+    make_result: MakeResult, make_run: MakeRun
+) -> None:
+    run = make_run("refork", shortfalls=("did not refork: no",))
+
+    assert "\nrefork did not refork: no\n" in _printed(make_result(make_run("stock"), run))
+
+
+def test_a_round_that_failed_is_noted(make_result: MakeResult) -> None:
+    failure = Failure("seal", 1, ServerFailed("it fell over"))
+
+    printed = _printed(replace(make_result(), failures=(failure,)))
+
+    assert "note: seal: a later run failed: it fell over" in printed

@@ -145,9 +145,7 @@ def command(**options: Any) -> None:
     with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
         if html_file is not None:
             bring_page_packages(display.tell, _pausing(stop))
-        result = attempt_trial(
-            plan, display.tell, stop, earlier=keeper.earlier, keep=keeper.keep
-        )
+        result = attempt_trial(plan, display.tell, stop, earlier=keeper.earlier, keep=keeper.keep)
     result = keeper.ended(result)
     _report(result, json_file, html_file)
     _fail(result, keeper.hint)
@@ -294,8 +292,7 @@ def _fail(result: TrialResult, hint: str) -> None:
     late = [p.policy for p in result.policies if p.timeouts and not result.reference.timeouts]
     if late:
         raise AppDidNotAnswer(
-            f"requests timed out under {', '.join(late)}, and none under "
-            f"{result.reference.policy}",
+            f"requests timed out under {', '.join(late)}, and none under {result.reference.policy}",
             hint="the notes under the table name the URLs; raise --server-timeout if a request "
             "may take longer",
         )

@@ -29,7 +29,7 @@ def cache_folder() -> Path:
     """
     base = _base()
     try:
-        # Each step: whoever may write to one of them can put another folder in the next one's place.
+        # Each of them: who may write to one can put a folder of his own in the next one's place.
         for folder in (base, base / "pasture", base / "pasture" / "trial"):
             private_files.make_folder(folder)
     except OSError as error:

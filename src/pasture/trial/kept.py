@@ -29,9 +29,7 @@ from pasture.trust.untrusted_text import to_json
 
 _SCHEMA = 1
 _MOST_BYTES = 1 << 30
-_FREE_TO_CHANGE = frozenset(
-    ("log_dir", "port", "load_python", "server_timeout_s", "run_timeout_s")
-)
+_FREE_TO_CHANGE = frozenset(("log_dir", "port", "load_python", "server_timeout_s", "run_timeout_s"))
 """Parts of a plan that say nothing about what is measured, or that a run failed for."""
 _SECRET = frozenset(("headers", "env"))
 _OPTIONS = {
@@ -169,7 +167,7 @@ def _decoded(kind: Any, value: Any) -> Any:
     if is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         return typing.cast(Callable[..., Any], kind)(
-            **{name: _decoded(hints[name], part) for name, part in value.items()}
+            **{name: _decoded(hints[name], part) for name, part in _of(dict, value).items()}
         )
     if origin in (typing.Union, types.UnionType):
         (some,) = (part for part in arguments if part is not types.NoneType)

@@ -115,9 +115,7 @@ def _url_answers(found: Mapping[str, Any]) -> UrlAnswers:
     return UrlAnswers(statuses, found["bodies"], found["error"], found["timeouts"])
 
 
-def _load_failed(
-    plan: TrialPlan, equipment: Equipment, log: str
-) -> MissingExtra | UsageError:
+def _load_failed(plan: TrialPlan, equipment: Equipment, log: str) -> MissingExtra | UsageError:
     if "No module named locust" in log:
         return MissingExtra(
             f"{equipment.locust[0]} has no Locust",

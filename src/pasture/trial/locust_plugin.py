@@ -171,9 +171,7 @@ def _sell_tickets(session: type, tickets: Tickets) -> None:
     session.request = request  # type: ignore[attr-defined]
 
 
-def _watch(
-    runner: Any, record: Record, tickets: Tickets, number: int, timeout_s: float
-) -> None:
+def _watch(runner: Any, record: Record, tickets: Tickets, number: int, timeout_s: float) -> None:
     """Quit once all requests are answered, or those under way were given enough time."""
     while record.done < number and tickets.left > 0:
         gevent.sleep(_POLL_S)

@@ -33,6 +33,9 @@ _INSTALL_S = 900.0
 _POLL_S = 0.05
 _PART = ".making"
 _LOG = "log"
+_INSTALL = ("install", "--quiet", "--no-input", "--disable-pip-version-check")
+
+MakeCommands = Callable[[Path], list[list[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,9 @@ def find_or_make(tools: Tools, tell: Tell, pause: Pause) -> ToolEnvironment:
             if alone:
                 _sweep(cache)
             if not _works(tools, made, pause):
-                tell(Started(tools.name, None, f"installing {tools.what}, once, into {made.folder}"))
+                tell(
+                    Started(tools.name, None, f"installing {tools.what}, once, into {made.folder}")
+                )
                 _make(tools, made, tell, pause)
                 tell(Finished(tools.name))
     except OSError as error:
@@ -157,7 +162,7 @@ def _make(tools: Tools, made: ToolEnvironment, tell: Tell, pause: Pause) -> None
     raise _not_installed(tools, said)
 
 
-def _ways(tools: Tools) -> Iterator[tuple[str, Callable[[Path], list[list[str]]]]]:
+def _ways(tools: Tools) -> Iterator[tuple[str, MakeCommands]]:
     """Installers at hand, each with the commands that make an environment in a folder."""
     wanted, python = tools.requirements, sys.executable
     uv = shutil.which("uv")
@@ -169,16 +174,29 @@ def _ways(tools: Tools) -> Iterator[tuple[str, Callable[[Path], list[list[str]]]
                 [uv, "pip", "install", "--quiet", "--python", f"{folder}/bin/python", *wanted],
             ],
         )
-    yield (
-        "pip",
-        lambda folder: [
-            [python, "-I", "-m", "venv", str(folder)],
-            [
-                *(f"{folder}/bin/python", "-I", "-m", "pip", "install", "--quiet", "--no-input"),
-                *("--disable-pip-version-check", *wanted),
+    for pip in _pips():
+        yield (
+            "pip",
+            lambda folder, pip=pip: [
+                [python, "-I", "-m", "venv", "--without-pip", str(folder)],
+                [*pip, "--python", f"{folder}/bin/python", *_INSTALL, *wanted],
             ],
+        )
+    yield (
+        "venv",  # Debian's Python has it only with the package python3-venv
+        lambda folder: [
+            [python, "-I", "-m", "venv", "--clear", str(folder)],
+            [f"{folder}/bin/python", "-I", "-m", "pip", *_INSTALL, *wanted],
         ],
     )
+
+
+def _pips() -> Iterator[list[str]]:
+    """This interpreter's pip, or else the one of the PATH."""
+    if find_spec("pip") is not None:
+        yield [sys.executable, "-I", "-m", "pip"]
+    elif (program := shutil.which("pip")) is not None:
+        yield [program]
 
 
 def _install(commands: Sequence[Sequence[str]], pause: Pause) -> str:

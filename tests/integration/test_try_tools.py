@@ -1,0 +1,228 @@
+"""Environments of pasture's own: made once, whole or not at all, whatever happens meanwhile.
+
+An installer of the test stands in for uv: it makes a real environment, and puts one module in.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+
+from pasture.display.progress import Started
+from pasture.errors import MissingExtra, UsageError
+from pasture.trial import equipment
+from pasture.trial.plan import TrialPlan
+from pasture.trial.tools import LOAD, PAGE, SERVER, Tools, find_or_make
+
+pytestmark = [pytest.mark.integration, pytest.mark.once, pytest.mark.timeout(120)]
+
+GRASS = Tools("grass", "grass", ("grass>=1",), ("grass",), instead=", or bring your own")
+NOBODY = 65534
+UV = """#!/bin/sh
+echo "$1 $PWD" >>"$UV_CALLS"
+if [ "$1" = venv ]; then exec "$4" -I -m venv --without-pip "$5"; fi
+[ -z "$UV_SLOW" ] || sleep "$UV_SLOW"
+[ -z "$UV_FAILS" ] || { echo "no route to the index" >&2; exit 2; }
+folder=$(dirname "$(dirname "$5")")
+echo "height = 7" >"$(echo "$folder"/lib/python3.*/site-packages)/grass.py"
+"""
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """The folder of environments; uv is the program above, and there is no other installer."""
+    program = tmp_path / "bin" / "uv"
+    program.parent.mkdir()
+    program.write_text(UV)
+    program.chmod(0o755)
+    for name, value in {
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "UV_CALLS": str(tmp_path / "calls"),
+        "UV_SLOW": "",
+        "UV_FAILS": "",
+    }.items():
+        monkeypatch.setenv(name, value)
+    from pasture.trial import tools
+
+    ways = tools._ways
+    monkeypatch.setattr(tools, "_ways", lambda wanted: list(ways(wanted))[:1])
+    return tmp_path / "cache" / "pasture" / "trial"
+
+
+def make(tools=GRASS, pause=time.sleep, tell=lambda event: None):
+    return find_or_make(tools, tell, pause)
+
+
+def calls(tmp_path):
+    return (tmp_path / "calls").read_text().splitlines()
+
+
+def height(made):
+    said = subprocess.run(
+        [made.python, "-c", "import grass; print(grass.height)"], capture_output=True, text=True
+    )
+    return said.stdout.strip()
+
+
+def test_an_environment_is_made_once_and_outside_of_any_project(cache, tmp_path, monkeypatch):
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    events = []
+
+    made = make(tell=events.append)
+    again = make(tell=events.append)
+
+    assert made == again and height(made) == "7"
+    assert [line.split()[0] for line in calls(tmp_path)] == ["venv", "pip"]
+    assert not any("project" in line for line in calls(tmp_path))
+    assert len([event for event in events if isinstance(event, Started)]) == 1
+    assert [path.name for path in cache.iterdir()] == [made.folder.name]
+    assert (made.packages / "grass.py").is_file()
+
+
+def test_one_that_is_broken_is_made_anew(cache):
+    made = make()
+    (made.packages / "grass.py").unlink()
+
+    assert height(make()) == "7"
+
+    (made.folder / "bin" / "python").unlink()
+    assert height(make()) == "7"
+    assert len(list(cache.iterdir())) == 1
+
+
+def test_what_a_killed_trial_left_is_removed_and_nothing_else(cache):
+    half = cache / ".grass-1.2-3.making" / "lib"
+    half.mkdir(parents=True)
+    (cache / "runs-1.json").write_text("{}")
+    (cache / "load-1").mkdir()
+
+    make()
+
+    assert not half.parent.exists()
+    assert (cache / "runs-1.json").exists() and (cache / "load-1").exists()
+
+
+def test_two_at_once_make_one(cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("UV_SLOW", "1")
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(make())) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert found[0] == found[1] and height(found[0]) == "7"
+    assert [line.split()[0] for line in calls(tmp_path)] == ["venv", "pip"]
+
+
+def test_where_there_are_no_locks_the_later_of_two_does_no_harm(cache, monkeypatch):
+    def refuse(number, operation):
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr("pasture.trial.cache.fcntl.flock", refuse)
+    monkeypatch.setenv("UV_SLOW", "1")
+    other = threading.Thread(target=make)
+    other.start()
+    made = make()
+    other.join()
+
+    assert height(made) == "7"
+    assert [path.name for path in cache.iterdir()] == [made.folder.name]
+
+
+def test_an_interrupt_leaves_nothing_half_made_and_no_installer(cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("UV_SLOW", "977")
+
+    def pause(seconds):
+        time.sleep(seconds)
+        if (tmp_path / "calls").exists() and len(calls(tmp_path)) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make(pause=pause)
+
+    assert list(cache.iterdir()) == []
+    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    assert "sleep 977" not in running
+
+
+def test_without_a_network_the_error_says_what_to_do(cache, monkeypatch):
+    monkeypatch.setenv("UV_FAILS", "1")
+
+    with pytest.raises(MissingExtra) as raised:
+        make()
+
+    assert raised.value.message == "grass could not be installed"
+    for words in ("pip install 'pasture[trial]'", "bring your own", "no route to the index"):
+        assert words in raised.value.hint
+    assert list(cache.iterdir()) == []
+
+
+def test_a_broken_one_that_cannot_be_made_anew_stays(cache, monkeypatch):
+    made = make()
+    (made.packages / "grass.py").unlink()
+    monkeypatch.setenv("UV_FAILS", "1")
+
+    with pytest.raises(MissingExtra):
+        make()
+
+    assert made.folder.is_dir()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user")
+def test_an_environment_of_another_user_is_not_run(cache):
+    made = make()
+    os.chown(made.folder, NOBODY, NOBODY)
+
+    with pytest.raises(UsageError, match=f"belongs to user {NOBODY}"):
+        make()
+
+
+def test_the_extra_names_the_same_packages():
+    mine = {words for tools in (LOAD, PAGE, SERVER) for words in tools.requirements}
+    extra = {line.partition(";")[0].strip() for line in requires("pasture") if "trial" in line}
+
+    assert mine == extra
+
+
+def test_a_locust_of_the_applications_own_is_taken_if_it_is_new_enough(monkeypatch):
+    plan = TrialPlan(app="a", locustfile=Path(__file__))
+    monkeypatch.setattr(equipment.tools, "find_or_make", lambda tools, *_: Made(tools.name))
+
+    monkeypatch.setattr(equipment, "version", lambda name: "2.32.1")
+    assert equipment.find_equipment(plan, ignore, ignore).locust[0] == sys.executable
+
+    monkeypatch.setattr(equipment, "version", lambda name: "1.9")
+    found = equipment.find_equipment(plan, ignore, ignore)
+    assert found.locust[0] == "/made/load/python" and found.isolated
+    # A locustfile may import packages of the application, and has its own standard library.
+    assert str(Path(pytest.__file__).parent.parent) in found.behind
+    assert str(Path(os.__file__).parent) not in found.behind
+
+
+def test_a_gunicorn_that_the_application_lacks_is_found_apart(monkeypatch):
+    monkeypatch.setattr(equipment.tools, "find_or_make", lambda tools, *_: Made(tools.name))
+    monkeypatch.setattr(Tools, "are_here", property(lambda tools: False))
+
+    found = equipment.find_equipment(TrialPlan(app="a"), ignore, ignore)
+
+    assert found.gunicorn == Path("/made/server/packages")
+
+
+def ignore(*_):
+    return None
+
+
+class Made:
+    """In place of an environment."""
+
+    def __init__(self, name):
+        self.python = f"/made/{name}/python"
+        self.packages = Path(f"/made/{name}/packages")

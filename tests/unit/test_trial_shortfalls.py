@@ -1,0 +1,54 @@
+"""A policy that could not do what it promises says so."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from pasture.sealing.policy import POLICIES
+from pasture.trial.measurement import Run
+from pasture.trial.shortfalls import shortfalls
+
+pytestmark = pytest.mark.once
+
+MakeRun = Callable[..., Run]
+UVICORN = (
+    "[7] [WARNING] pasture: no refork: workers of class uvicorn_worker.UvicornWorker "
+    "cannot become parents\n"
+)
+
+
+def test_a_refork_with_workers_that_cannot_is_told_with_the_servers_reason(
+    make_run: MakeRun,
+) -> None:
+    final = make_run().final
+
+    (words,) = shortfalls(POLICIES["refork"], final, {"sealed": True}, UVICORN)
+
+    assert words == (
+        "did not refork: workers of class uvicorn_worker.UvicornWorker cannot become parents"
+    )
+    assert shortfalls(POLICIES["refork"], final, None, "") == (
+        "did not refork: the server did not say why",
+    )
+
+
+def test_a_refork_that_has_a_mold_kept_its_promise(make_run: MakeRun) -> None:
+    final = make_run().final
+
+    assert shortfalls(POLICIES["refork"], replace(final, molds=(final.master,)), None, "") == ()
+
+
+def test_a_heap_that_was_not_sealed_is_told(make_run: MakeRun) -> None:
+    final = make_run().final
+    refused = {"sealed": False, "reason": "thread worker-1 runs"}
+
+    assert shortfalls(POLICIES["seal"], final, refused, "") == (
+        "did not seal: thread worker-1 runs",
+    )
+    reload = "pasture: --reload loads the application in each worker: no seal"
+    assert shortfalls(POLICIES["seal"], final, None, reload) == (
+        "did not seal: --reload loads the application in each worker",
+    )
+    assert shortfalls(POLICIES["seal"], final, {"sealed": True}, "") == ()
+    assert shortfalls(POLICIES["stock"], final, None, reload) == ()
