@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,11 @@ MEANT_FOR_TESTS = {"PASTURE_EMULATED", "PASTURE_LONG", "PASTURE_MODEL_GRAPHS", "
 for name in [name for name in os.environ if name.startswith(("PYTHON", "PASTURE_"))]:
     if name not in MEANT_FOR_TESTS:
         del os.environ[name]
+
+# A gunicorn that a test starts binds its control socket here, if it is not told another place: not
+# where a server of whoever runs the tests has one.
+_runtime = tempfile.TemporaryDirectory(prefix="pasture-tests-")
+os.environ["XDG_RUNTIME_DIR"] = _runtime.name
 
 # In the background of a shell interrupts are ignored, and what a test starts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -29,6 +29,14 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory, monkeypatch):
+    """Where trials keep runs: not the cache of whoever runs the tests."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder
+
+
 def command(app, *arguments):
     return [sys.executable, "-m", "pasture", "try", app, "--chdir", str(PROGRAMS), *arguments]
 
@@ -287,6 +295,120 @@ def test_an_interrupt_leaves_no_process_and_no_report(tmp_path, number, moment):
     assert "Traceback" not in said
     assert _marked(str(tmp_path)) == []
     assert figures.read_text() == "an earlier report"
+
+
+@pytest.mark.once
+def test_runs_that_ended_outlast_an_interrupt_and_are_not_made_again(tmp_path, cache):
+    figures, trace = tmp_path / "figures.json", tmp_path / "trace"
+    arguments = (
+        *SMALL, *policies("stock", "freeze"), "--json", str(figures), "--header", "Cookie: secret",
+        "--env", f"APP_TRACE={trace}",
+    )  # fmt: skip
+    running = subprocess.Popen(
+        command("steady_app:application", *arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        for line in running.stderr:
+            if "run 2 of 2" in line:
+                running.send_signal(signal.SIGINT)
+                break
+        printed, said = running.communicate(timeout=60)
+    finally:
+        running.kill()
+
+    assert running.returncode == 130 and "Traceback" not in said
+    assert re.search(r"^stock .* MB ", printed, re.MULTILINE)
+    assert "\nfreeze not run\n" in printed and "--resume" in said
+    document = json.loads(figures.read_text())
+    assert document["interrupted"] and list(document["policies"]) == ["stock"]
+    fastjsonschema.validate(json.loads(SCHEMA_FILE.read_text()), document)
+    (kept,) = (cache / "pasture" / "trial").iterdir()
+    assert "secret" not in kept.read_text()
+
+    other = pasture_try("steady_app:application", *arguments, "--requests", "61", "--resume")
+
+    assert other.returncode == errors.UsageError.exit_code
+    assert "--requests was 60 and is 61" in other.stderr
+
+    trace.unlink()
+    done = pasture_try("steady_app:application", *arguments, "--resume")
+
+    assert done.returncode == 0
+    assert len(trace.read_text().splitlines()) == 60 + 1
+    assert list(json.loads(figures.read_text())["policies"]) == ["stock", "freeze"]
+    assert "note: 1 run of " in done.stdout
+    assert not kept.exists()
+
+
+@pytest.mark.once
+def test_a_request_that_takes_too_long_is_a_time_out_and_no_difference(tmp_path):
+    figures = tmp_path / "figures.json"
+
+    done = pasture_try(
+        "failing_app:application", *SMALL, *policies("stock", "freeze"), "--server-timeout", "6",
+        "--url", "/", "--url", "/late", "--json", str(figures),
+    )  # fmt: skip
+
+    assert done.returncode == errors.AppDidNotAnswer.exit_code
+    assert "error: requests timed out under freeze, and none under stock" in done.stderr
+    assert re.search(r"freeze: \d requests? timed out, with no answer \(GET /late\)", done.stdout)
+    assert "differently" not in done.stdout + done.stderr
+    freeze = json.loads(figures.read_text())["policies"]["freeze"]
+    assert freeze["timeouts"] >= 1 and freeze["answers_agree"]
+
+
+@pytest.mark.once
+def test_a_run_does_not_outlive_its_limit():
+    done = pasture_try(
+        "steady_app:application", *SMALL, *policies("stock"), "--requests", "1000000",
+        "--run-timeout", "12",
+    )  # fmt: skip
+
+    assert done.returncode == errors.AppDidNotAnswer.exit_code
+    assert "the run of stock did not end within 12 s" in done.stderr
+    assert "--run-timeout" in done.stderr
+
+
+@pytest.mark.once
+def test_a_production_servers_socket_and_pid_file_are_left_alone(tmp_path, monkeypatch):
+    config = tmp_path / "gunicorn.conf.py"
+    config.write_text(f"pidfile = {str(tmp_path / 'pid')!r}")
+    (tmp_path / "pid").write_text("1")
+    (tmp_path / ".gunicorn").mkdir()
+    path = tmp_path / ".gunicorn" / "gunicorn.ctl"
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    with socket.socket(socket.AF_UNIX) as production:
+        production.bind(str(path))
+        production.listen()
+        before = path.stat().st_ino
+
+        done = pasture_try(
+            "steady_app:application", *SMALL, *policies("stock", "refork"),
+            "--", "--config", str(config), "-k", "gthread",
+            env={"HOME": str(tmp_path)},
+        )  # fmt: skip
+
+        assert done.returncode == 0
+        assert path.stat().st_ino == before
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+    assert [p.name for p in path.parent.iterdir()] == ["gunicorn.ctl"]
+    assert (tmp_path / "pid").read_text() == "1"
+    assert "did not refork" not in done.stdout
+
+
+@pytest.mark.once
+def test_a_refork_that_the_workers_cannot_do_is_said_beside_its_figures():
+    done = pasture_try(
+        "steady_app:application", *SMALL, *policies("stock", "refork"),
+        "--", "--reload",
+    )  # fmt: skip
+
+    assert done.returncode == 0
+    assert "\nrefork did not refork: --reload loads the application in each worker\n" in done.stdout
 
 
 @pytest.mark.once

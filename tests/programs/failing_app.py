@@ -1,7 +1,13 @@
-"""A WSGI application that answers 500 at /broken, nothing at /closed, and dies at /fatal."""
+"""A WSGI application that answers 500 at /broken, nothing at /closed, and dies at /fatal.
+
+At /late the first answer of each worker takes 8 s, unless the policy is stock.
+"""
 
 import os
 import signal
+import time
+
+_ON_TIME = {"stock"} & {os.environ.get("PASTURE_POLICY")}
 
 
 def application(environ, start_response):
@@ -12,6 +18,9 @@ def application(environ, start_response):
             return []
         case "/closed":
             environ["gunicorn.socket"].close()
+        case "/late" if not _ON_TIME:
+            _ON_TIME.add("from now on")
+            time.sleep(8)
         case "/fatal":
             os.kill(os.getppid(), signal.SIGKILL)
     start_response("200 OK", [("Content-Length", "2")])

@@ -130,7 +130,8 @@ def _is_timeout(error: Any) -> bool:
         if isinstance(error, _TIMEOUTS):
             return True
         seen.append(error)
-        error = error.__cause__ or error.__context__
+        original = getattr(error, "original", None)  # as Locust's own client has it
+        error = original or error.__cause__ or error.__context__
     return False
 
 

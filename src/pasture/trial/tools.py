@@ -16,6 +16,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -175,13 +176,7 @@ def _ways(tools: Tools) -> Iterator[tuple[str, MakeCommands]]:
             ],
         )
     for pip in _pips():
-        yield (
-            "pip",
-            lambda folder, pip=pip: [
-                [python, "-I", "-m", "venv", "--without-pip", str(folder)],
-                [*pip, "--python", f"{folder}/bin/python", *_INSTALL, *wanted],
-            ],
-        )
+        yield "pip", partial(_by_pip, pip, wanted)
     yield (
         "venv",  # Debian's Python has it only with the package python3-venv
         lambda folder: [
@@ -189,6 +184,13 @@ def _ways(tools: Tools) -> Iterator[tuple[str, MakeCommands]]:
             [f"{folder}/bin/python", "-I", "-m", "pip", *_INSTALL, *wanted],
         ],
     )
+
+
+def _by_pip(pip: list[str], wanted: Sequence[str], folder: Path) -> list[list[str]]:
+    return [
+        [sys.executable, "-I", "-m", "venv", "--without-pip", str(folder)],
+        [*pip, "--python", f"{folder}/bin/python", *_INSTALL, *wanted],
+    ]
 
 
 def _pips() -> Iterator[list[str]]:
