@@ -133,6 +133,10 @@ test: .venv/.stamp ## Lint, types, the wheel, and the suite on every interpreter
 test-wheel: ## The built packages in an empty environment
 	@tools/test-wheel
 
+.PHONY: test-try
+test-try: ## `pasture try` where pasture alone is installed: what it brings, by uv and by pip; needs an index
+	@tools/test-try
+
 .PHONY: test-unit
 test-unit: .venv/.stamp ## No fork, no server: seconds
 	@.venv/bin/pytest tests/unit lab/tests/unit $(ARGS)

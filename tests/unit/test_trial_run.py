@@ -242,6 +242,21 @@ def test_a_run_that_ended_is_kept_when_a_later_one_fails(make_run: MakeRun) -> N
         run_trial(plan, run_one=Stage(make_run, _failing(2)).run_one)
 
 
+def test_a_disk_that_is_full_in_a_later_run_loses_none(make_run: MakeRun) -> None:
+    def answer(job: Job, number: int) -> str:
+        if number == 2:
+            raise OSError(28, "No space left on device")
+        return "same"
+
+    stage = Stage(make_run, answer)
+
+    result = attempt_trial(TrialPlan(app="a", policies=("stock", "seal")), run_one=stage.run_one)
+
+    assert [p.policy for p in result.policies] == ["stock"]
+    assert "No space left" in result.missing["seal"]
+    assert "TMPDIR" in result.failures[0].error.hint
+
+
 def test_a_policy_that_failed_is_not_run_again_and_keeps_its_earlier_rounds(
     make_run: MakeRun,
 ) -> None:

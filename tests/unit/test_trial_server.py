@@ -1,5 +1,6 @@
 """How policy, warm-up and the user's settings reach the server; what the load is told."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -182,3 +183,13 @@ def test_a_url_with_a_host_sends_it_along() -> None:
 
     assert server.headers_of(request, PLAN) == (("Cookie", "a=b"), ("Host", "shop.example"))
     assert server.headers_of(Request("GET", "/a"), PLAN) == (("Cookie", "a=b"),)
+
+
+@pytest.mark.once
+def test_what_the_tests_start_binds_no_control_socket_in_the_home_folder() -> None:
+    config = pytest.importorskip("gunicorn.config")
+    sockets = [s for s in config.KNOWN_SETTINGS if s.name == "control_socket"]
+
+    assert sockets, "this gunicorn has one"
+    assert Path(sockets[0].default).parent == Path(os.environ["XDG_RUNTIME_DIR"])
+    assert not Path(sockets[0].default).is_relative_to(Path.home())

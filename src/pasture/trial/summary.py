@@ -48,7 +48,7 @@ def headline(result: TrialResult) -> str:
     """What the best policy saves against the reference."""
     winner, reference = best(result), result.reference
     total = megabytes(reference.median(lambda run: run.total_pss_bytes))
-    if len(result.policies) == 1:  # of the plan, or of it that ended
+    if len(result.policies) == 1:
         return f"{reference.policy} takes {total} with {count(result.plan.workers, 'worker')}"
     if winner is None:
         return f"Nothing saved of the {total} that {reference.policy} takes"

@@ -177,8 +177,7 @@ class _Trial:
     def _run(self, policy: str, round_: int) -> bool:
         """Make one run; whether to go on."""
         try:
-            job = self._job(policy, round_, self.plan.requests)
-            run = self.run_one(job, self.emit, self.pause)
+            run = self._run_job(policy, round_, self.plan.requests, self.emit)
         except KeyboardInterrupt:
             if not self.runs:
                 raise
@@ -194,6 +193,15 @@ class _Trial:
         self.keep(self.runs)
         self.emit(Finished(policy, private_a_worker(run.private_bytes_median)))
         return True
+
+    def _run_job(self, policy: str, round_: int, requests: int, emit: Tell) -> Run:
+        try:
+            return self.run_one(self._job(policy, round_, requests), emit, self.pause)
+        except OSError as error:  # no room for a log, say: what ran before is not lost for that
+            raise UsageError(
+                f"files of a run cannot be written or read: {error}",
+                hint="set TMPDIR to a folder of yours with room in it",
+            ) from error
 
     def _is_everyones(self, policy: str, error: PastureError) -> bool:
         """Whether the other policies would fail, too: there is nothing to compare with."""
@@ -229,8 +237,7 @@ class _Trial:
         enough = _CONFIRMING_REPEATS * max(len(plan.urls), plan.users)
         requests = plan.requests if plan.locustfile else min(plan.requests, enough)
         try:
-            job = self._job(self.reference, plan.rounds, requests)
-            return [self.run_one(job, lambda event: None, self.pause)]
+            return [self._run_job(self.reference, plan.rounds, requests, lambda event: None)]
         except KeyboardInterrupt:
             self.interrupted = True
         except PastureError as error:
