@@ -18,6 +18,9 @@ import pytest
 
 from pasture import errors
 from pasture.trial.document import SCHEMA_FILE
+from pasture.trial.plan import TrialPlan, free_port
+from pasture.trial.server import wait_until_it_answers
+from pasture.trial.session import Group
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 SMALL = ("--workers", "2", "--requests", "60", "--env", "APP_OBJECTS=1000")
@@ -409,6 +412,29 @@ def test_a_refork_that_the_workers_cannot_do_is_said_beside_its_figures():
 
     assert done.returncode == 0
     assert "\nrefork did not refork: --reload loads the application in each worker\n" in done.stdout
+
+
+WARMING = """
+import sys, time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+print("[INFO] pasture: warm-up: GET /slow", flush=True)
+time.sleep(6)
+print("[INFO] pasture: warm-up: 1 requests, 0 failed", flush=True)
+HTTPServer(("127.0.0.1", int(sys.argv[1])), BaseHTTPRequestHandler).serve_forever()
+"""
+
+
+@pytest.mark.once
+def test_a_warm_up_may_take_longer_than_a_boot(tmp_path):
+    plan = TrialPlan(app="a", workers=0, server_timeout_s=4.0)
+    port = free_port()
+    with Group([sys.executable, "-c", WARMING, str(port)], log=tmp_path / "log") as server:
+        wait_until_it_answers(plan, server, port, time.sleep, warms_up=True)
+    with (
+        Group([sys.executable, "-c", WARMING, str(port)], log=tmp_path / "log") as server,
+        pytest.raises(errors.AppDidNotAnswer, match="within 4 s"),
+    ):
+        wait_until_it_answers(plan, server, port, time.sleep, warms_up=False)
 
 
 @pytest.mark.once

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pasture.errors import MissingExtra, UsageError
-from pasture.trial import load, server
+from pasture.trial import load, run, server
 from pasture.trial.equipment import Equipment
 from pasture.trial.load import Progress
 from pasture.trial.plan import TrialPlan
@@ -193,3 +193,10 @@ def test_what_the_tests_start_binds_no_control_socket_in_the_home_folder() -> No
     assert sockets, "this gunicorn has one"
     assert Path(sockets[0].default).parent == Path(os.environ["XDG_RUNTIME_DIR"])
     assert not Path(sockets[0].default).is_relative_to(Path.home())
+
+
+def test_the_warm_up_is_no_part_of_the_boot_that_is_reported() -> None:
+    steps = [{"name": "warm-up", "seconds": 1.5}, {"name": "freeze", "seconds": 0.2}]
+
+    assert run._warm_up_s({"steps": steps}) == 1.5
+    assert run._warm_up_s(None) == run._warm_up_s({}) == 0.0

@@ -146,8 +146,9 @@ def command(**options: Any) -> None:
         if html_file is not None:
             bring_page_packages(display.tell, _pausing(stop))
         result = attempt_trial(plan, display.tell, stop, earlier=keeper.earlier, keep=keeper.keep)
-    result = keeper.ended(result)
+    result = replace(result, notes=(*result.notes, *keeper.notes))
     _report(result, json_file, html_file)
+    keeper.has_reported(result)
     _fail(result, keeper.hint)
 
 
@@ -213,12 +214,13 @@ class _Keeper:
 
     Attributes:
         earlier: runs of an earlier trial.
+        notes: sentences about what is kept.
     """
 
     def __init__(self, plan: TrialPlan, resume: bool) -> None:
         self.earlier: tuple[Run, ...] = ()
         self._keeper: RunKeeper | None = None
-        self._notes: list[str] = []
+        self.notes: list[str] = []
         self._has_runs = resume
         try:
             self._keeper = RunKeeper(plan)
@@ -229,7 +231,7 @@ class _Keeper:
         if self._keeper is not None and resume:
             kept = self._keeper.load()
             self.earlier = kept.runs
-            self._notes.append(f"{count(len(kept.runs), 'run')} of {kept.made} or before")
+            self.notes.append(f"{count(len(kept.runs), 'run')} of {kept.made} or before")
 
     @property
     def hint(self) -> str:
@@ -248,16 +250,16 @@ class _Keeper:
         except OSError as error:
             self._give_up(f"{self._keeper.path}: {error.strerror or error}")
 
-    def ended(self, result: TrialResult) -> TrialResult:
-        """The result with what there is to say of the keeping. Nothing is kept of a whole trial."""
+    def has_reported(self, result: TrialResult) -> None:
+        """Forget the runs of a trial that is whole. Until then a report that cannot be written does
+        not lose them."""
         if self._keeper is not None and not result.failures and not result.interrupted:
             with suppress(OSError):
                 self._keeper.forget()
-        return replace(result, notes=(*result.notes, *self._notes))
 
     def _give_up(self, why: str) -> None:
         self._keeper = None
-        self._notes.append(f"no run is kept for --resume: {why}")
+        self.notes.append(f"no run is kept for --resume: {why}")
 
 
 def _pausing(stop: threading.Event) -> Pause:

@@ -14,6 +14,7 @@ import platform
 import shutil
 import sys
 import sysconfig
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +36,9 @@ _POLL_S = 0.05
 _PART = ".making"
 _LOG = "log"
 _INSTALL = ("install", "--quiet", "--no-input", "--disable-pip-version-check")
+_SAID_LINES = 6
+_NOT_IMPORTABLE = "what it installed cannot be imported"
+_NOT_FOR_INSTALLERS = ("PYTHON", "VIRTUAL_ENV", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")
 
 MakeCommands = Callable[[Path], list[list[str]]]
 
@@ -151,14 +155,15 @@ def _works(tools: Tools, made: ToolEnvironment, pause: Pause) -> bool:
 
 
 def _make(tools: Tools, made: ToolEnvironment, tell: Tell, pause: Pause) -> None:
-    said = ""
+    said = []
     for name, commands in _ways(tools):
         part = _beside(made.folder)
         with _removed(part), guarded(part):
-            said = _install(commands(part), pause)
-            if not said and _works(tools, ToolEnvironment(part), pause):
+            output = _install(commands(part), pause)
+            if not output and _works(tools, ToolEnvironment(part), pause):
                 _move(part, made.folder)
                 return
+        said.append(f"{name}:\n{tail(output or _NOT_IMPORTABLE, _SAID_LINES)}")
         tell(Moved(phase=f"{name} could not install {tools.what}"))
     raise _not_installed(tools, said)
 
@@ -221,12 +226,11 @@ def _run(command: Sequence[str], folder: Path, pause: Pause, limit_s: float) -> 
         folder: where it runs and its log goes: of no project, so that no project's settings are
             taken.
     """
-    told = environment({"PIP_USER": "0", "PWD": str(folder)}, without=("PYTHON", "VIRTUAL_ENV"))
-    left_s = limit_s
+    told = environment({"PIP_USER": "0", "PWD": str(folder)}, without=_NOT_FOR_INSTALLERS)
+    end = time.monotonic() + limit_s
     with Group(command, log=folder / _LOG, env=told, cwd=folder) as running:
-        while running.exit_code() is None and left_s > 0:
+        while running.exit_code() is None and time.monotonic() < end:
             pause(_POLL_S)
-            left_s -= _POLL_S
         code = running.exit_code()
     pause(0)  # an interrupt from the keyboard ends a program, too: that says nothing about it
     return code
@@ -259,10 +263,10 @@ def _removed(part: Path) -> Iterator[None]:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def _not_installed(tools: Tools, said: str) -> MissingExtra:
+def _not_installed(tools: Tools, said: Sequence[str]) -> MissingExtra:
     return MissingExtra(
         f"{tools.what} could not be installed",
         hint="it takes a package index, once: check pip's or uv's settings; or "
         f"pip install 'pasture[trial]' into the application's environment{tools.instead}; "
-        f"if the disk is full, {HINT}; the installer's output ends with\n" + tail(said),
+        f"if the disk is full, {HINT}; the output of each installer ends with\n" + "\n".join(said),
     )
