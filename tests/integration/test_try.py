@@ -342,7 +342,7 @@ def test_runs_that_ended_outlast_an_interrupt_and_are_not_made_again(tmp_path, c
     assert done.returncode == 0
     assert len(trace.read_text().splitlines()) == 60 + 1
     assert list(json.loads(figures.read_text())["policies"]) == ["stock", "freeze"]
-    assert "note: 1 run of " in done.stdout
+    assert "note: 1 run of an earlier trial, up to " in done.stdout
     assert not kept.exists()
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pasture.display.progress import Started
+from pasture.display.progress import Finished, Started
 from pasture.errors import MissingExtra, UsageError
 from pasture.trial import equipment
 from pasture.trial.plan import TrialPlan
@@ -111,14 +111,17 @@ def test_what_a_killed_trial_left_is_removed_and_nothing_else(cache):
 
 def test_two_at_once_make_one(cache, tmp_path, monkeypatch):
     monkeypatch.setenv("UV_SLOW", "1")
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(make())) for _ in range(2)]
+    found, events = [], []
+    threads = [
+        threading.Thread(target=lambda: found.append(make(tell=events.append))) for _ in range(2)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
 
     assert found[0] == found[1] and height(found[0]) == "7"
+    assert Finished("grass", "waiting for another trial, which is installing") in events
     assert [line.split()[0] for line in calls(tmp_path)] == ["venv", "pip"]
 
 

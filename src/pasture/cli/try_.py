@@ -231,7 +231,8 @@ class _Keeper:
         if self._keeper is not None and resume:
             kept = self._keeper.load()
             self.earlier = kept.runs
-            self.notes.append(f"{count(len(kept.runs), 'run')} of {kept.made} or before")
+            runs = count(len(kept.runs), "run")
+            self.notes.append(f"{runs} of an earlier trial, up to {kept.made:%Y-%m-%d %H:%M}")
 
     @property
     def hint(self) -> str:

@@ -114,7 +114,7 @@ def find_or_make(tools: Tools, tell: Tell, pause: Pause) -> ToolEnvironment:
     cache = cache_folder()
     made = ToolEnvironment(cache / f"{tools.name}-{_key(tools)}")
     try:
-        with locked(cache, pause) as alone:
+        with locked(cache, _telling(tools, tell, pause)) as alone:
             if alone:
                 _sweep(cache)
             if not _works(tools, made, pause):
@@ -126,6 +126,18 @@ def find_or_make(tools: Tools, tell: Tell, pause: Pause) -> ToolEnvironment:
     except OSError as error:
         raise refused(cache, error) from None
     return made
+
+
+def _telling(tools: Tools, tell: Tell, pause: Pause) -> Pause:
+    """As `pause`, and says once why there is something to wait for."""
+    reasons = iter(("waiting for another trial, which is installing",))
+
+    def wait(seconds: float) -> None:
+        for reason in reasons:
+            tell(Finished(tools.name, reason))
+        pause(seconds)
+
+    return wait
 
 
 def _key(tools: Tools) -> str:
