@@ -108,4 +108,5 @@ def prepare(site: Site, python: Path) -> None:
     if (site.data / "urls.txt").exists():
         return
     site.data.mkdir(parents=True, exist_ok=True)
-    run([python, HERE / "prepare" / f"{site.name}.py"], variables(site), site.data)
+    script = f"make_{site.name.replace('-', '_')}.py"
+    run([python, HERE / "prepare" / script], variables(site), site.data)

@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -68,6 +69,6 @@ def read_sites(path: Path) -> dict[str, Site]:
     return {name: _site(name, values) for name, values in tables.items()}
 
 
-def _site(name: str, values: dict[str, object]) -> Site:
-    lists = {key: tuple(values.pop(key, ())) for key in ("packages", "arguments")}  # type: ignore[call-overload]
-    return Site(name=name, **lists, **values)  # type: ignore[arg-type]
+def _site(name: str, values: dict[str, Any]) -> Site:
+    lists: dict[str, Any] = {key: tuple(values.pop(key, ())) for key in ("packages", "arguments")}
+    return Site(name=name, **lists, **values)

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 if not Path("mysite").exists():
-    subprocess.run([sys.executable, "-m", "wagtail", "start", "mysite"], check=True)
+    wagtail = Path(sys.executable).with_name("wagtail")
+    subprocess.run([wagtail, "start", "mysite"], check=True)
 os.chdir("mysite")
 sys.path.insert(0, ".")
 os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings.dev"
