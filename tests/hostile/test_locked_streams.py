@@ -34,33 +34,41 @@ STREAMS = {
 }
 
 
+def start(folder, policy, parent_itself, name, text):
+    program = PROGRAM.format(policy=policy, parent_itself=parent_itself, stream=name, text=text)
+    folder.mkdir()
+    return subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=folder,
+        start_new_session=True,
+    )
+
+
 @pytest.mark.once
-@pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize(
     ("policy", "parent_itself"),
     [("stock", False), ("seal", False), ("seal", True), ("dismiss", False)],
     ids=["stock", "sealed parent's child", "sealed parent itself", "dismissed"],
 )
-def test_the_process_ends(tmp_path, policy, parent_itself, stream):
+def test_the_process_ends(tmp_path, policy, parent_itself):
     """As it does unsealed: at its end CPython gives up on a lock after a second."""
-    name, text = STREAMS[stream]
-    program = PROGRAM.format(policy=policy, parent_itself=parent_itself, stream=name, text=text)
-    process = subprocess.Popen(
-        [sys.executable, "-c", program],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=tmp_path,
-        start_new_session=True,
-    )
+    processes = {
+        stream: start(tmp_path / stream, policy, parent_itself, *how)
+        for stream, how in STREAMS.items()
+    }
     try:
-        assert process.wait(PATIENCE_S) == 0
-        assert (tmp_path / "ended").read_text() not in ("", "0")
+        for stream, process in processes.items():
+            assert process.wait(PATIENCE_S) == 0, stream
+            assert (tmp_path / stream / "ended").read_text() not in ("", "0"), stream
     except subprocess.TimeoutExpired:
-        pytest.fail("the child waits for a lock that a daemon thread holds")
+        pytest.fail(f"{stream}: the child waits for a lock that a daemon thread holds")
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        for process in processes.values():
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
 
 
 LIFTED = """

@@ -11,6 +11,7 @@ import os
 import types
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -38,6 +39,9 @@ WarmUp = Callable[[], "WarmUpReport"]
 
 HAS_LAZY_IMPORTS = hasattr(types, "LazyImportType")
 """Whether the language has lazy imports (PEP 810, CPython 3.15)."""
+
+if HAS_LAZY_IMPORTS:  # now: a nearly full control group has no room for it during a seal
+    import_module("pasture.warmup.lazy_imports")
 
 _rounds = 0
 
@@ -137,7 +141,7 @@ def _prepare(name: PrepareStep, warm_up: WarmUp | None) -> StepReport:
         if name == "warm-up" and warm_up is not None:
             counts, problems = _warm(warm_up)
         elif name == "resolve-imports":
-            from pasture.warmup import lazy_imports  # most interpreters have no use for it
+            from pasture.warmup import lazy_imports
 
             with gc_settings.running():
                 counts, problems = lazy_imports.resolve(
