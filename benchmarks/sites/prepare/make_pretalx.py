@@ -49,10 +49,11 @@ with scopes_disabled():
     event = Event.objects.filter(slug="conf").first()
     if event is None:
         day = now().date()
-        event = Event.objects.create(
+        event = create_event(
+            organiser=organiser,
+            locales=["en"],
             name="Conference",
             slug="conf",
-            organiser=organiser,
             date_from=day,
             date_to=day + timedelta(days=2),
             email="o@example.com",
@@ -60,13 +61,11 @@ with scopes_disabled():
             locale="en",
             is_public=True,
         )
-        if hasattr(event, "build_initial_data"):
-            event.build_initial_data()
         for number in range(30):
             talk = Submission.objects.create(
                 event=event,
                 title=f"Talk {number}",
-                submission_type=event.submission_types.first(),
+                submission_type=event.cfp.default_type,
                 abstract="About " * 40,
                 state=SubmissionStates.SUBMITTED,
                 content_locale="en",
