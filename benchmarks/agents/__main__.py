@@ -20,7 +20,7 @@ from benchmarks.agents.runs import COMMANDS, Run, boot
 
 MINORS = ("3.13", "3.12", "3.14")
 WITH_STOCK = MINORS[:1]
-"""Where the same is booted without a seal, too."""
+"""Where the same is booted without a seal, too, and gunicorn with reforks."""
 
 
 def boots(
@@ -29,9 +29,11 @@ def boots(
     """Agent, server, interpreter and policy of each boot; the sealed ones first."""
     for minor, agent, server in product(minors, agents, servers):
         yield agent, server, minor, "seal"
-    for minor, agent, server in product(minors, agents, servers):
-        if with_stock and minor in WITH_STOCK:
+    for minor, agent, server in product(minors if with_stock else (), agents, servers):
+        if minor in WITH_STOCK:
             yield agent, server, minor, "stock"
+            if server == "gunicorn" and agent.reports == "workers":
+                yield agent, server, minor, "refork"
 
 
 def result(agent: Agent, server: str, minor: str, policy: str, again: bool) -> Run:
@@ -51,14 +53,23 @@ def kept_rows(alone: Agent, agents: Sequence[Agent], minors: Sequence[str]) -> I
         alone_sealed = kept(alone, server, minor, "seal")
         sealed = kept(agent, server, minor, "seal")
         if alone_sealed is not None and sealed is not None:
-            yield Row(agent, server, alone_sealed, sealed, kept(agent, server, minor, "stock"))
+            yield Row(
+                agent,
+                server,
+                alone_sealed,
+                sealed,
+                kept(agent, server, minor, "stock"),
+                kept(agent, server, minor, "refork"),
+            )
 
 
 @click.command(help=__doc__)
 @click.argument("names", nargs=-1)
 @click.option("--python", "minors", multiple=True, default=MINORS, show_default=True)
 @click.option("--server", "servers", multiple=True, default=tuple(COMMANDS), show_default=True)
-@click.option("--no-stock", is_flag=True, help="Leave out the boots without a seal.")
+@click.option(
+    "--no-stock", is_flag=True, help="Leave out the boots without a seal, and with reforks."
+)
 @click.option("--again", is_flag=True, help="Boot again what is kept.")
 @click.option("--page", "page_only", is_flag=True, help="Only write the page, of what is kept.")
 def main(

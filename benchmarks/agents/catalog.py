@@ -34,6 +34,7 @@ class Agent:
     service: str = ""
     tls: bool = False
     scrape: str = ""
+    breaks: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     before: str = ""
     after: str = ""
@@ -43,7 +44,7 @@ class Agent:
     @property
     def measured(self) -> dict[str, object]:
         """What decides what is run: a result holds as long as this is the same."""
-        texts = ("title", "before", "after", "pasture", "advice")
+        texts = ("title", "breaks", "before", "after", "pasture", "advice")
         return {k: v for k, v in dataclasses.asdict(self).items() if k not in texts}
 
 

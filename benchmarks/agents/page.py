@@ -24,6 +24,7 @@ class Row:
         alone: the application without the agent, sealed.
         sealed: with the agent.
         stock: with the agent, not sealed; None where that was not tried.
+        refork: with the agent, and a worker that became the parent of the others; None likewise.
     """
 
     agent: Agent
@@ -31,6 +32,7 @@ class Row:
     alone: Run
     sealed: Run
     stock: Run | None
+    refork: Run | None = None
 
     @property
     def growth(self) -> float:
@@ -95,8 +97,8 @@ def prose(agents: Mapping[str, Agent]) -> str:
 
 def figures(rows: Sequence[Row]) -> str:
     head = (
-        "agent", "CPython", "server", "threads in the parent", "sealed",
-        "private a worker", "without agent", "stock", "arrived", "at the end", "at the end, stock",
+        "agent", "CPython", "server", "threads", "sealed", "private a worker", "without agent",
+        "refork", "stock", "arrived", "refork", "at the end", "stock",
     )  # fmt: skip
     return _table(head, [_figures(row) for row in rows])
 
@@ -104,24 +106,38 @@ def figures(rows: Sequence[Row]) -> str:
 def _figures(row: Row) -> tuple[str, ...]:
     begin = (row.agent.title, row.sealed.python, row.server)
     if row.failure:
-        return (*begin, *[""] * 7, _cell(row.failure.splitlines()[0]))
+        return (*begin, *[""] * 6, _cell(row.failure.splitlines()[0]), "", "", "")
     return (
         *begin,
         str(row.sealed.tasks_before - 1),
         "yes" if row.sealed.reason is None else "no",
-        f"{private(row.sealed) / MB:.1f} MB ({row.growth:.0%})",
-        f"{private(row.alone) / MB:.1f} MB",
-        f"{private(row.stock) / MB:.1f} MB" if row.stock else "",
+        f"{_memory(row.sealed)} ({row.growth:.0%})",
+        _memory(row.alone),
+        _memory(row.refork),
+        _memory(row.stock),
         arrived_of(row),
-        arrived(row.sealed.last),
-        arrived(row.stock.last) if row.stock else "",
+        _arrived_in(row.refork),
+        "" if row.agent.scrape else arrived(row.sealed.last),
+        "" if row.agent.scrape or not row.stock else arrived(row.stock.last),
     )
+
+
+def _memory(run: Run | None) -> str:
+    return f"{private(run) / MB:.1f} MB" if run is not None and run.private_bytes else ""
+
+
+def _arrived_in(run: Run | None) -> str:
+    if run is None:
+        return ""
+    return _cell(run.failure.splitlines()[0]) if run.failure else arrived(run.steady)
 
 
 def complaints(rows: Sequence[Row]) -> Iterator[str]:
     """What is not as it should be, a line each: not sealed, lost, twice."""
     for row in rows:
         where = f"{row.agent.name}, {row.server}, {row.sealed.python}"
+        if row.agent.breaks:
+            continue
         if row.failure:
             yield f"{where}: {row.failure.splitlines()[0]}"
         elif row.sealed.reason is not None:
@@ -137,8 +153,10 @@ def _undelivered(row: Row) -> Iterator[str]:
     if row.agent.by_clock and 0 in steady.by_worker:
         yield "a worker reports nothing"
     # uvicorn's workers end by the signal: what they have not sent is lost without pasture, too.
-    lost, lost_by_stock = row.sealed.last.lost, row.stock.last.lost if row.stock else 0
-    if row.server == "gunicorn" and lost > lost_by_stock:
+    if row.server != "gunicorn" or row.agent.scrape or row.stock is None:
+        return
+    lost, lost_by_stock = row.sealed.last.lost, row.stock.last.lost
+    if lost > lost_by_stock:
         yield f"{lost} lost at the end, {lost_by_stock} without pasture"
 
 

@@ -46,6 +46,9 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "uvicorn": ("uvicorn", "benchmarks.agents.application:asgi", "--workers", str(WORKERS)),
 }
 
+REFORK = ("--refork", f"{REQUESTS},1000000")
+PROMOTED = "all workers are of generation"
+
 Asked = dict[int, list[int]]
 """Dict of pid to the numbers of the requests that it has served."""
 
@@ -141,9 +144,14 @@ class Trial:
             Group(command, log=self.log, env=env, cwd=environments.REPOSITORY)
         )
         group.wait_for(self._answers, "it does not answer", timeout_s=BOOT_S)
-        asked = self._serve(group)
+        served = self._serve(group)
+        asked = served
+        if policy == "refork":
+            group.wait_for(self._is_promoted, "no worker became a mold", timeout_s=BOOT_S)
+            served = self._serve(group)
+            asked = {pid: asked.get(pid, []) + served.get(pid, []) for pid in {*asked, *served}}
         self._wait_for_delivery(asked)
-        workers = {pid: self._private_bytes(pid) for pid in asked}
+        workers = {pid: self._private_bytes(pid) for pid in served}
         after = self._get("/threads")
         steady = delivery(self._agent, asked, self._arrived())
         last = self._last_requests()
@@ -153,7 +161,7 @@ class Trial:
         time.sleep(0.5)
         arrived = self._arrived()
         report = self._report()
-        before = json.loads((self._folder / f"{group.pid}.json").read_text())
+        before = self._noted_by_the_application()
         return Run(
             python=version,
             reason=report.get("reason"),
@@ -191,7 +199,8 @@ class Trial:
         words += [address] if words[-1] == "-b" else ["--port", str(self._port)]
         if self._server == "gunicorn":
             words.append("--no-control-socket")
-        pasture = [str(binaries / "pasture"), "run", "--policy", policy, "--warm", "/mark"]
+        pasture = [str(binaries / "pasture"), "run", "--policy", policy]
+        pasture += REFORK if policy == "refork" else ("--warm", "/mark")
         return [*wrapper, *pasture, *words]
 
     def _environment(self, python: Path) -> dict[str, str]:
@@ -302,6 +311,16 @@ class Trial:
         if memory is None:
             raise OSError(f"worker {pid} has ended")
         return memory.private_bytes
+
+    def _is_promoted(self) -> bool:
+        """Whether a worker has become the parent of all others. The others have to be asked."""
+        self._get("/threads")
+        return PROMOTED in self.log.read_text(errors="replace")
+
+    def _noted_by_the_application(self) -> dict[str, Any]:
+        """What ran beside the process that loaded the application, at its first fork."""
+        found: dict[str, Any] = json.loads(next(self._folder.glob("[0-9]*.json")).read_text())
+        return found
 
     def _report(self) -> dict[str, Any]:
         path = self._folder / "report.json"

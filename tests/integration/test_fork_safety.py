@@ -169,3 +169,32 @@ print(manager.request("GET", url).status)
 """
     )
     assert out == ["0", "True", "200"]
+
+
+def test_a_pool_whose_lock_is_never_free_again_does_not_hold_up_a_fork():
+    pytest.importorskip("urllib3")
+    out = run(
+        ANSWERS_WITH_THE_PORT
+        + """
+import urllib3
+import pasture
+
+manager = urllib3.PoolManager()
+pools = [urllib3.HTTPConnectionPool("127.0.0.1", server.server_port) for _ in range(2)]
+for pool in pools:
+    pool.request("GET", "/")
+print(pasture.close_connections()[0]["http_connections"])
+for pool in pools:
+    pool.request("GET", "/")
+def take():
+    manager.pools.lock.acquire()
+    pools[0].pool.mutex.acquire()
+taker = threading.Thread(target=take)
+taker.start()
+taker.join()
+port_of_a_child(os.getpid)
+print(pools[1].pool.queue[-1], flush=True)
+os._exit(0)  # urllib3 itself would wait for the lock
+"""
+    )
+    assert out == ["2", "None"]

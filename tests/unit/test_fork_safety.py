@@ -1,13 +1,15 @@
 """Closing what must not cross a fork, for libraries that may or may not be there."""
 
+import os
 import sys
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Self
 
 import pytest
 
-from pasture.fork_safety import close
+from pasture.fork_safety import close, opentelemetry
 from pasture.fork_safety.close import before_fork, close_connections
 
 
@@ -164,3 +166,23 @@ def test_a_library_that_has_changed_is_reported_and_does_not_raise(
     install(monkeypatch, "django.db")
     _, [problem] = close_connections()
     assert problem.startswith("django_connections: AttributeError")
+
+
+def test_a_metric_reader_of_opentelemetry_gets_a_new_lock_in_each_child(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hooks: list[Callable[[], None]] = []
+    monkeypatch.setattr(opentelemetry, "_hooked", False)
+    monkeypatch.setattr(os, "register_at_fork", lambda after_in_child: hooks.append(after_in_child))
+    held = threading.Lock()
+    held.acquire()
+    exporting, other = SimpleNamespace(_export_lock=held), SimpleNamespace()
+    provider = SimpleNamespace(_all_metric_readers=[exporting, other])
+    install(monkeypatch, "opentelemetry.sdk.metrics._internal", MeterProvider=provider)
+    close_connections()
+    close_connections()
+    assert held.locked() and exporting._export_lock is held, "the parent keeps its own"
+    [in_child] = hooks
+    in_child()
+    assert not exporting._export_lock.locked()
+    assert not hasattr(other, "_export_lock")

@@ -72,6 +72,31 @@ def test_a_connection_through_a_named_socket_is_named_by_its_path(tmp_path: Path
         assert texts() == [f"the connection to {path}"]
 
 
+@pytest.mark.parametrize("url", ["http://localhost:{port}/", "unix://{path}"])
+def test_connections_that_ddtraces_runtime_closes_at_each_fork_are_no_hazard(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "apm.socket")
+    with (
+        closing(socket.create_server(("127.0.0.1", 0))) as server,
+        closing(socket.create_connection(server.getsockname())),
+        closing(socket.socket(socket.AF_UNIX)) as named,
+        closing(socket.socket(socket.AF_UNIX)) as client,
+    ):
+        named.bind(path)
+        named.listen()
+        client.connect(path)
+        everything = texts()
+        port = server.getsockname()[1]
+        agent = SimpleNamespace(trace_agent_url=url.format(port=port, path=path))
+        settings = SimpleNamespace(config=agent)
+        monkeypatch.setitem(sys.modules, "ddtrace.internal.settings._agent", settings)
+        assert texts() == everything, "there is no runtime that would close it"
+        monkeypatch.setitem(sys.modules, "ddtrace.internal.native_runtime", SimpleNamespace())
+        assert len(everything) == 2
+        assert len(texts()) == 1
+
+
 def test_socket_pairs_and_datagrams_are_no_connections(tmp_path: Path) -> None:
     left, right = socket.socketpair()
     with closing(left), closing(right), closing(socket.socket(type=socket.SOCK_DGRAM)) as log:

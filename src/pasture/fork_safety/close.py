@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from pasture.fork_safety import http_pools
+from pasture.fork_safety import http_pools, opentelemetry
 
 Hook = TypeVar("Hook", bound=Callable[[], object])
 
@@ -70,6 +70,7 @@ def close_connections() -> tuple[Mapping[str, int], tuple[str, ...]]:
     """
     counts: dict[str, int] = {}
     problems: list[str] = []
+    opentelemetry.renew_locks_in_children()
     for kind, close in (
         ("hooks", _run_hooks),
         ("django_connections", _close_django_connections),

@@ -14,12 +14,16 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakSet
 
 _LIBRARY = "urllib3."
 """Libraries bring copies of it: the names of modules end so."""
+
+_PATIENCE_S = 0.1
+"""Longest wait for a lock of a pool, which are held for microseconds."""
 
 _pools: WeakSet[Any] = WeakSet()
 _managers: WeakSet[Any] = WeakSet()
@@ -63,7 +67,7 @@ def _classes(module: str, name: str) -> tuple[type, ...]:
 
 
 def _close_known() -> int:
-    pools = {id(pool): pool for pool in _pools}
+    pools = {id(pool): pool for pool in list(_pools)}
     for manager in list(_managers):
         pools.update((id(pool), pool) for pool in _pools_of(manager))
     return sum(map(_empty, pools.values()))
@@ -75,25 +79,33 @@ def _pools_of(manager: Any) -> list[Any]:
     lock, held = getattr(container, "lock", None), getattr(container, "_container", None)
     if lock is None or held is None:
         return []
-    with lock:
-        return list(held.values())
+    with _taken(lock) as is_ours:
+        return list(held.values()) if is_ours else []
 
 
 def _empty(pool: Any) -> int:
     """Close what is idle in a pool; its places stay."""
-    import queue  # urllib3 has it; other parents would have it sealed in
-
     places = getattr(pool, "pool", None)
     if places is None:  # it has been closed
         return 0
-    taken = []
-    with suppress(queue.Empty):
-        while True:
-            taken.append(places.get(block=False))
-    for _ in taken:
-        with suppress(queue.Full):  # another thread has filled the place meanwhile
-            places.put(None, block=False)
-    return sum(_close(connection) for connection in taken if connection is not None)
+    with _taken(getattr(places, "mutex", None)) as is_ours:
+        found = list(places.queue) if is_ours else []
+        places.queue[: len(found)] = [None] * len(found)
+    return sum(_close(connection) for connection in found if connection is not None)
+
+
+@contextmanager
+def _taken(lock: Any) -> Iterator[bool]:
+    """A lock, if it can be had: one that was held at a fork is never free again in the child."""
+    if lock is None:  # of gevent's queues, which need none
+        yield True
+    elif lock.acquire(timeout=_PATIENCE_S):
+        try:
+            yield True
+        finally:
+            lock.release()
+    else:
+        yield False
 
 
 def _close(connection: Any) -> bool:

@@ -19,7 +19,7 @@ def kept_still() -> Iterator[None]:
     """Record no transaction meanwhile. Nothing is done where the agent has not been imported."""
     agent = sys.modules.get("newrelic.agent")
     settings = agent.global_settings() if agent is not None else None
-    if not getattr(settings, "enabled", False):
+    if settings is None or not getattr(settings, "enabled", False):
         yield
         return
     # The agent is made here if it is not there yet: one that is made while it is switched off does
