@@ -16,7 +16,7 @@ import threading
 import time
 import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pasture
 
@@ -35,7 +35,13 @@ def allocate(rng: random.Random) -> None:
         kept.append({n: [str(n)] * rng.randrange(9) for n in range(rng.randrange(50))})
         if len(kept) > 200:
             kept = kept[::2]
-        SEQUENCE(str(n) for n in range(rng.randrange(40)) if not time.sleep(0.0001))
+        SEQUENCE(_slowly(rng.randrange(40)))
+
+
+def _slowly(count: int) -> Iterator[str]:
+    for number in range(count):
+        time.sleep(0.0001)
+        yield str(number)
 
 
 def compute(rng: random.Random) -> None:

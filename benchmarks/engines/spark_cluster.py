@@ -91,7 +91,8 @@ class Cluster:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process = psutil.Process(pid)
                     if _DAEMON.search(" ".join(process.cmdline())):
-                        parent = " ".join(process.parent().cmdline())
+                        above = process.parent()
+                        parent = "" if above is None else " ".join(above.cmdline())
                         (workers if _DAEMON.search(parent) else daemons).append(pid)
         return daemons, workers
 
