@@ -5,27 +5,39 @@ from typing import Any
 
 import pytest
 
-from pasture.doctor.checks import CHECKS, diagnose
-from pasture.doctor.evidence import Evidence
+from pasture.doctor.checks import diagnose
+from pasture.doctor.evidence import Evidence, Worker
 from pasture.doctor.modules import Module, Wheel
+from pasture.doctor.notes import Notes
+from pasture.doctor.seal_report import SealSeen
 from pasture.doctor.table import as_document, verdict
+from pasture.doctor.threads import Thread
+from pasture.proc.mapped_files import InMemory
 from pasture.proc.smaps import Memory
 
 MB = 1_000_000
 SHARED = Memory(100 * MB, 40 * MB, 0, 10 * MB, 90 * MB)
 ALONE = Memory(100 * MB, 95 * MB, 0, 90 * MB, 10 * MB)
 SMALL = Memory(20 * MB, 10 * MB, 0, 5 * MB, 15 * MB)
+SEALED = SealSeen(True, "seal", 1_234_567, has_report=True)
+RUNS = "1 other Python thread(s) running: ticker (app.py:3 in tick)"
+NOT_SEALED = replace(
+    SEALED,
+    sealed=False,
+    reason=RUNS,
+    left_out=(("immortalize", "not beside a thread that runs"),),
+)
 HEALTHY = Evidence(
     master_pid=1,
     command=("python", "gunicorn"),
     environ={},
     master=SHARED,
-    workers=(SHARED, SHARED),
-    threads=("python",),
+    workers=(Worker(SHARED), Worker(SHARED)),
+    threads=(),
     files=("/usr/bin/python3.14",),
     huge_pages="always [madvise] never",
     ksm="0",
-    gc_callers=(),
+    notes=Notes(),
 )
 
 
@@ -35,18 +47,29 @@ def obstacles(evidence: Evidence) -> set[str]:
 
 def test_nothing_stands_in_the_way_of_a_healthy_server() -> None:
     assert obstacles(HEALTHY) == set()
-    assert len(diagnose(HEALTHY)) == len(CHECKS)
+    checks = [finding.check for finding in diagnose(HEALTHY)]
+    assert checks == [
+        *("preload", "late-imports", "threads", "gc-enable", "abi3", "huge-pages", "ksm"),
+        *("allocator", "interpreter"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("change", "check"),
     [
-        ({"master": SMALL, "workers": (ALONE,)}, "preload"),
-        ({"threads": ("python", "ticker")}, "threads"),
-        ({"gc_callers": ("msgpack (fallback.py:7)",)}, "gc-enable"),
+        ({"master": SMALL, "workers": (Worker(ALONE),)}, "preload"),
+        ({"threads": (Thread("ticker", waits=False),)}, "threads"),
+        ({"notes": Notes(gc_callers=("msgpack (fallback.py:7)",))}, "gc-enable"),
+        ({"seal": replace(SEALED, sealed=False, reason="immortalize failed")}, "seal"),
+        ({"seal": replace(SEALED, left_out=(("plug-malloc", "no memory"),))}, "seal"),
+        ({"seal": NOT_SEALED}, "threads"),
+        ({"seal": replace(SEALED, pending_imports=3)}, "lazy-imports"),
+        ({"notes": Notes(lazy=("json",))}, "lazy-imports"),
+        ({"free_bytes": 9 * MB}, "free-memory"),
         ({"huge_pages": "[always] madvise never"}, "huge-pages"),
         ({"environ": {"PYTHONMALLOC": "malloc"}}, "allocator"),
         ({"files": ("/usr/bin/python3.11",)}, "interpreter"),
+        ({"files": ("/usr/bin/python3.12",)}, "interpreter"),
         ({"files": ("/usr/bin/python3.14t",)}, "interpreter"),
         ({"modules": (Module("/a.abi3.so", Wheel("a 1", "cp38-abi3")),)}, "abi3"),
     ],
@@ -82,28 +105,128 @@ def test_a_server_without_workers_is_told_to_have_forked_nothing() -> None:
 
 
 def test_small_workers_are_no_sign_of_a_missing_preload() -> None:
-    tiny = Memory(9 * MB, 8 * MB, 0, 7 * MB, 1 * MB)
+    tiny = Worker(Memory(9 * MB, 8 * MB, 0, 7 * MB, 1 * MB))
     evidence = replace(HEALTHY, master=Memory(6 * MB, 5 * MB, 0, 5 * MB, 1 * MB), workers=(tiny,))
     assert obstacles(evidence) == set()
 
 
+def built(private_mb: int, requests: int | None, at_start_mb: int = 2) -> Worker:
+    memory = Memory(330 * MB, 300 * MB, 0, private_mb * MB, 50 * MB)
+    return Worker(memory, requests, at_start_mb * MB)
+
+
+def test_data_of_a_lifespan_is_named_and_not_taken_for_a_missing_preload() -> None:
+    evidence = replace(
+        HEALTHY,
+        command=("python", "-m", "pasture.servers.uvicorn", "app:app"),
+        master=Memory(52 * MB, 30 * MB, 0, 20 * MB, 32 * MB),
+        workers=(built(279, 0), built(279, 0)),
+        seal=SEALED,
+    )
+    assert obstacles(evidence) == {"own-data"}
+    what = told(evidence, "own-data")
+    assert "built 277 MB for itself before its first request, in its lifespan" in what
+
+
+def test_what_workers_that_have_served_hold_is_not_said_to_come_from_their_start() -> None:
+    evidence = replace(HEALTHY, workers=(built(279, 500),), seal=SEALED)
+    assert "own-data" not in {finding.check for finding in diagnose(evidence)}
+
+
+def test_under_another_server_data_of_each_worker_is_looked_for_in_its_hooks() -> None:
+    evidence = replace(HEALTHY, workers=(built(20, None),), seal=SEALED)
+    assert "a hook like post_fork" in told(evidence, "own-data")
+
+
+def test_a_worker_that_built_little_stands_in_nobodys_way() -> None:
+    evidence = replace(HEALTHY, workers=(built(5, 0),), seal=SEALED)
+    assert obstacles(evidence) == set()
+
+
+def test_packages_that_every_worker_imports_are_named_with_what_they_take() -> None:
+    numpy = {"numpy 2.5.5": InMemory(20 * MB, 6 * MB)}
+    evidence = replace(
+        HEALTHY,
+        packages=frozenset(("lxml 6.0",)),
+        workers=(
+            Worker(SHARED, packages={**numpy, "lxml 6.0": InMemory(4 * MB, MB)}),
+            Worker(SHARED, packages={**numpy, "msgpack 1.1": InMemory(MB, MB)}),
+        ),
+        imported=("numpy", "numpy.linalg", "decimal"),
+    )
+    assert obstacles(evidence) == {"late-imports"}
+    what = told(evidence, "late-imports")
+    assert what == (
+        "every worker imports for itself: numpy 2.5.5 (6.0 MB), the standard library (1 modules)"
+    )
+
+
+def test_a_few_small_modules_that_workers_import_are_no_obstacle() -> None:
+    assert obstacles(replace(HEALTHY, imported=("decimal", "gunicorn.workers.sync"))) == set()
+
+
+def test_a_thread_that_began_after_the_fork_is_no_obstacle() -> None:
+    late = Thread("gunicorn-ctl", after_fork=True, waits=False)
+    evidence = replace(HEALTHY, threads=(late,))
+    assert obstacles(evidence) == set()
+    assert "ran a single thread when it forked; later began gunicorn-ctl" in told(
+        evidence, "threads"
+    )
+
+
+def test_threads_that_wait_are_no_obstacle_and_are_named_with_their_packages() -> None:
+    waits = Thread("exporter", package="opentelemetry")
+    evidence = replace(HEALTHY, threads=(waits,))
+    assert obstacles(evidence) == set()
+    assert "a thread of the master waits: exporter of opentelemetry" in told(evidence, "threads")
+
+
+def test_threads_of_native_code_do_not_keep_a_seal_from_its_steps() -> None:
+    native = Thread("worker", waits=False, package="polars 1.0", is_python=False)
+    assert obstacles(replace(HEALTHY, threads=(native,))) == set()
+
+
+def test_the_thread_that_kept_steps_from_being_taken_is_named_with_package_and_remedy() -> None:
+    ticker = Thread("ticker", waits=False, package="apscheduler")
+    evidence = replace(HEALTHY, threads=(ticker,), seal=NOT_SEALED)
+    [finding] = [f for f in diagnose(evidence) if f.is_obstacle]
+    assert finding.what == f"{RUNS}; ticker of apscheduler"
+    assert finding.cost == "the seal left out immortalize"
+    assert finding.mend == "apscheduler: run it in a process of its own"
+
+
 def test_threads_are_named_once_each_and_not_without_end() -> None:
-    names = ("python", "pool", "pool", *(f"t{number:02}" for number in range(20)))
-    what = told(replace(HEALTHY, threads=names), "threads")
-    assert what.startswith("the master runs 22 more threads: pool, t00,")
+    names = ("pool", "pool", *(f"t{number:02}" for number in range(20)))
+    threads = tuple(Thread(name, waits=False) for name in names)
+    what = told(replace(HEALTHY, threads=threads), "threads")
+    assert what.startswith("22 threads of the master run: pool, t00,")
     assert what.endswith("t10 and 9 more")
 
 
-def test_the_control_thread_of_gunicorn_is_told_by_what_it_is() -> None:
-    evidence = replace(HEALTHY, threads=("python", "gunicorn-ctl"))
-    assert "gunicorn's control server" in told(evidence, "threads")
-    other = replace(evidence, command=("python", "own_server"))
-    assert "gunicorn's control server" not in told(other, "threads")
+def test_a_collector_that_is_turned_on_finds_nothing_to_write_to_where_the_heap_is_frozen() -> None:
+    notes = Notes(gc_callers=("msgpack (fallback.py:7)",))
+    assert obstacles(replace(HEALTHY, notes=notes, seal=SEALED)) == set()
+
+
+def test_free_memory_that_the_seal_gave_back_is_no_obstacle() -> None:
+    assert obstacles(replace(HEALTHY, free_bytes=9 * MB, seal=SEALED)) == set()
+
+
+def test_an_interpreter_that_lacks_a_step_is_told_with_the_first_that_has_it() -> None:
+    [finding] = [
+        f
+        for f in diagnose(replace(HEALTHY, files=("/usr/bin/python3.12",)))
+        if f.check == "interpreter"
+    ]
+    assert finding.what == "Python 3.12 has no gathered code"
+    assert finding.mend == "Python 3.13 or newer"
+    both = told(replace(HEALTHY, files=("/usr/bin/python3.11",)), "interpreter")
+    assert both == "Python 3.11 has no immortal objects and has no gathered code"
 
 
 def test_callers_of_pasture_itself_are_no_library_that_turns_the_collector_on() -> None:
     callers = ("pasture.gc (gc.py:1)", "__main__ (run.py:2)")
-    assert obstacles(replace(HEALTHY, gc_callers=callers)) == set()
+    assert obstacles(replace(HEALTHY, notes=Notes(gc_callers=callers))) == set()
 
 
 def test_an_old_stable_abi_is_no_obstacle_to_an_interpreter_without_immortal_objects() -> None:
@@ -137,7 +260,7 @@ def test_the_document_has_every_finding_and_the_verdict_counts_the_obstacles() -
     findings = diagnose(replace(HEALTHY, huge_pages="[always]"))
     document = as_document(7, findings)
     assert (document["schema"], document["master"]) == (1, 7)
-    assert len(document["findings"]) == len(CHECKS)
+    assert len(document["findings"]) == len(findings)
     assert document["findings"][0]["check"] == "huge-pages"
     assert verdict(1) == "1 obstacle found" and verdict(0) == "nothing stands in the way"
 

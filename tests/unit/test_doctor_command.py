@@ -8,7 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pasture.cli import doctor
-from pasture.doctor.evidence import Evidence
+from pasture.doctor.evidence import Evidence, Worker
+from pasture.doctor.notes import Notes
+from pasture.doctor.threads import Thread
 from pasture.errors import ObstaclesFound, ServerFailed, UsageError
 from pasture.proc.smaps import Memory
 
@@ -18,12 +20,12 @@ HEALTHY = Evidence(
     command=("python", "gunicorn"),
     environ={},
     master=SHARED,
-    workers=(SHARED,),
-    threads=("python",),
+    workers=(Worker(SHARED),),
+    threads=(),
     files=("/usr/bin/python3.14",),
     huge_pages="never",
     ksm="0",
-    gc_callers=(),
+    notes=Notes(),
 )
 
 
@@ -34,7 +36,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def gather(pid: int) -> Evidence:
         pids.append(pid)
-        threads = ("python", "ticker") if pid == 13 else HEALTHY.threads
+        threads = (Thread("ticker", waits=False),) if pid == 13 else HEALTHY.threads
         return replace(HEALTHY, master_pid=pid, threads=threads)
 
     monkeypatch.setattr(doctor, "gather", gather)

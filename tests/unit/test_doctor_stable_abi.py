@@ -6,7 +6,14 @@ from types import SimpleNamespace
 import pytest
 
 from pasture.doctor import checks, modules
-from pasture.doctor.checks import Finding
+from pasture.doctor.finding import Finding
+from pasture.proc.mapped_files import InMemory
+
+
+WORKERS = (
+    SimpleNamespace(packages={}),
+    SimpleNamespace(packages={"bcrypt 3.2.0": InMemory(3_000_000, 1_500_000)}),
+)
 
 
 def install(site: Path, name: str, tag: str, *modules: str) -> list[str]:
@@ -22,7 +29,7 @@ def look(monkeypatch: pytest.MonkeyPatch, *files: str, counts: bool = True) -> l
     needs = frozenset({"_Py_Dealloc"} if counts else ())
     monkeypatch.setattr(modules, "read_elf", lambda file: SimpleNamespace(needs=needs))
     found = tuple(map(modules.read_module, files))
-    seen = SimpleNamespace(files=("/usr/bin/python3.14", *files), modules=found)
+    seen = SimpleNamespace(files=("/usr/bin/python3.14", *files), modules=found, workers=WORKERS)
     return list(checks.stable_abi(seen))  # type: ignore[arg-type]
 
 
@@ -34,7 +41,8 @@ def test_the_package_is_named_with_its_version_and_not_each_file(
     [finding] = look(monkeypatch, *files)
     assert finding.is_obstacle
     assert finding.what == (
-        "bcrypt 3.2.0, built for cp36-abi3, counts references inline (_a.abi3.so, _b.abi3.so)"
+        "bcrypt 3.2.0, built for cp36-abi3, counts references inline: its libraries take 3.0 MB of "
+        "a worker's memory, 1.5 MB of that private"
     )
 
 

@@ -16,13 +16,15 @@ from pasture.display.atomic import write_json
 from pasture.display.terminal import output_terminal
 from pasture.doctor import checks, table
 from pasture.doctor.evidence import Evidence, gather
+from pasture.doctor.notes import parse_notes
 from pasture.errors import ObstaclesFound, ServerFailed, UsageError
 from pasture.proc import tree
 from pasture.proc.smaps import require_smaps_rollup
+from pasture.servers.settings import REPORT_FILE
 from pasture.trial.session import Group
 from pasture.trust.private_files import temporary_folder
 
-_GC_WATCH = Path(checks.__file__).with_name("gc_watch")
+_WATCH = Path(checks.__file__).with_name("watch")
 _SETTLE_S = 2.0
 _GRACE_S = 15.0
 
@@ -49,7 +51,7 @@ def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> N
     """Find out what stands in the way of shared memory.
 
     TARGET is the pid of a pre-fork server's master, or after `--` a command that starts
-    one: it is run until it has forked workers, watched for gc.enable(), and stopped.
+    one: it is run until it has forked workers, watched for what it does at the fork, and stopped.
     Without TARGET, the one pre-fork server of this user is looked for. Ends with status 15
     if there is an obstacle. See docs/diagnose.md.
     """
@@ -72,14 +74,16 @@ def _try(arguments: tuple[str, ...], wait_s: float) -> Evidence:
     """Run a server until it has workers, look at it, and stop it with all that came of it."""
     require_smaps_rollup()
     with temporary_folder("pasture-doctor-") as folder:
-        callers = folder / "callers"
-        callers.touch()
-        path = os.pathsep.join(filter(None, (str(_GC_WATCH), os.environ.get("PYTHONPATH"))))
-        environ = {**os.environ, "PYTHONPATH": path, "PASTURE_DOCTOR_GC_FILE": str(callers)}
+        told, report = folder / "told", folder / "report.json"
+        told.touch()
+        path = os.pathsep.join(filter(None, (str(_WATCH), os.environ.get("PYTHONPATH"))))
+        environ = {**os.environ, "PYTHONPATH": path, "PASTURE_DOCTOR_FILE": str(told)}
+        report = Path(environ.setdefault(REPORT_FILE, str(report)))
         with _start(arguments, environ, folder / "log") as server:
             _wait_for_workers(server, wait_s)
             time.sleep(_SETTLE_S)
-            evidence = gather(server.pid, tuple(callers.read_text("utf-8", "replace").splitlines()))
+            notes = parse_notes(told.read_text("utf-8", "replace"))
+            evidence = gather(server.pid, notes, report)
             server.terminate()
             server.exit_code(_GRACE_S)
     return evidence

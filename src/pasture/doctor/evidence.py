@@ -7,18 +7,46 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 
-from pasture.doctor.modules import Module, is_stable_abi, read_module, read_text
+from pasture.doctor.free_memory import free_bytes
+from pasture.doctor.modules import Module, is_stable_abi, read_module
+from pasture.doctor.notes import Notes
+from pasture.doctor.packages import package_of, read_text
+from pasture.doctor.seal_report import SealSeen, read_seal
+from pasture.doctor.threads import Thread, read_threads
 from pasture.errors import ProcessEnded
 from pasture.proc import smaps, tree
 from pasture.proc.environ import read_environ
+from pasture.proc.mapped_files import InMemory, parse_mapped_files
 from pasture.proc.maps import parse_maps
 from pasture.proc.smaps import Memory
+from pasture.scoreboard.layout import Snapshot
+from pasture.scoreboard.reader import read_scoreboard
 from pasture.sealing.interpreter import current, left_out
+
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One forked worker.
+
+    Attributes:
+        memory: all of it.
+        requests: answered so far; None where the server does not tell.
+        at_start_bytes: private memory right after the fork; 0 if it is not known.
+        packages: what of each package it has in memory, by name.
+    """
+
+    memory: Memory
+    requests: int | None = None
+    at_start_bytes: int = 0
+    packages: Mapping[str, InMemory] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +58,16 @@ class Evidence:
         command: its arguments.
         environ: its environment when it began.
         master: its memory.
-        workers: their memory.
-        threads: names of the master's threads, the main one first.
+        packages: of files that it has mapped.
+        workers: those that were forked.
+        threads: the master's, without the main one.
         files: mapped by the master or a worker, without duplicates.
         huge_pages: content of transparent_hugepage/enabled; "" if there is no such file.
         ksm: content of ksm/run; "" if there is no such file.
-        gc_callers: who called gc.enable(); None if that was not watched.
+        seal: what pasture did to the master; None for a server without pasture.
+        free_bytes: memory of the master that is free altogether; None if that was not looked at.
+        notes: what a command told of itself; None for a server that was running.
+        imported: modules that every worker imported after the fork, as far as notes tell.
         modules: those files that are extensions for the stable ABI.
         refusals: why a seal cannot work, or parts of it, on the interpreter of the server: told
             where that is the one that asks.
@@ -45,18 +77,37 @@ class Evidence:
     command: tuple[str, ...]
     environ: dict[str, str]
     master: Memory
-    workers: tuple[Memory, ...]
-    threads: tuple[str, ...]
+    workers: tuple[Worker, ...]
+    threads: tuple[Thread, ...]
     files: tuple[str, ...]
     huge_pages: str
     ksm: str
-    gc_callers: tuple[str, ...] | None = None
+    packages: frozenset[str] = frozenset()
+    seal: SealSeen | None = None
+    free_bytes: int | None = None
+    notes: Notes | None = None
+    imported: tuple[str, ...] = ()
     modules: tuple[Module, ...] = ()
     refusals: tuple[str, ...] = ()
 
+    @property
+    def is_asgi(self) -> bool:
+        """Whether its command names a server for ASGI, or a worker for it."""
+        return any(name in word for word in self.command for name in _ASGI)
 
-def gather(master_pid: int, gc_callers: tuple[str, ...] | None = None) -> Evidence:
+
+_ASGI = ("uvicorn", "fastapi", "hypercorn", "daphne", "granian", "asgi")
+
+
+def gather(
+    master_pid: int, notes: Notes | None = None, report_file: Path | None = None
+) -> Evidence:
     """Read what there is to read of a server.
+
+    Args:
+        notes: what it told of itself, if it was started for that.
+        report_file: where it was told to write the seal's report; None is where its environment
+            says.
 
     Raises:
         ProcessEnded: it has ended.
@@ -65,25 +116,52 @@ def gather(master_pid: int, gc_callers: tuple[str, ...] | None = None) -> Eviden
     """
     tree.require_memory_of(master_pid)
     memory = smaps.read_memory(master_pid)
-    workers = tree.forked_workers(master_pid)
+    pids = tree.forked_workers(master_pid)
     if memory is None:
         raise ProcessEnded(f"process {master_pid} has ended", hint="give the pid of another")
-    files = tuple(sorted({f for pid in (master_pid, *workers) for f in _files(pid)}))
-    sizes = (smaps.read_memory(pid) for pid in workers)
+    files = tuple(sorted({f for pid in (master_pid, *pids) for f in _files(pid)}))
+    board = read_scoreboard(master_pid)
+    environ = read_environ(master_pid)
+    mappings = parse_maps(read_text(f"/proc/{master_pid}/maps"))
     return Evidence(
         master_pid=master_pid,
         command=_command(master_pid),
-        environ=read_environ(master_pid),
+        environ=environ,
         master=memory,
-        workers=tuple(size for size in sizes if size is not None),
-        threads=_threads(master_pid),
+        workers=tuple(w for pid in pids if (w := _worker(pid, board)) is not None),
+        threads=read_threads(master_pid, pids, mappings, notes or Notes(), _PROC),
         files=files,
         huge_pages=read_text("/sys/kernel/mm/transparent_hugepage/enabled"),
         ksm=read_text("/sys/kernel/mm/ksm/run"),
-        gc_callers=gc_callers,
+        packages=frozenset(_by_package(master_pid)),
+        seal=read_seal(master_pid, board, environ, report_file),
+        free_bytes=free_bytes(master_pid),
+        notes=notes,
+        imported=notes.imported_by(pids) if notes is not None else (),
         modules=tuple(map(read_module, filter(is_stable_abi, files))),
         refusals=_refusals() if _is_own_interpreter(files) else (),
     )
+
+
+def _worker(pid: int, board: Snapshot | None) -> Worker | None:
+    memory = smaps.read_memory(pid)
+    entry = board.entries.get(pid) if board is not None else None
+    if memory is None or (entry is not None and entry.role == "mold"):
+        return None
+    packages = _by_package(pid)
+    if entry is None:
+        return Worker(memory, packages=packages)
+    return Worker(memory, entry.requests, entry.private_at_start_bytes, packages)
+
+
+def _by_package(pid: int) -> dict[str, InMemory]:
+    """What a process has in memory of the files of each package."""
+    found: dict[str, InMemory] = {}
+    for file, size in parse_mapped_files(read_text(f"/proc/{pid}/smaps")).items():
+        if ".so" in file and ("site-packages" in file or "dist-packages" in file):
+            name = package_of(file)
+            found[name] = found.get(name, InMemory()) + size
+    return found
 
 
 def _is_own_interpreter(files: tuple[str, ...]) -> bool:
@@ -100,15 +178,6 @@ def _command(pid: int) -> tuple[str, ...]:
         return tuple(psutil.Process(pid).cmdline())
     except psutil.Error:
         return ()
-
-
-def _threads(pid: int) -> tuple[str, ...]:
-    folder = Path(f"/proc/{pid}/task")
-    try:
-        tasks = sorted(folder.iterdir(), key=lambda task: (int(task.name) != pid, int(task.name)))
-    except OSError:
-        return ()
-    return tuple(read_text(str(task / "comm")).strip() for task in tasks)
 
 
 def _files(pid: int) -> set[str]:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
-from pasture.errors import UsageError
+from pasture.doctor.packages import distribution_of, name_of, read_text
 from pasture.proc.elf import read_elf
-from pasture.trust.foreign_files import read_foreign
+from pasture.sealing.interpreter import FIRST_WITH
+from pasture.trust.untrusted_text import printable
 
-FIRST_IMMORTAL = (3, 12)
+FIRST_IMMORTAL = FIRST_WITH["immortalize"]
 """The version of CPython from which on objects can be immortal."""
 
 _COUNTS_INLINE = "_Py_Dealloc"  # what counting down to 0 calls, where it is compiled in
-_MOST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -44,16 +44,11 @@ class Wheel:
 
 def _wheel_of(file: str) -> Wheel:
     """The package that says that it has brought a file."""
-    for parent in Path(file).parents:
-        if parent.name not in ("site-packages", "dist-packages"):
-            continue
-        inside = str(Path(file).relative_to(parent))
-        for record in parent.glob("*.dist-info/RECORD"):
-            if inside in read_text(str(record)):
-                tag = re.search(r"^Tag: (\S+-abi3)-", read_text(str(record.parent / "WHEEL")), re.M)
-                name = record.parent.name.removesuffix(".dist-info").replace("-", " ")
-                return Wheel(name, tag[1] if tag else None)
-    return Wheel(PurePath(file).name, None)
+    info = distribution_of(file)
+    if info is None:
+        return Wheel(printable(PurePath(file).name), None)
+    tag = re.search(r"^Tag: (\S+-abi3)-", read_text(str(info / "WHEEL")), re.M)
+    return Wheel(name_of(info), tag[1] if tag else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +72,3 @@ def is_stable_abi(file: str) -> bool:
 def read_module(file: str) -> Module:
     """Look into a module, and for its package if that matters."""
     return Module(file, _wheel_of(file) if _COUNTS_INLINE in read_elf(file).needs else None)
-
-
-def read_text(path: str) -> str:
-    """A file's content; "" if there is none, or none that can be read without harm."""
-    try:
-        return read_foreign(Path(path), most_bytes=_MOST_BYTES, owners=None).decode(
-            errors="replace"
-        )
-    except UsageError:
-        return ""

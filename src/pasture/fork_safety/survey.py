@@ -37,6 +37,15 @@ _THREADS_OF = (
 
 _START_EACH = "start it in each worker"
 
+_REMEDIES = {
+    "grpcio": "open the first channel in each worker",
+    "numpy": "set OPENBLAS_NUM_THREADS=1 for the master, or compute in workers only",
+    "scipy": "set OPENBLAS_NUM_THREADS=1 for the master, or compute in workers only",
+    "confluent-kafka": "make producers and consumers in each worker",
+    "apscheduler": "run it in a process of its own",
+}
+"""What to do about threads by the package whose they are, its name in lower case."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
@@ -82,6 +91,19 @@ def _whose(thread: threading.Thread) -> tuple[str, str]:
     package = str(getattr(code, "__module__", "")).partition(".")[0]
     is_own = package in ("", "__main__") or package in sys.stdlib_module_names
     return "" if is_own else package, _START_EACH
+
+
+def remedy_for_thread(name: str, package: str) -> str:
+    """What to do about a thread of a parent, by its name and the package whose it is.
+
+    Args:
+        package: name of the package, or ""; a package's remedy is known for some.
+    """
+    for begin, owner, hint in _THREADS_OF:
+        if begin in name:
+            return f"{owner}: {hint}"
+    hint = _REMEDIES.get(package.lower().replace("_", "-"), _START_EACH)
+    return f"{package}: {hint}" if package else f"{name}: {hint}"
 
 
 def _named(all_names: Sequence[str]) -> str:

@@ -1,7 +1,9 @@
 """Put in front of a program's own sitecustomize by `pasture doctor -- command`.
 
-Notes who calls gc.enable(), one line a caller, in the file that PASTURE_DOCTOR_GC_FILE
-names; calls on as before. Imports nothing that the program would not import anyway.
+Notes who calls gc.enable(), which threads and pending lazy imports there are at a fork, and
+what a forked process imports: a line each, in the file that PASTURE_DOCTOR_FILE names; calls on
+as before. Imports nothing that the program would not import anyway. `pasture.doctor.notes`
+reads the file.
 """
 
 import gc
@@ -12,21 +14,51 @@ _enable = gc.enable
 _told: set[str] = set()
 
 
+def _tell(*words: object) -> None:
+    line = "\t".join(repr(str(word))[1:-1] for word in words)
+    if line in _told:
+        return
+    _told.add(line)
+    try:
+        with open(os.environ["PASTURE_DOCTOR_FILE"], "a") as file:  # noqa: PTH123
+            file.write(line + "\n")
+    except (KeyError, OSError):
+        pass
+
+
 def enable() -> None:
     """As gc.enable(), and notes the caller."""
     frame = sys._getframe(1)
-    caller = f"{frame.f_globals.get('__name__')} ({frame.f_code.co_filename}:{frame.f_lineno})"
-    if caller not in _told:
-        _told.add(caller)
-        try:
-            with open(os.environ["PASTURE_DOCTOR_GC_FILE"], "a") as file:  # noqa: PTH123
-                file.write(caller + "\n")
-        except (KeyError, OSError):
-            pass
+    _tell("gc", f"{frame.f_globals.get('__name__')} ({frame.f_code.co_filename}:{frame.f_lineno})")
     _enable()
 
 
+def _tell_threads() -> None:
+    threading = sys.modules.get("threading")
+    for thread in list(getattr(threading, "_active", {}).values()):
+        code = getattr(thread, "_target", None) or type(thread)
+        module = str(getattr(code, "__module__", ""))
+        _tell("thread", thread.native_id, thread.name, module)
+    for name in list(getattr(sys, "lazy_modules", ())):
+        _tell("lazy", name)
+
+
+class _Imports:
+    """A finder that finds nothing, and notes what was looked for."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        _tell("import", os.getpid(), name)
+
+
+def _watch_imports() -> None:
+    if _Imports not in sys.meta_path:
+        sys.meta_path.insert(0, _Imports)  # type: ignore[arg-type]
+
+
 gc.enable = enable
+# Hooks before a fork are called last first: what other hooks stop there is gone by then.
+os.register_at_fork(before=_tell_threads, after_in_child=_watch_imports)
 
 # The one that this one hides.
 _here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120

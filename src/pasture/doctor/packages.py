@@ -1,0 +1,70 @@
+"""Which installed package brought a file that a server has mapped.
+
+Whatever lies where a server has mapped it may be another user's making.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from pathlib import Path, PurePath
+
+from pasture.errors import UsageError
+from pasture.trust.foreign_files import read_foreign
+from pasture.trust.untrusted_text import printable
+
+_MOST_BYTES = 64 << 20
+_SITES = ("site-packages", "dist-packages")
+STANDARD_LIBRARY = "the standard library"
+
+
+def package_of(file: str) -> str:
+    """Name and version of the package that says it brought a file; the file's name without one."""
+    info = distribution_of(file)
+    if info is not None:
+        return name_of(info)
+    # A private copy of a library lies beside its package, and may be missing in the record.
+    return printable(PurePath(file).name)
+
+
+def package_of_module(module: str) -> str:
+    """The package that a module's name begins with; "" for a program's own."""
+    top = module.partition(".")[0]
+    if top in ("", "__main__"):
+        return ""
+    return STANDARD_LIBRARY if top in sys.stdlib_module_names else top
+
+
+def name_of(info: Path) -> str:
+    """Name and version, as in `numpy 2.5.5`, out of the name of a `.dist-info` folder."""
+    return printable(info.name.removesuffix(".dist-info").replace("-", " "))
+
+
+def distribution_of(file: str) -> Path | None:
+    """The `.dist-info` folder of the package that says it brought a file; None without one."""
+    for parent in Path(file).parents:
+        if parent.name in _SITES:
+            return _recorded(parent).get(str(Path(file).relative_to(parent)))
+    return None
+
+
+@lru_cache(maxsize=32)
+def _recorded(site: Path) -> dict[str, Path]:
+    """The package of each extension module and library below a folder of packages."""
+    found: dict[str, Path] = {}
+    for record in site.glob("*.dist-info/RECORD"):
+        for line in read_text(str(record)).splitlines():
+            name = line.partition(",")[0]
+            if ".so" in name:
+                found[name] = record.parent
+    return found
+
+
+def read_text(path: str) -> str:
+    """A file's content; "" if there is none, or none that can be read without harm."""
+    try:
+        return read_foreign(Path(path), most_bytes=_MOST_BYTES, owners=None).decode(
+            errors="replace"
+        )
+    except UsageError:
+        return ""

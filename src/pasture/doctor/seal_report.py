@@ -1,0 +1,97 @@
+"""What pasture did to a server's master, from outside: its scoreboard, and the seal's report.
+
+The report is another process' word, and there is one only where a variable names a file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pasture.doctor.packages import read_text
+from pasture.scoreboard.layout import Snapshot
+from pasture.sealing.policy import POLICIES
+from pasture.servers.settings import REPORT_FILE
+from pasture.trust.untrusted_text import printable
+
+_NOT_TOLD = ("not begun", "no requests were given", "before CPython ")
+"""Begin of reasons for which steps are left out that say nothing of this server, or are told
+of its interpreter."""
+
+
+@dataclass(frozen=True, slots=True)
+class SealSeen:
+    """The latest seal of a master.
+
+    Attributes:
+        sealed: whether its heap is sealed.
+        policy: name of the policy.
+        objects: number of objects made immortal.
+        reason: why it is not sealed; "" if it is, or where the report could not be read.
+        left_out: name and reason of each step that was not taken.
+        pending_imports: number of lazy imports that were left pending; None if it is not known.
+        has_report: whether the report could be read: else the last three are not known.
+    """
+
+    sealed: bool
+    policy: str
+    objects: int
+    reason: str = ""
+    left_out: tuple[tuple[str, str], ...] = ()
+    pending_imports: int | None = None
+    has_report: bool = False
+
+    @property
+    def freezes(self) -> bool:
+        """Whether collections pass over what the master held."""
+        return self._took("freeze")
+
+    @property
+    def gives_back(self) -> bool:
+        """Whether free memory was given back before the fork."""
+        return self._took("give-back")
+
+    def _took(self, step: str) -> bool:
+        policy = POLICIES.get(self.policy)
+        return policy is not None and step in policy.heap and step not in dict(self.left_out)
+
+
+def read_seal(
+    pid: int, board: Snapshot | None, environ: Mapping[str, str], asked: Path | None
+) -> SealSeen | None:
+    """The latest seal; None for a server without pasture, or that has not sealed yet."""
+    if board is None or board.seal is None:
+        return None
+    known = board.seal
+    named = asked or environ.get(REPORT_FILE) or None
+    path = None if named is None else Path(f"/proc/{pid}/cwd") / named
+    report = None if path is None else _report(read_text(str(path)))
+    if report is None:
+        return SealSeen(known.sealed, known.policy, known.objects)
+    return SealSeen(known.sealed, known.policy, known.objects, *report, has_report=True)
+
+
+def _report(text: str) -> tuple[str, tuple[tuple[str, str], ...], int | None] | None:
+    """Reason, steps left out, and pending imports; None if the text is no report."""
+    try:
+        document: Any = json.loads(text)
+        steps = [dict(step) for step in document["steps"]]
+        left = tuple((str(s["name"]), _shown(s)) for s in steps if s["skipped"] or s["failed"])
+        found = [s["counts"].get("pending") for s in steps if s["name"] == "resolve-imports"]
+        pending = int(found[0]) if found and found[0] is not None else None
+        return printable(str(document["reason"] or "")), _worth_telling(left), pending
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _shown(step: Mapping[str, Any]) -> str:
+    return printable(str(step["skipped"] or f"failed: {step['failed']}"))
+
+
+def _worth_telling(steps: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (printable(name), why) for name, why in steps if not why.startswith(_NOT_TOLD)
+    )

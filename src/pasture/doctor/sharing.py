@@ -1,0 +1,176 @@
+"""What workers hold for themselves: an application loaded late, data of their own, imports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+
+from pasture.display.units import megabytes
+from pasture.doctor.evidence import Evidence, Worker
+from pasture.doctor.finding import Finding
+from pasture.doctor.packages import STANDARD_LIBRARY, package_of_module
+from pasture.proc.mapped_files import InMemory
+
+_NOT_PRELOADED = 0.6
+_LEAST_PRIVATE_BYTES = 8_000_000
+_LEAST_FREE_BYTES = 5_000_000
+_MOST_NAMES = 12
+
+
+def preloading(seen: Evidence) -> Iterator[Finding]:
+    """Workers that loaded the application each for itself share little with the master."""
+    if not seen.workers:
+        yield Finding("preload", False, "no workers: nothing was forked yet")
+        return
+    private = _mean(seen, "private_bytes")
+    rss = _mean(seen, "rss_bytes")
+    if seen.seal is None and _holds_little(seen, private, rss):
+        mend = "`pasture run gunicorn ...`, or gunicorn's --preload"
+        if seen.is_asgi:
+            mend = "`pasture run` before the server's command"
+        yield Finding(
+            "preload",
+            True,
+            f"workers hold {megabytes(private)} of {megabytes(rss)} for themselves, and the "
+            f"master only {megabytes(seen.master.rss_bytes)}: the application is loaded after "
+            "the fork",
+            cost=f"up to {megabytes(private)} for each worker",
+            mend=f"load it before: {mend}",
+        )
+    else:
+        shared = 1 - private / rss if rss else 0
+        yield Finding("preload", False, f"workers share {shared * 100:.0f} % of their memory")
+
+
+def _mean(seen: Evidence, name: str) -> float:
+    return sum(getattr(w.memory, name) for w in seen.workers) / len(seen.workers)
+
+
+def _holds_little(seen: Evidence, private: float, rss: float) -> bool:
+    is_own = private > _NOT_PRELOADED * rss and private > _LEAST_PRIVATE_BYTES
+    return is_own and seen.master.rss_bytes < 0.8 * rss
+
+
+def own_data(seen: Evidence) -> Iterator[Finding]:
+    """What a worker holds before its first request it has built for itself."""
+    idle = [worker for worker in seen.workers if _is_unasked(worker, seen)]
+    if seen.seal is None or not seen.seal.sealed or not idle:
+        return  # without a seal most of it is not data that the worker made
+    built = median(w.memory.private_bytes - w.at_start_bytes for w in idle)
+    if built < _LEAST_PRIVATE_BYTES:
+        yield Finding("own-data", False, "workers hold little before their first request")
+        return
+    where = "its lifespan" if seen.is_asgi else "a hook like post_fork, or a thread"
+    mend = (
+        "load it while modules are imported; connections and tasks stay in the lifespan"
+        if seen.is_asgi
+        else "load it while modules are imported"
+    )
+    yield Finding(
+        "own-data",
+        True,
+        f"each worker built {megabytes(built)} for itself before its first request, in {where}",
+        cost=f"{megabytes(built)} for each worker: a warm-up does not help, since it is built "
+        "again after the fork",
+        mend=mend,
+    )
+
+
+def _is_unasked(worker: Worker, seen: Evidence) -> bool:
+    if not worker.at_start_bytes:
+        return False
+    return worker.requests == 0 or (seen.notes is not None and not worker.requests)
+
+
+def late_imports(seen: Evidence) -> Iterator[Finding]:
+    """Packages that workers import, each for itself."""
+    if not seen.workers or (seen.seal is None and not _has_loaded(seen)):
+        return  # all of the application is: `preload` says so
+    sizes = _late_packages(seen)
+    names = [f"{name} ({megabytes(size.private_bytes)})" for name, size in sizes.items()]
+    mapped = {name.partition(" ")[0].lower() for name in sizes}
+    plain = {package_of_module(module) for module in seen.imported} - {""}
+    names += sorted(
+        f"{package} ({len(_modules_of(package, seen))} modules)"
+        for package in plain
+        if package.lower() not in mapped
+    )
+    if not names:
+        yield Finding("late-imports", False, "every worker found its packages imported")
+        return
+    own = sum(size.private_bytes for size in sizes.values())
+    large = bool(sizes) or len(seen.imported) > 20
+    yield Finding(
+        "late-imports",
+        large,
+        f"every worker imports for itself: {_some(names)}",
+        cost=f"{megabytes(own)} for their libraries in each worker, and what their modules hold"
+        if large
+        else "",
+        mend="import them while the application is loaded, or in the warm-up"
+        if large
+        else "",
+    )
+
+
+def _has_loaded(seen: Evidence) -> bool:
+    return next((not f.is_obstacle for f in preloading(seen)), False)
+
+
+def _late_packages(seen: Evidence) -> dict[str, InMemory]:
+    """What all workers have mapped and the master has not, largest first."""
+    each = [set(worker.packages) for worker in seen.workers]
+    late = set.intersection(*each) - seen.packages if each else set()
+    first = seen.workers[0].packages
+    return {n: first[n] for n in sorted(late, key=lambda n: (-first[n].private_bytes, n))}
+
+
+def _modules_of(package: str, seen: Evidence) -> list[str]:
+    return [m for m in seen.imported if package_of_module(m) == package]
+
+
+def pending_imports(seen: Evidence) -> Iterator[Finding]:
+    """Lazy imports that were not made before the fork: each worker makes them."""
+    count = seen.seal.pending_imports if seen.seal is not None else None
+    names = seen.notes.lazy if seen.notes is not None else ()
+    pending = len(names) if count is None else count
+    if not pending:
+        return
+    shown = f": {_some(sorted(names))}" if names else ""
+    stdlib = [n for n in names if package_of_module(n) == STANDARD_LIBRARY]
+    mend = (
+        "`pasture run`, which makes those of the standard library before the fork"
+        if seen.seal is None and stdlib
+        else "`pasture run --lazy-imports 'stdlib,mysite.*'` names those to make before the fork"
+    )
+    yield Finding(
+        "lazy-imports",
+        True,
+        f"{pending} lazy imports were pending at the fork{shown}",
+        cost="each worker makes them at their first use, into memory of its own",
+        mend=mend,
+    )
+
+
+def free_memory(seen: Evidence) -> Iterator[Finding]:
+    """What is free in the master at the fork is carried along."""
+    if seen.free_bytes is None:
+        return
+    given_back = seen.seal is not None and seen.seal.gives_back
+    if seen.free_bytes < _LEAST_FREE_BYTES or given_back:
+        yield Finding(
+            "free-memory", False, f"{megabytes(seen.free_bytes)} of the master's pools is free"
+        )
+        return
+    yield Finding(
+        "free-memory",
+        True,
+        f"{megabytes(seen.free_bytes)} of the master's pools is free altogether",
+        cost="memory of the master, and of each worker that allocates there",
+        mend="the policy seal gives it back before the fork: `pasture run`",
+    )
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more

@@ -1,0 +1,171 @@
+"""Which steps of a seal were taken, and what keeps one from being taken: threads, interpreter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from pasture.doctor.evidence import Evidence
+from pasture.doctor.finding import Finding
+from pasture.doctor.threads import Thread
+from pasture.fork_safety.survey import remedy_for_thread
+from pasture.proc.maps import python_version
+from pasture.sealing.interpreter import FIRST_WITH, SUPPORTED
+
+_MOST_NAMES = 12
+_THREADS_RUN = "Python thread(s) running"
+_BESIDE = "not beside a thread that runs"
+_LACKS = {
+    "immortalize": (
+        "has no immortal objects",
+        "reading an object writes its reference count: what a worker reads it copies",
+    ),
+    "gather-code": (
+        "has no gathered code",
+        "code that runs writes to itself, and lies scattered: each worker copies the pages of all "
+        "the code that it runs",
+    ),
+}
+
+
+def seal(seen: Evidence) -> Iterator[Finding]:
+    """What pasture did to the master, and which steps it left out."""
+    if seen.seal is None:
+        return
+    found = seen.seal
+    others = [(name, why) for name, why in found.left_out if why != _BESIDE]
+    if found.sealed and not others:
+        what = f"{found.objects:,} objects are immortal" if found.objects else "it is frozen"
+        yield Finding("seal", False, f"the master is sealed by the policy {found.policy}: {what}")
+    if not found.sealed and _THREADS_RUN not in found.reason:
+        yield _not_sealed(seen)
+    for name, why in others if found.sealed else ():
+        yield Finding(
+            "seal",
+            True,
+            f"the step {name} was left out: {why}",
+            cost="what that step would have kept shared: docs/seal.md",
+            mend="mend the reason, and start the server again",
+        )
+
+
+def _not_sealed(seen: Evidence) -> Finding:
+    assert seen.seal is not None
+    reason = seen.seal.reason or (
+        "why stands in its log" if not seen.seal.has_report else "it does not say why"
+    )
+    return Finding(
+        "seal",
+        True,
+        f"the master is not sealed by the policy {seen.seal.policy}: {reason}",
+        cost="reading and collecting write to what workers share",
+        mend="`pasture run` with the policy seal, which is the default",
+    )
+
+
+def threads(seen: Evidence) -> Iterator[Finding]:
+    """Threads of the master: a seal leaves out steps beside one that runs."""
+    early = [thread for thread in seen.threads if not thread.after_fork]
+    late = [thread for thread in seen.threads if thread.after_fork]
+    if seen.seal is not None and _THREADS_RUN in seen.seal.reason:
+        yield _kept_from_sealing(seen, early)
+        return
+    running = [t for t in early if not t.waits and t.is_python]
+    is_sealed = seen.seal is not None and seen.seal.sealed
+    if running and not is_sealed:
+        yield Finding(
+            "threads",
+            True,
+            f"{_counted(running)} of the master {_verb(running, 'runs', 'run')}: {_some(running)}",
+            cost="a seal leaves out the steps that are not safe beside a thread that runs; locks "
+            "that it holds stay locked in workers",
+            mend=_remedies(running),
+        )
+        return
+    if early:
+        beside = "the heap was sealed beside" if is_sealed else "a seal works beside"
+        yield Finding(
+            "threads",
+            False,
+            f"{_counted(early)} of the master {_verb(early, 'waits', 'wait')}: {_some(early)}; "
+            f"{beside} {_verb(early, 'it', 'them')}, and workers do not have "
+            f"{_verb(early, 'it', 'them')}",
+        )
+        return
+    what = "the master runs a single thread"
+    if late:
+        what = f"the master ran a single thread when it forked; later began {_some(late)}"
+    yield Finding("threads", False, what)
+
+
+def _kept_from_sealing(seen: Evidence, early: Sequence[Thread]) -> Finding:
+    assert seen.seal is not None
+    left = [name for name, why in seen.seal.left_out if why == _BESIDE]
+    names = [thread for thread in early if thread.is_python and thread.name in seen.seal.reason]
+    whose = f"; {_some(names)}" if any(thread.package for thread in names) else ""
+    return Finding(
+        "threads",
+        True,
+        f"{seen.seal.reason}{whose}",
+        cost=f"the seal left out {', '.join(left) or 'steps'}",
+        mend=_remedies(names or early),
+    )
+
+
+def _remedies(found: Sequence[Thread]) -> str:
+    hints = dict.fromkeys(remedy_for_thread(t.name, t.package.partition(" ")[0]) for t in found)
+    return "; ".join(hints) or "start threads in workers (post_fork), not while loading"
+
+
+def _counted(found: Sequence[Thread]) -> str:
+    return "a thread" if len(found) == 1 else f"{len(found)} threads"
+
+
+def _verb(found: Sequence[Thread], one: str, many: str) -> str:
+    return one if len(found) == 1 else many
+
+
+def _some(found: Sequence[Thread]) -> str:
+    distinct = sorted(set(map(str, found)))
+    more = f" and {len(distinct) - _MOST_NAMES} more" if len(distinct) > _MOST_NAMES else ""
+    return ", ".join(distinct[:_MOST_NAMES]) + more
+
+
+def interpreter(seen: Evidence) -> Iterator[Finding]:
+    """Whether the interpreter has all steps of a seal."""
+    version = python_version(seen.files)
+    if version is None:
+        yield Finding("interpreter", False, "which Python this is could not be told")
+    elif any(re.search(r"python3\.\d+t", f) for f in (*seen.files, *seen.command)):
+        yield Finding(
+            "interpreter",
+            True,
+            f"Python {version[0]}.{version[1]} without the GIL",
+            cost="its heap cannot be sealed",
+            mend="use the build with the GIL",
+        )
+    elif missing := [step for step, first in FIRST_WITH.items() if version < first]:
+        yield _older(version, missing)
+    elif not seen.refusals:
+        yield Finding("interpreter", False, f"Python {version[0]}.{version[1]}")
+    for refusal in seen.refusals:
+        what, _, mend = refusal.partition(": `")
+        yield Finding(
+            "interpreter",
+            True,
+            f"pasture does not fit this build of Python: {what}",
+            cost="its heap cannot be sealed, or not in full",
+            mend=f"`{mend}" if mend else f"use {SUPPORTED}",
+        )
+
+
+def _older(version: tuple[int, int], missing: Sequence[str]) -> Finding:
+    first = max(FIRST_WITH[step] for step in missing)
+    return Finding(
+        "interpreter",
+        True,
+        f"Python {version[0]}.{version[1]} "
+        + " and ".join(_LACKS[step][0] for step in missing),
+        cost="; ".join(_LACKS[step][1] for step in missing),
+        mend=f"Python {first[0]}.{first[1]} or newer",
+    )
