@@ -3,8 +3,8 @@
 A gunicorn under the policy `stock`, whose one worker has read and collected all that its
 master built: the worst case, for every page and every object has changed. While `pasture
 explain` looks at that worker, requests are sent to it one after the other. Ends with status
-1 if a goal is missed; processor time is told too, since it does not depend on what else the
-machine does.
+1 if a goal is missed. The goal is one of processor time, which depends less on what else the
+machine does than time on the clock.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pasture.proc.smaps import read_memory
 
 PROGRAMS = Path(__file__).parent.parent / "tests" / "programs"
 PATIENCE_S = 300
-WALL_GOAL_S = 20.0
+CPU_GOAL_S = 10.0
 MEMORY_GOAL_BYTES = 500e6
 MB = 1e6
 
@@ -93,7 +93,7 @@ def get(port: int, path: str) -> dict[str, Any]:
 
 
 @contextmanager
-def server(records: int, census: Path, log: Path) -> Iterator[tuple[int, int, int]]:
+def server(records: int, census: Path | None, log: Path) -> Iterator[tuple[int, int, int]]:
     """A gunicorn of one worker; yields its port, its pid and the worker's."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -101,7 +101,8 @@ def server(records: int, census: Path, log: Path) -> Iterator[tuple[int, int, in
         *(sys.executable, "-m", "pasture", "run", "--policy", "stock", "gunicorn"),
         *("big_app:application", "-w", "1", "-b", f"127.0.0.1:{port}", "-t", str(PATIENCE_S)),
     ]
-    environ = {**os.environ, "BIG_RECORDS": str(records), "PASTURE_CENSUS": str(census)}
+    environ = {**os.environ, "BIG_RECORDS": str(records)}
+    environ |= {} if census is None else {"PASTURE_CENSUS": str(census)}
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=PROGRAMS, env=environ, stdout=output, stderr=output)
     try:
@@ -150,21 +151,23 @@ def show(cost: Cost, resident_bytes: int) -> bool:
     private, pages = cost.found["private_bytes"], cost.found["os_pages"]
     click.echo(f"worker      {resident_bytes / MB:,.0f} MB resident, {private / MB:,.0f} private")
     click.echo(f"explained   {pages:,} pages, {cost.found['explained_bytes'] / MB:,.0f} MB")
-    click.echo(f"wall        {cost.wall_s:.1f} s (goal {WALL_GOAL_S:.0f})")
-    click.echo(f"processor   {cost.cpu_s:.1f} s; load {os.getloadavg()[0]:.1f}")
+    click.echo(f"processor   {cost.cpu_s:.1f} s (goal {CPU_GOAL_S:.0f})")
+    click.echo(f"wall        {cost.wall_s:.1f} s; load {os.getloadavg()[0]:.1f}")
     click.echo(f"memory      {cost.peak_bytes / MB:,.0f} MB (goal {MEMORY_GOAL_BYTES / MB:,.0f})")
     answers = cost.answers_s
     median, longest = answers[len(answers) // 2] * 1e3, answers[-1] * 1e3
     click.echo(f"answers     {len(answers)} meanwhile, median {median:.1f} ms, max {longest:.0f}")
-    return cost.wall_s < WALL_GOAL_S and cost.peak_bytes < MEMORY_GOAL_BYTES
+    return cost.cpu_s < CPU_GOAL_S and cost.peak_bytes < MEMORY_GOAL_BYTES
 
 
 @click.command(help=__doc__)
 @click.option("--records", default=2_400_000, show_default=True, help="450 bytes each.")
-def main(records: int) -> None:
+@click.option("--census/--no-census", default=False, help="Let the parent write a census.")
+def main(records: int, census: bool) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with server(records, folder / "census", folder / "log") as (port, master, worker):
+        written = folder / "census" if census else None
+        with server(records, written, folder / "log") as (port, master, worker):
             if tree.forked_workers(master) != (worker,):
                 raise click.ClickException("the server has other workers than expected")
             memory = read_memory(worker)

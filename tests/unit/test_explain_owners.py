@@ -154,6 +154,9 @@ class Heap:
             for i, (name, value) in enumerate(flags.items())
         }
         self.space = self
+        self.met: dict[int, TypeInfo] = {}
+        self.pools = np.zeros(0, dtype=np.uint64)
+        self.asked: list[int] = []
 
     def put(self, block: int, prefix: int, name: str) -> None:
         address = next(a for a, info in self.types.items() if info.name == name)
@@ -165,7 +168,30 @@ class Heap:
         )
 
     def type_at(self, address: int) -> TypeInfo | None:
+        self.asked.append(address)
         return self.types.get(address)
+
+
+def test_what_points_into_a_pool_is_not_asked_whether_it_is_a_type() -> None:
+    heap: Any = Heap(plain=0)
+    heap.put(0, 0, "plain")
+    heap.words[(64 + 8) // 8] = 0x7F00_0000_4040  # an item of a list, say
+    heap.words[(128 + 8) // 8] = 0x7F00_0001_0000
+    heap.pools = np.array([0x7F00_0000_4000], dtype=np.uint64)
+    starts = np.array([PAGE, PAGE + 64, PAGE + 128], dtype=np.uint64)
+    assert (recognise(heap, starts).types != 0).tolist() == [True, False, False]
+    assert heap.asked == [0x5000, 0x7F00_0001_0000]
+
+
+def test_blocks_of_a_type_that_was_met_ask_for_no_other() -> None:
+    heap: Any = Heap(tracked=GC)
+    heap.put(0, 16, "tracked")
+    recognise(heap, np.array([PAGE], dtype=np.uint64))
+    heap.asked.clear()
+    heap.put(64, 16, "tracked")
+    heap.words[(64 + 8) // 8] = 0x7F00_0000_0000  # the list of the collector
+    found = recognise(heap, np.array([PAGE + 64], dtype=np.uint64))
+    assert found.prefixes.tolist() == [16] and heap.asked == []
 
 
 def test_an_object_is_recognised_only_where_its_type_puts_it() -> None:
@@ -184,5 +210,6 @@ def test_an_object_is_recognised_only_where_its_type_puts_it() -> None:
 def test_words_of_pages_that_are_not_mapped_are_zero() -> None:
     heap: Any = Heap(plain=0)
     heap.words[3] = 7
-    wanted = np.array([PAGE + 24, PAGE + 4096, PAGE + 32], dtype=np.uint64)
-    assert gather(heap, wanted).tolist() == [7, 0, 0]
+    starts = np.array([PAGE + 16, PAGE + 24, PAGE + 4080], dtype=np.uint64)
+    at_8, at_16 = gather(heap, starts, [8, 16])
+    assert at_8.tolist() == [7, 0, 0] and at_16.tolist() == [0, 0, 0]

@@ -161,9 +161,10 @@ def test_new_memory_is_told_pool_by_pool_within_a_page(os_page_bytes: int) -> No
 
 def test_words_are_gathered_from_pages_of_any_size(os_page_bytes: int) -> None:
     words = np.arange(POOLS * POOL_BYTES // 8, dtype=np.uint64)
-    wanted = np.array([0, 8, 70_000, 131_064], dtype=np.uint64)
-    found = recognition.gather(space_of(words, os_page_bytes), wanted + np.uint64(START))
-    assert found.tolist() == [0, 1, 8750, 16383]
+    starts = np.array([0, 8, 65_528, 70_000, 131_048], dtype=np.uint64) + np.uint64(START)
+    found = recognition.gather(space_of(words, os_page_bytes), starts, (0, 16))
+    assert found[0].tolist() == [0, 1, 8191, 8750, 16381]
+    assert found[1].tolist() == [2, 3, 8193, 8752, 16383]
 
 
 def test_a_type_above_the_addresses_of_x86_programs_is_recognised() -> None:
@@ -174,6 +175,8 @@ def test_a_type_above_the_addresses_of_x86_programs_is_recognised() -> None:
     objects: Any = SimpleNamespace(
         space=space_of(words, os_page.OS_PAGE_BYTES),
         type_at=lambda address: info if address == type_at else None,
+        met={},
+        pools=np.zeros(0, np.uint64),
     )
     found = recognition.recognise(objects, np.array([START + 64], dtype=np.uint64))
     assert found.types.tolist() == [type_at]

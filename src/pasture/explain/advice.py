@@ -1,7 +1,8 @@
 """What to do about the private memory of a worker: only what its figures support.
 
 Pure functions of an `Explanation`. A remedy is named with the bytes of the causes that it
-removes, and only if they are worth the trouble.
+removes, only if they are worth the trouble, and only if it can help: a step that the parent's
+interpreter lacks is no remedy, nor is a warm-up for a worker that has served nothing.
 """
 
 from __future__ import annotations
@@ -13,10 +14,15 @@ from pasture.display.units import megabytes, percent
 from pasture.explain.causes import Cause
 from pasture.explain.explanation import Explanation
 from pasture.explain.new_memory import FREE, FREE_CHUNKS
+from pasture.sealing.interpreter import FIRST_WITH
 from pasture.sealing.policy import POLICIES
 
 _LEAST_BYTES = 300_000
 _LEAST_FRACTION = 0.02
+
+
+_FILLS_AT_USE = frozenset((Cause.DICT_KEYS, Cause.DICT_VALUES, Cause.TYPE_VERSION, Cause.HASH))
+_ITS_OWN = "load it while modules are imported, before the fork"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,64 +30,86 @@ class _Remedy:
     """A remedy, unless the parent took a policy with that step already.
 
     Attributes:
-        step: step of a policy that removes the causes; "" if no policy has one.
+        step: step of a policy that removes the causes.
+        what: what the causes are, after their bytes.
+        help: what to do, where the parent's interpreter has the step.
     """
 
     step: str
     causes: frozenset[Cause]
-    sentence: str
+    what: str
+    help: str
 
 
 _REMEDIES = (
     _Remedy(
         "immortalize",
         frozenset((Cause.REFERENCE_COUNT,)),
-        "{size} by reference counts: the policy seal makes what the parent holds immortal "
-        "(CPython 3.12 and later), and reading it then writes nothing",
+        "by reference counts",
+        "the policy seal makes what the parent holds immortal, and reading it then writes nothing",
     ),
     _Remedy(
         "freeze",
         frozenset((Cause.GC_HEADER,)),
-        "{size} by GC headers: gc.freeze() before the fork (policies freeze, warm-freeze, seal) "
-        "keeps collections away from the parent's objects",
+        "by GC headers",
+        "gc.freeze() before the fork (policies freeze, warm-freeze, seal) keeps collections away "
+        "from the parent's objects",
     ),
     _Remedy(
         "plug-pymalloc",
         frozenset((Cause.HOLE, Cause.POOL_HEADER, Cause.FREE_LIST, Cause.CHUNK_HEADER)),
-        "{size} in holes between shared objects: the policy seal plugs them before the fork",
+        "in holes between shared objects",
+        "the policy seal plugs them before the fork",
     ),
     _Remedy(
         "gather-code",
         frozenset((Cause.CODE_COUNTER, Cause.CODE_CACHE)),
-        "{size} by running code: warm up with the requests that workers get; the policy seal "
-        "then gathers the code that ran on pages of its own",
-    ),
-    _Remedy(
-        "warm-up",
-        frozenset((Cause.DICT_KEYS, Cause.DICT_VALUES, Cause.TYPE_VERSION, Cause.HASH)),
-        "{size} by tables and caches that fill at first use: more requests in the warm-up fill "
-        "them before the fork",
+        "by running code",
+        "warm up with the requests that workers get; the policy seal then gathers the code that "
+        "ran on pages of its own",
     ),
     _Remedy(
         "immortalize",
         frozenset((Cause.FREED,)),
-        "{size} by objects of the parent that the worker let go of: what is immortal (policy "
-        "seal) is not freed",
+        "by objects of the parent that the worker let go of",
+        "what is immortal (policy seal) is not freed",
     ),
 )
 
 
 def advice(found: Explanation) -> tuple[str, ...]:
     """Sentences without a full stop, the most bytes first."""
-    policy = POLICIES.get(found.policy or "")
-    taken = set(policy.heap) if policy else set()
-    lines = [
-        (size, remedy.sentence.format(size=megabytes(size)))
-        for remedy in _REMEDIES
-        if remedy.step not in taken and _is_worth(size := _bytes(found, remedy.causes), found)
-    ]
+    lines = [(size, line) for remedy in _REMEDIES for size, line in _remedy(remedy, found)]
+    lines += _warm_up(found)
     lines.sort(key=lambda line: -line[0])
     return (*_new_memory(found), *(sentence for _, sentence in lines), *_libraries(found))
+
+
+def _remedy(remedy: _Remedy, found: Explanation) -> Iterable[tuple[float, str]]:
+    size = _bytes(found, remedy.causes)
+    if not _is_worth(size, found):
+        return
+    first = FIRST_WITH.get(remedy.step)
+    policy = POLICIES.get(found.policy or "")
+    if first is not None and found.python is not None and found.python < first:
+        shown, own = (f"{version[0]}.{version[1]}" for version in (first, found.python))
+        help_ = f"Python {own} has no remedy, {shown} and later have one in the policy seal"
+    elif policy is not None and remedy.step in policy.heap:
+        return
+    else:
+        help_ = remedy.help
+    yield size, f"{megabytes(size)} {remedy.what}: {help_}"
+
+
+def _warm_up(found: Explanation) -> Iterable[tuple[float, str]]:
+    """Tables that fill at first use, of a worker that was used."""
+    size = _bytes(found, _FILLS_AT_USE)
+    if found.requests != 0 and _is_worth(size, found):
+        yield (
+            size,
+            f"{megabytes(size)} by tables and caches that fill at first use: more requests in the "
+            "warm-up fill them before the fork",
+        )
 
 
 def _new_memory(found: Explanation) -> Iterable[str]:
@@ -95,9 +123,23 @@ def _new_memory(found: Explanation) -> Iterable[str]:
     )
     yield (
         f"{megabytes(size)} ({percent(size / found.private_bytes)}) is memory that the parent "
-        f"never had: {megabytes(free)} of it is free at the moment, the rest is what requests "
-        "build and keep; requests in the warm-up build it in the parent, once for all workers"
+        f"never had: {megabytes(free)} of it is free at the moment, the rest is what "
+        f"{_who_builds(found)}"
     )
+
+
+def _who_builds(found: Explanation) -> str:
+    """What made the objects in new memory, and what would make them in the parent."""
+    if found.requests == 0:
+        where = "its lifespan" if found.is_asgi else "a hook after the fork"
+        return f"the worker built at its start, as in {where}: {_ITS_OWN}"
+    warm_up = "requests in the warm-up build it in the parent, once for all workers"
+    if found.is_asgi:
+        return (
+            "its lifespan and requests built and keep: what a lifespan builds, each worker builds "
+            f"again, so {_ITS_OWN}; for the rest {warm_up}"
+        )
+    return f"requests build and keep; {warm_up}"
 
 
 def _libraries(found: Explanation) -> Iterable[str]:

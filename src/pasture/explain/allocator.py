@@ -17,6 +17,7 @@ import numpy as np
 from pasture.explain.distinct import of_ascending
 from pasture.proc.address_space import WORD_BYTES, AddressSpace, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
+from pasture.proc.pagemap import OsPages, read_os_pages
 
 POOL_BYTES = 16384
 HEADER_BYTES = 48
@@ -117,6 +118,21 @@ def decode_pools(bases: Array, words: Array) -> Pools:
         bases: uint64, ascending.
         words: uint64, one row of `POOL_BYTES` a pool.
     """
+    used, block, next_offset, valid = _decode_headers(words)
+    block = np.where(valid, block, 1)
+    free = _free_blocks(bases, words, valid, block)
+    numbers = np.arange(_MOST_BLOCKS)
+    never_used = HEADER_BYTES + numbers[None, :] * block[:, None] >= next_offset[:, None]
+    free |= (never_used | (used == 0)[:, None]) & valid[:, None]
+    return Pools(bases, valid, block, used, free)
+
+
+def _decode_headers(words: Array) -> tuple[Array, Array, Array, Array]:
+    """Blocks in use, bytes of a block, offset of what was never used; and whether it is a pool.
+
+    Args:
+        words: uint64, one row a possible pool: its first 48 bytes, or more.
+    """
     low = np.uint64(0xFFFFFFFF)
     used = (words[:, 0] & low).astype(np.int64)
     size_class = (words[:, 4] >> np.uint64(32)).astype(np.int64)
@@ -131,12 +147,27 @@ def decode_pools(bases: Array, words: Array) -> Pools:
         & ((next_offset - HEADER_BYTES) % block == 0)
         & (used <= (POOL_BYTES - HEADER_BYTES) // block)
     )
-    block = np.where(valid, block, 1)
-    free = _free_blocks(bases, words, valid, block)
-    numbers = np.arange(_MOST_BLOCKS)
-    never_used = HEADER_BYTES + numbers[None, :] * block[:, None] >= next_offset[:, None]
-    free |= (never_used | (used == 0)[:, None]) & valid[:, None]
-    return Pools(bases, valid, block, used, free)
+    return used, block, next_offset, valid
+
+
+def pool_addresses(space: AddressSpace) -> Array:
+    """Addresses of all pools of a process, ascending. Reads no page that it does not have."""
+    found = [np.zeros(0, dtype=np.uint64)]
+    for mapping in space.mappings:
+        if not mapping.path and mapping.end - mapping.start >= POOL_BYTES:
+            bases = _possible_pools(read_os_pages(space.pid, mapping))
+            heads = b"".join(
+                space.read(base, HEADER_BYTES).ljust(HEADER_BYTES, b"\0") for base in bases.tolist()
+            )
+            words = np.frombuffer(heads, dtype=np.uint64).reshape(-1, HEADER_BYTES // WORD_BYTES)
+            found.append(bases[_decode_headers(words)[3]])
+    return np.concatenate(found)
+
+
+def _possible_pools(pages: OsPages) -> Array:
+    """Where in a mapping a pool may begin: at the pages, or pieces of pages, that are there."""
+    pieces = pieces_of(pages.addresses[pages.present | pages.swapped])
+    return pieces[pieces % np.uint64(POOL_BYTES) == 0]
 
 
 def _free_blocks(bases: Array, words: Array, valid: Array, block: Array) -> Array:

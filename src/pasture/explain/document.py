@@ -11,7 +11,7 @@ from typing import Any
 
 from pasture.explain.advice import advice
 from pasture.explain.causes import Cause
-from pasture.explain.explanation import Explanation, Owner
+from pasture.explain.explanation import Explanation, Holder, Owner
 from pasture.explain.fields import Label
 from pasture.explain.tally import Share
 from pasture.explain.writers import Recording, Writer
@@ -32,6 +32,9 @@ def as_document(found: Explanation) -> dict[str, Any]:
         "stopped_s": 0.0,
         "census": found.census,
         "policy": found.policy,
+        "python": None if found.python is None else list(found.python),
+        "requests": found.requests,
+        "is_asgi": found.is_asgi,
         "missing": list(found.missing),
         "causes": {cause.label: _share(found.cause(cause)) for cause in Cause},
         "fields": [
@@ -41,6 +44,7 @@ def as_document(found: Explanation) -> dict[str, Any]:
         "types": [{"type": name, **_share(share)} for name, share in found.types],
         "owners": list(map(asdict, found.owners)),
         "codes": list(map(asdict, found.codes)),
+        "holders": list(map(asdict, found.holders)),
         "recording": None if found.recording is None else _recording(found.recording),
         "advice": list(advice(found)),
     }
@@ -74,7 +78,22 @@ def from_json(text: str) -> Explanation:
         owners=tuple(map(_read_owner, row["owners"])),
         codes=tuple(map(_read_owner, row["codes"])),
         recording=None if recording is None else _read_recording(recording, named),
+        # Keys that earlier versions did not write.
+        python=None if row.get("python") is None else _read_version(row["python"]),
+        requests=None if row.get("requests") is None else int(row["requests"]),
+        is_asgi=bool(row.get("is_asgi", False)),
+        holders=tuple(map(_read_holder, row.get("holders", ()))),
     )
+
+
+def _read_version(row: list[Any]) -> tuple[int, int]:
+    major, minor = row
+    return int(major), int(minor)
+
+
+def _read_holder(row: dict[str, Any]) -> Holder:
+    kind, container, path = (str(row[name]) for name in ("type", "container", "path"))
+    return Holder(kind, container, path, int(row["os_pages"]))
 
 
 def _read_share(row: dict[str, Any]) -> Share:

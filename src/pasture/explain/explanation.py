@@ -33,6 +33,23 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
+class Holder:
+    """Objects of one type that lie in one container of the parent.
+
+    Attributes:
+        type: type of the objects.
+        container: type of what holds them.
+        path: way to the container from a module.
+        os_pages: about how many pages are private because of them.
+    """
+
+    type: str
+    container: str
+    path: str
+    os_pages: int
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """What the private memory of one worker is.
 
@@ -43,12 +60,16 @@ class Explanation:
         seconds: time that explaining took.
         census: the file that was used; None without one.
         policy: name of the policy that the parent was sealed with; None if it did not say.
+        python: major and minor version of its interpreter; None if it is not known.
+        requests: answered by the worker so far; None where its server does not tell.
+        is_asgi: whether its server is one for ASGI, whose applications may have a lifespan.
         missing: what could not be told, one sentence each.
         causes: share of each cause, largest first.
         fields: share of each field by its cause, largest first.
         types: share of each type, most pages first.
         owners: objects, of the kinds with the most pages first.
         codes: code objects, most pages first.
+        holders: what holds the objects that were written, most pages first.
         recording: who wrote, if that was sampled.
     """
 
@@ -66,6 +87,10 @@ class Explanation:
     owners: tuple[Owner, ...]
     codes: tuple[Owner, ...]
     recording: Recording | None = None
+    python: tuple[int, int] | None = None
+    requests: int | None = None
+    is_asgi: bool = False
+    holders: tuple[Holder, ...] = ()
 
     @property
     def explained_bytes(self) -> float:

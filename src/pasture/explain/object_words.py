@@ -10,7 +10,7 @@ import numpy as np
 
 from pasture.explain import bytecode, recognition
 from pasture.explain.causes import Cause
-from pasture.explain.distinct import Numbered, of_codes
+from pasture.explain.distinct import Numbered, of_ascending, of_codes
 from pasture.explain.fields import Label, Meaning, limit_offset, object_field, storage_field
 from pasture.explain.objects import Objects
 from pasture.explain.snapshot import Kind
@@ -69,7 +69,7 @@ class ObjectWords:
         if not len(at):
             return
         starts = words.block_starts[at]
-        found = recognition.recognise(self._objects, np.unique(starts))
+        found = recognition.recognise(self._objects, of_ascending(starts))  # they ascend
         where = np.searchsorted(found.starts, starts)
         types, prefixes = found.types[where], found.prefixes[where]
         known = types != 0

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pasture.explain.allocator import pool_addresses
 from pasture.explain.snapshot import Fields
-from pasture.proc.address_space import AddressSpace
+from pasture.proc.address_space import AddressSpace, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
 
 _TYPE_SUBCLASS = 1 << 31
@@ -57,14 +58,26 @@ class Objects:
     Args:
         space: its memory.
         fields: offsets of its interpreter.
+
+    Attributes:
+        met: types that objects were recognised by, by address.
     """
 
     def __init__(self, space: AddressSpace, fields: Fields) -> None:
         self.space = space
         self.fields = fields
+        self.met: dict[int, TypeInfo] = {}
         self._types: dict[int, TypeInfo | None] = {}
+        self._pools: Array | None = None
         self._being_read: set[int] = set()
         self._members_left = _MOST_MEMBERS_IN_ALL
+
+    @property
+    def pools(self) -> Array:
+        """Addresses of the process's pools, read once: no type lies in one."""
+        if self._pools is None:
+            self._pools = pool_addresses(self.space)
+        return self._pools
 
     def type_at(self, address: int) -> TypeInfo | None:
         """The type at an address, or None if there is none."""

@@ -2,19 +2,26 @@
 
 An object has a pointer to its type at one of three places of its block, depending on what
 its type puts before it. The place and the type must agree, and the type must be one.
+
+Most blocks are of a type that was met before. What the others hold in those places is mostly a
+pointer to another block of pymalloc's, where no type lies: types are larger than its blocks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pasture.explain.objects import Objects
+from pasture.explain.allocator import POOL_BYTES
+from pasture.explain.distinct import of_ascending
+from pasture.explain.objects import Objects, TypeInfo
 from pasture.proc.address_space import AddressSpace, Array
 from pasture.proc.os_page import ADDRESS_END, OS_PAGE_BYTES
 
 _PREHEADER = (1 << 3) | (1 << 4)
+_TYPE_SUBCLASS = 1 << 31
 _PREFIXES = (0, 16, 32)
 _BATCH_OS_PAGES = (16 << 20) // OS_PAGE_BYTES
 
@@ -36,42 +43,75 @@ class Recognised:
 
 def recognise(objects: Objects, starts: Array) -> Recognised:
     """Look for objects at the starts of blocks (uint64, ascending, distinct)."""
-    types = np.zeros(len(starts), dtype=np.uint64)
-    prefixes = np.zeros(len(starts), dtype=np.int64)
-    for prefix in _PREFIXES:
-        candidates = gather(objects.space, starts + np.uint64(prefix + 8))
-        distinct, which = np.unique(candidates, return_inverse=True)
-        fits = np.array([_fits(objects, int(address), prefix) for address in distinct])
-        chosen = fits[which] & (types == 0) if len(distinct) else types != types
-        types[chosen] = candidates[chosen]
-        prefixes[chosen] = prefix
-    return Recognised(starts, types, prefixes)
+    found = Recognised(
+        starts, np.zeros(len(starts), dtype=np.uint64), np.zeros(len(starts), dtype=np.int64)
+    )
+    candidates = gather(objects.space, starts, [prefix + 8 for prefix in _PREFIXES])
+    left = np.arange(len(starts))
+    left = _match(objects, candidates, found, left)
+    _meet(objects, np.concatenate([words[left] for words in candidates]))
+    _match(objects, candidates, found, left)
+    return found
 
 
-def _fits(objects: Objects, address: int, prefix: int) -> bool:
-    """Whether objects of the type at an address have that much before them."""
-    if address % 8 or not OS_PAGE_BYTES <= address < ADDRESS_END:
-        return False
-    info = objects.type_at(address)
-    if info is None:
-        return False
+def _match(objects: Objects, candidates: list[Array], found: Recognised, left: Array) -> Array:
+    """Set the type of those blocks that are of one known so far; returns what is left."""
+    known = np.array(sorted(objects.met), dtype=np.uint64)
+    if not len(known):
+        return left
+    fitting = np.array([[_fits(objects.met[int(t)], p) for t in known] for p in _PREFIXES])
+    for prefix, words, fits in zip(_PREFIXES, candidates, fitting, strict=True):
+        at = np.minimum(np.searchsorted(known, words[left]), len(known) - 1)
+        chosen = (known[at] == words[left]) & fits[at]
+        found.types[left[chosen]] = words[left[chosen]]
+        found.prefixes[left[chosen]] = prefix
+        left = left[~chosen]
+    return left
+
+
+def _meet(objects: Objects, words: Array) -> None:
+    """Learn of the types that some words point to."""
+    could = (words >= np.uint64(OS_PAGE_BYTES)) & (words < np.uint64(ADDRESS_END))
+    words = words[could & (words % np.uint64(8) == 0)]
+    pools = objects.pools
+    if len(pools):
+        bases = words & np.uint64(~(POOL_BYTES - 1) & (2**64 - 1))
+        words = words[pools[np.minimum(np.searchsorted(pools, bases), len(pools) - 1)] != bases]
+    for address in np.unique(words).tolist():
+        info = objects.type_at(address)
+        if info is not None:
+            objects.met[address] = info
+
+
+def _fits(info: TypeInfo, prefix: int) -> bool:
+    """Whether objects of a type have that much before them."""
     # A type may be without a header while its heap types have one: both places are right.
-    if info.flags & 1 << 31:
+    if info.flags & _TYPE_SUBCLASS:
         return prefix in (0, 16)
     expected = (16 if info.has_gc else 0) + (16 if info.flags & _PREHEADER else 0)
     return prefix == expected
 
 
-def gather(space: AddressSpace, addresses: Array) -> Array:
-    """The words at addresses (multiples of 8); 0 where nothing is mapped."""
-    bases = addresses & np.uint64(~(OS_PAGE_BYTES - 1) & (2**64 - 1))
-    pages = np.unique(bases)
-    found = np.zeros(len(addresses), dtype=np.uint64)
+def gather(space: AddressSpace, starts: Array, offsets: Sequence[int]) -> list[Array]:
+    """The words at some offsets from addresses; 0 where nothing is mapped.
+
+    Args:
+        starts: multiples of 8, uint64, ascending.
+        offsets: in bytes, ascending; less than a page.
+
+    Returns:
+        One array for each offset.
+    """
+    found = [np.zeros(len(starts), dtype=np.uint64) for _ in offsets]
+    places = [starts + np.uint64(offset) for offset in offsets]
+    bases = [addresses & np.uint64(~(OS_PAGE_BYTES - 1) & (2**64 - 1)) for addresses in places]
+    pages = np.union1d(of_ascending(bases[0]), of_ascending(bases[-1]))
     for first in range(0, len(pages), _BATCH_OS_PAGES):
         part = pages[first : first + _BATCH_OS_PAGES]
         rows = space.os_pages(part)
-        inside = (bases >= part[0]) & (bases <= part[-1])
-        at = np.searchsorted(part, bases[inside])
-        columns = ((addresses[inside] - bases[inside]) // np.uint64(8)).astype(np.int64)
-        found[inside] = rows[at, columns]
+        for words, addresses, base in zip(found, places, bases, strict=True):
+            low, high = np.searchsorted(base, (part[0], part[-1] + np.uint64(1)))
+            at = np.searchsorted(part, base[low:high])
+            columns = ((addresses[low:high] - base[low:high]) // np.uint64(8)).astype(np.int64)
+            words[low:high] = rows[at, columns]
     return found
