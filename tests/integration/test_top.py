@@ -14,7 +14,7 @@ import pytest
 from pasture.proc.smaps import Memory
 from pasture.scoreboard.layout import Counts, Entry
 from pasture.top import table as text_table
-from pasture.top.watch import Row, Watch
+from pasture.top.watch import Limits, Row, Watch
 
 MB = 1_000_000
 SCREEN = Path(__file__).with_name("top_screen.txt")
@@ -82,7 +82,7 @@ def test_requests_of_a_server_run_by_pasture_are_shown(serve):
     master, row_of_worker = look()
     assert (master.requests, row_of_worker.pid) == (None, worker)
     assert row_of_worker.generation is None
-    assert "       7\n" in text_table.plain([row_of_worker])
+    assert "       7\n" in text_table.plain([row_of_worker], Limits())
 
 
 @pytest.mark.once

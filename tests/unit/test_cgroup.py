@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pasture.proc.cgroup import Room, read_room
+from pasture.proc.cgroup import Room, read_room, read_usage
 
 MB = 1_000_000
 
@@ -128,3 +128,14 @@ def test_lists_that_make_no_sense_are_no_limit(machine: Machine, name: str) -> N
 
 def test_without_proc_there_is_no_limit(tmp_path: Path) -> None:
     assert read_room(tmp_path) is None
+
+
+def test_the_group_of_another_process_is_found_by_its_pid(machine: Machine) -> None:
+    machine.belongs_to("0::/a")
+    machine.limit_v2("a", 100 * MB, 70 * MB)
+    machine.limit_v2("b", 300 * MB, 250 * MB, files=40 * MB)
+    (machine.proc / "77").mkdir()
+    (machine.proc / "77" / "cgroup").write_text("0::/b\n")
+    used = read_usage(77, machine.proc)
+    assert used is not None and used.group == machine.v2 / "b"
+    assert (used.limit_bytes, used.working_set_bytes) == (300 * MB, 210 * MB)

@@ -58,6 +58,7 @@ def test_nothing_stands_in_the_way_of_a_healthy_server() -> None:
     ("change", "check"),
     [
         ({"master": SMALL, "workers": (Worker(ALONE),)}, "preload"),
+        ({"spawned": 2, "workers": (), "is_asgi": True}, "preload"),
         ({"threads": (Thread("ticker", waits=False),)}, "threads"),
         ({"notes": Notes(gc_callers=("msgpack (fallback.py:7)",))}, "gc-enable"),
         ({"seal": replace(SEALED, sealed=False, reason="immortalize failed")}, "seal"),
@@ -118,7 +119,7 @@ def built(private_mb: int, requests: int | None, at_start_mb: int = 2) -> Worker
 def test_data_of_a_lifespan_is_named_and_not_taken_for_a_missing_preload() -> None:
     evidence = replace(
         HEALTHY,
-        command=("python", "-m", "pasture.servers.uvicorn", "app:app"),
+        is_asgi=True,
         master=Memory(52 * MB, 30 * MB, 0, 20 * MB, 32 * MB),
         workers=(built(279, 0), built(279, 0)),
         seal=SEALED,
@@ -157,7 +158,7 @@ def test_packages_that_every_worker_imports_are_named_with_what_they_take() -> N
     assert obstacles(evidence) == {"late-imports"}
     what = told(evidence, "late-imports")
     assert what == (
-        "every worker imports for itself: numpy 2.5.5 (6.0 MB), the standard library (1 modules)"
+        "every worker imports for itself: numpy 2.5.5 (6.0 MB), the standard library (1 module)"
     )
 
 
@@ -240,6 +241,7 @@ def test_a_module_that_does_not_count_or_knows_immortality_is_no_obstacle() -> N
     evidence = replace(HEALTHY, modules=modules)
     assert obstacles(evidence) == set()
     assert told(evidence, "abi3") == "2 abi3 modules, none counts inline"
+    assert told(HEALTHY, "abi3") == "0 abi3 modules, none counts inline"
 
 
 def test_an_interpreter_that_no_file_names_is_no_obstacle() -> None:

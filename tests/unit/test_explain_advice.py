@@ -60,3 +60,47 @@ def test_libraries_that_write_are_named_last() -> None:
     )
     found = explanation({Cause.GC_HEADER: 8, Cause.LIBRARY_DATA: 0.3}, fields=fields)
     assert advice(found)[1:] == ("0.2 MB is data that libssl.so.3 writes",)
+
+
+RUNNING = {Cause.CODE_COUNTER: 6.0, Cause.CODE_CACHE: 4.0}
+
+
+def test_gathered_code_is_not_advised_where_the_interpreter_has_none() -> None:
+    for policy in (None, "seal"):
+        [sentence] = advice(explanation(RUNNING, policy=policy, python=(3, 12)))
+        assert sentence == (
+            "10.0 MB by running code: Python 3.12 has no remedy, 3.13 and later have one in the "
+            "policy seal"
+        )
+    [sentence] = advice(explanation(RUNNING, python=(3, 13)))
+    assert "gathers the code" in sentence
+    assert advice(explanation(RUNNING, policy="seal", python=(3, 13))) == ()
+
+
+def test_reference_counts_under_a_seal_of_an_interpreter_without_immortality_are_told() -> None:
+    found = explanation({Cause.REFERENCE_COUNT: 9}, policy="seal", python=(3, 11))
+    [sentence] = advice(found)
+    assert "3.12 and later have one" in sentence
+
+
+def test_pages_that_are_equal_again_have_a_remedy() -> None:
+    [sentence] = advice(explanation({Cause.RESTORED: 57}))
+    assert "the policy seal makes what the parent holds immortal" in sentence
+    assert advice(explanation({Cause.RESTORED: 57}, policy="seal")) == ()
+
+
+def test_no_warm_up_is_advised_for_a_worker_that_has_served_nothing() -> None:
+    causes = {Cause.NEW_MEMORY: 277.0, Cause.DICT_KEYS: 20.0}
+    [sentence] = advice(explanation(causes, policy="seal", requests=0, is_asgi=True))
+    assert "built at its start, as in its lifespan: load it while modules are imported" in sentence
+    assert "warm-up" not in sentence
+    [sentence] = advice(explanation(causes, policy="seal", requests=0))
+    assert "lifespan" not in sentence and "warm-up" not in sentence
+
+
+def test_what_a_lifespan_builds_is_told_from_what_requests_build() -> None:
+    [sentence] = advice(
+        explanation({Cause.NEW_MEMORY: 277}, policy="seal", requests=500, is_asgi=True)
+    )
+    assert "what a lifespan builds, each worker builds again" in sentence
+    assert "requests in the warm-up build it" in sentence

@@ -9,11 +9,13 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
+from pasture.explain.explanation import Holder
+from pasture.explain.holders import most_holding
 from pasture.explain.objects import TypeInfo
 from pasture.explain.owners import Owners, most_touched
 from pasture.explain.recognition import gather, recognise
 from pasture.explain.snapshot import NO_OWNER, RECORD, Kind
-from pasture.explain.touched import Touched, TouchedObjects
+from pasture.explain.touched import Sampled, Touched, TouchedObjects
 
 GC = 1 << 14
 MODULES, MODULE, NAMESPACE, LIST, ITEMS, CODE, LOST = range(0x1000, 0x8000, 0x1000)
@@ -139,6 +141,23 @@ def test_code_is_listed_apart_and_of_a_kind_the_first_three() -> None:
 
 def test_without_a_census_nobody_owns_anything() -> None:
     assert most_touched(None, OBJECTS, TouchedObjects()) == ((), ())
+
+
+def test_objects_are_named_by_the_container_that_holds_many_of_them() -> None:
+    touched = TouchedObjects(
+        samples={(Kind.OBJECT, LIST_TYPE): [Sampled(4, 30.0), Sampled(6, 20.0), Sampled(4, 10.0)]},
+        restored={(Kind.OBJECT, LIST_TYPE): [Sampled(4, 99.0)]},
+    )
+    assert most_holding(CENSUS, OBJECTS, touched) == (
+        Holder("list", "list", "app.routes", 99, restored=True),
+        Holder("list", "list", "app.routes", 40, restored=False),
+    )
+    assert most_holding(None, OBJECTS, touched) == ()
+
+
+def test_containers_of_a_few_pages_are_not_spoken_of() -> None:
+    touched = TouchedObjects(samples={(Kind.OBJECT, LIST_TYPE): [Sampled(4, 3.0)]})
+    assert most_holding(CENSUS, OBJECTS, touched) == ()
 
 
 PAGE = 0x700000000000

@@ -26,3 +26,21 @@ def test_a_kind_of_which_many_objects_were_written_once_is_ranked_first() -> Non
     touched.add(window)
     found = [[(t.type, t.os_pages, t.words) for t in group] for group in touched.groups()]
     assert found == [[(8000, 1, 1)] * 4, [(7000, 1, 3)], [(0, 1, 1)]]
+
+
+def test_what_lies_in_pages_that_are_equal_again_is_sampled_for_all_of_them() -> None:
+    pages = np.arange(300, dtype=np.uint64) * np.uint64(4096)
+    types = np.full(300, 8000, dtype=np.uint64)
+    kinds = np.zeros(300, dtype=np.uint8)
+    extents = Extents(pages, pages + np.uint64(4096), pages, types, kinds, np.arange(300))
+    rows = np.array([0])
+    batch = Batch(pages, pages[:1], rows)
+    touched = TouchedObjects()
+    window = Window(extents)
+    window.add(Classified(batch, rows, rows, extents.lookup(pages[:1]), ()))
+    touched.add(window)
+    [restored] = touched.restored.values()
+    assert sum(one.os_pages for one in restored) == pytest.approx(299)
+    assert 0 not in {one.number for one in restored}
+    [differing] = touched.samples.values()
+    assert [(one.number, one.os_pages) for one in differing] == [(0, 1.0)]

@@ -1,11 +1,14 @@
 """What `pasture top` shows, from readings made of numbers."""
 
+from pathlib import Path
+
 import pytest
 
+from pasture.proc.cgroup import Usage
 from pasture.proc.smaps import Memory
 from pasture.scoreboard.layout import Counts, Entry
-from pasture.top.table import COLUMNS, as_document, ordered, plain, summary
-from pasture.top.watch import Reading, Row, row
+from pasture.top.table import COLUMNS, as_document, limits, ordered, plain, summary
+from pasture.top.watch import Limits, Reading, Row, row
 
 MB = 1_000_000
 
@@ -39,7 +42,7 @@ def test_the_summary_counts_workers_and_not_the_master_or_a_mold() -> None:
 
 
 def test_figures_that_are_not_known_yet_leave_their_cells_empty() -> None:
-    text = plain([example(11, 5 * MB)]).splitlines()
+    text = plain([example(11, 5 * MB)], Limits()).splitlines()
     assert text[1].split() == ["11", "worker", "30.0", "MB", "5.0", "MB", "50.0", "MB"]
     assert len(text[0]) == len(text[1])
 
@@ -47,14 +50,34 @@ def test_figures_that_are_not_known_yet_leave_their_cells_empty() -> None:
 def test_requests_and_generation_come_from_the_scoreboard() -> None:
     entry = Entry(11, 2, "worker", Counts(requests=1500), tells_requests=True)
     shown = Row(11, False, memory(MB), 250_000.0, 7.0, entry)
-    line = plain([shown]).splitlines()[1].split()
+    line = plain([shown], Limits()).splitlines()[1].split()
     assert line[2] == "2" and line[-1] == "1,500" and "+0.25" in line
-    [process] = as_document(10, [shown])["processes"]
+    [process] = as_document(10, [shown], Limits())["processes"]
     assert (process["requests"], process["generation"], process["role"]) == (1500, 2, "worker")
 
 
 def test_a_server_that_does_not_tell_requests_is_not_said_to_have_had_none() -> None:
     assert Row(11, False, memory(MB), None, None, Entry(11)).requests is None
+
+
+USED = Usage(512 * MB, 400 * MB, 90 * MB, 10 * MB, Path("/sys/fs/cgroup/web.service"))
+
+
+def test_the_figure_that_counts_is_named_for_each_limit_that_is_set() -> None:
+    [group] = limits(Limits(USED)).splitlines()
+    assert group.startswith("limit of 512 MB in /sys/fs/cgroup/web.service: its working set counts")
+    assert "310 MB now" in group
+    none, max_uss = limits(Limits(None, "200M")).splitlines()
+    assert none.startswith("no cgroup limit: the PSS of all processes counts")
+    assert max_uss == "--max-uss 200M: the private memory of each worker counts"
+    assert plain(ROWS, Limits(USED)).splitlines()[-1] == group
+
+
+def test_the_snapshot_has_the_limit_in_bytes() -> None:
+    document = as_document(10, ROWS, Limits(USED, "200M"))
+    assert document["cgroup"]["working_set_bytes"] == 310 * MB
+    assert document["max_uss"] == "200M"
+    assert as_document(10, ROWS, Limits())["cgroup"] is None
 
 
 def reading(seconds: float, private: int, faults: int = 0) -> Reading:

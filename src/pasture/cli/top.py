@@ -41,7 +41,7 @@ def command(pid: int | None, once: bool, interval_s: float) -> None:
     if once:
         watch.look()
         time.sleep(interval_s)
-        click.echo(table.plain(watch.look()), nl=False)
+        click.echo(table.plain(watch.look(), watch.limits()), nl=False)
         return
     try:
         from pasture.top.screen import TopApp
@@ -51,7 +51,7 @@ def command(pid: int | None, once: bool, interval_s: float) -> None:
             hint="pip install 'pasture[top]', or add --once for plain text",
         ) from None
     watch.look()
-    app = TopApp(master, watch.look, interval_s)
+    app = TopApp(master, watch.look, interval_s, limits=watch.limits)
     app.run()
     if app.error is not None:
         raise app.error

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from pasture.display.units import megabytes
+from pasture.display.units import count, megabytes
 from pasture.doctor import sharing, steps
 from pasture.doctor.evidence import Evidence
 from pasture.doctor.finding import Check, Finding
@@ -71,7 +71,7 @@ def stable_abi(seen: Evidence) -> Iterator[Finding]:
             mend="a build of it for this version of Python, or for the stable ABI of 3.12",
         )
     if not wheels:
-        yield Finding("abi3", False, f"{len(seen.modules)} abi3 modules, none counts inline")
+        yield Finding("abi3", False, f"{count(len(seen.modules), 'abi3 module')}, none counts inline")
 
 
 def _size_of(package: str, seen: Evidence) -> str:

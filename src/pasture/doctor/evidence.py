@@ -11,15 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
-
 from pasture.doctor.free_memory import free_bytes
 from pasture.doctor.modules import Module, is_stable_abi, read_module
 from pasture.doctor.notes import Notes
 from pasture.doctor.packages import package_of, read_text
 from pasture.doctor.seal_report import SealSeen, read_seal
 from pasture.doctor.threads import Thread, read_threads
-from pasture.errors import ProcessEnded
+from pasture.errors import ProcessEnded, UsageError
 from pasture.proc import smaps, tree
 from pasture.proc.environ import read_environ
 from pasture.proc.mapped_files import InMemory, parse_mapped_files
@@ -71,6 +69,8 @@ class Evidence:
         modules: those files that are extensions for the stable ABI.
         refusals: why a seal cannot work, or parts of it, on the interpreter of the server: told
             where that is the one that asks.
+        spawned: number of its children that are a Python started anew, as uvicorn's workers are.
+        is_asgi: whether its command names a server for ASGI, or a worker for it.
     """
 
     master_pid: int
@@ -89,14 +89,8 @@ class Evidence:
     imported: tuple[str, ...] = ()
     modules: tuple[Module, ...] = ()
     refusals: tuple[str, ...] = ()
-
-    @property
-    def is_asgi(self) -> bool:
-        """Whether its command names a server for ASGI, or a worker for it."""
-        return any(name in word for word in self.command for name in _ASGI)
-
-
-_ASGI = ("uvicorn", "fastapi", "hypercorn", "daphne", "granian", "asgi")
+    spawned: int = 0
+    is_asgi: bool = False
 
 
 def gather(
@@ -112,7 +106,7 @@ def gather(
     Raises:
         ProcessEnded: it has ended.
         NoPrivilege: it belongs to another user, or there is no /proc.
-        UsageError: it is a thread of the kernel.
+        UsageError: it is a thread of the kernel, or no Python.
     """
     tree.require_memory_of(master_pid)
     memory = smaps.read_memory(master_pid)
@@ -123,9 +117,14 @@ def gather(
     board = read_scoreboard(master_pid)
     environ = read_environ(master_pid)
     mappings = parse_maps(read_text(f"/proc/{master_pid}/maps"))
+    if not any("python" in file for file in files):
+        raise UsageError(
+            f"process {master_pid} is no Python: it has mapped none",
+            hint="give the pid of the server's master, not that of a shell or a wrapper around it",
+        )
     return Evidence(
         master_pid=master_pid,
-        command=_command(master_pid),
+        command=tree.command_of(master_pid),
         environ=environ,
         master=memory,
         workers=tuple(w for pid in pids if (w := _worker(pid, board)) is not None),
@@ -140,6 +139,8 @@ def gather(
         imported=notes.imported_by(pids) if notes is not None else (),
         modules=tuple(map(read_module, filter(is_stable_abi, files))),
         refusals=_refusals() if _is_own_interpreter(files) else (),
+        spawned=len(tree.spawned_workers(master_pid)),
+        is_asgi=tree.serves_asgi(master_pid),
     )
 
 
@@ -171,13 +172,6 @@ def _is_own_interpreter(files: tuple[str, ...]) -> bool:
 def _refusals() -> tuple[str, ...]:
     unsupported = current().unsupported
     return left_out() if unsupported is None else (unsupported,)
-
-
-def _command(pid: int) -> tuple[str, ...]:
-    try:
-        return tuple(psutil.Process(pid).cmdline())
-    except psutil.Error:
-        return ()
 
 
 def _files(pid: int) -> set[str]:

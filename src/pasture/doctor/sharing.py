@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from pasture.display.units import megabytes
+from pasture.display.units import count, megabytes
 from pasture.doctor.evidence import Evidence, Worker
 from pasture.doctor.finding import Finding
 from pasture.doctor.packages import STANDARD_LIBRARY, package_of_module
@@ -19,6 +19,9 @@ _MOST_NAMES = 12
 
 def preloading(seen: Evidence) -> Iterator[Finding]:
     """Workers that loaded the application each for itself share little with the master."""
+    if seen.spawned:
+        yield _spawned(seen)
+        return
     if not seen.workers:
         yield Finding("preload", False, "no workers: nothing was forked yet")
         return
@@ -40,6 +43,18 @@ def preloading(seen: Evidence) -> Iterator[Finding]:
     else:
         shared = 1 - private / rss if rss else 0
         yield Finding("preload", False, f"workers share {shared * 100:.0f} % of their memory")
+
+
+def _spawned(seen: Evidence) -> Finding:
+    server = "uvicorn" if seen.is_asgi else "..."
+    return Finding(
+        "preload",
+        True,
+        f"{count(seen.spawned, 'worker')} began as a Python of its own and was not forked: it "
+        "shares nothing with the master",
+        cost="all that the application holds, for each worker",
+        mend=f"`pasture run {server}` forks workers from a master that has loaded the application",
+    )
 
 
 def _mean(seen: Evidence, name: str) -> float:
@@ -91,12 +106,15 @@ def late_imports(seen: Evidence) -> Iterator[Finding]:
     mapped = {name.partition(" ")[0].lower() for name in sizes}
     plain = {package_of_module(module) for module in seen.imported} - {""}
     names += sorted(
-        f"{package} ({len(_modules_of(package, seen))} modules)"
+        f"{package} ({count(len(_modules_of(package, seen)), 'module')})"
         for package in plain
         if package.lower() not in mapped
     )
     if not names:
-        yield Finding("late-imports", False, "every worker found its packages imported")
+        what = "no worker has mapped a library that the master has not"
+        if seen.notes is not None:
+            what = "every worker found its modules imported"
+        yield Finding("late-imports", False, what)
         return
     own = sum(size.private_bytes for size in sizes.values())
     large = bool(sizes) or len(seen.imported) > 20

@@ -22,7 +22,8 @@ from pasture.proc.maps import Mapping
 from pasture.proc.stat import parse_stat
 from pasture.trust.untrusted_text import printable
 
-_RUNTIME = re.compile(
+_LIBC = re.compile(r"^(libc[.-]|libpthread|libc\.musl|ld-musl)")
+_SYSTEM = re.compile(
     r"^(ld[-.]|libc[.-]|libpthread|libstdc\+\+|libgcc|libm[.-]"
     r"|libjemalloc|libtcmalloc|libmimalloc)"
 )
@@ -121,21 +122,28 @@ def _switches(folder: Path, number: int) -> str:
 
 def _owner(pid: int, number: int, mappings: Sequence[Mapping], proc: Path) -> tuple[str, bool]:
     """The package of the outermost code on a thread's stack, "" where there is none of its own;
-    and whether the interpreter's code is there."""
+    and whether it runs Python code."""
     words = read_text(str(proc / str(pid) / "task" / str(number) / "syscall")).split()
     if len(words) < 3 or not words[-2].startswith("0x"):
         return "", True  # it runs, or the kernel does not tell
     stack = _stack_bytes(pid, int(words[-2], 16), mappings, proc)
-    files = list(dict.fromkeys(_code_on(stack, mappings)))
-    is_python = any(_PYTHON.match(PurePath(file).name) for file in files)
-    own = (file for file in files if not _is_runtime(file))
+    return _told_by(list(_code_on(stack, mappings)))
+
+
+def _told_by(files: Sequence[str]) -> tuple[str, bool]:
+    """Package, and whether the thread runs Python code, by the files on its stack, outermost first.
+
+    The C library begins a thread; what lies farther out are variables of the thread.
+    """
+    first = next((i for i, file in enumerate(files) if _LIBC.match(PurePath(file).name)), 0)
+    inside = [file for file in files[first:] if not _SYSTEM.match(PurePath(file).name)]
+    is_python = not inside or _is_python(inside[0])
+    own = (f for f in inside if not _is_python(f) and "/lib-dynload/" not in f)
     return next(map(package_of, own), ""), is_python
 
 
-def _is_runtime(file: str) -> bool:
-    """Whether it is of the system or the interpreter."""
-    name = PurePath(file).name
-    return bool(_RUNTIME.match(name) or _PYTHON.match(name)) or "/lib-dynload/" in file
+def _is_python(file: str) -> bool:
+    return bool(_PYTHON.match(PurePath(file).name))
 
 
 def _stack_bytes(pid: int, stack: int, mappings: Sequence[Mapping], proc: Path) -> bytes:

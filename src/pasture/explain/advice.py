@@ -49,6 +49,12 @@ _REMEDIES = (
         "the policy seal makes what the parent holds immortal, and reading it then writes nothing",
     ),
     _Remedy(
+        "immortalize",
+        frozenset((Cause.RESTORED,)),
+        "written and restored, mostly by references that were taken and dropped",
+        "the policy seal makes what the parent holds immortal, and reading it then writes nothing",
+    ),
+    _Remedy(
         "freeze",
         frozenset((Cause.GC_HEADER,)),
         "by GC headers",

@@ -93,7 +93,7 @@ def _read_version(row: list[Any]) -> tuple[int, int]:
 
 def _read_holder(row: dict[str, Any]) -> Holder:
     kind, container, path = (str(row[name]) for name in ("type", "container", "path"))
-    return Holder(kind, container, path, int(row["os_pages"]))
+    return Holder(kind, container, path, int(row["os_pages"]), bool(row["restored"]))
 
 
 def _read_share(row: dict[str, Any]) -> Share:

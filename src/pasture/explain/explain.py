@@ -16,7 +16,7 @@ from time import perf_counter
 import numpy as np
 
 from pasture.errors import ProcessEnded
-from pasture.explain import owners, sources, writers
+from pasture.explain import holders, owners, sources, writers
 from pasture.explain.causes import Cause
 from pasture.explain.classify import Classifier
 from pasture.explain.difference import PrivatePages, compare, private_pages
@@ -82,6 +82,7 @@ def _explain(
     parent_pid: int, worker_pid: int, census: Path | None, sampled: Sampled | None
 ) -> Explanation:
     begin = perf_counter()
+    server = sources.look_at_server(parent_pid, worker_pid)
     parent_pid = reader.forked_by(worker_pid, parent_pid)
     with AddressSpace(parent_pid) as parent, AddressSpace(worker_pid) as worker:
         pages = private_pages(parent, worker)
@@ -108,14 +109,18 @@ def _explain(
             os_pages=pages.count,
             seconds=perf_counter() - begin,
             census=str(known.census.path) if known.census else None,
-            policy=known.census.policy if known.census else None,
+            policy=known.census.policy if known.census else server.policy,
             missing=missing,
             causes=tally.ranked_causes(),
             fields=tally.ranked_fields(),
             types=tally.ranked_types(),
             owners=objects,
             codes=codes,
+            holders=holders.most_holding(known.census, classifier.objects, touched),
             recording=recording,
+            python=known.version,
+            requests=server.requests,
+            is_asgi=server.is_asgi,
         )
 
 

@@ -41,12 +41,15 @@ class Holder:
         container: type of what holds them.
         path: way to the container from a module.
         os_pages: about how many pages are private because of them.
+        restored: whether these are pages in which they lie that were written and are equal
+            again; else pages in which they differ.
     """
 
     type: str
     container: str
     path: str
     os_pages: int
+    restored: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from pasture.explain import bytecode, recognition
+from pasture.explain import bytecode, gathered, recognition
 from pasture.explain.causes import Cause
 from pasture.explain.distinct import Numbered, of_ascending, of_codes
 from pasture.explain.fields import Label, Meaning, limit_offset, object_field, storage_field
 from pasture.explain.objects import Objects
+from pasture.explain.regions import Region
 from pasture.explain.snapshot import Kind
 from pasture.explain.words import Words
 from pasture.proc.address_space import AddressSpace, Array
@@ -46,6 +47,7 @@ class ObjectWords:
         """Decide words of objects: those of the census first, then those recognised."""
         self._by_census(words)
         self._by_recognition(words)
+        self._by_gathered_code(words)
 
     def _by_census(self, words: Words) -> None:
         at = np.flatnonzero(words.open & (words.extents >= 0))
@@ -75,6 +77,22 @@ class ObjectWords:
         known = types != 0
         offsets = (words.batch.addresses[at] - starts).astype(np.int64) - prefixes
         self._by_type(words, at[known], types[known], offsets[known])
+
+    def _by_gathered_code(self, words: Words) -> None:
+        """Decide words of code objects that lie in no block."""
+        outside = words.open & (words.block_starts == 0) & (words.regions == Region.ANONYMOUS)
+        at = np.flatnonzero(outside)
+        if not len(at):
+            return
+        addresses = words.batch.addresses[at]
+        starts, ends, types = gathered.find_codes(self._objects, gathered.pages_of(addresses))
+        if not len(starts):
+            return
+        which = np.searchsorted(starts, addresses, side="right") - 1
+        inside = (which >= 0) & (addresses < ends[which])
+        at, which = at[inside], which[inside]
+        offsets = (words.batch.addresses[at] - starts[which]).astype(np.int64)
+        self._by_type(words, at, types[which], offsets)
 
     def _by_type(self, words: Words, at: Array, types: Array, offsets: Array) -> None:
         """Decide words by the types of the objects that hold them."""

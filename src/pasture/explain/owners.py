@@ -41,6 +41,7 @@ class Owners:
 
     def __init__(self, census: Census, objects: Objects) -> None:
         self._census, self._objects = census, objects
+        self._known: dict[int, _Record] = {}
 
     def path(self, number: int) -> str:
         """The way to a record, as in `django.urls.resolvers._route_regexes['about/']`.
@@ -77,9 +78,27 @@ class Owners:
             word(address + at["co_firstlineno"]) & 0xFFFFFFFF,
         )
 
+    def ancestors(self, number: int) -> list[int]:
+        """Numbers of the records on the way to a record, the nearest first, without the root."""
+        found: list[int] = []
+        owner = self._record(number).owner
+        while owner != NO_OWNER and len(found) < _MOST_STEPS:
+            found.append(owner)
+            owner = self._record(owner).owner
+        return found[:-1]
+
+    def type_of(self, number: int) -> str:
+        """Name of the type of the object that a record stands for, with its module."""
+        info = self._objects.type_of(self._record(number).address)
+        return self._objects.qualified_type_name(info.address) if info else "?"
+
     def _record(self, number: int) -> _Record:
-        record = self._census.records.read(number, 1)[0]
-        return _Record(int(record["address"]), Kind(int(record["kind"])), int(record["owner"]))
+        if number not in self._known:
+            row = self._census.records.read(number, 1)[0]
+            self._known[number] = _Record(
+                int(row["address"]), Kind(int(row["kind"])), int(row["owner"])
+            )
+        return self._known[number]
 
     def _type_name(self, address: int) -> str:
         info = self._objects.type_of(address)
@@ -165,7 +184,7 @@ def most_touched(
         if group[0].kind == Kind.OBJECT and group[0].type in touched.code_types:
             codes += [_code(names, found) for found in group[:_MOST_OWNERS]]
             continue
-        kind = _type_name(objects, group[0])
+        kind = type_name(objects, *group[0].group)
         for found in group[: min(_MOST_OF_A_TYPE, _MOST_OWNERS - len(owners))]:
             owners.append(Owner(kind, names.path(found.number), "", found.os_pages, found.words))
     return tuple(owners), tuple(codes)
@@ -176,7 +195,8 @@ def _code(names: Owners, found: Touched) -> Owner:
     return Owner("code", name, f"{file}:{line}", found.os_pages, found.words)
 
 
-def _type_name(objects: Objects, touched: Touched) -> str:
-    if touched.kind != Kind.OBJECT:
-        return touched.kind.name.lower().replace("_", " ")
-    return objects.qualified_type_name(touched.type)
+def type_name(objects: Objects, kind: Kind, address: int) -> str:
+    """Name of a type by its address, or of the sort of storage."""
+    if kind != Kind.OBJECT:
+        return kind.name.lower().replace("_", " ")
+    return objects.qualified_type_name(address)

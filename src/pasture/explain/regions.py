@@ -94,10 +94,10 @@ def _kind(mapping: Mapping, owner: str) -> Region:
         return Region.STACK
     if not owner:
         return Region.ANONYMOUS
-    name = PurePath(owner.removesuffix(" (deleted)")).name
-    return Region.INTERPRETER if _is_interpreter(name) else Region.LIBRARY
+    return Region.INTERPRETER if is_interpreter(owner) else Region.LIBRARY
 
 
-def _is_interpreter(name: str) -> bool:
-    base = name.partition(".so")[0]
-    return bool(_INTERPRETER.match(base))
+def is_interpreter(path: str) -> bool:
+    """Whether a mapped file is the interpreter's program or library, by its name."""
+    name = PurePath(path.removesuffix(" (deleted)")).name
+    return bool(_INTERPRETER.match(name.partition(".so")[0]))

@@ -21,6 +21,7 @@ from pasture.scoreboard import reader
 from pasture.sealing import snapshot as census_file
 from pasture.sealing.interpreter import native
 from pasture.trust.foreign_files import user_of
+from pasture.trust.untrusted_text import printable
 
 
 def find_pair(pid: int) -> tuple[int, int | None]:
@@ -64,6 +65,34 @@ def largest_worker(parent_pid: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Server:
+    """What a server tells of itself and of one worker.
+
+    Attributes:
+        policy: name of the policy that it was sealed with; None if it was not, or by nobody
+            knows whom.
+        requests: answered by the worker; None where the server does not tell.
+        is_asgi: whether its command names a server for ASGI.
+    """
+
+    policy: str | None
+    requests: int | None
+    is_asgi: bool
+
+
+def look_at_server(server_pid: int, worker_pid: int) -> Server:
+    """Read a server's scoreboard and command."""
+    board = reader.read_scoreboard(server_pid)
+    seal = board.seal if board is not None else None
+    entry = board.entries.get(worker_pid) if board is not None else None
+    return Server(
+        policy=printable(seal.policy) if seal is not None and seal.sealed else None,
+        requests=entry.requests if entry is not None else None,
+        is_asgi=tree.serves_asgi(server_pid),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Sources:
     """What a classifier works with.
 
@@ -72,12 +101,14 @@ class Sources:
         fields: offsets of the parent's interpreter; None if they are not known.
         same_version: whether it is the version that runs this.
         missing: what cannot be told for want of these, one sentence each.
+        version: of the parent's interpreter, major and minor; None if it is not known.
     """
 
     census: Census | None
     fields: Fields | None
     same_version: bool
     missing: tuple[str, ...]
+    version: tuple[int, int] | None = None
 
 
 def find_sources(parent: AddressSpace, asked: Path | None) -> Sources:
@@ -95,8 +126,9 @@ def find_sources(parent: AddressSpace, asked: Path | None) -> Sources:
     if not same:
         missing = (*missing, _of_another_version(version, census))
     if census:
-        return Sources(census, census.fields, same, missing)
-    return Sources(None, fields_from(native().field_offsets()) if same else None, same, missing)
+        return Sources(census, census.fields, same, missing, version)
+    fields = fields_from(native().field_offsets()) if same else None
+    return Sources(None, fields, same, missing, version)
 
 
 def _version(parent: AddressSpace, census: Census | None) -> tuple[int, int] | None:

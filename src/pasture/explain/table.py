@@ -11,12 +11,14 @@ from rich.text import Text
 
 from pasture.display.units import count, megabytes, percent, seconds
 from pasture.explain.advice import advice
-from pasture.explain.explanation import Explanation, Owner
+from pasture.explain.explanation import Explanation, Holder, Owner
 from pasture.explain.tally import Share
 from pasture.explain.writers import Recording
+from pasture.proc.os_page import OS_PAGE_BYTES
 
 _MOST_ROWS = 12
 _LONGEST_PATH = 90
+_CONTAINERS = {"numpy.ndarray": "a numpy array", "list": "a list", "dict": "a dict"}
 
 
 def print_explanation(found: Explanation, console: Console) -> None:
@@ -26,6 +28,10 @@ def print_explanation(found: Explanation, console: Console) -> None:
     console.print()
     console.print(_causes(found))
     console.print(_fields(found))
+    for holder in found.holders[:_MOST_ROWS]:
+        console.print(Text(held(holder)))
+    if found.holders:
+        console.print()
     if found.owners:
         console.print(_owners("objects", found.owners))
     if found.codes:
@@ -114,6 +120,15 @@ def _writers(recording: Recording) -> Table:
     return table
 
 
+def held(holder: Holder) -> str:
+    """What is held by what, and where: one line."""
+    container = _CONTAINERS.get(holder.container, holder.container)
+    return (
+        f"{megabytes(holder.os_pages * OS_PAGE_BYTES)}, about: {holder.type} held by {container} "
+        f"in {_shortened(holder.path)}{', written and restored' if holder.restored else ''}"
+    )
+
+
 def _owners(title: str, owners: tuple[Owner, ...]) -> Table:
     table = _table(title, "pages", "words")
     table.add_column("")
@@ -126,6 +141,8 @@ def _owners(title: str, owners: tuple[Owner, ...]) -> Table:
 
 
 def _cut(text: str) -> Text:
-    if len(text) > _LONGEST_PATH:
-        text = "..." + text[-_LONGEST_PATH:]
-    return Text(text)
+    return Text(_shortened(text))
+
+
+def _shortened(text: str) -> str:
+    return "..." + text[-_LONGEST_PATH:] if len(text) > _LONGEST_PATH else text

@@ -16,10 +16,17 @@ from pasture.explain.extents import Extents
 from pasture.explain.snapshot import Kind
 from pasture.explain.words import Classified
 from pasture.proc.address_space import Array
+from pasture.proc.os_page import OS_PAGE_BYTES
 
 _KEPT_OF_A_KIND = 50
 _KEPT_CODE = 500
+_SAMPLED = 100
+"""Objects of a kind that are kept of each window to find what holds them."""
+
 _STORAGE_KINDS = 16  # addresses of types are larger
+
+_IN_PAGE = np.arange(1, 8, 2, dtype=np.uint64) * np.uint64(OS_PAGE_BYTES // 8)
+"""Where in a page it is looked what lies there."""
 
 Group = tuple[Kind, int]
 """A kind: of storage, or `Kind.OBJECT` and the address of the type."""
@@ -47,6 +54,19 @@ class Touched:
         return self.kind, self.type if self.kind == Kind.OBJECT else 0
 
 
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """One of some objects of a kind.
+
+    Attributes:
+        number: number of its record in the census.
+        os_pages: number of pages that it stands for.
+    """
+
+    number: int
+    os_pages: float
+
+
 class Window:
     """Pages and words of each object while the pages of one window are looked at.
 
@@ -55,6 +75,8 @@ class Window:
 
     Attributes:
         code_types: addresses of the types of code objects among them.
+        restored: places of some objects in pages without a difference, and how many pages each
+            stands for.
     """
 
     def __init__(self, extents: Extents) -> None:
@@ -62,10 +84,12 @@ class Window:
         self.pages_of = np.zeros(len(extents.starts), dtype=np.int64)
         self.words_of = np.zeros(len(extents.starts), dtype=np.int64)
         self.code_types: frozenset[int] = frozenset()
+        self.restored: list[tuple[int, float]] = []
 
     def add(self, classified: Classified) -> None:
         """Add a batch of this window."""
         self.code_types |= classified.code_types
+        self._look_at_restored(classified)
         held = classified.extents >= 0
         pieces = classified.extents[held]
         if not len(pieces):
@@ -77,6 +101,19 @@ class Window:
         spread = of_ascending(pieces * width + classified.batch.rows[held])  # both ascend
         pages = np.bincount(spread // width - first)
         self.pages_of[first : first + len(pages)] += pages
+
+    def _look_at_restored(self, classified: Classified) -> None:
+        """Note what lies in some pages that were written and are equal again."""
+        batch = classified.batch
+        changed = np.bincount(batch.rows, minlength=len(batch.os_pages))
+        pages = batch.os_pages[changed == 0]
+        if not len(pages) or not len(self.extents.starts):
+            return
+        chosen = pages[:: -(-len(pages) // _SAMPLED)]
+        places = (chosen[:, None] + _IN_PAGE[None, :]).reshape(-1)
+        each = len(pages) / len(places)
+        found = self.extents.lookup(places)
+        self.restored += [(place, each) for place in found[found >= 0].tolist()]
 
     def touched(self, at: int, kind: Kind) -> Touched:
         """One of the objects."""
@@ -99,15 +136,24 @@ class TouchedObjects:
         kept: those with the most pages of their kind, by number.
         os_pages: pages of all objects of a kind, by kind.
         code_types: addresses of the types of code objects, of which more are kept.
+        samples: some objects of each kind, evenly out of all.
+        restored: the same of pages that were written and are equal again.
     """
 
     kept: dict[int, Touched] = field(default_factory=dict)
     os_pages: dict[Group, int] = field(default_factory=dict)
     code_types: frozenset[int] = frozenset()
+    samples: dict[Group, list[Sampled]] = field(default_factory=dict)
+    restored: dict[Group, list[Sampled]] = field(default_factory=dict)
 
     def add(self, window: Window) -> None:
         """Keep those of a window with the most pages; what spans windows is added up."""
         self.code_types |= window.code_types
+        for place, pages in window.restored:
+            kind = Kind(int(window.extents.kinds[place]))
+            group = kind, int(window.extents.types[place]) if kind == Kind.OBJECT else 0
+            sampled = Sampled(int(window.extents.numbers[place]), pages)
+            self.restored.setdefault(group, []).append(sampled)
         at = np.flatnonzero(window.pages_of)
         kinds, types = window.extents.kinds[at], window.extents.types[at]
         keys = np.where(kinds == Kind.OBJECT, types, kinds.astype(np.uint64))
@@ -122,11 +168,19 @@ class TouchedObjects:
         group = kind, 0 if key < _STORAGE_KINDS else key
         pages = int(window.pages_of[ranked].sum())
         self.os_pages[group] = self.os_pages.get(group, 0) + pages
+        self._sample(window, np.sort(ranked), group, pages)
         most = _KEPT_CODE if key in self.code_types else _KEPT_OF_A_KIND
         for i in ranked[:most].tolist():
             found = window.touched(i, kind)
             before = self.kept.get(found.number)
             self.kept[found.number] = found if before is None else _joined(before, found)
+
+    def _sample(self, window: Window, places: Array, group: Group, pages: int) -> None:
+        """Keep some of a window's objects of a kind, every n-th by address."""
+        chosen = places[:: -(-len(places) // _SAMPLED)]
+        numbers = window.extents.numbers[chosen].tolist()
+        each = pages / len(numbers)
+        self.samples.setdefault(group, []).extend(Sampled(number, each) for number in numbers)
 
     def groups(self) -> list[list[Touched]]:
         """Those that were kept, by kind: kinds and objects with the most pages first."""

@@ -1,4 +1,4 @@
-"""How much memory the control groups of this process still allow it.
+"""How much memory the control groups of a process allow it, and how much of that is used.
 
 Reads both versions of the kernel's interface and all groups from the process's own up to the
 root that it sees: the narrowest counts. Standard library alone, since servers read it too.
@@ -31,18 +31,50 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """A control group that has a limit.
+
+    Attributes:
+        limit_bytes: that its processes may use together.
+        used_bytes: by them and by the kernel for them, pages of files included.
+        idle_file_bytes: pages of files that nothing has used of late, part of the former.
+        active_file_bytes: other pages of files, likewise.
+        group: its folder.
+    """
+
+    limit_bytes: int
+    used_bytes: int
+    idle_file_bytes: int
+    active_file_bytes: int
+    group: Path
+
+    @property
+    def working_set_bytes(self) -> int:
+        """What is used without idle pages of files, as container runtimes count it."""
+        return max(0, self.used_bytes - self.idle_file_bytes)
+
+    @property
+    def room_bytes(self) -> int:
+        """Until the limit, clean file pages counted as free."""
+        files = min(self.idle_file_bytes + self.active_file_bytes, self.used_bytes)
+        return max(0, self.limit_bytes - self.used_bytes + files)
+
+
+@dataclass(frozen=True, slots=True)
 class _Version:
     limit: str
     usage: str
-    files: tuple[str, ...]
+    idle_file: str
+    active_file: str
 
 
 _V1 = _Version(
     "memory.limit_in_bytes",
     "memory.usage_in_bytes",
-    ("total_inactive_file", "total_active_file"),
+    "total_inactive_file",
+    "total_active_file",
 )
-_V2 = _Version("memory.max", "memory.current", ("inactive_file", "active_file"))
+_V2 = _Version("memory.max", "memory.current", "inactive_file", "active_file")
 
 
 def read_room(proc: Path = _PROC) -> Room | None:
@@ -51,14 +83,25 @@ def read_room(proc: Path = _PROC) -> Room | None:
     Args:
         proc: where proc(5) is mounted.
     """
+    usage = read_usage(proc=proc)
+    return None if usage is None else Room(usage.room_bytes, usage.group)
+
+
+def read_usage(pid: int | None = None, proc: Path = _PROC) -> Usage | None:
+    """The control group of a process with the least room; None where none has a limit.
+
+    Args:
+        pid: None is this process.
+        proc: where proc(5) is mounted.
+    """
     try:
-        rooms = [room for folder, version in groups(proc) if (room := _room(folder, version))]
+        found = [use for folder, version in groups(proc, pid) if (use := _usage(folder, version))]
     except (OSError, ValueError, IndexError):  # no /proc, or one that is not the kernel's
         return None
-    return min(rooms, key=lambda room: room.bytes, default=None)
+    return min(found, key=lambda use: use.room_bytes, default=None)
 
 
-def _room(folder: Path, version: _Version) -> Room | None:
+def _usage(folder: Path, version: _Version) -> Usage | None:
     try:
         limit = int((folder / version.limit).read_text())
         usage = int((folder / version.usage).read_text())
@@ -68,13 +111,17 @@ def _room(folder: Path, version: _Version) -> Room | None:
     if limit >= _UNLIMITED_BYTES:
         return None
     fields = dict(line.split(maxsplit=1) for line in stat.splitlines() if " " in line)
-    reclaimable = sum(int(fields.get(name, 0)) for name in version.files)
-    return Room(max(0, limit - usage + min(reclaimable, usage)), folder)
+    files = (int(fields.get(name, 0)) for name in (version.idle_file, version.active_file))
+    return Usage(limit, usage, *files, folder)
 
 
-def groups(proc: Path) -> Iterator[tuple[Path, _Version]]:
-    """The folders of this process's groups that may limit memory, and their interface."""
-    mine = (proc / "self" / "cgroup").read_text()
+def groups(proc: Path, pid: int | None = None) -> Iterator[tuple[Path, _Version]]:
+    """The folders of a process's groups that may limit memory, and their interface.
+
+    Args:
+        pid: None is this process.
+    """
+    mine = (proc / ("self" if pid is None else str(pid)) / "cgroup").read_text()
     mounts = (proc / "self" / "mountinfo").read_text()
     paths = {}
     for line in mine.splitlines():

@@ -16,6 +16,8 @@ from pasture.proc import smaps
 from pasture.proc.stat import read_stat
 
 _PROC = Path("/proc")
+_SPAWNED = "from multiprocessing.spawn import spawn_main"
+_ASGI = ("uvicorn", "fastapi", "hypercorn", "daphne", "granian", "asgi")
 
 
 def forked_workers(master_pid: int) -> tuple[int, ...]:
@@ -32,6 +34,16 @@ def forked_workers(master_pid: int) -> tuple[int, ...]:
     return tuple(sorted(child.pid for child in children if _image(child.pid) == image))
 
 
+def spawned_workers(master_pid: int) -> tuple[int, ...]:
+    """Pids of the children that `multiprocessing` has started anew to run a function, ascending."""
+    try:
+        children = psutil.Process(master_pid).children()
+    except psutil.Error:
+        return ()
+    found = (child.pid for child in children)
+    return tuple(sorted(pid for pid in found if any(_SPAWNED in word for word in command_of(pid))))
+
+
 def master_of(pid: int) -> int | None:
     """The process itself if it has forked workers, its parent if it is a worker, else None."""
     if forked_workers(pid):
@@ -41,6 +53,19 @@ def master_of(pid: int) -> int | None:
     except psutil.Error:
         return None
     return parent if pid in forked_workers(parent) else None
+
+
+def serves_asgi(pid: int) -> bool:
+    """Whether a process's command names a server for ASGI, or a worker for it."""
+    return any(name in word.lower() for word in command_of(pid) for name in _ASGI)
+
+
+def command_of(pid: int) -> tuple[str, ...]:
+    """The arguments of a process; nothing if it has ended."""
+    try:
+        return tuple(psutil.Process(pid).cmdline())
+    except psutil.Error:
+        return ()
 
 
 def descendants(pid: int) -> tuple[int, ...]:

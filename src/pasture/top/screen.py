@@ -23,7 +23,7 @@ from pasture.display.atomic import write_json
 from pasture.errors import PastureError
 from pasture.top import table
 from pasture.top.table import COLUMNS
-from pasture.top.watch import Row
+from pasture.top.watch import Limits, Row
 from pasture.trust.untrusted_text import printable, printable_lines
 
 Look = Callable[[], tuple[Row, ...]]
@@ -66,6 +66,7 @@ class TopApp(App[None]):
     Args:
         master_pid: pid shown in the title and the snapshots.
         look: reads all processes once more.
+        limits: reads what limits their memory.
         interval_s: between two readings.
         folder: where snapshots go.
     """
@@ -85,14 +86,20 @@ class TopApp(App[None]):
     ]
 
     def __init__(
-        self, master_pid: int, look: Look, interval_s: float = 1.0, folder: Path = Path()
+        self,
+        master_pid: int,
+        look: Look,
+        interval_s: float = 1.0,
+        folder: Path = Path(),
+        limits: Callable[[], Limits] = Limits,
     ) -> None:
         super().__init__()
         self.title = f"pasture top {master_pid}"
-        self._master_pid, self._look = master_pid, look
+        self._master_pid, self._look, self._read_limits = master_pid, look, limits
         self._interval_s, self._folder = interval_s, folder
         self._key = "v"
         self._rows: list[Row] = []
+        self._limits = Limits()
         self.error: PastureError | None = None
 
     def compose(self) -> ComposeResult:
@@ -114,6 +121,7 @@ class TopApp(App[None]):
         """Read and show; a master that has ended closes the screen."""
         try:
             self._rows = list(self._look())
+            self._limits = self._read_limits()
         except PastureError as error:
             self.error = error
             self.exit()
@@ -129,7 +137,8 @@ class TopApp(App[None]):
         pids = [row.pid for row in self._rows]
         if chosen in pids:
             self._table.move_cursor(row=pids.index(chosen))
-        self.query_one("#summary", Static).update(table.summary(self._rows))
+        lines = f"{table.summary(self._rows)}\n{table.limits(self._limits)}"
+        self.query_one("#summary", Static).update(lines)
 
     def _selected(self) -> int | None:
         at = self._table.cursor_row
@@ -150,7 +159,7 @@ class TopApp(App[None]):
     def action_snapshot(self) -> None:
         """Write what is shown to a file named by the time."""
         name = f"pasture-top-{datetime.now():%Y%m%d-%H%M%S}.json"
-        document = table.as_document(self._master_pid, self._rows)
+        document = table.as_document(self._master_pid, self._rows, self._limits)
         try:
             write_json(self._folder / name, document)
         except PastureError as error:

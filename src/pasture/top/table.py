@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pasture.display.units import count, megabytes
-from pasture.top.watch import Row
+from pasture.top.watch import Limits, Row
+from pasture.trust.untrusted_text import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,26 @@ def summary(rows: Sequence[Row]) -> str:
     return f"{megabytes(total)} in all, {count(len(workers), 'worker')}{each}"
 
 
-def plain(rows: Sequence[Row]) -> str:
+def limits(found: Limits) -> str:
+    """Which figure counts for the limits that are set here, one line each."""
+    lines = []
+    if found.group is None:
+        lines.append(
+            "no cgroup limit: the PSS of all processes counts, against the machine's memory"
+        )
+    else:
+        group = found.group
+        lines.append(
+            f"limit of {megabytes(group.limit_bytes)} in {printable(str(group.group))}: its "
+            f"working set counts, {megabytes(group.working_set_bytes)} now; about the PSS of all "
+            "processes in it, and what the kernel keeps for them"
+        )
+    if found.max_uss:
+        lines.append(f"--max-uss {found.max_uss}: the private memory of each worker counts")
+    return "\n".join(lines)
+
+
+def plain(rows: Sequence[Row], found: Limits) -> str:
     """The table as text, for logs and scripts."""
     lines = [[column.title for column in COLUMNS]]
     lines += [[column.text(r) for column in COLUMNS] for r in rows]
@@ -96,14 +116,24 @@ def plain(rows: Sequence[Row]) -> str:
         "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
         for line in lines
     ]
-    return "\n".join((*text, summary(rows))) + "\n"
+    return "\n".join((*text, summary(rows), limits(found))) + "\n"
 
 
-def as_document(master_pid: int, rows: Sequence[Row]) -> dict[str, Any]:
+def as_document(master_pid: int, rows: Sequence[Row], found: Limits) -> dict[str, Any]:
     """A snapshot as plain values, schema 1; sizes are bytes."""
+    group = found.group
     return {
         "schema": 1,
         "master": master_pid,
+        "cgroup": None
+        if group is None
+        else {
+            "group": str(group.group),
+            "limit_bytes": group.limit_bytes,
+            "used_bytes": group.used_bytes,
+            "working_set_bytes": group.working_set_bytes,
+        },
+        "max_uss": found.max_uss or None,
         "processes": [
             {
                 "pid": r.pid,

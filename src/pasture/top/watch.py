@@ -11,12 +11,17 @@ from dataclasses import dataclass, field
 
 from pasture.errors import ProcessEnded
 from pasture.proc import smaps, tree
+from pasture.proc.cgroup import Usage, read_usage
+from pasture.proc.environ import read_environ
 from pasture.proc.smaps import Memory
 from pasture.proc.stat import read_stat
 from pasture.scoreboard.layout import Entry
 from pasture.scoreboard.reader import read_entries
+from pasture.servers.settings import MAX_USS
+from pasture.trust.untrusted_text import printable
 
 _WINDOW_S = 60.0
+_LONGEST_LIMIT = 30
 _LEAST_WINDOW_S = 5.0  # over less a rate a minute is noise
 
 
@@ -85,6 +90,19 @@ def row(readings: list[Reading], shown: Entry | None = None) -> Row:
     return Row(last.pid, last.is_master, last.memory, growth, faults, shown)
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What limits the memory of a server.
+
+    Attributes:
+        group: its control group with the least room; None where none has a limit.
+        max_uss: limit of a worker's private memory, as its user gave it; "" for none.
+    """
+
+    group: Usage | None = None
+    max_uss: str = ""
+
+
 @dataclass(slots=True)
 class Watch:
     """The readings of a master and its workers so far.
@@ -95,6 +113,11 @@ class Watch:
 
     master_pid: int
     _readings: dict[int, deque[Reading]] = field(default_factory=dict)
+
+    def limits(self) -> Limits:
+        """What limits the server's memory now."""
+        max_uss = read_environ(self.master_pid).get(MAX_USS, "")
+        return Limits(read_usage(self.master_pid), printable(max_uss, _LONGEST_LIMIT))
 
     def look(self) -> tuple[Row, ...]:
         """Read all processes once more: the master, then its workers by pid.

@@ -63,8 +63,9 @@ os.register_at_fork(before=_tell_threads, after_in_child=_watch_imports)
 # The one that this one hides.
 _here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _here]  # noqa: PTH100
-sys.modules.pop("sitecustomize", None)
+_this = sys.modules.pop("sitecustomize", None)
 try:
     import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
 except ImportError:
-    pass
+    if _this is not None:  # whoever imports this one looks for it there
+        sys.modules["sitecustomize"] = _this

@@ -1,0 +1,121 @@
+"""What `pasture doctor` reads of threads, pools and children, on processes made for it."""
+
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pasture.doctor.free_memory import free_bytes
+from pasture.doctor.notes import Notes
+from pasture.doctor.threads import read_threads
+from pasture.errors import UsageError
+from pasture.proc import tree
+from pasture.proc.maps import parse_maps
+
+pytestmark = pytest.mark.once
+PROC = Path("/proc")
+
+
+@contextmanager
+def running(program):
+    """Run a program until it prints a line; it ends when its input does."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        process.stdout.readline()
+        yield process.pid
+    finally:
+        process.communicate()
+
+
+THREADS = """
+import os, sys, threading, time
+def run():
+    while True:
+        sum(range(10_000))
+def start(name, target, *args):
+    threading.Thread(target=target, args=args, name=name, daemon=True).start()
+start("waits", time.sleep, 99)
+start("runs", run)
+if os.fork() == 0:
+    sys.stdin.read()
+    os._exit(0)
+start("later", time.sleep, 99)
+print(threading.get_native_id(), flush=True)
+sys.stdin.read()
+"""
+
+
+def threads_of(pid):
+    mappings = parse_maps((PROC / str(pid) / "maps").read_text())
+    return read_threads(pid, tree.forked_workers(pid), mappings, Notes(), PROC)
+
+
+def test_threads_are_told_apart_by_when_they_began_and_whether_they_wait():
+    with running(THREADS) as pid:
+        threads = threads_of(pid)
+    assert [thread.after_fork for thread in threads] == [False, False, True]
+    assert [thread.waits for thread in threads][0::2] == [True, True]
+    assert not threads[1].waits
+    assert threads[0].is_python and threads[0].package == ""
+
+
+NATIVE = """
+import numpy, sys
+a = numpy.ones((400, 400))
+a @ a
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_threads_of_native_code_are_named_by_the_package_that_started_them():
+    pytest.importorskip("numpy")
+    with running(NATIVE) as pid:
+        threads = threads_of(pid)
+    if not threads:
+        pytest.skip("numpy computes without threads here")
+    assert {thread.package.split()[0] for thread in threads} == {"numpy"}
+    assert not any(thread.is_python for thread in threads)
+
+
+FREES = """
+import sys
+kept = [[(i, i + 0.5) for i in range(1000)] for j in range(400)]
+del kept[:KEPT]
+kept_alive = [object() for _ in range(10)]
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_pools_that_are_free_altogether_are_counted():
+    sizes = {}
+    for kept in (0, 400):
+        with running(FREES.replace("KEPT", str(kept))) as pid:
+            sizes[kept] = free_bytes(pid)
+    assert sizes[0] < 1_000_000
+    assert sizes[400] >= sizes[0]
+
+
+def test_children_that_were_started_anew_are_counted_as_such():
+    program = (
+        "import multiprocessing, sys, time\n"
+        "multiprocessing.get_context('spawn').Process(target=time.sleep, args=(99,), daemon=True)"
+        ".start()\nprint(flush=True)\nsys.stdin.read()\n"
+    )
+    with running(program) as pid:
+        assert len(tree.spawned_workers(pid)) == 1
+        assert tree.forked_workers(pid) == ()
+
+
+def test_a_process_that_is_no_python_is_an_error_of_the_call():
+    from pasture.doctor.evidence import gather
+
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        with pytest.raises(UsageError, match="is no Python"):
+            gather(process.pid)
+        process.stdin.close()
