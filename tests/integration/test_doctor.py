@@ -1,13 +1,17 @@
 """`pasture doctor` on real servers."""
 
 import json
+import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from pasture.proc import tree
+
+PROGRAMS = Path(__file__).parents[1] / "programs"
 
 
 def doctor(*arguments, cwd=None, env=None):
@@ -26,11 +30,25 @@ def test_a_sealed_server_shares_its_memory_and_runs_no_threads(serve, tmp_path):
 
 
 @pytest.mark.once
-def test_a_thread_of_the_master_is_named(serve):
+def test_a_thread_that_waits_is_named_and_is_no_obstacle(serve):
     server = serve(workers=1, env={"HERD_THREAD": "1"})
     done = doctor(server.process.pid)
-    assert done.returncode == 15
-    assert "threads: the master runs" in done.stdout
+    assert "threads: a thread of the master waits: herd-thread; the heap was sealed" in done.stdout
+    assert "! threads" not in done.stdout
+
+
+@pytest.mark.once
+def test_the_thread_that_kept_a_command_from_being_sealed_is_named_with_its_package(tmp_path):
+    command = (sys.executable, "-m", "pasture", "run", "gunicorn", "herd_app:app", "-w", "1")
+    bind = ("-b", f"unix:{tmp_path}/socket", "--no-control-socket")
+    environ = {**os.environ, "HERD_THREAD": "runs"}
+    done = doctor("--", *command, *bind, cwd=PROGRAMS, env=environ)
+    assert done.returncode == 15, done.stdout + done.stderr
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("! threads")]
+    assert "1 other Python thread(s) running: herd-thread (" in line and "herd_app.py:" in line
+    assert line.endswith("; herd-thread of herd_app")
+    assert "the seal left out gather-code, immortalize" in done.stdout
+    assert "herd_app: start it in each worker" in done.stdout
 
 
 @pytest.mark.once

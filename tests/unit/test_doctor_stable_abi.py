@@ -9,7 +9,6 @@ from pasture.doctor import checks, modules
 from pasture.doctor.finding import Finding
 from pasture.proc.mapped_files import InMemory
 
-
 WORKERS = (
     SimpleNamespace(packages={}),
     SimpleNamespace(packages={"bcrypt 3.2.0": InMemory(3_000_000, 1_500_000)}),

@@ -25,7 +25,8 @@ class Space:
 
     def __init__(self) -> None:
         self.words = np.zeros((PAGES, 512), dtype=np.uint64)
-        self.mappings = (Mapping(0x5500_0000_0000, 0x5500_0010_0000, "rw-p", "/usr/bin/python3.14"),)
+        interpreter = Mapping(0x5500_0000_0000, 0x5500_0010_0000, "rw-p", "/bin/python3.14")
+        self.mappings = (interpreter,)
 
     def put(self, offset: int, type_: int, units: int) -> None:
         flat = self.words.reshape(-1)

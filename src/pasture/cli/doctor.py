@@ -81,7 +81,7 @@ def _try(arguments: tuple[str, ...], wait_s: float) -> Evidence:
         report = Path(environ.setdefault(REPORT_FILE, str(report)))
         with _start(arguments, environ, folder / "log") as server:
             _wait_for_workers(server, wait_s)
-            time.sleep(_SETTLE_S)
+            _wait_until_quiet(told, wait_s)
             notes = parse_notes(told.read_text("utf-8", "replace"))
             evidence = gather(server.pid, notes, report)
             server.terminate()
@@ -96,9 +96,18 @@ def _start(arguments: tuple[str, ...], environ: dict[str, str], log: Path) -> Gr
         raise UsageError(error.message, hint="give a pid, or a command after --") from None
 
 
+def _wait_until_quiet(told: Path, wait_s: float) -> None:
+    """Wait until a command imports nothing more, for some time at most."""
+    end = time.monotonic() + wait_s
+    before = -1
+    while (size := told.stat().st_size) != before and time.monotonic() < end:
+        before = size
+        time.sleep(_SETTLE_S)
+
+
 def _wait_for_workers(server: Group, wait_s: float) -> None:
     end = time.monotonic() + wait_s
-    while not tree.forked_workers(server.pid):
+    while not (tree.forked_workers(server.pid) or tree.spawned_workers(server.pid)):
         code = server.exit_code(0.1)
         if code is not None:
             raise server.failure(f"the command ended with status {code} before it forked a worker")

@@ -71,7 +71,9 @@ def stable_abi(seen: Evidence) -> Iterator[Finding]:
             mend="a build of it for this version of Python, or for the stable ABI of 3.12",
         )
     if not wheels:
-        yield Finding("abi3", False, f"{count(len(seen.modules), 'abi3 module')}, none counts inline")
+        yield Finding(
+            "abi3", False, f"{count(len(seen.modules), 'abi3 module')}, none counts inline"
+        )
 
 
 def _size_of(package: str, seen: Evidence) -> str:

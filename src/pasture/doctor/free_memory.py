@@ -95,7 +95,8 @@ def _is_free_pool(process: _Process, address: int) -> bool:
         return False
     if len(data) < _HEADER.size:
         return False
-    used, _, _, _, _, _, size_class, next_offset, last_offset = _HEADER.unpack(data)
+    fields: tuple[int, ...] = _HEADER.unpack(data)
+    used, size_class, next_offset, last_offset = fields[0], *fields[-3:]
     block = (size_class + 1) * 16
     return (
         used == 0

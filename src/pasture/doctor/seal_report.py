@@ -92,6 +92,4 @@ def _shown(step: Mapping[str, Any]) -> str:
 
 
 def _worth_telling(steps: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (printable(name), why) for name, why in steps if not why.startswith(_NOT_TOLD)
-    )
+    return tuple((printable(name), why) for name, why in steps if not why.startswith(_NOT_TOLD))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import median
+from statistics import fmean, median
 
 from pasture.display.units import count, megabytes
 from pasture.doctor.evidence import Evidence, Worker
@@ -14,6 +14,7 @@ from pasture.proc.mapped_files import InMemory
 _NOT_PRELOADED = 0.6
 _LEAST_PRIVATE_BYTES = 8_000_000
 _LEAST_FREE_BYTES = 5_000_000
+_WORTH_TELLING_BYTES = 100_000
 _MOST_NAMES = 12
 
 
@@ -25,8 +26,8 @@ def preloading(seen: Evidence) -> Iterator[Finding]:
     if not seen.workers:
         yield Finding("preload", False, "no workers: nothing was forked yet")
         return
-    private = _mean(seen, "private_bytes")
-    rss = _mean(seen, "rss_bytes")
+    private = fmean(worker.memory.private_bytes for worker in seen.workers)
+    rss = fmean(worker.memory.rss_bytes for worker in seen.workers)
     if seen.seal is None and _holds_little(seen, private, rss):
         mend = "`pasture run gunicorn ...`, or gunicorn's --preload"
         if seen.is_asgi:
@@ -50,15 +51,16 @@ def _spawned(seen: Evidence) -> Finding:
     return Finding(
         "preload",
         True,
-        f"{count(seen.spawned, 'worker')} began as a Python of its own and was not forked: it "
-        "shares nothing with the master",
+        f"{_started_anew(seen.spawned)} and not forked: nothing is shared with the master",
         cost="all that the application holds, for each worker",
         mend=f"`pasture run {server}` forks workers from a master that has loaded the application",
     )
 
 
-def _mean(seen: Evidence, name: str) -> float:
-    return sum(getattr(w.memory, name) for w in seen.workers) / len(seen.workers)
+def _started_anew(number: int) -> str:
+    if number == 1:
+        return "a worker was started as a Python process of its own"
+    return f"{number} workers were started as Python processes of their own"
 
 
 def _holds_little(seen: Evidence, private: float, rss: float) -> bool:
@@ -122,13 +124,16 @@ def late_imports(seen: Evidence) -> Iterator[Finding]:
         "late-imports",
         large,
         f"every worker imports for itself: {_some(names)}",
-        cost=f"{megabytes(own)} for their libraries in each worker, and what their modules hold"
-        if large
-        else "",
-        mend="import them while the application is loaded, or in the warm-up"
-        if large
-        else "",
+        cost=_cost_of_imports(own) if large else "",
+        mend="import them while the application is loaded, or in the warm-up" if large else "",
     )
+
+
+def _cost_of_imports(libraries_bytes: int) -> str:
+    what = "what their modules hold, in each worker"
+    if libraries_bytes < _WORTH_TELLING_BYTES:
+        return what
+    return f"{megabytes(libraries_bytes)} for their libraries, and {what}"
 
 
 def _has_loaded(seen: Evidence) -> bool:

@@ -164,8 +164,7 @@ def _older(version: tuple[int, int], missing: Sequence[str]) -> Finding:
     return Finding(
         "interpreter",
         True,
-        f"Python {version[0]}.{version[1]} "
-        + " and ".join(_LACKS[step][0] for step in missing),
+        f"Python {version[0]}.{version[1]} " + " and ".join(_LACKS[step][0] for step in missing),
         cost="; ".join(_LACKS[step][1] for step in missing),
         mend=f"Python {first[0]}.{first[1]} or newer",
     )

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from pasture.display.units import count
-from pasture.doctor.checks import Finding
+from pasture.doctor.finding import Finding
 
 
 def print_findings(findings: Sequence[Finding], console: Console) -> None:

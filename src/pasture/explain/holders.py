@@ -6,13 +6,17 @@ of the kind. So the numbers of pages are estimates.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Hashable, Mapping
+from typing import TypeVar
 
 from pasture.explain.explanation import Holder
 from pasture.explain.objects import Objects
 from pasture.explain.owners import Owners, type_name
 from pasture.explain.snapshot import Census, Kind
 from pasture.explain.touched import Group, Sampled, TouchedObjects
+
+Key = TypeVar("Key", bound=Hashable)
 
 _MOST_KINDS = 8
 _MOST_OF_A_KIND = 3
@@ -30,7 +34,7 @@ def most_holding(
     found: list[Holder] = []
     for samples, restored in ((touched.samples, False), (touched.restored, True)):
         sizes = {group: sum(one.os_pages for one in some) for group, some in samples.items()}
-        kinds = [group for group, _ in Counter(sizes).most_common()]
+        kinds = [group for group, _ in _largest(sizes)]
         for group in [g for g in kinds if not _is_code(g, touched)][:_MOST_KINDS]:
             found += _holders(names, type_name(objects, *group), samples[group], restored=restored)
     return tuple(sorted(found, key=lambda holder: -holder.os_pages))
@@ -40,21 +44,24 @@ def _is_code(group: Group, touched: TouchedObjects) -> bool:
     return group[0] == Kind.OBJECT and group[1] in touched.code_types
 
 
-def _holders(
-    names: Owners, kind: str, sample: list[Sampled], *, restored: bool
-) -> list[Holder]:
+def _holders(names: Owners, kind: str, sample: list[Sampled], *, restored: bool) -> list[Holder]:
     ways = [(names.ancestors(one.number), one.os_pages) for one in sample]
-    below: Counter[int] = Counter()
+    below: dict[int, float] = defaultdict(float)
     for way, pages in ways:
-        below.update(dict.fromkeys(way, pages))
+        for number in way:
+            below[number] += pages
     enough = _LEAST_PART * sum(pages for _, pages in ways)
-    held: Counter[int] = Counter()
+    held: dict[int, float] = defaultdict(float)
     for way, pages in ways:
         nearest = next((number for number in way if below[number] >= enough), None)
         if nearest is not None:
             held[nearest] += pages
     return [
         Holder(kind, names.type_of(number), names.path(number), round(pages), restored)
-        for number, pages in held.most_common(_MOST_OF_A_KIND)
+        for number, pages in _largest(held)[:_MOST_OF_A_KIND]
         if pages >= max(enough, _LEAST_OS_PAGES)
     ]
+
+
+def _largest(sizes: Mapping[Key, float]) -> list[tuple[Key, float]]:
+    return sorted(sizes.items(), key=lambda item: -item[1])

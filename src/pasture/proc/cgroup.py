@@ -111,8 +111,8 @@ def _usage(folder: Path, version: _Version) -> Usage | None:
     if limit >= _UNLIMITED_BYTES:
         return None
     fields = dict(line.split(maxsplit=1) for line in stat.splitlines() if " " in line)
-    files = (int(fields.get(name, 0)) for name in (version.idle_file, version.active_file))
-    return Usage(limit, usage, *files, folder)
+    idle, active = (int(fields.get(n, 0)) for n in (version.idle_file, version.active_file))
+    return Usage(limit, usage, idle, active, folder)
 
 
 def groups(proc: Path, pid: int | None = None) -> Iterator[tuple[Path, _Version]]:

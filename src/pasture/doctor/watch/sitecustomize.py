@@ -53,7 +53,7 @@ class _Imports:
 
 def _watch_imports() -> None:
     if _Imports not in sys.meta_path:
-        sys.meta_path.insert(0, _Imports)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _Imports)
 
 
 gc.enable = enable
