@@ -209,6 +209,13 @@ def test_a_collector_that_is_turned_on_finds_nothing_to_write_to_where_the_heap_
     assert obstacles(replace(HEALTHY, notes=notes, seal=SEALED)) == set()
 
 
+def test_a_module_and_what_is_wanted_of_it_are_one_lazy_import() -> None:
+    evidence = replace(HEALTHY, notes=Notes(lazy=("copy", "copy.copy", "xml.dom")))
+    assert told(evidence, "lazy-imports") == (
+        "2 lazy imports were pending at the fork: copy, xml.dom"
+    )
+
+
 def test_free_memory_that_the_seal_gave_back_is_no_obstacle() -> None:
     assert obstacles(replace(HEALTHY, free_bytes=9 * MB, seal=SEALED)) == set()
 

@@ -155,7 +155,8 @@ def _modules_of(package: str, seen: Evidence) -> list[str]:
 def pending_imports(seen: Evidence) -> Iterator[Finding]:
     """Lazy imports that were not made before the fork: each worker makes them."""
     count = seen.seal.pending_imports if seen.seal is not None else None
-    names = seen.notes.lazy if seen.notes is not None else ()
+    told = seen.notes.lazy if seen.notes is not None else ()
+    names = [name for name in told if name.rpartition(".")[0] not in told]  # not `copy.copy`, too
     pending = len(names) if count is None else count
     if not pending:
         return

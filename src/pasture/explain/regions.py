@@ -10,8 +10,8 @@ from pathlib import PurePath
 
 import numpy as np
 
+from pasture.proc import elf
 from pasture.proc.address_space import Array
-from pasture.proc.elf import read_elf
 from pasture.proc.maps import Mapping
 from pasture.proc.os_page import OS_PAGE_BYTES
 
@@ -30,7 +30,7 @@ class Region(IntEnum):
 
 def _loaded_bytes(path: str) -> int:
     """How much of the address space a file takes, its .bss included."""
-    return -(-read_elf(path).end // OS_PAGE_BYTES) * OS_PAGE_BYTES
+    return -(-elf.loaded_bytes(path) // OS_PAGE_BYTES) * OS_PAGE_BYTES
 
 
 class Regions:

@@ -79,25 +79,30 @@ def read_elf(path: str) -> Elf:
         return Elf()
 
 
+@lru_cache(maxsize=1024)
+def loaded_bytes(path: str) -> int:
+    """How far a file reaches in memory, .bss included; 0 if it cannot be read or understood.
+
+    What `read_elf(path).end` says, without a look at the symbols.
+    """
+    try:
+        data = read_foreign(Path(path), most_bytes=_MOST_BYTES, owners=None)
+        return _end_of(_loads(data))
+    except (UsageError, ValueError, struct.error, IndexError):
+        return 0
+
+
 def parse_elf(data: bytes) -> Elf:
     """Parse the bytes of a file.
 
     Raises:
         ValueError, struct.error, IndexError: it is no 64-bit little-endian ELF file.
     """
-    head = _HEADER.unpack_from(data)
-    if head[0][:6] != b"\x7fELF\x02\x01":
-        raise ValueError("no 64-bit little-endian ELF file")
-    loads = [
-        row
-        for i in range(head[10])
-        if (row := _SEGMENT.unpack_from(data, head[5] + i * _SEGMENT.size))[0] == _LOAD
-    ]
+    loads, head = _loads(data), _HEADER.unpack_from(data)
     sections = [_SECTION.unpack_from(data, head[6] + i * _SECTION.size) for i in range(head[12])]
-    first = floor_os_page(min((row[3] for row in loads), default=0))
     symbols = sorted(_symbols(data, sections))
     return Elf(
-        end=max((row[3] + row[6] for row in loads), default=0) - first,
+        end=_end_of(loads),
         segments=tuple((row[2], row[5], row[3]) for row in loads),
         values=tuple(symbol[0] for symbol in symbols),
         sizes=tuple(symbol[1] for symbol in symbols),
@@ -106,6 +111,24 @@ def parse_elf(data: bytes) -> Elf:
             name for part, _, _, _, name in _entries(data, sections, _DYNSYM) if not part
         ),
     )
+
+
+def _loads(data: bytes) -> list[tuple[int, ...]]:
+    """The segments that are loaded.
+
+    Raises:
+        ValueError, struct.error: it is no 64-bit little-endian ELF file.
+    """
+    head = _HEADER.unpack_from(data)
+    if head[0][:6] != b"\x7fELF\x02\x01":
+        raise ValueError("no 64-bit little-endian ELF file")
+    rows = (_SEGMENT.unpack_from(data, head[5] + i * _SEGMENT.size) for i in range(head[10]))
+    return [row for row in rows if row[0] == _LOAD]
+
+
+def _end_of(loads: list[tuple[int, ...]]) -> int:
+    first = floor_os_page(min((row[3] for row in loads), default=0))
+    return max((row[3] + row[6] for row in loads), default=0) - first
 
 
 def _symbols(data: bytes, sections: list[tuple[int, ...]]) -> Iterable[tuple[int, int, str]]:

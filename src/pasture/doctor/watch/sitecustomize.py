@@ -40,7 +40,9 @@ def _tell_threads() -> None:
         module = str(getattr(code, "__module__", ""))
         _tell("thread", thread.native_id, thread.name, module)
     for name in list(getattr(sys, "lazy_modules", ())):
-        _tell("lazy", name)
+        module, _, attribute = name.rpartition(".")
+        if name not in sys.modules and not hasattr(sys.modules.get(module), attribute):
+            _tell("lazy", name)
 
 
 class _Imports:
