@@ -28,7 +28,8 @@ _SYSTEM = re.compile(
     r"|libjemalloc|libtcmalloc|libmimalloc)"
 )
 _PYTHON = re.compile(r"^(libpython3|python(3[\d.]*t?)?$)")
-_MOST_STACK_BYTES = 1 << 20
+_MOST_STACK_BYTES = 1 << 18
+_MOST_THREADS = 200
 _WORD = struct.Struct("<Q")
 _LOOKS = 4
 _BETWEEN_LOOKS_S = 0.05
@@ -65,6 +66,7 @@ def read_threads(
         numbers = sorted(int(path.name) for path in folder.iterdir() if path.name != str(pid))
     except OSError:
         return ()
+    del numbers[_MOST_THREADS:]
     first = min((began for w in workers if (began := _began(proc / str(w), w))), default=None)
     waiting = _waiting(folder, numbers)
     found = []
@@ -147,13 +149,15 @@ def _is_python(file: str) -> bool:
 
 
 def _stack_bytes(pid: int, stack: int, mappings: Sequence[Mapping], proc: Path) -> bytes:
+    """The outer end of the stack that holds an address."""
     end = next((m.end for m in mappings if m.start <= stack < m.end), stack)
     try:
         memory = os.open(proc / str(pid) / "mem", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""
     try:
-        return os.pread(memory, min(end - stack, _MOST_STACK_BYTES), stack)
+        begin = max(stack, end - _MOST_STACK_BYTES) & -_WORD.size
+        return os.pread(memory, end - begin, begin)
     except OSError:
         return b""
     finally:
