@@ -51,6 +51,31 @@ def test_the_thread_that_kept_a_command_from_being_sealed_is_named_with_its_pack
     assert "herd_app: start it in each worker" in done.stdout
 
 
+LIFESPAN = """
+KEPT = {}
+
+async def app(scope, receive, send):
+    while scope["type"] == "lifespan":
+        what = (await receive())["type"]
+        KEPT["table"] = [[str(i)] for i in range(100_000)]
+        await send({"type": what + ".complete"})
+        if what == "lifespan.shutdown":
+            return
+"""
+
+
+@pytest.mark.once
+def test_data_that_a_lifespan_loads_is_named_and_not_taken_for_a_missing_preload(tmp_path):
+    pytest.importorskip("uvicorn")
+    (tmp_path / "tables.py").write_text(LIFESPAN)
+    command = (sys.executable, "-m", "pasture", "run", "uvicorn", "tables:app", "--workers", "2")
+    done = doctor("--", *command, "--port", "0", cwd=tmp_path)
+    assert done.returncode == 15, done.stdout + done.stderr
+    assert "! own-data: each worker built" in done.stdout
+    assert "in its lifespan" in done.stdout
+    assert "! preload" not in done.stdout
+
+
 @pytest.mark.once
 def test_a_command_is_run_and_who_turns_the_collector_on_is_named(tmp_path):
     (tmp_path / "library.py").write_text("import gc\ndef load():\n    gc.enable()\n")

@@ -20,6 +20,7 @@ from pasture.explain.causes import WHOLE_PAGE, Cause
 from pasture.explain.document import as_document, from_json
 from pasture.explain.explain import explain
 from pasture.explain.sources import find_pair
+from pasture.explain.table import held
 from pasture.proc.smaps import read_memory
 from pasture.trust.untrusted_text import to_json
 
@@ -131,6 +132,47 @@ def test_an_owner_is_named_by_its_way_from_a_module(census):
     with dirtying("object field", census) as said:
         found = explain(said["parent"], said["worker"], census)
     assert any(owner.type == "__main__.Wide" for owner in found.owners)
+
+
+HOLDS_STRINGS = """
+import json, os, sys
+from pathlib import Path
+import numpy
+import pasture
+names = numpy.array([f"a name of some length {i}" for i in range(40_000)], dtype=object)
+pasture.seal("stock", census=Path(sys.argv[1]))
+read, write = os.pipe()
+if (pid := os.fork()) == 0:
+    sum(len(name) for name in names)
+    os.write(write, b".")
+    sys.stdin.read()
+    os._exit(0)
+os.read(read, 1)
+print(json.dumps([os.getpid(), pid]), flush=True)
+sys.stdin.read()
+os.waitpid(pid, 0)
+"""
+
+
+def test_strings_of_a_numpy_array_that_were_only_read_are_named_by_the_array(census):
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDS_STRINGS, str(census)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        parent, worker = json.loads(process.stdout.readline())
+        found = explain(parent, worker, census)
+    finally:
+        process.communicate()
+    [largest, *_] = found.holders
+    assert largest.restored
+    assert (largest.type, largest.container) == ("str", "numpy.ndarray")
+    assert largest.path == "__main__.names"
+    assert largest.os_pages == pytest.approx(40_000 * 80 / 4096, rel=0.3)
+    assert held(largest).endswith(
+        "str held by a numpy array in __main__.names, written and restored"
+    )
 
 
 def test_the_document_gives_the_same_explanation_again(noise):

@@ -42,12 +42,13 @@ def test_one_table_as_plain_text_has_a_line_for_each_process(serve):
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].split() == [column.title for column in text_table.COLUMNS]
-    shown = {int(line.split()[0]): line.split()[1] for line in lines[1:-1]}
+    shown = {int(line.split()[0]): line.split()[1] for line in lines[1:4]}
     assert shown == {
         server.process.pid: "master",
         **dict.fromkeys(server.workers(), "worker"),
     }
-    assert "2 workers" in lines[-1]
+    assert "2 workers" in lines[4]
+    assert "counts" in lines[5]  # with a limit of the group that the test runs in, or without
 
 
 @pytest.mark.once
@@ -101,7 +102,10 @@ def test_the_screen_shows_sorts_and_writes_snapshots(tmp_path):
             await pilot.press("f")
             assert pids() == ["10", "11", "12"]
             summary = str(app.query_one("#summary", Static).render())
-            assert summary == text_table.summary(ROWS)
+            assert summary.splitlines() == [
+                text_table.summary(ROWS),
+                text_table.limits(Limits()),
+            ]
             await pilot.press("s")
             await pilot.pause()
             return app.export_screenshot()
@@ -147,7 +151,7 @@ def test_the_screen_is_that_of_the_reference():
 
     async def drive():
         app = TopApp(10, lambda: (*ROWS[:2], shown), interval_s=60)
-        async with app.run_test(size=(140, 8)) as pilot:
+        async with app.run_test(size=(140, 9)) as pilot:
             await pilot.pause()
             by_private = text_of(app.export_screenshot())
             await pilot.press("i")
