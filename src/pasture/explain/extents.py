@@ -62,18 +62,25 @@ class PageRanks:
         starts = self._parts << _PART_BITS
         wanted = starts[:, None] + np.arange(int(_IN_PART) + 1, dtype=np.uint64)[None, :]
         self._ranks = np.searchsorted(numbers, wanted).astype(np.int32)
+        self._is_there = np.searchsorted(numbers, wanted, side="right") > self._ranks
         self._last = np.append(self._ranks[:, 0], len(os_pages)).astype(np.int32)
 
     def before(self, addresses: Array) -> Array:
         """Number of the pages below the page of each address, int64."""
+        return self.look(addresses)[0]
+
+    def look(self, addresses: Array) -> tuple[Array, Array]:
+        """Number of the pages below the page of each address, int64; whether it is one of them."""
         numbers = addresses >> _PAGE_BITS
         parts = numbers >> _PART_BITS
         at = np.searchsorted(self._parts, parts)
         inside = np.minimum(at, len(self._parts) - 1)
-        found = self._ranks[inside, (numbers & _IN_PART).view(np.int64)]
+        place = inside * (int(_IN_PART) + 1) + (numbers & _IN_PART).view(np.int64)
+        found, is_there = self._ranks.reshape(-1)[place], self._is_there.reshape(-1)[place]
         outside = np.flatnonzero(self._parts[inside] != parts)
         found[outside] = self._last[at[outside]]
-        return found.astype(np.int64)
+        is_there[outside] = False
+        return found.astype(np.int64), is_there
 
 
 class Windows:
@@ -133,9 +140,13 @@ def _sorted(records: Array, numbers: Array) -> tuple[Array, ...]:
 def _places(records: Array, ranks: PageRanks) -> tuple[Array, Array]:
     """Index of the first and last page that each record has a byte in; last < first: none."""
     address = records["address"]
-    low = ranks.before(address - records["prefix"])
-    last = address + np.maximum(records["bytes"], 1) + np.uint64(OS_PAGE_BYTES - 1)
-    return low, ranks.before(last) - 1
+    first = address - records["prefix"]
+    last = address + np.maximum(records["bytes"], 1) - np.uint64(1)
+    low, is_there = ranks.look(first)
+    high = low + is_there - 1
+    several = np.flatnonzero((first ^ last) >> _PAGE_BITS)  # of pages: few records lie in more
+    high[several] = ranks.before(last[several] + np.uint64(OS_PAGE_BYTES)) - 1
+    return low, high
 
 
 _EMPTY = np.zeros(0, dtype=np.uint64)
