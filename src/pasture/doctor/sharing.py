@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import fmean, median
 
 from pasture.display.units import count, megabytes
 from pasture.doctor.evidence import Evidence, Worker
@@ -26,8 +25,8 @@ def preloading(seen: Evidence) -> Iterator[Finding]:
     if not seen.workers:
         yield Finding("preload", False, "no workers: nothing was forked yet")
         return
-    private = fmean(worker.memory.private_bytes for worker in seen.workers)
-    rss = fmean(worker.memory.rss_bytes for worker in seen.workers)
+    private = sum(worker.memory.private_bytes for worker in seen.workers) / len(seen.workers)
+    rss = sum(worker.memory.rss_bytes for worker in seen.workers) / len(seen.workers)
     if seen.seal is None and _holds_little(seen, private, rss):
         mend = "`pasture run gunicorn ...`, or gunicorn's --preload"
         if seen.is_asgi:
@@ -73,7 +72,7 @@ def own_data(seen: Evidence) -> Iterator[Finding]:
     idle = [worker for worker in seen.workers if _is_unasked(worker, seen)]
     if seen.seal is None or not seen.seal.sealed or not idle:
         return  # without a seal most of it is not data that the worker made
-    built = median(w.memory.private_bytes - w.at_start_bytes for w in idle)
+    built = min(w.memory.private_bytes - w.at_start_bytes for w in idle)
     if built < _LEAST_PRIVATE_BYTES:
         yield Finding("own-data", False, "workers hold little before their first request")
         return
