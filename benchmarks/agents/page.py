@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
@@ -88,10 +88,10 @@ def arrived_of(row: Row) -> str:
     return arrived(row.sealed.steady)
 
 
-def prose(agents: Mapping[str, Agent]) -> str:
+def prose(agents: Iterable[Agent]) -> str:
     """A row an agent: what it starts, what becomes of it, what pasture does, what to do."""
     head = ("agent", "starts before the fork", "after the fork", "pasture", "you")
-    rows = [(a.title, a.before, a.after, a.pasture, a.advice or "nothing") for a in agents.values()]
+    rows = [(a.title, a.before, a.after, a.pasture, a.advice or "nothing") for a in agents]
     return _table(head, rows)
 
 
@@ -172,7 +172,12 @@ def _cell(text: str) -> str:
 def write_page(agents: Mapping[str, Agent], rows: Sequence[Row]) -> None:
     """Put both tables between the marks of the page; the rest of it stays."""
     text = PAGE.read_text(encoding="utf-8")
-    for (begin, end), table in ((PROSE, prose(agents)), (FIGURES, figures(rows))):
+    names = {row.agent.name for row in rows}
+    words = prose(agent for agent in agents.values() if agent.name in names)
+    untried = [agent.title for agent in agents.values() if agent.name not in names]
+    if untried:
+        words += f"\nNot tried yet: {'; '.join(untried)}.\n"
+    for (begin, end), table in ((PROSE, words), (FIGURES, figures(rows))):
         before, _, rest = text.partition(begin)
         _, _, after = rest.partition(end)
         text = f"{before}{begin}\n{table}\n{end}{after}"

@@ -168,21 +168,43 @@ def test_a_library_that_has_changed_is_reported_and_does_not_raise(
     assert problem.startswith("django_connections: AttributeError")
 
 
-def test_a_metric_reader_of_opentelemetry_gets_a_new_lock_in_each_child(
+class Reader:
+    """A metric reader of OpenTelemetry in the middle of an export."""
+
+    def __init__(self, consumer: "Consumer") -> None:
+        self._export_lock = threading.Lock()
+        self._export_lock.acquire()
+        self._collect = consumer.collect
+
+
+class Consumer:
+    """What counts for a reader: a stream that reports what is new, and one of sums."""
+
+    def __init__(self) -> None:
+        self.new = SimpleNamespace(_reset_on_collect=True, _attributes_aggregation={"a": 1})
+        self.sums = SimpleNamespace(_reset_on_collect=False, _attributes_aggregation={"a": 1})
+        self._reader_storages: dict[object, object] = {}
+
+    def collect(self) -> None: ...
+
+
+def test_a_metric_reader_of_opentelemetry_is_put_in_order_in_each_child(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hooks: list[Callable[[], None]] = []
     monkeypatch.setattr(opentelemetry, "_hooked", False)
     monkeypatch.setattr(os, "register_at_fork", lambda after_in_child: hooks.append(after_in_child))
-    held = threading.Lock()
-    held.acquire()
-    exporting, other = SimpleNamespace(_export_lock=held), SimpleNamespace()
-    provider = SimpleNamespace(_all_metric_readers=[exporting, other])
+    consumer = Consumer()
+    reader = Reader(consumer)
+    streams = {"instrument": [consumer.new, consumer.sums]}
+    consumer._reader_storages[reader] = SimpleNamespace(_instrument_view_instrument_matches=streams)
+    provider = SimpleNamespace(_all_metric_readers=[reader, object()])
     install(monkeypatch, "opentelemetry.sdk.metrics._internal", MeterProvider=provider)
     close_connections()
     close_connections()
-    assert held.locked() and exporting._export_lock is held, "the parent keeps its own"
+    assert reader._export_lock.locked() and consumer.new._attributes_aggregation, "in the parent"
     [in_child] = hooks
     in_child()
-    assert not exporting._export_lock.locked()
-    assert not hasattr(other, "_export_lock")
+    assert not reader._export_lock.locked()
+    assert consumer.new._attributes_aggregation == {}
+    assert consumer.sums._attributes_aggregation == {"a": 1}

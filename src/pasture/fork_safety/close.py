@@ -70,7 +70,7 @@ def close_connections() -> tuple[Mapping[str, int], tuple[str, ...]]:
     """
     counts: dict[str, int] = {}
     problems: list[str] = []
-    opentelemetry.renew_locks_in_children()
+    opentelemetry.put_in_order_in_children()
     for kind, close in (
         ("hooks", _run_hooks),
         ("django_connections", _close_django_connections),

@@ -1,11 +1,16 @@
-"""OpenTelemetry's metric readers: the lock that is held for as long as an export takes.
+"""OpenTelemetry's metric readers, put in order in each child.
 
-The SDK starts a reader's thread again in each child, and renews the locks of spans and logs there,
-but not this one. A fork in the middle of an export leaves it locked: the worker's metrics never
-leave, and its end waits for them for 30 s. Each child gets a new one.
+The SDK starts a reader's thread again there, and renews the locks and empties the queues of spans
+and logs. Of metrics it does neither:
 
-Source: opentelemetry-sdk 1.45, sdk/metrics/_internal/export/__init__.py
-(`PeriodicExportingMetricReader._at_fork_reinit`).
+- A fork in the middle of an export leaves the reader's lock locked. The worker's metrics never
+  leave, and its end waits for them for 30 s.
+- What the parent has counted and not reported yet is reported by each child, too. That is put right
+  where a reader reports what is new (delta); of sums since the begin (cumulative) nobody can tell
+  whose they are.
+
+Source: opentelemetry-sdk 1.45, sdk/metrics/_internal: export/__init__.py
+(`PeriodicExportingMetricReader`), measurement_consumer.py, _view_instrument_match.py (`collect`).
 """
 
 from __future__ import annotations
@@ -13,22 +18,35 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Iterator
+from typing import Any
 
 _MODULE = "opentelemetry.sdk.metrics._internal"
 _hooked = False
 
 
-def renew_locks_in_children() -> None:
-    """Have each child renew them, from now on. In the parent; nothing without the SDK."""
+def put_in_order_in_children() -> None:
+    """Have each child do so, from now on. In the parent; nothing without the SDK."""
     global _hooked
     if not _hooked and _MODULE in sys.modules:
-        os.register_at_fork(after_in_child=renew_locks)
+        os.register_at_fork(after_in_child=put_in_order)
         _hooked = True
 
 
-def renew_locks() -> None:
-    """Give each reader a new lock. Right after the fork, in the child."""
+def put_in_order() -> None:
+    """Give each reader a new lock, and forget what the parent will report. In the child."""
     provider = getattr(sys.modules.get(_MODULE), "MeterProvider", None)
     for reader in list(getattr(provider, "_all_metric_readers", ())):
         if hasattr(reader, "_export_lock"):
             reader._export_lock = threading.Lock()
+        for stream in _streams_of(reader):
+            if getattr(stream, "_reset_on_collect", False):
+                stream._attributes_aggregation = {}
+
+
+def _streams_of(reader: Any) -> Iterator[Any]:
+    """What a reader keeps for each instrument and view."""
+    consumer = getattr(getattr(reader, "_collect", None), "__self__", None)
+    storage = getattr(consumer, "_reader_storages", {}).get(reader)
+    for streams in list(getattr(storage, "_instrument_view_instrument_matches", {}).values()):
+        yield from streams
