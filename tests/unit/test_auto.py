@@ -1,6 +1,7 @@
 """Which engine a program is, as the start file of `pasture[auto]` sees it."""
 
 import importlib.util
+import sys
 
 import pytest
 
@@ -67,6 +68,6 @@ def test_every_engine_has_its_switch_and_every_program_its_engine() -> None:
 def test_off_is_off(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     finders: list[object] = []
     monkeypatch.setenv("PASTURE", value)
-    monkeypatch.setattr(pasture_auto.sys, "meta_path", finders)
+    monkeypatch.setattr(sys, "meta_path", finders)
     pasture_auto.start()
     assert finders == []
