@@ -107,7 +107,8 @@ def main(names: tuple[str, ...], rounds: int, again: bool, only_list: bool, only
             click.echo(f"{engine.name:14} {engine.title}")
         return 0
     failed = [] if only_page else [e.name for e in wanted if not _is_measured(e, rounds, again)]
-    PAGE.write_text(write_page([(engine, load(engine)) for engine in known]))
+    before = PAGE.read_text() if PAGE.exists() else ""
+    PAGE.write_text(write_page([(engine, load(engine)) for engine in known], before))
     click.echo(f"written: {PAGE.relative_to(ROOT)}")
     if failed:
         raise click.ClickException(f"not measured: {', '.join(failed)}")

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,11 @@ def pins_of(name: str) -> Mapping[str, Any]:
     return tables[name] if name else {}
 
 
+@cache
 def python_for(name: str) -> Path:
     """The interpreter of an environment, which is made if it is not there or pinned otherwise.
+
+    Once in a process: what is there is not looked at again.
 
     Args:
         name: table of packages.toml; "" is the environment that this command runs in.

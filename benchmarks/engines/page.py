@@ -37,16 +37,31 @@ COLUMNS = (
 )
 
 
-def write_page(found: Sequence[tuple[Engine, Result | None]]) -> str:
+_NOT_MEASURED = "not measured"
+
+
+def write_page(found: Sequence[tuple[Engine, Result | None]], before: str = "") -> str:
     """The page as Markdown.
 
     Args:
         found: rows in their order, each with what is kept of it.
+        before: the page as it is. What it says of a row of which nothing is kept here stays: it
+            was measured elsewhere.
     """
-    rows = [_line(COLUMNS), _line("---" for _ in COLUMNS)]
-    rows += [_line(_cells(engine, result)) for engine, result in found]
-    sections = "".join(_section(engine, result) for engine, result in found)
-    return HEAD + "\n".join(rows) + "\n" + sections
+    parts = [_part(engine, result, before) for engine, result in found]
+    rows = [_line(COLUMNS), _line("---" for _ in COLUMNS), *(row for row, _ in parts)]
+    return HEAD + "\n".join(rows) + "\n" + "".join(section for _, section in parts)
+
+
+def _part(engine: Engine, result: Result | None, before: str) -> tuple[str, str]:
+    """The row of an engine and its section."""
+    if result is None or not result.rounds():
+        row = next((line for line in before.splitlines() if f"](#{engine.name}) |" in line), "")
+        begin = f"\n## {engine.name}\n"
+        if row and _NOT_MEASURED not in row and begin in before:
+            rest = before.partition(begin)[2]
+            return row, begin + rest.partition("\n## ")[0]
+    return _line(_cells(engine, result)), _section(engine, result)
 
 
 def _line(cells: Iterable[str]) -> str:
@@ -56,7 +71,7 @@ def _line(cells: Iterable[str]) -> str:
 def _cells(engine: Engine, result: Result | None) -> list[str]:
     link = f"[{engine.title}](#{engine.name})"
     if result is None or not result.rounds():
-        return [link, str(engine.workers), *["not measured"], *[""] * (len(COLUMNS) - 3)]
+        return [link, str(engine.workers), _NOT_MEASURED, *[""] * (len(COLUMNS) - 3)]
     cells = [link, str(engine.workers)]
     for field, scale, unit in (
         ("private_bytes", 1e6, " MB"),

@@ -34,6 +34,7 @@ def folder(tmp_path_factory):
     (folder / "pyspark" / "worker.py").write_text("print('loaded')")
     (folder / "table.py").write_text("import os; os.system('echo by a program'); T = {1: [2]}")
     (folder / "broken.py").write_text("print('x' * 200_000)\nraise RuntimeError('no such table')")
+    (folder / "script.py").write_text("import sys; sys.exit('usage: script.py FILE')")
     return folder
 
 
@@ -50,7 +51,7 @@ def start(folder: Path, **variables: str) -> subprocess.CompletedProcess[bytes]:
 
 @pytest.fixture(scope="module")
 def good(folder):
-    return start(folder, PASTURE_PRELOAD="table,broken")
+    return start(folder, PASTURE_PRELOAD="table,broken,script")
 
 
 def test_standard_output_has_the_port_alone_whatever_is_printed_before(good):
@@ -71,6 +72,7 @@ def test_the_heap_is_sealed_once_and_the_log_says_so(good):
 def test_a_module_that_cannot_be_imported_is_told_and_the_daemon_goes_on(good):
     assert b"not preloaded: broken" in good.stderr
     assert b"no such table" in good.stderr
+    assert b"not preloaded: script" in good.stderr
 
 
 @pytest.mark.once

@@ -118,6 +118,16 @@ def test_the_page_has_the_further_figures_of_both_variants() -> None:
     assert "| items | theirs 3.00, sealed 4.00 |" in page
 
 
+def test_the_page_keeps_what_was_measured_elsewhere_and_forgets_rows_that_are_gone() -> None:
+    other = dataclasses.replace(ROW, name="other", title="other")
+    here = result([figures(60)], [figures(6)])
+    first = write_page([(ROW, here), (other, here)])
+    assert write_page([(ROW, None), (other, None)], first) == first
+    again = write_page([(ROW, result([figures(80)], [figures(8)])), (other, None)], first)
+    assert again == first.replace("60.0 MB | 6.00 MB", "80.0 MB | 8.00 MB", 1)
+    assert write_page([(other, None)], first) == write_page([(other, here)])
+
+
 def test_a_row_that_fails_is_told_and_does_not_stop_the_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

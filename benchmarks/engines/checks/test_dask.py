@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,3 +50,12 @@ def test_under_the_method_fork_nothing_is_changed_and_a_warning_says_why(tmp_pat
     with started(tmp_path, method) as running:
         assert "pasture: not sealed: distributed.worker.multiprocessing-method" in running.group.log
         assert len(running.run_jobs(0)["pids"]) == WORKERS
+
+
+def test_what_is_preloaded_comes_from_the_variable_or_a_list_or_a_string() -> None:
+    program = """
+from pasture.servers.dask import preload_list as names
+print(names("c", ["a"]), names("", ["a", " b"]), names("", "a, b"), repr(names("", None)))
+"""
+    said = subprocess.check_output([python_for("dask"), "-c", program], text=True)
+    assert said.split() == ["c", "a,b", "a,b", "''"]

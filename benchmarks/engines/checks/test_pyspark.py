@@ -17,6 +17,7 @@ from benchmarks.engines.environments import python_for
 from benchmarks.engines.rows.pyspark import SEALED, SETTINGS, WORKERS
 from benchmarks.engines.spark_cluster import PATIENCE_S, Cluster, Driver, cluster
 
+ROUNDS = 2  # of the job; a worker collects after each of its tasks
 PRELOAD = "spark.executorEnv.PASTURE_PRELOAD"
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
 
@@ -41,7 +42,8 @@ def test_jobs_go_on_after_workers_are_killed_and_a_bad_preload_is_told(
 ) -> None:
     settings = {**SETTINGS, **SEALED, PRELOAD: SEALED[PRELOAD] + ",not_there"}
     with Driver(running, settings) as driver:
-        driver.wait_until_ready()
+        found = driver.wait_until_ready()
+        assert found["collections"] >= ROUNDS, "collections after tasks were the built-in ones"
         daemons, workers = running.python_processes()
         assert len(workers) >= WORKERS
         log = running.executor_logs()

@@ -12,7 +12,7 @@ from pasture.errors import AppImportFailed
 _IMPORTING = ("importlib", "pasture", "_frozen_importlib")
 
 
-def import_failed(app: str, error: Exception, *, server: str, hint: str) -> AppImportFailed:
+def import_failed(app: str, error: BaseException, *, server: str, hint: str) -> AppImportFailed:
     """The error to raise in place of one that came out of the application's import.
 
     Args:
@@ -25,7 +25,7 @@ def import_failed(app: str, error: Exception, *, server: str, hint: str) -> AppI
     return AppImportFailed(f"{app} cannot be imported: {last}", hint=f"{hint}\n{trace}")
 
 
-def _trace(error: Exception, importing: Collection[str]) -> str:
+def _trace(error: BaseException, importing: Collection[str]) -> str:
     """The traceback from the application's own first line on, indented."""
     begin = error.__traceback__
     while begin is not None and _is_of_the_import(begin, importing):

@@ -27,8 +27,8 @@ def load(modules: Iterable[str], *, strict: bool) -> None:
     for name in modules:
         try:
             importlib.import_module(name)
-        except Exception as error:
-            failed = import_failed(name, error, server="importlib", hint="check --preload")
+        except (Exception, SystemExit) as error:  # a script may end at its import
+            failed = import_failed(name, error, server="importlib", hint="check PASTURE_PRELOAD")
             if strict:
                 raise failed from error
             log.warning("not preloaded: %s\n%s", failed.message, failed.hint)

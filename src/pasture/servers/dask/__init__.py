@@ -5,7 +5,7 @@
 or, in Dask's configuration, `distributed.nanny.preload: [pasture.servers.dask]`. A nanny then
 starts its workers through the forkserver of `multiprocessing`, which is sealed before its first
 fork. Nothing happens at the import: Dask calls `dask_setup` in each nanny. docs/clusters.md is the
-user's guide. Written for distributed 2024.1 to 2026.8; leans on `distributed.utils.get_mp_context`.
+user's guide. Written for distributed 2026.8; leans on `distributed.utils.get_mp_context`.
 """
 
 from __future__ import annotations

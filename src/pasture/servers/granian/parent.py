@@ -2,7 +2,7 @@
 
 Owns when that is, and what is refused. The rest is granian's: its parent binds nothing and serves
 nothing, watches its workers and replaces them; the runtime in Rust starts in each worker. Written
-for granian 2.5 to 2.8; leans on `AbstractServer._serve`, which is given the function that loads the
+for granian 2.8; leans on `AbstractServer._serve`, which is given the function that loads the
 application in a worker, and on `WorkerProcess._spawn`, which makes a process of multiprocessing's.
 """
 

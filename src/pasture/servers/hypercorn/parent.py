@@ -1,7 +1,7 @@
 """hypercorn's parent process: it loads the application once and forks its workers, sealed.
 
 Owns when that is, and what is refused. The rest is hypercorn's: its parent waits for its workers
-and starts new ones in place of those that have ended as they should. Written for hypercorn 0.16 to
+and starts new ones in place of those that have ended as they should. Written for hypercorn
 0.18; leans on the names `get_context`, `load_application` and `run` in `hypercorn.run`, and on the
 workers' loading of the application, which finds it imported.
 """

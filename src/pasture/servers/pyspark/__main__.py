@@ -1,6 +1,6 @@
 """`python -m pasture.servers.pyspark WORKER_MODULE`: what Spark starts as its Python daemon.
 
-Owns what is loaded and sealed before the daemon is PySpark's own. Written for PySpark 3.5 to 4.3;
+Owns what is loaded and sealed before the daemon is PySpark's own. Written for PySpark 4.3;
 leans on `pyspark.daemon.manager`, which forks a worker for each connection, and on the workers'
 import of their module after the fork. Invariant: nothing but PySpark writes to standard output,
 where Spark reads the daemon's port.
