@@ -60,7 +60,7 @@ def python_for(name: str) -> Path:
         _install(python, pins)
         stamp.write_text(json.dumps(pins))
     # Builds again if the extension's sources have changed, and else does nothing.
-    _run("tools/uv", "pip", "install", "--quiet", "--python", str(python), "-e", ".", "-e", "auto")
+    _run("tools/uv", "pip", "install", "--quiet", "--python", str(python), "-e", ".")
     return python
 
 
@@ -68,7 +68,7 @@ def _install(python: Path, pins: Mapping[str, Any]) -> None:
     constraints = python.parents[1] / ".constraints.txt"
     constraints.write_text("".join(f"{line}\n" for line in pins.get("constraints", ())))
     words = ["--quiet", "--python", str(python), "--constraints", str(constraints)]
-    _run("tools/uv", "pip", "install", *words, "-e", ".", "-e", "auto", *pins["packages"])
+    _run("tools/uv", "pip", "install", *words, "-e", ".", *pins["packages"])
 
 
 def _run(*command: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ PRELOADED = ("--preload", "rq_jobs")
 pytestmark = pytest.mark.timeout(2 * queue_worker.PATIENCE_S)
 
 
+python_of_queues = functools.cache(lambda: python_for("queues"))
+
+
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with redis_server(tmp_path_factory.mktemp("redis")) as address:
@@ -26,12 +30,12 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def started(folder: Path, url: str, *words: str, **variables: str) -> Any:
-    command = [str(python_for("queues")), "-m", *words]
+    command = [str(python_of_queues()), "-m", *words]
     return queue_worker.start(command, folder, QUEUE_URL=url, **variables)
 
 
 def put(client: str, *arguments: str) -> list[dict[str, Any]]:
-    return queue_worker.put(python_for("queues"), client, *arguments)
+    return queue_worker.put(python_of_queues(), client, *arguments)
 
 
 def test_rq_is_sealed_once_and_a_killed_work_horse_fails_its_job_alone(
@@ -56,13 +60,6 @@ def test_rqs_pool_is_sealed_in_its_parent_alone(tmp_path: Path, url: str) -> Non
         assert pool.wait(queue_worker.PATIENCE_S) == 0
 
 
-def test_rqs_worker_is_sealed_by_the_environment(tmp_path: Path, url: str) -> None:
-    variables = {"PASTURE": "seal", "PASTURE_PRELOAD": "rq_jobs"}
-    with started(tmp_path, url, "rq", "worker", "--url", url, **variables) as worker:
-        assert len(put("rq_jobs", url, "2")) == 2
-        assert worker.log.count(SEALED) == 1
-
-
 @pytest.mark.parametrize(
     ("words", "why"),
     [
@@ -83,7 +80,7 @@ def test_what_forks_nothing_is_refused(
 def test_a_worker_of_huey_is_replaced_from_the_sealed_parent(tmp_path: Path, url: str) -> None:
     words = ("pasture", "run", "huey_consumer", "huey_jobs.huey", "-k", "process", "-w", "2")
     with started(tmp_path, url, *words) as group:
-        python = python_for("queues")
+        python = python_of_queues()
         workers, _ = queue_worker.put_until_all_work(python, "huey_jobs", url, 2)
         os.kill(workers[0], signal.SIGKILL)
         group.wait_for(lambda: "died, restarting" in group.log, "no new worker", timeout_s=60)

@@ -28,14 +28,14 @@ broker.add_middleware(Results(backend=RedisBackend(url=URL), result_ttl=3_600_00
 dramatiq.set_broker(broker)
 
 
-@dramatiq.actor(store_results=True, actor_name="read_all", max_retries=0)
+@dramatiq.actor(store_results=True, actor_name="read_all", max_retries=0)  # type: ignore[untyped-decorator]
 def read_all() -> dict[str, int]:
-    found = queue_stock.read_all()
+    found: dict[str, int] = queue_stock.read_all()
     time.sleep(0.05)  # so that all workers get their share
     return found
 
 
-@dramatiq.actor(actor_name="kill_itself", max_retries=0)
+@dramatiq.actor(actor_name="kill_itself", max_retries=0)  # type: ignore[untyped-decorator]
 def kill_itself() -> None:
     """A worker process that the kernel ends."""
     os.kill(os.getpid(), signal.SIGKILL)

@@ -17,9 +17,9 @@ PATIENCE_S = 120
 huey = RedisHuey("jobs", url=os.environ["QUEUE_URL"])
 
 
-@huey.task(name="read_all")
+@huey.task(name="read_all")  # type: ignore[untyped-decorator]
 def read_all() -> dict[str, int]:
-    found = queue_stock.read_all()
+    found: dict[str, int] = queue_stock.read_all()
     time.sleep(0.05)  # so that all workers get their share
     return found
 

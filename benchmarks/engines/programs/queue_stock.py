@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
-ARTICLES = [
+ARTICLES: list[dict[str, Any]] = [
     {"name": f"article {i}", "price": i / 100, "tags": (f"shelf {i % 500}", i / 3)}
     for i in range(60_000)
 ]

@@ -19,7 +19,8 @@ PATIENCE_S = 300
 
 
 def read_all() -> dict[str, int]:
-    return queue_stock.read_all()
+    found: dict[str, int] = queue_stock.read_all()
+    return found
 
 
 def kill_itself() -> None:
