@@ -78,7 +78,8 @@ def own_data(seen: Evidence) -> Iterator[Finding]:
         return
     where = "its lifespan" if seen.is_asgi else "a hook like post_fork, or a thread"
     mend = (
-        "load it while modules are imported; connections and tasks stay in the lifespan"
+        "`--lifespan once` of `pasture run`; or load it while modules are imported, and leave "
+        "connections and tasks in the lifespan"
         if seen.is_asgi
         else "load it while modules are imported"
     )
