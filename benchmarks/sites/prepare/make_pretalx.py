@@ -21,6 +21,15 @@ level = ERROR
 """
 )
 
+# Redis is not everywhere; without it sessions and the cache stay in the database and the process.
+Path("pretalx_settings.py").write_text(
+    """from pretalx.settings import *  # noqa: F403
+
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+SESSION_ENGINE = "django.contrib.sessions.backends.db"
+"""
+)
+
 
 def manage(*words: str) -> None:
     subprocess.run([sys.executable, "-m", "pretalx", *words], check=True)
@@ -37,6 +46,7 @@ from datetime import timedelta  # noqa: E402
 from django.utils.timezone import now  # noqa: E402
 from django_scopes import scopes_disabled  # noqa: E402
 from django_session import log_in  # noqa: E402
+from pretalx.event.domain.event import create_event  # noqa: E402
 from pretalx.event.models import Event, Organiser  # noqa: E402
 from pretalx.person.models import User  # noqa: E402
 from pretalx.submission.models import Submission, SubmissionStates  # noqa: E402
