@@ -14,14 +14,14 @@ WTF_CSRF_ENABLED = False
 )
 
 
-def flask(*words: str) -> None:
-    subprocess.run([sys.executable, "-m", "flask", *words], check=True)
+def superset(*words: str) -> None:
+    subprocess.run([Path(sys.executable).with_name("superset"), *words], check=True)
 
 
-flask("db", "upgrade")
-flask("fab", "create-admin", "--username", "admin", "--firstname", "A", "--lastname", "B",
+superset("db", "upgrade")
+superset("fab", "create-admin", "--username", "admin", "--firstname", "A", "--lastname", "B",
       "--email", "a@example.com", "--password", "admin")  # fmt: skip
-flask("init")
+superset("init")
 
 from superset.app import create_app  # noqa: E402
 

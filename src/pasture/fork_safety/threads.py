@@ -92,7 +92,8 @@ def _neighbours(
 ) -> tuple[Neighbour, ...]:
     own = threading.get_native_id()
     frames = sys._current_frames()
-    known = [thread for thread in threading.enumerate() if thread.native_id != own]
+    # By its identity in Python: CPython 3.11 leaves `native_id` as it was in a fork's parent.
+    known = [one for one in threading.enumerate() if one.ident != threading.get_ident()]
     found = [
         Neighbour(
             thread.name,
