@@ -34,7 +34,7 @@ from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser 
 
 manager = create_auth_manager()
 token = manager.generate_jwt(
-    SimpleAuthManagerUser("admin", role="ADMIN"), expiration_time_in_seconds=10**8
+    SimpleAuthManagerUser(username="admin", role="ADMIN"), expiration_time_in_seconds=10**8
 )
 Path("headers.txt").write_text(f"Authorization: Bearer {token}\n")
 urls = [
