@@ -81,7 +81,7 @@ with scopes_disabled():
                 content_locale="en",
             )
     cookie = log_in(user)
-    codes = list(Submission.objects.values_list("code", flat=True))
+    codes = list(Submission.all_objects.values_list("code", flat=True))
 
 Path("headers.txt").write_text(f"Cookie: {cookie}\nHost: localhost\n")
 urls = ["/conf/", "/conf/schedule/", "/conf/cfp", "/orga/event/", "/orga/event/conf/"]
