@@ -25,7 +25,8 @@ class Site:
         packages: as a user would ask for them; `locks/` has all versions.
         app: as gunicorn names it.
         arguments: of gunicorn.
-        env: variables; `{data}` stands for the folder of the site's data.
+        env: variables; `{data}` stands for the folder of the site's data, and `{packages}` for
+            that of its packages.
         chdir: below that folder.
         own: its module lies in `apps/`.
         lock: name of the site whose environment it uses; "" for its own.
@@ -60,7 +61,15 @@ class Site:
 
     @property
     def variables(self) -> dict[str, str]:
-        return {name: value.replace("{data}", str(self.data)) for name, value in self.env.items()}
+        packages = self.environment / "lib" / f"python{self.python}" / "site-packages"
+        stands_for = {"{data}": str(self.data), "{packages}": str(packages)}
+        return {name: _replace(value, stands_for) for name, value in self.env.items()}
+
+
+def _replace(value: str, stands_for: Mapping[str, str]) -> str:
+    for name, text in stands_for.items():
+        value = value.replace(name, text)
+    return value
 
 
 def read_sites(path: Path) -> dict[str, Site]:
