@@ -92,7 +92,7 @@ def _neighbours(
 ) -> tuple[Neighbour, ...]:
     own = threading.get_native_id()
     frames = sys._current_frames()
-    # By its identity in Python: CPython before 3.13 leaves `native_id` as it was in a fork's parent.
+    # Not by `native_id`: before CPython 3.13 a fork leaves it as it was in the parent.
     known = [one for one in threading.enumerate() if one.ident != threading.get_ident()]
     found = [
         Neighbour(

@@ -60,11 +60,11 @@ class Fit:
 
 def look() -> Fit:
     """What is left now. Safe at any time."""
-    room = read_room()
-    if room is None:
-        return Fit(None, 0)
     try:
-        resident = int(_STATM.read_text().split()[1]) * OS_PAGE_BYTES
+        room = read_room()
+        resident = 0 if room is None else int(_STATM.read_text().split()[1]) * OS_PAGE_BYTES
     except (OSError, ValueError, IndexError):
+        return Fit(None, 0)
+    except MemoryError:  # of the address space: the steps find out for themselves
         return Fit(None, 0)
     return Fit(room, resident)
