@@ -38,8 +38,9 @@ def main(names: tuple[str, ...], again: bool, locks: bool, requests: int, worker
             lock(site)
         return
     failed = [site.name for site in chosen if not _try(site, again, requests, workers)]
-    PAGE.write_text(table.page(sites.values()))
-    click.echo(table.page(sites.values()))
+    text = table.page(sites.values(), PAGE.read_text() if PAGE.exists() else "")
+    PAGE.write_text(text)
+    click.echo(text)
     if failed:
         click.echo(f"failed: {', '.join(failed)}", err=True)
         sys.exit(1)

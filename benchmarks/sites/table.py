@@ -12,12 +12,21 @@ from benchmarks.sites.site import Site
 MB = 1e6
 
 
-def page(sites: Iterable[Site]) -> str:
-    """The page, with a row a site that has figures."""
-    rows = [(site, json.loads(site.result.read_text())) for site in sites if site.result.exists()]
-    ratios = [_ratio(document, "seal", "private_bytes_median") for _, document in rows]
+def page(sites: Iterable[Site], before: str) -> str:
+    """The page, with a row a site that has figures.
+
+    Args:
+        before: the page as it is; rows of sites that were measured elsewhere are taken from it.
+    """
+    kept = {line.split("|")[1].strip(): line for line in before.splitlines() if line[:1] == "|"}
+    rows = [
+        _row(site, json.loads(site.result.read_text())) if site.result.exists() else kept[site.name]
+        for site in sites
+        if site.result.exists() or site.name in kept
+    ]
+    ratios = [float(row.split("|")[_RATIO_AT]) for row in rows]
     median = f"{statistics.median(ratios):.2f}" if ratios else "-"
-    return _PAGE.format(rows="\n".join(_row(*row) for row in rows), count=len(rows), median=median)
+    return _PAGE.format(rows="\n".join(rows), count=len(rows), median=median)
 
 
 def _row(site: Site, document: dict[str, Any]) -> str:
@@ -48,6 +57,8 @@ _HEADER = (
     *("ratio", "requests", "same answers"),
 )
 
+_RATIO_AT = 1 + _HEADER.index("ratio")
+
 _PAGE = f"""\
 # Sites
 
@@ -61,6 +72,6 @@ seal's ratio: {{median}}.
 | {" | ".join("---" for _ in _HEADER)} |
 {{rows}}
 
-Versions are pinned in `benchmarks/sites/locks/`. The load comes from a process of its own.
-Throughput is of one run each, on a shared machine.
+[benchmarks/sites](../benchmarks/sites/README.md) has the versions, and what each is asked. The load
+comes from a process of its own. Throughput is of one run each, on a shared machine.
 """

@@ -1,0 +1,53 @@
+"""The page of `make bench-sites`: what was measured here, and what was measured elsewhere."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.sites import site, table
+from benchmarks.sites.site import SITES, Site, read_sites
+
+
+def document(seal: float) -> dict[str, object]:
+    def policy(private: float) -> dict[str, float]:
+        return {
+            "private_bytes_median": private * 1e6,
+            "total_pss_bytes": private * 4e6,
+            "requests_per_s": 100.0,
+        }
+
+    policies = {"stock": policy(100), "warm-freeze": policy(50), "seal": policy(seal)}
+    return {"policies": policies, "answers_agree": True}
+
+
+@pytest.fixture
+def sites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Site]:
+    monkeypatch.setattr(site, "DATA", tmp_path)
+    one = Site("one", "the first", "3.14", (), "one:app")
+    return [one, replace(one, name="two"), replace(one, name="three")]
+
+
+def test_a_row_that_was_measured_elsewhere_stays_and_counts(sites: list[Site]) -> None:
+    one, two, _ = sites
+    one.result.write_text(json.dumps(document(10)))
+    two.result.write_text(json.dumps(document(30)))
+    first = table.page(sites, "")
+    assert "| one | the first | 3.14 | 100.0 | 10.0 | 0.10 | 0.50 |" in first
+    assert "Median of the\nseal's ratio: 0.20." in first and "| three |" not in first
+    one.result.unlink()
+    two.result.write_text(json.dumps(document(20)))
+    again = table.page(sites, first)
+    assert "| one | the first | 3.14 | 100.0 | 10.0 | 0.10 |" in again
+    assert "seal's ratio: 0.15." in again
+
+
+def test_every_site_has_its_pins_and_its_preparation() -> None:
+    here = SITES.parent
+    for each in read_sites(SITES).values():
+        assert each.lock_file.exists(), each.name
+        assert (here / "prepare" / f"make_{each.name.replace('-', '_')}.py").exists(), each.name
+        if each.own:
+            assert (site.APPS / f"{each.app.partition(':')[0]}.py").exists(), each.name
+        assert all("{" not in value for value in each.variables.values()), each.name
