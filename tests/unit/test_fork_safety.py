@@ -5,7 +5,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
-from typing import Self
+from typing import Any, Self
 
 import pytest
 
@@ -149,6 +149,17 @@ def test_an_engine_of_an_in_memory_database_keeps_its_connection(
     engine = Engine(StaticPool())
     assert close_connections() == ({}, ())
     assert engine.disposals == 0
+
+
+def test_an_asynchronous_engine_is_left_to_its_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, "sqlalchemy.engine", Engine=Engine)
+    engine: Any = Engine(QueuePool())
+    engine.dialect = SimpleNamespace(is_async=True)
+    assert close_connections() == ({}, ())
+    engine.pool.checkedin = lambda: 2
+    counts, [problem] = close_connections()
+    assert counts == {} and engine.disposals == 0
+    assert problem.startswith(f"{engine!r} is asynchronous and has 2 open connection(s): dispose")
 
 
 def test_an_engine_that_cannot_be_disposed_of_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,6 +146,9 @@ def _dispose_sqlalchemy_engines(problems: list[str]) -> int:
     for engine in list(_engines):
         if type(engine.pool).__name__ in _KEPT_POOLS:
             continue
+        if getattr(getattr(engine, "dialect", None), "is_async", False):
+            problems += _open_in_a_loop(engine)
+            continue
         try:
             engine.dispose()
         except Exception as error:
@@ -153,3 +156,14 @@ def _dispose_sqlalchemy_engines(problems: list[str]) -> int:
         else:
             disposed += 1
     return disposed
+
+
+def _open_in_a_loop(engine: Any) -> list[str]:
+    """What to say of an asynchronous engine: its connections end in their event loop alone."""
+    count = getattr(engine.pool, "checkedin", lambda: 0)()
+    if not count:
+        return []
+    return [
+        f"{engine!r} is asynchronous and has {count} open connection(s): dispose of it where its "
+        "event loop runs, or make it in each worker"
+    ]
