@@ -27,6 +27,9 @@ Path("pretalx_settings.py").write_text(
 
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
 SESSION_ENGINE = "django.contrib.sessions.backends.db"
+# Without the manifest, which npm would have to make.
+STATIC = "django.contrib.staticfiles.storage.StaticFilesStorage"
+STORAGES = {**STORAGES, "staticfiles": {"BACKEND": STATIC}}  # noqa: F405
 """
 )
 
