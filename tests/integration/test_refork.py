@@ -140,8 +140,12 @@ def test_what_a_worker_built_is_there_in_its_successors(start):
     assert_ends_without_a_trace(server)
 
 
-def test_after_hup_and_usr2_the_new_generation_0_has_built_what_was_asked_for(start, tmp_path):
-    server = start("--pid", str(tmp_path / "pid"), refork="5,1000")
+@pytest.mark.parametrize("policy", ["refork", "seal"])  # which has a warm-up by itself
+def test_after_hup_and_usr2_the_new_generation_0_has_built_what_was_asked_for(
+    start, tmp_path, policy
+):
+    options = ("--policy", policy, "--refork", "5,1000")
+    server = start("--pid", str(tmp_path / "pid"), options=options)
     refork(server, 1, path="/grow")
     before = set(server.workers())
     server.send(signal.SIGHUP)

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from pasture.errors import UsageError
 from pasture.scoreboard.board import Scoreboard
+from pasture.sealing.policy import PrepareStep
 from pasture.servers.gunicorn.arbiter import SealingArbiter
 from pasture.servers.refork.channel import CLOSED, Channel, Message, open_channel, wait_for
 from pasture.servers.refork.children import Children, Worker
@@ -79,11 +80,12 @@ class SpawningArbiter(SealingArbiter):
             self.log.warning("pasture: no warm-up with what was served: %s", error)
             return
         policy = self._settings.policy
+        prepare: tuple[PrepareStep, ...] = ("warm-up", *policy.prepare)
         self._settings = dataclasses.replace(
             self._settings,
             warm_up=requests,
             warm_total_timeout_s=min(self._settings.warm_total_timeout_s or _WARM_S, _WARM_S),
-            policy=dataclasses.replace(policy, prepare=("warm-up", *policy.prepare)),
+            policy=dataclasses.replace(policy, prepare=tuple(dict.fromkeys(prepare))),
         )
         self._sealer = self._make_sealer()
 
