@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -108,6 +109,9 @@ def test_children_that_were_started_anew_are_counted_as_such():
         ".start()\nprint(flush=True)\nsys.stdin.read()\n"
     )
     with running(program) as pid:
+        deadline = time.monotonic() + 30
+        while not tree.spawned_workers(pid) and time.monotonic() < deadline:
+            time.sleep(0.02)  # the child is forked, and becomes another program a moment later
         assert len(tree.spawned_workers(pid)) == 1
         assert tree.forked_workers(pid) == ()
 
