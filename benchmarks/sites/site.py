@@ -27,6 +27,7 @@ class Site:
         arguments: of gunicorn.
         env: variables; `{data}` stands for the folder of the site's data, and `{packages}` for
             that of its packages.
+        sealed: variables of the sealed server alone.
         chdir: below that folder.
         own: its module lies in `apps/`.
         lock: name of the site whose environment it uses; "" for its own.
@@ -39,6 +40,7 @@ class Site:
     app: str
     arguments: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    sealed: Mapping[str, str] = field(default_factory=dict)
     chdir: str = ""
     own: bool = False
     lock: str = ""

@@ -1,5 +1,6 @@
 """A proxy for models that answer with fixed words."""
 
+import os
 from pathlib import Path
 
 Path("config.yaml").write_text(
@@ -16,3 +17,4 @@ Path("config.yaml").write_text(
 urls = ["/", "/health/liveliness", "/health/readiness", "/models", "/v1/models", "/openapi.json"]
 urls += ["/routes", "/model/info", "/v1/model/info"] + [f"/v1/models/model-{n}" for n in range(20)]
 Path("urls.txt").write_text("\n".join(urls) + "\n")
+Path("headers.txt").write_text(f"Authorization: Bearer {os.environ['LITELLM_MASTER_KEY']}\n")
