@@ -331,6 +331,10 @@ engines: .venvs/3.14/.stamp ## Servers and engines as they are and sealed, a row
 bench-refork: .venvs/3.14/.stamp ## Reforks on the bundled site: memory, and 20,000 requests through generations
 	@.venvs/3.14/bin/python -m benchmarks.refork $(ARGS)
 
+.PHONY: bench-deploy
+bench-deploy: .venvs/3.14/.stamp ## Total PSS of a reforking server of the bundled site after HUP
+	@.venvs/3.14/bin/python -m benchmarks.deploy
+
 .PHONY: soak-refork
 soak-refork: .venvs/3.14/.stamp ## kill -9 of workers, molds and arbiters of reforking servers, 50 times
 	@.venvs/3.14/bin/python -m benchmarks.refork_kills $(ARGS)
