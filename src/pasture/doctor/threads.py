@@ -20,6 +20,7 @@ from pasture.doctor.notes import Notes
 from pasture.doctor.packages import STANDARD_LIBRARY, package_of, package_of_module, read_text
 from pasture.proc.maps import Mapping
 from pasture.proc.stat import parse_stat
+from pasture.proc.tasks import did_not_run, read_some
 from pasture.trust.untrusted_text import printable
 
 _LIBC = re.compile(r"^(libc[.-]|libpthread|libc\.musl|ld-musl)")
@@ -104,22 +105,15 @@ def _began(folder: Path, number: int) -> tuple[int, int] | None:
 def _waiting(folder: Path, numbers: Sequence[int]) -> frozenset[int]:
     """Those that did not run between two looks at them."""
     found: set[int] = set()
-    before = {number: _switches(folder, number) for number in numbers}
+    before = read_some(folder, numbers)
     for _ in range(_LOOKS if numbers else 0):
         time.sleep(_BETWEEN_LOOKS_S)
-        after = {number: _switches(folder, number) for number in numbers}
-        found |= {n for n in numbers if after[n] == before[n] and not after[n].startswith("R")}
+        after = read_some(folder, numbers)
+        found |= did_not_run(before, after)
         before = after
         if len(found) == len(numbers):
             break
     return frozenset(found)
-
-
-def _switches(folder: Path, number: int) -> str:
-    status = read_text(str(folder / str(number) / "status"))
-    state = re.search(r"^State:\s*(\S)", status, re.M)
-    counts = re.findall(r"ctxt_switches:\s*(\d+)", status)
-    return (state[1] if state else "R") + " ".join(counts)
 
 
 def _owner(pid: int, number: int, mappings: Sequence[Mapping], proc: Path) -> tuple[str, bool]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from pasture.proc.tasks import Task, read_tasks
+from pasture.proc.tasks import Task, did_not_run, read_tasks
 
 GRACE_S = 1.0
 """A thread that wakes from time to time has so long to be found waiting."""
@@ -76,7 +76,7 @@ def look(states: int, *, grace_s: float = GRACE_S) -> tuple[Neighbour, ...]:
         before = read_tasks()
         # The lock is free meanwhile: a thread that wants it gets it.
         time.sleep(long_s if spent_s < grace_s / 2 else _SHORT_WINDOW_S)
-        waiting = _did_not_run(before, read_tasks())
+        waiting = did_not_run(before, read_tasks())
         waited |= waiting
         neighbours = _neighbours(states, before, waiting)
         if all(one.waits for one in neighbours):
@@ -106,12 +106,6 @@ def _neighbours(
     rest = set(tasks).difference((own,), (thread.native_id for thread in known))
     foreign = Neighbour(UNKNOWN, bool(tasks) and rest <= waiting)
     return tuple(found + [foreign] * max(states - 1 - len(found), 0))
-
-
-def _did_not_run(before: Mapping[int, Task], after: Mapping[int, Task]) -> frozenset[int]:
-    return frozenset(
-        number for number, task in before.items() if task.asleep and after.get(number) == task
-    )
 
 
 def _stack_of(frame: FrameType | None) -> tuple[str, ...]:

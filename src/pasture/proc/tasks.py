@@ -6,7 +6,7 @@ Standard library alone, since servers read it too. Source: proc_pid_status(5),
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,14 +51,32 @@ def read_tasks(pid: int | None = None, proc: Path = _PROC) -> Mapping[int, Task]
     Args:
         pid: of the process; None for this one.
     """
-    found: dict[int, Task] = {}
+    folder = proc / ("self" if pid is None else str(pid)) / "task"
     try:
-        folders = list((proc / ("self" if pid is None else str(pid)) / "task").iterdir())
+        numbers = [int(path.name) for path in folder.iterdir() if path.name.isdecimal()]
     except OSError:
-        return found
-    for folder in folders:
+        return {}
+    return read_some(folder, numbers)
+
+
+def read_some(folder: Path, numbers: Iterable[int]) -> Mapping[int, Task]:
+    """Threads by number, without those that have just ended.
+
+    Args:
+        folder: `task` of a process.
+    """
+    found: dict[int, Task] = {}
+    for number in numbers:
         try:
-            found[int(folder.name)] = parse_status((folder / "status").read_text(errors="replace"))
+            text = (folder / str(number) / "status").read_text(errors="replace")
+            found[number] = parse_status(text)
         except (OSError, ValueError):
             continue
     return found
+
+
+def did_not_run(before: Mapping[int, Task], after: Mapping[int, Task]) -> frozenset[int]:
+    """The threads that were asleep at one look, and have not run until the next one."""
+    return frozenset(
+        number for number, task in before.items() if task.asleep and after.get(number) == task
+    )

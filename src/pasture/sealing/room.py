@@ -63,8 +63,6 @@ def look() -> Fit:
     try:
         room = read_room()
         resident = 0 if room is None else int(_STATM.read_text().split()[1]) * OS_PAGE_BYTES
-    except (OSError, ValueError, IndexError):
-        return Fit(None, 0)
-    except MemoryError:  # of the address space: the steps find out for themselves
+    except (OSError, ValueError, IndexError, MemoryError):  # the steps find out for themselves
         return Fit(None, 0)
     return Fit(room, resident)
