@@ -22,7 +22,8 @@ from pasture.servers.forked_process import Forking
 from pasture.servers.import_failure import import_failed
 from pasture.servers.sealer import Sealer
 from pasture.servers.settings import ServerSettings, settings_or_end
-from pasture.warmup.warmup import WarmUpReport, warm_up
+from pasture.servers.warming import warm_up_as_set
+from pasture.warmup.warmup import WarmUpReport
 
 log = logging.getLogger("pasture")
 
@@ -104,12 +105,9 @@ def _warm_up(application: Any, server: Any, settings: ServerSettings) -> WarmUpR
     if str(server.interface.value) == "rsgi":
         return WarmUpReport(refused="only applications of ASGI and WSGI are warmed up")
     host = server.bind_addr if server.bind_addr not in ("0.0.0.0", "::") else "localhost"
-    return warm_up(
+    return warm_up_as_set(
         application,
-        settings.warm_up.requests,
-        headers=settings.warm_up.headers,
+        settings,
         host=f"[{host}]:{server.bind_port}" if ":" in host else f"{host}:{server.bind_port}",
         on_start=lambda name: log.info("warm-up: %s", name),
-        timeout_s=settings.warm_timeout_s,
-        total_timeout_s=settings.warm_total_timeout_s,
     )

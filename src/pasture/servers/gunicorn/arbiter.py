@@ -27,7 +27,8 @@ from pasture.servers.lifespan import SharedLifespan
 from pasture.servers.sealer import Sealer
 from pasture.servers.settings import ServerSettings
 from pasture.servers.shortage import Backoff, is_shortage
-from pasture.warmup.warmup import Answer, WarmUpReport, is_asgi, warm_up
+from pasture.servers.warming import warm_up_as_set
+from pasture.warmup.warmup import Answer, WarmUpReport, is_asgi
 
 _COOPERATIVE = ("gevent", "eventlet")
 
@@ -175,15 +176,12 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             importlib.import_module("gunicorn.ctl.server")
 
     def _warm_up(self) -> WarmUpReport:
-        report = warm_up(
+        report = warm_up_as_set(
             self.app.wsgi(),
-            self._settings.warm_up.requests,
-            headers=self._settings.warm_up.headers,
+            self._settings,
             host=self._host(),
             on_start=lambda name: self.log.info("pasture: warm-up: %s", name),
             on_answer=self._log_answer,
-            timeout_s=self._settings.warm_timeout_s,
-            total_timeout_s=self._settings.warm_total_timeout_s,
             session=None if self._lifespan is None else self._lifespan.session,
         )
         if self._lifespan is not None:  # a request may have opened what does not cross a fork

@@ -23,7 +23,8 @@ from pasture.servers.forked_process import Forking
 from pasture.servers.import_failure import import_failed
 from pasture.servers.sealer import Sealer
 from pasture.servers.settings import ServerSettings, settings_or_end
-from pasture.warmup.warmup import WarmUpReport, warm_up
+from pasture.servers.warming import warm_up_as_set
+from pasture.warmup.warmup import WarmUpReport
 
 log = logging.getLogger("pasture")
 
@@ -113,12 +114,9 @@ def _warm_up(application: Any, config: Config, settings: ServerSettings) -> Warm
     host, _, port = config.bind[0].rpartition(":")
     if not port.isdigit() or host in ("", "0.0.0.0", "[::]"):
         host, port = "localhost", port if port.isdigit() else "80"
-    return warm_up(
+    return warm_up_as_set(
         application.app,
-        settings.warm_up.requests,
-        headers=settings.warm_up.headers,
+        settings,
         host=f"{host}:{port}",
         on_start=lambda name: log.info("warm-up: %s", name),
-        timeout_s=settings.warm_timeout_s,
-        total_timeout_s=settings.warm_total_timeout_s,
     )

@@ -33,7 +33,8 @@ from pasture.servers.shortage import Backoff, is_shortage
 from pasture.servers.uvicorn.log_setup import LogSetup
 from pasture.servers.uvicorn.requests import AfterRequest, as_in_uvicorn
 from pasture.servers.uvicorn.worker import ForkContext, Inheritance
-from pasture.warmup.warmup import WarmUpReport, warm_up
+from pasture.servers.warming import warm_up_as_set
+from pasture.warmup.warmup import WarmUpReport
 
 log = logging.getLogger("pasture")
 
@@ -171,14 +172,11 @@ class SealingSupervisor(Multiprocess):
     def _warm_up(self) -> WarmUpReport:
         config = self.config
         host = config.host if config.host not in (None, "", "0.0.0.0", "::") else "localhost"
-        report = warm_up(
+        report = warm_up_as_set(
             as_in_uvicorn(self._application, config),
-            self._settings.warm_up.requests,
-            headers=self._settings.warm_up.headers,
+            self._settings,
             host=f"[{host}]:{config.port}" if ":" in host else f"{host}:{config.port}",
             on_start=lambda name: log.info("warm-up: %s", name),
-            timeout_s=self._settings.warm_timeout_s,
-            total_timeout_s=self._settings.warm_total_timeout_s,
             session=None if self._lifespan is None else self._lifespan.session,
         )
         if self._lifespan is not None:  # a request may have opened what does not cross a fork

@@ -25,7 +25,8 @@ from pasture.servers.complaint import complain
 from pasture.servers.sealer import Sealer, or_end, show_log
 from pasture.servers.settings import ServerSettings, read_environment
 from pasture.servers.uwsgi import arguments, hooks, worker
-from pasture.warmup.warmup import WarmUpReport, warm_up
+from pasture.servers.warming import warm_up_as_set
+from pasture.warmup.warmup import WarmUpReport
 
 log = logging.getLogger("pasture")
 
@@ -181,13 +182,10 @@ class _Master:
             self._users_hook()
 
     def _warm_up(self) -> WarmUpReport:
-        return warm_up(
+        return warm_up_as_set(
             self._application(),
-            self._settings.warm_up.requests,
-            headers=self._settings.warm_up.headers,
+            self._settings,
             on_start=lambda name: log.info("warm-up: %s", name),
-            timeout_s=self._settings.warm_timeout_s,
-            total_timeout_s=self._settings.warm_total_timeout_s,
         )
 
     def _application(self) -> Callable[..., Any]:
