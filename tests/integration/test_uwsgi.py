@@ -325,8 +325,10 @@ def test_lazy_apps_are_refused(serve, how):
 
 @pytest.mark.once
 def test_a_thread_is_refused_when_strict_and_reported_otherwise(serve):
-    server = serve(env={"HERD_THREAD": "runs"})
-    assert "not sealed (1 other Python thread(s) running: herd-thread (" in server.log
+    # Its workers may hang, as without pasture: uWSGI forks in C while the thread has the lock.
+    server = serve(env={"HERD_THREAD": "runs"}, ready=False)
+    told = "not sealed (1 other Python thread(s) running: herd-thread ("
+    server.wait_for(lambda: told in server.log, "the report of the seal")
     strict = serve(env={"HERD_THREAD": "1"}, options=("--strict",), ready=False)
     assert strict.process.wait(PATIENCE_S) == 12
     assert "herd-thread" in strict.log and "error: " in strict.log
