@@ -10,28 +10,21 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 import threading
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import cycle, islice
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Self
 
 import click
 import psutil
 
-from benchmarks.site import DATA, SITE, fill_site
+from benchmarks.herd import Herd, Load
+from benchmarks.site import DATA, SITE, make_plan
 from pasture.proc.smaps import total_pss_bytes
-from pasture.trial.plan import LOOPBACK, free_port
-from pasture.trial.session import Group, environment
-from pasture.warmup.requests import Requests, read_requests
+from pasture.trial import TrialPlan
 
+DIRECTORY = DATA.parent / "bench-deploy"
 WORKERS = 4
-CLIENTS = 4
 UNTIL_GENERATION_1, AFTER_HUP = 400, 150
 PATIENCE_S = 120.0
 MB = 1e6
@@ -46,103 +39,77 @@ class Sizes:
     peak: int
 
 
-class Server(Group):
-    """gunicorn with reforks, and clients for it."""
+class PssWatch:
+    """Total PSS of a server, looked at three times a second inside of the `with` block.
 
-    def __init__(self, variables: dict[str, str], warms: bool, folder: Path) -> None:
-        self.port = free_port()
-        told = {"PASTURE_REFORK_WARM": str(int(warms)), "PASTURE_REFORK_LEAST_SAVING": "-100"}
-        words = ["gunicorn", "-w", str(WORKERS), "-b", f"{LOOPBACK}:{self.port}"]
-        words += ["--control-socket", str(folder / "control"), "meadow.wsgi:application"]
-        super().__init__(
-            [sys.executable, "-m", "pasture", "run", "--refork", "50,100000", *words],
-            log=folder / f"log-{warms}",
-            env=environment({**variables, **told, "PYTHONPATH": str(SITE)}),
-            cwd=SITE,
-        )
-        self.until(lambda: self.log.count("Booting worker") >= WORKERS, "no workers")
+    Attributes:
+        seen: in bytes.
+    """
 
-    def until(self, condition: Callable[[], object], what: str) -> None:
-        self.wait_for(condition, what, timeout_s=PATIENCE_S)
+    def __init__(self, herd: Herd) -> None:
+        self.seen: list[int] = []
+        self._herd, self._over = herd, threading.Event()
+        self._thread = threading.Thread(target=self._look)
 
-    def pss_bytes(self) -> int:
-        pids = [child.pid for child in psutil.Process(self.pid).children(recursive=True)]
-        return total_pss_bytes((self.pid, *pids)) or 0
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
 
-    def ask(self, walk: Requests, count: int) -> None:
-        """Send requests with several clients, the walk over and over."""
-        paths = iter(islice(cycle([request.path for request in walk.requests]), count))
-        lock = threading.Lock()
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
 
-        def client() -> None:
-            while True:
-                with lock:
-                    path = next(paths, None)
-                if path is None:
-                    return
-                asked = urllib.request.Request(
-                    f"http://{LOOPBACK}:{self.port}{path}", headers=dict(walk.headers)
-                )
-                with contextlib.suppress(urllib.error.HTTPError, OSError):
-                    urllib.request.urlopen(asked, timeout=60).read()
-
-        clients = [threading.Thread(target=client) for _ in range(CLIENTS)]
-        for each in clients:
-            each.start()
-        for each in clients:
-            each.join()
-
-    @contextlib.contextmanager
-    def watched(self) -> Iterator[list[int]]:
-        """Total PSS, looked at three times a second."""
-        seen: list[int] = []
-        over = threading.Event()
-
-        def look() -> None:
-            while not over.wait(0.3):
-                with contextlib.suppress(psutil.Error, OSError):
-                    seen.append(self.pss_bytes())
-
-        watcher = threading.Thread(target=look)
-        watcher.start()
-        yield seen
-        over.set()
-        watcher.join()
+    def _look(self) -> None:
+        while not self._over.wait(0.3):
+            with contextlib.suppress(psutil.Error, OSError):
+                self.seen.append(pss_bytes(self._herd))
 
 
-def measure(variables: dict[str, str], walk: Requests, warms: bool, folder: Path) -> Sizes:
+def pss_bytes(herd: Herd) -> int:
+    pids = [child.pid for child in psutil.Process(herd.pid).children(recursive=True)]
+    return total_pss_bytes((herd.pid, *pids)) or 0
+
+
+def ask(herd: Herd, plan: TrialPlan, requests: int) -> None:
+    load = Load(herd.port, plan.urls, dict(plan.headers), clients=WORKERS, requests=requests)
+    with load.running():
+        load.join()
+
+
+def measure(plan: TrialPlan, warms: bool) -> Sizes:
     """Boot, refork, HUP, and a few requests."""
-    with Server(variables, warms, folder) as server:
-        server.ask(walk, UNTIL_GENERATION_1)
+    told = {"PASTURE_REFORK_WARM": str(int(warms)), "PASTURE_REFORK_LEAST_SAVING": "-100"}
+    words = ["--refork", "50,100000", "gunicorn", "-w", str(WORKERS), plan.app]
+    with Herd(words, directory=DIRECTORY, cwd=SITE, env={**plan.env, **told}) as herd:
+        herd.wait_until_it_listens()
+        ask(herd, plan, UNTIL_GENERATION_1)
         done = "all workers are of generation 1"
-        server.until(lambda: done in server.log, "no refork")
-        server.ask(walk, AFTER_HUP)
-        before = server.pss_bytes()
-        old = {child.pid for child in psutil.Process(server.pid).children()}
-        with server.watched() as seen:
-            os.kill(server.pid, signal.SIGHUP)
-            server.until(
-                lambda: not old & {child.pid for child in psutil.Process(server.pid).children()},
+        herd.wait_for(lambda: done in herd.log, "no refork", timeout_s=PATIENCE_S)
+        ask(herd, plan, AFTER_HUP)
+        before, old = pss_bytes(herd), set(herd.pids("worker"))
+        with PssWatch(herd) as watch:
+            os.kill(herd.pid, signal.SIGHUP)
+            herd.wait_for(
+                lambda: not old & set(herd.pids("worker")),
                 "the old workers did not end",
+                timeout_s=PATIENCE_S,
             )
-            server.ask(walk, AFTER_HUP)
+            ask(herd, plan, AFTER_HUP)
             time.sleep(0.5)
-            after = server.pss_bytes()
-    return Sizes(before, after, max(seen, default=after))
+            after = pss_bytes(herd)
+    return Sizes(before, after, max(watch.seen, default=after))
 
 
 @click.command()
 def main() -> None:
     """Measure a deploy without and with the warm-up by what was served."""
-    variables = dict(fill_site())
-    walk = read_requests(DATA / "urls.txt") + read_requests(DATA / "headers.txt")
-    with TemporaryDirectory() as folder:
-        for warms in (False, True):
-            sizes = measure(variables, walk, warms, Path(folder))
-            click.echo(
-                f"{'with' if warms else 'without'} the warm-up: {sizes.before / MB:.0f} MB before, "
-                f"{sizes.after / MB:.0f} after HUP, {sizes.peak / MB:.0f} at the most"
-            )
+    plan = make_plan(AFTER_HUP, WORKERS, 1, ("refork",))
+    for warms in (False, True):
+        sizes = measure(plan, warms)
+        click.echo(
+            f"{'with' if warms else 'without'} the warm-up: {sizes.before / MB:.0f} MB before, "
+            f"{sizes.after / MB:.0f} after HUP, {sizes.peak / MB:.0f} at the most"
+        )
 
 
 if __name__ == "__main__":
