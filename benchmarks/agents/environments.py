@@ -5,27 +5,12 @@ They hold what agents.toml pins, gunicorn, uvicorn and this tree's pasture, edit
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
-import click
-
 from benchmarks.agents.catalog import Agent
+from benchmarks.uv import REPOSITORY, find_interpreter, run, uv
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = REPOSITORY / "build" / "agents"
-
-
-def run(*command: str | Path) -> str:
-    """Run a command; what it printed to standard output.
-
-    Raises:
-        click.ClickException: it failed; its last words were on standard error.
-    """
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
-    if done.returncode != 0:
-        raise click.ClickException(f"failed: {' '.join(map(str, command))}")
-    return done.stdout.strip()
 
 
 def prepare(agent: Agent, minor: str) -> Path:
@@ -41,12 +26,9 @@ def prepare(agent: Agent, minor: str) -> Path:
     python, held = folder / "bin" / "python", folder / "held.txt"
     if held.exists() and held.read_text().split() == wanted and python.exists():
         return python
-    uv = REPOSITORY / "tools" / "uv"
-    interpreter = run(REPOSITORY / "tools" / "interpreters", "path", minor)
-    run(uv, "venv", "--quiet", "--clear", "--python", interpreter, folder)
-    install: list[str | Path] = [uv, "pip", "install", "--quiet", "--python", python]
+    uv("venv", "--quiet", "--clear", "--python", find_interpreter(minor), folder)
     newest = ["--exclude-newer", agent.newest, "--only-binary", ":all:", "--no-binary", "pasture"]
-    run(*install, *newest, "-e", ".", *wanted)
+    uv("pip", "install", "--quiet", "--python", python, *newest, "-e", ".", *wanted)
     held.write_text("\n".join(wanted) + "\n")
     return python
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import mean
 
 from benchmarks.agents.catalog import Agent
-from benchmarks.agents.environments import REPOSITORY
 from benchmarks.agents.runs import Delivery, Run
+from benchmarks.uv import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "preloading.md"
 PROSE = ("<!-- agents -->\n", "<!-- end of the agents -->\n")

@@ -23,6 +23,7 @@ from benchmarks.agents import environments
 from benchmarks.agents.catalog import Agent
 from benchmarks.agents.services import service
 from benchmarks.agents.sink import LOOPBACK, Mark, Sink
+from benchmarks.uv import REPOSITORY, run
 from pasture.errors import PastureError
 from pasture.proc import smaps
 from pasture.trial.plan import free_port
@@ -114,7 +115,7 @@ class Run:
 def boot(agent: Agent, server: str, minor: str, policy: str) -> Run:
     """Boot a server under a policy, with an agent, on an interpreter."""
     python = environments.prepare(agent, minor)
-    version = environments.run(python, "-c", "import platform; print(platform.python_version())")
+    version = run(python, "-c", "import platform; print(platform.python_version())")
     with TemporaryDirectory() as folder, ExitStack() as stack:
         trial = Trial(agent, server, Path(folder))
         try:
@@ -143,9 +144,7 @@ class Trial:
         self._service = stack.enter_context(service(self._agent.service, python, self._folder))
         command = self._command(python, policy)
         env = self._environment(python)
-        group = stack.enter_context(
-            Group(command, log=self.log, env=env, cwd=environments.REPOSITORY)
-        )
+        group = stack.enter_context(Group(command, log=self.log, env=env, cwd=REPOSITORY))
         group.wait_for(self._answers, "it does not answer", timeout_s=BOOT_S)
         served = self._serve(group)
         asked = served
@@ -221,7 +220,7 @@ class Trial:
         return environment(
             {
                 "PATH": f"{python.parent}:/usr/bin:/bin",
-                "PYTHONPATH": str(environments.REPOSITORY),
+                "PYTHONPATH": str(REPOSITORY),
                 "PASTURE_REPORT_FILE": str(self._folder / "report.json"),
                 "AGENT_RECIPE": agent.recipe,
                 "AGENT_PLACE": agent.place,

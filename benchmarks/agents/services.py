@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import fault_servers
-from benchmarks.agents.environments import REPOSITORY
 from benchmarks.agents.sink import LOOPBACK
+from benchmarks.uv import REPOSITORY
 from pasture.errors import ServerFailed
 from pasture.trial.plan import free_port
 from pasture.trial.session import Group, environment

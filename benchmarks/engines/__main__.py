@@ -19,12 +19,13 @@ import psutil
 
 from benchmarks.engines import rows
 from benchmarks.engines.engine import VARIANTS, Engine, Place, Variant
-from benchmarks.engines.environments import ROOT, pins_of, python_for
+from benchmarks.engines.environments import pins_of, python_for
 from benchmarks.engines.page import write_page
 from benchmarks.engines.results import Result, key_of, load, save
+from benchmarks.uv import REPOSITORY
 from pasture.errors import PastureError
 
-PAGE = ROOT / "docs" / "engines.md"
+PAGE = REPOSITORY / "docs" / "engines.md"
 
 
 def engines() -> list[Engine]:
@@ -109,7 +110,7 @@ def main(names: tuple[str, ...], rounds: int, again: bool, only_list: bool, only
     failed = [] if only_page else [e.name for e in wanted if not _is_measured(e, rounds, again)]
     before = PAGE.read_text() if PAGE.exists() else ""
     PAGE.write_text(write_page([(engine, load(engine)) for engine in known], before))
-    click.echo(f"written: {PAGE.relative_to(ROOT)}")
+    click.echo(f"written: {PAGE.relative_to(REPOSITORY)}")
     if failed:
         raise click.ClickException(f"not measured: {', '.join(failed)}")
     return 0

@@ -7,7 +7,6 @@ file pins.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -17,9 +16,10 @@ from typing import Any
 
 import click
 
-ROOT = Path(__file__).parents[2]
+from benchmarks.uv import REPOSITORY, find_interpreter, uv
+
 PINS = Path(__file__).with_name("packages.toml")
-FOLDER = ROOT / "build" / "engines"
+FOLDER = REPOSITORY / "build" / "engines"
 DEFAULT_PYTHON = "3.14"
 
 
@@ -53,14 +53,14 @@ def python_for(name: str) -> Path:
     folder = FOLDER / name
     stamp, python = folder / ".pins.json", folder / "bin" / "python"
     if not (stamp.is_file() and python.exists() and json.loads(stamp.read_text()) == pins):
-        click.echo(f"making {folder.relative_to(ROOT)}", err=True)
+        click.echo(f"making {folder.relative_to(REPOSITORY)}", err=True)
         stamp.unlink(missing_ok=True)
-        base = _run("tools/interpreters", "path", str(pins.get("python", DEFAULT_PYTHON)))
-        _run("tools/uv", "venv", "--quiet", "--clear", "--python", base.strip(), str(folder))
+        base = find_interpreter(str(pins.get("python", DEFAULT_PYTHON)))
+        uv("venv", "--quiet", "--clear", "--python", base, folder)
         _install(python, pins)
         stamp.write_text(json.dumps(pins))
     # Builds again if the extension's sources have changed, and else does nothing.
-    _run("tools/uv", "pip", "install", "--quiet", "--python", str(python), "-e", ".")
+    uv("pip", "install", "--quiet", "--python", python, "-e", ".")
     return python
 
 
@@ -68,11 +68,4 @@ def _install(python: Path, pins: Mapping[str, Any]) -> None:
     constraints = python.parents[1] / ".constraints.txt"
     constraints.write_text("".join(f"{line}\n" for line in pins.get("constraints", ())))
     words = ["--quiet", "--python", str(python), "--constraints", str(constraints)]
-    _run("tools/uv", "pip", "install", *words, "-e", ".", *pins["packages"])
-
-
-def _run(*command: str) -> str:
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0:
-        raise click.ClickException(f"{' '.join(command[:3])} ended with {done.returncode}")
-    return done.stdout
+    uv("pip", "install", *words, "-e", ".", *pins["packages"])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.engines.environments import ROOT
+from benchmarks.uv import REPOSITORY
 from pasture.trial.plan import free_port, listens
 from pasture.trial.session import Group
 
@@ -23,7 +23,10 @@ def redis_server(folder: Path) -> Iterator[str]:
         subprocess.CalledProcessError: it is not to be had.
     """
     found = subprocess.run(
-        [ROOT / "tools" / "services", "redis-server"], stdout=subprocess.PIPE, text=True, check=True
+        [REPOSITORY / "tools" / "services", "redis-server"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
     port = free_port()
     options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.engines.engine import VARIANTS, Engine, Figures, Variant
-from benchmarks.engines.environments import ROOT, pins_of
+from benchmarks.engines.environments import pins_of
+from benchmarks.uv import REPOSITORY
 
-FOLDER = ROOT / "var" / "engines"
+FOLDER = REPOSITORY / "var" / "engines"
 
 
 @dataclass(slots=True)

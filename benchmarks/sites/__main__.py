@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from benchmarks.sites import table
-from benchmarks.sites.environment import SiteFailed, lock, make_environment, prepare
+from benchmarks.sites.environment import lock, make_environment, prepare
 from benchmarks.sites.site import SITES, Site, read_sites
 from benchmarks.sites.trial import measure
 
@@ -54,8 +54,8 @@ def _try(site: Site, again: bool, requests: int, workers: int) -> bool:
         python = make_environment(site)
         prepare(site, python)
         document = measure(site, python, requests, workers)
-    except SiteFailed as error:
-        click.echo(f"{site.name}: {error}", err=True)
+    except click.ClickException as error:
+        click.echo(f"{site.name}: {error.message}", err=True)
         return False
     site.result.write_text(json.dumps(document, indent=1))
     return True

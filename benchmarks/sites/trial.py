@@ -19,7 +19,7 @@ def measure(site: Site, python: Path, requests: int, workers: int) -> dict[str, 
     """The document of the trial.
 
     Raises:
-        SiteFailed: the trial ended with an error.
+        click.ClickException: the trial ended with an error.
     """
     if not site.sealed:
         return _try(site, python, POLICIES, {}, requests, workers)

@@ -20,10 +20,11 @@ import click
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "cpython"))  # outcomes, expected and targets serve both
+sys.path.append(str(HERE.parent.parent))  # benchmarks.uv
 
 from catalog import Package, load_packages  # noqa: E402
 from comparison import Comparison, compare, expected_of  # noqa: E402
-from environments import build_digest, prepare  # noqa: E402
+from environments import prepare  # noqa: E402
 from expected import load_changes  # noqa: E402
 from kept import keep, kept  # noqa: E402
 from outcomes import FAILED  # noqa: E402
@@ -31,6 +32,8 @@ from rich.console import Console  # noqa: E402
 from rich.markup import escape  # noqa: E402
 from runs import run_tests  # noqa: E402
 from summary import markdown, packages_table  # noqa: E402
+
+from benchmarks.uv import build_digest  # noqa: E402
 
 CHANGES = load_changes(HERE / "expected.toml")
 

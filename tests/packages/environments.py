@@ -7,10 +7,8 @@ and uv, as `make setup` does.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
-import subprocess
 import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,11 +17,12 @@ from pathlib import Path
 import click
 from catalog import Package
 
+from benchmarks.uv import build_pasture, find_interpreter, run, uv
+
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
 BUILD = REPOSITORY / "build" / "packages"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pasture" / "sdists"
-BUILT_FROM = ("src", "CMakeLists.txt", "pyproject.toml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,49 +36,6 @@ class Environment:
 
     python: Path
     root: Path
-
-
-def run(*command: str | Path) -> str:
-    """Run a command; what it printed to standard output.
-
-    Raises:
-        click.ClickException: it failed; its last words were on standard error.
-    """
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
-    if done.returncode != 0:
-        raise click.ClickException(f"failed: {' '.join(map(str, command))}")
-    return done.stdout.strip()
-
-
-def uv(*words: str | Path) -> str:
-    return run(REPOSITORY / "tools" / "uv", *words)
-
-
-def find_interpreter(minor: str) -> str:
-    return run(REPOSITORY / "tools" / "interpreters", "path", minor)
-
-
-def build_digest() -> str:
-    """A hash of everything that pasture is built from."""
-    digest = hashlib.sha256()
-    for name in BUILT_FROM:
-        top = REPOSITORY / name
-        files = sorted(top.rglob("*")) if top.is_dir() else [top]
-        for file in files:
-            if file.is_file() and file.suffix != ".pyc":
-                digest.update(file.relative_to(REPOSITORY).as_posix().encode())
-                digest.update(file.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def build_pasture(minor: str, check_build: bool) -> Path:
-    """A wheel of this tree for one interpreter; the check build has the verifier in it."""
-    folder = BUILD / "wheels" / f"{minor}{'-check' * check_build}-{build_digest()}"
-    if not any(folder.glob("*.whl")):
-        settings = ("--config-setting", "cmake.define.PASTURE_CHECK=ON") if check_build else ()
-        python = find_interpreter(minor)
-        uv("build", "--quiet", "--wheel", "--python", python, "--out-dir", folder, *settings)
-    return next(folder.glob("*.whl"))
 
 
 def prepare(package: Package, check_build: bool) -> Environment:

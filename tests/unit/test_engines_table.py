@@ -10,9 +10,10 @@ import pytest
 
 from benchmarks.engines import __main__ as command
 from benchmarks.engines.engine import Engine, Figures, Place, Variant
-from benchmarks.engines.environments import ROOT, pins_of
+from benchmarks.engines.environments import pins_of
 from benchmarks.engines.page import write_page
 from benchmarks.engines.results import Result, key_of, load, save
+from benchmarks.uv import REPOSITORY
 
 
 def measure(variant: Variant, place: Place) -> Figures:
@@ -38,7 +39,7 @@ def test_every_row_is_named_as_its_module_and_its_pins_and_its_guide_are_there()
     for row in rows:
         assert importlib.util.find_spec(f"benchmarks.engines.rows.{row.name}"), row.name
         pins_of(row.packages)
-        assert (ROOT / "docs" / row.guide.partition("#")[0]).exists(), row.guide
+        assert (REPOSITORY / "docs" / row.guide.partition("#")[0]).exists(), row.guide
 
 
 def test_every_pin_names_one_version() -> None:
