@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 
 from pasture.errors import PastureError
 from pasture.trust.untrusted_text import printable_lines
+
+log = logging.getLogger("pasture")
+
+
+def end_or_warn(error: PastureError, *, ends: bool) -> None:
+    """What becomes of a program that cannot be sealed: it ends with the error, or goes on."""
+    if ends:
+        sys.exit(complain(error))
+    log.warning("not sealed: %s", error)
 
 
 def complain(error: PastureError) -> int:

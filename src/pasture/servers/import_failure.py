@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import textwrap
 import traceback
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
-from pasture.errors import AppImportFailed
+from pasture.errors import AppImportFailed, PastureError
 
 _IMPORTING = ("importlib", "pasture", "_frozen_importlib")
 
@@ -23,6 +24,21 @@ def import_failed(app: str, error: BaseException, *, server: str, hint: str) -> 
     last = traceback.format_exception_only(error)[-1].strip()
     trace = _trace(error, (server, *_IMPORTING))
     return AppImportFailed(f"{app} cannot be imported: {last}", hint=f"{hint}\n{trace}")
+
+
+@contextmanager
+def importing(app: str, *, server: str, hint: str) -> Iterator[None]:
+    """Import the application inside of the `with` block; arguments as of `import_failed`.
+
+    Raises:
+        AppImportFailed: it cannot be imported.
+    """
+    try:
+        yield
+    except PastureError:
+        raise
+    except Exception as error:
+        raise import_failed(app, error, server=server, hint=hint) from error
 
 
 def _trace(error: BaseException, importing: Collection[str]) -> str:

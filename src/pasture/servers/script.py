@@ -17,7 +17,7 @@ from pasture.errors import PastureError, UsageError
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import fork_hook
 from pasture.servers.complaint import complain
-from pasture.servers.sealer import Sealer, or_end, show_log
+from pasture.servers.sealer import seal_before_forks, show_log
 from pasture.servers.settings import read_environment
 
 
@@ -31,10 +31,9 @@ def run(arguments: Sequence[str]) -> None:
         PastureError: a variable makes no sense, or there is no such program.
     """
     settings = read_environment()
-    sealer = Sealer(settings)
     show_log()
     begin_loading(settings.policy)
-    fork_hook.watch(lambda: or_end(sealer.before_fork), os.environ.get(fork_hook.AFTER, ""))
+    seal_before_forks(settings, after=os.environ.get(fork_hook.AFTER, ""))
     if not arguments or (arguments[0].startswith("-") and arguments[0] not in ("-m", "-c")):
         raise UsageError(
             f"cannot run python {' '.join(arguments)}".rstrip(),

@@ -18,7 +18,7 @@ from pasture.scoreboard import recorder
 from pasture.sealing.policy import Policy
 from pasture.sealing.report import SealReport
 from pasture.sealing.seal import seal
-from pasture.servers import preload
+from pasture.servers import fork_hook, preload
 from pasture.servers.complaint import complain
 from pasture.servers.settings import ServerSettings
 from pasture.trust import private_files
@@ -125,6 +125,17 @@ def _unfrozen_objects() -> int:
 def level_of(policy: Policy, report: SealReport) -> int:
     """The level at which a report is logged: a warning if the heap should be sealed and is not."""
     return logging.INFO if report.sealed or not policy.heap else logging.WARNING
+
+
+def seal_before_forks(settings: ServerSettings, *, works: bool = False, after: str = "") -> None:
+    """Seal this process before it forks workers, as often as that is worth it, from now on.
+
+    Args:
+        works: as of `Sealer`.
+        after: as of `fork_hook.watch`.
+    """
+    sealer = Sealer(settings, works=works)
+    fork_hook.watch(lambda: or_end(sealer.before_fork), after)
 
 
 def or_end(step: Callable[[], object]) -> None:

@@ -19,11 +19,10 @@ from celery import signals
 from pasture.errors import PastureError, UsageError
 from pasture.scoreboard import recorder
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers import fork_hook
 from pasture.servers.celery.pool import end_with_parent, survive_shortages
 from pasture.servers.complaint import complain
 from pasture.servers.recycle import MemoryLimit, UssWatch
-from pasture.servers.sealer import Sealer, or_end
+from pasture.servers.sealer import seal_before_forks
 from pasture.servers.settings import ServerSettings, settings_or_end
 
 log = logging.getLogger("pasture")
@@ -67,8 +66,7 @@ def after_setup(worker: Any, settings: ServerSettings) -> None:
     import_transports(worker.app)
     survive_shortages()
     end_with_parent()
-    sealer = Sealer(settings)
-    fork_hook.watch(lambda: or_end(sealer.before_fork))
+    seal_before_forks(settings)
 
 
 def import_transports(app: Any) -> None:

@@ -16,9 +16,9 @@ from dramatiq import cli
 
 from pasture.errors import PastureError, UsageError
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers import fork_hook, preload
-from pasture.servers.complaint import complain
-from pasture.servers.sealer import Sealer, or_end
+from pasture.servers import preload
+from pasture.servers.complaint import end_or_warn
+from pasture.servers.sealer import seal_before_forks
 from pasture.servers.settings import ServerSettings, settings_or_end
 
 log = logging.getLogger("pasture")
@@ -55,15 +55,12 @@ def begin(options: Any, settings: ServerSettings) -> None:
         sys.path[:0] = options.path  # as dramatiq does next
         preload.load(modules_of(options), strict=settings.strict)
     except PastureError as error:
-        if refuses or settings.strict:
-            sys.exit(complain(error))
-        log.warning("not sealed: %s", error)
+        end_or_warn(error, ends=refuses or settings.strict)
         return
     if restarts_as:
         sys.argv[:] = restarts_as
     multiprocessing.set_start_method("fork", force=True)
-    sealer = Sealer(settings)
-    fork_hook.watch(lambda: or_end(sealer.before_fork))
+    seal_before_forks(settings)
 
 
 def modules_of(options: Any) -> list[str]:

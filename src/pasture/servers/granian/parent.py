@@ -16,10 +16,10 @@ from typing import Any
 from granian.server.common import AbstractServer
 from granian.server.mp import WorkerProcess
 
-from pasture.errors import PastureError, UsageError
+from pasture.errors import UsageError
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.forked_process import Forking
-from pasture.servers.import_failure import import_failed
+from pasture.servers.import_failure import importing
 from pasture.servers.sealer import Sealer
 from pasture.servers.settings import ServerSettings, settings_or_end
 from pasture.servers.warming import warm_up_as_set
@@ -75,7 +75,9 @@ def prepare(server: Any, load: Loader, settings: ServerSettings) -> Loader:
     sealer = Sealer(dataclasses.replace(settings, policy=policy))
     begin_loading(policy)
     server._env_loader(server.env_files)
-    application = _loaded(server, load)
+    hint = "check the name and --working-dir"
+    with importing(str(server.target), server="granian", hint=hint):
+        application = load()
 
     def before_fork() -> None:
         sealer.before_fork(lambda: _warm_up(application, server, settings))
@@ -88,17 +90,6 @@ def prepare(server: Any, load: Loader, settings: ServerSettings) -> Loader:
     process_class: Any = WorkerProcess
     process_class._spawn = spawn
     return lambda: application
-
-
-def _loaded(server: Any, load: Loader) -> Any:
-    try:
-        return load()
-    except PastureError:
-        raise
-    except Exception as error:
-        raise import_failed(
-            str(server.target), error, server="granian", hint="check the name and --working-dir"
-        ) from error
 
 
 def _warm_up(application: Any, server: Any, settings: ServerSettings) -> WarmUpReport:

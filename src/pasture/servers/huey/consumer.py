@@ -8,16 +8,14 @@ replaced by one forked from the sealed parent. Written for Huey 2.5 to 3.5; lean
 from __future__ import annotations
 
 import logging
-import sys
 from typing import Any
 
 from huey.consumer import Consumer
 
 from pasture.errors import PastureError, UsageError
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers import fork_hook
-from pasture.servers.complaint import complain
-from pasture.servers.sealer import Sealer, or_end
+from pasture.servers.complaint import end_or_warn
+from pasture.servers.sealer import seal_before_forks
 from pasture.servers.settings import ServerSettings, settings_or_end
 
 log = logging.getLogger("pasture")
@@ -44,12 +42,9 @@ def begin(consumer: Any, settings: ServerSettings) -> None:
     try:
         refuse(str(consumer.worker_type))
     except PastureError as error:
-        if refuses or settings.strict:
-            sys.exit(complain(error))
-        log.warning("not sealed: %s", error)
+        end_or_warn(error, ends=refuses or settings.strict)
         return
-    sealer = Sealer(settings, works=True)
-    fork_hook.watch(lambda: or_end(sealer.before_fork))
+    seal_before_forks(settings, works=True)
 
 
 def refuse(worker_type: str) -> None:

@@ -17,10 +17,10 @@ import hypercorn.run
 from hypercorn.config import Config
 from hypercorn.utils import load_application
 
-from pasture.errors import PastureError, UsageError
+from pasture.errors import UsageError
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.forked_process import Forking
-from pasture.servers.import_failure import import_failed
+from pasture.servers.import_failure import importing
 from pasture.servers.sealer import Sealer
 from pasture.servers.settings import ServerSettings, settings_or_end
 from pasture.servers.warming import warm_up_as_set
@@ -99,15 +99,9 @@ def load(config: Config) -> Any:
         AppImportFailed: it cannot be imported.
     """
     loop = "trio" if config.worker_class == "trio" else "asyncio"
-    try:
+    with importing(config.application_path, server="hypercorn", hint="check the name"):
         importlib.import_module(f"hypercorn.{loop}.run")
         return load_application(config.application_path, config.wsgi_max_body_size)
-    except PastureError:
-        raise
-    except Exception as error:
-        raise import_failed(
-            config.application_path, error, server="hypercorn", hint="check the name"
-        ) from error
 
 
 def _warm_up(application: Any, config: Config, settings: ServerSettings) -> WarmUpReport:

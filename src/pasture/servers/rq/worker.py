@@ -7,7 +7,6 @@ in any case. Written for RQ 2.0 to 2.12; leans on `BaseWorker.work` and `WorkerP
 from __future__ import annotations
 
 import logging
-import sys
 from typing import Any
 
 import rq.worker
@@ -15,9 +14,8 @@ import rq.worker_pool
 
 from pasture.errors import PastureError, UsageError
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers import fork_hook
-from pasture.servers.complaint import complain
-from pasture.servers.sealer import Sealer, or_end
+from pasture.servers.complaint import end_or_warn
+from pasture.servers.sealer import seal_before_forks
 from pasture.servers.settings import ServerSettings, settings_or_end
 
 log = logging.getLogger("pasture")
@@ -59,13 +57,10 @@ def begin(kind: type, settings: ServerSettings) -> None:
     try:
         refuse(kind)
     except PastureError as error:
-        if refuses or settings.strict:
-            sys.exit(complain(error))
-        log.warning("not sealed: %s", error)
+        end_or_warn(error, ends=refuses or settings.strict)
         return
     begin_loading(settings.policy)
-    sealer = Sealer(settings, works=True)
-    fork_hook.watch(lambda: or_end(sealer.before_fork))
+    seal_before_forks(settings, works=True)
 
 
 def refuse(kind: type) -> None:

@@ -22,10 +22,10 @@ import uvicorn._subprocess
 from uvicorn.config import Config
 from uvicorn.supervisors import Multiprocess
 
-from pasture.errors import AppImportFailed, PastureError, UsageError
+from pasture.errors import AppImportFailed, UsageError
 from pasture.scoreboard import recorder
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers.import_failure import import_failed
+from pasture.servers.import_failure import importing
 from pasture.servers.lifespan import SharedLifespan
 from pasture.servers.sealer import Sealer
 from pasture.servers.settings import ServerSettings, settings_or_end
@@ -192,22 +192,18 @@ def load(config: Config) -> Any:
     Raises:
         AppImportFailed: the application cannot be imported or made.
     """
+    hint = "check the name and --app-dir"
     try:
-        config.load()
-        if hasattr(config, "get_loop_factory"):
-            config.get_loop_factory()  # imports uvloop
+        with importing(str(config.app), server="uvicorn", hint=hint):
+            config.load()
+            if hasattr(config, "get_loop_factory"):
+                config.get_loop_factory()  # imports uvloop
     except SystemExit as end:
         if end.code != _LOAD_FAILED:  # somebody else's
             raise
         raise AppImportFailed(
             f"{config.app} cannot be loaded", hint="uvicorn's line above says why"
         ) from None
-    except PastureError:
-        raise
-    except Exception as error:
-        raise import_failed(
-            str(config.app), error, server="uvicorn", hint="check the name and --app-dir"
-        ) from error
     return config.loaded_app
 
 
