@@ -24,6 +24,7 @@ CPYTHON_ALL_MATRIX ?= 3.12 3.13 3.14 3.15
 BINDING_BUILDS ?= $(MATRIX) $(MATRIX:%=%-check)
 ARM_PAGES ?= 4 16
 BENCH_MATRIX ?= 3.14 3.13 3.15
+CHILD_PYTHON ?= 3.14
 MATRIX_WORDS ?=
 ARGS ?=
 
@@ -312,8 +313,8 @@ bench-sites: .venvs/3.12/.stamp .venvs/3.13/.stamp .venvs/3.14/.stamp ## Applica
 	@.venvs/3.14/bin/python -m benchmarks.sites $(ARGS)
 
 .PHONY: bench-site-child
-bench-site-child: .venvs/3.14/.stamp ## One sealed child of the bundled site, request by request (ARGS=--explain: what is private)
-	@.venvs/3.14/bin/python -m benchmarks.site_child $(ARGS)
+bench-site-child: .venvs/$(CHILD_PYTHON)/.stamp ## One sealed child of the bundled site, request by request (ARGS=--explain: what is private; CHILD_PYTHON=3.12)
+	@.venvs/$(CHILD_PYTHON)/bin/python -m benchmarks.site_child $(ARGS)
 
 .PHONY: bench-allocators
 bench-allocators: .venvs/3.14/.stamp ## A sealed child under glibc, jemalloc, tcmalloc and mimalloc, holes open and plugged

@@ -25,7 +25,7 @@ enabled = gc.isenabled()
 """
 
 
-FIRST_WITH = {"immortalize": (3, 12), "gather-code": (3, 13)}
+FIRST_WITH = {"immortalize": (3, 12)}
 
 
 CHILDREN = f"""

@@ -26,6 +26,11 @@ def in_child(body):
     _, status = os.waitpid(pid, 0)
     assert status == 0, f"child ended with status {status:#x}"
 
+def seal_objects():
+    # Objects are made immortal where they can be.
+    if _native.HAS_IMMORTALITY:
+        _native.immortalize()
+
 def private_kib():
     with open("/proc/self/smaps_rollup") as lines:
         fields = dict(line.split()[:2] for line in lines if line.startswith("Private"))

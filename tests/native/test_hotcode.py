@@ -1,13 +1,5 @@
 """Code that ran is gathered on pages of its own, and nothing a program sees changes."""
 
-import sys
-
-import pytest
-
-pytestmark = pytest.mark.skipif(
-    sys.version_info < (3, 13), reason="before CPython 3.13 code leaves no trace of having run"
-)
-
 FUNCTIONS = """
 def hot(a):
     inner = lambda b: b + 1
@@ -15,7 +7,7 @@ def hot(a):
 def cold(a):
     return a * 2
 def outer():
-    def nested(): return "nested"
+    def nested(): return str("nested")
     return nested
 """
 
@@ -93,7 +85,7 @@ def test_tracebacks_closures_and_specialized_calls_survive(run_program):
         def fails(): raise ValueError("here")
         points = [Point(i) for i in range(10)]
         for _ in range(100): expected = work(points)
-        _native.gather_code(); gc.collect(); _native.immortalize()
+        _native.gather_code(); gc.collect(); seal_objects()
         print(all(work(points) == expected for _ in range(100)))
         try: fails()
         except ValueError: print(traceback.format_exc().splitlines()[-1])
@@ -123,7 +115,7 @@ def test_gathering_again_and_ending_the_process_is_fine(run_program):
 {FUNCTIONS}
 for _ in range(3):
     hot(3); outer()()
-    _native.gather_code(); _native.immortalize()
+    _native.gather_code(); seal_objects()
 hot.__code__ = cold.__code__
 print(hot(21))
 """)

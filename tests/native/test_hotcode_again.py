@@ -4,10 +4,6 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    sys.version_info < (3, 13), reason="before CPython 3.13 code leaves no trace of having run"
-)
-
 FUNCTIONS = """
 def hot(a):
     return a + 1
@@ -24,7 +20,7 @@ def test_code_that_a_child_ran_is_gathered_there_and_no_other(run_program):
 hot(1); warm(1); cold(1)
 _native.forget_code_runs()
 _native.keep_code_runs(True)
-_native.immortalize()
+seal_objects()
 def child():
     hot(1)
     codes = hot.__code__, cold.__code__
@@ -35,6 +31,9 @@ in_child(child)
     assert out == "(False, True, 4, 6)\n"
 
 
+@pytest.mark.skipif(
+    sys.version_info < (3, 13), reason="before CPython 3.13 no instruction is settled ahead"
+)
 def test_otherwise_all_sealed_code_looks_as_if_it_had_run(run_program):
     out = run_program(f"""
 {FUNCTIONS}
@@ -56,7 +55,7 @@ _native.forget_code_runs()
 _native.keep_code_runs(True)
 hot(1)
 _native.gather_code()
-_native.immortalize()
+seal_objects()
 def child():
     code = hot.__code__
     hot(1); warm(1)

@@ -34,10 +34,7 @@ cpy_code_visit(PyCodeObject *code, visitproc visit, void *arg)
     return 0;
 }
 
-/* Instructions that replace themselves at their first run. From 3.13 on. */
-#if PY_VERSION_HEX >= 0x030D0000
-#  define CPY_HAS_FIRST_RUN_REWRITES 1
-
+#if PY_VERSION_HEX >= 0x030C0000
 /* An instruction and its cache entries, in code units. Only for code that
    cpy_code_is_plain() accepts. */
 static inline Py_ssize_t
@@ -45,13 +42,62 @@ cpy_instruction_units(_Py_CODEUNIT unit)
 {
     return 1 + _PyOpcode_Caches[_PyOpcode_Deopt[unit.op.code]];
 }
+#endif
 
 /* Code without monitoring events or compiled traces: every unit is a known instruction. */
 static inline bool
 cpy_code_is_plain(PyCodeObject *code)
 {
+#if PY_VERSION_HEX >= 0x030D0000
     return code->_co_monitoring == NULL && code->co_executors == NULL;
+#elif PY_VERSION_HEX >= 0x030C0000
+    return code->_co_monitoring == NULL;
+#else
+    (void)code;
+    return true;
+#endif
 }
+
+/* Code that nobody can be known to hold by address: plain, without weak references and
+   without data that a tool attached to it. */
+static inline bool
+cpy_code_is_movable(PyCodeObject *code)
+{
+    return cpy_code_is_plain(code) && code->co_weakreflist == NULL && code->co_extra == NULL;
+}
+
+static inline size_t
+cpy_code_bytes(PyCodeObject *code)
+{
+    return (size_t)(PyCode_Type.tp_basicsize + Py_SIZE(code) * PyCode_Type.tp_itemsize);
+}
+
+/* A place in a code object for a pointer of ours, while no other code runs: empty in
+   movable code, and to be emptied again. */
+static inline void **
+cpy_code_note(PyCodeObject *code)
+{
+    return &code->co_extra;
+}
+
+/* Let go of what a copy made byte by byte must not share with its original: it is computed again
+   when asked for. */
+static inline void
+cpy_code_detach_copy(PyCodeObject *copy)
+{
+    copy->co_extra = NULL;
+#if PY_VERSION_HEX >= 0x030C0000
+    copy->_co_cached = NULL;
+#else
+    copy->_co_code = NULL;
+    copy->_co_linearray = NULL;
+    copy->_co_linearray_entry_size = 0;
+#endif
+}
+
+/* Instructions that replace themselves at their first run. From 3.13 on. */
+#if PY_VERSION_HEX >= 0x030D0000
+#  define CPY_HAS_FIRST_RUN_REWRITES 1
 
 /* The opcode that `unit` takes at its first run once its constant is immortal,
    or its own where it stays as it is. */
@@ -109,61 +155,6 @@ static inline bool
 cpy_loads_constant(_Py_CODEUNIT unit)
 {
     return _PyOpcode_Deopt[unit.op.code] == LOAD_CONST;
-}
-
-/* The instruction every execution passes first; it changes its opcode when it does.
-   Code that is not compiled from source may lack it: NULL. */
-static inline _Py_CODEUNIT *
-cpy_code_entry(PyCodeObject *code)
-{
-    return code->_co_firsttraceable < Py_SIZE(code) ? &_PyCode_CODE(code)[code->_co_firsttraceable]
-                                                    : NULL;
-}
-
-static inline bool
-cpy_code_ran(PyCodeObject *code)
-{
-    _Py_CODEUNIT *entry = cpy_code_entry(code);
-    return entry != NULL && entry->op.code == RESUME_CHECK;
-}
-
-/* Undo the trace of the first run; the next run leaves it again. */
-static inline void
-cpy_code_forget_run(PyCodeObject *code)
-{
-    if (cpy_code_is_plain(code) && cpy_code_ran(code)) {
-        cpy_code_entry(code)->op.code = RESUME;
-    }
-}
-
-/* Code that nobody can be known to hold by address: plain, without weak references and
-   without data that a tool attached to it. */
-static inline bool
-cpy_code_is_movable(PyCodeObject *code)
-{
-    return cpy_code_is_plain(code) && code->co_weakreflist == NULL && code->co_extra == NULL;
-}
-
-static inline size_t
-cpy_code_bytes(PyCodeObject *code)
-{
-    return (size_t)(PyCode_Type.tp_basicsize + Py_SIZE(code) * PyCode_Type.tp_itemsize);
-}
-
-/* A place in a code object for a pointer of ours, while no other code runs: empty in
-   movable code, and to be emptied again. */
-static inline void **
-cpy_code_note(PyCodeObject *code)
-{
-    return &code->co_extra;
-}
-
-/* Let go of what a copy made byte by byte must not share with its original. */
-static inline void
-cpy_code_detach_copy(PyCodeObject *copy)
-{
-    copy->co_extra = NULL;
-    copy->_co_cached = NULL; /* computed again when asked for */
 }
 
 #else

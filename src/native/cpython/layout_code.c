@@ -1,4 +1,5 @@
 /* Verifies code objects: against their attributes, and by what their first run changes. */
+#include "code_runs.h"
 #include "debug_offsets.h"
 #include "layout_rows.h"
 #include "readable.h"
@@ -165,6 +166,26 @@ layout_adaptive(const layout_samples *samples, size_t at)
     return right;
 }
 
+#if PY_VERSION_HEX >= 0x030C0000
+/* Whether our lengths of its instructions lead through the interpreter's own form of `code`. */
+static int
+lengths_are_right(PyCodeObject *code)
+{
+    PyObject *bytes = PyCode_GetCode(code);
+    if (bytes == NULL) {
+        return -1;
+    }
+    bool same = true;
+    Py_ssize_t i = 0;
+    for (; i < Py_SIZE(code); i += cpy_instruction_units(_PyCode_CODE(code)[i])) {
+        uint8_t plain = (uint8_t)PyBytes_AS_STRING(bytes)[2 * i];
+        same = same && _PyOpcode_Deopt[_PyCode_CODE(code)[i].op.code] == plain;
+    }
+    Py_DECREF(bytes);
+    return same && i == Py_SIZE(code);
+}
+#endif
+
 #if PY_VERSION_HEX >= 0x030D0000
 /* What instruction `at` units on in `code` is expected to be after its first run, or its own. */
 static uint8_t
@@ -213,23 +234,102 @@ layout_first_runs(const layout_samples *samples, size_t at)
 {
 #if PY_VERSION_HEX >= 0x030D0000
     PyCodeObject *code = layout_code_of(samples->settle);
-    PyObject *bytes = PyCode_GetCode(code);
-    if (bytes == NULL) {
-        return -1;
-    }
-    /* Its lengths, too: the interpreter's own form has the same instructions. */
-    bool ends = true;
-    Py_ssize_t i = 0;
-    for (; i < Py_SIZE(code); i += cpy_instruction_units(_PyCode_CODE(code)[i])) {
-        uint8_t plain = (uint8_t)PyBytes_AS_STRING(bytes)[2 * i];
-        ends = ends && _PyOpcode_Deopt[_PyCode_CODE(code)[i].op.code] == plain;
-    }
-    Py_DECREF(bytes);
-    return ends && i == Py_SIZE(code) ? compare_first_run(samples->settle, code, at) : 0;
+    int right = lengths_are_right(code);
+    return right == 1 ? compare_first_run(samples->settle, code, at) : right;
 #else
     (void)samples, (void)at;
     return 1;
 #endif
 }
+
+#if PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030D0000
+#  define COUNTERS_AT_MOST 4
+
+/* Write the counters of `code` to `counters`. Returns how many it has, of the first few. */
+static int
+counters_of(PyCodeObject *code, uint16_t *counters)
+{
+    const _Py_CODEUNIT *units = _PyCode_CODE(code);
+    int count = 0;
+    Py_ssize_t length;
+    for (Py_ssize_t i = 0; i < Py_SIZE(code) && count < COUNTERS_AT_MOST; i += length) {
+        length = cpy_instruction_units(units[i]);
+        if (length > 1) {
+            counters[count++] = units[i + 1].cache;
+        }
+    }
+    return count;
+}
+
+/* One run must move each counter of new code one down. Nothing is learnt where a tool watches the
+   code. */
+static int
+compare_counters(PyObject *function, PyCodeObject *code, size_t shift)
+{
+    uint16_t before[COUNTERS_AT_MOST], after[COUNTERS_AT_MOST];
+    int count = counters_of(code, before);
+    bool right = count > 0 && !cpy_code_ran(code);
+    PyObject *result = PyObject_CallNoArgs(function);
+    Py_XDECREF(result);
+    if (result == NULL) {
+        return -1;
+    }
+    if (!cpy_code_is_plain(code)) {
+        return shift == 0;
+    }
+    right = right && counters_of(code, after) == count && cpy_code_ran(code);
+    for (int i = 0; i < count && right; i++) {
+        right = after[i] == (uint16_t)(before[i] - (1 << ADAPTIVE_BACKOFF_BITS) + shift);
+    }
+    return right;
+}
+
+int
+layout_counters(const layout_samples *samples, size_t at)
+{
+    PyCodeObject *code = layout_code_of(samples->read);
+    int right = lengths_are_right(code);
+    return right == 1 ? compare_counters(samples->read, code, at) : right;
+}
+#endif
+
+#if PY_VERSION_HEX < 0x030C0000
+/* New code has none, and the fields on both sides are verified. */
+int
+layout_linearray(const layout_samples *samples, size_t at)
+{
+    return at == offsetof(PyCodeObject, _co_code) + sizeof(void *)
+           && at + 2 * sizeof(void *) == offsetof(PyCodeObject, co_extra)
+           && layout_word(layout_code_of(samples->settle), at) == 0;
+}
+
+static short
+short_at(const void *start, size_t at)
+{
+    short value;
+    memcpy(&value, (const char *)start + at, sizeof value);
+    return value;
+}
+
+int
+layout_linearray_entry_size(const layout_samples *samples, size_t at)
+{
+    return at == offsetof(PyCodeObject, co_warmup) + sizeof(short)
+           && short_at(layout_code_of(samples->settle), at) == 0;
+}
+
+int
+layout_warmup(const layout_samples *samples, size_t at)
+{
+    PyCodeObject *code = layout_code_of(samples->read);
+    short before = short_at(code, at);
+    PyObject *result = PyObject_CallNoArgs(samples->read);
+    Py_XDECREF(result);
+    if (result == NULL) {
+        return -1;
+    }
+    return before == QUICKENING_INITIAL_WARMUP_VALUE && short_at(code, at) == before + 1;
+}
+#endif
 
 #endif

@@ -89,7 +89,8 @@ layout_verify layout_refcount, layout_flags, layout_str_state, layout_str_hash, 
 layout_verify layout_func_code, layout_consts, layout_names, layout_exceptiontable, layout_filename,
     layout_name, layout_qualname, layout_linetable, layout_localsplusnames, layout_localspluskinds,
     layout_weakreflist, layout_executors, layout_cached, layout_monitoring, layout_firsttraceable,
-    layout_extra, layout_adaptive, layout_first_runs;
+    layout_extra, layout_adaptive, layout_first_runs, layout_counters, layout_linearray,
+    layout_linearray_entry_size, layout_warmup;
 
 /* layout_running.c */
 layout_verify layout_current_frame, layout_frame_code, layout_frame_previous, layout_frame_funcobj,

@@ -20,6 +20,13 @@
 #define ARENAS (1u << LAYOUT_ARENAS)
 #define ATEXIT (1u << LAYOUT_ATEXIT)
 
+/* What immortality needs, too, where it gives instructions the form that their first run would. */
+#if CPY_HAS_FIRST_RUN_REWRITES
+#  define RUNNING_CODE (CODE | IMMORTALITY)
+#else
+#  define RUNNING_CODE CODE
+#endif
+
 #define HEADERS "headers"
 #define PUBLISHED "debug offsets (3.13), headers"
 
@@ -114,21 +121,32 @@ const layout_row layout_rows[] = {
 #else
     ROW(PyCodeObject, _co_code, HEADERS, "PyCode_GetCode()", ALL, layout_cached),
 #endif
-#if PY_VERSION_HEX >= 0x030D0000
-    ROW(PyCodeObject, co_weakreflist, HEADERS, "PyWeakref_NewRef()", CODE | IMMORTALITY,
+    ROW(PyCodeObject, co_weakreflist, HEADERS, "PyWeakref_NewRef()", RUNNING_CODE,
         layout_weakreflist),
-    ROW(PyCodeObject, co_executors, HEADERS, "between co_weakreflist and _co_cached",
-        CODE | IMMORTALITY, layout_executors),
-    ROW(PyCodeObject, _co_monitoring, HEADERS, "two behind _co_cached", CODE | IMMORTALITY,
-        layout_monitoring),
-    ROW(PyCodeObject, _co_firsttraceable, HEADERS, "leads to the code's RESUME", CODE | IMMORTALITY,
-        layout_firsttraceable),
-    ROW(PyCodeObject, co_extra, HEADERS, "the last before the instructions", CODE | IMMORTALITY,
+    ROW(PyCodeObject, co_extra, HEADERS, "the last before the instructions", RUNNING_CODE,
         layout_extra),
     ROW(PyCodeObject, co_code_adaptive, HEADERS, "co_code; __basicsize__; debug offsets",
-        CODE | IMMORTALITY, layout_adaptive),
+        RUNNING_CODE, layout_adaptive),
+#if PY_VERSION_HEX >= 0x030C0000
+    ROW(PyCodeObject, _co_monitoring, HEADERS, "two behind _co_cached", RUNNING_CODE,
+        layout_monitoring),
+#else
+    ROW(PyCodeObject, _co_linearray, HEADERS, "between _co_code and co_extra", CODE,
+        layout_linearray),
+    ROW(PyCodeObject, _co_linearray_entry_size, HEADERS, "behind co_warmup", CODE,
+        layout_linearray_entry_size),
+    ROW(PyCodeObject, co_warmup, HEADERS, "one more after a run", CODE, layout_warmup),
+#endif
+#if PY_VERSION_HEX >= 0x030D0000
+    ROW(PyCodeObject, co_executors, HEADERS, "between co_weakreflist and _co_cached", RUNNING_CODE,
+        layout_executors),
+    ROW(PyCodeObject, _co_firsttraceable, HEADERS, "leads to the code's RESUME", RUNNING_CODE,
+        layout_firsttraceable),
     {"opcodes (RESUME, LOAD_CONST, JUMP_BACKWARD)", HEADERS, "what a first run makes of them",
-     CODE | IMMORTALITY, 0, NULL, layout_first_runs},
+     RUNNING_CODE, 0, NULL, layout_first_runs},
+#elif PY_VERSION_HEX >= 0x030C0000
+    {"opcodes (their lengths and counters)", HEADERS, "what a first run makes of them", CODE, 0,
+     NULL, layout_counters},
 #endif
 
 /* Threads and frames. */

@@ -70,6 +70,8 @@
 #endif
 #if PY_VERSION_HEX >= 0x030D0000
 #  include "internal/pycore_opcode_metadata.h" /* _PyOpcode_Caches, _PyOpcode_Deopt */
+#elif PY_VERSION_HEX >= 0x030C0000
+#  include "internal/pycore_opcode.h" /* the same */
 #endif
 #pragma GCC diagnostic pop
 

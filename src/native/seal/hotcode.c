@@ -12,8 +12,7 @@
 
 #ifndef CPY_UNSUPPORTED
 
-#if CPY_HAS_FIRST_RUN_REWRITES
-
+#include "../cpython/code_runs.h"
 #include "../process/scratch.h"
 
 #include <assert.h>
@@ -282,20 +281,4 @@ hotcode_gather(hotcode_gathered *gathered)
     return 0;
 }
 
-#else
-
-void
-hotcode_forget(void)
-{
-}
-
-int
-hotcode_gather(hotcode_gathered *Py_UNUSED(gathered))
-{
-    PyErr_SetString(PyExc_NotImplementedError,
-                    "before CPython 3.13 code leaves no trace of having run");
-    return -1;
-}
-
-#endif
 #endif

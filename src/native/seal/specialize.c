@@ -5,6 +5,7 @@
  * have taken the place of some, the interpreter is asked for the code without them.
  */
 #define NEED_OPCODE_METADATA /* the tables of instruction lengths: defined once, here */
+#define NEED_OPCODE_TABLES   /* their name in 3.12 */
 #include "specialize.h"
 
 #ifndef CPY_UNSUPPORTED

@@ -20,11 +20,6 @@ _LACKS = {
         "has no immortal objects",
         "reading an object writes its reference count: what a worker reads it copies",
     ),
-    "gather-code": (
-        "has no gathered code",
-        "code that runs writes to itself, and lies scattered: each worker copies the pages of all "
-        "the code that it runs",
-    ),
 }
 
 

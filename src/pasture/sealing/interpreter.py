@@ -25,7 +25,7 @@ _fits: ModuleType | None = None
 child had better not repeat it."""
 
 SUPPORTED = "CPython 3.11 to 3.15 with the GIL"
-FIRST_WITH = {"immortalize": (3, 12), "gather-code": (3, 13)}
+FIRST_WITH = {"immortalize": (3, 12)}
 """The version of CPython from which on a step of a seal exists, where that is not the oldest."""
 
 BUILD_HERE = "`pip install --force-reinstall --no-binary pasture pasture` builds it here"
