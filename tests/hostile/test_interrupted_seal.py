@@ -67,8 +67,9 @@ import signal
 heap = [{"id": i, "x": [float(i)]} for i in range(100_000)]
 def stop(*_): raise KeyboardInterrupt
 signal.signal(signal.SIGALRM, stop)
-signal.setitimer(signal.ITIMER_REAL, DELAY)
-try: pasture.seal()
+try:
+    signal.setitimer(signal.ITIMER_REAL, DELAY)
+    pasture.seal()
 except KeyboardInterrupt: pass
 finally:
     try: signal.setitimer(signal.ITIMER_REAL, 0)

@@ -167,10 +167,15 @@ is_between(size_t at, uint32_t least, uint32_t most)
     if (block == NULL) {
         return 1;
     }
-    uint32_t value;
-    memcpy(&value, (char *)cpy_pool_of(block) + at, sizeof value);
+    /* A pool may be the first of its mapping: nothing need lie before it. */
+    const char *number = (const char *)cpy_pool_of(block) + at;
+    uint32_t value = 0;
+    bool is_there = readable(number, sizeof(uint64_t));
+    if (is_there) {
+        memcpy(&value, number, sizeof value);
+    }
     PyObject_Free(block);
-    return value >= least && value <= most;
+    return is_there && value >= least && value <= most;
 }
 
 int
