@@ -1,5 +1,7 @@
 """Environments of engines: made by uv under build/engines/ from packages.toml, pasture in each.
 
+The start file of `pasture[auto]` is in each, too: without its variable it imports nothing.
+
 Owns where they are and when one is made anew. Invariant: an environment with a stamp holds what the
 file pins.
 """
@@ -21,6 +23,7 @@ from benchmarks.uv import REPOSITORY, find_interpreter, uv
 PINS = Path(__file__).with_name("packages.toml")
 FOLDER = REPOSITORY / "build" / "engines"
 DEFAULT_PYTHON = "3.14"
+PASTURE = ("-e", ".", "-e", "auto")
 
 
 def pins_of(name: str) -> Mapping[str, Any]:
@@ -60,7 +63,7 @@ def python_for(name: str) -> Path:
         _install(python, pins)
         stamp.write_text(json.dumps(pins))
     # Builds again if the extension's sources have changed, and else does nothing.
-    uv("pip", "install", "--quiet", "--python", python, "-e", ".")
+    uv("pip", "install", "--quiet", "--python", python, *PASTURE)
     return python
 
 
@@ -68,4 +71,4 @@ def _install(python: Path, pins: Mapping[str, Any]) -> None:
     constraints = python.parents[1] / ".constraints.txt"
     constraints.write_text("".join(f"{line}\n" for line in pins.get("constraints", ())))
     words = ["--quiet", "--python", str(python), "--constraints", str(constraints)]
-    uv("pip", "install", *words, "-e", ".", *pins["packages"])
+    uv("pip", "install", *words, *PASTURE, *pins["packages"])

@@ -91,6 +91,50 @@ def test_a_trial_prints_a_table_and_writes_both_reports(tmp_path):
 
 
 @pytest.mark.once
+@pytest.mark.parametrize(
+    ("server", "module", "app"),
+    [
+        ("uvicorn", "uvicorn", "steady_app:asgi"),
+        ("uwsgi", "pyuwsgi", "steady_app:application"),
+    ],
+)
+def test_a_trial_of_another_server_compares_with_the_plain_one(server, module, app, tmp_path):
+    pytest.importorskip(module)
+    page, figures = tmp_path / "page.html", tmp_path / "figures.json"
+
+    done = pasture_try(
+        app, "--server", server, *SMALL, *policies("stock", "seal", "refork"),
+        "--url", "/", "--url", "/policy", "--env", "APP_OBJECTS=100000",
+        "--json", str(figures), "--html", str(page), "--log-dir", str(tmp_path / "logs"),
+    )  # fmt: skip
+
+    assert done.returncode == errors.AnswersDiffer.exit_code  # of /policy
+    assert re.search(r"^refork not tried: of all servers only gunicorn", done.stdout, re.MULTILINE)
+    assert f"note: stock is plain {'uWSGI' if server == 'uwsgi' else server}" in done.stdout
+    document = json.loads(figures.read_text())
+    fastjsonschema.validate(json.loads(SCHEMA_FILE.read_text()), document)
+    assert document["load"]["server"] == server and list(document["impossible"]) == ["refork"]
+    stock, seal = document["policies"]["stock"], document["policies"]["seal"]
+    assert len(stock["workers"]) == len(seal["workers"]) == 2
+    assert stock["shutdown_by_itself"] and seal["shutdown_by_itself"]
+    assert stock["seal_report"] is None and seal["seal_report"]["sealed"]
+    assert seal["private_bytes_median"] < stock["private_bytes_median"] / 2
+    assert f"{server}, 2 workers" in page.read_text()
+    assert "pasture:" not in (tmp_path / "logs" / "stock-1.server.log").read_text()
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("server", ["uvicorn", "uwsgi"])
+@pytest.mark.parametrize("policy", ["stock", "seal"])
+def test_an_application_that_another_server_cannot_import_is_told_at_once(server, policy):
+    pytest.importorskip("pyuwsgi" if server == "uwsgi" else server)
+    done = pasture_try("broken_app:application", "--server", server, *SMALL, *policies(policy))
+
+    assert done.returncode == errors.AppImportFailed.exit_code
+    assert "a_package_that_is_not_there" in done.stderr.partition("error: ")[2].splitlines()[0]
+
+
+@pytest.mark.once
 def test_exactly_the_requests_of_the_list_are_sent_under_each_policy(tmp_path):
     trace = tmp_path / "trace"
 

@@ -1,5 +1,7 @@
 """A WSGI application with a heap to share, steady pages, and pages that are never the same.
 
+`asgi` is the same for a server of ASGI applications, without a trace and without /cookie.
+
     /, /sum          the same body each time
     /changing        another body each time
     /start           a body drawn at start: the same within a run, another in the next
@@ -30,6 +32,15 @@ def application(environ, start_response):
     status = "404 Not Found" if body is None else "200 OK"
     start_response(status, [("Content-Type", "text/plain")])
     return [(body or "no such page").encode()]
+
+
+async def asgi(scope, receive, send):
+    if scope["type"] != "http":
+        raise ValueError("it has no lifespan")
+    body = _body({"PATH_INFO": scope["path"]})
+    status = 404 if body is None else 200
+    await send({"type": "http.response.start", "status": status, "headers": []})
+    await send({"type": "http.response.body", "body": (body or "no such page").encode()})
 
 
 def _body(environ):

@@ -1,4 +1,4 @@
-"""Logs of servers that did not come up, as gunicorn and Python write them."""
+"""Logs of servers that did not come up, as these and Python write them."""
 
 import pytest
 
@@ -11,6 +11,7 @@ from pasture.errors import (
 )
 from pasture.trial import diagnosis
 from pasture.trial.responses import UrlAnswers
+from pasture.trial.servers import SERVERS
 
 IMPORT_FAILED = """\
 [2025-01-01 12:00:00 +0000] [7] [INFO] Starting gunicorn 23.0.0
@@ -40,8 +41,8 @@ IN_USE = """\
 OWN = "some line\nerror: CPython 3.99 is not known\nhint: use 3.14\n"
 
 
-def _early(log: str, exit_code: int = 1) -> PastureError:
-    return diagnosis.ended_early("site:app", log, exit_code, port=8000)
+def _early(log: str, exit_code: int = 1, server: str = "gunicorn") -> PastureError:
+    return diagnosis.ended_early("site:app", log, exit_code, 8000, SERVERS[server].phrases)
 
 
 def test_the_last_line_of_the_last_traceback_is_the_reason() -> None:
@@ -122,16 +123,27 @@ def test_a_url_that_never_works_is_told_by_what_it_gave(
 ) -> None:
     found = UrlAnswers(statuses, {}, error="refused")
 
-    assert words in diagnosis.always_failing("GET /x", found, "").message
+    phrases = SERVERS["gunicorn"].phrases
+    assert words in diagnosis.always_failing("GET /x", found, "", phrases).message
 
 
-def test_an_asgi_application_under_a_wsgi_worker_is_told_which_worker_to_choose() -> None:
+@pytest.mark.parametrize(
+    ("server", "argument", "what", "hint"),
+    [
+        ("gunicorn", "send", "is an ASGI one", "-- -k"),
+        ("uwsgi", "send", "is an ASGI one", "--server uvicorn"),
+        ("uvicorn", "start_response", "is a WSGI one", "--server gunicorn"),
+    ],
+)
+def test_an_application_of_the_other_kind_is_told_what_serves_it(
+    server: str, argument: str, what: str, hint: str
+) -> None:
     found = UrlAnswers({500: 3}, {}, error=None)
-    log = """[ERROR] Error handling request GET /
+    log = f"""[ERROR] Error handling request GET /
 Traceback (most recent call last):
   File "sync.py", line 184, in handle_request
-TypeError: FastAPI.__call__() missing 1 required positional argument: 'send'
+TypeError: FastAPI.__call__() missing 1 required positional argument: '{argument}'
 """
-    error = diagnosis.always_failing("GET /", found, log)
-    assert "ASGI" in error.message
-    assert "-- -k" in error.hint
+    error = diagnosis.always_failing("GET /", found, log, SERVERS[server].phrases)
+    assert what in error.message
+    assert hint in error.hint

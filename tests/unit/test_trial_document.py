@@ -42,6 +42,20 @@ def test_a_document_of_several_rounds_follows_its_schema(
     validate(json.loads(to_json(as_document(make_result(*runs)))))
 
 
+def test_a_document_names_the_server_and_the_policies_that_it_has_not(
+    make_result: MakeResult, make_run: MakeRun, validate: Callable[[Any], Any]
+) -> None:
+    policies = ("stock", "seal", "refork")
+    result = make_result(make_run("stock"), make_run("seal"), server="uwsgi", policies=policies)
+
+    document = json.loads(to_json(as_document(result)))
+
+    validate(document)
+    assert document["load"]["server"] == "uwsgi"
+    assert list(document["impossible"]) == ["refork"]
+    assert list(document["policies"]) == ["stock", "seal"]
+
+
 @pytest.mark.parametrize(
     "key", ["workers", "private_bytes_median", "latency_ms", "series", "shutdown_s"]
 )

@@ -35,17 +35,17 @@ def test_the_server_is_the_one_that_a_user_starts_by_hand(files: RunFiles) -> No
     assert command[1:6] == ["-m", "pasture", "run", "--policy", "freeze"]
     assert command[6:] == [
         "gunicorn", "--workers", "3", "--bind", "127.0.0.1:8123", "--threads", "2",
-        "--pid", str(files.pid_file), "site:app",
+        "--pid", str(files.directory / "pid"), "site:app",
     ]  # fmt: skip
 
 
 def test_a_control_socket_is_the_runs_own_whatever_the_user_names(files: RunFiles) -> None:
     plan = TrialPlan(app="site:app", server_args=("--control-socket", "/run/production.ctl"))
 
-    command = server.server_command(plan, "seal", 8123, files, control_socket=True)
+    command = server.server_command(plan, "seal", 8123, files, frozenset(("control_socket",)))
 
     last = len(command) - 1 - command[::-1].index("--control-socket")
-    assert command[last + 1] == str(files.control_socket)
+    assert command[last + 1] == str(files.directory / "control")
 
 
 def test_a_gunicorn_of_pastures_own_comes_behind_the_users_modules(
@@ -61,8 +61,10 @@ def test_a_gunicorn_of_pastures_own_comes_behind_the_users_modules(
     assert (shell, users) == (f"/shell:{own}", f"/users:{own}")
 
 
-def _clock(*moments: tuple[float, str], warms_up: bool = True) -> list[bool]:
-    clock = server.BootClock(10.0, warms_up)
+def _clock(
+    *moments: tuple[float, str], warms_up: bool = True, steps: str = "[INFO]"
+) -> list[bool]:
+    clock = server.BootClock(10.0, warms_up, steps)
     return [clock.is_over(elapsed_s, log) for elapsed_s, log in moments]
 
 
@@ -82,6 +84,7 @@ def test_the_clock_of_a_boot_without_a_warm_up_runs() -> None:
 
 def test_a_log_that_shows_no_steps_gets_the_time_that_a_warm_up_may_take() -> None:
     assert _clock((11.0, "[WARNING]"), (1000.0, "[WARNING]")) == [False, True]
+    assert _clock((9.0, ""), (11.0, ""), steps="") == [False, True]
 
 
 def test_the_environment_names_policy_and_files(files: RunFiles) -> None:

@@ -27,8 +27,15 @@ from pasture.trial.document import as_document
 from pasture.trial.equipment import bring_page_packages
 from pasture.trial.html import render_html
 from pasture.trial.kept import RunKeeper
-from pasture.trial.plan import DEFAULT_POLICIES, DEFAULT_URLS, LOOPBACK, check_plan
+from pasture.trial.plan import (
+    DEFAULT_POLICIES,
+    DEFAULT_SERVER,
+    DEFAULT_URLS,
+    LOOPBACK,
+    check_plan,
+)
 from pasture.trial.server import Pause
+from pasture.trial.servers import SERVERS
 from pasture.warmup.requests import Requests, parse_header, parse_request, read_requests
 
 _FILE = click.Path(path_type=Path)
@@ -38,6 +45,13 @@ _POSITIVE = click.IntRange(min=1)
 @click.command("try")
 @click.argument("app")
 @click.argument("server_args", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--server",
+    type=click.Choice(tuple(SERVERS)),
+    default=DEFAULT_SERVER,
+    show_default=True,
+    help="Server that runs APP.",
+)
 @click.option(
     "--policy",
     "policies",
@@ -131,9 +145,10 @@ _POSITIVE = click.IntRange(min=1)
 def command(**options: Any) -> None:
     """Run the same load against APP under several policies and compare.
 
-    APP is an application as gunicorn names it, as in mysite.wsgi:application. What follows
-    `--` goes to gunicorn; an ASGI application needs a worker for it (`-k`). Each policy gets
-    a server of its own on a free port of 127.0.0.1; nothing is left running. See docs/try.md.
+    APP is an application as its server names it, as in mysite.wsgi:application. What follows
+    `--` goes to the server; under gunicorn an ASGI application needs a worker for it (`-k`). Each
+    policy gets a server of its own on a free port of 127.0.0.1; nothing is left running. See
+    docs/try.md.
     """
     json_file, html_file = options.pop("json_file"), options.pop("html_file")
     resume = options.pop("resume")

@@ -59,17 +59,24 @@ class Sample:
 
 
 def sample_tree(
-    master_pid: int, seconds: float = 0.0, requests: int = 0, *, molds: Container[int] = ()
+    master_pid: int,
+    seconds: float = 0.0,
+    requests: int = 0,
+    *,
+    workers: tuple[int, ...] | None = None,
+    molds: Container[int] = (),
 ) -> Sample | None:
-    """Read a master and its forked workers; None if one of them began to end meanwhile.
+    """Read a master and its workers; None if one of them began to end meanwhile.
 
     Args:
+        workers: their pids, ascending; None for all that the master has forked.
         molds: pids of those that serve no more, as the server's scoreboard shows them.
 
     Raises:
         NoPrivilege: the processes belong to another user.
     """
-    workers = tree.forked_workers(master_pid)
+    if workers is None:
+        workers = tree.forked_workers(master_pid)
     read = read_together((master_pid, *workers))
     if read is None:
         return None

@@ -1,7 +1,7 @@
 """Why a server did not come up, read from what it printed. Pure text to error.
 
-Owns the phrases of gunicorn and of Python tracebacks. An error it makes always carries
-the end of the log, so that a wrong guess still shows the user what happened.
+Owns the phrases of Python tracebacks; those of servers are in `servers`. An error it makes always
+carries the end of the log, so that a wrong guess still shows the user what happened.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from pasture.errors import (
     ServerFailed,
 )
 from pasture.trial.responses import UrlAnswers
+from pasture.trial.servers.facts import Phrases
 
 _TAIL_LINES = 15
 _TRACEBACK = "Traceback (most recent call last):"
 # The last line of a traceback: an exception's dotted name, alone or with a message.
 _EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(: .*)?")
 _PORT_TAKEN = re.compile(r"address already in use|connection in use", re.IGNORECASE)
-_CALLED_AS_WSGI = re.compile(r"^TypeError: .*missing 1 required positional argument: 'send'$")
-_NOT_FOUND = re.compile(r"^(Failed to (?:find|parse) .*|No module named .*)$", re.MULTILINE)
 # What `pasture run` prints last of an error of its own (pasture.servers.complaint).
 _OWN_ERROR = re.compile(r"^error: (.+)(?:\nhint: (.+(?:\n[ \t]+.+)*))?\s*\Z", re.MULTILINE)
 
@@ -42,7 +41,7 @@ def last_exception(log: str) -> str | None:
     return next((line for line in last.splitlines() if _EXCEPTION_LINE.fullmatch(line)), None)
 
 
-def ended_early(app: str, log: str, exit_code: int, port: int) -> PastureError:
+def ended_early(app: str, log: str, exit_code: int, port: int, phrases: Phrases) -> PastureError:
     """The error for a server that ended before it answered."""
     own = _own_error(log, exit_code)
     if own is not None:
@@ -52,18 +51,23 @@ def ended_early(app: str, log: str, exit_code: int, port: int) -> PastureError:
             f"port {port} was taken by another process while the server started",
             hint="leave out --bind to use a free port, or try again",
         )
-    reason = _import_failure(log)
-    if reason is not None:
-        return AppImportFailed(
-            f"{app} cannot be imported: {reason}",
-            hint="check the name and --chdir; the server's log ends with\n" + tail(log),
-        )
+    not_loaded = _not_loaded(app, log, phrases)
+    if not_loaded is not None:
+        return not_loaded
     if exit_code == 0:
         return ServerFailed(
             "the server went into the background", hint="turn off `daemon` in its configuration"
         )
     return ServerFailed(
         f"the server ended with exit code {exit_code} before it answered",
+        hint="its log ends with\n" + tail(log),
+    )
+
+
+def workers_died(app: str, log: str, phrases: Phrases) -> PastureError:
+    """The error for a server that goes on, and whose workers end before one answers."""
+    return _not_loaded(app, log, phrases) or ServerFailed(
+        "the server's workers end before one of them answers",
         hint="its log ends with\n" + tail(log),
     )
 
@@ -93,7 +97,9 @@ def did_not_answer(app: str, log: str, timeout_s: float) -> AppDidNotAnswer:
     )
 
 
-def always_failing(url: str, found: UrlAnswers, log: str) -> AppDidNotAnswer:
+def always_failing(
+    url: str, found: UrlAnswers, log: str, phrases: Phrases
+) -> AppDidNotAnswer:
     """The error for a URL that gives nothing but 5xx, or no answer at all."""
     given = " and ".join(str(status) for status in sorted(found.statuses) if status)
     what = f"always answers {given}" if given else f"answers no request: {found.error}"
@@ -103,10 +109,9 @@ def always_failing(url: str, found: UrlAnswers, log: str) -> AppDidNotAnswer:
             hint="raise --server-timeout if a request may take longer; the server's log ends with\n"
             + tail(log),
         )
-    if _CALLED_AS_WSGI.search(last_exception(log) or ""):
+    if phrases.called_wrongly.search(last_exception(log) or ""):
         return AppDidNotAnswer(
-            f"{url} {what}, because the application is an ASGI one and the worker is not",
-            hint="choose a worker for ASGI: pasture try APP -- -k uvicorn_worker.UvicornWorker",
+            f"{url} {what}, because {phrases.wrong_kind}", hint=phrases.wrong_kind_hint
         )
     return AppDidNotAnswer(
         f"{url} {what}",
@@ -123,9 +128,25 @@ def _own_error(log: str, exit_code: int) -> PastureError | None:
     return None
 
 
-def _import_failure(log: str) -> str | None:
+def _not_loaded(app: str, log: str, phrases: Phrases) -> PastureError | None:
+    """The error for an application that was not loaded or started; None if nothing tells so."""
+    if phrases.start_failed and phrases.start_failed in log:
+        reason = last_exception(log) or phrases.start_failed
+        return ServerFailed(
+            f"{app} cannot be started: {reason}", hint="the server's log ends with\n" + tail(log)
+        )
+    reason = _import_failure(log, phrases)
+    if reason is None:
+        return None
+    return AppImportFailed(
+        f"{app} cannot be imported: {reason}",
+        hint="check the name and --chdir; the server's log ends with\n" + tail(log),
+    )
+
+
+def _import_failure(log: str, phrases: Phrases) -> str | None:
     """What went wrong while the application was loaded, None if nothing tells so."""
-    named = _NOT_FOUND.search(log)
+    named = phrases.not_found.search(log)
     exception = last_exception(log)
     if named and (exception is None or "AppImportError" in exception):
         return named.group(1)

@@ -59,6 +59,7 @@ def as_document(result: TrialResult) -> dict[str, Any]:
             {"policy": f.policy, "round": f.round, "error": f.error.message}
             for f in result.failures
         ],
+        "impossible": result.plan.impossible,
         "policies": {p.policy: _policy(result.reference, p) for p in result.policies},
     }
 
@@ -67,6 +68,7 @@ def _load(result: TrialResult) -> dict[str, Any]:
     plan = result.plan
     return {
         "app": plan.app,
+        "server": plan.server,
         "workers": plan.workers,
         "requests": plan.requests,
         "concurrency": plan.users,

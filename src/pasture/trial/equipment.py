@@ -11,13 +11,14 @@ import sys
 import sysconfig
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 from pasture.display.progress import Tell
 from pasture.errors import MissingExtra
 from pasture.trial import tools
 from pasture.trial.plan import TrialPlan
-from pasture.trial.server import Pause, knows_control_socket
+from pasture.trial.server import Pause, features_of
 
 _LEAST_LOCUST = (2, 32)
 
@@ -31,36 +32,49 @@ class Equipment:
         behind: folders where a locustfile finds more modules, after the load generator's own.
         isolated: the load generator has an environment of its own, and so takes none of the
             variables of ours that are for an interpreter.
-        gunicorn: folder of a gunicorn that the application's environment lacks; None if it has one.
-        control_socket: this gunicorn has a control socket.
+        server: folder of a server that the application's environment lacks; None if it has one.
+        features: what this server has, see `ServerFacts.features`.
     """
 
     locust: tuple[str, ...]
     behind: tuple[str, ...] = ()
     isolated: bool = False
-    gunicorn: Path | None = None
-    control_socket: bool = False
+    server: Path | None = None
+    features: frozenset[str] = frozenset()
 
 
 def find_equipment(plan: TrialPlan, tell: Tell, pause: Pause) -> Equipment:
     """Find what a plan needs; install what the application's environment does not have, apart.
 
     Raises:
-        MissingExtra: it cannot be installed.
+        MissingExtra: it cannot be installed, or is not installed apart.
         UsageError: there is no place to keep it.
         KeyboardInterrupt: `pause` raised it.
     """
-    gunicorn = None
-    if plan.server_python == sys.executable and not tools.SERVER.are_here:
-        gunicorn = tools.find_or_make(tools.SERVER, tell, pause).packages
-    control_socket = knows_control_socket(plan, gunicorn)
+    server = None if _has_server(plan) else _server_apart(plan, tell, pause)
+    features = features_of(plan, server)
     if plan.load_python is not None or _has_new_locust():
         python = plan.load_python or sys.executable
-        return Equipment((python, "-m", "locust"), (), False, gunicorn, control_socket)
+        return Equipment((python, "-m", "locust"), (), False, server, features)
     made = tools.find_or_make(tools.LOAD, tell, pause)
     # Nothing in the working directory takes the place of a module that Locust needs.
     locust = (made.python, "-P", "-m", "locust")
-    return Equipment(locust, _own_path(), True, gunicorn, control_socket)
+    return Equipment(locust, _own_path(), True, server, features)
+
+
+def _has_server(plan: TrialPlan) -> bool:
+    """Whether the application's environment has its server; the run says it of a foreign one."""
+    return plan.server_python != sys.executable or find_spec(plan.facts.module) is not None
+
+
+def _server_apart(plan: TrialPlan, tell: Tell, pause: Pause) -> Path:
+    wanted = tools.SERVERS.get(plan.server)
+    if wanted is None:
+        raise MissingExtra(
+            f"{plan.facts.module} is not installed in the application's environment",
+            hint=f"pip install '{plan.facts.install}', or leave --server out",
+        )
+    return tools.find_or_make(wanted, tell, pause).packages
 
 
 def bring_page_packages(tell: Tell, pause: Pause) -> None:

@@ -92,7 +92,7 @@ def _setting(result: TrialResult, made_at: datetime) -> list[tuple[str, str]]:
         ("Application", plan.app),
         ("Interpreter", f"{interpreter['implementation']} {interpreter['version']}"),
         ("Machine", interpreter["platform"]),
-        ("Server", f"gunicorn, {count(plan.workers, 'worker')}"),
+        ("Server", f"{plan.server}, {count(plan.workers, 'worker')}"),
         ("Load", f"{count(plan.requests, 'request')} by {count(plan.users, 'user')}"),
         ("Rounds", str(plan.rounds)),
         ("Answers", f"compared by status, and by body for {count(result.bodies_compared, 'URL')}"),

@@ -178,6 +178,7 @@ class TrialResult:
     def missing(self) -> dict[str, str]:
         """Why a policy has no figures, by name, for those of the plan that have none."""
         failed = {f.policy: f"failed: {f.error.message}" for f in reversed(self.failures)}
+        failed |= self.plan.impossible
         there = {p.policy for p in self.policies}
         return {
             name: failed.get(name, "not run") for name in self.plan.policies if name not in there

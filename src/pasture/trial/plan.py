@@ -16,11 +16,13 @@ from pathlib import Path
 from pasture.errors import PortTaken, UsageError
 from pasture.proc import smaps
 from pasture.sealing.policy import POLICIES, find_policy
+from pasture.trial.servers import SERVERS, find_server
+from pasture.trial.servers.facts import STOCK, ServerFacts
 from pasture.warmup.requests import Header, Request
 
 DEFAULT_POLICIES = ("stock", "freeze", "seal")
 DEFAULT_URLS = (Request("GET", "/"),)
-REFERENCE_POLICY = "stock"
+DEFAULT_SERVER = next(iter(SERVERS))
 LOOPBACK = "127.0.0.1"
 
 
@@ -29,7 +31,8 @@ class TrialPlan:
     """What `run_trial` is to do.
 
     Attributes:
-        app: the WSGI application, as gunicorn names it: `package.module:callable`.
+        app: the application, as its server names it: `package.module:callable`.
+        server: name of the server, of `pasture.trial.servers.SERVERS`.
         policies: names, in the order of their runs; savings are against `stock`, or
             against the first where `stock` is not among them.
         workers: number of the server's.
@@ -55,6 +58,7 @@ class TrialPlan:
     """
 
     app: str
+    server: str = DEFAULT_SERVER
     policies: tuple[str, ...] = DEFAULT_POLICIES
     workers: int = 4
     requests: int = 2000
@@ -82,20 +86,45 @@ class TrialPlan:
     @property
     def reference(self) -> str:
         """The policy that savings are counted against."""
-        return REFERENCE_POLICY if REFERENCE_POLICY in self.policies else self.policies[0]
+        return STOCK if STOCK in self.policies else (*self.possible, *self.policies)[0]
+
+    @property
+    def facts(self) -> ServerFacts:
+        """What is known of the server.
+
+        Raises:
+            UsageError: there is no such server.
+        """
+        return find_server(self.server)
+
+    @property
+    def possible(self) -> tuple[str, ...]:
+        """The policies that exist on the server."""
+        return tuple(policy for policy in self.policies if policy not in self.facts.cannot)
+
+    @property
+    def impossible(self) -> dict[str, str]:
+        """Why a policy does not exist on the server, by its name, for those of the plan."""
+        cannot = self.facts.cannot
+        return {policy: cannot[policy] for policy in self.policies if policy in cannot}
 
 
 def check_plan(plan: TrialPlan) -> None:
     """Find what would fail later, before any process is started.
 
     Raises:
-        UsageError: a number out of range, a missing file or directory, a policy twice.
+        UsageError: a number out of range, a missing file or directory, a policy twice, no such
+            server, or what is not for a trial of it.
         UnknownPolicy: no such policy; the hint names the nearest.
         PortTaken: another process listens on the port.
         NoPrivilege: this machine does not show memory figures.
     """
     _check_numbers(plan)
     _check_policies(plan.policies)
+    plan.facts.check(plan.server_args, plan.env, plan.workers)
+    if not plan.possible:
+        policy, why = next(iter(plan.impossible.items()))
+        raise UsageError(f"{policy}: {why}", hint=f"leave it out, or try it under {DEFAULT_SERVER}")
     _check_files(plan)
     if plan.port is not None and not port_is_free(plan.port):
         raise PortTaken(

@@ -81,7 +81,7 @@ def run_job(job: Job, emit: Tell, pause: Pause) -> Run:
     began = time.monotonic()
     with _server(job, port, files) as group:
         until_answer_s = server.wait_until_it_answers(
-            plan, group, port, pause, warms_up=job.warms_up
+            plan, group, port, pause, policy=job.policy, warms_up=job.warms_up
         )
         warm_up_s = _warm_up_s(server.read_report(files))
         boot_s = max(0.0, until_answer_s - warm_up_s)
@@ -111,9 +111,9 @@ def run_job(job: Job, emit: Tell, pause: Pause) -> Run:
 def _server(job: Job, port: int, files: RunFiles) -> Group:
     plan, equipment = job.plan, job.equipment
     return Group(
-        server.server_command(plan, job.policy, port, files, equipment.control_socket),
+        server.server_command(plan, job.policy, port, files, equipment.features),
         log=files.log,
-        env=server.server_environment(plan, job.policy, files, equipment.gunicorn),
+        env=server.server_environment(plan, job.policy, files, equipment.server),
         cwd=plan.chdir,
     )
 
@@ -146,7 +146,7 @@ def _load(
                 if progress is None or last is None or progress.answered != last.answered:
                     answered_at = now
                 last = progress
-                _sample(series, group, now - start, done)
+                _sample(series, job, group, now - start, done)
                 emit(Moved(done, private_a_worker(_private(series))))
             _check_server(job, group)
             if ended:
@@ -157,16 +157,17 @@ def _load(
     return tuple(series.samples), _checked_result(job, group, files)
 
 
-def _sample(series: Series, group: Group, elapsed_s: float, requests: int) -> None:
+def _sample(series: Series, job: Job, group: Group, elapsed_s: float, requests: int) -> None:
     if series.is_due(elapsed_s):
         began = time.monotonic()
-        sample = _read(group, elapsed_s, requests)
+        sample = _read(job, group, elapsed_s, requests)
         if sample is not None:
             series.add(sample, cost_s=time.monotonic() - began)
 
 
-def _read(group: Group, elapsed_s: float, requests: int) -> Sample | None:
-    return sample_tree(group.pid, elapsed_s, requests, molds=molds_of(group.pid))
+def _read(job: Job, group: Group, elapsed_s: float, requests: int) -> Sample | None:
+    workers, molds = job.plan.facts.workers_of(job.policy)(group.pid), molds_of(group.pid)
+    return sample_tree(group.pid, elapsed_s, requests, workers=workers, molds=molds)
 
 
 def private_a_worker(size_bytes: float) -> str:
@@ -210,7 +211,7 @@ def _checked_result(job: Job, group: Group, files: RunFiles) -> load.LoadResult:
     failing = always_failing(result.answers)
     if failing:
         url, found = next(iter(failing.items()))
-        raise diagnosis.always_failing(url, found, group.log)
+        raise diagnosis.always_failing(url, found, group.log, job.plan.facts.phrases)
     return result
 
 
@@ -219,7 +220,8 @@ def _idle_sample(job: Job, group: Group, start: float, requests: int, pause: Pau
     pause(_SETTLE_S)
 
     sample = sample_until_whole(
-        lambda: _read(group, time.monotonic() - start, requests), between=lambda: pause(_POLL_S)
+        lambda: _read(job, group, time.monotonic() - start, requests),
+        between=lambda: pause(_POLL_S),
     )
     if sample is not None:
         return sample

@@ -1,7 +1,7 @@
 """One server under one policy: its command line, its environment, its first answer.
 
-Owns how a policy reaches the server. The server itself is `pasture run gunicorn ...`,
-which the user could start by hand in the same way.
+Owns how a policy reaches the server. The server itself is `pasture run SERVER ...`, or the plain
+server under `stock`, which the user could start by hand in the same way.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from pasture.errors import UsageError
-from pasture.proc import tree
 from pasture.trial import diagnosis
 from pasture.trial.plan import LOOPBACK, TrialPlan
+from pasture.trial.servers.facts import STOCK, Phrases, Start
 from pasture.trial.session import Group, environment
 from pasture.trust import private_files
 from pasture.warmup.guard import STEP_S, TOTAL_S
@@ -31,11 +31,6 @@ _POLL_S = 0.05
 _WORKERS_S = 10.0
 _ASK_S = 60.0
 _WARMING, _WARMED = "pasture: warm-up: ", re.compile(r"pasture: warm-up: \d+ requests, ")
-_LOG_SHOWS_STEPS = "[INFO]"
-_HAS_CONTROL_SOCKET = (
-    "from gunicorn.config import KNOWN_SETTINGS as known; "
-    "print(any(setting.name == 'control_socket' for setting in known))"
-)
 
 Pause = Callable[[float], None]
 
@@ -63,16 +58,6 @@ class RunFiles:
         return self.directory / "report.json"
 
     @property
-    def control_socket(self) -> Path:
-        """gunicorn's, in place of the one of this user's other servers."""
-        return self.directory / "control"
-
-    @property
-    def pid_file(self) -> Path:
-        """gunicorn's, in place of the one that a configuration file names."""
-        return self.directory / "pid"
-
-    @property
     def load_settings(self) -> Path:
         """JSON, for the load generator."""
         return self.directory / "load.json"
@@ -88,53 +73,57 @@ class RunFiles:
         return self.directory / "result.json"
 
 
-def knows_control_socket(plan: TrialPlan, gunicorn: Path | None) -> bool:
-    """Whether the server's gunicorn binds a control socket (25.1 and newer do).
+def features_of(plan: TrialPlan, packages: Path | None) -> frozenset[str]:
+    """What the version of the server has that is there; see `ServerFacts.features`.
 
     Args:
-        gunicorn: folder of a gunicorn that the application's environment lacks.
+        packages: folder of a server that the application's environment lacks.
     """
-    told = environment({**plan.env, **_with_gunicorn(plan, gunicorn)})
+    if not plan.facts.features:
+        return frozenset()
+    told = environment({**plan.env, **_with_packages(plan, packages)})
     try:
         asked = subprocess.run(
-            [plan.server_python, "-c", _HAS_CONTROL_SOCKET],
+            [plan.server_python, "-c", plan.facts.features],
             capture_output=True, encoding="utf-8", env=told, cwd=plan.chdir, timeout=_ASK_S,
         )  # fmt: skip
     except (OSError, ValueError, subprocess.TimeoutExpired):  # the run says what is wrong
-        return False
-    return asked.stdout.strip() == "True"
+        return frozenset()
+    return frozenset(asked.stdout.split())
 
 
 def server_command(
-    plan: TrialPlan, policy: str, port: int, files: RunFiles, control_socket: bool = False
+    plan: TrialPlan, policy: str, port: int, files: RunFiles, features: frozenset[str] = frozenset()
 ) -> list[str]:
     """The command line that serves an application under a policy.
 
-    What the user's arguments or configuration may share with a server in production, socket and
-    pid file, comes last and is the run's own.
-
     Args:
-        control_socket: the server has one.
+        features: what the server has, as `features_of` finds it.
     """
-    own = ["--pid", str(files.pid_file)]
-    if control_socket:
-        own += ["--control-socket", str(files.control_socket)]
-    return [
-        plan.server_python, "-m", "pasture", "run", "--policy", policy,
-        "gunicorn", "--workers", str(plan.workers), "--bind", f"{LOOPBACK}:{port}",
-        *plan.server_args, *own, plan.app,
-    ]  # fmt: skip
+    start = Start(
+        python=plan.server_python,
+        app=plan.app,
+        policy=policy,
+        workers=plan.workers,
+        host=LOOPBACK,
+        port=port,
+        arguments=plan.server_args,
+        folder=files.directory,
+        features=features,
+    )
+    return plan.facts.command(start)
 
 
 def server_environment(
-    plan: TrialPlan, policy: str, files: RunFiles, gunicorn: Path | None = None
+    plan: TrialPlan, policy: str, files: RunFiles, packages: Path | None = None
 ) -> dict[str, str]:
     """Our environment, the user's additions, and what tells the server of policy and files.
 
-    Variables of a surrounding `pasture` are dropped: a trial must not inherit a policy.
+    Variables of a surrounding `pasture` are dropped: a trial must not inherit a policy. So are those
+    from which the server would take an option that is not for a trial.
 
     Args:
-        gunicorn: folder of a gunicorn that the application's environment lacks.
+        packages: folder of a server that the application's environment lacks.
     """
     told = {
         "PASTURE_POLICY": policy,
@@ -143,15 +132,16 @@ def server_environment(
         "PASTURE_REPORT_FILE": str(files.report),
         "PYTHONUNBUFFERED": "1",
     }
-    return environment({**plan.env, **_with_gunicorn(plan, gunicorn), **told})
+    whole = environment({**plan.env, **_with_packages(plan, packages), **told})
+    return {name: value for name, value in whole.items() if not plan.facts.reads(name)}
 
 
-def _with_gunicorn(plan: TrialPlan, gunicorn: Path | None) -> dict[str, str]:
+def _with_packages(plan: TrialPlan, packages: Path | None) -> dict[str, str]:
     """The variable that adds a folder of modules, behind those that the user has added."""
-    if gunicorn is None:
+    if packages is None:
         return {}
     users = plan.env.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
-    return {"PYTHONPATH": os.pathsep.join(filter(None, (users, str(gunicorn))))}
+    return {"PYTHONPATH": os.pathsep.join(filter(None, (users, str(packages))))}
 
 
 def write_warm_up(files: RunFiles, warm: Iterable[Request], headers: Iterable[Header]) -> None:
@@ -171,7 +161,13 @@ def read_report(files: RunFiles) -> Mapping[str, Any] | None:
 
 
 def wait_until_it_answers(
-    plan: TrialPlan, server: Group, port: int, pause: Pause, *, warms_up: bool = False
+    plan: TrialPlan,
+    server: Group,
+    port: int,
+    pause: Pause,
+    *,
+    policy: str = STOCK,
+    warms_up: bool = False,
 ) -> float:
     """Wait for the first answer and for all workers; return the seconds it took.
 
@@ -182,27 +178,47 @@ def wait_until_it_answers(
         warms_up: the server serves requests before its first fork.
 
     Raises:
-        AppImportFailed, PortTaken, ServerFailed: the server ended.
+        AppImportFailed, PortTaken, ServerFailed: the server ended, or all its workers do.
         AppDidNotAnswer: it runs, and did not answer in `plan.server_timeout_s`.
         UsageError: the request cannot be sent at all.
     """
     start = time.monotonic()
-    boot = BootClock(plan.server_timeout_s, warms_up)
+    phrases = plan.facts.phrases
+    boot = BootClock(plan.server_timeout_s, warms_up, phrases.steps)
     with _Probe(plan, port) as probe:
         while not probe.answered:
             if probe.failure is not None:
                 raise probe.failure
             code = server.exit_code()
             if code is not None:
-                raise diagnosis.ended_early(plan.app, server.log, code, port)
+                raise diagnosis.ended_early(plan.app, server.log, code, port, phrases)
+            if have_workers_died(server.log, phrases, plan.workers):
+                raise diagnosis.workers_died(plan.app, server.log, phrases)
             if boot.is_over(time.monotonic() - start, server.log):
                 raise diagnosis.did_not_answer(plan.app, server.log, plan.server_timeout_s)
             pause(_POLL_S)
     seconds = time.monotonic() - start
-    deadline = time.monotonic() + _WORKERS_S
-    while len(tree.forked_workers(server.pid)) < plan.workers and time.monotonic() < deadline:
-        pause(_POLL_S)
+    _wait_for_workers(plan, server, policy, pause)
     return seconds
+
+
+def have_workers_died(log: str, phrases: Phrases, workers: int) -> bool:
+    """Whether as many workers have ended as there should be: no later one will fare better."""
+    return bool(phrases.worker_died) and log.count(phrases.worker_died) >= workers
+
+
+def _wait_for_workers(plan: TrialPlan, server: Group, policy: str, pause: Pause) -> None:
+    """Wait until all workers are there and, where the log shows that of one, have started."""
+    find, started = plan.facts.workers_of(policy), plan.facts.phrases.started
+    shown = bool(started) and started in server.log
+    deadline = time.monotonic() + (plan.server_timeout_s if shown else _WORKERS_S)
+
+    def all_there() -> bool:
+        there = len(find(server.pid)) >= plan.workers
+        return there and (not shown or server.log.count(started) >= plan.workers)
+
+    while not all_there() and server.exit_code() is None and time.monotonic() < deadline:
+        pause(_POLL_S)
 
 
 class BootClock:
@@ -211,10 +227,12 @@ class BootClock:
     Args:
         limit_s: how long a boot may take.
         warms_up: the policy serves requests before the fork.
+        steps: is in a log that shows these requests; "" if each log does.
     """
 
-    def __init__(self, limit_s: float, warms_up: bool) -> None:
+    def __init__(self, limit_s: float, warms_up: bool, steps: str) -> None:
         self._limit_s = limit_s
+        self._steps = steps
         self._warms_up = warms_up
         self._stood_s = self._last_s = 0.0
 
@@ -231,7 +249,7 @@ class BootClock:
         if elapsed_s - self._stood_s <= self._limit_s:
             return False
         # A log without such lines does not show a warm-up that goes on.
-        quiet = self._warms_up and _LOG_SHOWS_STEPS not in log
+        quiet = self._warms_up and self._steps not in log
         return not quiet or elapsed_s > self._limit_s + TOTAL_S + STEP_S
 
 

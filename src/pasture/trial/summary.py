@@ -107,7 +107,7 @@ def _unfinished(result: TrialResult) -> list[str]:
     words = [f"{f.policy}: a later run failed: {f.error.message}" for f in partly]
     if result.interrupted:
         ended = sum(len(p.runs) for p in result.policies)
-        all_runs = len(result.plan.policies) * result.plan.rounds
+        all_runs = len(result.plan.possible) * result.plan.rounds
         words.append(f"interrupted: {ended} of {count(all_runs, 'run')} ended")
     return words
 

@@ -15,7 +15,7 @@ import shutil
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -74,7 +74,10 @@ LOAD = Tools(
     ("locust", "gevent"),
     instead=", or name an interpreter that has Locust with --load-python",
 )
-SERVER = Tools("server", "gunicorn", ("gunicorn>=23",), ("gunicorn",))
+SERVERS: Mapping[str, Tools] = {
+    "gunicorn": Tools("server", "gunicorn", ("gunicorn>=23",), ("gunicorn",))
+}
+"""By the server's name: those that work from a folder apart."""
 PAGE = Tools(
     "page",
     "what draws the page of --html",

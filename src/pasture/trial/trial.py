@@ -32,6 +32,7 @@ from pasture.trial.plan import TrialPlan, check_plan
 from pasture.trial.responses import Answers, Disagreement
 from pasture.trial.run import Job, private_a_worker, run_job
 from pasture.trial.server import Pause
+from pasture.trial.servers.facts import STOCK
 from pasture.trial.session import guarded
 from pasture.trust import private_files
 from pasture.warmup.requests import Request, parse_request
@@ -271,12 +272,12 @@ class _Trial:
 
 
 def schedule(plan: TrialPlan) -> tuple[tuple[int, str], ...]:
-    """Round and policy of each run, in their order.
+    """Round and policy of each run, in their order; none of a policy that the server has not.
 
     Where the warm-up has to be learnt from the load (a locustfile, and no list of its
     own), policies without a warm-up go first in the first round.
     """
-    first = list(plan.policies)
+    first = list(plan.possible)
     if plan.locustfile is not None and plan.warm is None:
         first.sort(key=lambda policy: POLICIES[policy].warms_up)
     order: list[tuple[int, str]] = []
@@ -325,7 +326,9 @@ def _timed_out(result: PolicyResult) -> str:
 def _notes(plan: TrialPlan, policies: tuple[PolicyResult, ...]) -> tuple[str, ...]:
     """Sentences about what limits the figures."""
     notes = []
-    if plan.locustfile and plan.warm is None and all(POLICIES[p].warms_up for p in plan.policies):
+    if plan.facts.stock and any(result.policy == STOCK for result in policies):
+        notes.append(plan.facts.stock)
+    if plan.locustfile and plan.warm is None and all(POLICIES[p].warms_up for p in plan.possible):
         notes.append(
             "no warm-up: what a locustfile requests is learnt from a policy without one; "
             "add --policy stock, or name requests with --warm"

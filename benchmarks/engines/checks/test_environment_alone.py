@@ -1,0 +1,75 @@
+"""`PASTURE=seal` in the environment alone: each engine's own command is sealed, and works."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from benchmarks.engines import queue_worker
+from benchmarks.engines.asgi_row import AsgiServer
+from benchmarks.engines.environments import python_for
+from benchmarks.engines.redis_server import redis_server
+from benchmarks.engines.rows.granian import SERVER as GRANIAN
+from benchmarks.engines.rows.hypercorn import SERVER as HYPERCORN
+from benchmarks.uvicorn_workers import PATHS, PATIENCE_S, STARTED, Served
+from pasture.proc import tree
+
+SEALED = "pasture: policy seal on "
+WORKERS = 2
+FASTAPI = AsgiServer(
+    "fastapi",
+    lambda port: ["run", "benchmarks/uvicorn_app.py", "--host", "127.0.0.1", "--port", str(port)],
+    started=STARTED,
+)
+pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
+
+
+def script(environment: str, name: str) -> str:
+    return str(python_for(environment).with_name(name))
+
+
+@pytest.mark.parametrize("server", [FASTAPI, HYPERCORN, GRANIAN], ids=lambda server: server.name)
+def test_workers_of_a_server_are_forked_from_a_sealed_parent(
+    server: AsgiServer, tmp_path: Path
+) -> None:
+    begin = ["env", "PASTURE=seal", script("asgi", server.name)]
+    with Served(begin, WORKERS, tmp_path, server.arguments, server.started) as running:
+        for path in PATHS:
+            assert running.get(path) == 1
+        assert len(tree.forked_workers(running.pid)) == WORKERS
+        assert running.log.count(SEALED) == 1, running.log
+        running.terminate()
+        assert running.wait(PATIENCE_S) == 0, running.log
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with redis_server(tmp_path_factory.mktemp("redis")) as address:
+        yield address
+
+
+@pytest.mark.parametrize(
+    ("words", "client", "end"),
+    [
+        (("celery", "-A", "celery_jobs", "worker", "-c", "2"), "celery_jobs", signal.SIGTERM),
+        (("dramatiq", "-p", "2", "-t", "1", "dramatiq_jobs"), "dramatiq_jobs", signal.SIGTERM),
+        (("huey_consumer", "huey_jobs.huey", "-k", "process", "-w", "2"), "huey_jobs", signal.SIGINT),
+    ],
+    ids=("celery", "dramatiq", "huey"),
+)
+def test_processes_of_a_queue_are_forked_from_a_sealed_parent(
+    words: Sequence[str], client: str, end: signal.Signals, tmp_path: Path, url: str
+) -> None:
+    name, *arguments = words
+    command = [script("queues", name), *arguments]
+    with queue_worker.start(command, tmp_path, QUEUE_URL=url, PASTURE="seal") as worker:
+        workers, _ = queue_worker.put_until_all_work(
+            python_for("queues"), client, url, WORKERS, least=1
+        )
+        assert set(workers) <= set(tree.forked_workers(worker.pid))
+        assert worker.log.count(SEALED) == 1, worker.log
+        worker.send_signal(end)
+        assert worker.wait(queue_worker.PATIENCE_S) == 0, worker.log

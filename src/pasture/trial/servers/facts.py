@@ -1,0 +1,157 @@
+"""What a trial has to know of a server, as data: its command line, its workers, its phrases.
+
+Owns the shape alone; one module a server fills it. Invariant: a server that is started from these
+facts binds the address of the trial and no other, and touches no file of a server in production.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pasture.errors import UsageError
+from pasture.proc import tree
+
+STOCK = "stock"
+"""The policy under which a server runs as its makers ship it."""
+
+NO_REFORK: Mapping[str, str] = {"refork": "not tried: of all servers only gunicorn can refork"}
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One start of a server.
+
+    Attributes:
+        python: its interpreter.
+        app: the application, as the user names it.
+        arguments: the user's, for the server.
+        folder: for files of this start alone.
+        features: what this version of the server has, of the words that `ServerFacts.features`
+            prints.
+    """
+
+    python: str
+    app: str
+    policy: str
+    workers: int
+    host: str
+    port: int
+    arguments: tuple[str, ...]
+    folder: Path
+    features: frozenset[str] = frozenset()
+
+    @property
+    def address(self) -> str:
+        """`HOST:PORT`."""
+        return f"{self.host}:{self.port}"
+
+    def by_pasture(self, name: str) -> list[str]:
+        """The beginning of a command line under which pasture runs a server with the policy."""
+        return [self.python, "-m", "pasture", "run", "--policy", self.policy, name]
+
+
+@dataclass(frozen=True, slots=True)
+class Phrases:
+    """What a server prints, as far as a trial has to understand it.
+
+    Attributes:
+        started: by each worker that has loaded the application; "" if their number says enough.
+        worker_died: once for each worker that ended by itself, by a server that goes on.
+        not_found: the application is not there; its group 1 says why.
+        start_failed: the application was imported and did not start.
+        steps: is in a log that shows each request of a warm-up; "" if each log does.
+        called_wrongly: last line of the traceback of an application that this server cannot call.
+        wrong_kind: why that is, after "because".
+        wrong_kind_hint: what to do then.
+    """
+
+    started: str = ""
+    worker_died: str = ""
+    not_found: re.Pattern[str] = re.compile(r"^(No module named .*)$", re.MULTILINE)
+    start_failed: str = ""
+    steps: str = ""
+    called_wrongly: re.Pattern[str] = re.compile(r"(?!)")
+    wrong_kind: str = ""
+    wrong_kind_hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """A server that a trial can boot.
+
+    Attributes:
+        name: as `pasture run` knows it.
+        module: is imported for it.
+        install: what pip installs for it.
+        command: the command line of one start. What the user's arguments may share with a server
+            in production comes behind them, or is refused.
+        stock: what the policy `stock` is here, a sentence; "" where it is the application
+            preloaded and nothing else.
+        stock_spawns: under `stock` its workers are interpreters of their own.
+        cannot: why a policy does not exist here, by the policy's name.
+        least_workers: with fewer it has no parent.
+        refused: why an option is not for a trial, by its name without dashes.
+        refused_word: an argument that reads more options from a file.
+        variables: prefix of variables that it reads its options from.
+        features: program that prints words, run in its interpreter; "" if there is none.
+    """
+
+    name: str
+    module: str
+    install: str
+    command: Callable[[Start], list[str]]
+    stock: str = ""
+    stock_spawns: bool = False
+    cannot: Mapping[str, str] = field(default_factory=dict)
+    least_workers: int = 1
+    refused: Mapping[str, str] = field(default_factory=dict)
+    refused_word: re.Pattern[str] = re.compile(r"(?!)")
+    variables: str = ""
+    features: str = ""
+    phrases: Phrases = Phrases()
+
+    def workers_of(self, policy: str) -> Callable[[int], tuple[int, ...]]:
+        """A function from the pid of its parent to those of its workers, ascending."""
+        spawned = self.stock_spawns and policy == STOCK
+        return tree.spawned_workers if spawned else tree.forked_workers
+
+    def reads(self, variable: str) -> bool:
+        """Whether it takes an option that is not for a trial from a variable of that name."""
+        name = variable.removeprefix(self.variables)
+        read = bool(self.variables) and name != variable
+        return read and name.lower().replace("_", "-") in self.refused
+
+    def check(self, arguments: Sequence[str], env: Mapping[str, str], workers: int) -> None:
+        """Refuse what is not for a trial, before anything is started.
+
+        Raises:
+            UsageError: an argument or a variable that may reach a server in production, or too
+                few workers.
+        """
+        for word in arguments:
+            why = self.refused.get(_option(word))
+            if why or self.refused_word.search(word):
+                raise UsageError(
+                    f"{word} is not for a trial: {why or 'it names a file with more options'}",
+                    hint=f"give {self.name} the options that matter here themselves, after --",
+                )
+        for name in filter(self.reads, env):
+            raise UsageError(
+                f"the variable {name} is not for a trial of {self.name}", hint="leave it out"
+            )
+        if workers < self.least_workers:
+            raise UsageError(
+                f"{self.name} with {workers} worker serves in one process: there is nothing to "
+                "share",
+                hint=f"give --workers {self.least_workers} or more",
+            )
+
+
+def _option(word: str) -> str:
+    """The name of the option that a word gives, without dashes and value; "" if it gives none."""
+    if word.startswith("--"):
+        return word[2:].partition("=")[0]
+    return word[1:2] if word.startswith("-") else ""

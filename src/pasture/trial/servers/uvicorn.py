@@ -1,0 +1,48 @@
+"""uvicorn: spawns workers that load the application each; under pasture they are forked."""
+
+from __future__ import annotations
+
+import re
+
+from pasture.trial.servers.facts import NO_REFORK, STOCK, Phrases, ServerFacts, Start
+
+_BINDS = dict.fromkeys(("uds", "fd"), "a trial listens on an address of its own")
+_RELOADS = dict.fromkeys(
+    ("reload", "reload-dir", "reload-include", "reload-exclude", "reload-delay"),
+    "with it uvicorn has one process, and nothing to share",
+)
+
+
+def _command(start: Start) -> list[str]:
+    plain = [start.python, "-m", "uvicorn"]
+    return [
+        *(plain if start.policy == STOCK else start.by_pasture("uvicorn")), *start.arguments,
+        "--workers", str(start.workers), "--host", start.host, "--port", str(start.port), start.app,
+    ]  # fmt: skip
+
+
+SERVER = ServerFacts(
+    name="uvicorn",
+    module="uvicorn",
+    install="pasture[uvicorn]",
+    command=_command,
+    stock="stock is plain uvicorn, whose workers are spawned and load the application each; under "
+    "the other policies pasture has the parent load it and fork them",
+    stock_spawns=True,
+    cannot=NO_REFORK,
+    least_workers=2,
+    refused={**_BINDS, **_RELOADS},
+    variables="UVICORN_",
+    phrases=Phrases(
+        started="Started server process",
+        worker_died="Child process [",
+        not_found=re.compile(r"(?:Error loading ASGI app\. )(.*)$", re.MULTILINE),
+        start_failed="Application startup failed",
+        called_wrongly=re.compile(
+            r"^TypeError: .*missing 1 required positional argument: 'start_response'$"
+        ),
+        wrong_kind="the application is a WSGI one and uvicorn calls ASGI ones",
+        wrong_kind_hint="pasture try APP --server gunicorn; or pasture try APP --server uvicorn "
+        "-- --interface wsgi",
+    ),
+)
