@@ -135,6 +135,16 @@ def test_an_application_that_another_server_cannot_import_is_told_at_once(server
 
 
 @pytest.mark.once
+def test_an_asgi_application_under_uwsgi_which_answers_nothing_then_is_told_what_serves_it():
+    pytest.importorskip("pyuwsgi")
+    done = pasture_try("steady_app:asgi", "--server", "uwsgi", *SMALL, *policies("stock"))
+
+    assert done.returncode == errors.AppDidNotAnswer.exit_code
+    assert "GET / answers no request" in done.stderr
+    assert "--server uvicorn" in done.stderr
+
+
+@pytest.mark.once
 def test_exactly_the_requests_of_the_list_are_sent_under_each_policy(tmp_path):
     trace = tmp_path / "trace"
 

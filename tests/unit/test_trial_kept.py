@@ -62,7 +62,7 @@ def test_what_may_be_secret_is_not_in_the_file(make_run: MakeRun) -> None:
     ("change", "words"),
     [
         ({"requests": 7}, "--requests was 2000 and is 7"),
-        ({"server": "uvicorn"}, "--server was \"gunicorn\" and is \"uvicorn\""),
+        ({"server": "uvicorn"}, '--server was "gunicorn" and is "uvicorn"'),
         ({"policies": ("stock",)}, "--policy was"),
         ({"urls": (Request("GET", "/other"),)}, "--url was"),
         ({"headers": (("Cookie", "another"),)}, "--header has changed"),

@@ -61,9 +61,7 @@ def test_a_gunicorn_of_pastures_own_comes_behind_the_users_modules(
     assert (shell, users) == (f"/shell:{own}", f"/users:{own}")
 
 
-def _clock(
-    *moments: tuple[float, str], warms_up: bool = True, steps: str = "[INFO]"
-) -> list[bool]:
+def _clock(*moments: tuple[float, str], warms_up: bool = True, steps: str = "[INFO]") -> list[bool]:
     clock = server.BootClock(10.0, warms_up, steps)
     return [clock.is_over(elapsed_s, log) for elapsed_s, log in moments]
 

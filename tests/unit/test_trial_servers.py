@@ -162,6 +162,16 @@ def test_uvicorn_never_comes_up_where_as_many_workers_died_as_there_should_be() 
     assert not have_workers_died(DIED * 9, SERVERS["gunicorn"].phrases, 2)
 
 
+def test_uvicorns_reason_stands_in_for_an_error_of_pastures_that_points_to_it() -> None:
+    log = NO_MODULE + "error: nowhere:app cannot be loaded\nhint: uvicorn's line above says why\n"
+    phrases, code = SERVERS["uvicorn"].phrases, AppImportFailed.exit_code
+
+    error = diagnosis.ended_early("nowhere:app", log, code, 8000, phrases)
+
+    assert isinstance(error, AppImportFailed)
+    assert error.message.endswith('Could not import module "nowhere".')
+
+
 def test_why_uvicorns_workers_died_is_told() -> None:
     missing, starting, unknown = _died(NO_MODULE + DIED), _died(NO_START + DIED), _died(DIED)
 

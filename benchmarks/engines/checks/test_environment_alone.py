@@ -56,7 +56,11 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     [
         (("celery", "-A", "celery_jobs", "worker", "-c", "2"), "celery_jobs", signal.SIGTERM),
         (("dramatiq", "-p", "2", "-t", "1", "dramatiq_jobs"), "dramatiq_jobs", signal.SIGTERM),
-        (("huey_consumer", "huey_jobs.huey", "-k", "process", "-w", "2"), "huey_jobs", signal.SIGINT),
+        (
+            ("huey_consumer", "huey_jobs.huey", "-k", "process", "-w", "2"),
+            "huey_jobs",
+            signal.SIGINT,
+        ),
     ],
     ids=("celery", "dramatiq", "huey"),
 )

@@ -1,4 +1,4 @@
-"""Tasks of Celery, and a client: `python celery_jobs.py URL JOBS`; a line of JSON for each result."""
+"""Tasks of Celery, and a client: `python celery_jobs.py URL JOBS`; a line of JSON a result."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def last_exception(log: str) -> str | None:
 def ended_early(app: str, log: str, exit_code: int, port: int, phrases: Phrases) -> PastureError:
     """The error for a server that ended before it answered."""
     own = _own_error(log, exit_code)
-    if own is not None:
+    if own is not None and not _says_less(own, log, phrases):
         return own
     if _PORT_TAKEN.search(log):
         return PortTaken(
@@ -97,9 +97,7 @@ def did_not_answer(app: str, log: str, timeout_s: float) -> AppDidNotAnswer:
     )
 
 
-def always_failing(
-    url: str, found: UrlAnswers, log: str, phrases: Phrases
-) -> AppDidNotAnswer:
+def always_failing(url: str, found: UrlAnswers, log: str, phrases: Phrases) -> AppDidNotAnswer:
     """The error for a URL that gives nothing but 5xx, or no answer at all."""
     given = " and ".join(str(status) for status in sorted(found.statuses) if status)
     what = f"always answers {given}" if given else f"answers no request: {found.error}"
@@ -109,7 +107,7 @@ def always_failing(
             hint="raise --server-timeout if a request may take longer; the server's log ends with\n"
             + tail(log),
         )
-    if phrases.called_wrongly.search(last_exception(log) or ""):
+    if phrases.called_wrongly.search(log):
         return AppDidNotAnswer(
             f"{url} {what}, because {phrases.wrong_kind}", hint=phrases.wrong_kind_hint
         )
@@ -117,6 +115,11 @@ def always_failing(
         f"{url} {what}",
         hint="nothing is compared on error pages; the server's log ends with\n" + tail(log),
     )
+
+
+def _says_less(own: PastureError, log: str, phrases: Phrases) -> bool:
+    """Whether the server has said more of an application that was not found than pasture has."""
+    return isinstance(own, AppImportFailed) and phrases.not_found.search(log) is not None
 
 
 def _own_error(log: str, exit_code: int) -> PastureError | None:
@@ -131,9 +134,9 @@ def _own_error(log: str, exit_code: int) -> PastureError | None:
 def _not_loaded(app: str, log: str, phrases: Phrases) -> PastureError | None:
     """The error for an application that was not loaded or started; None if nothing tells so."""
     if phrases.start_failed and phrases.start_failed in log:
-        reason = last_exception(log) or phrases.start_failed
+        why = last_exception(log) or phrases.start_failed
         return ServerFailed(
-            f"{app} cannot be started: {reason}", hint="the server's log ends with\n" + tail(log)
+            f"{app} cannot be started: {why}", hint="the server's log ends with\n" + tail(log)
         )
     reason = _import_failure(log, phrases)
     if reason is None:

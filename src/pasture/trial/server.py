@@ -119,8 +119,8 @@ def server_environment(
 ) -> dict[str, str]:
     """Our environment, the user's additions, and what tells the server of policy and files.
 
-    Variables of a surrounding `pasture` are dropped: a trial must not inherit a policy. So are those
-    from which the server would take an option that is not for a trial.
+    Variables of a surrounding `pasture` are dropped: a trial must not inherit a policy. So are
+    those from which the server would take an option that is not for a trial.
 
     Args:
         packages: folder of a server that the application's environment lacks.
@@ -204,7 +204,8 @@ def wait_until_it_answers(
 
 def have_workers_died(log: str, phrases: Phrases, workers: int) -> bool:
     """Whether as many workers have ended as there should be: no later one will fare better."""
-    return bool(phrases.worker_died) and log.count(phrases.worker_died) >= workers
+    died = len(phrases.worker_died.findall(log))
+    return 0 < died >= workers
 
 
 def _wait_for_workers(plan: TrialPlan, server: Group, policy: str, pause: Pause) -> None:
@@ -271,6 +272,7 @@ class _Probe:
         self._path = first.path
         self._headers = dict(headers_of(first, plan))
         self._port = port
+        self._silent_errors = plan.facts.silent_errors
         self._given_up = threading.Event()
         self.answered = False
         self.failure: UsageError | None = None
@@ -300,6 +302,8 @@ class _Probe:
             connection.getresponse().read()
         except http.client.InvalidURL:
             raise
+        except http.client.RemoteDisconnected:
+            return self._silent_errors
         except (OSError, http.client.HTTPException):
             return False
         finally:

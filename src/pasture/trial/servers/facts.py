@@ -17,6 +17,9 @@ from pasture.proc import tree
 STOCK = "stock"
 """The policy under which a server runs as its makers ship it."""
 
+NEVER = re.compile(r"(?!)")
+"""Matches nothing."""
+
 NO_REFORK: Mapping[str, str] = {"refork": "not tried: of all servers only gunicorn can refork"}
 
 
@@ -59,21 +62,21 @@ class Phrases:
 
     Attributes:
         started: by each worker that has loaded the application; "" if their number says enough.
-        worker_died: once for each worker that ended by itself, by a server that goes on.
+        worker_died: a line for each worker that ended by itself, of a server that goes on.
         not_found: the application is not there; its group 1 says why.
         start_failed: the application was imported and did not start.
         steps: is in a log that shows each request of a warm-up; "" if each log does.
-        called_wrongly: last line of the traceback of an application that this server cannot call.
+        called_wrongly: the error of an application that this server cannot call, a line.
         wrong_kind: why that is, after "because".
         wrong_kind_hint: what to do then.
     """
 
     started: str = ""
-    worker_died: str = ""
+    worker_died: re.Pattern[str] = NEVER
     not_found: re.Pattern[str] = re.compile(r"^(No module named .*)$", re.MULTILINE)
     start_failed: str = ""
     steps: str = ""
-    called_wrongly: re.Pattern[str] = re.compile(r"(?!)")
+    called_wrongly: re.Pattern[str] = NEVER
     wrong_kind: str = ""
     wrong_kind_hint: str = ""
 
@@ -93,6 +96,7 @@ class ServerFacts:
         stock_spawns: under `stock` its workers are interpreters of their own.
         cannot: why a policy does not exist here, by the policy's name.
         least_workers: with fewer it has no parent.
+        silent_errors: where the application raises, the connection is closed without an answer.
         refused: why an option is not for a trial, by its name without dashes.
         refused_word: an argument that reads more options from a file.
         variables: prefix of variables that it reads its options from.
@@ -107,8 +111,9 @@ class ServerFacts:
     stock_spawns: bool = False
     cannot: Mapping[str, str] = field(default_factory=dict)
     least_workers: int = 1
+    silent_errors: bool = False
     refused: Mapping[str, str] = field(default_factory=dict)
-    refused_word: re.Pattern[str] = re.compile(r"(?!)")
+    refused_word: re.Pattern[str] = NEVER
     variables: str = ""
     features: str = ""
     phrases: Phrases = Phrases()
@@ -148,6 +153,12 @@ class ServerFacts:
                 "share",
                 hint=f"give --workers {self.least_workers} or more",
             )
+
+
+def called_without(argument: str) -> re.Pattern[str]:
+    """What Python says of an application that was called without an argument of that name."""
+    missing = rf"^TypeError: .*missing 1 required positional argument: '{argument}'$"
+    return re.compile(missing, re.MULTILINE)
 
 
 def _option(word: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pasture.trial.servers.facts import Phrases, ServerFacts, Start
+from pasture.trial.servers.facts import Phrases, ServerFacts, Start, called_without
 
 _CONTROL_SOCKET = "control_socket"
 
@@ -30,13 +30,9 @@ SERVER = ServerFacts(
     features="from gunicorn.config import KNOWN_SETTINGS as known; "
     f"print(*(s.name for s in known if s.name == '{_CONTROL_SOCKET}'))",
     phrases=Phrases(
-        not_found=re.compile(
-            r"^(Failed to (?:find|parse) .*|No module named .*)$", re.MULTILINE
-        ),
+        not_found=re.compile(r"^(Failed to (?:find|parse) .*|No module named .*)$", re.MULTILINE),
         steps="[INFO]",
-        called_wrongly=re.compile(
-            r"^TypeError: .*missing 1 required positional argument: 'send'$"
-        ),
+        called_wrongly=called_without("send"),
         wrong_kind="the application is an ASGI one and the worker is not",
         wrong_kind_hint="pasture try APP --server uvicorn; or choose a worker for ASGI: "
         "pasture try APP -- -k uvicorn_worker.UvicornWorker",

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import re
 
-from pasture.trial.servers.facts import NO_REFORK, STOCK, Phrases, ServerFacts, Start
+from pasture.trial.servers.facts import (
+    NO_REFORK,
+    STOCK,
+    Phrases,
+    ServerFacts,
+    Start,
+    called_without,
+)
 
 _BINDS = dict.fromkeys(("uds", "fd"), "a trial listens on an address of its own")
 _RELOADS = dict.fromkeys(
@@ -35,12 +42,10 @@ SERVER = ServerFacts(
     variables="UVICORN_",
     phrases=Phrases(
         started="Started server process",
-        worker_died="Child process [",
+        worker_died=re.compile(r"Child process \[\d+\] died"),
         not_found=re.compile(r"(?:Error loading ASGI app\. )(.*)$", re.MULTILINE),
         start_failed="Application startup failed",
-        called_wrongly=re.compile(
-            r"^TypeError: .*missing 1 required positional argument: 'start_response'$"
-        ),
+        called_wrongly=called_without(r"start\w*"),
         wrong_kind="the application is a WSGI one and uvicorn calls ASGI ones",
         wrong_kind_hint="pasture try APP --server gunicorn; or pasture try APP --server uvicorn "
         "-- --interface wsgi",

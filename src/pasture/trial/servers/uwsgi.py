@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import re
 
-from pasture.trial.servers.facts import NO_REFORK, STOCK, Phrases, ServerFacts, Start
+from pasture.trial.servers.facts import (
+    NO_REFORK,
+    STOCK,
+    Phrases,
+    ServerFacts,
+    Start,
+    called_without,
+)
 
 _PLAIN = "import sys, pyuwsgi; sys.exit(pyuwsgi.run(sys.argv[1:]))"
 _PROTOCOLS = ("uwsgi", "http", "https", "fastcgi", "scgi", "raw", "puwsgi", "suwsgi", "http11")
@@ -50,14 +57,13 @@ SERVER = ServerFacts(
     command=_command,
     stock="stock is plain uWSGI, whose master loads the application and forks",
     cannot=NO_REFORK,
+    silent_errors=True,
     refused=_REFUSED,
     refused_word=re.compile(r"\.(ini|xml|ya?ml|json?|sqlite3?|conf)\Z|\A\[", re.IGNORECASE),
     variables="UWSGI_",
     phrases=Phrases(
         not_found=re.compile(r"^(unable to (?:find|load) .*)$", re.MULTILINE),
-        called_wrongly=re.compile(
-            r"^TypeError: .*missing 1 required positional argument: 'send'$"
-        ),
+        called_wrongly=called_without("send"),
         wrong_kind="the application is an ASGI one and uWSGI serves none",
         wrong_kind_hint="pasture try APP --server uvicorn",
     ),
