@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from benchmarks.engines.engine import VARIANTS, Engine, Figures
 from benchmarks.engines.results import Result
@@ -21,6 +22,9 @@ all workers serve. Figures are medians of the rounds; ratios are formed within a
 [benchmarks/engines/README.md](../benchmarks/engines/README.md) says how a row is added.
 
 """
+
+OTHERS = Path(__file__).with_name("others.md")
+"""What is said of engines that have no row."""
 
 COLUMNS = (
     "engine",
@@ -50,7 +54,8 @@ def write_page(found: Sequence[tuple[Engine, Result | None]], before: str = "") 
     """
     parts = [_part(engine, result, before) for engine, result in found]
     rows = [_line(COLUMNS), _line("---" for _ in COLUMNS), *(row for row, _ in parts)]
-    return HEAD + "\n".join(rows) + "\n" + "".join(section for _, section in parts)
+    sections = "".join(section for _, section in parts)
+    return f"{HEAD}{'\n'.join(rows)}\n{sections}\n{OTHERS.read_text()}"
 
 
 def _part(engine: Engine, result: Result | None, before: str) -> tuple[str, str]:

@@ -17,6 +17,25 @@ from benchmarks.engines.rows.hypercorn import SERVER as HYPERCORN
 from benchmarks.uvicorn_workers import PATHS, PATIENCE_S, STARTED, Served
 from pasture.proc import tree
 
+# How vLLM and SGLang start their processes: a list of modules that is not the user's to change, and
+# a forkserver that runs before anything else does.
+EARLY_FORKSERVER = """
+import multiprocessing
+import sys
+from multiprocessing import forkserver
+
+def look():
+    print(sys.getrefcount(sys.modules["queue_stock"].ARTICLES) > 1_000_000, flush=True)
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method("forkserver")
+    multiprocessing.set_forkserver_preload(["queue_stock"])
+    forkserver.ensure_running()
+    for _ in range(2):
+        process = multiprocessing.Process(target=look)
+        process.start()
+        process.join()
+"""
 SEALED = "pasture: policy seal on "
 WORKERS = 2
 FASTAPI = AsgiServer(
@@ -43,6 +62,16 @@ def test_workers_of_a_server_are_forked_from_a_sealed_parent(
         assert running.log.count(SEALED) == 1, running.log
         running.terminate()
         assert running.wait(PATIENCE_S) == 0, running.log
+
+
+def test_a_forkserver_with_a_list_of_its_own_is_sealed(tmp_path: Path) -> None:
+    program = tmp_path / "serve.py"
+    program.write_text(EARLY_FORKSERVER)
+    command = [str(python_for("queues")), str(program)]
+    with queue_worker.start(command, tmp_path, PASTURE="seal") as running:
+        assert running.wait(queue_worker.PATIENCE_S) == 0
+        assert running.log.count("True\n") == 2, running.log
+        assert running.log.count(SEALED) == 1, running.log
 
 
 @pytest.fixture(scope="module")
