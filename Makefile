@@ -210,7 +210,7 @@ test-cpython: .venv/.stamp ## CPython's own tests in a sealed process (ARGS=--de
 	@.venv/bin/python tests/cpython $(CPYTHON_MATRIX) $(ARGS)
 
 .PHONY: test-engines
-test-engines: .venvs/3.14/.stamp ## Real clusters and servers that are no requirement: Spark, Dask, hypercorn, granian (ARGS="-k dask")
+test-engines: .venvs/3.14/.stamp ## Real clusters and servers that are no requirement: Spark, Dask, hypercorn, granian, queues, PASTURE=seal alone (ARGS="-k dask")
 	@.venvs/3.14/bin/python -m pytest -q benchmarks/engines/checks $(ARGS)
 
 .PHONY: test-packages
@@ -343,6 +343,10 @@ soak-refork: .venvs/3.14/.stamp ## kill -9 of workers, molds and arbiters of ref
 .PHONY: soak-rq
 soak-rq: .venvs/3.14/.stamp ## 2,000 jobs of RQ, stock and sealed: its parent works itself, and does not grow
 	@.venvs/3.14/bin/python -m benchmarks.rq_soak $(ARGS)
+
+.PHONY: bench-airflow-scheduler
+bench-airflow-scheduler: .venvs/3.14/.stamp ## A real scheduler of Airflow on SQLite, eight tasks at work, in three ways
+	@.venvs/3.14/bin/python -m benchmarks.airflow_scheduler $(ARGS)
 
 .PHONY: bench-airflow
 bench-airflow: .venvs/3.14/.stamp ## Workers of Airflow's LocalExecutor, started in four ways

@@ -23,7 +23,7 @@ all workers serve. Figures are medians of the rounds; ratios are formed within a
 
 """
 
-OTHERS = Path(__file__).with_name("others.md")
+OTHERS = Path(__file__).with_name("others.txt")
 """What is said of engines that have no row."""
 
 COLUMNS = (
@@ -55,7 +55,7 @@ def write_page(found: Sequence[tuple[Engine, Result | None]], before: str = "") 
     parts = [_part(engine, result, before) for engine, result in found]
     rows = [_line(COLUMNS), _line("---" for _ in COLUMNS), *(row for row, _ in parts)]
     sections = "".join(section for _, section in parts)
-    return f"{HEAD}{'\n'.join(rows)}\n{sections}\n{OTHERS.read_text()}"
+    return HEAD + "\n".join(rows) + f"\n{sections}\n{OTHERS.read_text()}"
 
 
 def _part(engine: Engine, result: Result | None, before: str) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import airflow_executor
 from benchmarks.engines import queue_worker
 from benchmarks.engines.asgi_row import AsgiServer
 from benchmarks.engines.environments import python_for
@@ -72,6 +73,22 @@ def test_a_forkserver_with_a_list_of_its_own_is_sealed(tmp_path: Path) -> None:
         assert running.wait(queue_worker.PATIENCE_S) == 0
         assert running.log.count("True\n") == 2, running.log
         assert running.log.count(SEALED) == 1, running.log
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
+def test_airflows_executor_is_sealed_once_however_it_starts_its_workers(
+    method: str, tmp_path: Path
+) -> None:
+    command = [str(python_for("airflow")), str(airflow_executor.PROGRAM), str(WORKERS)]
+    variables = {
+        "AIRFLOW_HOME": str(tmp_path),
+        airflow_executor.METHOD: method,
+        airflow_executor.PRELOAD: airflow_executor.THEIR_PRELOAD,
+    }
+    with queue_worker.start(command, tmp_path, PASTURE="seal", **variables) as executor:
+        assert executor.wait(PATIENCE_S) == 0, executor.log
+        assert executor.log.count(SEALED) == 1, executor.log
+        assert f'"method": "{method}"' in executor.log
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -21,15 +22,17 @@ def measure(variant: Variant, place: Place) -> Figures:
     modules = [] if variant == "theirs" else ["pasture.servers.forkserver"]
     command = [str(place.python), str(PROGRAM), str(WORKERS), *modules]
     began = time.monotonic()
-    with Group(command, log=place.folder / "agent.log", env=environment({})) as group:
+    report = place.folder / "report.json"
+    env = environment({"PASTURE_REPORT_FILE": str(report)})
+    with Group(command, log=place.folder / "agent.log", env=env) as group:
         group.wait_for(
             lambda: group.log.count(INITIALIZED) >= WORKERS,
             "the job processes did not start",
             timeout_s=PATIENCE_S,
         )
         start_s = time.monotonic() - began
-        if variant == "sealed" and group.log.count("policy seal on ") != 1:
-            raise group.failure("the forkserver is not sealed")
+        if variant == "sealed" and not json.loads(report.read_text())["sealed"]:
+            raise click.ClickException(f"the forkserver is not sealed: {report.read_text()}")
         workers = job_processes(group.pid)
         if len(workers) != WORKERS:
             raise click.ClickException(f"{len(workers)} job processes of {WORKERS}")
