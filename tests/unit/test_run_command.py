@@ -106,6 +106,17 @@ def test_a_server_that_is_not_installed_is_named(
     assert "pip install 'pasture[gunicorn]'" in capsys.readouterr().err
 
 
+def test_uwsgis_own_program_stands_in_for_a_package_that_is_not_installed(
+    replaced: Exec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert run(["run", "uwsgi", "--master"]) == MissingExtra.exit_code
+    (tmp_path / "uwsgi").touch(mode=0o755)
+    assert run(["run", "uwsgi", "--master"]) == 0
+    assert replaced.argv[-3:] == ["-m", "pasture.servers.uwsgi", "--master"]
+
+
 def test_policies_are_listed_with_their_steps(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

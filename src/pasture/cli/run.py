@@ -7,6 +7,7 @@ packages nor its frames are in the heap that is sealed.
 import importlib.util
 import os
 import re
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,6 +52,9 @@ _PACKAGES: Mapping[str, str] = MappingProxyType(
     {"uwsgi": "pyuwsgi", "fastapi": "fastapi_cli", "huey_consumer": "huey"}
 )
 """What is imported for a server, where that is not called as its program."""
+
+_PROGRAMS = frozenset(("uwsgi",))
+"""Servers whose own program on the PATH is run where their package is not installed."""
 
 _INSTALLED_BY: Mapping[str, str] = MappingProxyType(
     {
@@ -239,7 +243,8 @@ def _server_name(program: str) -> str:
             "pasture run -- python app.py",
         )
     package = _PACKAGES.get(name, name)
-    if importlib.util.find_spec(package) is None:
+    is_program = name in _PROGRAMS and shutil.which(name) is not None
+    if not is_program and importlib.util.find_spec(package) is None:
         bringing = _INSTALLED_BY.get(name, f"pasture[{name}]")
         raise MissingExtra(f"{package} is not installed", hint=f"pip install '{bringing}'")
     return name
