@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import pasture_auto
+from pasture.servers import sealer
 from pasture_auto import ENGINES, PROGRAMS, modules_of, program_of
 
 pytestmark = pytest.mark.once
@@ -71,3 +72,18 @@ def test_off_is_off(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "meta_path", finders)
     pasture_auto.start()
     assert finders == []
+
+
+def test_a_program_that_is_several_engines_shows_each_line_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sealer.log, "handlers", [])
+    monkeypatch.setattr(sealer.log, "propagate", True)
+    monkeypatch.setattr(sealer.log, "level", sealer.log.level)
+    monkeypatch.setattr(sealer.log, "disabled", False)
+
+    sealer.show_log()
+    sealer.show_log()
+    sealer.log.warning("sealed")
+
+    assert capsys.readouterr().err == "pasture: sealed\n"

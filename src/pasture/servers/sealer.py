@@ -150,9 +150,18 @@ def or_end(step: Callable[[], object]) -> None:
         os._exit(complain(error))
 
 
+class _Shown(logging.StreamHandler):  # type: ignore[type-arg]
+    """Writes pasture's log to stderr."""
+
+
 def show_log() -> None:
-    """Write pasture's log to stderr: users of `pasture run` want to see what came of the seal."""
-    handler = logging.StreamHandler()
+    """Write pasture's log to stderr: users of `pasture run` want to see what came of the seal.
+
+    Each line once, also where one program is several engines.
+    """
+    if any(isinstance(handler, _Shown) for handler in log.handlers):
+        return
+    handler = _Shown()
     handler.setFormatter(logging.Formatter("pasture: %(message)s"))
     log.addHandler(handler)
     log.setLevel(logging.INFO)
