@@ -1,8 +1,9 @@
 """Boots gunicorn and uvicorn with each agent, and writes docs/preloading.md.
 
-Without names: all of agents.toml, and the page. What came of a boot is kept; a run takes up where
-the last one left off. The exit status is 1 where a worker was not sealed, or marks were lost or
-came twice, in a row that does not own up to it.
+Without names: all of agents.toml, and the page. What came of a boot is kept in results.jsonl; a run
+takes up where the last one left off, and --again makes all of it anew. The exit status is 1 where a
+worker was not sealed, marks were lost or came twice, or the seal named what copes with a fork, in a
+row that does not own up to it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import click
 
 from benchmarks.agents.catalog import Agent, load_agents, without
 from benchmarks.agents.kept import keep, kept
-from benchmarks.agents.page import Row, complaints, in_short, write_page
+from benchmarks.agents.page import PAGE, Row, complaints, in_short, page
 from benchmarks.agents.runs import COMMANDS, Run, boot
 
 MINORS = ("3.13", "3.12", "3.14")
@@ -49,7 +50,7 @@ def result(agent: Agent, server: str, minor: str, policy: str, again: bool) -> R
 
 def kept_rows(alone: Agent, agents: Sequence[Agent], minors: Sequence[str]) -> Iterator[Row]:
     """Rows whose sealed boots are kept."""
-    for agent, minor, server in product(agents, sorted(minors), COMMANDS):
+    for agent, server, minor in product(agents, COMMANDS, sorted(minors)):
         alone_sealed = kept(alone, server, minor, "seal")
         sealed = kept(agent, server, minor, "seal")
         if alone_sealed is not None and sealed is not None:
@@ -93,7 +94,7 @@ def main(
             result(agent, server, minor, policy, again and (agent is not alone or not names))
     rows = list(kept_rows(alone, chosen[1:] if not page_only else [*agents.values()], minors))
     if page_only or not names:
-        write_page(agents, rows)
+        PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), agents, rows), encoding="utf-8")
     found = list(complaints(rows))
     for line in found:
         click.echo(line, err=True)

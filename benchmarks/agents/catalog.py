@@ -35,6 +35,7 @@ class Agent:
     tls: bool = False
     scrape: str = ""
     breaks: bool = False
+    named: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     before: str = ""
     after: str = ""
@@ -44,7 +45,7 @@ class Agent:
     @property
     def measured(self) -> dict[str, object]:
         """What decides what is run: a result holds as long as this is the same."""
-        texts = ("title", "breaks", "before", "after", "pasture", "advice")
+        texts = ("title", "breaks", "named", "before", "after", "pasture", "advice")
         return {k: v for k, v in dataclasses.asdict(self).items() if k not in texts}
 
 

@@ -1,6 +1,7 @@
 """Environments of `make agents`: one for an agent and an interpreter, below build/agents.
 
-They hold what agents.toml pins, gunicorn, uvicorn and this tree's pasture, editable.
+They hold what agents.toml pins, gunicorn, uvicorn, and pasture out of a wheel of this tree, which
+is built once for an interpreter.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.agents.catalog import Agent
-from benchmarks.uv import REPOSITORY, find_interpreter, run, uv
+from benchmarks.uv import REPOSITORY, build_pasture, find_interpreter, run, uv
 
 BUILD = REPOSITORY / "build" / "agents"
 
@@ -19,16 +20,22 @@ def prepare(agent: Agent, minor: str) -> Path:
     Raises:
         click.ClickException: there is no such interpreter, or no wheel for it.
     """
-    wanted = [*agent.servers, *agent.packages]
+    wheel = build_pasture(minor)
     # Agents that differ in how they are started share an environment.
     first = agent.packages[0] if agent.packages else "none"
     folder = BUILD / "environments" / f"{first.partition('==')[0]}-{minor}"
     python, held = folder / "bin" / "python", folder / "held.txt"
-    if held.exists() and held.read_text().split() == wanted and python.exists():
+    packages = [*agent.servers, *agent.packages]
+    wanted = [str(wheel), *packages]
+    holds = held.read_text().split() if held.exists() and python.exists() else []
+    if holds == wanted:
         return python
-    uv("venv", "--quiet", "--clear", "--python", find_interpreter(minor), folder)
-    newest = ["--exclude-newer", agent.newest, "--only-binary", ":all:", "--no-binary", "pasture"]
-    uv("pip", "install", "--quiet", "--python", python, *newest, "-e", ".", *wanted)
+    pip = ("pip", "install", "--quiet", "--python", str(python))
+    if holds[1:] == packages:
+        uv(*pip, "--no-deps", "--reinstall-package", "pasture", wheel)
+    else:
+        uv("venv", "--quiet", "--clear", "--python", find_interpreter(minor), folder)
+        uv(*pip, "--exclude-newer", agent.newest, "--only-binary", ":all:", *wanted)
     held.write_text("\n".join(wanted) + "\n")
     return python
 

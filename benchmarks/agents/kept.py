@@ -1,43 +1,76 @@
-"""What came of each boot, kept in build/agents, so that a run can be taken up again.
+"""What came of each boot, kept in git beside the page that is made of it.
 
-Invariant: a result is only given back for the same row of agents.toml.
+results.jsonl has a line a boot, in order, so that a boot changes one line. Invariant: a result is
+only given back for the same row of agents.toml.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.agents.catalog import Agent
-from benchmarks.agents.environments import BUILD
 from benchmarks.agents.runs import Delivery, Run
 
+FILE = Path(__file__).with_name("results.jsonl")
 
-def _file(agent: Agent, server: str, minor: str, policy: str) -> Path:
-    return BUILD / "results" / f"{agent.name}-{server}-{minor}-{policy}.json"
-
-
-def keep(agent: Agent, server: str, minor: str, policy: str, run: Run) -> None:
-    path = _file(agent, server, minor, policy)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    document = {"measured": agent.measured, "run": asdict(run)}
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+Key = tuple[str, str, str, str]
+"""Agent, server, minor version of CPython, policy."""
 
 
-def kept(agent: Agent, server: str, minor: str, policy: str) -> Run | None:
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One line.
+
+    Attributes:
+        row: a digest of what agents.toml said of the agent.
+        run: fields of a `Run`, as JSON has them.
+    """
+
+    key: Key
+    row: str
+    run: Mapping[str, Any]
+
+
+def keep(agent: Agent, server: str, minor: str, policy: str, run: Run, file: Path = FILE) -> None:
+    """Keep a result, in place of an older one of the same boot."""
+    lines = _read(file)
+    key = (agent.name, server, minor, policy)
+    lines[key] = Kept(key, digest(agent), asdict(run))
+    text = "".join(json.dumps(asdict(lines[key])) + "\n" for key in sorted(lines))
+    whole = file.with_suffix(".new")
+    whole.write_text(text, encoding="utf-8")
+    whole.replace(file)
+
+
+def kept(agent: Agent, server: str, minor: str, policy: str, file: Path = FILE) -> Run | None:
     """What is kept of a boot; None if that is nothing, or of another row."""
-    try:
-        document = json.loads(_file(agent, server, minor, policy).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    found = _read(file).get((agent.name, server, minor, policy))
+    if found is None or found.row != digest(agent):
         return None
-    if document["measured"] != json.loads(json.dumps(agent.measured)):
-        return None
-    fields: dict[str, Any] = document["run"]
+    fields = dict(found.run)
     for name in ("steady", "last"):
         fields[name] = Delivery(**_tuples(fields[name]))
     return Run(**_tuples(fields))
+
+
+def digest(agent: Agent) -> str:
+    """What stands for all that decides what is run."""
+    text = json.dumps(agent.measured, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _read(file: Path) -> dict[Key, Kept]:
+    try:
+        texts = file.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    lines = [Kept(**_tuples(json.loads(text))) for text in texts]
+    return {line.key: line for line in lines}
 
 
 def _tuples(fields: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import mean
 
 from benchmarks.agents.catalog import Agent
@@ -81,13 +82,6 @@ def arrived(found: Delivery) -> str:
     return ", ".join(words) + (f" ({', '.join(found.wrong)})" if found.wrong else "")
 
 
-def arrived_of(row: Row) -> str:
-    if row.agent.by_clock:
-        each = "/".join(map(str, row.sealed.steady.by_worker))
-        return f"{each} from the workers, {row.sealed.from_parent} from the parent"
-    return arrived(row.sealed.steady)
-
-
 def prose(agents: Iterable[Agent]) -> str:
     """A row an agent: what it starts, what becomes of it, what pasture does, what to do."""
     head = ("agent", "starts before the fork", "after the fork", "pasture", "you")
@@ -96,29 +90,68 @@ def prose(agents: Iterable[Agent]) -> str:
 
 
 def figures(rows: Sequence[Row]) -> str:
+    """A row an agent and server; the interpreters stand side by side."""
+    versions = {minor_of(run): run.python for row in rows for run in (row.sealed, row.alone)}
+    minors = sorted(versions, key=lambda minor: int(minor.partition(".")[2]))
     head = (
-        "agent", "CPython", "server", "threads", "sealed", "private a worker", "without agent",
+        "agent", "server", "threads", *(f"CPython {versions[minor]}" for minor in minors),
         "refork", "stock", "arrived", "refork", "at the end", "stock",
     )  # fmt: skip
-    return _table(head, [_figures(row) for row in rows])
+    groups = groupby(rows, key=lambda row: (row.agent.title, row.server))
+    return _table(head, [_figures(list(same), minors) for _, same in groups])
 
 
-def _figures(row: Row) -> tuple[str, ...]:
-    begin = (row.agent.title, row.sealed.python, row.server)
-    if row.failure:
-        return (*begin, *[""] * 6, _cell(row.failure.splitlines()[0]), "", "", "")
+def minor_of(run: Run) -> str:
+    return ".".join(run.python.split(".")[:2])
+
+
+def _figures(rows: Sequence[Row], minors: Sequence[str]) -> tuple[str, ...]:
+    """Cells of one agent under one server."""
+    agent, server = rows[0].agent, rows[0].server
+    of = {minor_of(row.sealed): row for row in rows}
+    refork = next((row.refork for row in rows if row.refork), None)
+    stock = next((row.stock for row in rows if row.stock), None)
+    sealed = [row.sealed for row in rows if not row.failure]
+    threads = sorted({run.tasks_before - 1 for run in sealed})
+    shows_end = bool(sealed) and not agent.scrape
     return (
-        *begin,
-        str(row.sealed.tasks_before - 1),
-        "yes" if row.sealed.reason is None else "no",
-        f"{_memory(row.sealed)} ({row.growth:.0%})",
-        _memory(row.alone),
-        _memory(row.refork),
-        _memory(row.stock),
-        arrived_of(row),
-        _arrived_in(row.refork),
-        "" if row.agent.scrape else arrived(row.sealed.last),
-        "" if row.agent.scrape or not row.stock else arrived(row.stock.last),
+        agent.title,
+        server,
+        " or ".join(map(str, threads)),
+        *(_private(of[minor]) if minor in of else "" for minor in minors),
+        _memory(refork),
+        _memory(stock),
+        _arrived_of(agent, sealed),
+        _arrived_in(refork),
+        arrived(total([run.last for run in sealed])) if shows_end else "",
+        arrived(stock.last) if shows_end and stock is not None else "",
+    )
+
+
+def _private(row: Row) -> str:
+    """Private memory of a worker, and in relation to one without the agent."""
+    if row.failure:
+        return _cell(row.failure.splitlines()[0])
+    sealed = "" if row.sealed.reason is None else ", not sealed"
+    return f"{_memory(row.sealed)} ({row.growth:.0%}){sealed}"
+
+
+def _arrived_of(agent: Agent, runs: Sequence[Run]) -> str:
+    if not agent.by_clock:
+        return arrived(total([run.steady for run in runs])) if runs else ""
+    each = ", ".join("/".join(map(str, run.steady.by_worker)) for run in runs)
+    return f"{each} from the workers, {sum(run.from_parent for run in runs)} from the parent"
+
+
+def total(found: Sequence[Delivery]) -> Delivery:
+    """What was due in several runs, as if it had been one."""
+    return Delivery(
+        asked=sum(one.asked for one in found),
+        once=sum(one.once for one in found),
+        lost=sum(one.lost for one in found),
+        twice=sum(one.twice for one in found),
+        by_worker=tuple(count for one in found for count in one.by_worker),
+        wrong=tuple(sorted({kind for one in found for kind in one.wrong})),
     )
 
 
@@ -133,7 +166,7 @@ def _arrived_in(run: Run | None) -> str:
 
 
 def complaints(rows: Sequence[Row]) -> Iterator[str]:
-    """What is not as it should be, a line each: not sealed, lost, twice."""
+    """What is not as it should be, a line each: not sealed, lost, twice, named without need."""
     for row in rows:
         where = f"{row.agent.name}, {row.server}, {row.sealed.python}"
         if row.agent.breaks:
@@ -144,6 +177,8 @@ def complaints(rows: Sequence[Row]) -> Iterator[str]:
             yield f"{where}: {row.sealed.reason}"
         elif row.agent.reports != "parent":
             yield from (f"{where}: {what}" for what in _undelivered(row))
+            # What copes with a fork must not keep `--strict` from starting.
+            yield from (f"{where}: {what}" for what in row.sealed.hazards if not row.agent.named)
 
 
 def _undelivered(row: Row) -> Iterator[str]:
@@ -169,9 +204,8 @@ def _cell(text: str) -> str:
     return " ".join(text.replace("|", "/").split())
 
 
-def write_page(agents: Mapping[str, Agent], rows: Sequence[Row]) -> None:
-    """Put both tables between the marks of the page; the rest of it stays."""
-    text = PAGE.read_text(encoding="utf-8")
+def page(text: str, agents: Mapping[str, Agent], rows: Sequence[Row]) -> str:
+    """The page with both tables between its marks; the rest of it stays."""
     names = {row.agent.name for row in rows}
     words = prose(agent for agent in agents.values() if agent.name in names)
     untried = [agent.title for agent in agents.values() if agent.name not in names]
@@ -181,4 +215,4 @@ def write_page(agents: Mapping[str, Agent], rows: Sequence[Row]) -> None:
         before, _, rest = text.partition(begin)
         _, _, after = rest.partition(end)
         text = f"{before}{begin}\n{table}\n{end}{after}"
-    PAGE.write_text(text, encoding="utf-8")
+    return text

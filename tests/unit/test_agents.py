@@ -1,4 +1,4 @@
-"""`make agents`: what arrived is compared with what was asked; the rows make sense."""
+"""`make agents`: what arrived is compared with what was asked; the rows and the page make sense."""
 
 import http.client
 import importlib
@@ -53,3 +53,26 @@ def test_each_row_names_a_recipe_that_is_there_and_pins_its_first_package() -> N
     for agent in module("catalog").load_agents().values():
         assert agent.recipe in recipes, agent.name
         assert "==" in agent.packages[0] and agent.kinds and agent.title, agent.name
+
+
+def test_the_page_is_what_the_kept_results_make() -> None:
+    agents = module("catalog").load_agents()
+    command, page = module("__main__"), module("page")
+    alone = module("catalog").without(next(iter(agents.values())))
+    rows = list(command.kept_rows(alone, [*agents.values()], command.MINORS))
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert rows and page.page(text, agents, rows) == text, "make agents ARGS=--page"
+
+
+def test_a_result_is_kept_on_a_line_and_given_back_for_the_same_row_alone(tmp_path: Path) -> None:
+    kept, runs, file = module("kept"), module("runs"), tmp_path / "results.jsonl"
+    agent = module("catalog").Agent("a", "", (), kinds=("trace",))
+    run = runs.Run("3.14.0", private_bytes=(1, 2), steady=runs.Delivery(2, 1, 1, wrong=("trace",)))
+    kept.keep(agent, "uvicorn", "3.14", "seal", run, file)
+    kept.keep(agent, "gunicorn", "3.14", "seal", run, file)
+    kept.keep(agent, "uvicorn", "3.14", "seal", run, file)
+    assert len(file.read_text().splitlines()) == 2
+    assert kept.kept(agent, "uvicorn", "3.14", "seal", file) == run
+    assert kept.kept(agent, "uvicorn", "3.13", "seal", file) is None
+    started_otherwise = module("catalog").Agent("a", "", (), kinds=("trace",), wrapper=("x",))
+    assert kept.kept(started_otherwise, "uvicorn", "3.14", "seal", file) is None
