@@ -198,3 +198,72 @@ os._exit(0)  # urllib3 itself would wait for the lock
 """
     )
     assert out == ["2", "None"]
+
+
+ANSWERS_AS_REDIS = """
+import os
+import socketserver
+import sys
+import threading
+
+class Handler(socketserver.StreamRequestHandler):
+    def handle(self):
+        while line := self.rfile.readline():
+            words = []
+            for _ in range(int(line[1:])):
+                length = int(self.rfile.readline()[1:])
+                words.append(self.rfile.read(length + 2)[:-2])
+            port = str(self.client_address[1]).encode()
+            asked = words[0].upper() == b"GET"
+            self.wfile.write(b"$%d\\r\\n%s\\r\\n" % (len(port), port) if asked else b"+OK\\r\\n")
+
+class Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+
+end, begin = os.pipe()
+if (server := os.fork()) == 0:
+    listening = Server(("127.0.0.1", 0), Handler)
+    os.write(begin, str(listening.server_address[1]).encode())
+    listening.serve_forever()
+port = int(os.read(end, 100))
+"""
+
+
+def test_pools_of_redis_are_sealed_and_each_child_opens_its_own_connection():
+    pytest.importorskip("redis")
+    out = run(
+        ANSWERS_AS_REDIS
+        + """
+import signal
+import redis
+import pasture
+from pasture.fork_safety.survey import survey
+
+def ports_of_two_children():
+    for _ in range(2):
+        if os.fork() == 0:
+            told = [client.get("port").decode() for client in clients]
+            # One that goes on to fork, as a mold does, still has what its parent left idle.
+            pasture.seal(strict=True)
+            os.write(begin, " ".join(told).encode())
+            os._exit(0)
+        os.wait()
+        yield from os.read(end, 100).decode().split()
+
+try:
+    settings = {"port": port, "protocol": 2}
+    pools = redis.ConnectionPool(**settings), redis.BlockingConnectionPool(**settings)
+    clients = [redis.Redis(connection_pool=pool) for pool in pools]
+    own = [client.get("port").decode() for client in clients]
+    pasture.seal(strict=True)
+    children = list(ports_of_two_children())
+    print(len(set(own)), len(set(children)), set(own).isdisjoint(children))
+    print([client.get("port").decode() for client in clients] == own)
+    listener = redis.Redis(single_connection_client=True, **settings)
+    listener.get("port")
+    print(len(survey()))  # this one does not look at its process
+finally:
+    os.kill(server, signal.SIGKILL)
+"""
+    )
+    assert out == ["2", "4", "True", "True", "1"]

@@ -28,7 +28,7 @@ def texts() -> list[str]:
 
 @pytest.fixture(autouse=True)
 def only_what_the_test_opens(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("gevent.monkey", "grpc._cython.cygrpc", "torch.cuda"):
+    for name in ("gevent.monkey", "grpc", "grpc._cython.cygrpc", "torch.cuda"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     before.clear()
     before.update(survey())
@@ -200,6 +200,20 @@ def test_grpc_counts_only_with_threads_of_its_own(monkeypatch: pytest.MonkeyPatc
     assert texts() == []
     monkeypatch.setattr("pasture.fork_safety.survey._has_threads_of_c", lambda: True)
     assert texts() == ["gRPC's core, which runs threads"]
+
+
+@pytest.mark.parametrize(
+    ("version", "switch", "copes"),
+    [("1.85.1", "", True), ("1.85.1", "0", False), ("1.62.0", "", False), ("2.0", "", False)],
+)
+def test_grpcs_threads_start_again_in_the_versions_that_were_tried(
+    version: str, switch: str, copes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "grpc._cython.cygrpc", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "grpc", SimpleNamespace(__version__=version))
+    monkeypatch.setenv("GRPC_ENABLE_FORK_SUPPORT", switch)
+    monkeypatch.setattr("pasture.fork_safety.survey._has_threads_of_c", lambda: True)
+    assert (texts() == []) is copes
 
 
 def test_a_hazard_says_what_and_what_to_do() -> None:

@@ -2,7 +2,8 @@
 
 The survey is taken right before the seal, after known connections have been closed (`close`). It
 imports, opens and closes nothing: a library counts only if the application has imported it. It
-looks at each open file and does not walk the heap.
+looks at each open file. The heap is walked only for connections of libraries that cope with a fork
+(`fork_aware`).
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+
+from pasture.fork_safety import fork_aware
+from pasture.fork_safety.open_files import name_of, open_files, peer
 
 _SELF = Path("/proc/self")
-_MOST_OPEN_FILES = 1 << 16
 _STANDARD_STREAMS = (0, 1, 2)
 _SQLITE_HEADER = b"SQLite format 3\0"
 _JOURNAL = "/run/systemd/"
@@ -130,16 +133,21 @@ def _named(all_names: Sequence[str]) -> str:
 
 def _connections() -> Iterator[Hazard]:
     """Connected streams, to another host or through a named socket of this one."""
-    datadog = _address_of_datadog()
-    for number, mode in _open_files():
-        if number in _STANDARD_STREAMS or not stat.S_ISSOCK(mode):
+    known = cache(fork_aware.sockets)  # asked only if there is a connection to ask for
+    for number, what in open_files():
+        if number in _STANDARD_STREAMS or not stat.S_ISSOCK(what.st_mode):
             continue
-        peer = _peer(number)
-        if peer and not peer.startswith(_JOURNAL) and not (datadog and peer.endswith(datadog)):
+        other_end = peer(number)
+        if other_end and not _is_of_an_agent(other_end) and what.st_ino not in known():
             yield Hazard(
-                f"the connection to {peer}",
+                f"the connection to {other_end}",
                 "close it in a function under @pasture.before_fork, or open it in each worker",
             )
+
+
+def _is_of_an_agent(other_end: str) -> bool:
+    datadog = _address_of_datadog()
+    return other_end.startswith(_JOURNAL) or bool(datadog and other_end.endswith(datadog))
 
 
 def _address_of_datadog() -> str:
@@ -158,30 +166,6 @@ def _address_of_datadog() -> str:
     return f":{port}" if port.isdigit() else ""
 
 
-def _peer(number: int) -> str:
-    """The other end of a connected stream; "" for any other socket, and for socket pairs."""
-    # Not `socket`: most parents have it, the others would have it sealed in.
-    import _socket
-
-    copy = os.dup(number)
-    try:
-        connection = _socket.socket(fileno=copy)
-    except OSError:
-        os.close(copy)
-        return ""
-    try:
-        if connection.type & 0xF != _socket.SOCK_STREAM:
-            return ""
-        address: Any = connection.getpeername()
-    except OSError:
-        return ""
-    finally:
-        connection.close()
-    if isinstance(address, tuple):
-        return f"{address[0]}:{address[1]}"
-    return address if isinstance(address, str) else os.fsdecode(address)
-
-
 def _databases() -> Iterator[Hazard]:
     """SQLite's files, known by their first bytes.
 
@@ -189,19 +173,12 @@ def _databases() -> Iterator[Hazard]:
     """
     if "_sqlite3" not in sys.modules:
         return
-    for number, mode in _open_files():
-        if stat.S_ISREG(mode) and _begins(number) == _SQLITE_HEADER:
+    for number, what in open_files():
+        if stat.S_ISREG(what.st_mode) and _begins(number) == _SQLITE_HEADER:
             yield Hazard(
-                f"the open SQLite database {_name_of(number)}",
+                f"the open SQLite database {name_of(number)}",
                 "close it in a function under @pasture.before_fork, or open it in each worker",
             )
-
-
-def _name_of(number: int) -> str:
-    try:
-        return os.fspath((_SELF / "fd" / str(number)).readlink())
-    except OSError:
-        return f"with the descriptor {number}"
 
 
 def _begins(number: int) -> bytes:
@@ -218,7 +195,8 @@ def _libraries() -> Iterator[Hazard]:
     monkey = sys.modules.get("gevent.monkey")
     if monkey is not None and getattr(monkey, "saved", None):
         yield Hazard("gevent's hub, whose patches are in", "patch in each worker, after the fork")
-    if "grpc._cython.cygrpc" in sys.modules and _has_threads_of_c():
+    core = "grpc._cython.cygrpc" in sys.modules and _has_threads_of_c()
+    if core and not fork_aware.copes("grpc"):
         yield Hazard("gRPC's core, which runs threads", "open the first channel in each worker")
     cuda = sys.modules.get("torch.cuda")
     if cuda is not None and getattr(cuda, "_initialized", False):
@@ -230,20 +208,3 @@ def _has_threads_of_c() -> bool:
         return len(list((_SELF / "task").iterdir())) > len(threading.enumerate())
     except OSError:
         return False  # without /proc nobody can tell
-
-
-def _open_files() -> Iterator[tuple[int, int]]:
-    """Number and mode of each open file."""
-    for number in _open_numbers():
-        try:
-            yield number, os.fstat(number).st_mode
-        except OSError:
-            continue  # the one with which the folder was listed
-
-
-def _open_numbers() -> Iterable[int]:
-    """Numbers of files that may be open."""
-    try:
-        return [int(path.name) for path in (_SELF / "fd").iterdir()]
-    except OSError:  # without /proc: all that there can be, within reason
-        return range(min(os.sysconf("SC_OPEN_MAX"), _MOST_OPEN_FILES))

@@ -1,0 +1,86 @@
+"""Connections of gRPC's core, which C code alone knows.
+
+The core closes them in a forked child, starts its threads again and connects anew, unless it has
+been told not to. A socket is taken for one of them if no object of Python's has it, an epoll of the
+process watches it, and it leads to where a channel leads.
+
+Source: grpcio 1.85, _channel.py (`Channel`), _cython/_cygrpc/channel.pyx.pxi (`Channel.target`),
+and gRPC's src/core/lib/iomgr/fork_posix.cc; proc_pid_fdinfo(5).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pasture.fork_safety.open_files import open_files, peer
+
+SWITCH = "GRPC_ENABLE_FORK_SUPPORT"
+_OFF = ("0", "f", "false", "n", "no")
+
+_DETAILS = Path("/proc/self/fdinfo")
+_WATCHED = re.compile(r"^tfd:\s*(\d+)", re.MULTILINE)
+_NUMERIC = re.compile(r"[0-9.]*|.*:.*")
+
+
+def copes() -> bool:
+    """Whether the core takes notice of forks. It reads its variable once, as it is loaded."""
+    return os.environ.get(SWITCH, "").lower() not in _OFF
+
+
+def keepers(module: Any) -> Iterable[object]:
+    """Classes of its channels, and of the sockets of others."""
+    loaded = (("grpc._channel", "Channel"), ("_socket", "socket"))
+    return [getattr(sys.modules.get(path), name, None) for path, name in loaded]
+
+
+def connections(found: Sequence[Any]) -> Iterator[int]:
+    """Numbers of the files that are connections of the channels among what was found."""
+    targets = [_host_and_port(target) for target in filter(None, map(_target, found))]
+    if not targets:
+        return
+    others = {one.fileno() for one in found if hasattr(one, "fileno")}
+    watched = set(_watched())
+    for number, what in open_files():
+        if stat.S_ISSOCK(what.st_mode) and number in watched - others:
+            address = _host_and_port(peer(number))
+            if any(_leads_to(address, target) for target in targets):
+                yield number
+
+
+def _target(one: Any) -> str:
+    """Where a channel leads, as in "host:443"; "" of anything else."""
+    target = getattr(getattr(one, "_channel", None), "target", None)
+    if not callable(target):
+        return ""
+    return re.sub(r"^.*/|^ipv[46]:", "", os.fsdecode(target()))
+
+
+def _host_and_port(address: str) -> tuple[str, str]:
+    """IPv6's form of an IPv4 address is undone."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]").removeprefix("::ffff:"), port
+
+
+def _leads_to(address: tuple[str, str], target: tuple[str, str]) -> bool:
+    """Whether a connection is to a target; nothing is looked up for a name."""
+    host, port = target
+    return address[1] == port and (address[0] == host or not _NUMERIC.fullmatch(host))
+
+
+def _watched() -> Iterator[int]:
+    """Numbers of the files that an epoll of this process waits for."""
+    try:
+        paths = list(_DETAILS.iterdir())
+    except OSError:
+        return
+    for path in paths:
+        try:
+            yield from map(int, _WATCHED.findall(path.read_text(errors="replace")))
+        except OSError:
+            continue

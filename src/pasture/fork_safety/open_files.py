@@ -1,0 +1,60 @@
+"""The open files of this process, and where a stream leads to. Opens and closes none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+_FILES = Path("/proc/self/fd")
+_MOST = 1 << 16
+
+
+def open_files() -> Iterator[tuple[int, os.stat_result]]:
+    """Number of each open file, and what it is."""
+    for number in _numbers():
+        try:
+            yield number, os.fstat(number)
+        except OSError:
+            continue  # the one with which the folder was listed
+
+
+def _numbers() -> Iterable[int]:
+    """Numbers of files that may be open."""
+    try:
+        return [int(path.name) for path in _FILES.iterdir()]
+    except OSError:  # without /proc: all that there can be, within reason
+        return range(min(os.sysconf("SC_OPEN_MAX"), _MOST))
+
+
+def name_of(number: int) -> str:
+    """Path of an open file, as far as it can be told."""
+    try:
+        return os.fspath((_FILES / str(number)).readlink())
+    except OSError:
+        return f"with the descriptor {number}"
+
+
+def peer(number: int) -> str:
+    """The other end of a connected stream; "" for any other socket, and for socket pairs."""
+    # Not `socket`: most parents have it, the others would have it sealed in.
+    import _socket
+
+    copy = os.dup(number)
+    try:
+        connection = _socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        return ""
+    try:
+        if connection.type & 0xF != _socket.SOCK_STREAM:
+            return ""
+        address: Any = connection.getpeername()
+    except OSError:
+        return ""
+    finally:
+        connection.close()
+    if isinstance(address, tuple):
+        return f"{address[0]}:{address[1]}"
+    return address if isinstance(address, str) else os.fsdecode(address)
