@@ -33,7 +33,6 @@ WAITS = {
 RUNS = {
     "Python": "while True: pass",
     "without the lock": "import hashlib\n    while True: hashlib.sha256(bytes(1 << 26))",
-    "short turns": "while True: time.sleep(0.0005)",
 }
 
 START = """
@@ -74,6 +73,35 @@ os._exit(0)
 """
     )
     assert out == "False True True\nTrue False\n1000\n"
+
+
+def test_a_thread_that_sleeps_half_a_millisecond_at_a_time_goes_on_found_asleep_or_not(run_program):
+    out = run_program("""
+        import threading, time
+        turns, wrong = [0], []
+        def work():
+            while not wrong:
+                time.sleep(0.0005)
+                made = {n: [str(n), (n, n + 1)] for n in range(50)}
+                if sum(first for _, (first, _) in made.values()) != 1225:
+                    wrong.append(made)
+                turns[0] += 1
+        threading.Thread(target=work, name="neighbour", daemon=True).start()
+        kept = [["kept " + str(i)] for i in range(1000)]
+        for _ in range(3):
+            report = pasture.seal()
+            left_out = [step.name for step in report.steps if step.skipped]
+            assert report.sealed or " in work)" in report.reason, report
+            assert ("immortalize" in left_out) is not report.sealed, report
+            in_child(lambda: len(kept))
+            before = turns[0]
+            while turns[0] < before + 20 and not wrong:
+                time.sleep(0.001)
+        assert not wrong, wrong
+        sys.stdout.flush()
+        os._exit(0)
+    """)
+    assert out == "1000\n" * 3
 
 
 def test_a_thread_of_c_code_counts_although_nobody_knows_its_name(run_program):

@@ -109,7 +109,13 @@ STATUS = (
 
 
 @pytest.mark.parametrize(
-    ("state", "asleep"), [("S (sleeping)", True), ("D (disk sleep)", True), ("R (running)", False)]
+    ("state", "asleep"),
+    [
+        ("S (sleeping)", True),
+        ("R (running)", False),
+        ("D (disk sleep)", False),
+        ("t (tracing stop)", False),
+    ],
 )
 def test_a_thread_has_run_as_often_as_it_gave_its_processor_up(state: str, asleep: bool) -> None:
     assert parse_status(STATUS.format(state=state)) == Task(10, asleep)

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
-_NOT_RUN = frozenset("SDITt")
+_ASLEEP = "S"
+"""Interruptible, as calls that wait are. A page that is read from a disk puts a thread into `D`,
+and a debugger into `t`, wherever its code stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,7 @@ class Task:
     Attributes:
         switches: how often the kernel took it off a processor. Two equal ones of a thread that
             was asleep at the first say that it did not run in between.
-        asleep: whether the kernel did not run it then.
+        asleep: whether it waited in a call of the kernel then.
     """
 
     switches: int
@@ -40,7 +42,7 @@ def parse_status(text: str) -> Task:
         state = fields["State"].split()[0]
     except (KeyError, IndexError):
         raise ValueError("the file lacks a field") from None
-    return Task(int(voluntary) + int(forced), state in _NOT_RUN)
+    return Task(int(voluntary) + int(forced), state == _ASLEEP)
 
 
 def read_tasks(pid: int | None = None, proc: Path = _PROC) -> Mapping[int, Task]:
