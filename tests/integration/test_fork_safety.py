@@ -200,6 +200,38 @@ os._exit(0)  # urllib3 itself would wait for the lock
     assert out == ["2", "None"]
 
 
+def test_a_connection_that_a_thread_uses_is_waited_for_and_closed():
+    pytest.importorskip("requests")
+    out = run(
+        ANSWERS_WITH_THE_PORT
+        + """
+import time
+import urllib3
+import pasture
+from pasture.fork_safety.survey import survey
+
+answer = Handler.do_GET
+begun = threading.Event()
+
+def slowly(self):
+    begun.set()
+    time.sleep(0.3)
+    answer(self)
+
+Handler.do_GET = slowly
+manager = urllib3.PoolManager()
+asking = threading.Thread(target=manager.request, args=("GET", url))
+asking.start()
+begun.wait()
+counts, problems = pasture.close_connections()
+asking.join()
+named = [str(hazard) for hazard in survey() if f":{server.server_port} " in hazard.what + " "]
+print(problems, counts["http_connections"], named)
+"""
+    )
+    assert out == ["()", "1", "[]"]
+
+
 ANSWERS_AS_REDIS = """
 import os
 import socketserver

@@ -4,12 +4,13 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, Self
 
 import pytest
 
-from pasture.fork_safety import close, opentelemetry
+from pasture.fork_safety import close, ddtrace, opentelemetry
 from pasture.fork_safety.close import before_fork, close_connections
 
 
@@ -219,3 +220,62 @@ def test_a_metric_reader_of_opentelemetry_is_put_in_order_in_each_child(
     assert not reader._export_lock.locked()
     assert consumer.new._attributes_aggregation == {}
     assert consumer.sums._attributes_aggregation == {"a": 1}
+
+
+class Panic(BaseException):
+    """What Rust's panics are in Python."""
+
+
+def datadog(monkeypatch: pytest.MonkeyPatch, told: list[str], *, runs: bool = True) -> None:
+    def told_of(what: str) -> Callable[[], None]:
+        return lambda: told.append(what)
+
+    def after_fork_parent() -> None:
+        told.append("start the runtime")
+        raise Panic
+
+    runtime = SimpleNamespace(
+        before_fork=told_of("stop the runtime"), after_fork_parent=after_fork_parent
+    )
+    get_native_runtime = cache(lambda: runtime)
+    if runs:
+        get_native_runtime()
+    hooks = SimpleNamespace(
+        ddtrace_before_fork=told_of("stop the threads"),
+        ddtrace_after_in_parent=told_of("start the threads"),
+    )
+    native = SimpleNamespace(get_native_runtime=get_native_runtime)
+    monkeypatch.setitem(sys.modules, "ddtrace.internal.forksafe", hooks)
+    monkeypatch.setitem(sys.modules, "ddtrace.internal.native_runtime", native)
+
+
+STOP = ["stop the threads", "stop the runtime"]
+START = ["start the runtime", "start the threads"]
+
+
+def test_ddtrace_is_stopped_and_started_again_as_at_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    datadog(monkeypatch, told)
+    with pytest.raises(ValueError), ddtrace.stopped():
+        assert told == STOP
+        raise ValueError
+    assert told == STOP + START
+
+
+def test_a_runtime_of_ddtrace_that_was_not_started_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    datadog(monkeypatch, told, runs=False)
+    with ddtrace.stopped():
+        pass
+    assert told == []
+
+
+def test_a_version_of_ddtrace_without_one_of_the_functions_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str] = []
+    datadog(monkeypatch, told)
+    del sys.modules["ddtrace.internal.forksafe"].ddtrace_after_in_parent
+    with ddtrace.stopped():
+        pass
+    assert told == []

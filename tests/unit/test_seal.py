@@ -1,7 +1,8 @@
 """The order of the steps, and what happens when one cannot run. No heap is touched here."""
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from pasture.errors import SealFailed, UnknownPolicy, UnsupportedInterpreter
-from pasture.fork_safety import close, survey, threads
+from pasture.fork_safety import close, ddtrace, survey, threads
 from pasture.fork_safety.threads import Neighbour
 from pasture.sealing import child, exit, gc_settings, interpreter, seal
 from pasture.sealing.interpreter import Interpreter
@@ -181,6 +182,24 @@ def test_threads_that_wait_keep_nothing_from_being_sealed(heap: Heap) -> None:
 def test_threads_can_be_allowed(heap: Heap) -> None:
     heap.neighbours = (LOOKOUT,)
     assert seal.seal(allow_threads=True).sealed
+
+
+def test_agents_are_stopped_around_the_steps_on_the_heap_if_that_is_asked_for(
+    heap: Heap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def stopped() -> Iterator[None]:
+        heap.ran.append("stop")
+        yield
+        heap.ran.append("start")
+
+    monkeypatch.setattr(ddtrace, "stopped", stopped)
+    seal.seal()
+    steps = [name for name in heap.ran if name in heap.steps]
+    assert heap.ran == ["hook", "watch", *steps]
+    heap.ran.clear()
+    seal.seal(stop_agents=True)
+    assert heap.ran == ["hook", "stop", "watch", *steps, "start"]
 
 
 def test_freezing_alone_does_not_mind_threads(heap: Heap) -> None:

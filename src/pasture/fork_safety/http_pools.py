@@ -3,7 +3,7 @@
 requests, botocore and most agents keep their connections in such a pool, which does not notice a
 fork. Parent and children would write into the same connection, and read each other's answers. The
 pools stay as they are, and open a connection at the next request. One that a thread uses at the
-moment is not in its pool: it is that thread's, and no child has the thread.
+moment is not in its pool, and gets a second to come back: agents send in threads of their own.
 
 Owns the pools that were found at a seal, and one hook before forks for connections that were
 opened since. Source: urllib3 1.26 and 2, connectionpool.py (`_get_conn`, `_put_conn`).
@@ -14,6 +14,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -25,8 +26,14 @@ _LIBRARY = "urllib3."
 _PATIENCE_S = 0.1
 """Longest wait for a lock of a pool, which are held for microseconds."""
 
+_RETURN_S = 1.0
+"""Longest wait for connections that threads use. What is in use then stays, and is surveyed."""
+
+_BETWEEN_LOOKS_S = 0.02
+
 _pools: WeakSet[Any] = WeakSet()
 _managers: WeakSet[Any] = WeakSet()
+_connections: WeakSet[Any] = WeakSet()
 _hooked = False
 
 
@@ -41,6 +48,7 @@ def close_idle() -> int:
     global _hooked
     pools = _classes("connectionpool", "HTTPConnectionPool")
     managers = _classes("poolmanager", "PoolManager")
+    connections = _classes("connection", "HTTPConnection")
     if not pools:
         return 0
     # The type is asked, not the object: a proxy may answer for another. They are kept, because
@@ -50,10 +58,17 @@ def close_idle() -> int:
             _pools.add(one)
         elif issubclass(type(one), managers):
             _managers.add(one)
+        elif issubclass(type(one), connections):
+            _connections.add(one)
     if not _hooked:
         os.register_at_fork(before=_close_known)
         _hooked = True
-    return _close_known()
+    deadline = time.monotonic() + _RETURN_S
+    closed = _close_known()
+    while any(map(_is_open, list(_connections))) and time.monotonic() < deadline:
+        time.sleep(_BETWEEN_LOOKS_S)
+        closed += _close_known()
+    return closed
 
 
 def _classes(module: str, name: str) -> tuple[type, ...]:
@@ -108,8 +123,12 @@ def _taken(lock: Any) -> Iterator[bool]:
         yield False
 
 
+def _is_open(connection: Any) -> bool:
+    return getattr(connection, "sock", None) is not None
+
+
 def _close(connection: Any) -> bool:
-    was_open = getattr(connection, "sock", None) is not None
+    was_open = _is_open(connection)
     with suppress(OSError):
         connection.close()
     return was_open

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import types
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +18,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from pasture.errors import SealFailed, UnsupportedInterpreter
-from pasture.fork_safety import close, survey, threads
+from pasture.fork_safety import close, ddtrace, survey, threads
 from pasture.sealing import child, exit, gc_settings, room
 from pasture.sealing import snapshot as census_file
 from pasture.sealing.interpreter import current, hint_for, left_out, native
@@ -50,6 +51,7 @@ def seal(
     policy: str | Policy | None = None,
     *,
     allow_threads: bool = False,
+    stop_agents: bool = False,
     strict: bool = False,
     warm_up: WarmUp | None = None,
     census: Path | None = None,
@@ -64,6 +66,8 @@ def seal(
         policy: its name, or one of your own; None is "seal".
         allow_threads: do not look whether other Python threads wait. Only for threads that
             are known to be blocked outside of Python until this returns.
+        stop_agents: while the heap is worked on, stop agents that stop at each fork by themselves
+            (ddtrace). Not in a function that is called in the course of a fork.
         strict: raise if the process did not get sealed.
         warm_up: serves requests first, if the policy has a warm-up: a function without
             arguments that calls `pasture.warm_up`.
@@ -88,9 +92,10 @@ def seal(
     gc_settings.remember_thresholds()
     reason = _obstacle(chosen, interpreter.unsupported)
     if reason is None:
-        running = _running_threads(chosen, allow_threads)
-        child.arm(chosen)  # first: an interrupt between two steps leaves a heap half sealed
-        steps += _work_on_heap(chosen, running)
+        with ddtrace.stopped() if stop_agents and chosen.needs_native else nullcontext():
+            running = _running_threads(chosen, allow_threads)
+            child.arm(chosen)  # first: an interrupt between two steps leaves a heap half sealed
+            steps += _work_on_heap(chosen, running)
         steps += _layout(chosen)
         reason = _failure(chosen, steps) or running
     else:

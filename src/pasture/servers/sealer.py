@@ -47,6 +47,8 @@ class Sealer:
     Args:
         log: takes the report's line.
         prepare: makes a context for each seal, in which the server's heap may be worked on.
+        stop_agents: as of `pasture.seal`, for a server that calls `before_fork` before it forks,
+            and not in a hook of the fork.
         works: whether this process itself does its program's work between the forks. It is then
             sealed once, unless the settings say otherwise: each further seal would keep for good
             what happens to be in use at that moment.
@@ -61,9 +63,11 @@ class Sealer:
         *,
         log: Log = write_to_log,
         prepare: Callable[[], AbstractContextManager[object]] = nullcontext,
+        stop_agents: bool = False,
         works: bool = False,
     ) -> None:
         self.report: SealReport | None = None
+        self._stop_agents = stop_agents
         self._once = works if settings.once is None else settings.once
         self._settings = settings
         self._log = log
@@ -99,7 +103,12 @@ class Sealer:
         policy = self._settings.policy
         warms_up = policy.warms_up and bool(self._settings.warm_up)
         with self._prepare():
-            report = seal(policy, warm_up=warm_up if warms_up else None, strict=strict)
+            report = seal(
+                policy,
+                stop_agents=self._stop_agents,
+                strict=strict,
+                warm_up=warm_up if warms_up else None,
+            )
         self.report = report
         if self._freezes:
             self._unfrozen_then = _unfrozen_objects()

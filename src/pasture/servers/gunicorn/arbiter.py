@@ -46,7 +46,12 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         super().__init__(app)
 
     def _make_sealer(self) -> Sealer:
-        return Sealer(self._settings, log=self._write_to_log, prepare=self._without_control_server)
+        return Sealer(
+            self._settings,
+            log=self._write_to_log,
+            prepare=self._without_control_server,
+            stop_agents=True,
+        )
 
     def setup(self, app: Any) -> None:
         """Load the configuration's consequences: at the start, and again at each HUP."""

@@ -101,7 +101,7 @@ class SealingSupervisor(Multiprocess):
         self._settings = settings
         # uvicorn's workers end by os._exit, or by the signal that told them to.
         policy = dataclasses.replace(settings.policy, at_exit=())
-        self._sealer = Sealer(dataclasses.replace(settings, policy=policy))
+        self._sealer = Sealer(dataclasses.replace(settings, policy=policy), stop_agents=True)
         log.disabled = False  # a configuration of logging disables what it does not name
         logs = LogSetup()
         begin_loading(policy)
