@@ -8,6 +8,7 @@ row that does not own up to it.
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -20,6 +21,7 @@ from benchmarks.agents.page import PAGE, Row, complaints, in_short, page
 from benchmarks.agents.runs import COMMANDS, Run, boot
 
 MINORS = ("3.13", "3.12", "3.14")
+THIS_MINOR = ".".join(map(str, sys.version_info[:2]))
 WITH_STOCK = MINORS[:1]
 """Where the same is booted without a seal, too, and gunicorn with reforks."""
 
@@ -35,6 +37,11 @@ def boots(
             yield agent, server, minor, "stock"
             if server == "gunicorn" and agent.reports == "workers":
                 yield agent, server, minor, "refork"
+
+
+def explain(pid: int) -> None:
+    """Why the private pages of a worker are private."""
+    subprocess.run([sys.executable, "-m", "pasture", "explain", str(pid)], check=True)
 
 
 def result(agent: Agent, server: str, minor: str, policy: str, again: bool) -> Run:
@@ -72,6 +79,12 @@ def kept_rows(alone: Agent, agents: Sequence[Agent], minors: Sequence[str]) -> I
     "--no-stock", is_flag=True, help="Leave out the boots without a seal, and with reforks."
 )
 @click.option("--again", is_flag=True, help="Boot again what is kept.")
+@click.option(
+    "--explain",
+    "explains",
+    is_flag=True,
+    help="Show `pasture explain` of a sealed worker, and keep nothing; on this CPython.",
+)
 @click.option("--page", "page_only", is_flag=True, help="Only write the page, of what is kept.")
 def main(
     names: tuple[str, ...],
@@ -79,6 +92,7 @@ def main(
     servers: tuple[str, ...],
     no_stock: bool,
     again: bool,
+    explains: bool,
     page_only: bool,
 ) -> None:
     agents = load_agents()
@@ -89,6 +103,11 @@ def main(
             f"no such agent: {min(unknown)}; agents.toml has {', '.join(agents)}"
         )
     chosen = [alone, *(agents[n] for n in agents if not names or n in names)]
+    if explains:
+        for agent, server in product(chosen, servers):
+            click.echo(f"{agent.name}, {server}:", err=True)
+            boot(agent, server, THIS_MINOR, "seal", explain)
+        return
     if not page_only:
         for agent, server, minor, policy in boots(chosen, servers, minors, not no_stock):
             result(agent, server, minor, policy, again and (agent is not alone or not names))

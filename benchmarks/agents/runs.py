@@ -11,7 +11,7 @@ import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -112,12 +112,22 @@ class Run:
     parents_twice: int = 0
 
 
-def boot(agent: Agent, server: str, minor: str, policy: str) -> Run:
-    """Boot a server under a policy, with an agent, on an interpreter."""
+def boot(
+    agent: Agent,
+    server: str,
+    minor: str,
+    policy: str,
+    explain: Callable[[int], object] | None = None,
+) -> Run:
+    """Boot a server under a policy, with an agent, on an interpreter.
+
+    Args:
+        explain: takes the pid of a worker whose memory has been read, and that still serves.
+    """
     python = environments.prepare(agent, minor)
     version = run(python, "-c", "import platform; print(platform.python_version())")
     with TemporaryDirectory() as folder, ExitStack() as stack:
-        trial = Trial(agent, server, Path(folder))
+        trial = Trial(agent, server, Path(folder), explain)
         try:
             return trial.run(stack, python, version, policy)
         except (PastureError, OSError) as error:
@@ -133,8 +143,15 @@ def boot(agent: Agent, server: str, minor: str, policy: str) -> Run:
 class Trial:
     """The server, its sink and what has been asked of it so far."""
 
-    def __init__(self, agent: Agent, server: str, folder: Path) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        server: str,
+        folder: Path,
+        explain: Callable[[int], object] | None = None,
+    ) -> None:
         self.log = folder / "log"
+        self._explain = explain
         self._agent, self._server, self._folder = agent, server, folder
         self._port, self._scraped_port = free_port(), free_port()
 
@@ -154,6 +171,8 @@ class Trial:
             asked = {pid: asked.get(pid, []) + served.get(pid, []) for pid in {*asked, *served}}
         self._wait_for_delivery(asked)
         workers = {pid: self._private_bytes(pid) for pid in served}
+        if self._explain is not None:
+            self._explain(next(iter(workers)))
         after = self._get("/threads")
         steady = delivery(self._agent, asked, self._arrived())
         last = self._last_requests()
@@ -228,6 +247,7 @@ class Trial:
                 "SINK_PORT": str(self._sink.port),
                 "SINK_UDP_PORT": str(self._sink.udp_port),
                 "SCRAPED_PORT": str(self._scraped_port),
+                **({"PASTURE_CENSUS": f"{self._folder}/census"} if self._explain else {}),
                 **self._service.variables,
                 **filled,
             }

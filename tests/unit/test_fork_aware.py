@@ -104,11 +104,17 @@ def test_a_child_does_not_use_what_its_parent_left_idle(
     assert not named(name)
 
 
-class Channel:
-    """A channel of grpcio."""
+class UnaryMultiCallable:
+    """A method of a stub of grpcio: it keeps what its channel keeps."""
 
     def __init__(self, target: str) -> None:
         self._channel = SimpleNamespace(target=lambda: target.encode())
+
+
+def grpc_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    channels = SimpleNamespace(_UnaryMultiCallable=UnaryMultiCallable, Other=Pool)
+    monkeypatch.setitem(sys.modules, "grpc", SimpleNamespace(__version__="1.85.1"))
+    monkeypatch.setitem(sys.modules, "grpc._channel", channels)
 
 
 @pytest.mark.parametrize(
@@ -128,9 +134,8 @@ def test_a_socket_of_c_code_that_leads_where_a_channel_leads_is_the_channels(
     target: str, leads_there: bool, ends: tuple[socket.socket, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, name = ends
-    channel = Channel(target.format(port=client.getpeername()[1]))
-    monkeypatch.setitem(sys.modules, "grpc", SimpleNamespace(__version__="1.85.1"))
-    monkeypatch.setitem(sys.modules, "grpc._channel", SimpleNamespace(Channel=Channel))
+    kept = UnaryMultiCallable(target.format(port=client.getpeername()[1]))
+    grpc_is_imported(monkeypatch)
     with closing(select.epoll()) as poller:
         number = os.dup(client.fileno())  # no object of Python's has this one
         try:
@@ -140,17 +145,16 @@ def test_a_socket_of_c_code_that_leads_where_a_channel_leads_is_the_channels(
             assert named(name) is not leads_there
         finally:
             os.close(number)
-    assert channel is not None
+    assert kept is not None
 
 
 def test_a_socket_of_pythons_is_no_channels(
     ends: tuple[socket.socket, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, name = ends
-    channel = Channel(f"collector.example:{client.getpeername()[1]}")
-    monkeypatch.setitem(sys.modules, "grpc", SimpleNamespace(__version__="1.85.1"))
-    monkeypatch.setitem(sys.modules, "grpc._channel", SimpleNamespace(Channel=Channel))
+    kept = UnaryMultiCallable(f"collector.example:{client.getpeername()[1]}")
+    grpc_is_imported(monkeypatch)
     with closing(select.epoll()) as poller:
         poller.register(client)
         assert named(name)
-    assert channel is not None
+    assert kept is not None

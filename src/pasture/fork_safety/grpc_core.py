@@ -34,9 +34,11 @@ def copes() -> bool:
 
 
 def keepers(module: Any) -> Iterable[object]:
-    """Classes of its channels, and of the sockets of others."""
-    loaded = (("grpc._channel", "Channel"), ("_socket", "socket"))
-    return [getattr(sys.modules.get(path), name, None) for path, name in loaded]
+    """Classes of its channels, of what calls through one, and of the sockets of others."""
+    known = getattr(sys.modules.get("grpc._channel"), "__dict__", {})
+    # Stubs keep what calls; the channel's own object may be gone.
+    found = [known[name] for name in known if re.fullmatch(r"Channel|\w*MultiCallable", name)]
+    return [*found, getattr(sys.modules.get("_socket"), "socket", None)]
 
 
 def connections(found: Sequence[Any]) -> Iterator[int]:
@@ -54,7 +56,7 @@ def connections(found: Sequence[Any]) -> Iterator[int]:
 
 
 def _target(one: Any) -> str:
-    """Where a channel leads, as in "host:443"; "" of anything else."""
+    """Where a channel or what calls through it leads, as in "host:443"; "" of anything else."""
     target = getattr(getattr(one, "_channel", None), "target", None)
     if not callable(target):
         return ""
