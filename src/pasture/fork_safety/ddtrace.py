@@ -37,9 +37,8 @@ def stopped() -> Iterator[None]:
 def _runtime() -> Any:
     """The one that there is; none is made."""
     module = sys.modules.get("ddtrace.internal.native_runtime")
-    made = getattr(module, "get_native_runtime", None)
-    is_there = hasattr(made, "cache_info") and made.cache_info().currsize
-    return made() if made is not None and is_there else None
+    get: Any = getattr(module, "get_native_runtime", None)
+    return get() if hasattr(get, "cache_info") and get.cache_info().currsize else None
 
 
 def _functions(*names: tuple[Any, str]) -> list[Callable[[], object]]:
