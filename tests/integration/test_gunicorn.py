@@ -5,12 +5,14 @@ import json
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
 from pasture import _native
 
 MB = 1_000_000
+PROGRAMS = Path(__file__).parents[1] / "programs"
 needs_immortality = pytest.mark.skipif(
     not _native.HAS_IMMORTALITY, reason="on CPython before 3.12 reading un-shares pages"
 )
@@ -52,6 +54,41 @@ def test_requests_of_the_warm_up_are_served_by_the_master(serve, tmp_path):
     assert "warm-up: 3 requests, 1 failed" in server.log
     assert "GET /fail: ValueError: this page is broken on purpose" in server.log
     assert server.log.index("warm-up: 3 requests") < server.log.index(SEALED)
+
+
+DATADOG = """
+import os, sys
+from functools import cache, partial
+from types import SimpleNamespace
+
+def tell(what):
+    with open(os.environ["TOLD"], "a") as file:
+        print(os.getpid(), what, file=file)
+
+runtime = SimpleNamespace(before_fork=partial(tell, "[rt"), after_fork_parent=partial(tell, "rt]"))
+native = SimpleNamespace(get_native_runtime=cache(lambda: runtime))
+native.get_native_runtime()
+stop, start = partial(tell, "[threads"), partial(tell, "threads]")
+hooks = SimpleNamespace(ddtrace_before_fork=stop, ddtrace_after_in_parent=start)
+sys.modules["ddtrace.internal.forksafe"] = hooks
+sys.modules["ddtrace.internal.native_runtime"] = native
+os.register_at_fork(before=stop, after_in_parent=start)
+"""
+
+
+@pytest.mark.once
+def test_ddtrace_is_stopped_for_the_seal_and_again_for_the_fork(serve, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(DATADOG)
+    told = tmp_path / "told"
+    path = os.pathsep.join((str(tmp_path), str(PROGRAMS)))
+    server = serve(workers=1, env={"PYTHONPATH": path, "TOLD": str(told)})
+
+    def of_the_master():
+        lines = map(str.split, told.read_text().splitlines())
+        return [what for pid, what in lines if int(pid) == server.process.pid]
+
+    server.wait_for(lambda: of_the_master()[-1] == "threads]", "the fork")
+    assert of_the_master() == ["[threads", "[rt", "rt]", "threads]", "[threads", "threads]"]
 
 
 @needs_immortality
