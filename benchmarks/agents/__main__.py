@@ -111,7 +111,7 @@ def main(
     if not page_only:
         for agent, server, minor, policy in boots(chosen, servers, minors, not no_stock):
             result(agent, server, minor, policy, again and (agent is not alone or not names))
-    rows = list(kept_rows(alone, chosen[1:] if not page_only else [*agents.values()], minors))
+    rows = list(kept_rows(alone, [alone, *agents.values()] if page_only else chosen, minors))
     if page_only or not names:
         PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), agents, rows), encoding="utf-8")
     found = list(complaints(rows))

@@ -58,4 +58,4 @@ def load_agents(file: Path = FILE) -> dict[str, Agent]:
 
 def without(agent: Agent) -> Agent:
     """The application alone, to compare an agent with."""
-    return Agent(name="none", newest=agent.newest, servers=agent.servers)
+    return Agent(name="none", newest=agent.newest, servers=agent.servers, title="no agent")

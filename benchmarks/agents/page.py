@@ -113,7 +113,7 @@ def _figures(rows: Sequence[Row], minors: Sequence[str]) -> tuple[str, ...]:
     stock = next((row.stock for row in rows if row.stock), None)
     sealed = [row.sealed for row in rows if not row.failure]
     threads = sorted({run.tasks_before - 1 for run in sealed})
-    shows_end = bool(sealed) and not agent.scrape
+    shows_end = bool(sealed) and bool(agent.kinds) and not (agent.scrape or agent.by_clock)
     return (
         agent.title,
         server,
@@ -121,8 +121,8 @@ def _figures(rows: Sequence[Row], minors: Sequence[str]) -> tuple[str, ...]:
         *(_private(of[minor]) if minor in of else "" for minor in minors),
         _memory(refork),
         _memory(stock),
-        _arrived_of(agent, sealed),
-        _arrived_in(refork),
+        _arrived_of(agent, sealed) if agent.kinds else "",
+        _arrived_in(refork) if agent.kinds else "",
         arrived(total([run.last for run in sealed])) if shows_end else "",
         arrived(stock.last) if shows_end and stock is not None else "",
     )
@@ -132,8 +132,9 @@ def _private(row: Row) -> str:
     """Private memory of a worker, and in relation to one without the agent."""
     if row.failure:
         return _cell(row.failure.splitlines()[0])
+    growth = f" ({row.growth:.0%})" if row.agent.kinds else ""
     sealed = "" if row.sealed.reason is None else ", not sealed"
-    return f"{_memory(row.sealed)} ({row.growth:.0%}){sealed}"
+    return f"{_memory(row.sealed)}{growth}{sealed}"
 
 
 def _arrived_of(agent: Agent, runs: Sequence[Run]) -> str:

@@ -59,7 +59,7 @@ def test_the_page_is_what_the_kept_results_make() -> None:
     agents = module("catalog").load_agents()
     command, page = module("__main__"), module("page")
     alone = module("catalog").without(next(iter(agents.values())))
-    rows = list(command.kept_rows(alone, [*agents.values()], command.MINORS))
+    rows = list(command.kept_rows(alone, [alone, *agents.values()], command.MINORS))
     text = page.PAGE.read_text(encoding="utf-8")
     assert rows and page.page(text, agents, rows) == text, "make agents ARGS=--page"
 
