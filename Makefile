@@ -301,7 +301,7 @@ soak-threads: .venvs/3.14-check/.stamp ## Ten minutes of seals beside threads th
 	@.venvs/3.14-check/bin/python -m benchmarks.soak_threads $(ARGS)
 
 .PHONY: agents
-agents: .venvs/3.14/.stamp ## Agents of production servers before the fork; writes docs/preloading.md (an hour; goes on where it stopped)
+agents: .venvs/3.14/.stamp ## Agents of production servers before the fork; writes docs/preloading.md (what is missing; ARGS=--again: all, two hours)
 	@.venvs/3.14/bin/python -m benchmarks.agents $(ARGS)
 
 .PHONY: bench-site
