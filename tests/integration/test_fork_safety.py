@@ -299,3 +299,35 @@ finally:
 """
     )
     assert out == ["2", "4", "True", "True", "1"]
+
+
+def test_new_relics_thread_made_before_the_fork_is_alive_when_a_child_has_started_it():
+    out = run(
+        """
+        import os, sys, threading
+        from types import SimpleNamespace
+        from pasture.warmup.warmup import warm_up
+
+        stop = threading.Event()
+        thread = threading.Thread(target=stop.wait, daemon=True)
+        agent = SimpleNamespace(_harvest_thread=thread)
+        settings = SimpleNamespace(enabled=True)
+        sys.modules["newrelic.agent"] = SimpleNamespace(global_settings=lambda: settings)
+        sys.modules["newrelic.core.agent"] = SimpleNamespace(agent_instance=lambda: agent)
+
+        def application(environ, start_response):
+            start_response("200 OK", [])
+            return []
+
+        warm_up(application, ["/"])
+        if os.fork() == 0:
+            thread.start()
+            print(thread.is_alive())
+            stop.set()
+            thread.join()
+            print(thread.is_alive(), flush=True)
+            os._exit(0)
+        os.wait()
+        """
+    )
+    assert out == ["True", "False"]

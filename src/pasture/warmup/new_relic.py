@@ -9,9 +9,11 @@ Source: newrelic 14, api/transaction.py (`Transaction.__init__`), core/applicati
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 @contextmanager
@@ -26,9 +28,21 @@ def kept_still() -> Iterator[None]:
     # not send at the exit what it has.
     made = sys.modules.get("newrelic.core.agent")
     if made is not None:
-        made.agent_instance()
+        thread = getattr(made.agent_instance(), "_harvest_thread", None)
+        os.register_at_fork(after_in_child=lambda: _let_start(thread))
     settings.enabled = False
     try:
         yield
     finally:
         settings.enabled = True
+
+
+def _let_start(thread: Any) -> None:
+    """Undo what a fork does to a thread that has not been started: it counts as ended for good.
+
+    The agent starts it in the child, and at the exit does not wait for one that has ended.
+    Source: CPython 3.12 Lib/threading.py (`_after_fork`); 3.13 does not do so.
+    """
+    started = getattr(thread, "_started", None)
+    if getattr(thread, "_is_stopped", False) and started is not None and not started.is_set():
+        thread._is_stopped = False
