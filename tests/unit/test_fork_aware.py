@@ -75,7 +75,7 @@ def test_a_queue_of_connections_and_of_free_places_is_looked_into(
     assert not named(name)
 
 
-@pytest.mark.parametrize("version", ["4.6.0", "9.0.0", "", "unknown"])
+@pytest.mark.parametrize("version", ["4.6.0", "8.2.0", "9.0.0", "", "unknown"])
 def test_a_version_that_was_not_tried_is_not_trusted(
     version: str, ends: tuple[socket.socket, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

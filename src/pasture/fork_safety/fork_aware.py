@@ -56,7 +56,7 @@ def _idle_of_redis(pools: Sequence[Any]) -> Iterator[int]:
 
 
 LIBRARIES: Mapping[str, Library] = {
-    "redis": Library((5, 2), (8,), _redis_pools, _idle_of_redis),
+    "redis": Library((5, 2), (8, 1), _redis_pools, _idle_of_redis),
     "grpc": Library((1, 85), (1, 85), grpc_core.keepers, grpc_core.connections),
 }
 """By the name of the module. kombu and Celery keep connections to Redis in pools of redis-py; those
