@@ -12,9 +12,10 @@ from pasture.trial.shortfalls import shortfalls
 pytestmark = pytest.mark.once
 
 MakeRun = Callable[..., Run]
-UVICORN = (
-    "[7] [WARNING] pasture: no refork: workers of class uvicorn_worker.UvicornWorker "
-    "cannot become parents\n"
+TORNADO = "[7] [WARNING] pasture: no refork: workers of class tornado cannot become parents\n"
+FAILED = (
+    "[7] [WARNING] pasture: refork to generation 1 failed: the connection to 127.0.0.1:5432 does "
+    "not survive a fork: open it in each worker; generation 0 goes on; the next try is in 10 s\n"
 )
 
 
@@ -23,11 +24,9 @@ def test_a_refork_with_workers_that_cannot_is_told_with_the_servers_reason(
 ) -> None:
     final = make_run().final
 
-    (words,) = shortfalls(POLICIES["refork"], final, {"sealed": True}, UVICORN)
+    (words,) = shortfalls(POLICIES["refork"], final, {"sealed": True}, TORNADO)
 
-    assert words == (
-        "did not refork: workers of class uvicorn_worker.UvicornWorker cannot become parents"
-    )
+    assert words == "did not refork: workers of class tornado cannot become parents"
     assert shortfalls(POLICIES["refork"], final, None, "") == (
         "did not refork: the server did not say why",
     )
@@ -37,6 +36,22 @@ def test_a_refork_that_has_a_mold_kept_its_promise(make_run: MakeRun) -> None:
     final = make_run().final
 
     assert shortfalls(POLICIES["refork"], replace(final, molds=(final.master,)), None, "") == ()
+
+
+def test_a_refork_that_the_worker_refused_is_told_unless_a_later_one_succeeded(
+    make_run: MakeRun,
+) -> None:
+    run = make_run().final
+    final = replace(run, molds=(run.master,))  # that of generation 0
+
+    (words,) = shortfalls(POLICIES["refork"], final, {"sealed": True}, FAILED)
+
+    assert words == (
+        "did not refork: the connection to 127.0.0.1:5432 does not survive a fork: open it in each "
+        "worker"
+    )
+    later = f"{FAILED}[7] [INFO] pasture: all workers are of generation 2\n"
+    assert shortfalls(POLICIES["refork"], final, {"sealed": True}, later) == ()
 
 
 def test_a_heap_that_was_not_sealed_is_told(make_run: MakeRun) -> None:

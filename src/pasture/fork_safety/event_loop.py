@@ -26,7 +26,9 @@ _BY_ITSELF = ("anyio.", "asyncio.")
 """Modules whose objects that keep a loop ask for the running one when they are used again. Of
 asyncio that does not hold for its locks and queues."""
 
-_BOUND = (asyncio.Lock, asyncio.Event, asyncio.Condition, asyncio.Semaphore, asyncio.Queue)
+BOUND = (asyncio.Lock, asyncio.Event, asyncio.Condition, asyncio.Semaphore, asyncio.Queue)
+"""What a task that waits for it binds to the task's loop."""
+
 _SUSPENDED = (types.CoroutineType, types.GeneratorType, types.AsyncGeneratorType, types.FrameType)
 _CALLS = (types.MethodType, types.BuiltinMethodType, types.CellType)
 
@@ -83,7 +85,7 @@ class SurveyedLoop:
     def _keepers(self, own: Collection[object]) -> Iterator[Hazard]:
         gc.collect()
         names = {
-            _describe(keeper)
+            describe(keeper)
             for keeper in gc.get_referrers(self.loop)
             if keeper is not vars(self) and keeper is not self and not _is_any(keeper, own)
         }
@@ -95,14 +97,14 @@ def _is_any(one: object, all_of_them: Collection[object]) -> bool:
     return any(one is other or one is getattr(other, "__dict__", None) for other in all_of_them)
 
 
-def _describe(keeper: Any) -> str | None:
+def describe(keeper: Any) -> str | None:
     """What keeps a loop, in words; None if that does no harm in a child."""
     if isinstance(keeper, dict):
         return _describe_dict(keeper)
     if isinstance(keeper, (*_SUSPENDED, *_CALLS)) or isinstance(keeper, asyncio.Future):
         return None  # they run in the parent only, or are seen as tasks
     module = type(keeper).__module__
-    if module.startswith(_BY_ITSELF) and not isinstance(keeper, _BOUND):
+    if module.startswith(_BY_ITSELF) and not isinstance(keeper, BOUND):
         return None
     return f"an object of {module}.{type(keeper).__qualname__}"
 
@@ -112,7 +114,7 @@ def _describe_dict(keeper: dict[Any, Any]) -> str | None:
         if isinstance(owner, types.ModuleType):
             return f"the module {owner.__name__}"
         if getattr(owner, "__dict__", None) is keeper:
-            return _describe(owner)
+            return describe(owner)
     keys = [key for key, value in keeper.items() if isinstance(value, asyncio.AbstractEventLoop)]
     return f"a dict under {keys[0]!r}" if keys else "a dict"
 

@@ -14,6 +14,8 @@ from pasture.sealing.policy import Policy
 
 # What the server prints (pasture.servers.refork, pasture.servers.gunicorn).
 _NO_REFORK = re.compile(r"pasture: no refork: (.+)")
+_FAILED_REFORK = re.compile(r"pasture: refork to generation \d+ failed: (.+?); generation ")
+_REFORKED = re.compile(r"pasture: all workers are of generation [1-9]")
 _NO_SEAL = re.compile(r"pasture: (--reload .+): no seal")
 
 
@@ -30,6 +32,8 @@ def shortfalls(
     found = []
     if policy.refork and not final.molds:
         found.append(f"did not refork: {_reason(_NO_REFORK, log)}")
+    elif policy.refork and not _REFORKED.search(log) and (why := _FAILED_REFORK.search(log)):
+        found.append(f"did not refork: {why[1]}")
     elif policy.heap and not policy.refork and report is None:
         found.append(f"did not seal: {_reason(_NO_SEAL, log)}")
     if policy.heap and report is not None and report.get("sealed") is False:

@@ -22,6 +22,7 @@ from gunicorn.arbiter import Arbiter
 from pasture.errors import PastureError
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.complaint import complain
+from pasture.servers.gunicorn import asgi
 from pasture.servers.gunicorn.hooks import call_after_request, call_before_fork
 from pasture.servers.lifespan import SharedLifespan
 from pasture.servers.sealer import Sealer
@@ -34,7 +35,13 @@ _COOPERATIVE = ("gevent", "eventlet")
 
 
 class SealingArbiter(Arbiter):  # type: ignore[misc]
-    """An arbiter that takes a policy's steps before it forks workers."""
+    """An arbiter that takes a policy's steps before it forks workers.
+
+    Attributes:
+        told: called after each request of an ASGI worker; None for nothing more.
+    """
+
+    told: asgi.Told | None = None
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
         self._settings = settings
@@ -64,6 +71,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         super().setup(app)
         call_before_fork(app.cfg, self._before_fork)
         call_after_request(app.cfg, self._settings.memory_limit)
+        asgi.watch_requests(app.cfg, self.told)
         if not preload:
             self.log.warning("pasture: --reload loads the application in each worker: no seal")
             return

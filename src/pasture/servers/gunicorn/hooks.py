@@ -1,4 +1,4 @@
-"""Putting a call behind the user's `pre_fork` or `post_request` hook, whatever that is."""
+"""Putting a call behind a hook of the user's (`pre_fork`, `post_request` ...), whatever that is."""
 
 from __future__ import annotations
 
@@ -57,12 +57,16 @@ class AfterRequest:
         try:
             self._users(worker, req, environ, resp)
         finally:
-            recorder.count_request()
-            gc_settings.collect_between_requests()
-            if self._limit is not None:
-                self._look(worker, self._limit)
+            self.count(worker)
             if self.then is not None:
                 self.then(req, resp)
+
+    def count(self, worker: Any) -> None:
+        """Do all of it but for the user's hook and `then`."""
+        recorder.count_request()
+        gc_settings.collect_between_requests()
+        if self._limit is not None:
+            self._look(worker, self._limit)
 
     def _look(self, worker: Any, limit: MemoryLimit) -> None:
         if self._watch is None or self._worker is not worker:  # forked, of whomever
@@ -89,3 +93,21 @@ def call_after_request(
         cfg.set("post_request", AfterRequest(cfg.post_request, limit))
     if then is not None:
         cfg.post_request.then = then
+
+
+class AfterLoad:
+    """The user's `post_worker_init`, then a call of ours: the last thing before a worker serves."""
+
+    def __init__(self, users: Callable[[Any], object], ours: Callable[[Any], None]) -> None:
+        self._users = users
+        self._ours = ours
+
+    def __call__(self, worker: Any) -> None:
+        self._users(worker)
+        self._ours(worker)
+
+
+def call_after_load(cfg: Any, ours: Callable[[Any], None]) -> None:
+    """Have `ours` called after the user's `post_worker_init`. A second call changes nothing."""
+    if not isinstance(cfg.post_worker_init, AfterLoad):
+        cfg.set("post_worker_init", AfterLoad(cfg.post_worker_init, ours))

@@ -11,7 +11,7 @@ import dataclasses
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,8 +98,13 @@ def policy_of_server(policy: Policy) -> Policy:
     return dataclasses.replace(policy, prepare=(), heap=heap)
 
 
-def make_mold(policy: Policy) -> SealReport:
+def make_mold(
+    policy: Policy, look: Callable[[], Sequence[survey.Hazard]] = survey.survey
+) -> SealReport:
     """Close what must not be shared and take the policy's heap steps. In the worker.
+
+    Args:
+        look: finds what does not survive a fork, once known connections are closed.
 
     Raises:
         Refused: something is open or runs that does not survive a fork, or a step failed.
@@ -110,7 +115,7 @@ def make_mold(policy: Policy) -> SealReport:
     _, problems = close.close_connections()
     if problems:
         raise Refused(problems[0])
-    found = survey.survey()
+    found = look()
     if found:
         raise Refused(str(found[0]))
     plugs = _is_worth_plugging()

@@ -2,7 +2,8 @@
 
 Owns the worker's side of a promotion. It begins like a graceful end: the worker's own main loop
 finishes its requests as it does at TERM, and returns. Written for the workers
-`sync` and `gthread` of gunicorn 23 to 27, whose `run` returns once `alive` is False.
+`sync` and `gthread` of gunicorn 23 to 27, whose `run` returns once `alive` is False;
+`asgi_promotion` has what differs for those with an event loop.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from pasture.fork_safety import close
+from pasture.fork_safety import close, survey
 from pasture.scoreboard.board import Row
 from pasture.sealing.interpreter import native
 from pasture.servers.refork.channel import Channel
@@ -62,10 +63,14 @@ class Promotable:
         native().die_with_parent(signal.SIGTERM)
         if os.getppid() != self._worker.ppid:
             return
-        self.row.show_serving(True)
-        self.wake_arbiter()
+        self.begin()
         self._run()
         self.row.show_serving(False)
+
+    def begin(self) -> None:
+        """Say that this worker serves, as soon as it does. Right before the main loop."""
+        self.row.show_serving(True)
+        self.wake_arbiter()
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         self._worker.handle_exit(number, frame)
@@ -83,7 +88,11 @@ class Promotable:
                 self.generation = int(message.values["generation"])
                 # Threaded workers close their listeners at the end of `run`.
                 self._kept = [os.dup(listener.fileno()) for listener in self._worker.sockets]
-                self._worker.handle_exit(signal.SIGTERM, frame)
+                self.finish()
+
+    def finish(self) -> None:
+        """Have the main loop finish its requests and return. In a signal handler."""
+        self._worker.handle_exit(signal.SIGTERM, None)
 
     def has_answered(self) -> None:
         """After each request, once it has been counted."""
@@ -121,6 +130,11 @@ class Promotable:
                 os.close(number)
 
 
+    def hazards(self) -> tuple[survey.Hazard, ...]:
+        """What is open or runs in this process and does not survive a fork."""
+        return survey.survey()
+
+
 def _wait_for_end_of_threads() -> None:
     """A thread that has been joined may still be about to give up its state."""
     deadline = time.monotonic() + 1.0
@@ -141,6 +155,17 @@ def _forget_names_of_files() -> None:
 def has_answered(request: Any, response: Any) -> None:
     """Say that this process's worker has answered one more request, if it may become a mold."""
     if _current is not None:
-        status = response.status_code or 0
+        status = getattr(response, "status_code", 0) or 0  # gunicorn's worker for ASGI has none
         served.note(request.method, request.uri, host_of(request.headers), status)
+        _current.has_answered()
+
+
+def has_answered_asgi(scope: Any, status: int) -> None:
+    """The same for a request of an ASGI worker, by its scope."""
+    if _current is not None:
+        host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+        query = scope.get("query_string") or b""
+        target = (scope.get("raw_path") or scope["path"].encode()) + (query and b"?" + query)
+        words = (target.decode("latin-1"), host.decode("latin-1"))
+        served.note(scope["method"], *words, status)
         _current.has_answered()

@@ -20,6 +20,7 @@ from pasture.proc.smaps import total_pss_bytes
 from pasture.scoreboard import recorder
 from pasture.sealing.interpreter import native
 from pasture.sealing.seal import seal
+from pasture.servers.gunicorn import asgi
 from pasture.servers.gunicorn.hooks import call_after_request
 from pasture.servers.refork.actions import (
     Action,
@@ -32,7 +33,7 @@ from pasture.servers.refork.actions import (
     Spawn,
 )
 from pasture.servers.refork.children import Worker
-from pasture.servers.refork.gunicorn.promotion import LOOK, has_answered
+from pasture.servers.refork.gunicorn.promotion import LOOK, has_answered, has_answered_asgi
 from pasture.servers.refork.gunicorn.spawn import NotLoaded, SpawnFailed, SpawningArbiter
 from pasture.servers.refork.lifecycle import Lifecycle
 from pasture.servers.refork.mold import policy_of_server
@@ -40,7 +41,10 @@ from pasture.servers.refork.round import Limits
 from pasture.servers.refork.served import VARIABLE
 from pasture.servers.settings import ServerSettings
 
-_ABLE = ("gunicorn.workers.sync", "gunicorn.workers.gthread")
+_ABLE = (
+    *("gunicorn.workers.sync", "gunicorn.workers.gthread"),
+    *(*asgi.OF_GUNICORN, *asgi.OF_UVICORN),
+)
 _SEAL_S = 30.0
 _MEASURE_TRIES = 5
 _LOAD_AGAIN_S = 10.0
@@ -49,6 +53,7 @@ _LOAD_AGAIN_S = 10.0
 class ReforkingArbiter(SpawningArbiter):
     """An arbiter whose workers become parents."""
 
+    told = staticmethod(has_answered_asgi)
     reexec_pid: int
     _last_logged_active_worker_count: int | None
 
@@ -93,7 +98,7 @@ class ReforkingArbiter(SpawningArbiter):
             return "--reload loads the application in each worker"
         if self.cfg.reuse_port:
             return "with reuse_port each worker has a queue of connections of its own"
-        if not any(base.__module__ in _ABLE for base in self.worker_class.__mro__):
+        if not asgi.is_of(self.worker_class, _ABLE):
             return f"workers of class {self.cfg.worker_class_str} cannot become parents"
         try:
             native()

@@ -22,6 +22,8 @@ from pasture.sealing import exit
 from pasture.sealing.interpreter import native
 from pasture.servers.complaint import complain
 from pasture.servers.gunicorn.hooks import BeforeFork
+from pasture.servers.gunicorn import asgi
+from pasture.servers.refork.channel import Channel
 from pasture.servers.refork.gunicorn import promotion
 from pasture.servers.refork.gunicorn.promotion import Promotable
 from pasture.servers.refork.mold import Refused, Start, fork_for, make_mold, policy_of_molds
@@ -90,13 +92,15 @@ def _life(arbiter: Any, start: Start, board: Scoreboard) -> Start:
         util._setproctitle(f"worker [{arbiter.proc_name}]")
         arbiter.log.info("Booting worker with pid: %s", worker.pid)
         arbiter.cfg.post_fork(arbiter, worker)
-        promotable = Promotable(worker, start.channel, Row(board.words, start.seat))
+        promotable = _promotable(worker, start.channel, Row(board.words, start.seat))
         worker.init_process()
         if promotable.generation is not None:
             child = _live_as_mold(arbiter, worker, promotable)
         if child is None:
             sys.exit(0)
-    except SystemExit:
+    except SystemExit as end:  # uvicorn's, where the application's lifespan does not start
+        if start.generation and end.code in (arbiter.WORKER_BOOT_ERROR, arbiter.APP_LOAD_ERROR):
+            sys.exit(BROKEN_MOLD)
         raise
     except AppImportError as error:
         print(error, file=sys.stderr, flush=True)
@@ -110,6 +114,17 @@ def _life(arbiter: Any, start: Start, board: Scoreboard) -> Start:
         if child is None:
             _farewell(arbiter, worker)
     return child
+
+
+def _promotable(worker: Any, channel: Channel, row: Row) -> Promotable:
+    """The worker as one that may become a mold."""
+    if not asgi.is_of(type(worker), asgi.OF_GUNICORN + asgi.OF_UVICORN):
+        return Promotable(worker, channel, row)
+    # Only here: without an ASGI application nobody needs asyncio.
+    from pasture.servers.refork.gunicorn.asgi_promotion import LoopPromotable, UvicornPromotable
+
+    is_uvicorns = asgi.is_of(type(worker), asgi.OF_UVICORN)
+    return (UvicornPromotable if is_uvicorns else LoopPromotable)(worker, channel, row)
 
 
 def _farewell(arbiter: Any, worker: Any) -> None:
@@ -131,7 +146,7 @@ def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Start | 
         return None
     try:
         promotable.leave_service()
-        report = make_mold(policy_of_molds(arbiter._settings.policy))
+        report = make_mold(policy_of_molds(arbiter._settings.policy), promotable.hazards)
     except Refused as refusal:
         channel.send("refused", why=str(refusal))
         promotable.wake_arbiter()

@@ -1,0 +1,96 @@
+"""What is left of an event loop of asyncio after its end, in a process that is about to fork.
+
+Whatever still holds a closed loop fails at its next use, in this process and in each child: a lock
+that a task has waited for, a client with a session. Owns the proof that there is no such thing: the
+loop itself is gone. Locks that nobody holds or waits for are set free, as if they had never been
+used. `event_loop` looks at a loop that stands still and will run again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pasture.fork_safety.event_loop import BOUND, describe
+from pasture.fork_safety.survey import Hazard
+
+_OPEN_IN_EACH = "close it in the lifespan's end, and open it in its start"
+_OF_SERVERS = ("asyncio", "gunicorn", "uvicorn", "uvicorn_worker")
+_LIFESPANS = ("LifespanOn.main", "LifespanManager._run_lifespan")
+_MOST_NAMES = 5
+
+Loop = weakref.ref[asyncio.AbstractEventLoop]
+
+
+def survey(loop: Loop) -> tuple[Hazard, ...]:
+    """What holds on to a loop that should be gone. Collects garbage, and may freeze the heap.
+
+    In the only thread that runs, right before the seal. If anything holds it the heap is searched
+    once, sealed objects included.
+    """
+    gc.collect()
+    held = loop()
+    if held is None:
+        return ()
+    if not held.is_closed():
+        return (Hazard("an event loop that could not be closed", "see the log above"),)
+    with _frozen_objects_listed():
+        names = sorted(filter(None, {_settle(keeper, held) for keeper in gc.get_referrers(held)}))
+    return tuple(
+        Hazard(f"{name}, which has kept the worker's event loop,", _OPEN_IN_EACH) for name in names
+    )
+
+
+def waits_for(loop: asyncio.AbstractEventLoop | None) -> str:
+    """Tasks of a loop and threads that have not ended, in words. Safe in a signal handler."""
+    tasks = asyncio.all_tasks(loop) if loop is not None and not loop.is_closed() else ()
+    names = [name for task in tasks if (name := _task(task)) is not None]
+    own = threading.main_thread()
+    names += [f"thread {t.name}" for t in threading.enumerate() if t is not own and not t.daemon]
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more or "a request, or code without an await"
+
+
+def _task(task: asyncio.Task[Any]) -> str | None:
+    coroutine: Any = task.get_coro()
+    name = getattr(coroutine, "__qualname__", task.get_name())
+    if name in _LIFESPANS:
+        return "the application's lifespan"
+    frame = getattr(coroutine, "cr_frame", None)
+    module = frame.f_globals.get("__name__", "") if frame is not None else ""
+    return None if module.partition(".")[0] in _OF_SERVERS else f"the task {name}()"
+
+
+@contextmanager
+def _frozen_objects_listed() -> Iterator[None]:
+    """Have the collector know all objects inside the block. All are frozen after it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    gc.unfreeze()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if enabled:
+            gc.enable()
+
+
+def _settle(keeper: Any, loop: asyncio.AbstractEventLoop) -> str | None:
+    """Free a lock that is idle; else the keeper in words, None if it does no harm."""
+    for owner in (keeper, *(gc.get_referrers(keeper) if isinstance(keeper, dict) else ())):
+        if isinstance(owner, BOUND) and getattr(owner, "_loop", None) is loop and _is_idle(owner):
+            owner._loop = None
+            return None
+    if isinstance(keeper, asyncio.Future) and not keeper.done():
+        return f"a {type(keeper).__name__.lower()} that is not done"
+    return describe(keeper)
+
+
+def _is_idle(lock: Any) -> bool:
+    waits = any(getattr(lock, name, None) for name in ("_waiters", "_getters", "_putters"))
+    return not waits and not (isinstance(lock, asyncio.Lock) and lock.locked())

@@ -1,0 +1,81 @@
+"""gunicorn's workers for ASGI applications: which they are, and what is done after a response.
+
+uvicorn's workers call no `post_request`. What gunicorn's own do after each response is done around
+the application there: the count of requests, a collection, a look at memory. The user's own hook is
+not called, as without pasture.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from pasture.servers.gunicorn.hooks import AfterRequest, call_after_load
+
+OF_GUNICORN = ("gunicorn.workers.gasgi",)
+OF_UVICORN = ("uvicorn.workers", "uvicorn_worker._workers")
+"""Modules of uvicorn 0.30 to 0.54 and of uvicorn-worker 0.2 to 0.4 with the workers' classes."""
+
+Told = Callable[[Any, int], None]
+"""Takes the scope of a request and the status code of its answer, 0 if there was none."""
+
+
+def is_of(worker_class: type, modules: tuple[str, ...]) -> bool:
+    """Whether a class of workers, or one that it derives from, is of one of these modules."""
+    return any(base.__module__ in modules for base in worker_class.__mro__)
+
+
+class Watched:
+    """An ASGI application, and after each request a call with what came of it."""
+
+    def __init__(self, application: Any, told: Told) -> None:
+        self._application = application
+        self._told = told
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        status = 0
+
+        async def sent(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._application(scope, receive, sent)
+        finally:
+            self._told(scope, status)
+
+
+def watch_requests(cfg: Any, then: Told | None = None) -> None:
+    """Have workers for ASGI do after each request what gunicorn's others do. At the start and HUP.
+
+    Args:
+        cfg: gunicorn's configuration, under which `hooks.call_after_request` has been called.
+        then: called last.
+    """
+
+    def watch(worker: Any) -> None:
+        if is_of(type(worker), OF_UVICORN):
+            worker.wsgi = Watched(worker.wsgi, _count_and(then, worker.cfg.post_request, worker))
+        elif is_of(type(worker), OF_GUNICORN) and then is not None:
+            worker.asgi = Watched(worker.asgi, then)
+
+    call_after_load(cfg, watch)
+
+
+def _count_and(then: Told | None, after: AfterRequest, worker: Any) -> Told:
+    def told(scope: Any, status: int) -> None:
+        was_alive = worker.alive
+        after.count(worker)
+        if was_alive and not worker.alive:  # which uvicorn does not look at
+            os.kill(os.getpid(), signal.SIGTERM)
+        if then is not None:
+            then(scope, status)
+
+    return told

@@ -1,0 +1,148 @@
+"""A gunicorn worker for ASGI that may become a mold: the end of its event loop, and proof of it.
+
+A promotion is a graceful end here too: the worker stops accepting, finishes its requests, ends the
+application's lifespan, cancels what is left of its tasks and closes the loop. Only then, with
+nothing running, it becomes a mold. Its workers make loops of their own and start the application
+for themselves. Written for the worker `asgi` of gunicorn 24 to 27 and those of uvicorn 0.30 to
+0.54; leans on `Server.servers` and `Server.should_exit`, to which uvicorn's handler of TERM belongs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+import weakref
+from types import FrameType
+from typing import Any
+
+from pasture.fork_safety import closed_loop
+from pasture.fork_safety.survey import Hazard
+from pasture.servers.refork.gunicorn.promotion import Promotable
+
+_SETTLE_S = 0.25
+"""Between the last accept and the end of idle connections: uvicorn closes those that it has
+accepted and not read from."""
+
+_THREADS_END_S = 1.0
+
+
+class LoopPromotable(Promotable):
+    """A worker that serves on an event loop of asyncio's, or one like it."""
+
+    _loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
+
+    def begin(self) -> None:
+        """Wait for the first heartbeat: the application has started then."""
+        self._worker.notify = self._first_beat
+
+    def _first_beat(self) -> None:
+        del self._worker.notify
+        self._worker.notify()
+        self._loop = weakref.ref(asyncio.get_running_loop())
+        self.has_begun()
+
+    def has_begun(self) -> None:
+        """On the loop, as soon as the worker serves."""
+        super().begin()
+
+    def finish(self) -> None:
+        signal.signal(signal.SIGALRM, self._is_late)
+        signal.setitimer(signal.ITIMER_REAL, self._most_s())
+        self.end_main_loop()
+
+    def end_main_loop(self) -> None:
+        super().finish()
+
+    def _most_s(self) -> float:
+        """Before the arbiter would kill it, and tell nobody what it waited for."""
+        cfg = self._worker.cfg
+        return float(cfg.graceful_timeout) + max(1.0, float(cfg.timeout or 30) / 2)
+
+    def _is_late(self, number: int, frame: FrameType | None) -> None:
+        """Signal handler: something does not end, and so this worker is no mold."""
+        loop = self._loop() if self._loop is not None else None
+        self.channel.send("refused", why=f"its worker does not end: {closed_loop.waits_for(loop)}")
+        self.wake_arbiter()
+        time.sleep(1.0)  # so that this is read first
+        os._exit(0)
+
+    def leave_service(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        worker = self._worker
+        for number, handler in {
+            signal.SIGALRM: signal.SIG_DFL,
+            signal.SIGQUIT: worker.handle_quit,
+            signal.SIGINT: worker.handle_quit,
+            signal.SIGUSR1: worker.handle_usr1,
+            signal.SIGABRT: worker.handle_abort,
+        }.items():
+            signal.signal(number, handler)  # closing a loop takes its handlers away
+        for name in ("loop", "lifespan"):  # gunicorn's worker keeps them
+            if hasattr(worker, name):
+                setattr(worker, name, None)
+        if hasattr(worker, "servers"):
+            worker.servers = []
+        asyncio.set_event_loop(None)
+        super().leave_service()
+        _wait_for_ending_threads()
+
+    def hazards(self) -> tuple[Hazard, ...]:
+        left = () if self._loop is None else closed_loop.survey(self._loop)
+        return (*super().hazards(), *left)
+
+
+class UvicornPromotable(LoopPromotable):
+    """One of uvicorn's, which ends at TERM alone and asks nobody else."""
+
+    _server: Any = None
+    _ends = False
+
+    def has_begun(self) -> None:
+        server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
+        config = self._worker.config
+        if config.timeout_graceful_shutdown is None:
+            # A response without an end is cut off, rather than its worker killed later.
+            config.timeout_graceful_shutdown = self._worker.cfg.graceful_timeout
+        if hasattr(server, "should_exit"):  # else the application has a handler of its own
+            self._server = server
+            signal.signal(signal.SIGTERM, self._end)
+            signal.siginterrupt(signal.SIGTERM, False)
+        super().has_begun()
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        if self._loop is None:
+            sys.exit(0)  # uvicorn does not listen to the signal yet
+        super()._end(number, frame)
+        self.end_main_loop()
+
+    def end_main_loop(self) -> None:
+        if self._ends:
+            return
+        self._ends = True
+        loop = self._loop() if self._loop is not None else None
+        if self._server is None:
+            signal.raise_signal(signal.SIGTERM)
+        elif loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._stop_accepting, loop)
+
+    def _stop_accepting(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take no more connections; those that are taken get the time to send their request."""
+        for server in self._server.servers:
+            if isinstance(loop, asyncio.BaseEventLoop):
+                # Not closed yet: asyncio would drop connections that it has just taken.
+                for listener in server.sockets:
+                    loop.remove_reader(listener.fileno())
+            else:
+                server.close()
+        loop.call_later(_SETTLE_S, setattr, self._server, "should_exit", True)
+
+
+def _wait_for_ending_threads() -> None:
+    """Those of executors are told to end when the loop is closed, and end a moment later."""
+    deadline = time.monotonic() + _THREADS_END_S
+    while threading.active_count() > 1 and time.monotonic() < deadline:
+        time.sleep(0.005)

@@ -1,0 +1,83 @@
+"""What tests ask of a server that reforks: its processes, their roles, and the way to a generation."""
+
+import socket
+import threading
+import time
+from collections import Counter
+
+from pasture.scoreboard.reader import read_scoreboard
+
+REFORKED = "pasture: all workers are of generation "
+CLIENTS = 3
+
+
+def processes(server):
+    """All that belong to a server, whoever their parent is."""
+    return server.members()
+
+
+def load(server, requests, path="/who"):
+    """Send requests with several clients; returns how often each process answered."""
+    answers, lock = Counter(), threading.Lock()
+
+    def client():
+        for _ in range(requests // CLIENTS):
+            pid = server.get(path)["pid"]
+            with lock:
+                answers[pid] += 1
+
+    clients = [threading.Thread(target=client) for _ in range(CLIENTS)]
+    for thread in clients:
+        thread.start()
+    for thread in clients:
+        thread.join()
+    assert sum(answers.values()) == requests // CLIENTS * CLIENTS, server.log
+    return answers
+
+
+def refork(server, generation, path="/who"):
+    """Send requests until all workers are of a generation."""
+    server.wait_for(
+        lambda: load(server, CLIENTS, path) and f"{REFORKED}{generation}\n" in server.log,
+        f"generation {generation}",
+    )
+
+
+def roles(server, master=None):
+    """Dict of pid to role and generation."""
+    shown = read_scoreboard(master or server.process.pid)
+    entries = shown.entries if shown is not None else {}
+    return {pid: (entry.role, entry.generation) for pid, entry in entries.items()}
+
+
+def mold_of(server):
+    wait_for_roles(server, ("mold", 1), ("worker", 1), ("worker", 1))
+    [pid] = [pid for pid, (role, _) in roles(server).items() if role == "mold"]
+    return pid
+
+
+def assert_ends_without_a_trace(server):
+    assert server.stop() == 0, server.log
+    assert processes(server) == ()
+    assert_port_is_free(server)
+
+
+def assert_port_is_free(server):
+    """Within a second: an ending process gives up its memory before its files."""
+    deadline = time.monotonic() + 1
+    while True:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", server.port))
+                return
+            except OSError:
+                assert time.monotonic() < deadline, server.log
+        time.sleep(0.02)
+
+
+def wait_for_roles(server, *expected):
+    # A process that has just begun has no generation yet.
+    server.wait_for(
+        lambda: sorted(roles(server).values(), key=str) == sorted(expected, key=str), f"{expected}"
+    )

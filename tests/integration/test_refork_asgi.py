@@ -1,0 +1,216 @@
+"""Reforks with workers for ASGI: each loop is ended before its process becomes a mold."""
+
+import json
+import os
+import signal
+import threading
+import urllib.request
+from collections import Counter
+
+import pytest
+from generations import (
+    CLIENTS,
+    REFORKED,
+    assert_ends_without_a_trace,
+    load,
+    refork,
+    roles,
+    wait_for_roles,
+)
+
+pytest.importorskip("uvicorn")
+
+pytestmark = pytest.mark.once
+
+UVICORN = "uvicorn.workers.UvicornWorker"
+KINDS = {
+    "gunicorn": ("asgi", "uvloop"),
+    "uvicorn, uvloop": (UVICORN, "uvloop"),
+    "uvicorn, asyncio": ("uvicorn.workers.UvicornH11Worker", "asyncio.unix_events"),
+}
+TIMES = ("--timeout", "2", "--graceful-timeout", "1")
+
+
+@pytest.fixture
+def start(serve):
+    """A server with workers for ASGI that reforks at any price."""
+
+    def start(*args, refork="6", kind=UVICORN, env=None, workers=2):
+        pytest.importorskip("uvloop")
+        return serve(
+            *("-k", kind, *(args or ("--graceful-timeout", "10"))),
+            options=("--refork", refork),
+            app="refork_asgi_app:app",
+            env={"PASTURE_REFORK_LEAST_SAVING": "-100", **(env or {})},
+            workers=workers,
+        )
+
+    return start
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_each_generation_starts_the_application_anew_on_a_loop_of_its_own(start, tmp_path, name):
+    kind, loop = KINDS[name]
+    server = start("--pid", str(tmp_path / "pid"), kind=kind, refork="6,20,1000")
+    load(server, CLIENTS, "/lock")
+    load(server, CLIENTS, "/executor")
+    load(server, CLIENTS, "/task")
+    load(server, 2 * CLIENTS, "/grow")
+    ancestors = []
+    for generation in (1, 2):
+        refork(server, generation, path="/lock")
+        wait_for_roles(server, ("mold", generation), *[("worker", generation)] * 2)
+        [mold] = [pid for pid, (role, _) in roles(server).items() if role == "mold"]
+        ancestors.append(mold)
+        answer = server.get("/who")
+        assert answer["life"] == [*ancestors, answer["pid"]]
+        assert answer["cache"] == 20_000 and answer["loop"] == loop
+        assert answer["parent"] == server.process.pid
+        assert f"lifespan ended in {mold}\n" in server.log
+    server.send(signal.SIGTTIN)
+    wait_for_roles(server, ("mold", 2), *[("worker", 2)] * 3)
+    server.send(signal.SIGTTOU)
+    wait_for_roles(server, ("mold", 2), *[("worker", 2)] * 2)
+    server.send(signal.SIGUSR1)
+    victim = next(pid for pid, (role, _) in roles(server).items() if role == "worker")
+    os.kill(victim, signal.SIGKILL)
+    server.wait_for(lambda: victim not in roles(server), "the end of a worker")
+    wait_for_roles(server, ("mold", 2), *[("worker", 2)] * 2)
+    os.kill(ancestors[-1], signal.SIGKILL)
+    server.wait_until_it_logs("mold of generation 2 lost")
+    assert load(server, CLIENTS)
+    before = set(server.workers())
+    server.send(signal.SIGHUP)
+    server.wait_for(lambda: not before & set(server.workers()), "the end of the old workers")
+    wait_for_roles(server, ("mold", 0), *[("worker", 0)] * 2)
+    assert "warm-up: GET http://127.0.0.1" in server.log and server.get("/who")["cache"] == 20_000
+    assert "Traceback" not in server.log and "never awaited" not in server.log
+    assert_ends_without_a_trace(server)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_request_is_served_exactly_once_through_the_generations(start, tmp_path, name):
+    server = start(refork="40,60", kind=KINDS[name][0], workers=3)
+    names, lock, answered = iter(range(50_000)), threading.Lock(), []
+
+    def client():
+        while True:
+            with lock:
+                name = next(names)
+            if name > 600 and name % 50 < CLIENTS and f"{REFORKED}2" in server.log:
+                return
+            url = f"http://127.0.0.1:{server.port}/serve"
+            with urllib.request.urlopen(url, data=str(name).encode(), timeout=30) as answer:
+                answered.append(json.load(answer)["id"])
+
+    clients = [threading.Thread(target=client) for _ in range(CLIENTS)]
+    for thread in clients:
+        thread.start()
+    for thread in clients:
+        thread.join()
+    served = Counter(line.split()[0] for line in (tmp_path / "served").read_text().splitlines())
+    assert f"{REFORKED}2" in server.log
+    assert len(answered) > 600 and set(served.values()) == {1}
+    assert sorted(answered) == sorted(served)
+    assert_ends_without_a_trace(server)
+
+
+def test_what_is_under_way_when_a_worker_becomes_a_mold_is_finished_or_told(start):
+    from websockets.exceptions import ConnectionClosed
+    from websockets.sync.client import connect
+
+    server = start(refork="6,1000", workers=1)
+    chunks = []
+
+    def stream():
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/stream?3") as answer:
+            chunks.extend(answer.read().decode().split())
+
+    client = threading.Thread(target=stream)
+    client.start()
+    with connect(f"ws://127.0.0.1:{server.port}/ws") as socket:
+        socket.send("hello")
+        first, _ = socket.recv().split()
+        server.wait_for(lambda: load(server, CLIENTS) and REFORKED in server.log, "generation 1")
+        with pytest.raises(ConnectionClosed) as closed:
+            socket.recv()
+        assert closed.value.rcvd.code == 1012  # a restart of the service: connect again
+    client.join()
+    assert chunks == [*map(str, range(30)), "end"]
+    assert int(first) == mold_of_one(server)
+    assert_ends_without_a_trace(server)
+
+
+def mold_of_one(server):
+    wait_for_roles(server, ("mold", 1), ("worker", 1))
+    return next(pid for pid, (role, _) in roles(server).items() if role == "mold")
+
+
+def test_a_response_without_an_end_does_not_keep_a_worker_from_becoming_a_mold(start):
+    server = start(*TIMES, refork="6,1000", workers=1)
+    ended = threading.Event()
+
+    def stream():
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/stream?600") as answer:
+                answer.read()
+        except OSError:
+            pass
+        ended.set()
+
+    threading.Thread(target=stream).start()
+    refork(server, 1)
+    assert ended.wait(10)
+    assert_ends_without_a_trace(server)
+
+
+OBSTACLES = {
+    "/thread": "thread exporter does not survive a fork",
+    "/connect": "the connection to 127.0.0.1:",
+    "/keep_loop": "an object of refork_asgi_app.Session, which has kept the worker's event loop,",
+    "/stubborn_task": "its worker does not end: the task stubborn()",
+    "/busy_executor": "its worker does not end: ",
+}
+
+
+@pytest.mark.parametrize("path", OBSTACLES)
+def test_what_does_not_cross_a_fork_is_named_and_the_server_works_on(start, path):
+    server = start(*TIMES, refork="9")
+    load(server, 12, path)
+    load(server, 12)
+    server.wait_until_it_logs("refork to generation 1 failed")
+    assert OBSTACLES[path] in server.log
+    server.wait_for(
+        lambda: Counter(roles(server).values()) == {("mold", 0): 1, ("worker", 0): 2},
+        "generation 0",
+    )
+    assert load(server, 30)
+    assert server.stop() == 0
+
+
+def test_a_lifespan_that_does_not_end_or_start_is_told_and_the_server_works_on(start, tmp_path):
+    server = start(*TIMES, refork="6")
+    (tmp_path / "mood").write_text("hangs")
+    load(server, 24)
+    server.wait_until_it_logs("its worker does not end: the application's lifespan")
+    (tmp_path / "mood").write_text("does not start")
+    server.wait_for(
+        lambda: load(server, 6) and "refork to generation 2 failed" in server.log, "the second try"
+    )
+    assert "its first worker ended before it had proven itself" in server.log
+    wait_for_roles(server, ("mold", 0), ("worker", 0), ("worker", 0))
+    assert load(server, 30)
+    (tmp_path / "mood").write_text("")
+    assert_ends_without_a_trace(server)
+
+
+def test_a_worker_of_uvicorn_that_has_passed_its_limit_of_memory_is_replaced(serve):
+    server = serve(
+        *("-k", UVICORN),
+        options=("--max-uss", "1K", "--max-uss-jitter", "0"),
+        app="refork_asgi_app:app",
+    )
+    pids = set()
+    server.wait_for(lambda: pids.update(load(server, CLIENTS)) or len(pids) > 3, "new workers")
+    assert "recycling worker" in server.log
+    assert_ends_without_a_trace(server)
