@@ -23,6 +23,8 @@ _OPEN_IN_EACH = "close it in the lifespan's end, and open it in its start"
 _OF_SERVERS = ("asyncio", "gunicorn", "uvicorn", "uvicorn_worker")
 _LIFESPANS = ("LifespanOn.main", "LifespanManager._run_lifespan")
 _MOST_NAMES = 5
+_PENDING = "a future that is not done"
+_STREAMS = (asyncio.StreamReader, asyncio.StreamWriter)
 
 Loop = weakref.ref[asyncio.AbstractEventLoop]
 
@@ -40,9 +42,10 @@ def survey(loop: Loop) -> tuple[Hazard, ...]:
     if not held.is_closed():
         return (Hazard("an event loop that could not be closed", "see the log above"),)
     with _frozen_objects_listed():
-        names = sorted(filter(None, {_settle(keeper, held) for keeper in gc.get_referrers(held)}))
+        names = {_settle(keeper, held) for keeper in gc.get_referrers(held)} - {None}
     return tuple(
-        Hazard(f"{name}, which has kept the worker's event loop,", _OPEN_IN_EACH) for name in names
+        Hazard(f"{name}, which has kept the worker's event loop,", _OPEN_IN_EACH)
+        for name in sorted(map(str, names), key=lambda name: (name == _PENDING, name))
     )
 
 
@@ -87,7 +90,9 @@ def _settle(keeper: Any, loop: asyncio.AbstractEventLoop) -> str | None:
             owner._loop = None
             return None
     if isinstance(keeper, asyncio.Future) and not keeper.done():
-        return f"a {type(keeper).__name__.lower()} that is not done"
+        return _PENDING
+    if isinstance(keeper, _STREAMS):
+        return f"an object of {type(keeper).__module__}.{type(keeper).__qualname__}"
     return describe(keeper)
 
 

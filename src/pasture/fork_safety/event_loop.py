@@ -22,7 +22,7 @@ _FILES = Path("/proc/self/fd")
 _IN_EACH = "start it in each worker"
 _OPEN_IN_EACH = "open it in each worker"
 
-_BY_ITSELF = ("anyio.", "asyncio.")
+_BY_ITSELF = ("anyio.", "asyncio.", "uvloop.")
 """Modules whose objects that keep a loop ask for the running one when they are used again. Of
 asyncio that does not hold for its locks and queues."""
 

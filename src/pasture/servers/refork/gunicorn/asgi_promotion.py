@@ -73,14 +73,7 @@ class LoopPromotable(Promotable):
     def leave_service(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         worker = self._worker
-        for number, handler in {
-            signal.SIGALRM: signal.SIG_DFL,
-            signal.SIGQUIT: worker.handle_quit,
-            signal.SIGINT: worker.handle_quit,
-            signal.SIGUSR1: worker.handle_usr1,
-            signal.SIGABRT: worker.handle_abort,
-        }.items():
-            signal.signal(number, handler)  # closing a loop takes its handlers away
+        self._take_signals_back()
         for name in ("loop", "lifespan"):  # gunicorn's worker keeps them
             if hasattr(worker, name):
                 setattr(worker, name, None)
@@ -89,6 +82,22 @@ class LoopPromotable(Promotable):
         asyncio.set_event_loop(None)
         super().leave_service()
         _wait_for_ending_threads()
+
+    def _take_signals_back(self) -> None:
+        """asyncio's loops take their handlers away at their end, uvloop's leave them."""
+        loop = self._loop() if self._loop is not None else None
+        for number in signal.valid_signals():
+            if loop is not None and getattr(signal.getsignal(number), "__self__", None) is loop:
+                signal.signal(number, signal.SIG_DFL)
+        worker = self._worker
+        for number, handler in {
+            signal.SIGALRM: signal.SIG_DFL,
+            signal.SIGQUIT: worker.handle_quit,
+            signal.SIGINT: worker.handle_quit,
+            signal.SIGUSR1: worker.handle_usr1,
+            signal.SIGABRT: worker.handle_abort,
+        }.items():
+            signal.signal(number, handler)
 
     def hazards(self) -> tuple[Hazard, ...]:
         left = () if self._loop is None else closed_loop.survey(self._loop)
@@ -119,6 +128,10 @@ class UvicornPromotable(LoopPromotable):
         super()._end(number, frame)
         self.end_main_loop()
 
+    def leave_service(self) -> None:
+        self._server = None  # which has all that served
+        super().leave_service()
+
     def end_main_loop(self) -> None:
         if self._ends:
             return
@@ -131,12 +144,16 @@ class UvicornPromotable(LoopPromotable):
 
     def _stop_accepting(self, loop: asyncio.AbstractEventLoop) -> None:
         """Take no more connections; those that are taken get the time to send their request."""
-        for server in self._server.servers:
-            if isinstance(loop, asyncio.BaseEventLoop):
-                # Not closed yet: asyncio would drop connections that it has just taken.
-                for listener in server.sockets:
-                    loop.remove_reader(listener.fileno())
-            else:
+        if isinstance(loop, asyncio.BaseEventLoop):
+            # Not closed yet: asyncio would drop connections that it has just taken.
+            for listener in (one for server in self._server.servers for one in server.sockets):
+                loop.remove_reader(listener.fileno())
+        else:
+            for listener in self._worker.sockets:
+                # libuv closes the file. uvicorn would close its number again, a moment later.
+                listener.sock.detach()
+                listener.sock = None
+            for server in self._server.servers:
                 server.close()
         loop.call_later(_SETTLE_S, setattr, self._server, "should_exit", True)
 
