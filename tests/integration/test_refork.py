@@ -317,6 +317,41 @@ def test_threaded_workers_become_molds_once_their_threads_have_ended(start):
     assert_ends_without_a_trace(server)
 
 
+def test_workers_of_gevent_become_molds_once_their_hub_is_gone(start):
+    pytest.importorskip("gevent")
+    server, files = start("-k", "gevent", refork="9,18,27"), []
+    answers = []
+    client = threading.Thread(target=lambda: answers.append(server.get("/sleep?3")))
+    client.start()
+    for generation in (1, 2, 3):
+        refork(server, generation, path="/grow")
+        wait_for_roles(server, ("mold", generation), *[("worker", generation)] * 2)
+        answer = server.get("/who")
+        assert answer["cache"] == 20_000 and answer["parent"] == server.process.pid
+        files.append(psutil.Process(answer["pid"]).num_fds())
+    client.join()
+    assert answers and files[2] <= files[0]
+    server.send(signal.SIGUSR1)
+    victim = next(pid for pid, (role, _) in roles(server).items() if role == "worker")
+    os.kill(victim, signal.SIGKILL)
+    server.wait_for(lambda: victim not in roles(server), "the end of a worker")
+    wait_for_roles(server, ("mold", 3), *[("worker", 3)] * 2)
+    assert load(server, 30)
+    assert "Traceback" not in server.log
+    assert_ends_without_a_trace(server)
+
+
+def test_a_worker_of_gevent_with_a_greenlet_that_goes_on_does_not_become_a_mold(start):
+    pytest.importorskip("gevent")
+    server = start("-k", "gevent", refork="9")
+    for _ in range(8):
+        server.get("/greenlet")
+    load(server, 30)
+    server.wait_until_it_logs("the greenlet sleep does not survive a fork")
+    assert load(server, 30)
+    assert server.stop() == 0
+
+
 @pytest.mark.parametrize(
     ("args", "told"),
     [

@@ -71,6 +71,13 @@ def thread(environ):
     return who(environ)
 
 
+def greenlet(environ):
+    import gevent
+
+    KEPT.append(gevent.spawn(gevent.sleep, 600))
+    return who(environ)
+
+
 def connect(environ):
     """Open a connection that stays."""
     KEPT.append(socket.create_connection(PEER.getsockname()))
@@ -82,7 +89,10 @@ def sleep(environ):
     return who(environ)
 
 
-PAGES = {f"/{page.__name__}": page for page in (who, grow, serve, unsafe, thread, connect, sleep)}
+PAGES = {
+    f"/{page.__name__}": page
+    for page in (who, grow, serve, unsafe, thread, greenlet, connect, sleep)
+}
 
 
 def app(environ, start_response):

@@ -41,7 +41,7 @@ def survey(loop: Loop) -> tuple[Hazard, ...]:
         return ()
     if not held.is_closed():
         return (Hazard("an event loop that could not be closed", "see the log above"),)
-    with _frozen_objects_listed():
+    with frozen_objects_listed():
         names = {_settle(keeper, held) for keeper in gc.get_referrers(held)} - {None}
     return tuple(
         Hazard(f"{name}, which has kept the worker's event loop,", _OPEN_IN_EACH)
@@ -70,7 +70,7 @@ def _task(task: asyncio.Task[Any]) -> str | None:
 
 
 @contextmanager
-def _frozen_objects_listed() -> Iterator[None]:
+def frozen_objects_listed() -> Iterator[None]:
     """Have the collector know all objects inside the block. All are frozen after it."""
     enabled = gc.isenabled()
     gc.disable()

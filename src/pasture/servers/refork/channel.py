@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import array
 import json
-import select
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from select import POLLIN, poll  # now: gevent replaces them in its workers
 from time import monotonic
 from typing import Any
 
@@ -98,14 +98,14 @@ def channel_of(file: int) -> Channel:
 
 def wait_for(channels: Sequence[Channel], timeout_s: float) -> list[Channel]:
     """Those with something to receive, as soon as there is one; empty after the timeout."""
-    poll = select.poll()
+    polled = poll()
     by_number = {channel.fileno(): channel for channel in channels}
     if -1 in by_number:
         return [by_number[-1]]
     for number in by_number:
-        poll.register(number, select.POLLIN)
+        polled.register(number, POLLIN)
     deadline = monotonic() + timeout_s
-    ready = poll.poll(max(0.0, deadline - monotonic()) * 1000)
+    ready = polled.poll(max(0.0, deadline - monotonic()) * 1000)
     return [by_number[number] for number, _ in ready]
 
 

@@ -124,7 +124,9 @@ def make_mold(
         raise Refused(f"not sealed: {report.reason}")
     if plugs:
         _note_plugged()
-    return report
+    # The seal has looked too, and does not know what `look` does.
+    steps = tuple(step for step in report.steps if step.name != "survey")
+    return dataclasses.replace(report, steps=steps)
 
 
 def _is_worth_plugging() -> bool:

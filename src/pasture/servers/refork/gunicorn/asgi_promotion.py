@@ -21,7 +21,7 @@ from typing import Any
 
 from pasture.fork_safety import closed_loop
 from pasture.fork_safety.survey import Hazard
-from pasture.servers.refork.gunicorn.promotion import Promotable
+from pasture.servers.refork.gunicorn.promotion import Promotable, take_signals
 
 _SETTLE_S = 0.25
 """Between the last accept and the end of idle connections: uvicorn closes those that it has
@@ -89,15 +89,7 @@ class LoopPromotable(Promotable):
         for number in signal.valid_signals():
             if loop is not None and getattr(signal.getsignal(number), "__self__", None) is loop:
                 signal.signal(number, signal.SIG_DFL)
-        worker = self._worker
-        for number, handler in {
-            signal.SIGALRM: signal.SIG_DFL,
-            signal.SIGQUIT: worker.handle_quit,
-            signal.SIGINT: worker.handle_quit,
-            signal.SIGUSR1: worker.handle_usr1,
-            signal.SIGABRT: worker.handle_abort,
-        }.items():
-            signal.signal(number, handler)
+        take_signals(self._worker)
 
     def hazards(self) -> tuple[Hazard, ...]:
         left = () if self._loop is None else closed_loop.survey(self._loop)

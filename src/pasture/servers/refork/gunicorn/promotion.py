@@ -3,7 +3,7 @@
 Owns the worker's side of a promotion. It begins like a graceful end: the worker's own main loop
 finishes its requests as it does at TERM, and returns. Written for the workers
 `sync` and `gthread` of gunicorn 23 to 27, whose `run` returns once `alive` is False;
-`asgi_promotion` has what differs for those with an event loop.
+`asgi_promotion` and `gevent_promotion` have what differs for those with a loop.
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from types import FrameType
 from typing import Any
+
+from gunicorn.workers.base import Worker
 
 from pasture.fork_safety import close, survey
 from pasture.scoreboard.board import Row
@@ -49,6 +53,7 @@ class Promotable:
         self._worker = worker
         self._woken_at = 0
         self._kept: list[int] = []
+        self._listeners: list[Any] = worker.sockets
         self._run: Callable[[], None] = worker.run
         worker.run = self.run
 
@@ -110,6 +115,14 @@ class Promotable:
         except OSError:
             pass  # of another user, or gone: it looks by itself, or never
 
+    def become_mold(self) -> AbstractContextManager[None]:
+        """A context for the life as a mold; those whom it forks leave it."""
+        return nullcontext()
+
+    def handle_end(self, number: int, frame: FrameType | None) -> None:
+        """Signal handler of a mold, for TERM."""
+        Worker.handle_quit(self._worker, number, frame)
+
     def leave_service(self) -> None:
         """Let go of what the main loop leaves open, but for listeners. After `run`."""
         global _current
@@ -123,7 +136,7 @@ class Promotable:
             threads.shutdown(wait=True)
             _wait_for_end_of_threads()
         _forget_names_of_files()
-        for listener, number in zip(self._worker.sockets, self._kept, strict=True):
+        for listener, number in zip(self._listeners, self._kept, strict=True):
             if listener.sock is None or listener.sock.fileno() == -1:
                 listener.sock = socket.socket(fileno=number)
             else:
@@ -133,6 +146,18 @@ class Promotable:
     def hazards(self) -> tuple[survey.Hazard, ...]:
         """What is open or runs in this process and does not survive a fork."""
         return survey.survey()
+
+
+def take_signals(worker: Any) -> None:
+    """Have a mold's signals handled as those of a plain worker, whatever its loop has done to them."""
+    for number, handler in {
+        signal.SIGALRM: signal.SIG_DFL,
+        signal.SIGQUIT: partial(Worker.handle_quit, worker),
+        signal.SIGINT: partial(Worker.handle_quit, worker),
+        signal.SIGUSR1: partial(Worker.handle_usr1, worker),
+        signal.SIGABRT: partial(Worker.handle_abort, worker),
+    }.items():
+        signal.signal(number, handler)
 
 
 def _wait_for_end_of_threads() -> None:

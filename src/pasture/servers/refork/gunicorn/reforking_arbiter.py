@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from typing import Any
 
@@ -35,6 +36,7 @@ from pasture.servers.refork.actions import (
 from pasture.servers.refork.children import Worker
 from pasture.servers.refork.gunicorn.promotion import LOOK, has_answered, has_answered_asgi
 from pasture.servers.refork.gunicorn.spawn import NotLoaded, SpawnFailed, SpawningArbiter
+from pasture.servers.refork.gunicorn.worker_process import OF_GEVENT
 from pasture.servers.refork.lifecycle import Lifecycle
 from pasture.servers.refork.mold import policy_of_server
 from pasture.servers.refork.round import Limits
@@ -43,7 +45,7 @@ from pasture.servers.settings import ServerSettings
 
 _ABLE = (
     *("gunicorn.workers.sync", "gunicorn.workers.gthread"),
-    *(*asgi.OF_GUNICORN, *asgi.OF_UVICORN),
+    *(*asgi.OF_GUNICORN, *asgi.OF_UVICORN, *OF_GEVENT),
 )
 _SEAL_S = 30.0
 _MEASURE_TRIES = 5
@@ -100,6 +102,8 @@ class ReforkingArbiter(SpawningArbiter):
             return "with reuse_port each worker has a queue of connections of its own"
         if not asgi.is_of(self.worker_class, _ABLE):
             return f"workers of class {self.cfg.worker_class_str} cannot become parents"
+        if asgi.is_of(self.worker_class, OF_GEVENT) and _is_patched():
+            return "gevent's patches are in before the fork: leave them to the worker"
         try:
             native()
         except UnsupportedInterpreter as error:
@@ -398,3 +402,7 @@ def _name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def _is_patched() -> bool:
+    return bool(getattr(sys.modules.get("gevent.monkey"), "saved", None))

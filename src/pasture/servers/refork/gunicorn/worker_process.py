@@ -32,6 +32,8 @@ BROKEN_MOLD = 70
 """Exit code of a worker that cannot boot although others of its generation's parents could.
 gunicorn's own codes would end the whole server."""
 
+OF_GEVENT = ("gunicorn.workers.ggevent",)
+
 _IDLE_S = 1.0
 
 
@@ -95,7 +97,8 @@ def _life(arbiter: Any, start: Start, board: Scoreboard) -> Start:
         promotable = _promotable(worker, start.channel, Row(board.words, start.seat))
         worker.init_process()
         if promotable.generation is not None:
-            child = _live_as_mold(arbiter, worker, promotable)
+            with promotable.become_mold():
+                child = _live_as_mold(arbiter, worker, promotable)
         if child is None:
             sys.exit(0)
     except SystemExit as end:  # uvicorn's, where the application's lifespan does not start
@@ -118,13 +121,17 @@ def _life(arbiter: Any, start: Start, board: Scoreboard) -> Start:
 
 def _promotable(worker: Any, channel: Channel, row: Row) -> Promotable:
     """The worker as one that may become a mold."""
-    if not asgi.is_of(type(worker), asgi.OF_GUNICORN + asgi.OF_UVICORN):
-        return Promotable(worker, channel, row)
-    # Only here: without an ASGI application nobody needs asyncio.
-    from pasture.servers.refork.gunicorn.asgi_promotion import LoopPromotable, UvicornPromotable
+    # Only here: without such a worker nobody needs asyncio or gevent.
+    if asgi.is_of(type(worker), OF_GEVENT):
+        from pasture.servers.refork.gunicorn.gevent_promotion import GeventPromotable
 
-    is_uvicorns = asgi.is_of(type(worker), asgi.OF_UVICORN)
-    return (UvicornPromotable if is_uvicorns else LoopPromotable)(worker, channel, row)
+        return GeventPromotable(worker, channel, row)
+    if asgi.is_of(type(worker), asgi.OF_GUNICORN + asgi.OF_UVICORN):
+        from pasture.servers.refork.gunicorn.asgi_promotion import LoopPromotable, UvicornPromotable
+
+        is_uvicorns = asgi.is_of(type(worker), asgi.OF_UVICORN)
+        return (UvicornPromotable if is_uvicorns else LoopPromotable)(worker, channel, row)
+    return Promotable(worker, channel, row)
 
 
 def _farewell(arbiter: Any, worker: Any) -> None:
@@ -139,7 +146,7 @@ def _farewell(arbiter: Any, worker: Any) -> None:
 def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Start | None:
     """Seal this process and fork for the arbiter. None in the mold itself, at its end."""
     util._setproctitle(f"mold [{arbiter.proc_name}]")
-    signal.signal(signal.SIGTERM, worker.handle_quit)
+    signal.signal(signal.SIGTERM, promotable.handle_end)
     worker.notify()
     channel = promotable.channel
     if channel.receive() is not None:  # closed: the arbiter ends, and this was the last request

@@ -1,0 +1,79 @@
+"""A gunicorn worker of gevent's that may become a mold: the end of its hub.
+
+The worker finishes its requests as at TERM, and its hub is destroyed with all that waits in it. What
+the mold does between its forks must not make greenlets wait, so it gets the system's own functions
+back where it needs them; each new worker has gevent's again, before it does anything. Written for
+the worker `gevent` of gunicorn 23 to 27 and gevent 24.10 to 26.9.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import gevent
+from gevent import monkey
+from greenlet import greenlet
+
+from pasture.fork_safety.closed_loop import frozen_objects_listed
+from pasture.fork_safety.survey import Hazard
+from pasture.servers.refork.gunicorn.promotion import Promotable, take_signals
+
+_NEEDED = ("os", "select", "socket", "time")
+"""Modules of which a mold uses what gevent replaces. Not those of threads: who the main thread is,
+gevent has changed for good."""
+
+_MOST_NAMES = 5
+
+
+class GeventPromotable(Promotable):
+    """A worker whose requests are greenlets."""
+
+    @contextmanager
+    def become_mold(self) -> Iterator[None]:
+        patched: list[tuple[Any, str, Any]] = []
+        for module in (sys.modules[name] for name in _NEEDED if name in sys.modules):
+            for name, original in monkey.saved.get(module.__name__, {}).items():
+                patched.append((module, name, getattr(module, name, None)))
+                setattr(module, name, original)
+        try:
+            yield
+        finally:
+            for module, name, value in patched:
+                setattr(module, name, value)
+
+    def leave_service(self) -> None:
+        take_signals(self._worker)
+        super().leave_service()
+
+    def hazards(self) -> tuple[Hazard, ...]:
+        """What does not survive a fork; the hub is destroyed if there is nothing."""
+        found = (*(h for h in super().hazards() if not h.what.startswith("gevent's hub")),)
+        found += tuple(_greenlets())
+        if not found:
+            gevent.get_hub().destroy(destroy_loop=True)
+        return found
+
+
+def _greenlets() -> Iterator[Hazard]:
+    """Those that have begun and not ended, but for this one and the hub."""
+    hub = gevent.get_hub()
+    if hub._threadpool is not None:
+        hub._threadpool.kill()
+    gc.collect()
+    with frozen_objects_listed():
+        # The type is asked, not the object: a proxy may answer for another.
+        alive = [one for one in gc.get_objects() if issubclass(type(one), greenlet) and one]
+        own = (gevent.getcurrent(), hub)
+        # The hub that its mold destroyed is held by gevent, suspended for good.
+        names = sorted({_named(o) for o in alive if o not in own and getattr(o, "loop", o)})
+    for name in names[:_MOST_NAMES]:
+        yield Hazard(f"the greenlet {name}", "start it in each worker, and end it before a fork")
+
+
+def _named(one: Any) -> str:
+    called = getattr(one, "_run", None)
+    return str(getattr(called, "__qualname__", type(one).__qualname__))
