@@ -3,7 +3,7 @@
 memory: `stock`, `seal` with a complete warm-up list and `refork` with none, until each worker
 has served 1,000 requests. service: 20,000 requests through at least five generations; each
 has to be answered, served once, and answered as stock answers it; latencies inside of rounds
-are compared with those outside.
+are compared with those outside. asgi: `refork_asgi`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from benchmarks import refork_asgi
 from benchmarks.herd import Herd, Load, Sent
 from benchmarks.site import DATA, SITE, make_plan
 from pasture.display import progress
@@ -153,20 +154,22 @@ def differing(expected: Sequence[Sent], found: Sequence[Sent]) -> int:
 
 
 @click.command(help=__doc__)
-@click.option("--part", type=click.Choice(["memory", "service", "all"]), default="all")
+@click.option("--part", type=click.Choice(["memory", "service", "asgi", "all"]), default="all")
 @click.option("--memory-requests", default=4400, show_default=True)
 @click.option("--requests", default=20_000, show_default=True, help="Of the service part.")
-@click.option("--rounds", default=1, show_default=True, help="Of the memory part.")
+@click.option("--rounds", default=1, show_default=True, help="Of the parts memory and asgi.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="All figures.")
 def main(
     part: str, memory_requests: int, requests: int, rounds: int, json_file: Path | None
 ) -> None:
     DIRECTORY.mkdir(parents=True, exist_ok=True)
-    found = {}
-    if part != "service":
+    found: dict[str, Any] = {}
+    if part in ("memory", "all"):
         found["memory"] = memory(memory_requests, rounds)
-    if part != "memory":
+    if part in ("service", "all"):
         found["service"] = service(requests)
+    if part in ("asgi", "all"):
+        found["asgi"] = refork_asgi.compare(WORKERS, rounds)
     if json_file is not None:
         json_file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

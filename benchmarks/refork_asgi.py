@@ -1,8 +1,8 @@
 """Reforks of ASGI workers: memory of gunicorn's workers of uvicorn.
 
-The FastAPI application of `uvicorn_workers`, without a warm-up list but for one variant. All workers
-have served the same requests before their memory is read; under refork those are the workers of
-generation 1.
+The FastAPI application of `uvicorn_workers`, without a warm-up list but for one variant. All
+workers have served the same requests before their memory is read; under refork those are the
+workers of generation 1.
 """
 
 from __future__ import annotations
@@ -62,10 +62,8 @@ def measure(variant: str, workers: int, folder: Path) -> tuple[float, int, int]:
     return sum(private) / workers, pss, len(molds)
 
 
-@click.command(help=__doc__)
-@click.option("--workers", default=4, show_default=True)
-@click.option("--rounds", default=3, show_default=True)
-def main(workers: int, rounds: int) -> None:
+def compare(workers: int, rounds: int) -> dict[str, list[tuple[float, int, int]]]:
+    """Measure all variants and print a table; returns the rounds of each."""
     found: dict[str, list[tuple[float, int, int]]] = {name: [] for name in VARIANTS}
     with TemporaryDirectory() as folder:
         for number in range(rounds):
@@ -81,7 +79,4 @@ def main(workers: int, rounds: int) -> None:
         table.add_row(name, private.cell(1e6), pss.cell(1e6), str(runs[-1][2]))
     Console(width=100).print(table)
     click.echo(f"load of the machine: {os.getloadavg()[0]:.1f}")
-
-
-if __name__ == "__main__":
-    main()
+    return found

@@ -1,4 +1,4 @@
-"""What tests ask of a server that reforks: its processes, their roles, and the way to a generation."""
+"""What tests ask of a server that reforks: processes, roles, and the way to a generation."""
 
 import socket
 import threading

@@ -1,7 +1,7 @@
 """An ASGI application whose worker may become a mold, and what stands in its way.
 
-The file `mood` says how its lifespan ends. Each request with a body is written to the file `served`,
-one line each.
+The file `mood` says how its lifespan ends. Each request with a body is written to the file
+`served`, one line each.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What is left of an event loop after its end: what no longer works is named, idle locks are freed."""
+"""What is left of an event loop after its end: what fails is named, idle locks are freed."""
 
 import asyncio
 import gc

@@ -85,9 +85,10 @@ def frozen_objects_listed() -> Iterator[None]:
 
 def _settle(keeper: Any, loop: asyncio.AbstractEventLoop) -> str | None:
     """Free a lock that is idle; else the keeper in words, None if it does no harm."""
-    for owner in (keeper, *(gc.get_referrers(keeper) if isinstance(keeper, dict) else ())):
-        if isinstance(owner, BOUND) and getattr(owner, "_loop", None) is loop and _is_idle(owner):
-            owner._loop = None
+    owners: list[Any] = gc.get_referrers(keeper) if isinstance(keeper, dict) else []
+    for owner in (keeper, *owners):
+        if isinstance(owner, BOUND) and _is_idle(owner) and vars(owner).get("_loop") is loop:
+            setattr(owner, "_loop", None)  # noqa: B010  unknown to its type's description
             return None
     if isinstance(keeper, asyncio.Future) and not keeper.done():
         return _PENDING

@@ -1,9 +1,9 @@
 """A gunicorn worker of gevent's that may become a mold: the end of its hub.
 
-The worker finishes its requests as at TERM, and its hub is destroyed with all that waits in it. What
-the mold does between its forks must not make greenlets wait, so it gets the system's own functions
-back where it needs them; each new worker has gevent's again, before it does anything. Written for
-the worker `gevent` of gunicorn 23 to 27 and gevent 24.10 to 26.9.
+The worker finishes its requests as at TERM, and its hub is destroyed with all that waits in it.
+What the mold does between its forks must not make greenlets wait, so it gets the system's own
+functions back where it needs them; each new worker has gevent's again, before it does anything.
+Written for the worker `gevent` of gunicorn 23 to 27 and gevent 24.10 to 26.9.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class GeventPromotable(Promotable):
     def become_mold(self) -> Iterator[None]:
         patched: list[tuple[Any, str, Any]] = []
         for module in (sys.modules[name] for name in _NEEDED if name in sys.modules):
-            for name, original in monkey.saved.get(module.__name__, {}).items():
+            saved: Any = vars(monkey)["saved"]
+            for name, original in saved.get(module.__name__, {}).items():
                 patched.append((module, name, getattr(module, name, None)))
                 setattr(module, name, original)
         try:
@@ -60,7 +61,7 @@ class GeventPromotable(Promotable):
 
 def _greenlets() -> Iterator[Hazard]:
     """Those that have begun and not ended, but for this one and the hub."""
-    hub = gevent.get_hub()
+    hub: Any = gevent.get_hub()
     if hub._threadpool is not None:
         hub._threadpool.kill()
     gc.collect()

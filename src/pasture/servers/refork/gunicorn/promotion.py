@@ -142,16 +142,15 @@ class Promotable:
             else:
                 os.close(number)
 
-
     def hazards(self) -> tuple[survey.Hazard, ...]:
         """What is open or runs in this process and does not survive a fork."""
         return survey.survey()
 
 
 def take_signals(worker: Any) -> None:
-    """Have a mold's signals handled as those of a plain worker, whatever its loop has done to them."""
+    """Have a mold's signals handled as those of a plain worker, whatever its loop has done."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
     for number, handler in {
-        signal.SIGALRM: signal.SIG_DFL,
         signal.SIGQUIT: partial(Worker.handle_quit, worker),
         signal.SIGINT: partial(Worker.handle_quit, worker),
         signal.SIGUSR1: partial(Worker.handle_usr1, worker),

@@ -21,8 +21,8 @@ from pasture.scoreboard.board import Row, Scoreboard
 from pasture.sealing import exit
 from pasture.sealing.interpreter import native
 from pasture.servers.complaint import complain
-from pasture.servers.gunicorn.hooks import BeforeFork
 from pasture.servers.gunicorn import asgi
+from pasture.servers.gunicorn.hooks import BeforeFork
 from pasture.servers.refork.channel import Channel
 from pasture.servers.refork.gunicorn import promotion
 from pasture.servers.refork.gunicorn.promotion import Promotable
