@@ -37,8 +37,8 @@ STANDARD_LIBRARY_ALONE = ("sealing", "scoreboard", "warmup", "fork_safety", "ser
 """What runs in a process that is sealed: whatever it imports is sealed in with it."""
 
 OF_SERVERS: Mapping[str, frozenset[str]] = {
-    "gunicorn": (_GUNICORN := frozenset(("gunicorn", "gevent", "greenlet"))),
-    "refork": _GUNICORN,
+    "gunicorn": frozenset(("gunicorn", "gevent", "greenlet")),
+    "refork": frozenset(("gunicorn", "gevent", "greenlet")),
     "celery": frozenset(("celery", "billiard", "kombu")),
     "uvicorn": frozenset(("uvicorn", "fastapi_cli")),
     "hypercorn": frozenset(("hypercorn",)),
