@@ -48,6 +48,11 @@ class GeventPromotable(Promotable):
 
     def leave_service(self) -> None:
         take_signals(self._worker)
+        for listener in self._listeners:
+            # gunicorn 23 leaves the number here, too, of a file that gevent has closed.
+            if listener.sock is not None:
+                listener.sock.detach()
+                listener.sock = None
         super().leave_service()
 
     def hazards(self) -> tuple[Hazard, ...]:
