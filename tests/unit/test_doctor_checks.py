@@ -126,6 +126,13 @@ def test_data_of_a_lifespan_is_named_and_not_taken_for_a_missing_preload() -> No
     assert obstacles(evidence) == {"own-data"}
     what = told(evidence, "own-data")
     assert "built 277 MB for itself before its first request, in its lifespan" in what
+    reforking = replace(evidence, environ={"PASTURE_REFORK": "50,500"})
+    [advice, another] = [
+        next(finding.mend for finding in diagnose(seen) if finding.check == "own-data")
+        for seen in (evidence, reforking)
+    ]
+    assert advice.startswith("`--lifespan once` of `pasture run`; or load it while modules")
+    assert another.endswith("(no `--lifespan once` of `pasture run` where workers refork)")
 
 
 def test_what_workers_that_have_served_hold_is_not_said_to_come_from_their_start() -> None:

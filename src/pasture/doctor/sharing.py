@@ -9,6 +9,7 @@ from pasture.doctor.evidence import Evidence, Worker
 from pasture.doctor.finding import Finding
 from pasture.doctor.packages import STANDARD_LIBRARY, package_of_module
 from pasture.proc.mapped_files import InMemory
+from pasture.servers.settings import POLICY, REFORK
 
 _NOT_PRELOADED = 0.6
 _LEAST_PRIVATE_BYTES = 8_000_000
@@ -77,12 +78,12 @@ def own_data(seen: Evidence) -> Iterator[Finding]:
         yield Finding("own-data", False, "workers hold little before their first request")
         return
     where = "its lifespan" if seen.is_asgi else "a hook like post_fork, or a thread"
-    mend = (
-        "`--lifespan once` of `pasture run`; or load it while modules are imported, and leave "
-        "connections and tasks in the lifespan"
-        if seen.is_asgi
-        else "load it while modules are imported"
-    )
+    mend = "load it while modules are imported"
+    if seen.is_asgi:
+        mend += ", and leave connections and tasks in the lifespan"
+        once = "`--lifespan once` of `pasture run`"
+        reforks = seen.environ.get(REFORK) or seen.environ.get(POLICY) == "refork"
+        mend = f"{mend} (no {once} where workers refork)" if reforks else f"{once}; or {mend}"
     yield Finding(
         "own-data",
         True,
