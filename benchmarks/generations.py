@@ -74,13 +74,18 @@ def size_of(pid: int) -> Size:
     )
 
 
-def start(requests: int) -> Herd:
-    words = ["--refork", f"{requests}", "gunicorn", "-w", f"{WORKERS}", "steady_app"]
+def start(requests: int, worker_class: str) -> Herd:
+    app = "refork_asgi_app:app" if _is_asgi(worker_class) else "steady_app"
+    words = ["--refork", f"{requests}", "gunicorn", "-w", f"{WORKERS}", "-k", worker_class, app]
     env = {"PYTHONPATH": str(PROGRAMS), "PASTURE_REFORK_LEAST_SAVING": "-100"}
     return Herd(words, directory=DIRECTORY, cwd=DIRECTORY, env=env)
 
 
-def reach(herd: Herd, generation: int, clients: ThreadPoolExecutor) -> None:
+def _is_asgi(worker_class: str) -> bool:
+    return worker_class == "asgi" or "uvicorn" in worker_class
+
+
+def reach(herd: Herd, generation: int, clients: ThreadPoolExecutor, path: str) -> None:
     """Send requests until all workers are of a generation and the mold before is gone."""
     wanted = [("mold", generation)] + [("worker", generation)] * WORKERS
     deadline = time.monotonic() + PATIENCE_S
@@ -89,7 +94,7 @@ def reach(herd: Herd, generation: int, clients: ThreadPoolExecutor) -> None:
             raise Broken(f"generation {generation} is not reached; log:\n{herd.log[-3000:]}")
         # Later generations begin before this one was looked at, if there is too much load.
         if not any((entry.generation or 0) >= generation for entry in herd.board().values()):
-            list(clients.map(get, [f"http://127.0.0.1:{herd.port}/"] * WORKERS * 2))
+            list(clients.map(get, [f"http://127.0.0.1:{herd.port}{path}"] * WORKERS * 2))
         time.sleep(0.02)
 
 
@@ -116,19 +121,21 @@ def grown(role: str, samples: Sequence[Size]) -> list[str]:
     ]
 
 
-def run(generations: int, warm: int) -> list[str]:
+def run(generations: int, warm: int, worker_class: str) -> list[str]:
     """Returns what grows, a line each.
 
     Args:
         generations: in all.
         warm: of them at the beginning, which do not count.
+        worker_class: as gunicorn's `-k` takes it.
     """
     taken: list[dict[str, Size]] = []
     DIRECTORY.mkdir(parents=True, exist_ok=True)
-    with start(REQUESTS) as herd, ThreadPoolExecutor(WORKERS * 2) as clients:
+    path = "/who" if _is_asgi(worker_class) else "/"
+    with start(REQUESTS, worker_class) as herd, ThreadPoolExecutor(WORKERS * 2) as clients:
         herd.wait_until_it_listens()
         for generation in range(1, generations + 1):
-            reach(herd, generation, clients)
+            reach(herd, generation, clients, path)
             taken.append(sizes(herd))
             shown = {role: asdict(size) for role, size in taken[-1].items()}
             click.echo(json.dumps({"generation": generation, **shown}))
@@ -142,9 +149,10 @@ def run(generations: int, warm: int) -> list[str]:
 @click.command()
 @click.option("--generations", default=300)
 @click.option("--warm", default=20, help="Generations at the beginning that do not count.")
-def main(generations: int, warm: int) -> None:
+@click.option("-k", "--worker-class", default="sync", help="gunicorn's: gevent, asgi ...")
+def main(generations: int, warm: int, worker_class: str) -> None:
     """Refork again and again, and count what the processes take."""
-    found = run(generations, warm)
+    found = run(generations, warm, worker_class)
     if found:
         raise Broken("\n".join(found))
     click.echo(f"{generations} generations: nothing grows")

@@ -60,7 +60,9 @@ class GeventPromotable(Promotable):
         found = (*(h for h in super().hazards() if not h.what.startswith("gevent's hub")),)
         found += tuple(_greenlets())
         if not found:
-            gevent.get_hub().destroy(destroy_loop=True)
+            hub = gevent.get_hub()
+            hub.destroy(destroy_loop=True)
+            greenlet.throw(hub)  # it has come to the end of its loop and waits there for good
         return found
 
 
@@ -74,8 +76,7 @@ def _greenlets() -> Iterator[Hazard]:
         # The type is asked, not the object: a proxy may answer for another.
         alive = [one for one in gc.get_objects() if issubclass(type(one), greenlet) and one]
         own = (gevent.getcurrent(), hub)
-        # The hub that its mold destroyed is held by gevent, suspended for good.
-        names = sorted({_named(o) for o in alive if o not in own and getattr(o, "loop", o)})
+        names = sorted({_named(one) for one in alive if one not in own})
     for name in names[:_MOST_NAMES]:
         yield Hazard(f"the greenlet {name}", "start it in each worker, and end it before a fork")
 
