@@ -97,8 +97,8 @@ keep_dispositions(void)
 
 /* The interpreter leaves an ignored SIGINT ignored; everything else that was installed while
    modules were loaded would be installed in the same way in a new process. */
-static uint64_t
-install_dispositions(void)
+uint64_t
+freeze_install_signals(void)
 {
     uint64_t ignored = 0;
     for (int number = 1; number <= SIGNALS; number++) {
@@ -117,7 +117,7 @@ install_dispositions(void)
 }
 
 const freeze_message *
-freeze_here(uint64_t *ignored)
+freeze_here(void)
 {
     if (find_thread() < 0) {
         return NULL;
@@ -131,7 +131,6 @@ freeze_here(uint64_t *ignored)
         (void)raise(SIGSTOP);
         _exit(0); /* woken up, though it was only there to be copied */
     }
-    *ignored = install_dispositions();
     environ = received->envp;
     if (received->scratch_bytes) {
         (void)munmap((void *)(uintptr_t)received->scratch, received->scratch_bytes);

@@ -36,9 +36,12 @@ typedef void freeze_entry(freeze_message *message);
 extern freeze_facts freeze_own_facts;
 
 /* Stop this process for good. Returns in the process that got a copy of this memory, with its
-   message; there handlers of signals are installed again, and `ignored` has a bit for each signal
-   that was ignored before: bit N - 1 for signal N. NULL, and errno set, where this process cannot
-   be copied. */
-const freeze_message *freeze_here(uint64_t *ignored);
+   message. NULL, and errno set, where this process cannot be copied. */
+const freeze_message *freeze_here(void);
+
+/* Install handlers of signals as they were in the process that was copied. Until then a signal does
+   what it does to a process that has just been executed. Returns a bit for each signal that was
+   ignored before: bit N - 1 for signal N. */
+uint64_t freeze_install_signals(void);
 
 #endif

@@ -35,15 +35,17 @@ bytes_list(char **strings)
 static PyObject *
 freeze(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    uint64_t ignored = 0;
     /* The interpreter's own way of settling down in a new process: locks, ids of threads, hooks. */
     PyOS_BeforeFork();
-    const freeze_message *message = freeze_here(&ignored);
+    const freeze_message *message = freeze_here();
     if (message == NULL) {
         PyOS_AfterFork_Parent();
         return PyErr_SetFromErrno(PyExc_OSError);
     }
+    /* It forgets signals that have come, and hooks print what is raised in them: an interrupt that a
+       handler took on the way would be lost. */
     PyOS_AfterFork_Child();
+    uint64_t ignored = freeze_install_signals();
     PyObject *argv = bytes_list(message->argv);
     PyObject *envp = argv == NULL ? NULL : bytes_list(message->envp);
     return Py_BuildValue("(NNKCyK)", argv, envp, (unsigned long long)ignored, (int)message->kind,
