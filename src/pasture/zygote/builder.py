@@ -57,7 +57,8 @@ def _end_with_parent(parent: int) -> None:
 
 
 def _forget_own_start() -> None:
-    """`-c` has put the current directory first."""
+    """`-c` has put the current directory first, and `builds` has set a variable for the linker."""
+    os.environ.pop("LD_BIND_NOW", None)
     if not sys.flags.safe_path and sys.path and sys.path[0] == "":
         del sys.path[0]
 
