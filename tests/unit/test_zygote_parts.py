@@ -116,6 +116,16 @@ def test_variables_are_seen_when_asked_for_and_not_when_handed_on(
     assert type(os.environ) is os._Environ
 
 
+def test_a_variable_counts_unless_its_reader_gets_it_again_in_each_program() -> None:
+    source = "import os; os.environ.get('JPY_PARENT_PID'); os.getenv('JPY_PARENT_PID')"
+    with VariablesRead() as read:
+        exec(source, {"__name__": "ipykernel.kernelapp"})
+    assert read.values() == {}
+    with VariablesRead() as read:
+        exec(source, {"__name__": "another.module"})
+    assert read.values().keys() == {"JPY_PARENT_PID"}
+
+
 def test_rules_name_what_must_be_and_what_must_not() -> None:
     variables = always_read({"PYTHONPATH": "/a", "OTHER": "1", "PYTHON_COLORS": "0"})
     rules = Needs("/bin/python", variables=variables).rules()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import configparser
 import importlib.util
-import json
 import os
 import subprocess
 import sys
@@ -60,28 +59,37 @@ def test_workers_of_xdist_come_out_of_a_zygote(own_zygotes: Zygotes) -> None:
     assert own_zygotes.served() >= 2
 
 
+# Started as JupyterLab starts it, which puts its own process id into the kernel's environment.
+KERNEL = """
+from jupyter_client.manager import start_new_kernel
+kernel, client = start_new_kernel(kernel_name="zygote", startup_timeout=60)
+for cell in (
+    "print(6 * 7)",
+    "from ipykernel.kernelapp import IPKernelApp as A; import os; a = A.instance()",
+    "print(a.parent_handle == os.getppid(), a.poller.is_alive())",
+    "import sys; print('pasture-zygote' in open('/proc/self/maps').read())",
+):
+    print(client.execute_interactive(cell)["content"]["status"])
+client.stop_channels()
+kernel.shutdown_kernel()
+"""
+
+
 @pytest.mark.skipif(not PACKAGES.exists(), reason="make .venvs/3.14/zygote-packages.stamp")
-def test_a_kernel_of_jupyter_answers_out_of_a_zygote(own_zygotes: Zygotes) -> None:
-    own_zygotes.environ["PYTHONPATH"] = str(PACKAGES)
-    own_zygotes.pasture("start", "--preload", "ipykernel_launcher,ipykernel.kernelapp")
+def test_a_kernel_that_jupyter_starts_comes_out_of_a_zygote(own_zygotes: Zygotes) -> None:
+    place = own_zygotes.folder / "kernels" / "zygote"
+    place.mkdir(parents=True)
+    (place / "kernel.json").write_text((EXAMPLES / "kernel.json").read_text())
+    own_zygotes.environ |= {
+        "PYTHONPATH": str(PACKAGES),
+        "JUPYTER_PATH": str(own_zygotes.folder),
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+    }
+    own_zygotes.pasture("start", "--preload", "pasture.zygote.jupyter")
     before = own_zygotes.served()
-    specification = json.loads((EXAMPLES / "kernel.json").read_text())
-    file = own_zygotes.folder / "connection.json"
-    words = [word.replace("{connection_file}", str(file)) for word in specification["argv"]]
-    assert words.pop(0) == STUB.name
-    source = (
-        "import subprocess, sys\n"
-        "from jupyter_client.connect import write_connection_file\n"
-        "from jupyter_client.blocking.client import BlockingKernelClient\n"
-        f"write_connection_file({str(file)!r}, transport='ipc', ip={str(file) + '-s'!r})\n"
-        f"kernel = subprocess.Popen({[str(STUB), *words]!r})\n"
-        f"client = BlockingKernelClient(connection_file={str(file)!r})\n"
-        "client.load_connection_file(); client.start_channels(); client.wait_for_ready(60)\n"
-        "answer = client.execute_interactive('print(6 * 7)')\n"
-        "print(answer['content']['status']); client.shutdown(); print(kernel.wait(60))\n"
-    )
-    done = own_zygotes.python("-c", source)
-    assert done.out.split()[-3:] == [b"42", b"ok", b"0"], done.err.decode()
+    done = own_zygotes.python("-c", KERNEL)
+    said = done.out.decode().split()
+    assert said == ["42", "ok", "ok", "True", "True", "ok", "True", "ok"], done.err.decode()
     assert own_zygotes.served() - before == 1
 
 

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from pasture.sealing import exit
 from pasture.sealing.interpreter import native
-from pasture.zygote import end, streams
+from pasture.zygote import end, reread, streams
 
 _changed: dict[str, str | None] = {}
 _python = ""
@@ -73,6 +73,7 @@ def begin(
         streams.open_standard()
         _draw_seeds()
         _forget_modules_past()
+        reread.read_again(sys.modules, os.environ)
         sys.orig_argv[:] = [_python, *words[1:]]
         sys.argv = [_first(kind, text), *words[rest:]]
         _make_main()

@@ -2,16 +2,22 @@
 
 A process that starts with other values of these would not have become the same one, so it must
 not be served from an image. Reads by Python code are seen; those by C code are listed in
-`manifest`. Going through all variables counts for nothing: that is how they are handed on.
+`manifest`. Going through all variables counts for nothing: that is how they are handed on. So do
+reads that `reread` repeats.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
+from pasture.zygote.reread import is_read_again
+
 _Environ: Any = type(os.environ)
+_ON_THE_WAY = frozenset((__name__, "os", "collections.abc"))
+"""Modules whose functions only pass on what another one asks for."""
 
 
 class _Walked(str):
@@ -26,7 +32,7 @@ class _Recording(_Environ):  # type: ignore[misc]
     seen: set[str | bytes]
 
     def __getitem__(self, key: Any) -> Any:
-        if type(key) in (str, bytes):
+        if type(key) in (str, bytes) and not is_read_again(_asker(), os.fsdecode(key)):
             self.seen.add(key)
         return super().__getitem__(key)
 
@@ -36,6 +42,14 @@ class _Recording(_Environ):  # type: ignore[misc]
 
     def __setitem__(self, key: Any, value: Any) -> None:
         super().__setitem__(str(key) if isinstance(key, _Walked) else key, value)
+
+
+def _asker() -> str:
+    """The module whose code asks for a variable."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__") in _ON_THE_WAY:
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__"))
 
 
 class VariablesRead:

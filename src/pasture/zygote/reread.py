@@ -1,0 +1,50 @@
+"""Variables that a module reads while it is loaded, and that can be read again.
+
+Some variables are another one for each program, because whoever starts it sets them. An image in
+which a module has read one would then fit no program at all. Owns which these are, and how the
+module gets the value of the new process. Every other variable that a module reads has to be what
+it was (`variables`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import ModuleType
+
+
+def _parent_of_kernel(kernelapp: ModuleType, environ: Mapping[str, str]) -> None:
+    """A kernel ends with the process that started it.
+
+    Source: ipykernel 7.4 kernelapp.py, IPKernelApp.parent_handle; traitlets 5.16 traitlets.py,
+    MetaHasTraits.setup_class: defaults of numbers are copied into each class.
+    """
+    pid = int(environ.get("JPY_PARENT_PID") or 0)
+    kernelapp.IPKernelApp.parent_handle.default_value = pid
+    classes = [kernelapp.IPKernelApp]
+    while classes:
+        one = classes.pop()
+        if "parent_handle" in one._static_immutable_initial_values:
+            one._static_immutable_initial_values["parent_handle"] = pid
+        classes += one.__subclasses__()
+
+
+_READERS: Mapping[tuple[str, str], Callable[[ModuleType, Mapping[str, str]], None]] = {
+    ("ipykernel.kernelapp", "JPY_PARENT_PID"): _parent_of_kernel,
+}
+
+
+def is_read_again(module: str, variable: str) -> bool:
+    """Whether what a module has read of a variable will be put right in each program."""
+    return (module, variable) in _READERS
+
+
+def read_again(loaded: Mapping[str, ModuleType], environ: Mapping[str, str]) -> None:
+    """Give modules the values of this process. Where a copy has come to life.
+
+    Raises:
+        ValueError, AttributeError: a value, or a module, is not what is expected. The interpreter
+            itself then has to run the program.
+    """
+    for (module, _), read in _READERS.items():
+        if module in loaded:
+            read(loaded[module], environ)
