@@ -28,7 +28,7 @@ PATIENCE_S = 900.0
 STARTS = ("pass", "import numpy, pandas")
 SESSION = Path(__file__).with_name("zygote_session.py")
 FORK_SERVER = Path(__file__).with_name("zygote_fork_server.py")
-KERNEL_MODULES = "ipykernel_launcher,ipykernel.kernelapp,ipykernel.zmqshell,IPython.core.completer"
+KERNEL_MODULES = "pasture.zygote.jupyter"
 
 Environ = Mapping[str, str]
 
@@ -41,6 +41,7 @@ def zygotes(*starts: Sequence[str]) -> Iterator[Environ]:
             **{k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PASTURE_"))},
             "XDG_RUNTIME_DIR": folder,
             "PYTHONPATH": str(PACKAGES),
+            "IPYTHONDIR": f"{folder}/ipython",
         }
         try:
             for words in starts:
@@ -214,6 +215,7 @@ def kernels(program: Path, environ: Environ, count: int) -> float:
 
 def show_kernels(count: int, rounds: int) -> None:
     with zygotes(["--preload", KERNEL_MODULES]) as environ:
+        kernels(PYTHON, environ, 1)  # makes the history's database
         for _ in range(rounds):
             by_zygote, by_python = (kernels(p, environ, count) for p in (STUB, PYTHON))
             click.echo(

@@ -16,12 +16,14 @@ import tempfile
 from pathlib import Path
 
 _PATIENCE_S = 120.0
+_LAUNCHER = "ipykernel_launcher"
+"""What specifications of kernels name. Zygotes are chosen by it."""
 _CELL = "import json as j, sys as s\nwith open({!r}, 'w') as f: j.dump(list(s.modules), f)"
 
 
 def _load() -> None:
     """Import what a kernel imports, in its order. What a kernel has made otherwise is left out."""
-    for name in _learnt():
+    for name in (_LAUNCHER, *_learnt()):
         if name not in sys.modules and not name.startswith("__"):
             try:
                 importlib.import_module(name)
@@ -57,7 +59,7 @@ def _rehearse() -> None:
         file, names = f"{folder}/connection.json", Path(folder) / "names"
         key = os.urandom(16).hex().encode()
         write_connection_file(file, ip=f"{folder}/channel", transport="ipc", key=key)
-        command = [sys.executable, "-m", "ipykernel_launcher", "-f", file]
+        command = [sys.executable, "-m", _LAUNCHER, "-f", file]
         environ = {**os.environ, "IPYTHONDIR": folder, "JPY_PARENT_PID": f"{os.getpid()}"}
         kernel = subprocess.Popen(command, env=environ, stdout=sys.stderr)
         try:

@@ -28,8 +28,13 @@ def _parent_of_kernel(kernelapp: ModuleType, environ: Mapping[str, str]) -> None
         classes += one.__subclasses__()
 
 
+def _nothing(_: ModuleType, __: Mapping[str, str]) -> None:
+    """What was read makes no difference."""
+
+
 _READERS: Mapping[tuple[str, str], Callable[[ModuleType, Mapping[str, str]], None]] = {
     ("ipykernel.kernelapp", "JPY_PARENT_PID"): _parent_of_kernel,
+    ("platform", "PATH"): _nothing,  # it asks `uname` for the processor's name
 }
 
 

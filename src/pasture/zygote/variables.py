@@ -16,7 +16,7 @@ from typing import Any
 from pasture.zygote.reread import is_read_again
 
 _Environ: Any = type(os.environ)
-_ON_THE_WAY = frozenset((__name__, "os", "collections.abc"))
+_ON_THE_WAY = frozenset((__name__, "os", "collections.abc", "subprocess"))
 """Modules whose functions only pass on what another one asks for."""
 
 
