@@ -87,6 +87,12 @@ setup-matrix: $(MATRIX:%=.venvs/%/.stamp) ## .venvs/3.X for each interpreter of 
 	    --target $(basename $@) numpy pandas scikit-learn ipykernel jupyter_client
 	@touch $@
 
+# A worker of Ray out of a zygote: large, so it is no requirement of the suite.
+.venvs/%/ray-packages.stamp: .venvs/%/.stamp
+	@tools/uv pip install --quiet --only-binary :all: --python .venvs/$*/bin/python \
+	    --target $(basename $@) ray
+	@touch $@
+
 .venvs/%-asan/.stamp: $(BUILT_FROM)
 	@python=$$(tools/interpreters path $*) && \
 	    tools/environment $(@D) "$$python" test $(ASAN_BUILD)
@@ -212,6 +218,10 @@ test-cpython: .venv/.stamp ## CPython's own tests in a sealed process (ARGS=--de
 .PHONY: test-engines
 test-engines: .venvs/3.14/.stamp ## Real clusters and servers that are no requirement: Spark, Dask, hypercorn, granian, queues, PASTURE=seal alone (ARGS="-k dask")
 	@.venvs/3.14/bin/python -m pytest -q benchmarks/engines/checks $(ARGS)
+
+.PHONY: test-zygote-adapters
+test-zygote-adapters: .venvs/3.14/zygote-packages.stamp .venvs/3.14/ray-packages.stamp ## Jupyter, Ray, pytest-xdist and a pool out of zygotes; needs an index
+	@.venvs/3.14/bin/python -m pytest -q tests/zygote/test_zygote_examples.py $(ARGS)
 
 .PHONY: test-packages
 test-packages: .venv/.stamp ## Other people's tests in a sealed child: numpy, Django, ... (ARGS="NAME... --resume")

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 
 import pytest
@@ -17,6 +18,8 @@ pytestmark = [pytest.mark.once, pytest.mark.integration]
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "zygote"
 PACKAGES = Path(sys.prefix) / "zygote-packages"
+RAY = Path(sys.prefix) / "ray-packages"
+NEEDED = "make test-zygote-adapters"
 
 
 def module(name: str) -> ModuleType:
@@ -75,7 +78,7 @@ kernel.shutdown_kernel()
 """
 
 
-@pytest.mark.skipif(not PACKAGES.exists(), reason="make .venvs/3.14/zygote-packages.stamp")
+@pytest.mark.skipif(not PACKAGES.exists(), reason=NEEDED)
 def test_a_kernel_that_jupyter_starts_comes_out_of_a_zygote(own_zygotes: Zygotes) -> None:
     place = own_zygotes.folder / "kernels" / "zygote"
     place.mkdir(parents=True)
@@ -86,11 +89,27 @@ def test_a_kernel_that_jupyter_starts_comes_out_of_a_zygote(own_zygotes: Zygotes
         "PATH": f"{BIN}:{os.environ['PATH']}",
     }
     own_zygotes.pasture("start", "--preload", "pasture.zygote.jupyter")
-    before = own_zygotes.served()
     done = own_zygotes.python("-c", KERNEL)
     said = done.out.decode().split()
     assert said == ["42", "ok", "ok", "True", "True", "ok", "True", "ok"], done.err.decode()
-    assert own_zygotes.served() - before == 1
+    assert own_zygotes.status()["default"]["served"] == 1
+
+
+@pytest.mark.skipif(not RAY.exists(), reason=NEEDED)
+def test_a_worker_of_ray_comes_out_of_a_zygote(own_zygotes: Zygotes) -> None:
+    own_zygotes.environ |= {
+        "PYTHONPATH": f"{RAY}:{PACKAGES}",
+        "RAY_AUTH_MODE": "disabled",
+    }
+    own_zygotes.pasture("start", "--name", "app", "--preload", "numpy,pandas")
+    with TemporaryDirectory(prefix="ray-") as short:  # it makes sockets far below
+        done = subprocess.run(
+            [sys.executable, EXAMPLES / "ray_workers.py"],
+            env={**own_zygotes.environ, "RAY_TMPDIR": short},
+            capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+    assert "pandas was loaded before, the sum is 6" in done.stdout, done.stdout + done.stderr
+    assert own_zygotes.status()["app"]["served"] >= 1
 
 
 def test_the_units_of_systemd_can_be_read() -> None:

@@ -103,6 +103,17 @@ def test_a_variable_that_a_module_reads_while_it_is_loaded_is_compared(
     assert own_zygotes.run("-c", source, env=given).out == b"fast\n"
 
 
+def test_a_variable_that_a_library_in_c_reads_unseen_is_compared(own_zygotes: Zygotes) -> None:
+    (own_zygotes.folder / "ray.py").write_text("")
+    own_zygotes.environ |= {"PYTHONPATH": str(own_zygotes.folder), "RAY_SAME": "1"}
+    own_zygotes.pasture("start", "--preload", "ray", "--name", "x")
+    assert "served by the zygote: x" in own_zygotes.why("-c", "import ray")
+    for environ in ({"RAY_JOB_ID": "2"}, {"RAY_SAME": "2"}):
+        found = reason(own_zygotes, "-c", "import ray", environ=environ)
+        assert found.endswith(next(iter(environ)))
+        assert "served by the zygote: bare" in own_zygotes.why("-c", "pass", environ=environ)
+
+
 def test_another_limit_of_the_stack_is_not_served(zygotes: Zygotes) -> None:
     def smaller() -> None:
         resource.setrlimit(resource.RLIMIT_STACK, (4 << 20, resource.RLIM_INFINITY))

@@ -27,14 +27,15 @@ def main() -> None:
     import socket
 
     channel = socket.socket(fileno=int(sys.argv[1]))
-    from pasture.zygote.manifest import always_read
+    from pasture.zygote.manifest import always_read, beginnings
     from pasture.zygote.orders import receive
 
     _end_with_parent(os.getppid())
     order, images = receive(channel)
     _forget_own_start()
     environ = dict(os.environ)
-    variables = always_read(environ) | _load(order.preload)
+    read = _load(order.preload)
+    variables = always_read(environ, beginnings(sys.modules)) | read
     reader, writer = os.pipe()
     parent = os.getpid()
     pid = os.fork()

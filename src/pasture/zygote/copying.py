@@ -14,7 +14,7 @@ from pasture.errors import PastureError, ZygoteFailed
 from pasture.zygote.changes import FileTimes, times_of
 from pasture.zygote.frozen import Frozen
 from pasture.zygote.image import Copy
-from pasture.zygote.manifest import Needs, OpenFile, write_manifest
+from pasture.zygote.manifest import Needs, OpenFile, beginnings, write_manifest
 from pasture.zygote.orders import Built, Order, send
 
 IMAGE_NAME = "pasture-zygote"
@@ -45,7 +45,8 @@ def copy_and_send(
         address, report = _wait_until_it_stands_still(pid, reader)
         frozen = Frozen(pid, address)
         files = _open_files(frozen)
-        needs = Needs(order.python, order.options, order.variables | variables)
+        read = order.variables | variables
+        needs = Needs(order.python, order.options, read, beginnings(sys.modules))
         data, pages, written_bytes = _copy(frozen, images, needs, files)
         built = Built(
             seal=report,

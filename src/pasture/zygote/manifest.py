@@ -27,6 +27,18 @@ ALWAYS_READ = (
 )
 """Beginnings of variables that the interpreter, the C library or libraries in C read at start."""
 
+READ_BY: Mapping[str, tuple[str, ...]] = {
+    "grpc": ("GRPC_",),
+    "jax": ("JAX_", "XLA_", "CUDA_"),
+    "polars": ("POLARS_", "RAYON_"),
+    "pyarrow": ("ARROW_",),
+    "ray": ("RAY_", "GRPC_"),
+    "tensorflow": ("TF_", "XLA_", "CUDA_"),
+    "torch": ("TORCH_", "PYTORCH_", "CUDA_", "NCCL_"),
+}
+"""Beginnings of variables that the code in C of a module reads while it is loaded, which nobody
+sees. (ray 2.60 keeps the job's id of then: RayConfig in _raylet.so.)"""
+
 ALWAYS_READ_EXACTLY = ("LANG", "LANGUAGE", "HOME")
 """The same, by their whole names: HOME is where packages of the user are."""
 
@@ -60,17 +72,19 @@ class Needs:
         python: path of the interpreter that would run otherwise.
         options: of the interpreter, as given to it.
         variables: values that variables must have; None: must not be set.
+        beginnings: of variables; no other one that begins so may be set.
     """
 
     python: str
     options: tuple[str, ...] = ()
     variables: Mapping[str, str | None] = field(default_factory=dict)
+    beginnings: tuple[str, ...] = ALWAYS_READ
 
     def rules(self) -> list[str]:
         """The variables, as the stub compares them."""
         return [
             *(f"={name}={v}" if v is not None else f"-{name}" for name, v in self._sorted()),
-            *(f"^{begin}" for begin in ALWAYS_READ),
+            *(f"^{begin}" for begin in self.beginnings),
             *(f"!{name}" for name in READ_LATER),
         ]
 
@@ -78,12 +92,22 @@ class Needs:
         return sorted(self.variables.items())
 
 
-def always_read(environ: Mapping[str, str]) -> dict[str, str | None]:
+def beginnings(modules: Iterable[str]) -> tuple[str, ...]:
+    """How variables begin that code in C reads at the start, or while these modules are loaded."""
+    loaded = frozenset(modules)
+    of_modules = {begin for module, all_of_it in READ_BY.items() if module in loaded
+                  for begin in all_of_it}  # fmt: skip
+    return (*ALWAYS_READ, *sorted(of_modules))
+
+
+def always_read(
+    environ: Mapping[str, str], beginnings: tuple[str, ...] = ALWAYS_READ
+) -> dict[str, str | None]:
     """Those of the variables that matter to every start, with their values."""
     found: dict[str, str | None] = {
         name: value
         for name, value in environ.items()
-        if name.startswith(ALWAYS_READ) and name not in READ_LATER
+        if name.startswith(beginnings) and name not in READ_LATER
     }
     return found | {name: environ.get(name) for name in ALWAYS_READ_EXACTLY}
 
