@@ -3,8 +3,8 @@
     $ pasture zygote start --name app --preload numpy,pandas
     $ python examples/zygote/ray_workers.py
 
-Preload what your tasks import, and not ray itself: its code in C++ keeps the environment in which it
-was loaded, with the id of the job. No worker is started out of a zygote that has loaded it.
+Preload what your tasks import, and not ray itself: its code in C++ keeps the environment in which
+it was loaded, with the id of the job. No worker is started out of a zygote that has loaded it.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 
 import pytest
-from zygotes import BIN, PATIENCE_S, STUB, Zygotes
+from zygotes import BIN, PATIENCE_S, Zygotes
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 

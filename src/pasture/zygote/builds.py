@@ -90,7 +90,7 @@ class Build:
 
 
 def _environ(plan: Plan, base: Zygote | None) -> Mapping[str, str]:
-    """Functions of libraries are looked up once, for the image: a look-up at the first call, in each
+    """Functions of libraries are looked up for the image: a look-up at the first call, in each
     program anew, touches pages all over the libraries."""
     if base is None:
         return {**plan.environ, "LD_BIND_NOW": "1"}

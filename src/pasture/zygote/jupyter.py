@@ -37,7 +37,7 @@ def _learnt() -> list[str]:
     Raises:
         ImportError: no kernel can be started.
     """
-    command = [sys.executable, *subprocess._args_from_interpreter_flags(), "-m", __name__]
+    command = [sys.executable, "-m", __name__]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_PATIENCE_S, check=True
