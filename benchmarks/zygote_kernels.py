@@ -31,18 +31,17 @@ def connection_files(folder: Path, count: int) -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def running(program: str, files: list[str]) -> Iterator[None]:
-    """Kernels, until the end of the block."""
+def running(program: str, files: list[str]) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Kernels, until the end of the block. Without a history on disk: a hundred that begin one at
+    once lock each other out of its database, and some end.
+    """
+    command = [program, "-m", "ipykernel_launcher", "--HistoryManager.hist_file=:memory:", "-f"]
     kernels = [
-        subprocess.Popen(
-            [program, "-m", "ipykernel_launcher", "-f", file],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        subprocess.Popen([*command, file], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for file in files
     ]
     try:
-        yield
+        yield kernels
     finally:
         for kernel in kernels:
             kernel.kill()
@@ -50,7 +49,7 @@ def running(program: str, files: list[str]) -> Iterator[None]:
             kernel.wait()
 
 
-def ask_all(addresses: list[str]) -> None:
+def ask_all(addresses: list[str], kernels: list[subprocess.Popen[bytes]]) -> None:
     """Ask each kernel what it is; returns when all have answered."""
     session = Session(key=KEY)
     context = zmq.Context()
@@ -70,8 +69,8 @@ def ask_all(addresses: list[str]) -> None:
             assert answer is not None and answer["content"]["status"] == "ok"
             poller.unregister(channel)
             waiting.remove(channel)
-        if time.monotonic() > end:
-            sys.exit(f"{len(waiting)} kernels do not answer")
+        if time.monotonic() > end or any(kernel.poll() is not None for kernel in kernels):
+            sys.exit(f"{len(waiting)} kernels have not answered, or one has ended")
     context.destroy()
 
 
@@ -81,8 +80,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         files, addresses = zip(*connection_files(Path(folder), count), strict=True)
         began = time.perf_counter()
-        with running(program, list(files)):
-            ask_all(list(addresses))
+        with running(program, list(files)) as kernels:
+            ask_all(list(addresses), kernels)
             print(time.perf_counter() - began, flush=True)
 
 
