@@ -203,25 +203,27 @@ def show(name: str, count: int, total: int, by_zygote: int) -> None:
 # -- kernels
 
 
-def kernels(program: Path, environ: Environ, count: int) -> float:
-    """Seconds until so many kernels have answered, started at once."""
+def kernels(program: Path, environ: Environ, count: int) -> tuple[float, float]:
+    """Seconds until so many kernels have answered, started at once; of processors, too."""
     script = Path(__file__).with_name("zygote_kernels.py")
     command = [str(PYTHON), str(script), str(program), f"{count}"]
     done = subprocess.run(command, env=environ, check=True, stdout=subprocess.PIPE, text=True)
     if program == STUB:
         require_served(environ, count)
-    return float(done.stdout.split()[-1])
+    seconds, used = map(float, done.stdout.split())
+    return seconds, used
 
 
 def show_kernels(count: int, rounds: int) -> None:
     with zygotes(["--preload", KERNEL_MODULES]) as environ:
         kernels(PYTHON, environ, 1)  # makes the history's database
         for _ in range(rounds):
-            by_zygote, by_python = (kernels(p, environ, count) for p in (STUB, PYTHON))
-            click.echo(
-                f"{count} kernels ready: python {by_python:.1f} s, zygote {by_zygote:.1f} s, "
-                f"ratio {by_zygote / by_python:.3f}"
-            )
+            pairs = zip(*(kernels(p, environ, count) for p in (STUB, PYTHON)), strict=True)
+            for what, (by_zygote, by_python) in zip(("ready", "of processors"), pairs, strict=True):
+                click.echo(
+                    f"{count} kernels {what}: python {by_python:.1f} s, zygote {by_zygote:.1f} s, "
+                    f"ratio {by_zygote / by_python:.3f}"
+                )
 
 
 @click.command(help=__doc__)

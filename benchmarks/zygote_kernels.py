@@ -1,10 +1,12 @@
-"""`zygote_kernels.py PROGRAM COUNT`: seconds until so many kernels have answered.
+"""`zygote_kernels.py PROGRAM COUNT`: seconds until so many kernels have answered, and of processors
+that they took until then.
 
 All kernels are started, then all are asked at once, by sockets of one process: a client's own work
 is a small part, and no kernel waits for the answer of another. (The clients of jupyter_client wait
 a fifth of a second for messages that may still come, each after its kernel is ready.)
 """
 
+import resource
 import subprocess
 import sys
 import tempfile
@@ -82,7 +84,9 @@ def main() -> None:
         began = time.perf_counter()
         with running(program, list(files)) as kernels:
             ask_all(list(addresses), kernels)
-            print(time.perf_counter() - began, flush=True)
+            seconds = time.perf_counter() - began
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(seconds, used.ru_utime + used.ru_stime)
 
 
 main()
