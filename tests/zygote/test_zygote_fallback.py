@@ -77,7 +77,11 @@ def test_what_the_zygote_is_not_for_is_the_interpreters(
 
 
 @pytest.mark.parametrize(
-    "name", ["PYTHONPATH", "PYTHONHASHSEED", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "HOME"]
+    "name",
+    [
+        *("PYTHONPATH", "PYTHONHASHSEED", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "HOME"),
+        *("OPENSSL_CONF", "NPY_DISABLE_CPU_FEATURES"),
+    ],
 )
 def test_a_variable_that_matters_at_the_start_is_compared(zygotes: Zygotes, name: str) -> None:
     value = {"LC_ALL": "C"}.get(name, "1")

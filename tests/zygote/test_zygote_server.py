@@ -119,7 +119,8 @@ def test_a_module_that_cannot_be_preloaded_is_reported(
 @pytest.mark.parametrize(
     "message",
     [b"", b"\0", b"run 1", b"run 1\0a", b"order 1\0[]", b"order 1\0{", b"order 1\0{}", b"x" * 9999,
-     b'order 1\0{"do": "start"}', b'order 1\0{"do": "start", "name": []}', b"run 1\0\xff\0\0\0"],
+     b'order 1\0{"do": "start"}', b'order 1\0{"do": "start", "name": []}', b"run 1\0\xff\0\0\0",
+     b"order 1\0" + b"[" * 50_000],
 )  # fmt: skip
 def test_a_message_without_sense_does_not_stop_the_server(zygotes: Zygotes, message: bytes) -> None:
     with connected(zygotes) as connection:
@@ -161,6 +162,7 @@ def test_orders_without_a_server_end_with_a_hint(own_zygotes: Zygotes) -> None:
         ("--options", "--help"),
         ("--options", "-W"),
         ("--name", ""),
+        ("--name", "bare"),
         ("--name", "a\nb"),
     ],
 )

@@ -17,6 +17,8 @@ from pasture.display.atomic import write_json
 from pasture.errors import UsageError
 
 _BUILD_PATIENCE_S = 600.0
+_BARE = "bare"
+"""How the zygote without modules is shown."""
 
 
 @click.group("zygote")
@@ -117,8 +119,8 @@ def _python() -> str:
 
 
 def _checked(name: str) -> str:
-    if not name or not name.isprintable() or len(name) > 100:
-        raise UsageError(f"a zygote cannot be called {name!r}", hint="use letters and digits")
+    if name in ("", _BARE) or not name.isprintable() or len(name) > 100:
+        raise UsageError(f"a zygote cannot be called {name!r}", hint="use another name")
     return name
 
 

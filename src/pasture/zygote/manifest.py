@@ -24,6 +24,7 @@ _MOST_KERNELS = 6
 ALWAYS_READ = (
     *("PYTHON", "LC_", "LD_", "MALLOC_", "GLIBC_TUNABLES", "GOMP_", "OMP_", "OPENBLAS_", "GOTO_"),
     *("MKL_", "KMP_", "BLIS_", "NUMEXPR_", "COV_CORE_", "COVERAGE_PROCESS_", "LOCPATH"),
+    *("OPENSSL_", "NPY_", "MIMALLOC_", "TCMALLOC_", "_RJEM_MALLOC_"),
 )
 """Beginnings of variables that the interpreter, the C library or libraries in C read at start."""
 

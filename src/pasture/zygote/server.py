@@ -103,7 +103,7 @@ class Server:
         try:
             difference = peer_differs(connection)
             request = protocol.parse(connection.recv(protocol.MOST_BYTES))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             connection.close()
             return
         if isinstance(request, dict):
