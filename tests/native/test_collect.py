@@ -495,3 +495,23 @@ def test_it_does_not_pay_where_the_user_has_chosen_when_to_collect(run_program, 
 def test_in_a_process_that_is_not_sealed_it_does_not_pay(run_program):
     out = run_program("kept = [[] for _ in range(500)]\nprint(_native.full_collection_pays())")
     assert out == "False\n"
+
+
+def test_a_collection_that_is_due_does_not_run_in_the_midst_of_ours(run_program):
+    """The list that is made right before the call has a young collection asked for: CPython 3.12
+    would run it in the first finalizer, and crashes so after `gc.collect()`."""
+    out = run_program("""
+        class Node:
+            def __del__(self):
+                self.late = [self, self.__dict__]
+                for i in range(30): [[i], {i: []}, self]
+        def make_garbage():
+            for i in range(300):
+                node = Node(); node.me = node; node.other = [node, Node()]
+        gc.set_threshold(5, 1, 1)
+        for _ in range(5):
+            gc.disable(); make_garbage(); gc.enable()
+            _native.collect(*[False] if [[], [], [], [], [], [], []] else ())
+        print("lived")
+    """)
+    assert out == "lived\n"
