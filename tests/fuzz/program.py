@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import faulthandler
+import gc
 import json
 import os
 import signal
