@@ -17,7 +17,7 @@ from pasture.display.progress import Finished, Started
 from pasture.errors import MissingExtra, UsageError
 from pasture.trial import equipment
 from pasture.trial.plan import TrialPlan
-from pasture.trial.tools import LOAD, PAGE, SERVER, Tools, find_or_make
+from pasture.trial.tools import LOAD, PAGE, SERVERS, Tools, find_or_make
 
 pytestmark = [pytest.mark.integration, pytest.mark.once, pytest.mark.timeout(120)]
 
@@ -189,7 +189,7 @@ def test_an_environment_of_another_user_is_not_run(cache):
 
 
 def test_the_extra_names_the_same_packages():
-    mine = {words for tools in (LOAD, PAGE, SERVER) for words in tools.requirements}
+    mine = {words for tools in (LOAD, PAGE, *SERVERS.values()) for words in tools.requirements}
     extra = {line.partition(";")[0].strip() for line in requires("pasture") if "trial" in line}
 
     assert mine == extra
@@ -212,11 +212,13 @@ def test_a_locust_of_the_applications_own_is_taken_if_it_is_new_enough(monkeypat
 
 def test_a_gunicorn_that_the_application_lacks_is_found_apart(monkeypatch):
     monkeypatch.setattr(equipment.tools, "find_or_make", lambda tools, *_: Made(tools.name))
-    monkeypatch.setattr(Tools, "are_here", property(lambda tools: False))
+    monkeypatch.setattr(equipment, "find_spec", lambda name: None)
+    monkeypatch.setattr(equipment, "features_of", lambda plan, server: frozenset({str(server)}))
 
     found = equipment.find_equipment(TrialPlan(app="a"), ignore, ignore)
 
-    assert found.gunicorn == Path("/made/server/packages")
+    assert found.server == Path("/made/server/packages")
+    assert found.features == {"/made/server/packages"}
 
 
 def ignore(*_):

@@ -17,6 +17,7 @@
 
 #ifndef CPY_UNSUPPORTED
 #  include "code.h"
+#  include "code_runs.h"
 #  include "containers.h"
 #  include "dict.h"
 #  include "fields.h"

@@ -1,5 +1,4 @@
 /* Verifies code objects: against their attributes, and by what their first run changes. */
-#include "code_runs.h"
 #include "debug_offsets.h"
 #include "layout_rows.h"
 #include "readable.h"

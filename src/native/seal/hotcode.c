@@ -12,7 +12,6 @@
 
 #ifndef CPY_UNSUPPORTED
 
-#include "../cpython/code_runs.h"
 #include "../process/scratch.h"
 
 #include <assert.h>
