@@ -54,7 +54,7 @@ def start(serve):
 @pytest.mark.parametrize("name", KINDS)
 def test_each_generation_starts_the_application_anew_on_a_loop_of_its_own(start, tmp_path, name):
     kind, loop = KINDS[name]
-    server = start("--pid", str(tmp_path / "pid"), kind=kind, refork="6,20,1000")
+    server = start("--pid", str(tmp_path / "pid"), kind=kind, refork="6,60,1000")
     load(server, CLIENTS, "/executor")
     load(server, CLIENTS, "/task")
     ancestors = []
