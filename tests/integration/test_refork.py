@@ -319,9 +319,9 @@ def test_threaded_workers_become_molds_once_their_threads_have_ended(start):
 
 def test_workers_of_gevent_become_molds_once_their_hub_is_gone(start):
     pytest.importorskip("gevent")
-    server, files = start("-k", "gevent", refork="9,60,100000"), []
+    server, files = start("-k", "gevent", refork="9,200,100000"), []
     answers = []
-    client = threading.Thread(target=lambda: answers.append(server.get("/sleep?3")))
+    client = threading.Thread(target=lambda: answers.append(server.get("/sleep?1")))
     client.start()
     for generation in (1, 2):
         refork(server, generation, path="/grow")
