@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+import urllib.request
 from collections import Counter
 
 from pasture.scoreboard.reader import read_scoreboard
@@ -41,6 +42,33 @@ def refork(server, generation, path="/who"):
         lambda: load(server, CLIENTS, path) and f"{REFORKED}{generation}\n" in server.log,
         f"generation {generation}",
     )
+
+
+def serve_until(server, generation):
+    """Send named requests with several clients until a generation is complete, 600 at the least.
+
+    Returns:
+        The answers.
+    """
+    names, lock, answered = iter(range(50_000)), threading.Lock(), []
+    complete = f"{REFORKED}{generation}"
+
+    def client():
+        while True:
+            with lock:
+                name = next(names)
+            if name > 600 and name % 50 < CLIENTS and complete in server.log:
+                return
+            url = f"http://127.0.0.1:{server.port}/serve"
+            with urllib.request.urlopen(url, data=str(name).encode(), timeout=30) as answer:
+                answered.append(answer.read())
+
+    clients = [threading.Thread(target=client) for _ in range(CLIENTS)]
+    for thread in clients:
+        thread.start()
+    for thread in clients:
+        thread.join()
+    return answered
 
 
 def roles(server, master=None):

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections import Counter
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from generations import (
     processes,
     refork,
     roles,
+    serve_until,
     wait_for_roles,
 )
 
@@ -102,23 +102,7 @@ def test_after_hup_and_usr2_the_new_generation_0_has_built_what_was_asked_for(
 
 def test_every_request_is_served_exactly_once_through_the_generations(start, tmp_path):
     server = start(refork="30,60", workers=3)
-    names, lock, answered = iter(range(50_000)), threading.Lock(), []
-
-    def client():
-        while True:
-            with lock:
-                name = next(names)
-            if name > 600 and name % 50 < CLIENTS and f"{REFORKED}2" in server.log:
-                return
-            url = f"http://127.0.0.1:{server.port}/serve"
-            with urllib.request.urlopen(url, data=str(name).encode(), timeout=30) as answer:
-                answered.append(answer.read())
-
-    clients = [threading.Thread(target=client) for _ in range(CLIENTS)]
-    for thread in clients:
-        thread.start()
-    for thread in clients:
-        thread.join()
+    answered = serve_until(server, 2)
     served = Counter(line.split()[0] for line in (tmp_path / "served").read_text().splitlines())
     assert len(answered) > 600 and set(served.values()) == {1}
     assert sorted(answered) == sorted(b'{"id": "%s"}' % name.encode() for name in served)

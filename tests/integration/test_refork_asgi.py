@@ -18,6 +18,7 @@ from generations import (
     load,
     refork,
     roles,
+    serve_until,
     wait_for_roles,
 )
 
@@ -93,23 +94,7 @@ def test_each_generation_starts_the_application_anew_on_a_loop_of_its_own(start,
 @pytest.mark.parametrize("name", ["uvicorn, uvloop", "uvicorn, asyncio"])
 def test_every_request_is_served_exactly_once_through_the_generations(start, tmp_path, name):
     server = start(refork="40,60", kind=KINDS[name][0], workers=3)
-    names, lock, answered = iter(range(50_000)), threading.Lock(), []
-
-    def client():
-        while True:
-            with lock:
-                name = next(names)
-            if name > 600 and name % 50 < CLIENTS and f"{REFORKED}2" in server.log:
-                return
-            url = f"http://127.0.0.1:{server.port}/serve"
-            with urllib.request.urlopen(url, data=str(name).encode(), timeout=30) as answer:
-                answered.append(json.load(answer)["id"])
-
-    clients = [threading.Thread(target=client) for _ in range(CLIENTS)]
-    for thread in clients:
-        thread.start()
-    for thread in clients:
-        thread.join()
+    answered = [json.loads(answer)["id"] for answer in serve_until(server, 2)]
     served = Counter(line.split()[0] for line in (tmp_path / "served").read_text().splitlines())
     assert f"{REFORKED}2" in server.log
     assert len(answered) > 600 and set(served.values()) == {1}
