@@ -31,12 +31,14 @@ class Library:
         oldest, newest: versions that were tried, the first numbers of each.
         keepers: takes the library's module; classes whose objects know its connections.
         idle: takes such objects; numbers of the open files that no child will use.
+        copes: whether it has not been told to leave forks alone.
     """
 
     oldest: Version
     newest: Version
     keepers: Callable[[Any], Iterable[object]]
     idle: Callable[[Sequence[Any]], Iterable[int]]
+    copes: Callable[[], bool] = lambda: True
 
 
 def _redis_pools(module: Any) -> Iterable[object]:
@@ -57,7 +59,7 @@ def _idle_of_redis(pools: Sequence[Any]) -> Iterator[int]:
 
 LIBRARIES: Mapping[str, Library] = {
     "redis": Library((5, 2), (8, 1), _redis_pools, _idle_of_redis),
-    "grpc": Library((1, 85), (1, 85), grpc_core.keepers, grpc_core.connections),
+    "grpc": Library((1, 85), (1, 85), grpc_core.keepers, grpc_core.connections, grpc_core.copes),
 }
 """By the name of the module. kombu and Celery keep connections to Redis in pools of redis-py; those
 to other brokers they do not open anew after a fork that is not multiprocessing's."""
@@ -68,9 +70,8 @@ def copes(name: str) -> bool:
     version = getattr(sys.modules.get(name), "__version__", "")
     numbers = tuple(map(int, re.findall(r"\d+", str(version))))
     library = LIBRARIES[name]
-    if name == "grpc" and not grpc_core.copes():
-        return False
-    return library.oldest <= numbers and numbers[: len(library.newest)] <= library.newest
+    tried = library.oldest <= numbers and numbers[: len(library.newest)] <= library.newest
+    return tried and library.copes()
 
 
 _known: WeakSet[Any] = WeakSet()

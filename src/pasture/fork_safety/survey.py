@@ -134,20 +134,19 @@ def _named(all_names: Sequence[str]) -> str:
 def _connections() -> Iterator[Hazard]:
     """Connected streams, to another host or through a named socket of this one."""
     known = cache(fork_aware.sockets)  # asked only if there is a connection to ask for
+    datadog = _address_of_datadog()
     for number, what in open_files():
         if number in _STANDARD_STREAMS or not stat.S_ISSOCK(what.st_mode):
             continue
         other_end = peer(number)
-        if other_end and not _is_of_an_agent(other_end) and what.st_ino not in known():
+        if not other_end or other_end.startswith(_JOURNAL):
+            continue
+        is_datadogs = bool(datadog) and other_end.endswith(datadog)
+        if not is_datadogs and what.st_ino not in known():
             yield Hazard(
                 f"the connection to {other_end}",
                 "close it in a function under @pasture.before_fork, or open it in each worker",
             )
-
-
-def _is_of_an_agent(other_end: str) -> bool:
-    datadog = _address_of_datadog()
-    return other_end.startswith(_JOURNAL) or bool(datadog and other_end.endswith(datadog))
 
 
 def _address_of_datadog() -> str:
@@ -192,8 +191,7 @@ def _libraries() -> Iterator[Hazard]:
     events = sys.modules.get("asyncio.events")
     if events is not None and events._get_running_loop() is not None:
         yield Hazard("a running asyncio loop", "fork before the loop is started")
-    monkey = sys.modules.get("gevent.monkey")
-    if monkey is not None and getattr(monkey, "saved", None):
+    if gevent_has_patched():
         yield Hazard("gevent's hub, whose patches are in", "patch in each worker, after the fork")
     core = "grpc._cython.cygrpc" in sys.modules and _has_threads_of_c()
     if core and not fork_aware.copes("grpc"):
@@ -201,6 +199,11 @@ def _libraries() -> Iterator[Hazard]:
     cuda = sys.modules.get("torch.cuda")
     if cuda is not None and getattr(cuda, "_initialized", False):
         yield Hazard("CUDA, which is initialized", "use the GPU in workers only")
+
+
+def gevent_has_patched() -> bool:
+    """Whether gevent has replaced functions of the standard library in this process."""
+    return bool(getattr(sys.modules.get("gevent.monkey"), "saved", None))
 
 
 def _has_threads_of_c() -> bool:

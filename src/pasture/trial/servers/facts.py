@@ -55,6 +55,14 @@ class Start:
         """The beginning of a command line under which pasture runs a server with the policy."""
         return [self.python, "-m", "pasture", "run", "--policy", self.policy, name]
 
+    def plain_or_by_pasture(self, name: str, *plain: str) -> list[str]:
+        """The same for a server that runs without pasture under `stock`.
+
+        Args:
+            plain: what its interpreter is given then, up to the server's options.
+        """
+        return [self.python, *plain] if self.policy == STOCK else self.by_pasture(name)
+
 
 @dataclass(frozen=True, slots=True)
 class Phrases:

@@ -6,7 +6,6 @@ import re
 
 from pasture.trial.servers.facts import (
     NO_REFORK,
-    STOCK,
     Phrases,
     ServerFacts,
     Start,
@@ -21,9 +20,8 @@ _RELOADS = dict.fromkeys(
 
 
 def _command(start: Start) -> list[str]:
-    plain = [start.python, "-m", "uvicorn"]
     return [
-        *(plain if start.policy == STOCK else start.by_pasture("uvicorn")), *start.arguments,
+        *start.plain_or_by_pasture("uvicorn", "-m", "uvicorn"), *start.arguments,
         "--workers", str(start.workers), "--host", start.host, "--port", str(start.port), start.app,
     ]  # fmt: skip
 

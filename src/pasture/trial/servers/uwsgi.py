@@ -10,7 +10,6 @@ import re
 
 from pasture.trial.servers.facts import (
     NO_REFORK,
-    STOCK,
     Phrases,
     ServerFacts,
     Start,
@@ -40,9 +39,8 @@ _REFUSED = {
 
 
 def _command(start: Start) -> list[str]:
-    plain = [start.python, "-c", _PLAIN]
     return [
-        *(plain if start.policy == STOCK else start.by_pasture("uwsgi")), *start.arguments,
+        *start.plain_or_by_pasture("uwsgi", "-c", _PLAIN), *start.arguments,
         # Without the last two it serves errors in place of an application that does not load,
         # and starts anew when it is told to end.
         "--master", "--need-app", "--die-on-term", "--processes", str(start.workers),

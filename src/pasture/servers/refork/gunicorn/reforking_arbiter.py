@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from typing import Any
 
 from gunicorn.errors import HaltServer
 
 from pasture.errors import UnsupportedInterpreter
+from pasture.fork_safety.survey import gevent_has_patched
 from pasture.proc.again import read_again
 from pasture.proc.smaps import total_pss_bytes
 from pasture.scoreboard import recorder
@@ -102,7 +102,7 @@ class ReforkingArbiter(SpawningArbiter):
             return "with reuse_port each worker has a queue of connections of its own"
         if not asgi.is_of(self.worker_class, _ABLE):
             return f"workers of class {self.cfg.worker_class_str} cannot become parents"
-        if asgi.is_of(self.worker_class, OF_GEVENT) and _is_patched():
+        if asgi.is_of(self.worker_class, OF_GEVENT) and gevent_has_patched():
             return "gevent's patches are in before the fork: leave them to the worker"
         try:
             native()
@@ -402,7 +402,3 @@ def _name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _is_patched() -> bool:
-    return bool(getattr(sys.modules.get("gevent.monkey"), "saved", None))
