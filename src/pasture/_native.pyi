@@ -192,6 +192,15 @@ def files() -> list[object]:
     """The files (whatever derives from `io.IOBase` and does not define `__del__`) that the
     collector knows, frozen ones included. Looking for them writes to no other object."""
 
+def note_frozen_files() -> None:
+    """Remember which files are frozen, so that `files()` need not walk through what is frozen
+    now. They get a weak reference each. Call it after `gc.freeze()`.
+
+    Raises:
+        MemoryError, TypeError: `files()` walks as ever; the latter for a file of a type that knows
+            no weak references.
+    """
+
 def exit_process(status: int, /) -> NoReturn:
     """Flush C's streams and end the process with the low 8 bits of `status`: no atexit
     function, no finalization."""

@@ -109,6 +109,15 @@ cpy_gc_move_to_start(PyGC_Head *node, PyGC_Head *to)
     cpy_gc_link(to, node);
 }
 
+/* The same, to the end of `to`. */
+static inline void
+cpy_gc_move_to_end(PyGC_Head *node, PyGC_Head *to)
+{
+    cpy_gc_link(cpy_gc_prev(node), cpy_gc_next(node));
+    cpy_gc_link(cpy_gc_prev(to), node);
+    cpy_gc_link(node, to);
+}
+
 /* Call `visit` with each object of a list, in order. Stops at its first result that is not 0 and
    returns that. What `visit` does must leave the object in its list. */
 static inline int

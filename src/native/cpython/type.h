@@ -62,4 +62,18 @@ cpy_find_file_finalizer(void)
     return finalizer;
 }
 
+/* New reference to what a weak reference refers to, or NULL if that is gone. Sets no exception. */
+static inline PyObject *
+cpy_weakref_target(PyObject *reference)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject *target;
+    (void)PyWeakref_GetRef(reference, &target); /* cannot fail: it is one */
+    return target;
+#else
+    PyObject *target = PyWeakref_GET_OBJECT(reference);
+    return Py_IsNone(target) ? NULL : Py_NewRef(target);
+#endif
+}
+
 #endif

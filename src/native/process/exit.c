@@ -165,28 +165,119 @@ exit_now(int status)
 }
 
 typedef struct {
-    PyObject *files;
+    PyObject *found;      /* a list */
     destructor finalizer; /* of files */
+    bool weakly;          /* append weak references */
 } file_search;
 
+/* Returns 0, or -1 with an exception set. */
 static int
-append_file(PyObject *op, void *arg)
+begin_search(file_search *search, PyObject *found, bool weakly)
 {
-    const file_search *search = arg;
-    return Py_TYPE(op)->tp_finalize == search->finalizer ? PyList_Append(search->files, op) : 0;
+    *search = (file_search){.found = found, .weakly = weakly};
+    search->finalizer = found != NULL ? cpy_find_file_finalizer() : NULL;
+    return search->finalizer == NULL ? -1 : 0;
+}
+
+static int
+append_if_file(PyObject *op, const file_search *search)
+{
+    if (Py_TYPE(op)->tp_finalize != search->finalizer) {
+        return 0;
+    }
+    PyObject *item = search->weakly ? PyWeakref_NewRef(op, NULL) : Py_NewRef(op);
+    int err = item == NULL ? -1 : PyList_Append(search->found, item);
+    Py_XDECREF(item);
+    return err;
+}
+
+/* Append the files that stand behind `node` in a list of the collector. Returns 0, or -1 with an
+   exception set. */
+static int
+append_files_behind(PyGC_Head *node, PyGC_Head *list, const file_search *search)
+{
+    while ((node = cpy_gc_next(node)) != list) {
+        __builtin_prefetch(cpy_gc_next(node));
+        if (append_if_file(cpy_gc_object(node), search) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* The files of the frozen part of the heap, so that the end of a process need not walk through it:
+   weak references in `files`. This and `begin` are lists that nobody else knows, at the end and at
+   the start of that part. The interpreter adds to the end of a collector's list alone, so what
+   comes later stands behind. */
+static struct {
+    PyObject *begin, *files;
+    bool known;
+} frozen;
+
+int
+exit_note_frozen_files(void)
+{
+    frozen.known = false;
+    if ((frozen.begin == NULL && (frozen.begin = PyList_New(0)) == NULL)
+        || (frozen.files == NULL && (frozen.files = PyList_New(0)) == NULL)
+        || PyList_SetSlice(frozen.files, 0, PyList_GET_SIZE(frozen.files), NULL) < 0) {
+        return -1;
+    }
+    file_search search;
+    PyGC_Head *list = cpy_gc_permanent(cpy_gc_state());
+    if (begin_search(&search, frozen.files, true) < 0
+        || append_files_behind(list, list, &search) < 0) {
+        return -1;
+    }
+    cpy_gc_move_to_start(cpy_gc_head(frozen.begin), list);
+    cpy_gc_move_to_end(cpy_gc_head(frozen.files), list);
+    frozen.known = true;
+    return 0;
+}
+
+/* Append the known files that are still there. Returns behind which node of the list of frozen
+   objects others may stand, or NULL with an exception set. */
+static PyGC_Head *
+append_known(PyGC_Head *list, const file_search *search)
+{
+    if (!frozen.known || cpy_gc_next(list) != cpy_gc_head(frozen.begin)) {
+        return list;
+    }
+    PyGC_Head *last = cpy_gc_head(frozen.files), *node = list;
+    while ((node = cpy_gc_prev(node)) != last) {
+        if (node == list) {
+            return list;
+        }
+    }
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(frozen.files); i++) {
+        PyObject *file = cpy_weakref_target(PyList_GET_ITEM(frozen.files, i));
+        int err = file != NULL ? PyList_Append(search->found, file) : 0;
+        Py_XDECREF(file);
+        if (err) {
+            return NULL;
+        }
+    }
+    return last;
 }
 
 PyObject *
 exit_files(void)
 {
-    file_search search = {.finalizer = cpy_find_file_finalizer()};
-    if (search.finalizer == NULL || (search.files = PyList_New(0)) == NULL) {
-        return NULL;
+    file_search search;
+    PyObject *found = PyList_New(0);
+    struct _gc_runtime_state *gc = cpy_gc_state();
+    PyGC_Head *list = cpy_gc_permanent(gc), *start;
+    bool done = begin_search(&search, found, false) == 0
+                && (start = append_known(list, &search)) != NULL
+                && append_files_behind(start, list, &search) == 0;
+    for (int i = 0; i < CPY_GENERATIONS && done; i++) {
+        list = cpy_gc_generation(gc, i);
+        done = append_files_behind(list, list, &search) == 0;
     }
-    if (cpy_gc_visit_all(append_file, &search) < 0) {
-        Py_CLEAR(search.files);
+    if (!done) {
+        Py_CLEAR(found);
     }
-    return search.files;
+    return found;
 }
 
 int

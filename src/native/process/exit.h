@@ -24,6 +24,12 @@ _Noreturn void exit_now(int status);
    with an exception set. Writes to no object that is not a file. */
 PyObject *exit_files(void);
 
+/* Remember which files the frozen part of the heap holds, so that exit_files() need not walk through
+   it. To be called after gc.freeze(), again after a further one. Writes to files, which get a weak
+   reference, and to the ends of the frozen part. Precondition: no collection runs. Returns 0, or
+   -1 with an exception set: nothing is remembered then. */
+int exit_note_frozen_files(void);
+
 /* Register `func` with atexit so that it runs last. Returns 0, or -1 with an exception. */
 int exit_run_last(PyObject *func);
 

@@ -49,6 +49,15 @@ files(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
+note_frozen_files(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    if (exit_note_frozen_files() < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 exit_process(PyObject *Py_UNUSED(module), PyObject *status)
 {
     long value = PyLong_AsLong(status);
@@ -130,6 +139,7 @@ PyMethodDef module_process_methods[] = {
     {"atexit_run_last", atexit_run_last, METH_O, NULL},
     {"watch_system_exit", watch_system_exit, METH_NOARGS, NULL},
     {"files", files, METH_NOARGS, NULL},
+    {"note_frozen_files", note_frozen_files, METH_NOARGS, NULL},
     {"exit_process", exit_process, METH_O, NULL},
     {"limit_exit", limit_exit, METH_VARARGS, NULL},
     {"lift_exit_limit", lift_exit_limit, METH_NOARGS, NULL},

@@ -57,6 +57,17 @@ def watch() -> None:
         pass
 
 
+def note_frozen_files() -> None:
+    """Spare the ends of this process and its children a walk through what is frozen now.
+
+    Call it in the parent, after the seal.
+    """
+    try:
+        native().note_frozen_files()
+    except (UnsupportedInterpreter, MemoryError, TypeError):
+        pass  # they walk
+
+
 def install() -> None:
     """Make this process and its children end without finalization. Call it in the child.
 

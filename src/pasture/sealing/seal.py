@@ -211,6 +211,8 @@ def _work_on_heap(policy: Policy, running: str | None) -> list[StepReport]:
             step = _take_if_it_fits(name, fit)
             failed = failed or step.failed is not None
             done.append(step)
+        if policy.at_exit:
+            exit.note_frozen_files()
     return done
 
 

@@ -1,0 +1,118 @@
+"""Which files the collector knows: the same with a note of the frozen ones as by walking."""
+
+import pytest
+
+KINDS = """
+import io, tempfile
+class Derived(io.BufferedWriter): __slots__ = ()
+class Finalized(io.StringIO):
+    def __del__(self): pass
+
+def names():
+    return sorted({type(file).__name__ for file in _native.files()})
+
+def walked():
+    # With an object before the frozen ones the note does not stand.
+    gc.unfreeze()
+    found = _native.files()
+    gc.freeze()
+    return found
+
+folder = tempfile.TemporaryDirectory()
+count = iter(range(1000))
+def new(type=open):
+    path = f"{folder.name}/{next(count)}"
+    return open(path, "w") if type is open else type(open(path, "wb", buffering=0))
+"""
+
+
+def test_noted_files_are_those_that_a_walk_finds(run_program):
+    out = run_program(
+        KINDS
+        + """
+frozen = [new(), new(Derived), io.BytesIO(), Finalized(), io.FileIO(os.dup(1), "w")]
+gc.collect(); gc.freeze()
+before = _native.files()
+_native.note_frozen_files()
+noted = _native.files()
+print(len(noted) == len(before), {*map(id, noted)} == {*map(id, before)}, len(noted) >= 8)
+print("Derived" in names(), "Finalized" in names())
+"""
+    )
+    assert out == "True True True\nTrue False\n"
+
+
+def test_a_noted_file_that_is_dropped_ends_and_is_written(run_program):
+    out = run_program(
+        KINDS
+        + """
+file = new(); file.write("kept"); path = file.name
+gc.freeze(); _native.note_frozen_files()
+before = len(_native.files())
+del file
+print(open(path).read(), before - len(_native.files()))
+"""
+    )
+    assert out == "kept 3\n"
+
+
+@pytest.mark.parametrize(
+    "late", ["pass", "gc.collect()", "gc.freeze()", "gc.collect(); gc.freeze()"]
+)
+@pytest.mark.parametrize("then", ["pass", "gc.unfreeze()", "_native.note_frozen_files()"])
+@pytest.mark.parametrize("last", ["pass", "gc.collect()", "gc.freeze()"])
+def test_a_file_that_comes_after_the_note_is_found(run_program, late, then, last):
+    out = run_program(
+        KINDS
+        + f"""
+gc.collect(); gc.freeze(); _native.note_frozen_files()
+later = [new(), [new()]]
+{late}
+later.append([new()])
+{then}
+later.append([new()])
+{last}
+found = {{*map(id, _native.files())}}
+print([id(file) in found for file in (later[0], later[1][0], later[2][0], later[3][0])])
+print({{*map(id, walked())}} == found)
+"""
+    )
+    assert out == "[True, True, True, True]\nTrue\n"
+
+
+def test_a_child_finds_what_its_parent_has_noted_and_its_own(run_program):
+    out = run_program(
+        KINDS
+        + """
+first = new()
+seal_objects(); gc.freeze(); _native.note_frozen_files()
+second = new()
+def look():
+    third = new()
+    found = {*map(id, _native.files())}
+    return [id(file) in found for file in (first, second, third, sys.stdout)]
+in_child(look)
+"""
+    )
+    assert out == "[True, True, True, True]\n"
+
+
+def test_a_note_spares_the_walk_through_the_frozen_heap(run_program):
+    out = run_program(
+        KINDS
+        + """
+heap = [[] for _ in range(400_000)]
+gc.collect(); gc.freeze()
+
+def read_kib(work):
+    # Memory that the work has touched.
+    with open("/proc/self/clear_refs", "w") as file: file.write("1")
+    work()
+    with open("/proc/self/smaps_rollup") as lines:
+        return sum(int(line.split()[1]) for line in lines if line.startswith("Referenced"))
+walked = read_kib(_native.files)
+_native.note_frozen_files()
+print(walked > 20_000, read_kib(_native.files) < walked / 4)
+"""
+    )
+    assert out == "True True\n"
