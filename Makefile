@@ -310,6 +310,11 @@ soak: .venvs/3.14-check/.stamp ## Ten minutes of cycles, threads and forks under
 soak-threads: .venvs/3.14-check/.stamp ## Ten minutes of seals beside threads that allocate, compute, wait and fork, under the check build
 	@.venvs/3.14-check/bin/python -m benchmarks.soak_threads $(ARGS)
 
+.PHONY: soak-threads-asan
+soak-threads-asan: .venvs/3.14-asan/.stamp ## The same under the address and undefined behaviour sanitizers
+	@LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 \
+	    .venvs/3.14-asan/bin/python -m benchmarks.soak_threads $(ARGS)
+
 .PHONY: agents
 agents: .venvs/3.14/.stamp ## Agents of production servers before the fork; writes docs/preloading.md (what is missing; ARGS=--again: all, two hours)
 	@.venvs/3.14/bin/python -m benchmarks.agents $(ARGS)
