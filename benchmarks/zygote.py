@@ -27,6 +27,7 @@ PATIENCE_S = 900.0
 
 STARTS = ("pass", "import numpy, pandas")
 SESSION = Path(__file__).with_name("zygote_session.py")
+REHEARSAL = Path(__file__).with_name("zygote_rehearsal.py")
 FORK_SERVER = Path(__file__).with_name("zygote_fork_server.py")
 KERNEL_MODULES = "pasture.zygote.jupyter"
 
@@ -184,20 +185,19 @@ def memory_of_fork_server(environ: Environ, count: int) -> int:
 
 
 def show_memory(count: int) -> None:
-    modules = "numpy,pandas,sklearn.linear_model"
-    with zygotes(["--preload", modules]) as environ:
-        by_zygote = memory_of_zygote(environ, count)
-        others = {"fork server": memory_of_fork_server, "python": memory_of_python}
-        show("zygote", count, by_zygote, by_zygote)
-        for name, measure in others.items():
-            show(name, count, measure(environ, count), by_zygote)
-
-
-def show(name: str, count: int, total: int, by_zygote: int) -> None:
-    click.echo(
-        f"{name:12} {count} sessions {total / 1e6:8.0f} MB  {total / count / 1e6:6.1f} MB each"
-        f"  zygote's part {by_zygote / total:.3f}"
-    )
+    modules = ("--preload", "numpy,pandas,sklearn.linear_model")
+    with zygotes([*modules, "--rehearse", str(REHEARSAL)]) as environ:
+        totals = {"rehearsed": memory_of_zygote(environ, count)}
+    with zygotes(modules) as environ:
+        totals["zygote"] = memory_of_zygote(environ, count)
+        totals["fork server"] = memory_of_fork_server(environ, count)
+        totals["python"] = memory_of_python(environ, count)
+    for name, total in totals.items():
+        ratios = "  ".join(f"{n} {totals[n] / total:.3f}" for n in ("zygote", "rehearsed"))
+        click.echo(
+            f"{name:12} {count} sessions {total / 1e6:8.0f} MB  {total / count / 1e6:6.1f} MB each"
+            f"  of it {ratios}"
+        )
 
 
 # -- kernels

@@ -138,6 +138,23 @@ def keep_code_runs(keep: bool, /) -> None:
     a child can gather in its turn what it ran. A child's first run of a piece of code then
     writes one instruction of it."""
 
+def code_that_ran() -> bytes:
+    """Addresses of the code that `gather_code` would copy, 8 bytes each in the machine's order,
+    some more than once. They hold in this process and in those forked from it.
+
+    Raises:
+        MemoryError: for want of working memory.
+    """
+
+def choose_code(addresses: bytes, /) -> None:
+    """Have the next `gather_code` copy the code at these addresses (as `code_that_ran` gives them)
+    and no other, whether it has run or not; b"" for what ran, as ever.
+
+    Raises:
+        ValueError: these are no addresses.
+        MemoryError: nothing is chosen.
+    """
+
 def gather_code() -> Gathered:
     """Copy the code that ran onto pages of its own and bind the copies to its functions.
 
@@ -146,8 +163,7 @@ def gather_code() -> Gathered:
     one before.
 
     Raises:
-        NotImplementedError: before CPython 3.13, or where the JIT or the second tier of the
-            interpreter may hold code in traces.
+        NotImplementedError: the JIT or the second tier of the interpreter may hold code in traces.
         MemoryError: nothing was moved.
     """
 

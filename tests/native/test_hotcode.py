@@ -27,6 +27,46 @@ print(hot.__code__ == codes[0], hash(hot.__code__) == hash(codes[0]), hot(3), co
     assert out == "False True\nTrue True [1, 2, 3] 8\n"
 
 
+def test_code_that_ran_in_a_child_is_gathered_in_its_parent(run_program):
+    out = run_program(f"""
+{FUNCTIONS}
+cold(3)
+reader, writer = os.pipe()
+def rehearse():
+    _native.forget_code_runs()
+    hot(3)
+    os.write(writer, _native.code_that_ran())
+    return "rehearsed"
+in_child(rehearse)
+codes = hot.__code__, cold.__code__
+_native.choose_code(os.read(reader, 1 << 20))
+count = _native.gather_code()["codes"]
+print([f.__code__ is not code for f, code in zip((hot, cold), codes)])
+# Of code that 3.11 has quickened nothing shows that it did not run.
+print(hot(3), cold(4), count < 100 or sys.version_info < (3, 12))
+# Chosen once: from now on what ran counts again.
+_native.gather_code()
+print(cold.__code__ is not codes[1])
+""")
+    assert out == "rehearsed\n[True, False]\n[1, 2, 3] 8 True\nTrue\n"
+
+
+def test_addresses_at_which_no_code_lies_choose_nothing(run_program):
+    out = run_program(f"""
+{FUNCTIONS}
+hot(3)
+for wrong in (b"1234567", "12345678", 8):
+    try: _native.choose_code(wrong)
+    except (ValueError, TypeError) as error: print(type(error).__name__)
+code = hot.__code__
+_native.choose_code(bytes(8) + id(hot).to_bytes(8, sys.byteorder) + b"\\xff" * 8)
+print(_native.gather_code(), hot.__code__ is code)
+_native.choose_code(id(code).to_bytes(8, sys.byteorder)); _native.choose_code(b"")
+print(_native.gather_code()["codes"] > 1, hot.__code__ is code)
+""")
+    assert out == ("ValueError\nTypeError\nTypeError\n{'codes': 0, 'bytes': 0} True\nTrue False\n")
+
+
 def test_gathered_code_lies_together(run_program):
     out = run_program("""
 names = [f"function_{i}" for i in range(600)]
@@ -114,7 +154,7 @@ def test_gathering_again_and_ending_the_process_is_fine(run_program):
     out = run_program(f"""
 {FUNCTIONS}
 for _ in range(3):
-    hot(3); outer()()
+    hot(3)
     _native.gather_code(); seal_objects()
 hot.__code__ = cold.__code__
 print(hot(21))

@@ -12,10 +12,9 @@
 
 #ifndef CPY_UNSUPPORTED
 
-#include "../process/scratch.h"
-
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -98,6 +97,49 @@ is_copy(PyCodeObject *code)
     return false;
 }
 
+/* Addresses of the code to copy next, ascending; empty: what ran. */
+static scratch_stack chosen;
+
+static int
+compare_addresses(const void *left, const void *right)
+{
+    const char *const *a = left, *const *b = right;
+    return (*a > *b) - (*a < *b);
+}
+
+static bool
+is_hot(PyCodeObject *code)
+{
+    if (chosen.count == 0) {
+        return cpy_code_ran(code);
+    }
+    return bsearch(&code, chosen.items, chosen.count, sizeof(void *), compare_addresses) != NULL;
+}
+
+/* Whether code is to be copied and has not been. */
+static bool
+is_wanted(PyCodeObject *code)
+{
+    return cpy_code_is_movable(code) && is_hot(code) && !is_copy(code);
+}
+
+int
+hotcode_choose(const void *const *addresses, size_t count)
+{
+    scratch_stack_release(&chosen);
+    for (size_t i = 0; i < count; i++) {
+        if (scratch_stack_push(&chosen, (void *)addresses[i])) {
+            scratch_stack_release(&chosen);
+            PyErr_NoMemory();
+            return -1;
+        }
+    }
+    if (count > 0) {
+        qsort(chosen.items, count, sizeof(void *), compare_addresses);
+    }
+    return 0;
+}
+
 typedef struct {
     scratch_stack functions; /* all there are, borrowed */
     scratch_stack originals; /* hot code, each with a reference */
@@ -110,8 +152,7 @@ static int
 note_if_hot(PyCodeObject *code, void *arg)
 {
     gathering *all = arg;
-    if (!cpy_code_is_movable(code) || !cpy_code_ran(code) /* or noted already */
-        || is_copy(code)) {
+    if (!is_wanted(code)) { /* or noted already: it is not movable then */
         return 0;
     }
     int err = scratch_stack_push(&all->originals, code);
@@ -138,6 +179,31 @@ static int
 take_reference(PyObject *op, void *Py_UNUSED(arg))
 {
     Py_INCREF(op);
+    return 0;
+}
+
+static int
+push_if_hot(PyCodeObject *code, void *found)
+{
+    return is_wanted(code) ? scratch_stack_push(found, code) : 0;
+}
+
+static int
+push_hot_code(PyObject *op, void *found)
+{
+    return PyFunction_Check(op) ? each_nested(code_of(op), push_if_hot, found) : 0;
+}
+
+int
+hotcode_find(scratch_stack *found)
+{
+    if (layout_require(LAYOUT_CODE) < 0) {
+        return -1;
+    }
+    if (cpy_gc_visit_all(push_hot_code, found)) {
+        PyErr_NoMemory();
+        return -1;
+    }
     return 0;
 }
 
@@ -273,6 +339,7 @@ hotcode_gather(hotcode_gathered *gathered)
         *gathered = (hotcode_gathered){(Py_ssize_t)all.originals.count, all.bytes};
     }
     forget_originals(&all);
+    scratch_stack_release(&chosen);
     if (err) {
         PyErr_NoMemory();
         return -1;

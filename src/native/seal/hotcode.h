@@ -10,6 +10,8 @@
 
 #include "../cpython/cpython.h"
 
+#include "../process/scratch.h"
+
 typedef struct {
     Py_ssize_t codes; /* gathered */
     size_t bytes;     /* of memory they take now, never given back */
@@ -17,6 +19,15 @@ typedef struct {
 
 /* Forget which code has run, so that hotcode_gather() finds what ran since. */
 void hotcode_forget(void);
+
+/* Push the addresses of the code that hotcode_gather() would copy, some more than once. Returns 0, or
+   -1 with an exception set. */
+int hotcode_find(scratch_stack *found);
+
+/* Have the next hotcode_gather() copy the code at these addresses, and no other, whether it ran or
+   not. An address at which no code lies stands for nothing. Returns 0, or -1 with an exception set:
+   nothing is chosen then. */
+int hotcode_choose(const void *const *addresses, size_t count);
 
 /* Copy the code objects that ran and are bound to a function into memory of their own, and bind the
  * copies instead. Copies live for ever and are equal to their originals.

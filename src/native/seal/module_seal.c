@@ -79,6 +79,37 @@ keep_code_runs(PyObject *Py_UNUSED(module), PyObject *keep)
 }
 
 static PyObject *
+code_that_ran(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    scratch_stack found = {0};
+    PyObject *addresses = NULL;
+    if (hotcode_find(&found) == 0) {
+        Py_ssize_t bytes = (Py_ssize_t)(found.count * sizeof(void *));
+        addresses = PyBytes_FromStringAndSize((const char *)found.items, bytes);
+    }
+    scratch_stack_release(&found);
+    return addresses;
+}
+
+static PyObject *
+choose_code(PyObject *Py_UNUSED(module), PyObject *addresses)
+{
+    char *bytes;
+    Py_ssize_t length;
+    if (PyBytes_AsStringAndSize(addresses, &bytes, &length) < 0) {
+        return NULL;
+    }
+    if (length % (Py_ssize_t)sizeof(void *) != 0) {
+        PyErr_SetString(PyExc_ValueError, "addresses have 8 bytes each");
+        return NULL;
+    }
+    if (hotcode_choose((const void *const *)bytes, (size_t)length / sizeof(void *)) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 gather_code(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     hotcode_gathered gathered = {0};
@@ -178,6 +209,8 @@ PyMethodDef module_seal_methods[] = {
     {"immortalize", immortalize, METH_NOARGS, NULL},
     {"forget_code_runs", forget_code_runs, METH_NOARGS, NULL},
     {"keep_code_runs", keep_code_runs, METH_O, NULL},
+    {"code_that_ran", code_that_ran, METH_NOARGS, NULL},
+    {"choose_code", choose_code, METH_O, NULL},
     {"gather_code", gather_code, METH_NOARGS, NULL},
     {"plug_malloc", plug_malloc, METH_NOARGS, NULL},
     {"plug_pymalloc", plug_pymalloc, METH_NOARGS, NULL},

@@ -40,8 +40,17 @@ _NAME = click.option("--name", default="", metavar="NAME", help="Of the zygote."
 @click.option(
     "--options", default="", metavar="OPTIONS", help="Of Python, as in --options='-u -X dev'."
 )
+@click.option(
+    "--rehearse",
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True),
+    default=None,
+    metavar="FILE",
+    help="Program that does what programs will do: code that it runs lies together.",
+)
 @click.option("--foreground", is_flag=True, help="Serve in this process, as for systemd.")
-def start(preload: str, name: str, base: str, options: str, foreground: bool) -> None:
+def start(
+    preload: str, name: str, base: str, options: str, rehearse: str | None, foreground: bool
+) -> None:
     """Load modules, and hand out processes that have them.
 
     Returns when the zygote is ready. A server in the background is started if none runs. The
@@ -54,6 +63,7 @@ def start(preload: str, name: str, base: str, options: str, foreground: bool) ->
         "options": _split(options),
         "python": _python(),
         "environ": dict(os.environ),
+        "rehearse": rehearse or "",
     }
     if foreground:
         _serve(fields)

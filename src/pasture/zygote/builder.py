@@ -14,6 +14,12 @@ import resource
 import signal
 import sys
 import traceback
+from typing import TYPE_CHECKING
+
+from pasture.errors import PastureError
+
+if TYPE_CHECKING:
+    from pasture.zygote.orders import Built
 
 _HIGH_DESCRIPTOR = 900
 _ROOM_FOR_DESCRIPTORS = 100
@@ -28,7 +34,7 @@ def main() -> None:
 
     channel = socket.socket(fileno=int(sys.argv[1]))
     from pasture.zygote.manifest import always_read, beginnings
-    from pasture.zygote.orders import receive
+    from pasture.zygote.orders import receive, send
 
     _end_with_parent(os.getppid())
     order, images = receive(channel)
@@ -36,6 +42,10 @@ def main() -> None:
     environ = dict(os.environ)
     read = _load(order.preload)
     variables = always_read(environ, beginnings(sys.modules)) | read
+    problem = _choose_code(order.rehearse, [channel.fileno(), *images])
+    if problem is not None:
+        send(channel, problem, [])
+        return
     reader, writer = os.pipe()
     parent = os.getpid()
     pid = os.fork()
@@ -75,6 +85,18 @@ def _load(preload: tuple[str, ...]) -> dict[str, str | None]:
     for number in taken:
         os.close(number)
     return read.values()
+
+
+def _choose_code(script: str, close: list[int]) -> Built | None:
+    """Have the seal gather what programs will run; returns what to say if that was in vain."""
+    from pasture.zygote import rehearsal
+    from pasture.zygote.orders import Built
+
+    try:
+        rehearsal.choose_code(script, close)
+    except PastureError as error:
+        return Built(problem=error.message, hint=error.hint)
+    return None
 
 
 def _take_low_descriptors() -> list[int]:

@@ -61,7 +61,7 @@ class Build:
     def _send(self, plan: Plan, base: Zygote | None) -> None:
         images = list(base.images) if base is not None else []
         variables = base.built.variables if base is not None else {}
-        order = Order(plan.preload, plan.python, plan.options, dict(variables))
+        order = Order(plan.preload, plan.python, plan.options, dict(variables), plan.rehearse)
         try:
             send(self.channel, order, images)
         except OSError:

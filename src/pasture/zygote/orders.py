@@ -26,12 +26,14 @@ class Order:
         python: path of the interpreter that it stands for.
         options: of the interpreter.
         variables: what the image that it is made on top of asks of the environment.
+        rehearse: path of a program that does what programs will do; "" for none.
     """
 
     preload: tuple[str, ...]
     python: str
     options: tuple[str, ...] = ()
     variables: dict[str, str | None] = dataclasses.field(default_factory=dict)
+    rehearse: str = ""
 
 
 @dataclass(frozen=True, slots=True)

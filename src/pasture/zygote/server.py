@@ -187,6 +187,7 @@ class Server:
             python=str(fields["python"]),
             options=tuple(map(str, fields["options"])),
             environ={str(k): str(v) for k, v in dict(fields["environ"]).items()},
+            rehearse=str(fields.get("rehearse", "")),
         )
         self.start(plan)
         return plan.name
@@ -232,7 +233,7 @@ class Server:
                 del self._tree.zygotes[name]
         bare = self._tree.zygotes.get(name)
         if bare is None:
-            self._tree.add(replace(plan, name=name, base="", preload=()))
+            self._tree.add(replace(plan, name=name, base="", preload=(), rehearse=""))
         elif bare.state == "failed":
             self._make_again(bare)
         return name

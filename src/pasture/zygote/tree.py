@@ -28,6 +28,7 @@ class Plan:
         python: path of the interpreter.
         options: of the interpreter.
         environ: the environment that it is for.
+        rehearse: path of a program that does what its programs will do; "" for none.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Plan:
     python: str
     options: tuple[str, ...]
     environ: Mapping[str, str]
+    rehearse: str = ""
 
 
 @dataclass(slots=True)

@@ -1,0 +1,5 @@
+"""What a session of `benchmarks.zygote` does, for `--rehearse`: it ends."""
+
+from zygote_session import work
+
+work()

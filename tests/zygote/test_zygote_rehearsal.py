@@ -1,0 +1,116 @@
+"""Rehearsals: code that they run lies together in programs, and nothing else of them remains."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from zygotes import Zygotes
+
+from pasture.errors import ZygoteFailed
+from pasture.zygote import rehearsal
+
+COUNT = 600
+MODULE = f"""
+state = []
+class Holder: attribute = 3
+source = "".join(
+    f"def f{{n}}(a):\\n    b = a.attribute\\n    return b if b else a\\n" for n in range({COUNT})
+)
+exec(source)
+functions = [globals()[f"f{{n}}"] for n in range({COUNT})]
+hot = functions[::20]
+def pages(of): return len({{id(f.__code__) // 4096 for f in of}})
+"""
+SCRIPT = """
+import sys, many
+many.state.append("rehearsed")
+print("said in a rehearsal")
+for function in many.hot: function(many.Holder)
+print(sys.argv, __name__, file=sys.stderr)
+sys.exit(0)
+"""
+PROGRAM = "import many; print(many.pages(many.hot), many.pages(many.functions[1::20]), many.state)"
+
+
+def written(zygotes: Zygotes, script: str) -> Path:
+    (zygotes.folder / "many.py").write_text(MODULE)
+    zygotes.environ["PYTHONPATH"] = str(zygotes.folder)
+    path = zygotes.folder / "script.py"
+    path.write_text(script)
+    return path
+
+
+def test_code_that_a_rehearsal_runs_lies_together_and_its_state_is_gone(
+    own_zygotes: Zygotes,
+) -> None:
+    path = written(own_zygotes, SCRIPT)
+    own_zygotes.pasture("start", "--preload", "many", "--rehearse", str(path))
+    hot, cold, state = own_zygotes.run("-c", PROGRAM).out.split(maxsplit=2)
+    assert (int(hot) <= 5, int(cold) >= 20, state) == (True, True, b"[]\n")
+    assert "said in a rehearsal" in own_zygotes.log()
+    assert own_zygotes.log().count(f"['{path}'] __main__") == 1, own_zygotes.status()
+
+
+def test_a_preloaded_module_can_bring_its_rehearsal(own_zygotes: Zygotes) -> None:
+    written(own_zygotes, "")
+    (own_zygotes.folder / "brings.py").write_text(
+        "import many\nfrom pasture.zygote.rehearsal import rehearse\n"
+        "@rehearse\ndef use():\n    for function in many.hot: function(many.Holder)\n"
+    )
+    own_zygotes.pasture("start", "--preload", "brings", "--name", "low")
+    own_zygotes.pasture("start", "--preload", "colorsys", "--name", "high", "--base", "low")
+    own_zygotes.environ["PASTURE_ZYGOTE"] = "high"
+    hot, cold, _ = own_zygotes.run("-c", PROGRAM).out.split(maxsplit=2)
+    assert (int(hot) <= 5, int(cold) >= 20) == (True, True)
+
+
+def test_a_rehearsal_that_fails_is_reported_and_other_zygotes_stay(own_zygotes: Zygotes) -> None:
+    own_zygotes.pasture("start", "--preload", "json", "--name", "other")
+    for script in ("import many; many.nothing", "import os; os._exit(0)", "exit(3)"):
+        path = written(own_zygotes, script)
+        words = ("start", "--preload", "many", "--rehearse", str(path))
+        done = own_zygotes.pasture(*words, check=False)
+        assert done.returncode == 17, script
+        assert "the rehearsal ended with an error" in done.stderr
+        assert "Traceback" not in done.stderr
+    assert own_zygotes.status()["other"]["state"] == "ready"
+
+
+def test_a_rehearsal_that_does_not_end_is_ended_with_all_that_it_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    note = tmp_path / "pid"
+    monkeypatch.setattr(rehearsal, "PATIENCE_S", 2.0)
+    monkeypatch.setattr(rehearsal, "_rehearsals", [])
+
+    @rehearsal.rehearse
+    def hang() -> None:
+        pid = os.spawnv(os.P_NOWAIT, "/bin/sleep", ["sleep", "600"])
+        note.write_text(str(pid))
+        signal.pause()
+
+    with pytest.raises(ZygoteFailed, match="did not end within 2 s"):
+        rehearsal.choose_code("", ())
+    pid = int(note.read_text())
+    deadline = time.monotonic() + 10
+    while _runs(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _runs(pid)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_file_that_is_not_there_is_refused(zygotes: Zygotes) -> None:
+    done = zygotes.pasture("start", "--name", "x", "--rehearse", "/nowhere.py", check=False)
+    assert done.returncode == 2
+    assert "/nowhere.py" in done.stderr
+    assert "x" not in zygotes.status()
