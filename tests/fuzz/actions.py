@@ -167,7 +167,10 @@ ACTIONS: dict[Action, int] = {
     lambda rng, world: _native.end_adapting_thresholds(): 1,
     lambda rng, world: _native.keep_code_runs(rng.random() < 0.5): 1,
     lambda rng, world: _native.forget_code_runs(): 1,
+    lambda rng, world: _native.choose_code(rng.randbytes(8 * rng.randrange(9))): 1,
+    lambda rng, world: _native.choose_code(_native.code_that_ran()[:: rng.choice((1, -1))]): 1,
     lambda rng, world: _native.files(): 1,
+    lambda rng, world: _native.note_frozen_files(): 1,
     lambda rng, world: gc_settings.run_full_out_of_line(): 1,
 }
 
