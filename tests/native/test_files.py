@@ -80,6 +80,41 @@ print({{*map(id, walked())}} == found)
     assert out == "[True, True, True, True]\nTrue\n"
 
 
+def test_a_note_can_be_repeated_after_its_lists_were_sealed_and_collected(run_program):
+    out = run_program(
+        KINDS
+        + """
+_native.note_frozen_files()
+seal_objects(); gc.freeze(); gc.unfreeze()
+gc.collect()  # takes immortal objects out of the collector's lists
+gc.freeze(); _native.note_frozen_files()
+later = new()
+print({*map(id, _native.files())} == {*map(id, walked())}, later in _native.files())
+"""
+    )
+    assert out == "True True\n"
+
+
+def test_what_a_program_puts_into_all_lists_does_no_harm(run_program):
+    out = run_program(
+        KINDS
+        + """
+file = new()
+gc.collect(); gc.freeze(); _native.note_frozen_files()
+gc.unfreeze()
+meddled = 0
+for one in gc.get_objects():
+    if type(one) is list and any(type(item) is __import__("weakref").ref for item in one):
+        one.append(7); meddled += 1
+gc.freeze()
+found = _native.files()
+_native.note_frozen_files()
+print(meddled > 0, file in found, file in _native.files())
+"""
+    )
+    assert out == "True True True\n"
+
+
 def test_a_child_finds_what_its_parent_has_noted_and_its_own(run_program):
     out = run_program(
         KINDS

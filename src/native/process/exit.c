@@ -214,12 +214,25 @@ static struct {
     bool known;
 } frozen;
 
+/* Make sure that a list of ours is there, and in one of the collector's lists: a collection takes
+   immortal objects out. Returns 0, or -1 with an exception set. */
+static int
+ensure_list(PyObject **list)
+{
+    if (*list == NULL && (*list = PyList_New(0)) == NULL) {
+        return -1;
+    }
+    if (!cpy_gc_listed(*list)) {
+        PyObject_GC_Track(*list);
+    }
+    return 0;
+}
+
 int
 exit_note_frozen_files(void)
 {
     frozen.known = false;
-    if ((frozen.begin == NULL && (frozen.begin = PyList_New(0)) == NULL)
-        || (frozen.files == NULL && (frozen.files = PyList_New(0)) == NULL)
+    if (ensure_list(&frozen.begin) < 0 || ensure_list(&frozen.files) < 0
         || PyList_SetSlice(frozen.files, 0, PyList_GET_SIZE(frozen.files), NULL) < 0) {
         return -1;
     }
@@ -250,7 +263,9 @@ append_known(PyGC_Head *list, const file_search *search)
         }
     }
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(frozen.files); i++) {
-        PyObject *file = cpy_weakref_target(PyList_GET_ITEM(frozen.files, i));
+        PyObject *item = PyList_GET_ITEM(frozen.files, i);
+        /* after gc.unfreeze() the list can be had from gc.get_objects() */
+        PyObject *file = PyWeakref_CheckRef(item) ? cpy_weakref_target(item) : NULL;
         int err = file != NULL ? PyList_Append(search->found, file) : 0;
         Py_XDECREF(file);
         if (err) {
