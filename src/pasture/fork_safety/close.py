@@ -7,13 +7,13 @@ themselves at the next use.
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from weakref import WeakSet
 
 from pasture.fork_safety import http_pools, opentelemetry
+from pasture.fork_safety.instances import instances
 
 Hook = TypeVar("Hook", bound=Callable[[], object])
 
@@ -139,9 +139,8 @@ def _dispose_sqlalchemy_engines(problems: list[str]) -> int:
     module = sys.modules.get("sqlalchemy.engine")
     if module is None:
         return 0
-    # The type is asked, not the object: a proxy may answer for another. Engines are kept,
-    # because the next round no longer finds those that this one is about to freeze.
-    _engines.update(o for o in gc.get_objects() if issubclass(type(o), module.Engine))
+    # Kept, because the next round no longer finds those that this one is about to freeze.
+    _engines.update(instances((module.Engine,)))
     disposed = 0
     for engine in list(_engines):
         if type(engine.pool).__name__ in _KEPT_POOLS:

@@ -8,7 +8,6 @@ docs/preloading.md says what was tried. Closes nothing; walks the heap once.
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import sys
@@ -19,6 +18,7 @@ from typing import Any
 from weakref import WeakSet
 
 from pasture.fork_safety import grpc_core
+from pasture.fork_safety.instances import instances
 
 Version = tuple[int, ...]
 
@@ -97,12 +97,9 @@ def _idle_files() -> Iterator[int]:
     wanted = {name: _classes(name) for name in LIBRARIES if copes(name)}
     if not any(wanted.values()):
         return
-    every = tuple(one for classes in wanted.values() for one in classes)
-    # The type is asked, not the object: a proxy may answer for another.
-    for one in gc.get_objects():
-        if issubclass(type(one), every):
-            with suppress(TypeError):  # some cannot be referred to weakly
-                _known.add(one)
+    for one in instances(one for classes in wanted.values() for one in classes):
+        with suppress(TypeError):  # some cannot be referred to weakly
+            _known.add(one)
     for name, classes in wanted.items():
         found = [one for one in _known if issubclass(type(one), classes)]
         yield from LIBRARIES[name].idle(found)

@@ -11,7 +11,6 @@ opened since. Source: urllib3 1.26 and 2, connectionpool.py (`_get_conn`, `_put_
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import time
@@ -19,6 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakSet
+
+from pasture.fork_safety.instances import instances
 
 _LIBRARY = "urllib3."
 """Libraries bring copies of it: the names of modules end so."""
@@ -51,14 +52,13 @@ def close_idle() -> int:
     connections = _classes("connection", "HTTPConnection")
     if not pools:
         return 0
-    # The type is asked, not the object: a proxy may answer for another. They are kept, because
-    # the next round no longer finds those that this one is about to freeze.
-    for one in gc.get_objects():
+    # Kept, because the next round no longer finds those that this one is about to freeze.
+    for one in instances((*pools, *managers, *connections)):
         if issubclass(type(one), pools):
             _pools.add(one)
         elif issubclass(type(one), managers):
             _managers.add(one)
-        elif issubclass(type(one), connections):
+        else:
             _connections.add(one)
     if not _hooked:
         os.register_at_fork(before=_close_known)

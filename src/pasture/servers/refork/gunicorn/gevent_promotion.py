@@ -19,6 +19,7 @@ from gevent import monkey
 from greenlet import greenlet
 
 from pasture.fork_safety.closed_loop import frozen_objects_listed
+from pasture.fork_safety.instances import instances
 from pasture.fork_safety.survey import Hazard
 from pasture.servers.refork.gunicorn.promotion import Promotable, take_signals
 
@@ -73,8 +74,7 @@ def _greenlets() -> Iterator[Hazard]:
         hub._threadpool.kill()
     gc.collect()
     with frozen_objects_listed():
-        # The type is asked, not the object: a proxy may answer for another.
-        alive = [one for one in gc.get_objects() if issubclass(type(one), greenlet) and one]
+        alive = [one for one in instances((greenlet,)) if one]
         own = (gevent.getcurrent(), hub)
         names = sorted({_named(one) for one in alive if one not in own})
     for name in names[:_MOST_NAMES]:
