@@ -1,6 +1,8 @@
 """Which two processes are compared, on a tree of processes that is made up."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -34,10 +36,26 @@ def test_a_worker_is_compared_with_its_master() -> None:
     assert sources.find_pair(12) == (10, 12)
 
 
-def test_a_process_that_was_started_by_exec_and_forked_none_has_nothing_to_compare() -> None:
+def mapping(path: str) -> Any:
+    """A class of address spaces in which that file is mapped."""
+    return lambda pid: nullcontext(SimpleNamespace(mappings=[SimpleNamespace(path=path)]))
+
+
+def test_a_process_that_was_started_by_exec_and_forked_none_has_nothing_to_compare(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sources, "AddressSpace", mapping("/memfd:other (deleted)"))
     with pytest.raises(UsageError, match="process 50 shares its memory with no other") as raised:
         sources.find_pair(50)
     assert "preloading" in raised.value.hint
+
+
+def test_a_program_out_of_a_zygote_is_told_from_one_that_shares_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sources, "AddressSpace", mapping("/memfd:pasture-zygote (deleted)"))
+    with pytest.raises(UsageError, match="process 50 shares its memory with an image of a zygote"):
+        sources.find_pair(50)
 
 
 def test_the_largest_worker_is_chosen_and_no_mold() -> None:

@@ -16,7 +16,7 @@ from pasture.explain.snapshot import Census, Fields, fields_from, open_census
 from pasture.proc import smaps, tree
 from pasture.proc.address_space import AddressSpace
 from pasture.proc.environ import read_environ
-from pasture.proc.maps import python_version
+from pasture.proc.maps import ZYGOTE_IMAGE, python_version
 from pasture.scoreboard import reader
 from pasture.sealing import snapshot as census_file
 from pasture.sealing.interpreter import native
@@ -34,6 +34,12 @@ def find_pair(pid: int) -> tuple[int, int | None]:
     """
     tree.require_memory_of(pid)
     parent = tree.master_of(pid)
+    if parent is None and _is_of_a_zygote(pid):
+        raise UsageError(
+            f"process {pid} shares its memory with an image of a zygote, which is no process that "
+            "it could be compared with",
+            hint="what is private stands in /proc/PID/smaps_rollup; the zygotes: pasture zygote status",
+        )
     if parent is None:
         raise UsageError(
             f"process {pid} shares its memory with no other: it was started by exec and has "
@@ -42,6 +48,11 @@ def find_pair(pid: int) -> tuple[int, int | None]:
             "a server without preloading has nothing to share",
         )
     return parent, None if parent == pid else pid
+
+
+def _is_of_a_zygote(pid: int) -> bool:
+    with AddressSpace(pid) as space:
+        return any(f":{ZYGOTE_IMAGE} " in mapping.path for mapping in space.mappings)
 
 
 def largest_worker(parent_pid: int) -> int:

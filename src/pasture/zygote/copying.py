@@ -11,13 +11,13 @@ import sys
 from pathlib import Path
 
 from pasture.errors import PastureError, ZygoteFailed
+from pasture.proc.maps import ZYGOTE_IMAGE
 from pasture.zygote.changes import FileTimes, times_of
 from pasture.zygote.frozen import Frozen
 from pasture.zygote.image import Copy
 from pasture.zygote.manifest import Needs, OpenFile, beginnings, write_manifest
 from pasture.zygote.orders import Built, Order, send
 
-IMAGE_NAME = "pasture-zygote"
 _MFD_NOEXEC_SEAL = 0x08
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 _DEVICES = frozenset(("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"))
@@ -131,9 +131,9 @@ def _copy(
 def _memory_file() -> int:
     flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     try:
-        return os.memfd_create(IMAGE_NAME, flags | _MFD_NOEXEC_SEAL)
+        return os.memfd_create(ZYGOTE_IMAGE, flags | _MFD_NOEXEC_SEAL)
     except OSError:  # before Linux 6.3
-        return os.memfd_create(IMAGE_NAME, flags)
+        return os.memfd_create(ZYGOTE_IMAGE, flags)
 
 
 def _files() -> tuple[FileTimes, ...]:
