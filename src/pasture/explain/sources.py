@@ -38,7 +38,7 @@ def find_pair(pid: int) -> tuple[int, int | None]:
         raise UsageError(
             f"process {pid} shares its memory with an image of a zygote, which is no process that "
             "it could be compared with",
-            hint="what is private stands in /proc/PID/smaps_rollup; the zygotes: pasture zygote status",
+            hint="/proc/PID/smaps_rollup says how much of it is private",
         )
     if parent is None:
         raise UsageError(
