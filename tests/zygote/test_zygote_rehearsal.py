@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from pathlib import Path
 
@@ -85,16 +83,15 @@ def test_a_rehearsal_that_does_not_end_is_ended_with_all_that_it_started(
 ) -> None:
     note = tmp_path / "pid"
     monkeypatch.setattr(rehearsal, "PATIENCE_S", 2.0)
-    monkeypatch.setattr(rehearsal, "_rehearsals", [])
-
-    @rehearsal.rehearse
-    def hang() -> None:
-        pid = os.spawnv(os.P_NOWAIT, "/bin/sleep", ["sleep", "600"])
-        note.write_text(str(pid))
-        signal.pause()
-
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, signal\n"
+        'pid = os.spawnv(os.P_NOWAIT, "/bin/sleep", ["sleep", "600"])\n'
+        f"open({str(note)!r}, 'w').write(str(pid))\n"
+        "signal.pause()\n"
+    )
     with pytest.raises(ZygoteFailed, match="did not end within 2 s"):
-        rehearsal.choose_code("", ())
+        rehearsal.choose_code(str(script), ())
     pid = int(note.read_text())
     deadline = time.monotonic() + 10
     while _runs(pid) and time.monotonic() < deadline:
@@ -107,6 +104,17 @@ def _runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_a_module_whose_rehearsal_fails_is_preloaded_without_it(own_zygotes: Zygotes) -> None:
+    written(own_zygotes, "")
+    (own_zygotes.folder / "brings.py").write_text(
+        "import many\nfrom pasture.zygote.rehearsal import rehearse\n"
+        "@rehearse\ndef use(): many.nothing\n"
+    )
+    own_zygotes.pasture("start", "--preload", "brings")
+    assert own_zygotes.status()["default"]["state"] == "ready"
+    assert "brings: the rehearsal ended with an error" in own_zygotes.log()
 
 
 def test_a_file_that_is_not_there_is_refused(zygotes: Zygotes) -> None:

@@ -19,7 +19,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from time import monotonic
 
-from pasture.errors import ZygoteFailed
+from pasture.errors import PastureError, ZygoteFailed
 from pasture.sealing.interpreter import native
 
 Rehearsal = Callable[[], object]
@@ -40,17 +40,42 @@ def rehearse(function: Rehearsal) -> Rehearsal:
 def choose_code(script: str, close: Iterable[int]) -> None:
     """Choose the code that the seal of this process gathers. Rehearses, if there is anything to.
 
+    A rehearsal of a module that fails is left out, and the log says so. Where code cannot be
+    gathered nothing is rehearsed.
+
     Args:
         script: path of a program that is run, too; "" for none.
         close: descriptors that are not for the rehearsals.
 
     Raises:
-        ZygoteFailed: a rehearsal ended with an error, or did not end.
+        ZygoteFailed: the program ended with an error, or did not end.
     """
-    rehearsals = [*_rehearsals, *([lambda: _run(script)] if script else [])]
-    if rehearsals:
-        native().choose_code(_seen(rehearsals, list(close)))
+    rehearsals = [*_rehearsals]
     _rehearsals.clear()  # those of a zygote on top of this one are its own
+    if not (rehearsals or script) or not _can_gather():
+        return
+    close = list(close)
+    seen = b"".join(_seen_or_said(rehearsal, close) for rehearsal in rehearsals)
+    if script:
+        seen += _seen(lambda: _run(script), close)
+    native().choose_code(seen)
+
+
+def _can_gather() -> bool:
+    try:
+        native().code_that_ran()
+    except (NotImplementedError, PastureError) as error:
+        print(f"nothing is rehearsed: {error}", file=sys.stderr, flush=True)
+        return False
+    return True
+
+
+def _seen_or_said(rehearsal: Rehearsal, close: list[int]) -> bytes:
+    try:
+        return _seen(rehearsal, close)
+    except ZygoteFailed as error:
+        print(f"{rehearsal.__module__}: {error.message}", file=sys.stderr, flush=True)
+        return b""
 
 
 def _run(script: str) -> None:
@@ -62,8 +87,8 @@ def _run(script: str) -> None:
     runpy.run_path(script, run_name="__main__")
 
 
-def _seen(rehearsals: list[Rehearsal], close: list[int]) -> bytes:
-    """Addresses of the code that runs in rehearsals."""
+def _seen(rehearsal: Rehearsal, close: list[int]) -> bytes:
+    """Addresses of the code that runs in a rehearsal."""
     reader, writer = os.pipe()
     parent = os.getpid()
     pid = os.fork()
@@ -71,7 +96,7 @@ def _seen(rehearsals: list[Rehearsal], close: list[int]) -> bytes:
         _stand_alone(parent)
         for number in (*close, reader):
             os.close(number)
-        _perform(rehearsals, writer)
+        _perform(rehearsal, writer)
     os.close(writer)
     try:
         found = _read(reader, monotonic() + PATIENCE_S)
@@ -103,17 +128,16 @@ def _end(pid: int) -> None:
     os.waitpid(pid, 0)
 
 
-def _perform(rehearsals: list[Rehearsal], report_to: int) -> None:
+def _perform(rehearsal: Rehearsal, report_to: int) -> None:
     """In the forked process, which this ends."""
     try:
         os.dup2(2, 1)  # what a program prints goes to the log
         native().forget_code_runs()
-        for rehearsal in rehearsals:
-            try:
-                rehearsal()
-            except SystemExit as ended:
-                if ended.code:
-                    raise
+        try:
+            rehearsal()
+        except SystemExit as ended:
+            if ended.code:
+                raise
         sys.stdout.flush()
         seen = memoryview(native().code_that_ran())
         while seen:
