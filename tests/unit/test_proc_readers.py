@@ -1,5 +1,7 @@
 """What readers of /proc make of its files, and of files as no kernel writes them."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,6 +58,38 @@ def test_of_variables_with_one_name_the_first_is_the_one_that_programs_see(tmp_p
     found = read_environ(7, proc)
     assert (found["A"], found["B"], found["C"]) == ("1", "x=y", "")
     assert len(found) == 4  # bytes that are no text do not matter
+
+
+_OVERWRITES = """
+import ctypes, os, sys
+for name, value in os.environ.items():
+    os.putenv(name, value)
+start, end = (int(n) for n in open("/proc/self/stat").read().rpartition(")")[2].split()[47:49])
+ctypes.memset(start, 0, end - start)
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_variables_that_a_title_was_written_over_are_found_where_libc_has_them() -> None:
+    environ = {"PASTURE_CENSUS": "/run/census-{pid}", "LONG": "x" * 9000}
+    child = subprocess.Popen(
+        [sys.executable, "-c", _OVERWRITES],
+        env=environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert b"PASTURE" not in Path(f"/proc/{child.pid}/environ").read_bytes()
+        assert read_environ(child.pid).items() >= environ.items()
+
+
+def test_an_overwritten_environment_of_a_process_whose_memory_cannot_be_read_is_empty(
+    tmp_path: Path,
+) -> None:
+    assert read_environ(7, _proc(tmp_path, "environ", b"\0" * 64)) == {}
 
 
 @pytest.mark.parametrize(
