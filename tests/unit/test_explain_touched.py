@@ -6,6 +6,7 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
+from pasture.explain.causes import Cause
 from pasture.explain.difference import Batch
 from pasture.explain.extents import Extents
 from pasture.explain.touched import TouchedObjects, Window
@@ -22,7 +23,7 @@ def test_a_kind_of_which_many_objects_were_written_once_is_ranked_first() -> Non
     batch = Batch(starts, words, rows)
     touched = TouchedObjects()
     window = Window(extents)
-    window.add(Classified(batch, rows, rows, extents.lookup(words), ()))
+    window.add(Classified(batch, np.zeros(8, np.uint8), rows, extents.lookup(words), ()))
     touched.add(window)
     found = [[(t.type, t.os_pages, t.words) for t in group] for group in touched.groups()]
     assert found == [[(8000, 1, 1)] * 4, [(7000, 1, 3)], [(0, 1, 1)]]
@@ -44,3 +45,32 @@ def test_what_lies_in_pages_that_are_equal_again_is_sampled_for_all_of_them() ->
     assert 0 not in {one.number for one in restored}
     [differing] = touched.samples.values()
     assert [(one.number, one.os_pages) for one in differing] == [(0, 1.0)]
+
+
+def test_a_page_with_many_objects_counts_once_in_all() -> None:
+    starts = np.arange(0, 4096, 64, dtype=np.uint64)
+    types, kinds = np.full(64, 8000, dtype=np.uint64), np.zeros(64, dtype=np.uint8)
+    extents = Extents(starts, starts + np.uint64(64), starts, types, kinds, np.arange(64))
+    rows = np.zeros(64, dtype=np.int64)
+    batch = Batch(starts[:1], starts, rows)
+    touched = TouchedObjects()
+    window = Window(extents)
+    window.add(Classified(batch, rows, rows, extents.lookup(starts), ()))
+    touched.add(window)
+    [sample] = touched.samples.values()
+    assert sum(one.os_pages for one in sample) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("cause", [Cause.FREE_MEMORY, Cause.HOLE, Cause.FREE_LIST])
+def test_what_the_parent_had_freed_by_the_fork_is_no_object_that_was_written(cause: Cause) -> None:
+    starts = np.arange(2, dtype=np.uint64) * np.uint64(4096)
+    types, kinds = np.full(2, 8000, dtype=np.uint64), np.zeros(2, dtype=np.uint8)
+    extents = Extents(starts, starts + np.uint64(64), starts, types, kinds, np.arange(2))
+    rows = np.arange(2)
+    batch = Batch(starts, starts, rows)
+    touched = TouchedObjects()
+    window = Window(extents)
+    causes = np.array([cause, Cause.OBJECT_FIELD])
+    window.add(Classified(batch, causes, rows, extents.lookup(starts), ()))
+    touched.add(window)
+    assert list(touched.kept) == [1]

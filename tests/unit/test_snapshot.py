@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,30 @@ def test_a_census_is_for_its_owner_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert list(tmp_path.iterdir()) == [path]
     assert len(open_census(path).records) == count
+
+
+def test_what_the_head_was_made_of_is_gone_when_the_records_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pasture.sealing import snapshot as written
+
+    class Rows(list[Any]):
+        pass
+
+    class Native:
+        made: list[weakref.ref[Rows]] = []
+
+        def field_offsets(self) -> Rows:
+            rows = Rows(native().field_offsets())
+            self.made.append(weakref.ref(rows))
+            return rows
+
+        def write_snapshot(self, number: int) -> int:
+            return sum(one() is not None for one in self.made)
+
+    monkeypatch.setattr(written, "native", Native)
+    assert written.write(tmp_path / "census", "seal") == 0
+    assert Native.made
 
 
 def test_a_census_is_not_written_through_a_link(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """Which objects of the parent, and storage of objects, a worker's writes fell on.
 
 Counts pages and words of each while a window of the census is looked at; keeps of each kind
-the few with the most. A kind is the type of an object, or what sort of storage it is: ranked
+the few with the most. Words in memory that was free in the parent are no object's, whatever the
+census says. A page with several objects is charged to them in proportion to the words of each, as
+it is to its causes, so that the pages of all objects are no more than there are. A kind is the type of an object, or what sort of storage it is: ranked
 by itself, an object of which thousands were written once would never be shown.
 """
 
@@ -11,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from pasture.explain.causes import Cause
 from pasture.explain.distinct import of_ascending
 from pasture.explain.extents import Extents
 from pasture.explain.snapshot import Kind
@@ -24,6 +27,11 @@ _SAMPLED = 100
 """Objects of a kind that are kept of each window to find what holds them."""
 
 _STORAGE_KINDS = 16  # addresses of types are larger
+
+_OF_NO_OBJECT = (
+    *(Cause.POOL_HEADER, Cause.FREE_LIST, Cause.HOLE),
+    *(Cause.FREE_MEMORY, Cause.CHUNK_HEADER),
+)
 
 _IN_PAGE = np.arange(1, 8, 2, dtype=np.uint64) * np.uint64(OS_PAGE_BYTES // 8)
 """Where in a page it is looked what lies there."""
@@ -83,30 +91,32 @@ class Window:
         self.extents = extents
         self.pages_of = np.zeros(len(extents.starts), dtype=np.int64)
         self.words_of = np.zeros(len(extents.starts), dtype=np.int64)
+        self.charged_of = np.zeros(len(extents.starts), dtype=np.float64)
         self.code_types: frozenset[int] = frozenset()
         self.restored: list[tuple[int, float]] = []
 
     def add(self, classified: Classified) -> None:
         """Add a batch of this window."""
         self.code_types |= classified.code_types
-        self._look_at_restored(classified)
-        held = classified.extents >= 0
+        batch = classified.batch
+        changed = np.bincount(batch.rows, minlength=len(batch.os_pages))
+        self._look_at_restored(batch.os_pages[changed == 0])
+        held = (classified.extents >= 0) & ~np.isin(classified.causes, _OF_NO_OBJECT)
         pieces = classified.extents[held]
         if not len(pieces):
             return
         first = int(pieces[0])  # they ascend
         words = np.bincount(pieces - first)
         self.words_of[first : first + len(words)] += words
-        width = len(classified.batch.os_pages)
-        spread = of_ascending(pieces * width + classified.batch.rows[held])  # both ascend
+        charges = np.bincount(pieces - first, weights=1 / changed[batch.rows[held]])
+        self.charged_of[first : first + len(charges)] += charges
+        width = len(batch.os_pages)
+        spread = of_ascending(pieces * width + batch.rows[held])  # both ascend
         pages = np.bincount(spread // width - first)
         self.pages_of[first : first + len(pages)] += pages
 
-    def _look_at_restored(self, classified: Classified) -> None:
-        """Note what lies in some pages that were written and are equal again."""
-        batch = classified.batch
-        changed = np.bincount(batch.rows, minlength=len(batch.os_pages))
-        pages = batch.os_pages[changed == 0]
+    def _look_at_restored(self, pages: Array) -> None:
+        """Note what lies in some of the pages that were written and are equal again."""
         if not len(pages) or not len(self.extents.starts):
             return
         chosen = pages[:: -(-len(pages) // _SAMPLED)]
@@ -134,14 +144,14 @@ class TouchedObjects:
 
     Attributes:
         kept: those with the most pages of their kind, by number.
-        os_pages: pages of all objects of a kind, by kind.
+        os_pages: pages charged to all objects of a kind, by kind.
         code_types: addresses of the types of code objects, of which more are kept.
         samples: some objects of each kind, evenly out of all.
         restored: the same of pages that were written and are equal again.
     """
 
     kept: dict[int, Touched] = field(default_factory=dict)
-    os_pages: dict[Group, int] = field(default_factory=dict)
+    os_pages: dict[Group, float] = field(default_factory=dict)
     code_types: frozenset[int] = frozenset()
     samples: dict[Group, list[Sampled]] = field(default_factory=dict)
     restored: dict[Group, list[Sampled]] = field(default_factory=dict)
@@ -166,7 +176,7 @@ class TouchedObjects:
     def _keep(self, window: Window, ranked: Array, key: int) -> None:
         kind = Kind(key) if key < _STORAGE_KINDS else Kind.OBJECT
         group = kind, 0 if key < _STORAGE_KINDS else key
-        pages = int(window.pages_of[ranked].sum())
+        pages = float(window.charged_of[ranked].sum())
         self.os_pages[group] = self.os_pages.get(group, 0) + pages
         self._sample(window, np.sort(ranked), group, pages)
         most = _KEPT_CODE if key in self.code_types else _KEPT_OF_A_KIND
@@ -175,7 +185,7 @@ class TouchedObjects:
             before = self.kept.get(found.number)
             self.kept[found.number] = found if before is None else _joined(before, found)
 
-    def _sample(self, window: Window, places: Array, group: Group, pages: int) -> None:
+    def _sample(self, window: Window, places: Array, group: Group, pages: float) -> None:
         """Keep some of a window's objects of a kind, every n-th by address."""
         chosen = places[:: -(-len(places) // _SAMPLED)]
         numbers = window.extents.numbers[chosen].tolist()

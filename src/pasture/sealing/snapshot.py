@@ -41,14 +41,19 @@ def write(path: Path, policy: str) -> int:
     Raises:
         OSError, MemoryError: there is no new file; an earlier one is as it was.
     """
+    containers.tell_extension()
+    with private_files.replacing(path) as file:
+        file.write(MAGIC + _head(policy) + b"\n")
+        records: int = native().write_snapshot(file.fileno())
+    return records
+
+
+def _head(policy: str) -> bytes:
+    """What comes before the records. Its parts are gone when these are written."""
     head = {
         "pid": os.getpid(),
         "policy": policy,
         "hexversion": sys.hexversion,
         "fields": native().field_offsets(),
     }
-    containers.tell_extension()
-    with private_files.replacing(path) as file:
-        file.write(MAGIC + json.dumps(head).encode() + b"\n")
-        records: int = native().write_snapshot(file.fileno())
-    return records
+    return json.dumps(head).encode()
