@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pasture.display.progress import Event, Started, Tell
+from pasture.display.progress import Event, Finished, Started, Tell
 from pasture.errors import ServerFailed, UsageError
 from pasture.trial import attempt_trial, run_trial
 from pasture.trial.document import as_document
@@ -142,7 +142,7 @@ def test_a_difference_is_confirmed_by_a_second_run_of_the_reference(make_run: Ma
     assert [job.policy for job in stage.jobs] == ["stock", "freeze", "seal", "stock"]
     assert stage.jobs[-1].requests < 1000
     assert [bool(p.disagreements) for p in result.policies] == [False, True, True]
-    assert Started("stock", None, "answers of 1 URL differ") in stage.events
+    assert Started("stock", None, "once more, since answers of 1 URL differ") in stage.events
 
 
 def test_the_confirming_run_is_not_part_of_the_figures(make_run: MakeRun) -> None:
@@ -357,6 +357,53 @@ def test_requests_that_timed_out_are_noted_as_such_and_are_no_difference(
 
     assert result.answers_agree
     assert "seal: 2 requests timed out, with no answer (GET /) within 60 s" in result.notes
+
+
+@pytest.mark.parametrize(
+    ("statuses", "headers", "noted"),
+    [
+        (({200: 4}, {200: 4}, {404: 4}), (), ""),
+        (({302: 4}, {200: 4}, {200: 4}), (("Cookie", "s=1"),), ""),
+        (({302: 4}, {404: 4}, {200: 4}), (("Cookie", "s=1"),), "302, 404: is the session in the"),
+        (({302: 4}, {404: 4}, {200: 4}), (), "2 of 3 URLs answered with nothing but 302, 404"),
+        (({401: 4}, {200: 4}, {200: 4}), (("Cookie", "s=1"),), "401: is the session in the headers"),
+        (({401: 4}, {200: 4}, {200: 4}), (), "1 of 3 URLs answered with nothing but 401: do they"),
+    ],
+)
+def test_a_load_that_is_turned_away_is_noted_once(
+    make_run: MakeRun, statuses: Any, headers: Any, noted: str
+) -> None:
+    answers = {f"GET /{n}": UrlAnswers(found, {"same": 4}) for n, found in enumerate(statuses)}
+    stage = Stage(make_run, lambda job, number: "same")
+
+    def run_one(job: Job, emit: Tell, pause: Pause) -> Run:
+        return replace(stage.run_one(job, emit, pause), answers=answers)
+
+    plan = TrialPlan(app="a", policies=("stock", "seal"), headers=headers)
+    notes = attempt_trial(plan, run_one=run_one).notes
+
+    assert len(notes) == bool(noted)
+    assert noted in "".join(notes)
+
+
+def test_requests_that_failed_are_noted_with_their_urls(make_run: MakeRun) -> None:
+    answers = {"GET /": UrlAnswers({200: 9}, {"a": 9}), "GET /b": UrlAnswers({200: 3, 503: 2}, {})}
+    stage = Stage(make_run, lambda job, number: "same")
+
+    def run_one(job: Job, emit: Tell, pause: Pause) -> Run:
+        run = replace(stage.run_one(job, emit, pause), answers=answers)
+        return replace(run, load=replace(run.load, failures=2))
+
+    result = attempt_trial(TrialPlan(app="a", policies=("stock",)), run_one=run_one)
+    assert result.notes == ("stock: 2 requests failed (GET /b: 503)",)
+
+
+def test_answers_that_differ_with_each_start_are_said_to_do_so(stage: Stage) -> None:
+    bodies = iter(("one", "two", "three"))
+    stage.answer = lambda job, number: next(bodies)
+    stage.try_out(policies=("stock", "seal"))
+    said = [e.text for e in stage.events if isinstance(e, Started | Finished) and e.text]
+    assert said[-2:] == ["once more, since answers of 1 URL differ", "they differ from itself as much"]
 
 
 def test_a_trial_that_is_stopped_is_interrupted_where_it_waits(stage: Stage) -> None:

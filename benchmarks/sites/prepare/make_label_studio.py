@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import label_studio
@@ -37,7 +38,7 @@ if user is None:
         Task.objects.create(project=project, data={"text": f"sentence {number}"})
 project = Project.objects.first()
 tasks = list(Task.objects.values_list("pk", flat=True)[:30])
-Path("headers.txt").write_text(f"Cookie: {log_in(user)}\n")
+Path("headers.txt").write_text(f"Cookie: {log_in(user, last_login=time.time())}\n")
 urls = ["/projects/", f"/projects/{project.pk}/data", "/user/account/", "/api/projects/"]
 urls += [
     f"/api/projects/{project.pk}/",

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 NO_ANSWER = 0
-_SERVER_ERROR = 500
+_REDIRECT, _SERVER_ERROR = 300, 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +104,21 @@ def comparable_bodies(reference: Answers) -> int:
 def always_failing(answers: Answers) -> dict[str, UrlAnswers]:
     """The URLs that never gave an answer other than a failure."""
     return {url: found for url, found in answers.items() if all(map(is_failure, found.statuses))}
+
+
+def without_page(answers: Answers) -> dict[str, UrlAnswers]:
+    """The URLs that gave nothing but redirects and refusals, a 3xx or 4xx."""
+    return {
+        url: found
+        for url, found in answers.items()
+        if found.statuses and all(_REDIRECT <= status < _SERVER_ERROR for status in found.statuses)
+    }
+
+
+def failing(answers: Answers) -> tuple[str, ...]:
+    """The URLs of which requests failed, other than by their limit of time: `GET /: 503`."""
+    found = {url: [s for s in a.statuses if is_failure(s)] for url, a in answers.items()}
+    return tuple(f"{url}: {_listed(sorted(some))}" for url, some in found.items() if some)
 
 
 def timed_out(answers: Answers) -> dict[str, int]:

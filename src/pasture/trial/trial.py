@@ -28,11 +28,11 @@ from pasture.sealing.policy import POLICIES
 from pasture.trial import responses
 from pasture.trial.equipment import Equipment, find_equipment
 from pasture.trial.measurement import Failure, PolicyResult, Run, TrialResult
+from pasture.trial.notes import notes_on
 from pasture.trial.plan import TrialPlan, check_plan
 from pasture.trial.responses import Answers, Disagreement
 from pasture.trial.run import Job, private_a_worker, run_job
 from pasture.trial.server import Pause
-from pasture.trial.servers.facts import STOCK
 from pasture.trial.session import guarded
 from pasture.trust import private_files
 from pasture.warmup.requests import Request, parse_request
@@ -127,7 +127,7 @@ def attempt_trial(
         interpreter,
         policies,
         responses.comparable_bodies(expected),
-        (*_notes(plan, policies), *trial.notes),
+        (*notes_on(plan, policies), *trial.notes),
         tuple(trial.failures),
         trial.interrupted,
     )
@@ -220,11 +220,11 @@ class _Trial:
         if found and len(reference) == 1 and not self.interrupted:
             urls = len({d.url for differing in found.values() for d in differing})
             differ = f"answers of {count(urls, 'URL')} differ"
-            self.emit(Started(self.reference, None, differ))
+            self.emit(Started(self.reference, None, f"once more, since {differ}"))
             reference.extend(self._confirming_run())
-            self.emit(Finished(self.reference))
             expected = responses.merge(run.answers for run in reference)
             found = self._differences(expected)
+            self.emit(Finished(self.reference, "" if found else "they differ from itself as much"))
         if found and len(reference) == 1:
             self.notes.append(
                 f"{self.reference} was not run again to confirm that answers differ: a body may "
@@ -315,37 +315,3 @@ def describe_interpreter(python: str) -> Mapping[str, str]:
         raise UsageError(f"cannot run {python}: {error}", hint="check its path") from None
     described: dict[str, str] = json.loads(answer.stdout)
     return described
-
-
-def _timed_out(result: PolicyResult) -> str:
-    """As in `3 requests had no answer (GET /slow)`."""
-    urls = responses.timed_out(responses.merge(run.answers for run in result.runs))
-    return f"{count(result.timeouts, 'request')} timed out, with no answer ({', '.join(urls)})"
-
-
-def _notes(plan: TrialPlan, policies: tuple[PolicyResult, ...]) -> tuple[str, ...]:
-    """Sentences about what limits the figures."""
-    notes = []
-    if plan.facts.stock and any(result.policy == STOCK for result in policies):
-        notes.append(plan.facts.stock)
-    if plan.locustfile and plan.warm is None and all(POLICIES[p].warms_up for p in plan.possible):
-        notes.append(
-            "no warm-up: what a locustfile requests is learnt from a policy without one; "
-            "add --policy stock, or name requests with --warm"
-        )
-    for result in policies:
-        runs, name = result.runs, result.policy
-        if any(run.final.swap_pss_bytes for run in runs):
-            notes.append(f"{name}: memory was swapped out, which no figure here counts")
-        if sum(run.load.failures for run in runs) > result.timeouts:
-            failures = sum(run.load.failures for run in runs) - result.timeouts
-            notes.append(f"{name}: {failures} requests failed (5xx or no answer)")
-        if result.timeouts:
-            notes.append(f"{name}: {_timed_out(result)} within {plan.server_timeout_s:g} s")
-        if any(run.load.requests < plan.requests for run in runs):
-            notes.append(f"{name}: the load ended before {plan.requests} requests were sent")
-        if not all(run.shutdown.by_itself for run in runs):
-            notes.append(f"{name}: the server did not end on SIGTERM and was killed")
-        if any(len(run.final.workers) < plan.workers for run in runs):
-            notes.append(f"{name}: not all workers were alive at the end")
-    return tuple(notes)
