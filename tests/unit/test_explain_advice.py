@@ -45,8 +45,18 @@ def test_new_memory_is_told_first_and_how_much_of_it_is_free() -> None:
     fields = ((Cause.NEW_MEMORY, FREE, share(1)), (Cause.HOLE, FREE, share(9)))
     found = explanation({Cause.NEW_MEMORY: 6, Cause.GC_HEADER: 8}, fields=fields)
     first, second = advice(found)
-    assert first.startswith("6.0 MB (43 %) is memory that the parent never had: 1.0 MB of it")
+    assert first.startswith(
+        "6.0 MB (43 %) is memory that the parent never had: 1.0 MB of it is free at the moment, "
+        "5.0 MB is what requests built"
+    )
     assert second.startswith("8.0 MB by GC headers")
+
+
+def test_no_warm_up_is_advised_for_new_memory_that_is_free() -> None:
+    fields = ((Cause.NEW_MEMORY, FREE, share(5.9)),)
+    [sentence] = advice(explanation({Cause.NEW_MEMORY: 6, Cause.STACK: 8}, fields=fields))
+    assert "nearly all of it is free" in sentence
+    assert "warm-up" not in sentence
 
 
 def test_little_new_memory_is_not_spoken_of() -> None:
@@ -98,4 +108,4 @@ def test_what_a_lifespan_builds_is_told_from_what_requests_build() -> None:
         explanation({Cause.NEW_MEMORY: 277}, policy="seal", requests=500, is_asgi=True)
     )
     assert "what a lifespan builds, each worker builds again" in sentence
-    assert "requests in the warm-up build it" in sentence
+    assert "a warm-up with these requests shares what is built once" in sentence

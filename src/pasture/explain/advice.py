@@ -127,11 +127,15 @@ def _new_memory(found: Explanation) -> Iterable[str]:
         for cause, label, share in found.fields
         if cause is Cause.NEW_MEMORY and label in (FREE, FREE_CHUNKS)
     )
-    yield (
-        f"{megabytes(size)} ({percent(size / found.private_bytes)}) is memory that the parent "
-        f"never had: {megabytes(free)} of it is free at the moment, the rest is what "
-        f"{_who_builds(found)}"
-    )
+    share = percent(size / found.private_bytes)
+    what = f"{megabytes(size)} ({share}) is memory that the parent never had"
+    if _is_worth(size - free, found):
+        yield (
+            f"{what}: {megabytes(free)} of it is free at the moment, {megabytes(size - free)} is "
+            f"what {_who_builds(found)}"
+        )
+    else:
+        yield f"{what}, and nearly all of it is free: requests needed it for a while, and will again"
 
 
 def _who_builds(found: Explanation) -> str:
@@ -139,13 +143,13 @@ def _who_builds(found: Explanation) -> str:
     if found.requests == 0:
         where = "its lifespan" if found.is_asgi else "a hook after the fork"
         return f"the worker built at its start, as in {where}: {_ITS_OWN}"
-    warm_up = "requests in the warm-up build it in the parent, once for all workers"
+    warm_up = "a warm-up with these requests shares what is built once, not what each builds anew"
     if found.is_asgi:
         return (
-            "its lifespan and requests built and keep: what a lifespan builds, each worker builds "
-            f"again, so {_ITS_OWN}; for the rest {warm_up}"
+            "its lifespan and requests built: what a lifespan builds, each worker builds again, so "
+            f"{_ITS_OWN}; {warm_up}"
         )
-    return f"requests build and keep; {warm_up}"
+    return f"requests built: {warm_up}"
 
 
 def _libraries(found: Explanation) -> Iterable[str]:
