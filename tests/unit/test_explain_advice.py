@@ -38,7 +38,13 @@ def test_what_the_policy_did_already_is_not_advised(policy: str | None, remedies
 
 def test_a_warm_up_is_advised_under_every_policy() -> None:
     [sentence] = advice(explanation({Cause.DICT_KEYS: 4}, policy="seal"))
-    assert "more requests in the warm-up" in sentence
+    assert "requests in the warm-up, each several times, fill" in sentence
+
+
+def test_no_warm_up_is_advised_for_versions_of_types_that_the_seal_has_set() -> None:
+    assert advice(explanation({Cause.TYPE_VERSION: 4}, policy="seal")) == ()
+    [sentence] = advice(explanation({Cause.TYPE_VERSION: 4}, policy="warm-freeze"))
+    assert "requests in the warm-up" in sentence
 
 
 def test_new_memory_is_told_first_and_how_much_of_it_is_free() -> None:
