@@ -12,7 +12,7 @@ pytest.importorskip("numpy")
 import numpy as np
 
 from pasture.explain import allocator
-from pasture.explain.allocator import HEADER_BYTES, POOL_BYTES, Pools, decode_pools, read_chunks
+from pasture.explain.allocator import HEADER_BYTES, POOL_BYTES, Pools, decode_pools
 from pasture.proc.maps import Mapping
 
 
@@ -55,30 +55,3 @@ def test_memory_whose_header_does_not_agree_with_itself_is_no_pool(spoil: Any) -
     assert decode_pools(good.addresses, data).valid.tolist() == [True]
     data[0, spoil[0]] = spoil[1]
     assert decode_pools(good.addresses, data).valid.tolist() == [False]
-
-
-def test_chunks_of_a_heap_are_free_as_their_successors_say() -> None:
-    heap = bytearray(4096)
-    for start, size in ((0, 0x100 | 1), (0x100, 0x200 | 1), (0x300, 0x80), (0x380, 0xC80 | 1)):
-        struct.pack_into("<Q", heap, start + 8, size)
-    base = 0x1000000
-    space: Any = SimpleNamespace(
-        mappings=[
-            Mapping(base, base + 1024, "rw-p", "[heap]"),
-            Mapping(base + 1024, base + 4096, "rw-p", "[heap]"),
-        ],
-        os_pages_there=lambda pages: np.frombuffer(heap, dtype=np.uint64).reshape(len(pages), -1),
-    )
-    chunks = read_chunks(space)
-    assert (chunks.starts - np.uint64(base)).tolist() == [0, 0x100, 0x300, 0x380]
-    assert chunks.in_use.tolist() == [True, False, True, False]
-    inside = np.array([base + 0x110, base + 0x37F, base + 0x5000], dtype=np.uint64)
-    assert chunks.index(inside).tolist() == [1, 2, -1]
-
-
-def test_a_heap_without_headers_of_glibc_has_no_chunks() -> None:
-    space: Any = SimpleNamespace(
-        mappings=[Mapping(4096, 8192, "rw-p", "[heap]")],
-        os_pages_there=lambda pages: np.full((len(pages), 512), 2**64 - 1, dtype=np.uint64),
-    )
-    assert len(allocator.read_chunks(space).starts) == 0

@@ -15,6 +15,7 @@ import pasture
 from pasture.errors import NoPrivilege
 from pasture.explain import allocator, new_memory, recognition
 from pasture.explain.allocator import HEADER_BYTES, POOL_BYTES
+from pasture.explain.chunks import NO_CHUNKS
 from pasture.explain.regions import Regions
 from pasture.proc import os_page
 from pasture.proc.maps import Mapping
@@ -149,8 +150,7 @@ def test_new_memory_is_told_pool_by_pool_within_a_page(os_page_bytes: int) -> No
     words = memory_of_pools()
     mapping = Mapping(START, START + words.nbytes, "rw-p", "")
     regions = Regions([mapping], loaded_bytes=lambda path: 0)
-    no_chunks = allocator.Chunks(np.zeros(0, np.uint64), np.zeros(0, bool), 0)
-    new = new_memory.NewMemory(space_of(words, os_page_bytes), None, regions, no_chunks)
+    new = new_memory.NewMemory(space_of(words, os_page_bytes), None, regions, NO_CHUNKS)
     pages = np.arange(START, mapping.end, os_page_bytes, dtype=np.uint64)
     in_use = 0
     for _, labels in new.words(pages):

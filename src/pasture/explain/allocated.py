@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from pasture.explain import allocator
-from pasture.explain.allocator import Chunks, Pools
+from pasture.explain.allocator import Pools
 from pasture.explain.causes import Cause
+from pasture.explain.chunks import Chunks, read_chunks
 from pasture.explain.fields import Label
 from pasture.explain.regions import Region
 from pasture.explain.words import Words
@@ -34,10 +35,9 @@ class Allocated:
         self._by_chunk(words)
 
     def chunks(self) -> tuple[Chunks, Chunks]:
-        """The chunks of the main heaps of parent and worker, read once."""
+        """The chunks of the heaps of parent and worker, read once."""
         if self._chunks is None:
-            found = allocator.read_chunks(self._parent), allocator.read_chunks(self._worker)
-            self._chunks = found
+            self._chunks = read_chunks(self._parent), read_chunks(self._worker)
         return self._chunks
 
     def _by_pool(self, words: Words) -> None:
@@ -87,14 +87,14 @@ class Allocated:
         # The word before a header belongs to the chunk before it while that is in use.
         addresses = words.batch.addresses[at] - np.uint64(8)
         index, later = before.index(addresses), after.index(addresses)
-        known = index >= 0
+        known = (index >= 0) & bool(len(after.starts))
         at, index, later, addresses = at[known], index[known], later[known], addresses[known]
         if not len(at):
             return
         start = before.starts[index]
-        top = index == len(before.starts) - 1
+        top = before.tops[index]
         moved = (later < 0) | (after.starts[later] != start)
-        is_used = after.in_use[later] | (later == len(after.starts) - 1)
+        is_used = after.in_use[later] | after.tops[later]
         head = (addresses == start) & ~top
         was_used = before.in_use[index]
         words.set(at[top], Cause.FREE_MEMORY, Label("malloc", "top of the heap"))

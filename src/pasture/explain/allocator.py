@@ -1,15 +1,13 @@
-"""Free or in use: what the allocators of a process say about a word of memory.
+"""Free or in use: what pymalloc says about a word of memory.
 
-Owns the layouts of pymalloc's pools and of glibc's chunks, as far as a reader needs them.
-A pool is recognised by its header alone: five of its fields depend on each other.
+Owns the layout of its pools, as far as a reader needs it. A pool is recognised by its header alone:
+five of its fields depend on each other.
 
-Source: CPython Objects/obmalloc.c (struct pool_header, the same from 3.11 to 3.15); glibc
-malloc/malloc.c (struct malloc_chunk).
+Source: CPython Objects/obmalloc.c (struct pool_header, the same from 3.11 to 3.15).
 """
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,11 +26,6 @@ _POOL_WORDS = POOL_BYTES // WORD_BYTES
 
 PIECE_BYTES = min(POOL_BYTES, OS_PAGE_BYTES)
 """What lies in one OS page and in one pool: a pool has several pages, or a page several pools."""
-
-_CHUNK_FLAGS = 7
-_PREVIOUS_IN_USE = 1
-_LEAST_CHUNK_BYTES = 32
-_WINDOW_BYTES = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,56 +181,3 @@ def _free_blocks(bases: Array, words: Array, valid: Array, block: Array) -> Arra
         free[rows, number] = True
         following = words[rows, (offset // np.uint64(8)).astype(np.int64)]
     return free
-
-
-@dataclass(frozen=True, slots=True)
-class Chunks:
-    """The chunks of glibc's main heap in ascending order, each array one entry a chunk.
-
-    Attributes:
-        starts: uint64, of the header.
-        in_use: bool; a chunk in a thread's cache counts as in use.
-        end: of the heap.
-    """
-
-    starts: Array
-    in_use: Array
-    end: int
-
-    def index(self, addresses: Array) -> Array:
-        """Index of the chunk that holds each address, -1 for none."""
-        at = np.searchsorted(self.starts, addresses, side="right").astype(np.int64) - 1
-        return np.where((at >= 0) & (addresses < np.uint64(self.end)), at, -1)
-
-
-def _read_there(space: AddressSpace, address: int, size_bytes: int) -> bytes:
-    """Bytes at an address; zeros where the process has no page."""
-    start = address // OS_PAGE_BYTES * OS_PAGE_BYTES
-    pages = np.arange(start, address + size_bytes, OS_PAGE_BYTES, dtype=np.uint64)
-    found: bytes = space.os_pages_there(pages).tobytes()
-    return found[address - start : address - start + size_bytes]
-
-
-def read_chunks(space: AddressSpace) -> Chunks:
-    """Walk through the main heap of a process; empty where glibc does not own it."""
-    # The kernel may cut it in two, between what was there at a fork and what came after.
-    parts = [m for m in space.mappings if m.path == "[heap]"]
-    address, end = (parts[0].start, parts[-1].end) if parts else (0, 0)
-    starts, flags = array("Q"), bytearray()
-    window, base = b"", 0
-    while address + 16 <= end:
-        if not base <= address <= base + len(window) - 16:
-            base, window = address, _read_there(space, address, min(_WINDOW_BYTES, end - address))
-        size = int.from_bytes(window[address - base + 8 : address - base + 16], "little")
-        flags.append(size & _PREVIOUS_IN_USE)
-        starts.append(address)
-        step = size & ~_CHUNK_FLAGS
-        if step < _LEAST_CHUNK_BYTES or step % 16 or address + step > end:
-            if len(starts) < 3:  # no header of glibc's: another allocator, or none
-                return Chunks(np.zeros(0, np.uint64), np.zeros(0, bool), 0)
-            break
-        address += step
-    in_use = np.zeros(len(starts), dtype=bool)
-    if len(starts) > 1:
-        in_use[:-1] = np.frombuffer(bytes(flags[1:]), dtype=np.uint8) != 0
-    return Chunks(np.frombuffer(starts.tobytes(), dtype=np.uint64), in_use, end)

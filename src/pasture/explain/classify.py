@@ -10,6 +10,7 @@ import numpy as np
 
 from pasture.explain.allocated import Allocated
 from pasture.explain.causes import Cause
+from pasture.explain.chunks import find_heaps
 from pasture.explain.difference import Batch
 from pasture.explain.extents import Extents
 from pasture.explain.fields import Label
@@ -43,7 +44,8 @@ class Classifier:
         self.parent, self.worker = parent, worker
         self.fields = fields
         self.objects = Objects(parent, fields) if fields else None
-        self.regions = Regions(worker.mappings)
+        heaps = [(heap.start, heap.end) for heap in find_heaps(worker)]
+        self.regions = Regions(worker.mappings, heaps=heaps)
         self.allocated = Allocated(parent, worker)
         self._same_version, self._has_census = same_version, has_census
         self._labels = Labels()

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from pasture.explain import allocator
-from pasture.explain.allocator import Chunks, Pools
+from pasture.explain.allocator import Pools
+from pasture.explain.chunks import Chunks
 from pasture.explain.fields import Label
 from pasture.explain.objects import Objects
 from pasture.explain.recognition import recognise
@@ -44,7 +45,7 @@ class NewMemory:
         worker: its memory.
         objects: a reader of its objects; None if its interpreter is not known.
         regions: kinds of its mappings.
-        chunks: chunks of its main heap.
+        chunks: chunks of its heaps.
     """
 
     def __init__(

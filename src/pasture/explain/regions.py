@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from pathlib import PurePath
@@ -15,6 +15,7 @@ from pasture.proc.address_space import Array
 from pasture.proc.maps import Mapping
 from pasture.proc.os_page import OS_PAGE_BYTES
 
+_HEAP = "[heap]"
 _INTERPRETER = re.compile(r"(python|libpython)\d?[\w.]*$")
 
 
@@ -39,12 +40,17 @@ class Regions:
     Args:
         mappings: ascending.
         loaded_bytes: tells how much memory a file takes from its first mapping on.
+        heaps: start and end of each heap of malloc, ascending; those of threads have no name.
     """
 
     def __init__(
-        self, mappings: Sequence[Mapping], loaded_bytes: Callable[[str], int] = _loaded_bytes
+        self,
+        mappings: Sequence[Mapping],
+        loaded_bytes: Callable[[str], int] = _loaded_bytes,
+        heaps: Sequence[tuple[int, int]] = (),
     ) -> None:
-        self._parts, self._owners = _parts(mappings, loaded_bytes)
+        whole = [part for mapping in mappings for part in _cut_at_heaps(mapping, heaps)]
+        self._parts, self._owners = _parts(whole, loaded_bytes)
         self._starts = np.array([m.start for m in self._parts], dtype=np.uint64)
         kinds = [_kind(m, owner) for m, owner in zip(self._parts, self._owners, strict=True)]
         self._kinds = np.array(kinds, dtype=np.uint8)
@@ -61,6 +67,20 @@ class Regions:
         """Name of the file that a mapping belongs to, or its name in brackets."""
         owner = self._owners[index]
         return PurePath(owner).name if owner else self._parts[index].path or "anonymous"
+
+
+def _cut_at_heaps(mapping: Mapping, heaps: Sequence[tuple[int, int]]) -> Iterator[Mapping]:
+    """A mapping, with the heaps that lie in it as mappings of their own."""
+    at = mapping.start
+    for start, end in heaps if not mapping.path else ():
+        if start >= mapping.end or end <= at:
+            continue
+        if start > at:
+            yield replace(mapping, start=at, end=start)
+        yield replace(mapping, start=max(start, at), end=min(end, mapping.end), path=_HEAP)
+        at = min(end, mapping.end)
+    if at < mapping.end:
+        yield replace(mapping, start=at)
 
 
 def _parts(
@@ -88,7 +108,7 @@ def _parts(
 
 
 def _kind(mapping: Mapping, owner: str) -> Region:
-    if mapping.path == "[heap]":
+    if mapping.path == _HEAP:
         return Region.HEAP
     if mapping.path.startswith("[stack"):
         return Region.STACK

@@ -18,12 +18,12 @@ from typing import IO
 
 from pasture.proc.elf import read_elf
 from pasture.proc.maps import Mapping, parse_maps
+from pasture.proc.os_page import OS_PAGE_BYTES
 
 _PROC = Path("/proc")
 _WORD_BYTES = 8
-_MOST_VARIABLES = 4096
+_MOST_VARIABLES = 10_000
 _MOST_BYTES = 8 << 20  # the kernel starts no program with more
-_PART_BYTES = 4096
 _LIBC = re.compile(r"^(libc[.-]|ld-musl)")
 _NAMES = ("environ", "__environ", "_environ")
 
@@ -92,7 +92,7 @@ def _string(memory: IO[bytes], address: int, most_bytes: int) -> bytes:
     text, end = b"", b""
     while not end and len(text) < most_bytes:
         at = address + len(text)
-        part = _read(memory, at, _PART_BYTES - at % _PART_BYTES)
+        part = _read(memory, at, OS_PAGE_BYTES - at % OS_PAGE_BYTES)
         if not part:
             break
         head, end, _ = part.partition(b"\0")
