@@ -71,7 +71,6 @@ def test_nothing_stands_in_the_way_of_a_healthy_server() -> None:
         ({"environ": {"PYTHONMALLOC": "malloc"}}, "allocator"),
         ({"files": ("/usr/bin/python3.11",)}, "interpreter"),
         ({"files": ("/usr/bin/python3.14t",)}, "interpreter"),
-        ({"modules": (Module("/a.abi3.so", Wheel("a 1", "cp38-abi3")),)}, "abi3"),
     ],
 )
 def test_each_obstacle_is_found_with_its_cost_and_a_remedy(
@@ -253,8 +252,13 @@ def test_a_module_that_does_not_count_or_knows_immortality_is_no_obstacle() -> N
     modules = (Module("/a.abi3.so", None), Module("/b.abi3.so", Wheel("b 1", "cp312-abi3")))
     evidence = replace(HEALTHY, modules=modules)
     assert obstacles(evidence) == set()
-    assert told(evidence, "abi3") == "2 abi3 modules, none counts inline"
-    assert told(HEALTHY, "abi3") == "0 abi3 modules, none counts inline"
+    for seen in (evidence, HEALTHY):
+        assert told(seen, "abi3") == "no extension for the stable ABI counts references inline"
+
+
+def test_what_each_worker_holds_is_told_beside_what_they_share() -> None:
+    what = "workers share 90 % of their memory, and hold 10.0 MB each for themselves"
+    assert told(HEALTHY, "preload") == what
 
 
 def test_an_interpreter_that_no_file_names_is_no_obstacle() -> None:

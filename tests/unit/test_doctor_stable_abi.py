@@ -7,13 +7,6 @@ import pytest
 
 from pasture.doctor import checks, modules
 from pasture.doctor.finding import Finding
-from pasture.proc.mapped_files import InMemory
-
-WORKERS = (
-    SimpleNamespace(packages={}),
-    SimpleNamespace(packages={"bcrypt 3.2.0": InMemory(3_000_000, 1_500_000)}),
-)
-
 
 def install(site: Path, name: str, tag: str, *modules: str) -> list[str]:
     """Lay out a package as an installer does; return the paths of its modules."""
@@ -28,7 +21,7 @@ def look(monkeypatch: pytest.MonkeyPatch, *files: str, counts: bool = True) -> l
     needs = frozenset({"_Py_Dealloc"} if counts else ())
     monkeypatch.setattr(modules, "read_elf", lambda file: SimpleNamespace(needs=needs))
     found = tuple(map(modules.read_module, files))
-    seen = SimpleNamespace(files=("/usr/bin/python3.14", *files), modules=found, workers=WORKERS)
+    seen = SimpleNamespace(files=("/usr/bin/python3.14", *files), modules=found)
     return list(checks.stable_abi(seen))  # type: ignore[arg-type]
 
 
@@ -38,11 +31,21 @@ def test_the_package_is_named_with_its_version_and_not_each_file(
     site = tmp_path / "site-packages"
     files = install(site, "bcrypt-3.2.0", "cp36-abi3", "bcrypt/_a.abi3.so", "bcrypt/_b.abi3.so")
     [finding] = look(monkeypatch, *files)
-    assert finding.is_obstacle
     assert finding.what == (
-        "bcrypt 3.2.0, built for cp36-abi3, counts references inline: its libraries take 3.0 MB of "
-        "a worker's memory, 1.5 MB of that private"
+        "bcrypt 3.2.0 (built for cp36-abi3) counts references inline: the immortal objects that it "
+        "touches are not shared"
     )
+
+
+def test_packages_of_which_there_is_no_other_build_are_named_once_and_are_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site-packages"
+    files = install(site, "cryptography-50.0.2", "cp311-abi3", "cryptography/_rust.abi3.so")
+    files += install(site, "psutil-7.2.2", "cp36-abi3", "psutil/_linux.abi3.so")
+    [finding] = look(monkeypatch, *files)
+    assert not finding.is_obstacle and not finding.mend
+    assert finding.what.startswith("cryptography 50.0.2 (built for cp311-abi3), psutil 7.2.2 (")
 
 
 def test_a_build_that_knows_immortality_is_no_obstacle(
@@ -50,7 +53,7 @@ def test_a_build_that_knows_immortality_is_no_obstacle(
 ) -> None:
     files = install(tmp_path / "site-packages", "new-1.0", "cp312-abi3", "new.abi3.so")
     [finding] = look(monkeypatch, *files)
-    assert not finding.is_obstacle
+    assert "no extension" in finding.what
 
 
 def test_a_module_that_asks_the_interpreter_to_count_is_no_obstacle(
@@ -58,9 +61,9 @@ def test_a_module_that_asks_the_interpreter_to_count_is_no_obstacle(
 ) -> None:
     files = install(tmp_path / "site-packages", "kind-1.0", "cp38-abi3", "kind.abi3.so")
     [finding] = look(monkeypatch, *files, counts=False)
-    assert not finding.is_obstacle
+    assert "no extension" in finding.what
 
 
 def test_a_module_of_no_package_is_named_by_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
     [finding] = look(monkeypatch, "/srv/app/own.abi3.so")
-    assert finding.what.startswith("own.abi3.so, built for an unknown version,")
+    assert finding.what.startswith("own.abi3.so (built for an unknown version) counts")

@@ -9,12 +9,10 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from pasture.display.units import count, megabytes
 from pasture.doctor import sharing, steps
 from pasture.doctor.evidence import Evidence
 from pasture.doctor.finding import Check, Finding
 from pasture.doctor.modules import FIRST_IMMORTAL
-from pasture.proc.mapped_files import InMemory
 from pasture.proc.maps import python_version
 
 _ALLOCATORS = re.compile(r"(jemalloc|tcmalloc|mimalloc|hoard|snmalloc|scudo)")
@@ -54,38 +52,27 @@ def garbage_collector(seen: Evidence) -> Iterator[Finding]:
 
 
 def stable_abi(seen: Evidence) -> Iterator[Finding]:
-    """Packages whose extensions, for the stable ABI of old versions, count immortal objects."""
+    """Packages whose extensions, for the stable ABI of old versions, count immortal objects.
+
+    No obstacle: of most of them there is no other build, and what they touch is little.
+    """
     version = python_version(seen.files)
     wheels = {
         module.wheel
         for module in seen.modules
         if module.wheel is not None and not module.wheel.knows_immortality
     }
-    for wheel in sorted(wheels) if version and version >= FIRST_IMMORTAL else ():
-        yield Finding(
-            "abi3",
-            True,
-            f"{wheel} counts references inline{_size_of(wheel.name, seen)}",
-            cost="writes the reference counts of immortal objects that it touches; a seal sets "
-            "right what this adds up to",
-            mend="a build of it for this version of Python, or for the stable ABI of 3.12",
-        )
+    if wheels and (not version or version < FIRST_IMMORTAL):
+        return
     if not wheels:
-        yield Finding(
-            "abi3", False, f"{count(len(seen.modules), 'abi3 module')}, none counts inline"
-        )
-
-
-def _size_of(package: str, seen: Evidence) -> str:
-    """What a worker has in memory of a package's libraries, in words."""
-    sizes = [worker.packages[package] for worker in seen.workers if package in worker.packages]
-    size = max(sizes, key=lambda one: one.private_bytes, default=InMemory())
-    if not size.bytes:
-        return ""
-    return (
-        f": its libraries take {megabytes(size.bytes)} of a worker's memory, "
-        f"{megabytes(size.private_bytes)} of that private"
+        yield Finding("abi3", False, "no extension for the stable ABI counts references inline")
+        return
+    what = (
+        "counts references inline: the immortal objects that it touches"
+        if len(wheels) == 1
+        else "count references inline: the immortal objects that they touch"
     )
+    yield Finding("abi3", False, f"{', '.join(map(str, sorted(wheels)))} {what} are not shared")
 
 
 def huge_pages(seen: Evidence) -> Iterator[Finding]:

@@ -39,7 +39,7 @@ class Wheel:
         return bool(found) and int(found[1]) >= FIRST_IMMORTAL[1] if found else False
 
     def __str__(self) -> str:
-        return f"{self.name}, built for {self.built_for or 'an unknown version'},"
+        return f"{self.name} (built for {self.built_for or 'an unknown version'})"
 
 
 def _wheel_of(file: str) -> Wheel:

@@ -43,7 +43,8 @@ def preloading(seen: Evidence) -> Iterator[Finding]:
         )
     else:
         shared = 1 - private / rss if rss else 0
-        yield Finding("preload", False, f"workers share {shared * 100:.0f} % of their memory")
+        what = f"workers share {shared * 100:.0f} % of their memory, and hold {megabytes(private)}"
+        yield Finding("preload", False, f"{what} each for themselves")
 
 
 def _spawned(seen: Evidence) -> Finding:

@@ -27,7 +27,7 @@ _WINDOW_BYTES = 1 << 22
 _HEAP_BYTES = 64 << 20  # HEAP_MAX_SIZE where a long has 8 bytes
 _HEAP_INFO = struct.Struct("<QQQQ")  # its arena, the heap before it, size, size made writable
 _HEAP_INFO_BYTES = (0x20, 0x30)  # before glibc 2.35, and since
-_STATE_BYTES = range(0x200, 0x1000, 16)
+_STATE_BYTES = range(0x200, 0xF00, 16)
 """How many the state of an arena may take, the room up to the first chunk included."""
 
 _TOP_WITHIN_BYTES = 0x80  # of the state, in any version
