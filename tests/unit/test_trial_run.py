@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pasture.display.progress import Event, Finished, Started, Tell
-from pasture.errors import ServerFailed, UsageError
+from pasture.errors import AppDidNotAnswer, ServerFailed, UsageError
 from pasture.trial import attempt_trial, run_trial
 from pasture.trial.document import as_document
 from pasture.trial.equipment import Equipment
@@ -396,6 +396,21 @@ def test_requests_that_failed_are_noted_with_their_urls(make_run: MakeRun) -> No
 
     result = attempt_trial(TrialPlan(app="a", policies=("stock",)), run_one=run_one)
     assert result.notes == ("stock: 2 requests failed (GET /b: 503)",)
+
+
+@pytest.mark.parametrize(("policy", "asked"), [("seal", True), ("freeze", False)])
+def test_a_failure_under_a_warm_up_alone_asks_what_the_warm_up_left_behind(
+    stage: Stage, policy: str, asked: bool
+) -> None:
+    def run_one(job: Job, emit: Tell, pause: Pause) -> Run:
+        if job.policy == "stock":
+            return stage.run_one(job, emit, pause)
+        raise AppDidNotAnswer("GET /health always answers 503", hint="look at its log")
+
+    plan = TrialPlan(app="a", policies=("stock", policy))
+    [failure] = attempt_trial(plan, run_one=run_one).failures
+    assert failure.error.message.startswith("GET /health always answers 503")
+    assert ("does the warm-up leave something behind" in failure.error.message) is asked
 
 
 def test_answers_that_differ_with_each_start_are_said_to_do_so(stage: Stage) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from pasture.display.progress import Finished, Started, Tell
 from pasture.display.units import count
 from pasture.errors import (
+    AppDidNotAnswer,
     AppImportFailed,
     MissingExtra,
     NoPrivilege,
@@ -187,8 +188,9 @@ class _Trial:
         except PastureError as error:
             if not self.runs and self._is_everyones(policy, error):
                 raise
-            self.failures.append(Failure(policy, round_, error))
-            self.emit(Finished(policy, f"failed: {error.message}"))
+            told = self._beside_reference(policy, error)
+            self.failures.append(Failure(policy, round_, told))
+            self.emit(Finished(policy, f"failed: {told.message}"))
             return True
         self.runs.append(run)
         self.keep(self.runs)
@@ -203,6 +205,17 @@ class _Trial:
                 f"files of a run cannot be written or read: {error}",
                 hint="set TMPDIR to a folder of yours with room in it",
             ) from error
+
+    def _beside_reference(self, policy: str, error: PastureError) -> PastureError:
+        """What a policy failed of, with a question where its warm-up may be the reason."""
+        answered = any(run.policy == self.reference for run in self.runs)
+        warms_up = POLICIES[policy].warms_up and not POLICIES[self.reference].warms_up
+        if not (isinstance(error, AppDidNotAnswer) and answered and warms_up):
+            return error
+        question = "does the warm-up leave something behind in the parent? (docs/gunicorn.md)"
+        return AppDidNotAnswer(
+            f"{error.message}, and not under {self.reference}: {question}", hint=error.hint
+        )
 
     def _is_everyones(self, policy: str, error: PastureError) -> bool:
         """Whether the other policies would fail, too: there is nothing to compare with."""
