@@ -8,6 +8,7 @@ import pytest
 from pasture.doctor import checks, modules
 from pasture.doctor.finding import Finding
 
+
 def install(site: Path, name: str, tag: str, *modules: str) -> list[str]:
     """Lay out a package as an installer does; return the paths of its modules."""
     info = site / f"{name}.dist-info"

@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,9 +10,7 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from pasture.explain import allocator
 from pasture.explain.allocator import HEADER_BYTES, POOL_BYTES, Pools, decode_pools
-from pasture.proc.maps import Mapping
 
 
 def pool(block_bytes: int, used: int, free: Sequence[int] = (), carved: int | None = None) -> Pools:

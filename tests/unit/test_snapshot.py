@@ -78,20 +78,20 @@ def test_what_the_head_was_made_of_is_gone_when_the_records_are_written(
     class Rows(list[Any]):
         pass
 
-    class Native:
-        made: list[weakref.ref[Rows]] = []
+    made: list[weakref.ref[Rows]] = []
 
+    class Native:
         def field_offsets(self) -> Rows:
             rows = Rows(native().field_offsets())
-            self.made.append(weakref.ref(rows))
+            made.append(weakref.ref(rows))
             return rows
 
         def write_snapshot(self, number: int) -> int:
-            return sum(one() is not None for one in self.made)
+            return sum(one() is not None for one in made)
 
     monkeypatch.setattr(written, "native", Native)
     assert written.write(tmp_path / "census", "seal") == 0
-    assert Native.made
+    assert made
 
 
 def test_a_census_is_not_written_through_a_link(tmp_path: Path) -> None:

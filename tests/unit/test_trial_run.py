@@ -366,7 +366,7 @@ def test_requests_that_timed_out_are_noted_as_such_and_are_no_difference(
         (({302: 4}, {200: 4}, {200: 4}), (("Cookie", "s=1"),), ""),
         (({302: 4}, {404: 4}, {200: 4}), (("Cookie", "s=1"),), "302, 404: is the session in the"),
         (({302: 4}, {404: 4}, {200: 4}), (), "2 of 3 URLs answered with nothing but 302, 404"),
-        (({401: 4}, {200: 4}, {200: 4}), (("Cookie", "s=1"),), "401: is the session in the headers"),
+        (({401: 4}, {200: 4}, {200: 4}), (("Cookie", "s=1"),), "401: is the session in"),
         (({401: 4}, {200: 4}, {200: 4}), (), "1 of 3 URLs answered with nothing but 401: do they"),
     ],
 )
@@ -418,7 +418,8 @@ def test_answers_that_differ_with_each_start_are_said_to_do_so(stage: Stage) -> 
     stage.answer = lambda job, number: next(bodies)
     stage.try_out(policies=("stock", "seal"))
     said = [e.text for e in stage.events if isinstance(e, Started | Finished) and e.text]
-    assert said[-2:] == ["once more, since answers of 1 URL differ", "they differ from itself as much"]
+    assert said[-2] == "once more, since answers of 1 URL differ"
+    assert said[-1] == "they differ from itself as much"
 
 
 def test_a_trial_that_is_stopped_is_interrupted_where_it_waits(stage: Stage) -> None:

@@ -140,7 +140,7 @@ def _new_memory(found: Explanation) -> Iterable[str]:
             f"what {_who_builds(found)}"
         )
     else:
-        yield f"{what}, and nearly all of it is free: requests needed it for a while, and will again"
+        yield f"{what}, and nearly all of it is free: requests needed it, and will again"
 
 
 def _who_builds(found: Explanation) -> str:

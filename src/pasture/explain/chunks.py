@@ -114,8 +114,14 @@ def _first_chunk(space: AddressSpace, arena: int, end: int) -> int | None:
     From the first chunk a way leads through all of the heap: to the one that the arena calls its
     top, or, if that is in a later heap, to the end of this one.
     """
-    state = struct.unpack("<16Q", _read_there(space, arena, _TOP_WITHIN_BYTES))
+    words = struct.unpack(
+        f"<{_STATE_BYTES.stop // 8}Q", _read_there(space, arena, _STATE_BYTES.stop)
+    )
+    state = words[: _TOP_WITHIN_BYTES // 8]
     for size in _STATE_BYTES:
+        step = words[size // 8 + 1] & ~_CHUNK_FLAGS
+        if step < _LEAST_CHUNK_BYTES or arena + size + step > end:
+            continue  # what is no chunk's size is seen before anything is read
         starts, _ = _walk(space, arena + size, end)
         if len(starts) > 1 and (starts[-1] in state or starts[-1] + 2 * _LEAST_CHUNK_BYTES >= end):
             return arena + size

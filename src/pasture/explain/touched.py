@@ -3,8 +3,9 @@
 Counts pages and words of each while a window of the census is looked at; keeps of each kind
 the few with the most. Words in memory that was free in the parent are no object's, whatever the
 census says. A page with several objects is charged to them in proportion to the words of each, as
-it is to its causes, so that the pages of all objects are no more than there are. A kind is the type of an object, or what sort of storage it is: ranked
-by itself, an object of which thousands were written once would never be shown.
+it is to its causes, so that the pages of all objects are no more than there are. A kind is the type
+of an object, or what sort of storage it is: ranked by itself, an object of which thousands were
+written once would never be shown.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The environment with which a process began: `/proc/PID/environ`.
 
-A program that gives itself a title, as gunicorn does where setproctitle is installed, writes it over
-its arguments and its environment, and keeps the variables elsewhere. They are then read where its
-C library looks for them. Standard library alone.
+A program that gives itself a title, as gunicorn does where setproctitle is installed, writes it
+over its arguments and its environment, and keeps the variables elsewhere. They are then read where
+its C library looks for them. Standard library alone.
 
 Source: proc_pid_environ(5), environ(7).
 """
