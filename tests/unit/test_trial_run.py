@@ -413,6 +413,20 @@ def test_a_failure_under_a_warm_up_alone_asks_what_the_warm_up_left_behind(
     assert ("does the warm-up leave something behind" in failure.error.message) is asked
 
 
+def test_a_session_that_ends_during_the_trial_is_noted(make_run: MakeRun) -> None:
+    stage = Stage(make_run, lambda job, number: "same")
+
+    def run_one(job: Job, emit: Tell, pause: Pause) -> Run:
+        run = stage.run_one(job, emit, pause)
+        status = 200 if len(stage.jobs) == 1 else 302
+        answers = {"GET /": UrlAnswers({status: 4}, {}), "GET /a": UrlAnswers({200: 4}, {})}
+        return replace(run, answers=answers)
+
+    plan = TrialPlan(app="a", policies=("stock", "seal"))
+    [note] = attempt_trial(plan, run_one=run_one).notes
+    assert note.startswith("stock, run once more, answered 1 URL otherwise (GET /: status 302 inst")
+
+
 def test_answers_that_differ_with_each_start_are_said_to_do_so(stage: Stage) -> None:
     bodies = iter(("one", "two", "three"))
     stage.answer = lambda job, number: next(bodies)

@@ -1,6 +1,7 @@
 """How policy, warm-up and the user's settings reach the server; what the load is told."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from pasture.trial.load import Progress
 from pasture.trial.plan import TrialPlan
 from pasture.trial.server import RunFiles
 from pasture.warmup.requests import Request
+from pasture.warmup.wsgi import build_environ
 
 PLAN = TrialPlan(
     app="site:app",
@@ -182,8 +184,16 @@ def test_a_load_that_never_began_says_why(
 def test_a_url_with_a_host_sends_it_along() -> None:
     request = Request("GET", "/a", "http", "shop.example")
 
-    assert server.headers_of(request, PLAN) == (("Cookie", "a=b"), ("Host", "shop.example"))
-    assert server.headers_of(Request("GET", "/a"), PLAN) == (("Cookie", "a=b"),)
+    assert server.headers_of(request, PLAN)[-2:] == (("Cookie", "a=b"), ("Host", "shop.example"))
+    assert server.headers_of(Request("GET", "/a"), PLAN)[-1] == ("Cookie", "a=b")
+
+
+def test_load_and_warm_up_say_that_they_are_the_same_browser() -> None:
+    request = Request("GET", "/")
+    warmed = build_environ(request, PLAN.headers, "localhost")["HTTP_USER_AGENT"]
+    assert dict(server.headers_of(request, PLAN))["User-Agent"] == warmed
+    named = replace(PLAN, headers=(("user-agent", "mine"),))
+    assert server.headers_of(request, named) == (("user-agent", "mine"),)
 
 
 @pytest.mark.once

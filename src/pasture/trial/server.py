@@ -25,7 +25,7 @@ from pasture.trial.servers.facts import STOCK, Phrases, Start
 from pasture.trial.session import Group, environment
 from pasture.trust import private_files
 from pasture.warmup.guard import STEP_S, TOTAL_S
-from pasture.warmup.requests import Header, Request
+from pasture.warmup.requests import USER_AGENT, Header, Request
 
 _POLL_S = 0.05
 _WORKERS_S = 10.0
@@ -255,8 +255,14 @@ class BootClock:
 
 
 def headers_of(request: Request, plan: TrialPlan) -> tuple[Header, ...]:
-    """The headers that a request of the load carries: the plan's, and its own host."""
-    return plan.headers if request.host is None else (*plan.headers, ("Host", request.host))
+    """The headers that a request of the load carries: the plan's, and its own host.
+
+    It calls itself what a warm-up does: a site may end a session that comes from two browsers.
+    """
+    own = () if request.host is None else (("Host", request.host),)
+    if any(name.lower() == "user-agent" for name, _ in plan.headers):
+        return (*plan.headers, *own)
+    return (("User-Agent", USER_AGENT), *plan.headers, *own)
 
 
 class _Probe:

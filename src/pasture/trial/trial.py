@@ -208,9 +208,9 @@ class _Trial:
 
     def _beside_reference(self, policy: str, error: PastureError) -> PastureError:
         """What a policy failed of, with a question where its warm-up may be the reason."""
-        answered = any(run.policy == self.reference for run in self.runs)
-        warms_up = POLICIES[policy].warms_up and not POLICIES[self.reference].warms_up
-        if not (isinstance(error, AppDidNotAnswer) and answered and warms_up):
+        if not isinstance(error, AppDidNotAnswer) or not self.runs:
+            return error
+        if not POLICIES[policy].warms_up or POLICIES[self.reference].warms_up:
             return error
         question = "does the warm-up leave something behind in the parent? (docs/gunicorn.md)"
         return AppDidNotAnswer(
@@ -235,6 +235,7 @@ class _Trial:
             differ = f"answers of {count(urls, 'URL')} differ"
             self.emit(Started(self.reference, None, f"once more, since {differ}"))
             reference.extend(self._confirming_run())
+            self._note_what_changed(reference)
             expected = responses.merge(run.answers for run in reference)
             found = self._differences(expected)
             self.emit(Finished(self.reference, "" if found else "they differ from itself as much"))
@@ -244,6 +245,21 @@ class _Trial:
                 "change with each start"
             )
         return expected, found
+
+    def _note_what_changed(self, reference: Sequence[Run]) -> None:
+        """Say where the reference itself has come to give other statuses.
+
+        Then it is not the policies that differ, and yet they were asked for other things.
+        """
+        first = responses.merge(run.answers for run in reference[:1])
+        later = responses.merge(run.answers for run in reference[1:])
+        changed = [d for d in responses.disagreements(first, later) if d.what == "status"]
+        if changed:
+            self.notes.append(
+                f"{self.reference}, run once more, answered {count(len(changed), 'URL')} otherwise "
+                f"({changed[0]}): what the load needs, such as its session, has changed during the "
+                "trial, and figures of different answers are compared"
+            )
 
     def _confirming_run(self) -> list[Run]:
         """The one that confirms; none if it does not end as it should."""

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from pasture.warmup.requests import Header, Request
+from pasture.warmup.requests import USER_AGENT, Header, Request
 from pasture.warmup.wsgi import BODY_LIMIT_BYTES, split_host
 
 Message = MutableMapping[str, Any]
@@ -34,7 +34,7 @@ def build_scope(request: Request, headers: Iterable[Header], host: str) -> dict[
             if that is not the scheme's.
     """
     path, _, query = request.path.partition("?")
-    carried = {"host": host, "user-agent": "pasture-warm-up", "accept": "*/*"}
+    carried = {"host": host, "user-agent": USER_AGENT, "accept": "*/*"}
     carried |= {name.lower(): value for name, value in headers}
     if request.host is not None:
         carried["host"] = request.host

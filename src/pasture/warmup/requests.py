@@ -22,6 +22,9 @@ from pasture.errors import UsageError
 
 Header = tuple[str, str]
 
+USER_AGENT = "pasture-warm-up"
+"""What a warm-up says that it is, unless a header says otherwise."""
+
 # A token (RFC 9110, section 5.6.2); white space must follow, so that no URL is a header.
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):(?:\s+(.*))?")
 _METHOD = re.compile(r"[A-Za-z]+")

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from pasture.warmup.requests import Header, Request
+from pasture.warmup.requests import USER_AGENT, Header, Request
 
 BODY_LIMIT_BYTES = 16 * 2**20
 """A response is read up to here, so that an endless one does not keep the server from
@@ -43,7 +43,7 @@ def build_environ(request: Request, headers: Iterable[Header], host: str) -> dic
         "REMOTE_ADDR": "127.0.0.1",
         "REMOTE_PORT": "0",
         "HTTP_HOST": host,
-        "HTTP_USER_AGENT": "pasture-warm-up",
+        "HTTP_USER_AGENT": USER_AGENT,
         "HTTP_ACCEPT": "*/*",
         "wsgi.version": (1, 0),
         "wsgi.url_scheme": request.scheme,
