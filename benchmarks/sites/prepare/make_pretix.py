@@ -55,8 +55,9 @@ with scopes_disabled():
         for number in range(20):
             item = event.items.create(name=f"Ticket {number}", default_price=Decimal(number))
             quota.items.add(item)
-        team = organizer.teams.create(name="all", all_events=True)
-        team.members.add(user)
+    may = {"all_events": True, "all_event_permissions": True, "all_organizer_permissions": True}
+    team, _ = organizer.teams.update_or_create(name="all", defaults=may)
+    team.members.add(user)
     cookie = log_in(user)
 
 Path("headers.txt").write_text(f"Cookie: {cookie}\nHost: localhost\n")
