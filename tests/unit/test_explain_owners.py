@@ -18,7 +18,7 @@ from pasture.explain.snapshot import NO_OWNER, RECORD, Kind
 from pasture.explain.touched import Sampled, Touched, TouchedObjects
 
 GC = 1 << 14
-MODULES, MODULE, NAMESPACE, LIST, ITEMS, CODE, LOST = range(0x1000, 0x8000, 0x1000)
+MODULES, MODULE, NAMESPACE, LIST, ITEMS, CODE, LOST, KEY_TABLE = range(0x1000, 0x9000, 0x1000)
 DICT_TYPE, LIST_TYPE, CODE_TYPE, MODULE_TYPE = range(0x10000, 0x50000, 0x10000)
 TYPES = {
     address: TypeInfo(address, name, GC, 32, 0, 0, {16: "md_dict"} if name == "module" else {})
@@ -91,6 +91,7 @@ CENSUS = census(
     (ITEMS, 3, Kind.LIST_ITEMS),
     (LOST, NO_OWNER, Kind.OBJECT),
     (CODE, 2, Kind.OBJECT),
+    (KEY_TABLE, 0, Kind.DICT_KEYS),
 )
 
 
@@ -103,10 +104,28 @@ CENSUS = census(
         (5, "app.routes"),  # storage is named by the object that holds it
         (6, "(no module) list"),
         (7, "app." + "x" * 60),
+        (8, "sys.modules"),
     ],
 )
 def test_the_way_from_a_module_is_written_as_python_would_write_it(number: int, path: str) -> None:
     assert Owners(CENSUS, OBJECTS).path(number) == path
+
+
+def test_attributes_that_lie_apart_from_their_instance_are_named() -> None:
+    flock, table, values, instance_type = 0xA000, 0xB000, 0xC000, 0x50000
+    info = TypeInfo(instance_type, "Flock", GC | 1 << 4, 16, 0, -1)
+    words = {flock - 24: values | 1, instance_type + 8: table}
+    objects: Any = SimpleNamespace(
+        fields={"type": {"ht_cached_keys": 8}, "values": {"values": 0}},
+        space=SimpleNamespace(word=lambda address: words.get(address, 0), read=read),
+        type_of=lambda address: info if address == flock else None,
+        text={0x901: "sheep"}.get,
+        keys_items=lambda keys, cells, most: (
+            [(0x901, LIST, cells)] if (keys, cells) == (table, values) else []
+        ),
+    )
+    held = census((flock, NO_OWNER, Kind.OBJECT), (LIST, 0, Kind.OBJECT))
+    assert Owners(held, objects).path(1).endswith(".sheep")
 
 
 def test_a_way_that_never_ends_is_cut() -> None:

@@ -20,6 +20,7 @@ _MOST_STEPS = 24
 _MOST_ITEMS = 20_000
 _LONGEST_KEY = 40
 _DICT_BEFORE = -24
+_MANAGED_DICT = 1 << 4
 _PLAIN_NAMES = {"func_code": "__code__", "func_globals": "__globals__", "func_defaults": "defaults"}
 _TRANSPARENT = frozenset(("md_dict", "tp_dict", "__dict__", "func_dict"))
 
@@ -66,7 +67,7 @@ class Owners:
                 break
             step, is_attribute = self._step(holder.address, held.address, is_attribute)
             text += step.removeprefix("['").removesuffix("']") if not i and not text else step
-        return text
+        return text or "sys.modules"
 
     def code_name(self, address: int) -> tuple[str, str, int]:
         """Qualified name, file and first line of a code object."""
@@ -145,16 +146,26 @@ class Owners:
         return "[?]"
 
     def _value_name(self, info: TypeInfo, holder: int, held: int) -> str:
-        """Name of an attribute whose value lies within the instance."""
-        if not info.flags & INLINE_VALUES:
+        """Name of an attribute of an instance without a dictionary."""
+        start = self._values_of(info, holder)
+        if not start:
             return ""
         fields = self._objects.fields
         keys = self._objects.space.word(info.address + fields["type"]["ht_cached_keys"])
-        cells = holder + info.basic_bytes + fields["values"]["values"]
+        cells = start + fields["values"]["values"]
         for key, value, _ in self._objects.keys_items(keys, cells, 32):
             if value == held:
                 return self._objects.text(key) or ""
         return ""
+
+    def _values_of(self, info: TypeInfo, holder: int) -> int:
+        """Where the values of an instance's attributes begin; 0 if it has a dictionary."""
+        if info.flags & INLINE_VALUES:
+            return holder + info.basic_bytes
+        if not info.flags & _MANAGED_DICT:
+            return 0
+        word = self._objects.space.word(holder + _DICT_BEFORE)
+        return word - 1 if word & 1 else 0  # CPython 3.12 marks values so
 
     def _field_name(self, info: TypeInfo, holder: int, held: int) -> str:
         if self._objects.space.word(holder + _DICT_BEFORE) == held:
