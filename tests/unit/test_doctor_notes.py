@@ -20,7 +20,10 @@ gc.enable()
 threading.Thread(target=time.sleep, args=(9,), name="a\\tb", daemon=True).start()
 if os.fork() == 0:
     import decimal
-    os._exit(0)
+    try:
+        import a_package_that_is_not_installed
+    except ImportError:
+        os._exit(0)
 os.wait()
 """
 
@@ -45,6 +48,7 @@ def test_a_watched_program_tells_of_threads_at_its_fork_and_of_imports_after_it(
     }
     [pid] = {pid for pid, _ in notes.imports}
     assert "decimal" in notes.imported_by((pid,))
+    assert "a_package_that_is_not_installed" not in notes.imported_by((pid,))
 
 
 def test_lines_that_are_no_notes_are_passed_over() -> None:

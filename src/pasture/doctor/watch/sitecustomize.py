@@ -46,11 +46,17 @@ def _tell_threads() -> None:
 
 
 class _Imports:
-    """A finder that finds nothing, and notes what was looked for."""
+    """A finder that asks those behind it, and notes what they found."""
 
     @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> None:
-        _tell("import", os.getpid(), name)
+    def find_spec(name: str, path: object = None, target: object = None) -> object:
+        for finder in list(sys.meta_path):
+            find = None if finder is _Imports else getattr(finder, "find_spec", None)
+            spec = find and find(name, path, target)
+            if spec is not None:  # what is looked for and not there costs nothing
+                _tell("import", os.getpid(), name)
+                return spec
+        return None
 
 
 def _watch_imports() -> None:
