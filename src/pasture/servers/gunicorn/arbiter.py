@@ -82,6 +82,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         if self._sealer.report is None and not asked_for:
             self.log.info("pasture: preload is on: HUP does not load new code, USR2 does")
         application = self.app.wsgi()
+        asgi.import_server(self.worker_class)
         if self._settings.lifespan_once and self._lifespan is None:
             self._start_once(application)
 

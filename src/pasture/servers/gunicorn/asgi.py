@@ -7,8 +7,10 @@ not called, as without pasture.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +19,9 @@ from pasture.servers.gunicorn.hooks import AfterRequest, call_after_load
 OF_GUNICORN = ("gunicorn.workers.gasgi",)
 OF_UVICORN = ("uvicorn.workers", "uvicorn_worker._workers")
 """Modules of uvicorn 0.30 to 0.54 and of uvicorn-worker 0.2 to 0.4 with the workers' classes."""
+
+_AT_START = ("loop", "http", "ws", "lifespan")
+"""Options of uvicorn that name what a worker imports."""
 
 Told = Callable[[Any, int], None]
 """Takes the scope of a request and the status code of its answer, 0 if there was none."""
@@ -50,6 +55,26 @@ class Watched:
             await self._application(scope, receive, sent)
         finally:
             self._told(scope, status)
+
+
+def import_server(worker_class: type) -> None:
+    """Import what uvicorn's workers import when they start: protocols, and the event loop.
+
+    For who forks them, before the seal. What is not there is for the worker to complain of.
+    """
+    if not is_of(worker_class, OF_UVICORN):
+        return
+    told: dict[str, Any] = getattr(worker_class, "CONFIG_KWARGS", {})
+    options = {name: told[name] for name in _AT_START if name in told}
+    with contextlib.suppress(Exception, SystemExit):
+        config = sys.modules["uvicorn.config"].Config(_no_application, log_config=None, **options)
+        config.load()
+        if hasattr(config, "get_loop_factory"):
+            config.get_loop_factory()
+
+
+async def _no_application(scope: Any, receive: Any, send: Any) -> None:
+    """Stands for the application where a server is loaded without one."""
 
 
 def watch_requests(cfg: Any, then: Told | None = None) -> None:
