@@ -136,7 +136,13 @@ def test_data_of_a_lifespan_is_named_and_not_taken_for_a_missing_preload() -> No
 
 def test_what_workers_that_have_served_hold_is_not_said_to_come_from_their_start() -> None:
     evidence = replace(HEALTHY, workers=(built(279, 500),), seal=SEALED)
-    assert "own-data" not in {finding.check for finding in diagnose(evidence)}
+    assert obstacles(evidence) == set()
+    what = told(evidence, "own-data")
+    assert what.startswith("each worker has built 277 MB since it was forked, for requests, or")
+    asgi = replace(evidence, is_asgi=True)
+    assert "in its lifespan or for requests: `pasture explain` says what" in told(asgi, "own-data")
+    little = replace(HEALTHY, workers=(built(6, 500),), seal=SEALED)
+    assert "own-data" not in {finding.check for finding in diagnose(little)}
 
 
 def test_under_another_server_data_of_each_worker_is_looked_for_in_its_hooks() -> None:

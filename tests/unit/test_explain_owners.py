@@ -128,6 +128,20 @@ def test_attributes_that_lie_apart_from_their_instance_are_named() -> None:
     assert Owners(held, objects).path(1).endswith(".sheep")
 
 
+def test_the_table_of_interned_strings_is_known_by_keys_that_are_their_own_values() -> None:
+    same = [(0x901, 0x901, 0)] * 100
+    for items, path in (
+        (same, "(interned strings)"),
+        ([*same[:99], (0x901, 0x902, 0)], "(no module) dict"),
+        (same[:5], "(no module) dict"),
+    ):
+        objects: Any = SimpleNamespace(
+            **{**vars(OBJECTS), "dict_items": lambda address, most, items=items: items[:most]}
+        )
+        held = census((MODULES, NO_OWNER, Kind.OBJECT), (NAMESPACE, NO_OWNER, Kind.OBJECT))
+        assert Owners(held, objects).path(1) == path
+
+
 def test_a_way_that_never_ends_is_cut() -> None:
     circle = census((LIST, 1, Kind.OBJECT), (LOST, 0, Kind.OBJECT))
     assert Owners(circle, OBJECTS).path(0).startswith("...")

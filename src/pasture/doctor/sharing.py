@@ -72,8 +72,11 @@ def _holds_little(seen: Evidence, private: float, rss: float) -> bool:
 def own_data(seen: Evidence) -> Iterator[Finding]:
     """What a worker holds before its first request it has built for itself."""
     idle = [worker for worker in seen.workers if _is_unasked(worker, seen)]
-    if seen.seal is None or not seen.seal.sealed or not idle:
-        return  # without a seal most of it is not data that the worker made
+    if seen.seal is None or not seen.seal.sealed:
+        return  # most of it is not data that the worker made
+    if not idle:
+        yield from _built_since(seen)
+        return
     built = min(w.memory.private_bytes - w.at_start_bytes for w in idle)
     if built < _LEAST_PRIVATE_BYTES:
         yield Finding("own-data", False, "workers hold little before their first request")
@@ -92,6 +95,21 @@ def own_data(seen: Evidence) -> Iterator[Finding]:
         cost=f"{megabytes(built)} for each worker: a warm-up does not help, since it is built "
         "again after the fork",
         mend=mend,
+    )
+
+
+def _built_since(seen: Evidence) -> Iterator[Finding]:
+    """What workers that have served hold: whether a lifespan or requests built it is not known."""
+    known = [w.memory.private_bytes - w.at_start_bytes for w in seen.workers if w.at_start_bytes]
+    built = min(known, default=0)
+    if built < _LEAST_PRIVATE_BYTES:
+        return
+    where = "in its lifespan or for requests" if seen.is_asgi else "for requests, or in a hook"
+    yield Finding(
+        "own-data",
+        False,
+        f"each worker has built {megabytes(built)} since it was forked, {where}: "
+        "`pasture explain` says what",
     )
 
 

@@ -18,6 +18,7 @@ _MOST_OWNERS = 30
 _MOST_OF_A_TYPE = 3
 _MOST_STEPS = 24
 _MOST_ITEMS = 20_000
+_MOST_COMPARED = 100
 _LONGEST_KEY = 40
 _DICT_BEFORE = -24
 _MANAGED_DICT = 1 << 4
@@ -60,7 +61,7 @@ class Owners:
         elif chain[0].address == int(self._census.records.read(0, 1)["address"][0]):
             text = ""
         else:
-            text = f"(no module) {self._type_name(chain[0].address)}"
+            text = self._without_module(chain[0].address)
         is_attribute = False
         for i, (holder, held) in enumerate(pairwise(chain)):
             if held.kind != Kind.OBJECT:
@@ -68,6 +69,14 @@ class Owners:
             step, is_attribute = self._step(holder.address, held.address, is_attribute)
             text += step.removeprefix("['").removesuffix("']") if not i and not text else step
         return text or "sys.modules"
+
+    def _without_module(self, address: int) -> str:
+        """What is held by no module; the interpreter's table of strings is known by its items."""
+        name = self._type_name(address)
+        items = self._objects.dict_items(address, _MOST_COMPARED) if name == "dict" else []
+        if len(items) == _MOST_COMPARED and all(key == value for key, value, _ in items):
+            return "(interned strings)"
+        return f"(no module) {name}"
 
     def code_name(self, address: int) -> tuple[str, str, int]:
         """Qualified name, file and first line of a code object."""
