@@ -433,7 +433,7 @@ def test_answers_that_differ_with_each_start_are_said_to_do_so(stage: Stage) -> 
     stage.try_out(policies=("stock", "seal"))
     said = [e.text for e in stage.events if isinstance(e, Started | Finished) and e.text]
     assert said[-2] == "once more, since answers of 1 URL differ"
-    assert said[-1] == "they differ from itself as much"
+    assert said[-1] == "its answers differ from run to run, too"
 
 
 def test_a_trial_that_is_stopped_is_interrupted_where_it_waits(stage: Stage) -> None:

@@ -238,7 +238,9 @@ class _Trial:
             self._note_what_changed(reference)
             expected = responses.merge(run.answers for run in reference)
             found = self._differences(expected)
-            self.emit(Finished(self.reference, "" if found else "they differ from itself as much"))
+            self.emit(
+                Finished(self.reference, "" if found else "its answers differ from run to run, too")
+            )
         if found and len(reference) == 1:
             self.notes.append(
                 f"{self.reference} was not run again to confirm that answers differ: a body may "
