@@ -10,6 +10,10 @@ import gc
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 _enable = gc.enable
 _told: set[str] = set()
 
@@ -49,7 +53,7 @@ class _Imports:
     """A finder that asks those behind it, and notes what they found."""
 
     @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> object:
+    def find_spec(name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         for finder in list(sys.meta_path):
             find = None if finder is _Imports else getattr(finder, "find_spec", None)
             spec = find and find(name, path, target)
