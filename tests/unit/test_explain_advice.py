@@ -53,7 +53,7 @@ def test_new_memory_is_told_first_and_how_much_of_it_is_free() -> None:
     first, second = advice(found)
     assert first.startswith(
         "6.0 MB (43 %) is memory that the parent never had: 1.0 MB of it is free at the moment, "
-        "5.0 MB is what requests built"
+        "5.0 MB is what requests built, garbage that waits for a collection included"
     )
     assert second.startswith("8.0 MB by GC headers")
 

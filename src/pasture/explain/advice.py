@@ -152,9 +152,9 @@ def _who_builds(found: Explanation) -> str:
     if found.is_asgi:
         return (
             "its lifespan and requests built: what a lifespan builds, each worker builds again, so "
-            f"{_ITS_OWN}; {warm_up}"
+            f"{_ITS_OWN}; {warm_up}, and some of it may be garbage that waits for a collection"
         )
-    return f"requests built: {warm_up}"
+    return f"requests built, garbage that waits for a collection included: {warm_up}"
 
 
 def _libraries(found: Explanation) -> Iterable[str]:
