@@ -84,6 +84,24 @@ def test_what_a_thread_has_allocated_lies_in_a_heap_of_its_own() -> None:
     assert chunks.tops.sum() == len(heaps) >= 2
 
 
+@pytest.mark.timeout(60)
+def test_heaps_made_to_lead_nowhere_do_not_hold_up_who_looks_for_them() -> None:
+    size, start = 64 << 20, 0x7F0000000000
+    words = np.full(512, 0x21, dtype=np.uint64)
+    head = words.copy()
+    head[:4] = start + 0x30, 0, size - 4096, size - 4096
+
+    def os_pages_there(pages: Any) -> Any:
+        rows = np.tile(words, (len(pages), 1))
+        rows[pages % size == 0] = head
+        rows[pages >= start + size // 2] = 0  # each way ends in the middle
+        return rows
+
+    mappings = [Mapping(start, start + size, "rw-p", "")]
+    space: Any = SimpleNamespace(mappings=mappings, os_pages_there=os_pages_there)
+    assert len(find_heaps(space)) <= 1
+
+
 def test_memory_that_only_looks_like_a_heap_of_a_thread_is_none() -> None:
     start = 0x7F0000000000
     page = np.zeros(4096 // 8, dtype=np.uint64)

@@ -33,7 +33,8 @@ _STATE_BYTES = range(0x200, 0xF00, 16)
 _TOP_WITHIN_BYTES = 0x80  # of the state, in any version
 
 _MOST_LOOKS = 1 << 16
-_MOST_HEAPS = 256
+_MOST_HEAPS = 64
+_ENOUGH_CHUNKS = 1000  # in a row: no other memory looks so
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +112,8 @@ def _possible_heaps(space: AddressSpace) -> Iterator[int]:
 def _first_chunk(space: AddressSpace, arena: int, end: int) -> int | None:
     """Behind the state of an arena, whose size differs between versions.
 
-    From the first chunk a way leads through all of the heap: to the one that the arena calls its
-    top, or, if that is in a later heap, to the end of this one.
+    From the first chunk a way leads through the heap: to the one that the arena calls its top, or,
+    if that is in a later heap, to the end of this one. A long part of the way will do.
     """
     words = struct.unpack(
         f"<{_STATE_BYTES.stop // 8}Q", _read_there(space, arena, _STATE_BYTES.stop)
@@ -122,8 +123,11 @@ def _first_chunk(space: AddressSpace, arena: int, end: int) -> int | None:
         step = words[size // 8 + 1] & ~_CHUNK_FLAGS
         if step < _LEAST_CHUNK_BYTES or arena + size + step > end:
             continue  # what is no chunk's size is seen before anything is read
-        starts, _ = _walk(space, arena + size, end)
-        if len(starts) > 1 and (starts[-1] in state or starts[-1] + 2 * _LEAST_CHUNK_BYTES >= end):
+        starts, _ = _walk(space, arena + size, end, _ENOUGH_CHUNKS)
+        if len(starts) < 2:
+            continue
+        is_last = starts[-1] in state or starts[-1] + 2 * _LEAST_CHUNK_BYTES >= end
+        if is_last or len(starts) == _ENOUGH_CHUNKS:
             return arena + size
     return None
 
@@ -155,11 +159,13 @@ def _chunks_of(space: AddressSpace, heap: Heap) -> Chunks:
     return Chunks(found, in_use, ends, tops)
 
 
-def _walk(space: AddressSpace, address: int, end: int) -> tuple[array[int], bytearray]:
+def _walk(
+    space: AddressSpace, address: int, end: int, most: int = 1 << 32
+) -> tuple[array[int], bytearray]:
     """Starts of chunks, and of each whether the one before it is in use."""
     starts, flags = array("Q"), bytearray()
     window, base = b"", 0
-    while address + 16 <= end:
+    while address + 16 <= end and len(starts) < most:
         if not base <= address <= base + len(window) - 16:
             base, window = address, _read_there(space, address, min(_WINDOW_BYTES, end - address))
         size = int.from_bytes(window[address - base + 8 : address - base + 16], "little")

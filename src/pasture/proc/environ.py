@@ -89,7 +89,7 @@ def _strings(memory: IO[bytes], table: int) -> Iterator[bytes]:
 
 
 def _string(memory: IO[bytes], address: int, most_bytes: int) -> bytes:
-    text, end = b"", b""
+    text, end = bytearray(), b""
     while not end and len(text) < most_bytes:
         at = address + len(text)
         part = _read(memory, at, OS_PAGE_BYTES - at % OS_PAGE_BYTES)
@@ -97,7 +97,7 @@ def _string(memory: IO[bytes], address: int, most_bytes: int) -> bytes:
             break
         head, end, _ = part.partition(b"\0")
         text += head
-    return text
+    return bytes(text)
 
 
 def _word(memory: IO[bytes], address: int) -> int:
