@@ -99,6 +99,27 @@ def test_a_wheel_that_needs_a_newer_glibc_is_not(
         tool.check_contents(wheel, "3.13", tool.TARGETS[X86])
 
 
+def test_a_wheel_with_a_program_that_needs_a_newer_glibc_is_not(
+    tool: ModuleType, make_wheel: Any
+) -> None:
+    program = "pasture-1.0.data/scripts/pasture-python"
+    files = {extension(tool, X86): library_that_needs("GLIBC_2.17")}
+    tool.check_contents(
+        make_wheel(**files, **{program: library_that_needs("GLIBC_2.28")}), "3.13", tool.TARGETS[X86]
+    )
+    wheel = make_wheel(**files, **{program: library_that_needs("GLIBC_2.34")})
+    with pytest.raises(tool.WheelError, match=r"pasture-python of .* needs symbols of glibc 2\.34"):
+        tool.check_contents(wheel, "3.13", tool.TARGETS[X86])
+
+
+def test_what_a_compiler_complains_of_is_told_and_not_what_it_was_asked(
+    tool: ModuleType,
+) -> None:
+    script = "echo 'cc -Werror=vla x.c'; echo 'error: unknown option' >&2; exit 1"
+    with pytest.raises(tool.WheelError, match="failed:\nerror: unknown option$"):
+        tool.run("sh", "-c", script)
+
+
 def test_a_wheel_for_musl_needs_no_glibc_at_all(tool: ModuleType, make_wheel: Any) -> None:
     tool.check_contents(
         make_wheel(**{extension(tool, MUSL): library_that_needs()}), "3.13", tool.TARGETS[MUSL]
