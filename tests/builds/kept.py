@@ -1,7 +1,8 @@
 """What came of each build, kept in build/builds, so that a run can be taken up again.
 
-Invariant: a result is only given back for the same sources and the same wheel. Why there is no
-such interpreter is kept for the page alone: it may be there the next time.
+Invariant: a result is only given back for the same sources and the same wheel. Two things are kept
+for the page alone: why there is no such interpreter, for it may be there the next time, and what
+the native tests said of earlier sources, until they are run again.
 """
 
 from __future__ import annotations
@@ -49,7 +50,25 @@ def keep(outcome: Outcome, minor: str) -> None:
         return
     absence_file(outcome.name).unlink(missing_ok=True)
     of = {"of": tree_digest(), "of_wheel": wheel_digest(minor)}
-    result_file(outcome.name).write_text(json.dumps(of | asdict(outcome), indent=1) + "\n")
+    document = of | asdict(outcome) | native_part(outcome)
+    result_file(outcome.name).write_text(json.dumps(document, indent=1) + "\n")
+
+
+def native_part(outcome: Outcome) -> dict[str, Any]:
+    """What the native tests said last, and of which sources: a run may leave them out."""
+    if outcome.native is not None:
+        return {"native": outcome.native, "of_native": tree_digest()}
+    earlier = read_result(outcome.name)
+    return {name: earlier.get(name) for name in ("native", "of_native")}
+
+
+def read_result(name: str) -> dict[str, Any]:
+    """The document that is kept of a build; empty if there is none."""
+    try:
+        document = json.loads(result_file(name).read_text())
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
 def kept_for_page(name: str, minor: str) -> Outcome:
@@ -62,19 +81,18 @@ def kept_for_page(name: str, minor: str) -> Outcome:
 
 def kept(name: str, minor: str, stale: bool = False) -> Outcome:
     """What is kept of the build, as far as it is of this state of the tree (or if `stale`)."""
-    try:
-        document = json.loads(result_file(name).read_text())
-    except (OSError, ValueError):
+    document = read_result(name)
+    if not document:
         return Outcome(name)
-    of, of_wheel = document.pop("of"), document.pop("of_wheel")
-    same = stale or of == tree_digest()
-    same_wheel = stale or of_wheel == wheel_digest(minor)
+    same = stale or document["of"] == tree_digest()
+    same_wheel = stale or document["of_wheel"] == wheel_digest(minor)
+    same_native = stale or document["of_native"] == tree_digest()
     return Outcome(
         name,
         facts=document["facts"],
         source=as_installation(document["source"]) if same else None,
         wheel=as_installation(document["wheel"]) if same_wheel else None,
-        native=tuple(document["native"]) if same and document["native"] else None,
+        native=tuple(document["native"]) if same_native and document["native"] else None,
     )
 
 

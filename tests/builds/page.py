@@ -101,7 +101,7 @@ def problems(row: Row) -> Iterator[str]:
             reason = way.failure or (way.memory and way.memory.reason)
             yield f"{way.word} (from {how}): {reason}"
     if row.outcome.native and row.outcome.native[1]:
-        yield f"{row.outcome.native[1]} native tests failed"
+        yield f"{row.outcome.native[1]} native tests failed (its native.log says which)"
 
 
 def refusals(rows: Sequence[Row]) -> Iterator[str]:

@@ -151,18 +151,15 @@ def child_memory(python: Path) -> Memory:
 
 
 def native_tests(python: Path, name: str) -> tuple[int, int, int] | None:
-    """Passed, failed and skipped."""
+    """Passed, failed and skipped; None if they did not come to their end (native.log says why)."""
     results = FOLDER / name / "native.xml"
     results.unlink(missing_ok=True)
     paths = [path for path in TESTS if (REPOSITORY / path).exists()]
     command: Sequence[str | Path] = (python, "-m", "pytest", "-q", *paths)
+    limit = ("timeout", str(NATIVE_TIME_LIMIT_S))
     with (FOLDER / name / "native.log").open("w") as log:
         subprocess.run(
-            [*command, f"--junit-xml={results}"],
-            cwd=REPOSITORY,
-            stdout=log,
-            stderr=log,
-            timeout=NATIVE_TIME_LIMIT_S,
+            [*limit, *command, f"--junit-xml={results}"], cwd=REPOSITORY, stdout=log, stderr=log
         )
     if not results.exists():
         return None

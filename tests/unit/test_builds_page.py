@@ -162,7 +162,7 @@ def test_failures_are_complained_of(harness: Harness, make_row: Callable[..., An
     complaints = harness.page.complaints([make_row(source=failure, native=(1, 2, 0))])
     assert complaints == [
         "b: fails (from source): error: no PyGC_Head",
-        "b: 2 native tests failed",
+        "b: 2 native tests failed (its native.log says which)",
     ]
 
 
@@ -183,6 +183,16 @@ def test_a_change_of_the_sources_leaves_what_the_wheel_gave(
     again = harness.kept.kept("b", "3.13")
     assert (again.source, again.native) == (None, None)
     assert again.wheel == sealed(harness)
+
+
+def test_a_run_without_native_tests_leaves_what_they_said_to_the_page(
+    harness: Harness, make_row: Callable[..., Any], tmp_path: Path
+) -> None:
+    harness.kept.keep(make_row(native=(166, 0, 4)).outcome, "3.13")
+    (tmp_path / "tree" / "src" / "native" / "seal.c").write_text("int other;")
+    harness.kept.keep(make_row().outcome, "3.13")
+    assert harness.kept.kept_for_page("b", "3.13").native == (166, 0, 4)
+    assert harness.kept.kept("b", "3.13") == make_row().outcome
 
 
 def test_another_wheel_leaves_what_the_sources_gave(
