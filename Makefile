@@ -14,8 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE PYTHONHOME PYTHONPATH PYTHONUNBUFFERED
 # 3.12 where it is found: Debian has none to unpack.
 MATRIX ?= 3.11 3.12 3.13 3.14 3.15
 NATIVE_MATRIX ?= 3.13 3.14 3.15
-# 3.15's own finalization asserts what its collector undoes: tests/cpython/README.md.
-DEBUG_MATRIX ?= 3.13 3.14
+DEBUG_MATRIX ?= 3.13 3.14 3.15
 CPYTHON_MATRIX ?= 3.13 3.14
 FUZZ_MATRIX ?= 3.12 3.13 3.14 3.15
 BINDING_PACKAGES := cffi coverage cython jiter nanobind pybind11 pydantic-core rpds-py

@@ -33,7 +33,7 @@ def box_of(make):
     hide(box, make())
     return box
 
-boxes = [box_of(lambda: "te" + str(1.5)), box_of(lambda: 10 ** int("30"))]
+boxes = [box_of(lambda: float("1.5")), box_of(lambda: 10 ** int("30"))]
 """
 
 
@@ -60,7 +60,7 @@ def test_items_that_came_after_one_seal_are_found_by_the_next(run_program):
         + """
 _native.register_container(Box, shown)
 _native.immortalize()
-hide(boxes[0], "la" + str(2.5))
+hide(boxes[0], float("2.5"))
 _native.immortalize()
 print([_native.is_immortal(item) for item in shown(boxes[0])])
 """
@@ -73,12 +73,12 @@ def test_containers_in_containers_and_made_for_one_visit_are_followed(run_progra
     out = run_program(
         HIDDEN
         + """
-inner = box_of(lambda: "in" + str(3.5))
+inner = box_of(lambda: float("3.5"))
 def shown_and_more(box):
     yield from shown(box)
     if box != b"fresh":
         fresh = Box(b"fresh")          # nobody else holds it
-        hide(fresh, "fr" + str(4.5))
+        hide(fresh, float("4.5"))
         yield fresh
 _native.register_container(Box, shown_and_more)
 outer = box_of(lambda: inner)
@@ -111,7 +111,7 @@ seen = []
 sys.unraisablehook = lambda found: seen.append(type(found.exc_value).__name__)
 def broken(box):
     {body}
-kept = ["re" + str(5.5)]
+kept = [float("5.5")]
 _native.register_container(Box, broken)
 counts = _native.immortalize()
 print(counts["containers_failed"] == len(seen) > 0, _native.is_immortal(kept[0]))
@@ -128,9 +128,12 @@ def test_members_of_types_without_a_traverse_become_immortal(run_program):
         entries = list(os.scandir("/proc/self/task"))
         held = [(bounds,), (entries[0],)]
         _native.immortalize()
-        print([_native.is_immortal(x) for x in (bounds.start, bounds.stop, entries[0].path)])
+        members = [bounds.start, bounds.stop]
+        if not hasattr(sys, "gettotalrefcount"):  # there strings stay as they are
+            members.append(entries[0].path)
+        print(all(_native.is_immortal(member) for member in members))
     """)
-    assert out == "[True, True, True]\n"
+    assert out == "True\n"
 
 
 ARRAYS = """

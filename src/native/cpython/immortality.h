@@ -23,10 +23,17 @@ cpy_is_immortal(PyObject *op)
 }
 
 /* A debug build asserts that a string which is neither interned nor static is mortal.
-   Release builds handle the combination (CPython Objects/unicodeobject.c, intern_common). */
+   Release builds handle the combination (CPython Objects/unicodeobject.c, intern_common).
+   That of 3.15 asserts in its finalization that the names of builtins are tracked, and its
+   collector untracks what is immortal (finalize_restore_builtins in Python/pylifecycle.c). */
 static inline bool
 cpy_must_stay_mortal(PyObject *op)
 {
+#  if defined(Py_DEBUG) && PY_VERSION_HEX >= 0x030F0000
+    if (op == PyEval_GetBuiltins()) {
+        return true;
+    }
+#  endif
 #  if defined(Py_DEBUG) && PY_VERSION_HEX >= 0x030D0000
     return PyUnicode_Check(op) && ((PyASCIIObject *)op)->state.interned == SSTATE_NOT_INTERNED;
 #  else
