@@ -317,7 +317,7 @@ before = pasture.gc.history().collections
 gc.collect(); gc.collect(1); gc.collect(0)
 print(pasture.gc.history().collections - before, pasture.gc.is_installed())
 gc.set_threshold(5, 2, 2); gc.enable()
-kept = [[i] for i in range(200_000)]
+kept = [[i] for i in range(60_000)]
 automatic = pasture.gc.history().collections - before - 1
 print(automatic > 3, gc.get_threshold())
 pasture.gc.uninstall()
