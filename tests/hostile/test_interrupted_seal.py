@@ -1,6 +1,7 @@
 """Ctrl-C, or a signal handler that raises, in the middle of a seal."""
 
 import sys
+import sysconfig
 
 from pasture.sealing.policy import POLICIES
 
@@ -25,7 +26,11 @@ enabled = gc.isenabled()
 """
 
 
-FIRST_WITH = {"immortalize": (3, 12)}
+# Steps that not every interpreter has, and whether this one does.
+HAS = {
+    "immortalize": sys.version_info >= (3, 12),
+    "plug-pymalloc": bool(sysconfig.get_config_var("WITH_PYMALLOC")),
+}
 
 
 CHILDREN = f"""
@@ -54,7 +59,7 @@ def test_children_are_what_the_heap_is(run_each):
     """What was made immortal or frozen wants a child that collects and leaves accordingly."""
     # A step that this interpreter does not have cannot be interrupted after it was taken.
     steps = [(step, False) for step in STEPS]
-    steps += [(s, True) for s in STEPS if sys.version_info >= FIRST_WITH.get(s, (3, 11))]
+    steps += [(step, True) for step in STEPS if HAS.get(step, True)]
     programs = {
         f"{'after' if after else 'before'} {step}": f"STEP = {(step, after)}\n{CHILDREN}"
         for step, after in steps

@@ -2,11 +2,13 @@
 
 import os
 import sys
+import sysconfig
 
 import pytest
 
 needs_pymalloc = pytest.mark.skipif(
-    hasattr(sys, "gettotalrefcount"), reason="a debug build wraps pymalloc"
+    hasattr(sys, "gettotalrefcount") or not sysconfig.get_config_var("WITH_PYMALLOC"),
+    reason="a debug build wraps pymalloc, another has none",
 )
 
 # Blocks of `size` bytes in a row, every second one freed: holes of a known size and place.

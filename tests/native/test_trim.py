@@ -17,6 +17,9 @@ pytestmark = [
     ),
 ]
 
+needs_pymalloc = pytest.mark.skipif(
+    not sysconfig.get_config_var("WITH_PYMALLOC"), reason="built without pymalloc: no pools"
+)
 a_pool_has_several_os_pages = pytest.mark.skipif(
     mmap.PAGESIZE >= 16384, reason="no page belongs to a free pool alone: its header stays"
 )
@@ -29,6 +32,7 @@ def peak(text_bytes=200, count=200_000):
 """
 
 
+@needs_pymalloc
 @a_pool_has_several_os_pages
 def test_free_pools_are_given_back_and_what_is_in_use_stays(run_program):
     out = run_program(
@@ -175,6 +179,7 @@ print(resident(block))
     assert after <= 1  # to ask takes memory, which may come from there
 
 
+@needs_pymalloc
 def test_a_seal_gives_the_parents_free_memory_back_before_the_fork(run_program):
     out = run_program(
         PEAK
