@@ -14,6 +14,12 @@ def cold(a):
 """
 
 
+@pytest.fixture(autouse=True)
+def no_traces(monkeypatch):
+    """Traces hold addresses of code, so that none is gathered where they are made."""
+    monkeypatch.setenv("PYTHON_JIT", "0")
+
+
 def test_code_that_a_child_ran_is_gathered_there_and_no_other(run_program):
     out = run_program(f"""
 {FUNCTIONS}
