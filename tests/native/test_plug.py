@@ -10,6 +10,9 @@ needs_pymalloc = pytest.mark.skipif(
     hasattr(sys, "gettotalrefcount") or not sysconfig.get_config_var("WITH_PYMALLOC"),
     reason="a debug build wraps pymalloc, another has none",
 )
+needs_glibc = pytest.mark.skipif(
+    "musl" in sysconfig.get_config_var("SOABI"), reason="musl's malloc has no heap with an end"
+)
 
 # Blocks of `size` bytes in a row, every second one freed: holes of a known size and place.
 COMB = """
@@ -43,6 +46,7 @@ print(sum(id(item) >> 14 in pools for item in fresh))
     assert out == "0\n"
 
 
+@needs_glibc
 @pytest.mark.parametrize("size", [600, 3000, 20_000])
 def test_no_chunk_is_allocated_below_the_top_after_the_heap_is_plugged(run_program, size):
     out = run_program(f"""
@@ -122,6 +126,7 @@ def foreign_blocks(of_each_size):
 """
 
 
+@needs_glibc
 @pytest.mark.parametrize(("tunables", "kept"), [("", 16), ("glibc.malloc.tcache_count=600", 600)])
 def test_chunks_of_ended_threads_at_hand_hide_no_hole_of_the_main_heap(run_program, tunables, kept):
     # As many as the thread keeps of a size: each is handed out before any of the main heap.

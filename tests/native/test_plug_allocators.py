@@ -2,10 +2,15 @@
 
 import os
 import subprocess
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+pytestmark = pytest.mark.skipif(
+    "musl" in sysconfig.get_config_var("SOABI"), reason="these are built for glibc"
+)
 
 SERVICES = Path(__file__).parents[2] / "tools" / "services"
 ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc")
