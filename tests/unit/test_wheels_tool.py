@@ -105,7 +105,9 @@ def test_a_wheel_with_a_program_that_needs_a_newer_glibc_is_not(
     program = "pasture-1.0.data/scripts/pasture-python"
     files = {extension(tool, X86): library_that_needs("GLIBC_2.17")}
     tool.check_contents(
-        make_wheel(**files, **{program: library_that_needs("GLIBC_2.28")}), "3.13", tool.TARGETS[X86]
+        make_wheel(**files, **{program: library_that_needs("GLIBC_2.28")}),
+        "3.13",
+        tool.TARGETS[X86],
     )
     wheel = make_wheel(**files, **{program: library_that_needs("GLIBC_2.34")})
     with pytest.raises(tool.WheelError, match=r"pasture-python of .* needs symbols of glibc 2\.34"):
