@@ -11,9 +11,10 @@ from benchmarks.sites.site import SITES, Site, read_sites
 
 
 def document(seal: float) -> dict[str, object]:
-    def policy(private: float) -> dict[str, float]:
+    def policy(private: float) -> dict[str, object]:
         return {
             "private_bytes_median": private * 1e6,
+            "workers": [{"private_bytes": private * 1e6}, {"private_bytes": private * 2e6 + 1e6}],
             "total_pss_bytes": private * 4e6,
             "requests_per_s": 100.0,
         }
@@ -34,12 +35,12 @@ def test_a_row_that_was_measured_elsewhere_stays_and_counts(sites: list[Site]) -
     one.result.write_text(json.dumps(document(10)))
     two.result.write_text(json.dumps(document(30)))
     first = table.page(sites, "")
-    assert "| one | the first | 3.14 | 100.0 | 10.0 | 0.10 | 0.50 |" in first
-    assert "Median of the\nseal's ratio: 0.20." in first and "| three |" not in first
+    assert "| one | the first | 3.14 | 100.0 | 10.0 | 0.10 | 0.10 | 0.50 |" in first
+    assert "Median of the seal's ratio: 0.20." in first and "| three |" not in first
     one.result.unlink()
     two.result.write_text(json.dumps(document(20)))
     again = table.page(sites, first)
-    assert "| one | the first | 3.14 | 100.0 | 10.0 | 0.10 |" in again
+    assert "| one | the first | 3.14 | 100.0 | 10.0 | 0.10 | 0.10 |" in again
     assert "seal's ratio: 0.15." in again
 
 
