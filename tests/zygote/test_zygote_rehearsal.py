@@ -11,6 +11,8 @@ from zygotes import Zygotes
 from pasture.errors import ZygoteFailed
 from pasture.zygote import rehearsal
 
+pytestmark = pytest.mark.integration
+
 COUNT = 600
 MODULE = f"""
 state = []
@@ -42,6 +44,7 @@ def written(zygotes: Zygotes, script: str) -> Path:
     return path
 
 
+# On each version: programs of each kind come out of a zygote on none of the others but one.
 def test_code_that_a_rehearsal_runs_lies_together_and_its_state_is_gone(
     own_zygotes: Zygotes,
 ) -> None:
@@ -49,10 +52,15 @@ def test_code_that_a_rehearsal_runs_lies_together_and_its_state_is_gone(
     own_zygotes.pasture("start", "--preload", "many", "--rehearse", str(path))
     hot, cold, state = own_zygotes.run("-c", PROGRAM).out.split(maxsplit=2)
     assert (int(hot) <= 5, int(cold) >= 20, state) == (True, True, b"[]\n")
+    assert own_zygotes.run("-c", "import sys; sys.exit(7)").status == 7
+    (own_zygotes.folder / "program.py").write_text("print(__name__, __file__[-10:])")
+    assert own_zygotes.run(str(own_zygotes.folder / "program.py")).out == b"__main__ program.py\n"
+    assert own_zygotes.run("-c", "1/0").status == 1
     assert "said in a rehearsal" in own_zygotes.log()
     assert own_zygotes.log().count(f"['{path}'] __main__") == 1, own_zygotes.status()
 
 
+@pytest.mark.once
 def test_a_preloaded_module_can_bring_its_rehearsal(own_zygotes: Zygotes) -> None:
     written(own_zygotes, "")
     (own_zygotes.folder / "brings.py").write_text(
@@ -66,6 +74,7 @@ def test_a_preloaded_module_can_bring_its_rehearsal(own_zygotes: Zygotes) -> Non
     assert (int(hot) <= 5, int(cold) >= 20) == (True, True)
 
 
+@pytest.mark.once
 def test_a_rehearsal_that_fails_is_reported_and_other_zygotes_stay(own_zygotes: Zygotes) -> None:
     own_zygotes.pasture("start", "--preload", "json", "--name", "other")
     for script in ("import many; many.nothing", "import os; os._exit(0)", "exit(3)"):
@@ -78,6 +87,7 @@ def test_a_rehearsal_that_fails_is_reported_and_other_zygotes_stay(own_zygotes: 
     assert own_zygotes.status()["other"]["state"] == "ready"
 
 
+@pytest.mark.once
 def test_a_rehearsal_that_does_not_end_is_ended_with_all_that_it_started(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -106,6 +116,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
+@pytest.mark.once
 def test_a_module_whose_rehearsal_fails_is_preloaded_without_it(own_zygotes: Zygotes) -> None:
     written(own_zygotes, "")
     (own_zygotes.folder / "brings.py").write_text(
@@ -117,6 +128,7 @@ def test_a_module_whose_rehearsal_fails_is_preloaded_without_it(own_zygotes: Zyg
     assert "brings: the rehearsal ended with an error" in own_zygotes.log()
 
 
+@pytest.mark.once
 def test_a_file_that_is_not_there_is_refused(zygotes: Zygotes) -> None:
     done = zygotes.pasture("start", "--name", "x", "--rehearse", "/nowhere.py", check=False)
     assert done.returncode == 2

@@ -13,6 +13,10 @@
 #include "internal/pycore_pystate.h"    /* _PyInterpreterState_SetNotRunningMain */
 #include "internal/pycore_runtime.h"    /* _PyRuntime */
 
+#if PY_VERSION_HEX >= 0x030C0100
+#  pragma weak _PyInterpreterState_SetNotRunningMain /* 3.12.0 has neither it nor what it undoes */
+#endif
+
 /* Replace a string of the configuration; NULL for none. -1 without memory. */
 static inline int
 cpy_config_set(wchar_t **member, const wchar_t *value)
@@ -61,8 +65,10 @@ cpy_become_outermost(void)
 #else
     thread->recursion_remaining = thread->recursion_limit;
 #endif
-#if PY_VERSION_HEX >= 0x030D0000
-    _PyInterpreterState_SetNotRunningMain(PyInterpreterState_Get());
+#if PY_VERSION_HEX >= 0x030C0100
+    if (_PyInterpreterState_SetNotRunningMain != NULL) {
+        _PyInterpreterState_SetNotRunningMain(PyInterpreterState_Get());
+    }
 #endif
 }
 
