@@ -56,6 +56,11 @@ def test_code_that_a_rehearsal_runs_lies_together_and_its_state_is_gone(
     (own_zygotes.folder / "program.py").write_text("print(__name__, __file__[-10:])")
     assert own_zygotes.run(str(own_zygotes.folder / "program.py")).out == b"__main__ program.py\n"
     assert own_zygotes.run("-c", "1/0").status == 1
+    descriptors = (
+        "-c",
+        "import os; print([n for n in os.listdir('/proc/self/fd') if int(n) < 900])",
+    )
+    assert own_zygotes.run(*descriptors) == own_zygotes.python(*descriptors)
     assert "said in a rehearsal" in own_zygotes.log()
     assert own_zygotes.log().count(f"['{path}'] __main__") == 1, own_zygotes.status()
 

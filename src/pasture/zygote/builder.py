@@ -116,6 +116,7 @@ def _stand_still(
     """Seal, and wait to be copied. Returns in no process: what comes to life becomes a program."""
     import pasture
     from pasture.sealing.interpreter import native
+    from pasture.sealing.seal import HAS_LAZY_IMPORTS
     from pasture.zygote import begin
 
     try:
@@ -123,7 +124,11 @@ def _stand_still(
         for number in inherited:
             os.close(number)
         begin.prepare(environ, python)
+        # What makes lazy imports loads ctypes, which keeps a file open.
+        taken = _take_low_descriptors() if HAS_LAZY_IMPORTS else []
         report = pasture.seal()
+        for number in taken:
+            os.close(number)
         address, _ = native().frozen_facts()
         os.write(report_to, f"{address} {report}\n".encode())
         os.close(report_to)
