@@ -118,28 +118,43 @@ cpy_gc_move_to_end(PyGC_Head *node, PyGC_Head *to)
     cpy_gc_link(node, to);
 }
 
-/* Call `visit` with each object of a list, in order. Stops at its first result that is not 0 and
-   returns that. What `visit` does must leave the object in its list. */
+/* Call `visit` with each object behind `node` in a list, in order. Stops at its first result that is
+   not 0 and returns that. What `visit` does must leave the object in its list. */
 static inline int
-cpy_gc_list_visit(PyGC_Head *list, visitproc visit, void *arg)
+cpy_gc_list_visit_behind(PyGC_Head *node, PyGC_Head *list, visitproc visit, void *arg)
 {
-    for (PyGC_Head *gc = cpy_gc_next(list); gc != list; gc = cpy_gc_next(gc)) {
+    for (PyGC_Head *gc = cpy_gc_next(node); gc != list; gc = cpy_gc_next(gc)) {
         __builtin_prefetch(cpy_gc_next(gc));
         Py_VISIT(cpy_gc_object(gc));
     }
     return 0;
 }
 
-/* The same for all listed objects: frozen ones first, then from the youngest generation on. */
+/* The same with all of a list. */
 static inline int
-cpy_gc_visit_all(visitproc visit, void *arg)
+cpy_gc_list_visit(PyGC_Head *list, visitproc visit, void *arg)
+{
+    return cpy_gc_list_visit_behind(list, list, visit, arg);
+}
+
+/* The same with all listed objects, from the youngest generation on, but the frozen ones. */
+static inline int
+cpy_gc_visit_unfrozen(visitproc visit, void *arg)
 {
     struct _gc_runtime_state *gc = cpy_gc_state();
-    int result = cpy_gc_list_visit(cpy_gc_permanent(gc), visit, arg);
+    int result = 0;
     for (int i = 0; i < CPY_GENERATIONS && !result; i++) {
         result = cpy_gc_list_visit(cpy_gc_generation(gc, i), visit, arg);
     }
     return result;
+}
+
+/* The same with all listed objects: frozen ones first. */
+static inline int
+cpy_gc_visit_all(visitproc visit, void *arg)
+{
+    int result = cpy_gc_list_visit(cpy_gc_permanent(cpy_gc_state()), visit, arg);
+    return result ? result : cpy_gc_visit_unfrozen(visit, arg);
 }
 
 /* Number of objects in a list, or `limit` if there are as many or more. */

@@ -180,8 +180,9 @@ begin_search(file_search *search, PyObject *found, bool weakly)
 }
 
 static int
-append_if_file(PyObject *op, const file_search *search)
+append_if_file(PyObject *op, void *arg)
 {
+    const file_search *search = arg;
     if (Py_TYPE(op)->tp_finalize != search->finalizer) {
         return 0;
     }
@@ -189,20 +190,6 @@ append_if_file(PyObject *op, const file_search *search)
     int err = item == NULL ? -1 : PyList_Append(search->found, item);
     Py_XDECREF(item);
     return err;
-}
-
-/* Append the files that stand behind `node` in a list of the collector. Returns 0, or -1 with an
-   exception set. */
-static int
-append_files_behind(PyGC_Head *node, PyGC_Head *list, const file_search *search)
-{
-    while ((node = cpy_gc_next(node)) != list) {
-        __builtin_prefetch(cpy_gc_next(node));
-        if (append_if_file(cpy_gc_object(node), search) < 0) {
-            return -1;
-        }
-    }
-    return 0;
 }
 
 /* The files of the frozen part of the heap, so that the end of a process need not walk through it:
@@ -239,7 +226,7 @@ exit_note_frozen_files(void)
     file_search search;
     PyGC_Head *list = cpy_gc_permanent(cpy_gc_state());
     if (begin_search(&search, frozen.files, true) < 0
-        || append_files_behind(list, list, &search) < 0) {
+        || cpy_gc_list_visit(list, append_if_file, &search) < 0) {
         return -1;
     }
     cpy_gc_move_to_start(cpy_gc_head(frozen.begin), list);
@@ -280,15 +267,11 @@ exit_files(void)
 {
     file_search search;
     PyObject *found = PyList_New(0);
-    struct _gc_runtime_state *gc = cpy_gc_state();
-    PyGC_Head *list = cpy_gc_permanent(gc), *start;
+    PyGC_Head *list = cpy_gc_permanent(cpy_gc_state()), *start;
     bool done = begin_search(&search, found, false) == 0
                 && (start = append_known(list, &search)) != NULL
-                && append_files_behind(start, list, &search) == 0;
-    for (int i = 0; i < CPY_GENERATIONS && done; i++) {
-        list = cpy_gc_generation(gc, i);
-        done = append_files_behind(list, list, &search) == 0;
-    }
+                && cpy_gc_list_visit_behind(start, list, append_if_file, &search) == 0
+                && cpy_gc_visit_unfrozen(append_if_file, &search) == 0;
     if (!done) {
         Py_CLEAR(found);
     }
