@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib
 import os
 import resource
-import signal
 import sys
 import traceback
 from typing import TYPE_CHECKING
@@ -35,8 +34,9 @@ def main() -> None:
     channel = socket.socket(fileno=int(sys.argv[1]))
     from pasture.zygote.manifest import always_read, beginnings
     from pasture.zygote.orders import receive, send
+    from pasture.zygote.parent import end_with_parent
 
-    _end_with_parent(os.getppid())
+    end_with_parent(os.getppid())
     order, images = receive(channel)
     _forget_own_start()
     environ = dict(os.environ)
@@ -56,15 +56,6 @@ def main() -> None:
 
     copying.copy_and_send(channel, order, images, pid, reader, variables)
     os._exit(0)  # what it has loaded need not be taken apart
-
-
-def _end_with_parent(parent: int) -> None:
-    """Nobody else would end a process that stands still."""
-    from pasture.sealing.interpreter import native
-
-    native().die_with_parent(signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def _forget_own_start() -> None:
@@ -118,9 +109,10 @@ def _stand_still(
     from pasture.sealing.interpreter import native
     from pasture.sealing.seal import HAS_LAZY_IMPORTS
     from pasture.zygote import begin
+    from pasture.zygote.parent import end_with_parent
 
     try:
-        _end_with_parent(parent)
+        end_with_parent(parent)
         for number in inherited:
             os.close(number)
         begin.prepare(environ, python)

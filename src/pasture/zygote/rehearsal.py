@@ -21,6 +21,7 @@ from time import monotonic
 
 from pasture.errors import PastureError, ZygoteFailed
 from pasture.sealing.interpreter import native
+from pasture.zygote.parent import end_with_parent
 
 Rehearsal = Callable[[], object]
 
@@ -115,9 +116,7 @@ def _seen(rehearsal: Rehearsal, close: list[int]) -> bytes:
 def _stand_alone(parent: int) -> None:
     """With what it starts it is a group, which ends with it; it ends with its parent."""
     os.setsid()
-    native().die_with_parent(signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
+    end_with_parent(parent)
 
 
 def _end(pid: int) -> None:
