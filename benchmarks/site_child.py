@@ -26,8 +26,8 @@ import click
 import pasture
 import pasture.gc
 from benchmarks.site import DATA, SITE, fill_site
+from pasture.interpreter import native
 from pasture.proc.smaps import read_memory
-from pasture.sealing.interpreter import native
 from pasture.warmup import wsgi
 from pasture.warmup.requests import Requests, read_requests
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pasture.errors import UnsupportedInterpreter
-from pasture.sealing.interpreter import current, native
+from pasture.interpreter import current, native
 
 current()  # checks the interpreter's layout before any fork rather than after each
 

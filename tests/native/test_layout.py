@@ -18,7 +18,7 @@ PLAIN = os.environ | ({"PYTHONMALLOC": "pymalloc"} if hasattr(sys, "gettotalrefc
 
 SEAL_WITHOUT_EACH = """
     import pasture
-    from pasture.sealing import interpreter
+    from pasture import interpreter
 
     def work():
         data = [[number] for number in range(5000)]

@@ -9,9 +9,9 @@ pytest.importorskip("numpy")
 
 from pasture.explain.objects import Objects
 from pasture.explain.snapshot import fields_from
+from pasture.interpreter import native
 from pasture.proc.address_space import AddressSpace
 from pasture.proc.maps import parse_maps
-from pasture.sealing.interpreter import native
 
 FIELDS = fields_from(native().field_offsets())
 AT = FIELDS["type"]

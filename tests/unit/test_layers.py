@@ -26,11 +26,12 @@ FLOORS = (
     frozenset(("__init__",)),
     frozenset(("servers", "display")),
     frozenset(("gc", "sealing", "warmup", "fork_safety", "scoreboard", "proc", "trust")),
+    frozenset(("interpreter",)),
     frozenset(("errors", "_native")),
 )
 """Packages and modules right below `pasture`, from the roof to the ground."""
 
-GROUND = FLOORS[-2]
+GROUND = FLOORS[-3]
 """Here packages may import each other, as long as none comes back to itself."""
 
 STANDARD_LIBRARY_ALONE = ("sealing", "scoreboard", "warmup", "fork_safety", "servers", "gc")

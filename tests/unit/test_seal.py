@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from pasture import interpreter
 from pasture.errors import SealFailed, UnknownPolicy, UnsupportedInterpreter
 from pasture.fork_safety import close, ddtrace, survey, threads
 from pasture.fork_safety.threads import Neighbour
-from pasture.sealing import child, exit, gc_settings, interpreter, seal
-from pasture.sealing.interpreter import Interpreter
+from pasture.interpreter import Interpreter
+from pasture.sealing import child, exit, gc_settings, seal
 from pasture.sealing.policy import POLICIES, Policy
 from pasture.sealing.report import SealReport, StepReport
 from pasture.warmup import lazy_imports

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pasture.sealing.interpreter import Interpreter, current
+from pasture.interpreter import Interpreter, current
 from pasture.sealing.report import SealReport, StepReport
 
 CPYTHON = Interpreter("CPython", "3.14.2", False, True, None)

@@ -18,7 +18,7 @@ from pasture.errors import UsageError
 from pasture.explain import snapshot
 from pasture.explain.extents import Windows
 from pasture.explain.snapshot import NO_OWNER, RECORD, open_census
-from pasture.sealing.interpreter import native
+from pasture.interpreter import native
 from pasture.sealing.snapshot import MAGIC
 
 HEAD = {

@@ -18,6 +18,7 @@ from pasture.doctor.packages import package_of, read_text
 from pasture.doctor.seal_report import SealSeen, read_seal
 from pasture.doctor.threads import Thread, read_threads
 from pasture.errors import ProcessEnded, UsageError
+from pasture.interpreter import current, left_out
 from pasture.proc import smaps, tree
 from pasture.proc.environ import read_environ
 from pasture.proc.mapped_files import InMemory, parse_mapped_files
@@ -25,7 +26,6 @@ from pasture.proc.maps import parse_maps
 from pasture.proc.smaps import Memory
 from pasture.scoreboard.layout import Snapshot
 from pasture.scoreboard.reader import read_scoreboard
-from pasture.sealing.interpreter import current, left_out
 
 _PROC = Path("/proc")
 

@@ -9,8 +9,8 @@ from pasture.doctor.evidence import Evidence
 from pasture.doctor.finding import Finding
 from pasture.doctor.threads import Thread
 from pasture.fork_safety.survey import remedy_for_thread
+from pasture.interpreter import FIRST_WITH, SUPPORTED
 from pasture.proc.maps import python_version
-from pasture.sealing.interpreter import FIRST_WITH, SUPPORTED
 
 _MOST_NAMES = 12
 _THREADS_RUN = "Python thread(s) running"

@@ -14,7 +14,7 @@ from pasture.display.units import megabytes, percent
 from pasture.explain.causes import Cause
 from pasture.explain.explanation import Explanation
 from pasture.explain.new_memory import FREE, FREE_CHUNKS
-from pasture.sealing.interpreter import FIRST_WITH
+from pasture.interpreter import FIRST_WITH
 from pasture.sealing.policy import POLICIES
 
 _LEAST_BYTES = 300_000

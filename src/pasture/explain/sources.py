@@ -13,13 +13,13 @@ from pathlib import Path
 
 from pasture.errors import ProcessEnded, UsageError
 from pasture.explain.snapshot import Census, Fields, fields_from, open_census
+from pasture.interpreter import native
 from pasture.proc import smaps, tree
 from pasture.proc.address_space import AddressSpace
 from pasture.proc.environ import read_environ
 from pasture.proc.maps import ZYGOTE_IMAGE, python_version
 from pasture.scoreboard import reader
 from pasture.sealing import snapshot as census_file
-from pasture.sealing.interpreter import native
 from pasture.trust.foreign_files import user_of
 from pasture.trust.untrusted_text import printable
 

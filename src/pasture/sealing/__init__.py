@@ -1,5 +1,5 @@
 """What happens to the heap of a process that forks: policies, the seal, the child, the exit.
 
-Standard library and `pasture._native` only: the process that is sealed imports this, and
+Standard library and the extension only: the process that is sealed imports this, and
 whatever it imports is sealed in with it.
 """

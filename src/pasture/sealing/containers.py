@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pasture.errors import UsageError
-from pasture.sealing.interpreter import native
+from pasture.interpreter import native
 
 Iterate = Callable[[Any], Iterable[object]]
 

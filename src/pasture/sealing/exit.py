@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from pasture.errors import UnsupportedInterpreter
-from pasture.sealing.interpreter import native
+from pasture.interpreter import native
 
 STDOUT_LOST = 120
 """CPython's exit status when the standard streams cannot be flushed."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from pasture.errors import UnsupportedInterpreter
-from pasture.sealing.interpreter import native
+from pasture.interpreter import native
 from pasture.sealing.policy import LoadingStep, Policy
 
 _thresholds: tuple[int, int, int] | None = None

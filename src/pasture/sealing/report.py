@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pasture.sealing.interpreter import Interpreter
+from pasture.interpreter import Interpreter
 
 NOT_BEGUN = "not begun"
 """Why a step was skipped where the report as a whole has a reason."""

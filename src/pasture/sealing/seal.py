@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 from pasture.errors import SealFailed, UnsupportedInterpreter
 from pasture.fork_safety import close, ddtrace, survey, threads
+from pasture.interpreter import current, hint_for, left_out, native
 from pasture.sealing import child, exit, gc_settings, room
 from pasture.sealing import snapshot as census_file
-from pasture.sealing.interpreter import current, hint_for, left_out, native
 from pasture.sealing.policy import Policy, PrepareStep, find_policy
 from pasture.sealing.report import NO_MEMORY, NOT_BEGUN, SealReport, StepReport
 from pasture.sealing.steps import (

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from pasture.interpreter import native
 from pasture.sealing import containers
-from pasture.sealing.interpreter import native
 from pasture.trust import private_files
 
 VARIABLE = "PASTURE_CENSUS"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pasture.errors import UnsupportedInterpreter
+from pasture.interpreter import native
 from pasture.sealing import containers
-from pasture.sealing.interpreter import native
 
 Counts = Mapping[str, int]
 

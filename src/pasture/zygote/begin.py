@@ -17,8 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from pasture.interpreter import native
 from pasture.sealing import exit
-from pasture.sealing.interpreter import native
 from pasture.zygote import end, reread, streams
 
 _changed: dict[str, str | None] = {}

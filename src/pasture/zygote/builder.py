@@ -106,7 +106,7 @@ def _stand_still(
 ) -> None:
     """Seal, and wait to be copied. Returns in no process: what comes to life becomes a program."""
     import pasture
-    from pasture.sealing.interpreter import native
+    from pasture.interpreter import native
     from pasture.sealing.seal import HAS_LAZY_IMPORTS
     from pasture.zygote import begin
     from pasture.zygote.parent import end_with_parent

@@ -12,7 +12,7 @@ import sys
 import weakref
 from types import ModuleType
 
-from pasture.sealing.interpreter import native
+from pasture.interpreter import native
 
 _of_image: frozenset[str] = frozenset()
 _file: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from pasture.sealing.interpreter import native
+from pasture.interpreter import native
 
 
 def end_with_parent(parent: int) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 
 from pasture.errors import PastureError, ZygoteFailed
-from pasture.sealing.interpreter import native
+from pasture.interpreter import native
 from pasture.zygote.parent import end_with_parent
 
 Rehearsal = Callable[[], object]

@@ -23,8 +23,8 @@ from typing import Any
 from gunicorn.workers.base import Worker
 
 from pasture.fork_safety import close, survey
+from pasture.interpreter import native
 from pasture.scoreboard.board import Row
-from pasture.sealing.interpreter import native
 from pasture.servers.refork.channel import Channel
 from pasture.servers.refork.served import Served, host_of
 

@@ -16,10 +16,10 @@ from gunicorn.errors import HaltServer
 
 from pasture.errors import UnsupportedInterpreter
 from pasture.fork_safety.survey import gevent_has_patched
+from pasture.interpreter import native
 from pasture.proc.again import read_again
 from pasture.proc.smaps import total_pss_bytes
 from pasture.scoreboard import recorder
-from pasture.sealing.interpreter import native
 from pasture.sealing.seal import seal
 from pasture.servers.gunicorn import asgi
 from pasture.servers.gunicorn.hooks import call_after_request

@@ -17,9 +17,9 @@ from gunicorn import util
 from gunicorn.errors import AppImportError
 
 from pasture.errors import PastureError
+from pasture.interpreter import native
 from pasture.scoreboard.board import Row, Scoreboard
 from pasture.sealing import exit
-from pasture.sealing.interpreter import native
 from pasture.servers.complaint import complain
 from pasture.servers.gunicorn import asgi
 from pasture.servers.gunicorn.hooks import BeforeFork
