@@ -6,7 +6,7 @@ reason as text; `RuntimeError` from `check_layout` means "refuse to go on".
 """
 
 from collections.abc import Callable, Iterable
-from typing import NoReturn, TypedDict
+from typing import Any, NoReturn, TypedDict
 
 UNSUPPORTED: str | None
 """Why no step can run on the interpreter this was built for (None: supported)."""
@@ -259,6 +259,12 @@ def is_collecting() -> bool:
     """Whether a garbage collection runs: the caller is a finalizer or a callback, or beside one."""
 
 def collection_history() -> CollectionHistory: ...
+def instances(types: tuple[type, ...], /) -> list[Any]:
+    """The objects of exactly these types that stand in the collector's lists, but frozen ones.
+
+    Raises NotImplementedError where the extension does not know the collector.
+    """
+
 def full_collection_pays() -> bool:
     """Whether a full collection is worth its cost now, between two requests."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 from typing import Any
 
+from pasture.errors import UnsupportedInterpreter
+from pasture.fork_safety import instances as module
 from pasture.fork_safety.instances import instances
 
 
@@ -53,3 +55,25 @@ def test_proxies_and_metaclasses_are_not_asked() -> None:
 def test_no_class_finds_nothing_and_makes_no_list(monkeypatch: Any) -> None:
     monkeypatch.setattr(gc, "get_objects", None)
     assert instances([]) == []
+
+
+def test_without_the_extension_the_same_is_found(monkeypatch: Any) -> None:
+    def none() -> Any:
+        raise UnsupportedInterpreter("no extension")
+
+    held = [Wanted(), Derived(), []]
+    with_it = {id(one) for one in instances([Wanted])}
+    monkeypatch.setattr(module, "native", none)
+    assert {id(one) for one in instances([Wanted])} == with_it
+    del held
+
+
+def test_many_classes_and_frozen_objects() -> None:
+    classes = [type(f"Class{n}", (), {}) for n in range(300)]
+    held = [one() for one in classes]
+    assert {id(one) for one in instances(classes)} == set(map(id, held))
+    gc.freeze()
+    try:
+        assert instances(classes) == []
+    finally:
+        gc.unfreeze()

@@ -1,11 +1,12 @@
-/* Python's way to the collector: collections out of line, when full ones come, and what is given
- * back after them.
+/* Python's way to the collector: collections out of line, when full ones come, what is given
+ * back after them, and what stands in its lists.
  */
 #include "../module.h"
 
 #ifndef CPY_UNSUPPORTED
 
 #include "collect.h"
+#include "instances.h"
 #include "thresholds.h"
 #include "trim.h"
 
@@ -109,6 +110,15 @@ trim(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     return PyLong_FromSize_t(bytes);
 }
 
+static PyObject *
+instances(PyObject *Py_UNUSED(module), PyObject *types)
+{
+    if (!PyTuple_Check(types)) {
+        return PyErr_Format(PyExc_TypeError, "types must be a tuple");
+    }
+    return instances_find(types);
+}
+
 PyMethodDef module_gc_methods[] = {
     {"collect", collect, METH_O, NULL},
     {"watch_collections", watch_collections, METH_O, NULL},
@@ -122,6 +132,7 @@ PyMethodDef module_gc_methods[] = {
     {"end_adapting_thresholds", end_adapting_thresholds, METH_NOARGS, NULL},
     {"trim_after_collections", trim_after_collections, METH_O, NULL},
     {"trim", trim, METH_NOARGS, NULL},
+    {"instances", instances, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -10,13 +10,20 @@ import gc
 from collections.abc import Iterable
 from typing import Any
 
+from pasture.errors import UnsupportedInterpreter
+from pasture.interpreter import native
+
 
 def instances(classes: Iterable[type]) -> list[Any]:
     """The objects of these classes and of what derives from them; frozen ones are not listed."""
     wanted = _with_derived(classes)
     if not wanted:
         return []
-    return [one for one in gc.get_objects() if id(type(one)) in wanted]
+    try:
+        found: list[Any] = native().instances(tuple(wanted.values()))
+    except (UnsupportedInterpreter, NotImplementedError):
+        return [one for one in gc.get_objects() if id(type(one)) in wanted]
+    return found
 
 
 def _with_derived(classes: Iterable[type]) -> dict[int, type]:
