@@ -15,7 +15,14 @@ from typing import Any
 
 from trials import FOLDER, PROGRAM, REPOSITORY, TESTS, Installation, Memory, Outcome, wheel_for
 
-TRIED = ("src/native", "src/pasture/sealing", "CMakeLists.txt", *TESTS, PROGRAM)
+TRIED = (
+    "src/native",
+    "src/pasture/interpreter.py",
+    "src/pasture/sealing",
+    "CMakeLists.txt",
+    *TESTS,
+    PROGRAM,
+)
 
 
 def digest(*tops: Path) -> str:
