@@ -11,27 +11,22 @@ import json
 import os
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
-import psutil
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.spread import Spread, paired_ratio, spread_of
+from benchmarks.spread import Spread, spread_of
 from pasture.display import progress
-from pasture.display.progress import Display, Event, Moved, Started
 from pasture.display.terminal import output_terminal
-from pasture.proc import tree
 from pasture.trial import TrialPlan, TrialResult, run_trial, table
 from pasture.trial.document import as_document
 from pasture.trial.measurement import Figure, paired_ratios
-from pasture.trial.run import STOPPING
 from pasture.warmup.requests import read_requests
 
 SITE = Path(__file__).resolve().parent.parent / "demo"
@@ -86,32 +81,6 @@ class Verdict:
     judgement: str = ""
 
 
-class WorkerClock:
-    """Processor time of each run's workers, read after the load and before the end.
-
-    Unlike throughput it does not depend on what else the machine is doing.
-    """
-
-    def __init__(self, display: Display) -> None:
-        self._display = display
-        self._policy = ""
-        self.seconds: dict[str, list[float]] = defaultdict(list)
-
-    def tell(self, event: Event) -> None:
-        if isinstance(event, Started):
-            self._policy = event.label
-        if isinstance(event, Moved) and event.phase == STOPPING:
-            self.seconds[self._policy].append(workers_cpu_s())
-        self._display.tell(event)
-
-
-def workers_cpu_s() -> float:
-    """User and system time since the fork, of the workers of the server that runs now."""
-    masters = psutil.Process().children(recursive=True)  # below the guard of the trial
-    workers = [pid for master in masters for pid in tree.forked_workers(master.pid)]
-    return sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in workers)
-
-
 def fill_site() -> Mapping[str, str]:
     """A database and load of the benchmark's own; returns the environment that names it."""
     DATA.mkdir(parents=True, exist_ok=True)
@@ -146,7 +115,7 @@ def make_plan(
     )
 
 
-def verdicts(result: TrialResult, clock: WorkerClock) -> Iterator[Verdict]:
+def verdicts(result: TrialResult) -> Iterator[Verdict]:
     by_name = {policy.policy: policy for policy in result.policies}
     seal = by_name["seal"]
     for goal in GOALS:
@@ -156,7 +125,8 @@ def verdicts(result: TrialResult, clock: WorkerClock) -> Iterator[Verdict]:
             yield Verdict(name, ratio, goal.limit, goal.judge(ratio))
     for policy in ("stock", "warm-freeze"):
         if policy in by_name:
-            cpu = paired_ratio(clock.seconds["seal"], clock.seconds[policy])
+            figures = paired_ratios(by_name[policy], seal, lambda run: run.processor_s_per_request)
+            cpu = spread_of(figures)
             yield Verdict(f"processor time a request, seal to {policy}", cpu)
     peak = spread_of(run.shutdown.peak_ratio for run in seal.runs)
     met = "met" if peak.median <= SHUTDOWN_GOAL else "MISSED"
@@ -202,18 +172,16 @@ def main(
     if policies and "seal" not in policies:
         raise click.UsageError("every ratio is one of the seal: add --policy seal")
     with progress.for_console(Console(stderr=True)) as display:
-        clock = WorkerClock(display)
         result = run_trial(
-            make_plan(requests, workers, rounds, policies or POLICIES), on_event=clock.tell
+            make_plan(requests, workers, rounds, policies or POLICIES), on_event=display.tell
         )
-    found = list(verdicts(result, clock))
+    found = list(verdicts(result))
     console = output_terminal()
     table.print_result(result, console)
     console.print(goals_table(found))
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)
         document = add_verdicts(as_document(result), found)
-        document["workers_cpu_s"] = clock.seconds
         json_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 

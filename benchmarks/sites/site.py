@@ -31,6 +31,7 @@ class Site:
         chdir: below that folder.
         own: its module lies in `apps/`.
         lock: name of the site whose environment it uses; "" for its own.
+        note: what a reader must know of its figures, in whole sentences.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Site:
     chdir: str = ""
     own: bool = False
     lock: str = ""
+    note: str = ""
 
     @property
     def data(self) -> Path:

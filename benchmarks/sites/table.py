@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from benchmarks.sites.site import Site
@@ -19,14 +19,25 @@ def page(sites: Iterable[Site], before: str) -> str:
         before: the page as it is; rows of sites that were measured elsewhere are taken from it.
     """
     kept = {line.split("|")[1].strip(): line for line in before.splitlines() if line[:1] == "|"}
+    shown = [site for site in sites if site.result.exists() or site.name in kept]
     rows = [
         _row(site, json.loads(site.result.read_text())) if site.result.exists() else kept[site.name]
-        for site in sites
-        if site.result.exists() or site.name in kept
+        for site in shown
     ]
-    ratios = [float(row.split("|")[_RATIO_AT]) for row in rows]
-    median = f"{statistics.median(ratios):.2f}" if ratios else "-"
-    return _PAGE.format(rows="\n".join(rows), count=len(rows), median=median)
+    return _PAGE.format(
+        rows="\n".join(rows),
+        count=len(rows),
+        private=_median(rows, "ratio"),
+        processor=_median(rows, "processor"),
+        notes="".join(f"**{site.name}.** {site.note}\n\n" for site in shown if site.note),
+    )
+
+
+def _median(rows: Sequence[str], heading: str) -> str:
+    """Of the column under a heading, the first of that name."""
+    at = 1 + _HEADER.index(heading)
+    values = [float(row.split("|")[at]) for row in rows]
+    return f"{statistics.median(values):.2f}" if values else "-"
 
 
 def _row(site: Site, document: dict[str, Any]) -> str:
@@ -42,7 +53,7 @@ def _row(site: Site, document: dict[str, Any]) -> str:
         f"{_ratio(document, 'warm-freeze', 'private_bytes_median'):.2f}",
         f"{stock['total_pss_bytes'] / MB:.0f}",
         f"{_ratio(document, 'seal', 'total_pss_bytes'):.2f}",
-        f"{_ratio(document, 'seal', 'requests_per_s'):.2f}",
+        f"{_ratio(document, 'seal', 'processor_s_per_request'):.2f}",
         "yes" if document["answers_agree"] else "no",
     )
     return f"| {' | '.join(cells)} |"
@@ -60,10 +71,8 @@ def _largest(policy: dict[str, Any]) -> float:
 
 _HEADER = (
     *("site", "what it is", "CPython", "stock, MB", "seal, MB", "ratio"),
-    *("largest", "freeze", "PSS, MB", "ratio", "requests", "same answers"),
+    *("largest", "freeze", "PSS, MB", "ratio", "processor", "same answers"),
 )
-
-_RATIO_AT = 1 + _HEADER.index("ratio")
 
 _PAGE = f"""\
 # Sites
@@ -72,15 +81,15 @@ Written by `make bench-sites`. {{count}} applications under gunicorn with 4 work
 same load with every policy ([pasture try](try.md)). Private memory is that of a worker, the median
 of the four, in MB. The ratios are to stock: of the seal's private memory, of that of the largest
 worker, of the median under a `gc.freeze()` after a warm-up, of the whole server's PSS, and of
-requests a second. Workers for ASGI get unequal shares of the load: some serve most of it, some next
-to nothing, and the ratio of the largest is the one to look at.
+processor time a request. Workers for ASGI get unequal shares of the load: some serve most of it,
+some next to nothing, and the ratio of the largest is the one to look at.
 
-Median of the seal's ratio: {{median}}.
+Medians of the seal's ratios: private memory {{private}}, processor time {{processor}}.
 
 | {" | ".join(_HEADER)} |
 | {" | ".join("---" for _ in _HEADER)} |
 {{rows}}
 
-[benchmarks/sites](../benchmarks/sites/README.md) has the versions, and what each is asked. The load
-comes from a process of its own. Throughput is of one run each, on a shared machine.
+{{notes}}[benchmarks/sites](../benchmarks/sites/README.md) has the versions, and what each is asked.
+The load comes from a process of its own. Each policy ran once.
 """

@@ -81,6 +81,7 @@ def make_run() -> MakeRun:
             "boot_s": 1.5,
             "load": LoadFigures(requests, 0, 2.0, p50_ms=4.0, p95_ms=9.5, p99_ms=20.25),
             "shutdown": Shutdown(0.5, total, total * 2, samples=10, workers_seconds=0.4),
+            "processor_s": 0.04 * requests,
             "answers": {"GET /": UrlAnswers({200: requests}, {"aa": requests})},
             "paths": ("GET /",),
         }

@@ -1,5 +1,6 @@
 """What readers of /proc make of its files, and of files as no kernel writes them."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from pasture.proc.environ import read_environ
 from pasture.proc.maps import python_version
 from pasture.proc.stat import parse_stat, read_stat
 from pasture.proc.tasks import Task, parse_status, read_tasks
+from pasture.proc.tree import processor_s
 
 FIELDS = " ".join(["S", *(str(number) for number in range(4, 53))])
 
@@ -28,6 +30,41 @@ def test_fields_are_counted_from_after_a_name_that_holds_brackets_and_spaces() -
     # Each field's number in proc_pid_stat(5) stands at its place.
     assert (stat.flags, stat.minor_faults, stat.major_faults) == (9, 10, 12)
     assert (stat.start_time, stat.start_code, stat.start_stack) == (22, 26, 28)
+    assert stat.processor_s * os.sysconf("SC_CLK_TCK") == pytest.approx(14 + 15 + 16 + 17)
+
+
+SPINS = """
+import os, sys, time
+def spin():
+    while time.process_time() < 0.2:
+        pass
+for ended in (True, False):
+    pid = os.fork()
+    if not pid:
+        spin()
+        if ended:
+            os._exit(0)
+        print("spun", flush=True)
+        sys.stdin.read()
+        os._exit(0)
+    if ended:
+        os.waitpid(pid, 0)
+sys.stdin.read()
+"""
+
+
+def test_processor_time_of_a_tree_is_that_of_children_that_live_and_that_have_ended() -> None:
+    command = [sys.executable, "-c", SPINS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None and parent.stdin is not None
+        parent.stdout.readline()
+        alone = read_stat(parent.pid)
+        found = processor_s(parent.pid)
+        parent.stdin.close()
+    least_s = 0.18  # of the 0.2 that each child took, in clock ticks of 10 ms
+    assert alone is not None and alone.processor_s >= least_s
+    assert found >= alone.processor_s + least_s
+    assert processor_s(parent.pid) == 0
 
 
 @pytest.mark.parametrize(("state", "ended"), [("R", False), ("D", False), ("Z", True), ("X", True)])

@@ -16,7 +16,7 @@ def document(seal: float) -> dict[str, object]:
             "private_bytes_median": private * 1e6,
             "workers": [{"private_bytes": private * 1e6}, {"private_bytes": private * 2e6 + 1e6}],
             "total_pss_bytes": private * 4e6,
-            "requests_per_s": 100.0,
+            "processor_s_per_request": 0.01 + private / 1e4,
         }
 
     policies = {"stock": policy(100), "warm-freeze": policy(50), "seal": policy(seal)}
@@ -27,7 +27,7 @@ def document(seal: float) -> dict[str, object]:
 def sites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Site]:
     monkeypatch.setattr(site, "DATA", tmp_path)
     one = Site("one", "the first", "3.14", (), "one:app")
-    return [one, replace(one, name="two"), replace(one, name="three")]
+    return [replace(one, note="Read this."), replace(one, name="two"), replace(one, name="three")]
 
 
 def test_a_row_that_was_measured_elsewhere_stays_and_counts(sites: list[Site]) -> None:
@@ -36,12 +36,13 @@ def test_a_row_that_was_measured_elsewhere_stays_and_counts(sites: list[Site]) -
     two.result.write_text(json.dumps(document(30)))
     first = table.page(sites, "")
     assert "| one | the first | 3.14 | 100.0 | 10.0 | 0.10 | 0.10 | 0.50 |" in first
-    assert "Median of the seal's ratio: 0.20." in first and "| three |" not in first
+    assert "seal's ratios: private memory 0.20, processor time 0.60." in first
+    assert "| three |" not in first and "**one.** Read this." in first
     one.result.unlink()
     two.result.write_text(json.dumps(document(20)))
     again = table.page(sites, first)
     assert "| one | the first | 3.14 | 100.0 | 10.0 | 0.10 | 0.10 |" in again
-    assert "seal's ratio: 0.15." in again
+    assert "private memory 0.15, processor time 0.57." in again
 
 
 def test_every_site_has_its_pins_and_its_preparation() -> None:

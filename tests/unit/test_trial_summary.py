@@ -77,6 +77,16 @@ def test_a_single_policy_is_only_described(make_result: MakeResult, make_run: Ma
     assert summary.capacity(result) == "4 workers under seal took 71.0 MB."
 
 
+def test_a_sentence_says_what_a_request_costs_each_policy(
+    make_result: MakeResult, make_run: MakeRun
+) -> None:
+    result = make_result(make_run("stock"), make_run("seal", processor_s=0.9))
+
+    assert summary.processor(result) == "Processor time a request: stock 40 ms, seal 9.0 ms."
+    assert summary.processor(make_result(make_run("seal"))) is None
+    assert make_run("seal", requests=0).processor_s_per_request == 0
+
+
 def test_the_table_has_a_row_for_each_policy(make_result: MakeResult) -> None:
     lines = _printed(make_result()).splitlines()
 

@@ -18,10 +18,12 @@ _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of the kernel's include/linux/sched.h
 _DEAD_STATES = frozenset("ZX")
 
 # Positions counted from after the command name, which may itself hold spaces and brackets
-# (numbers of the manual page: state 3, flags 9, minflt 10, cminflt 11, majflt 12, starttime 22,
-# startcode 26, startstack 28).
+# (numbers of the manual page: state 3, flags 9, minflt 10, cminflt 11, majflt 12, utime to cstime
+# 14 to 17, starttime 22, startcode 26, startstack 28).
 _STATE, _FLAGS, _MINOR_FAULTS, _MINOR_FAULTS_OF_ENDED, _MAJOR_FAULTS = 0, 6, 7, 8, 9
+_PROCESSOR_TIMES = slice(11, 15)
 _START_TIME, _START_CODE, _START_STACK = 19, 23, 25
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class Stat:
         start_time: clock ticks from the machine's boot to the process's start.
         start_code, start_stack: addresses; as another user sees them, not the real ones.
         minor_faults_of_ended: those of its children that have ended and were waited for.
+        processor_s: user and system time, of such children too.
     """
 
     state: str
@@ -45,6 +48,7 @@ class Stat:
     start_code: int
     start_stack: int
     minor_faults_of_ended: int = 0
+    processor_s: float = 0.0
 
     @property
     def has_ended(self) -> bool:
@@ -71,6 +75,7 @@ def parse_stat(data: bytes) -> Stat:
         minor_faults=int(fields[_MINOR_FAULTS]),
         major_faults=int(fields[_MAJOR_FAULTS]),
         minor_faults_of_ended=int(fields[_MINOR_FAULTS_OF_ENDED]),
+        processor_s=sum(map(int, fields[_PROCESSOR_TIMES])) / _TICKS_A_SECOND,
         start_time=int(fields[_START_TIME]),
         start_code=int(fields[_START_CODE]),
         start_stack=int(fields[_START_STACK]),

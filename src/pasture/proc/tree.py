@@ -81,6 +81,19 @@ def descendants(pid: int) -> tuple[int, ...]:
     return tuple(sorted(child.pid for child in found if is_running(child.pid)))
 
 
+def processor_s(pid: int) -> float:
+    """User and system time of a process and all below it, ended ones included, in seconds.
+
+    Those have to have been waited for by a process that still lives, as masters do with workers.
+    """
+    try:
+        children = psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return 0.0
+    stats = map(read_stat, (pid, *(child.pid for child in children)))
+    return sum(stat.processor_s for stat in stats if stat is not None)
+
+
 def require_memory_of(pid: int, proc: Path = _PROC) -> None:
     """Check that there is a process to look at, and that it has memory of its own.
 

@@ -31,6 +31,7 @@ _FIGURES: Mapping[str, Figure] = {
     "private_bytes_median": lambda run: run.private_bytes_median,
     "total_pss_bytes": lambda run: run.total_pss_bytes,
     "requests_per_s": lambda run: run.load.requests_per_s,
+    "processor_s_per_request": lambda run: run.processor_s_per_request,
     "shutdown_s": lambda run: run.shutdown.seconds,
     "shutdown_start_pss_bytes": lambda run: run.shutdown.start_pss_bytes,
     "shutdown_peak_pss_bytes": lambda run: run.shutdown.peak_pss_bytes,
@@ -132,7 +133,7 @@ def _medians(policy: PolicyResult) -> dict[str, Any]:
 
 def _tidy(value: float, key: str) -> float:
     """Bytes as whole numbers, the rest to a precision that was measured."""
-    return round(value) if "bytes" in key else round(value, 4)
+    return round(value) if "bytes" in key else round(value, 6 if "per_request" in key else 4)
 
 
 def _process(process: ProcessMemory) -> dict[str, int]:

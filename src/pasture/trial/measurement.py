@@ -74,6 +74,7 @@ class Run:
         boot_s: time from the start of the process to its first answer, without the warm-up.
         series: samples while the load ran, the first before its first request.
         final: sample after the load, with the server idle.
+        processor_s: user and system time of all processes of the server, during the load.
         answers: dict of `METHOD name` to what that URL gave.
         paths: `METHOD PATH` of the distinct requests sent, in order.
         report: what the server's process said about its seal, None if it said nothing.
@@ -87,6 +88,7 @@ class Run:
     final: Sample
     load: LoadFigures
     shutdown: Shutdown
+    processor_s: float
     answers: Answers
     paths: tuple[str, ...] = ()
     report: Mapping[str, Any] | None = None
@@ -101,6 +103,12 @@ class Run:
     def total_pss_bytes(self) -> int:
         """Memory of master and workers together."""
         return self.final.total_pss_bytes
+
+    @property
+    def processor_s_per_request(self) -> float:
+        """What an answer costs in processor time, in seconds. Waiting is no part of it, so that
+        other work on the machine disturbs it less than throughput."""
+        return self.processor_s / self.load.requests if self.load.requests else 0.0
 
 
 @dataclass(frozen=True, slots=True)

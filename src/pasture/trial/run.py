@@ -16,6 +16,7 @@ from pasture.display.progress import Moved, Tell
 from pasture.display.units import megabytes, seconds
 from pasture.errors import AppDidNotAnswer, ServerFailed
 from pasture.proc.sampler import Sample, Series, sample_tree, sample_until_whole
+from pasture.proc.tree import processor_s
 from pasture.scoreboard.reader import molds_of
 from pasture.sealing.policy import POLICIES
 from pasture.trial import diagnosis, load, server, shutdown
@@ -86,8 +87,9 @@ def run_job(job: Job, emit: Tell, pause: Pause) -> Run:
         warm_up_s = _warm_up_s(server.read_report(files))
         boot_s = max(0.0, until_answer_s - warm_up_s)
         emit(Moved(phase=f"starting the load, {_booted(boot_s, warm_up_s)}"))
-        start = time.monotonic()
+        start, busy_before_s = time.monotonic(), processor_s(group.pid)
         series, result = _load(job, group, port, began, emit, pause)
+        busy_s = processor_s(group.pid) - busy_before_s
         final = _idle_sample(job, group, start, result.figures.requests, pause)
         emit(Moved(phase=STOPPING))
         ended = shutdown.stop_and_measure(group, pause)
@@ -101,6 +103,7 @@ def run_job(job: Job, emit: Tell, pause: Pause) -> Run:
         final=final,
         load=result.figures,
         shutdown=ended,
+        processor_s=busy_s,
         answers=result.answers,
         paths=result.paths,
         report=report,

@@ -38,6 +38,7 @@ def figures(reference: PolicyResult, policy: PolicyResult) -> dict[str, str]:
         "p50": milliseconds(policy.median(lambda run: run.load.p50_ms)),
         "p95": milliseconds(policy.median(lambda run: run.load.p95_ms)),
         "p99": milliseconds(policy.median(lambda run: run.load.p99_ms)),
+        "processor": _processor_ms(policy),
         "boot": seconds(policy.median(lambda run: run.boot_s)),
         "shutdown": seconds(policy.median(lambda run: run.shutdown.seconds)),
         "peak": f"{policy.median(lambda run: run.shutdown.peak_ratio):.2f}x",
@@ -73,6 +74,14 @@ def capacity(result: TrialResult) -> str:
     return f"The memory of {took} ({megabytes(budget)}) holds {_alternatives(fits)}."
 
 
+def processor(result: TrialResult) -> str | None:
+    """What an answer costs each policy in processor time, None with a single policy."""
+    if len(result.policies) == 1:
+        return None
+    costs = ", ".join(f"{p.policy} {_processor_ms(p)} ms" for p in result.policies)
+    return f"Processor time a request: {costs}."
+
+
 def spread(result: TrialResult) -> str | None:
     """How far the rounds lie apart, None with a single one."""
     if result.plan.rounds == 1:
@@ -100,6 +109,10 @@ def beside_figures(result: TrialResult) -> list[tuple[str, str]]:
     why it has none, or what it could not do."""
     short = [(p.policy, words) for p in result.policies for words in p.shortfalls]
     return [*short, *result.missing.items()]
+
+
+def _processor_ms(policy: PolicyResult) -> str:
+    return milliseconds(1000 * policy.median(lambda run: run.processor_s_per_request))
 
 
 def _unfinished(result: TrialResult) -> list[str]:
