@@ -409,6 +409,7 @@ _native.fail_scratch_after(-1)
     assert out == "True True\nTrue 0\n"
 
 
+@pytest.mark.kernel
 def test_address_space_may_be_limited(run_program):
     out = run_program(f"""
 {CYCLES}
@@ -436,6 +437,7 @@ print(gc.is_tracked(new))
     assert out == "False\n"
 
 
+@pytest.mark.kernel
 def test_working_memory_is_given_back(run_program):
     out = run_program(f"""
 {CYCLES}
