@@ -16,9 +16,11 @@ def page(sites: Iterable[Site], before: str) -> str:
     """The page, with a row a site that has figures.
 
     Args:
-        before: the page as it is; rows of sites that were measured elsewhere are taken from it.
+        before: the page as it is; rows of sites that were measured elsewhere are taken from it,
+            unless its columns are others.
     """
-    kept = {line.split("|")[1].strip(): line for line in before.splitlines() if line[:1] == "|"}
+    lines = before.splitlines() if _HEADING in before else []
+    kept = {line.split("|")[1].strip(): line for line in lines if line[:1] == "|"}
     shown = [site for site in sites if site.result.exists() or site.name in kept]
     rows = [
         _row(site, json.loads(site.result.read_text())) if site.result.exists() else kept[site.name]
@@ -36,7 +38,8 @@ def page(sites: Iterable[Site], before: str) -> str:
 def _median(rows: Sequence[str], heading: str) -> str:
     """Of the column under a heading, the first of that name."""
     at = 1 + _HEADER.index(heading)
-    values = [float(row.split("|")[at]) for row in rows]
+    cells = (row.split("|")[at].strip() for row in rows)
+    values = [float(cell) for cell in cells if cell != _UNKNOWN]
     return f"{statistics.median(values):.2f}" if values else "-"
 
 
@@ -48,20 +51,21 @@ def _row(site: Site, document: dict[str, Any]) -> str:
         site.python,
         f"{stock['private_bytes_median'] / MB:.1f}",
         f"{seal['private_bytes_median'] / MB:.1f}",
-        f"{_ratio(document, 'seal', 'private_bytes_median'):.2f}",
+        _ratio(document, "seal", "private_bytes_median"),
         f"{_largest(seal) / _largest(stock):.2f}",
-        f"{_ratio(document, 'warm-freeze', 'private_bytes_median'):.2f}",
+        _ratio(document, "warm-freeze", "private_bytes_median"),
         f"{stock['total_pss_bytes'] / MB:.0f}",
-        f"{_ratio(document, 'seal', 'total_pss_bytes'):.2f}",
-        f"{_ratio(document, 'seal', 'processor_s_per_request'):.2f}",
+        _ratio(document, "seal", "total_pss_bytes"),
+        _ratio(document, "seal", "processor_s_per_request"),
         "yes" if document["answers_agree"] else "no",
     )
     return f"| {' | '.join(cells)} |"
 
 
-def _ratio(document: dict[str, Any], policy: str, figure: str) -> float:
-    policies = document["policies"]
-    return float(policies[policy][figure] / policies["stock"][figure])
+def _ratio(document: dict[str, Any], policy: str, figure: str) -> str:
+    """A policy's figure to stock's; unknown where the trial was made before it was measured."""
+    of_policy, of_stock = (document["policies"][name].get(figure) for name in (policy, "stock"))
+    return f"{of_policy / of_stock:.2f}" if of_policy is not None and of_stock else _UNKNOWN
 
 
 def _largest(policy: dict[str, Any]) -> float:
@@ -69,10 +73,14 @@ def _largest(policy: dict[str, Any]) -> float:
     return float(max(worker["private_bytes"] for worker in policy["workers"]))
 
 
+_UNKNOWN = "-"
+
 _HEADER = (
     *("site", "what it is", "CPython", "stock, MB", "seal, MB", "ratio"),
     *("largest", "freeze", "PSS, MB", "ratio", "processor", "same answers"),
 )
+
+_HEADING = f"| {' | '.join(_HEADER)} |"
 
 _PAGE = f"""\
 # Sites
@@ -86,7 +94,7 @@ some next to nothing, and the ratio of the largest is the one to look at.
 
 Medians of the seal's ratios: private memory {{private}}, processor time {{processor}}.
 
-| {" | ".join(_HEADER)} |
+{_HEADING}
 | {" | ".join("---" for _ in _HEADER)} |
 {{rows}}
 

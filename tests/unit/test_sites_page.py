@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from benchmarks.sites import site, table
 from benchmarks.sites.site import SITES, Site, read_sites
 
 
-def document(seal: float) -> dict[str, object]:
+def document(seal: float) -> dict[str, Any]:
     def policy(private: float) -> dict[str, object]:
         return {
             "private_bytes_median": private * 1e6,
@@ -43,6 +44,20 @@ def test_a_row_that_was_measured_elsewhere_stays_and_counts(sites: list[Site]) -
     again = table.page(sites, first)
     assert "| one | the first | 3.14 | 100.0 | 10.0 | 0.10 | 0.10 |" in again
     assert "private memory 0.15, processor time 0.57." in again
+
+
+def test_a_figure_that_was_not_measured_then_is_unknown_and_rows_of_other_columns_go(
+    sites: list[Site],
+) -> None:
+    one, two, _ = sites
+    older = document(10)
+    for policy in older["policies"].values():
+        del policy["processor_s_per_request"]
+    one.result.write_text(json.dumps(older))
+    two.result.write_text(json.dumps(document(30)))
+    page = table.page(sites, "| site | what |\n| --- | --- |\n| three | the third |\n")
+    assert "| 0.10 | - | yes |" in page and "processor time 0.65." in page
+    assert "| three |" not in page
 
 
 def test_every_site_has_its_pins_and_its_preparation() -> None:
