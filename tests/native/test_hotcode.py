@@ -170,6 +170,7 @@ print(hot(21))
     assert out == "42\n"
 
 
+@pytest.mark.kernel
 def test_without_memory_nothing_moves(run_program):
     out = run_program(f"""
 import resource

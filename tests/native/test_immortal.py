@@ -28,6 +28,7 @@ def read_all():
 
 @needs_immortality
 @pytest.mark.skipif(DEBUG_BUILD, reason="strings stay mortal in a debug build")
+@pytest.mark.kernel
 def test_reading_every_object_in_a_child_leaves_its_page_shared(run_program):
     unsealed = int(run_program(f"{HEAP}\ngc.collect()\nin_child(read_all)"))
     sealed = int(run_program(f"{HEAP}\n_native.immortalize()\nin_child(read_all)"))
@@ -178,6 +179,7 @@ def test_a_second_call_counts_only_what_came_since(run_program):
 
 
 @needs_immortality
+@pytest.mark.kernel
 def test_without_memory_for_the_walk_the_process_goes_on_and_can_repeat_it(run_program):
     out = run_program("""
         import resource

@@ -48,6 +48,7 @@ print(sum(id(item) >> 14 in pools for item in fresh))
 
 @needs_glibc
 @pytest.mark.parametrize("size", [600, 3000, 20_000])
+@pytest.mark.kernel
 def test_no_chunk_is_allocated_below_the_top_after_the_heap_is_plugged(run_program, size):
     out = run_program(f"""
 {COMB}
@@ -65,6 +66,7 @@ print(inside(fresh, low, high))
 
 
 @needs_pymalloc
+@pytest.mark.kernel
 def test_a_second_call_finds_only_what_was_opened_since(run_program):
     # At most one small chunk a size near the top, and one pool a size class.
     out = run_program(f"""
@@ -128,6 +130,7 @@ def foreign_blocks(of_each_size):
 
 @needs_glibc
 @pytest.mark.parametrize(("tunables", "kept"), [("", 16), ("glibc.malloc.tcache_count=600", 600)])
+@pytest.mark.kernel
 def test_chunks_of_ended_threads_at_hand_hide_no_hole_of_the_main_heap(run_program, tunables, kept):
     # As many as the thread keeps of a size: each is handed out before any of the main heap.
     out = run_program(

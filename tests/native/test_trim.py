@@ -158,6 +158,7 @@ os._exit(0)
 
 @pytest.mark.skipif("musl" in sysconfig.get_config_var("SOABI"), reason="asks glibc's malloc")
 @pytest.mark.skipif(mmap.PAGESIZE > 16384, reason="a block of malloc has no whole page in it")
+@pytest.mark.kernel
 def test_what_the_end_of_the_heap_needed_at_its_peak_is_given_back(run_program):
     out = run_program(
         TOP
