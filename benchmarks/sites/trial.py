@@ -14,6 +14,10 @@ from benchmarks.sites.site import Site
 POLICIES = ("stock", "warm-freeze", "seal")
 BOOT_S = 300
 
+_USERS_A_WORKER = 4
+"""Users keep their connections, and a worker for ASGI takes connections as they come: with one user
+a worker some workers get none."""
+
 
 def measure(site: Site, python: Path, requests: int, workers: int) -> dict[str, Any]:
     """The document of the trial.
@@ -43,7 +47,8 @@ def _try(
     words: list[object] = [python, "-m", "pasture", "try", site.app]
     for policy in policies:
         words += ["--policy", policy]
-    words += ["-w", workers, "-n", requests, "--urls-file", site.data / "urls.txt"]
+    words += ["-w", workers, "-c", _USERS_A_WORKER * workers, "-n", requests]
+    words += ["--urls-file", site.data / "urls.txt"]
     if (site.data / "headers.txt").exists():
         words += ["--headers-file", site.data / "headers.txt"]
     words += ["--json", report, "--log-dir", site.data / "logs", "--chdir", site.data / site.chdir]
