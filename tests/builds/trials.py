@@ -8,6 +8,7 @@ memory is measured. Nothing here reads a result that an earlier run left.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -24,6 +25,9 @@ TESTS = ("tests/native", "tests/hostile/test_zoo.py", "tests/hostile/test_interr
 PROGRAM = "tests/builds/child_memory.py"
 NATIVE_TIME_LIMIT_S = 1800
 NEEDED = ("psutil", "click", "rich", "pytest", "pytest-timeout")
+
+_ENV = os.environ | {"CC": "cc"}
+"""The host's compiler builds pasture, also for an interpreter that was built by one not here."""
 
 ASK = """\
 import json, os, platform, sys, sysconfig
@@ -96,7 +100,7 @@ def run(*command: str | Path, timeout_s: float | None = 600) -> str:
     """
     try:
         done = subprocess.run(
-            command, cwd=REPOSITORY, capture_output=True, text=True, timeout=timeout_s
+            command, cwd=REPOSITORY, capture_output=True, text=True, timeout=timeout_s, env=_ENV
         )
     except subprocess.TimeoutExpired:
         raise TrialError(f"did not end within {timeout_s} s") from None
