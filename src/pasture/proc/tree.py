@@ -88,7 +88,7 @@ def processor_s(pid: int) -> float:
     """
     try:
         children = psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
+    except psutil.Error:
         return 0.0
     stats = map(read_stat, (pid, *(child.pid for child in children)))
     return sum(stat.processor_s for stat in stats if stat is not None)

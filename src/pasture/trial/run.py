@@ -89,7 +89,7 @@ def run_job(job: Job, emit: Tell, pause: Pause) -> Run:
         emit(Moved(phase=f"starting the load, {_booted(boot_s, warm_up_s)}"))
         start, busy_before_s = time.monotonic(), processor_s(group.pid)
         series, result = _load(job, group, port, began, emit, pause)
-        busy_s = processor_s(group.pid) - busy_before_s
+        busy_s = max(0.0, processor_s(group.pid) - busy_before_s)
         final = _idle_sample(job, group, start, result.figures.requests, pause)
         emit(Moved(phase=STOPPING))
         ended = shutdown.stop_and_measure(group, pause)
