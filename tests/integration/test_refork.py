@@ -188,6 +188,28 @@ def post_fork(server, worker):
 """
 
 
+LOOKS_LATE = """
+import time
+
+def on_starting(server):
+    reap = server.reap_workers
+    def reap_late():
+        time.sleep(0.3)
+        reap()
+    server.reap_workers = reap_late
+"""
+
+
+def test_why_a_mold_refused_is_heard_though_it_has_ended_meanwhile(start, tmp_path):
+    server = start(refork="5", conf=LOOKS_LATE)
+    refork(server, 1)
+    (tmp_path / "mood").write_text("raises")
+    server.wait_for(
+        lambda: load(server, 6) and "refork to generation 2 failed" in server.log, "the refusal"
+    )
+    assert FAILURES["raises"] in server.log
+
+
 @pytest.mark.parametrize("mood", FAILURES)
 def test_when_a_mold_fails_the_generation_before_goes_on(start, tmp_path, mood):
     times = ("--timeout", "2", "--graceful-timeout", "1")

@@ -225,9 +225,10 @@ class ReforkingArbiter(SpawningArbiter):
             self.log.info("pasture: total PSS cannot be read")
         return total
 
-    def _hear_molds(self) -> None:
+    def _hear_molds(self, pid: int | None = None) -> None:
+        """Take what molds have to say; what this one has, if a pid is given."""
         cycle, now = self._cycle_or_fail(), time.monotonic()
-        for mold in self.children.molds:
+        for mold in [m for m in self.children.molds if pid in (None, m.pid)]:
             while message := mold.channel.receive():
                 if message.word == "sealed":
                     self.log.info("pasture: mold %s: %s", mold.pid, message.values["report"])
@@ -347,6 +348,7 @@ class ReforkingArbiter(SpawningArbiter):
             self._reap(pid, status)
 
     def _reap(self, pid: int, status: int) -> None:
+        self._hear_molds(pid)  # its last words, such as why it refused
         if pid == self.reexec_pid:
             self.reexec_pid = 0
         elif pid == getattr(self, "dirty_arbiter_pid", 0):
