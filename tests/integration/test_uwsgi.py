@@ -207,7 +207,7 @@ def test_functions_at_the_exit_of_a_worker_run_and_its_files_are_flushed(serve, 
     until_all_answered(server, "/who", server.workers())
     assert server.stop() == 0
     for wid in (1, 2):
-        assert server.log.count(f"\natexit ran in {wid}") == 1
+        assert server.log.count(f"\natexit ran in {wid}") == 1, server.log
         assert server.log.count(f"uwsgi.atexit ran in {wid}") == 1
 
 
