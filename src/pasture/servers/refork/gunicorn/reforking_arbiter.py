@@ -225,19 +225,22 @@ class ReforkingArbiter(SpawningArbiter):
             self.log.info("pasture: total PSS cannot be read")
         return total
 
-    def _hear_molds(self, pid: int | None = None) -> None:
-        """Take what molds have to say; what this one has, if a pid is given."""
+    def _hear_molds(self) -> None:
+        for mold in self.children.molds:
+            self._hear(mold)
+
+    def _hear(self, mold: Worker) -> None:
+        """Take what a mold has to say."""
         cycle, now = self._cycle_or_fail(), time.monotonic()
-        for mold in [m for m in self.children.molds if pid in (None, m.pid)]:
-            while message := mold.channel.receive():
-                if message.word == "sealed":
-                    self.log.info("pasture: mold %s: %s", mold.pid, message.values["report"])
-                    self._served = tuple(message.values["served"]) or self._served
-                    cycle.sealed(mold.pid, now)
-                elif message.word == "refused":
-                    cycle.refused(mold.pid, message.values["why"], now)
-                else:
-                    break  # closed: it is about to be reaped
+        while message := mold.channel.receive():
+            if message.word == "sealed":
+                self.log.info("pasture: mold %s: %s", mold.pid, message.values["report"])
+                self._served = tuple(message.values["served"]) or self._served
+                cycle.sealed(mold.pid, now)
+            elif message.word == "refused":
+                cycle.refused(mold.pid, message.values["why"], now)
+            else:
+                break  # closed: it is about to be reaped
 
     # --- Spawning ----------------------------------------------------------------------
 
@@ -348,7 +351,8 @@ class ReforkingArbiter(SpawningArbiter):
             self._reap(pid, status)
 
     def _reap(self, pid: int, status: int) -> None:
-        self._hear_molds(pid)  # its last words, such as why it refused
+        if (ended := self.children.get(pid)) and ended.role != "worker":
+            self._hear(ended)  # its last words, such as why it refused
         if pid == self.reexec_pid:
             self.reexec_pid = 0
         elif pid == getattr(self, "dirty_arbiter_pid", 0):
