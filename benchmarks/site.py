@@ -118,15 +118,18 @@ def make_plan(
 def verdicts(result: TrialResult) -> Iterator[Verdict]:
     by_name = {policy.policy: policy for policy in result.policies}
     seal = by_name["seal"]
+
+    def paired(against: str, figure: Figure) -> Spread:
+        return spread_of(paired_ratios(by_name[against], seal, figure))
+
     for goal in GOALS:
         if goal.against in by_name:
-            ratio = spread_of(paired_ratios(by_name[goal.against], seal, goal.figure))
+            ratio = paired(goal.against, goal.figure)
             name = f"{goal.name}, seal to {goal.against}"
             yield Verdict(name, ratio, goal.limit, goal.judge(ratio))
     for policy in ("stock", "warm-freeze"):
         if policy in by_name:
-            figures = paired_ratios(by_name[policy], seal, lambda run: run.processor_s_per_request)
-            cpu = spread_of(figures)
+            cpu = paired(policy, lambda run: run.processor_s_per_request)
             yield Verdict(f"processor time a request, seal to {policy}", cpu)
     peak = spread_of(run.shutdown.peak_ratio for run in seal.runs)
     met = "met" if peak.median <= SHUTDOWN_GOAL else "MISSED"

@@ -40,7 +40,7 @@ def _median(rows: Sequence[str], heading: str) -> str:
     at = 1 + _HEADER.index(heading)
     cells = (row.split("|")[at].strip() for row in rows)
     values = [float(cell) for cell in cells if cell != _UNKNOWN]
-    return f"{statistics.median(values):.2f}" if values else "-"
+    return f"{statistics.median(values):.2f}" if values else _UNKNOWN
 
 
 def _row(site: Site, document: dict[str, Any]) -> str:
