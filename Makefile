@@ -206,6 +206,10 @@ fuzz: .venv/.stamp $(FUZZ_MATRIX:%=.venvs/%-check/fuzz-packages.stamp) ## Random
 	    .venv/bin/python tests/fuzz --python $$minor $(ARGS) || failed=1; \
 	done; test -z "$$failed"
 
+.PHONY: fuzz-channels
+fuzz-channels: .venvs/3.14/.stamp ## Messages of less trusted processes, random and mutated (ARGS="--messages 1000000 --seed 7 --target mold")
+	@.venvs/3.14/bin/python tests/fuzz/channels $(ARGS)
+
 .PHONY: test-cpython-collector
 test-cpython-collector: .venv/.stamp ## CPython's own tests with every full collection out of line
 	@.venv/bin/python tests/cpython/collector.py 3.13 3.14 3.15 $(ARGS)

@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
-from pasture.scoreboard import layout
+import pytest
+
+from pasture.scoreboard import layout, reader
 from pasture.scoreboard.board import Row, Scoreboard
-from pasture.scoreboard.reader import forked_by, read_scoreboard
+from pasture.scoreboard.reader import forked_by, molds_of, read_scoreboard
 
 
-def test_what_a_worker_shows_is_seen_by_the_server_and_from_outside() -> None:
+@pytest.fixture
+def make_children(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Have the kernel call processes the children of this one."""
+
+    def make(*pids: int) -> None:
+        def read_stat(pid: int) -> Any:
+            return SimpleNamespace(parent_pid=os.getpid() if pid in pids else 1)
+
+        monkeypatch.setattr(reader, "read_stat", read_stat)
+
+    return make
+
+
+def test_what_a_worker_shows_is_seen_by_the_server_and_from_outside(
+    make_children: Callable[..., None],
+) -> None:
+    make_children(4711, 4712)
     board = Scoreboard()
     first, second = board.reserve(), board.reserve()
     assert first is not None and second is not None
@@ -30,6 +51,27 @@ def test_what_a_worker_shows_is_seen_by_the_server_and_from_outside() -> None:
     assert forked_by(4711, os.getpid()) == 4712
     board.release(first.number)
     assert set(entries()) == {4712}
+
+
+def test_a_process_that_is_no_child_of_the_server_is_not_taken_for_its_mold(
+    make_children: Callable[..., None],
+) -> None:
+    make_children(4711)
+    board = Scoreboard()
+    for pid, promoted in ((4711, False), (1, True), (2**64 - 1, True)):
+        seat = board.reserve()
+        assert seat is not None
+        board.register(seat, pid, 3)
+        if promoted:
+            board.promote(seat, 3)
+    assert len(entries()) == 3
+    assert forked_by(4711, os.getpid()) == os.getpid() and molds_of(os.getpid()) == frozenset()
+
+
+def test_a_number_of_requests_that_no_word_can_hold_is_cut() -> None:
+    board = Scoreboard()
+    board.wake_at(2**64 + 5)
+    assert board.words[layout.LIMIT] == 2**64 - 1
 
 
 def entries() -> dict[int, layout.Entry]:

@@ -18,9 +18,10 @@ _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of the kernel's include/linux/sched.h
 _DEAD_STATES = frozenset("ZX")
 
 # Positions counted from after the command name, which may itself hold spaces and brackets
-# (numbers of the manual page: state 3, flags 9, minflt 10, cminflt 11, majflt 12, utime to cstime
-# 14 to 17, starttime 22, startcode 26, startstack 28).
-_STATE, _FLAGS, _MINOR_FAULTS, _MINOR_FAULTS_OF_ENDED, _MAJOR_FAULTS = 0, 6, 7, 8, 9
+# (numbers of the manual page: state 3, ppid 4, flags 9, minflt 10, cminflt 11, majflt 12, utime to
+# cstime 14 to 17, starttime 22, startcode 26, startstack 28).
+_STATE, _PARENT, _FLAGS = 0, 1, 6
+_MINOR_FAULTS, _MINOR_FAULTS_OF_ENDED, _MAJOR_FAULTS = 7, 8, 9
 _PROCESSOR_TIMES = slice(11, 15)
 _START_TIME, _START_CODE, _START_STACK = 19, 23, 25
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
@@ -32,6 +33,7 @@ class Stat:
 
     Attributes:
         state: one letter.
+        parent_pid: 0 where this process cannot see the parent.
         flags: bits, PF_ in the kernel's sources.
         minor_faults, major_faults: page faults since the process began.
         start_time: clock ticks from the machine's boot to the process's start.
@@ -41,6 +43,7 @@ class Stat:
     """
 
     state: str
+    parent_pid: int
     flags: int
     minor_faults: int
     major_faults: int
@@ -71,6 +74,7 @@ def parse_stat(data: bytes) -> Stat:
         raise ValueError("the line is too short")
     return Stat(
         state=fields[_STATE].decode("ascii", "replace"),
+        parent_pid=int(fields[_PARENT]),
         flags=int(fields[_FLAGS]),
         minor_faults=int(fields[_MINOR_FAULTS]),
         major_faults=int(fields[_MAJOR_FAULTS]),

@@ -228,5 +228,8 @@ class Scoreboard:
         )
 
     def wake_at(self, requests: int) -> None:
-        """Have workers wake the server when they have answered that many."""
-        self.words[layout.LIMIT] = requests
+        """Have workers wake the server when they have answered that many.
+
+        The number may come from what they say themselves, and be larger than any word.
+        """
+        self.words[layout.LIMIT] = min(requests, _LARGEST)

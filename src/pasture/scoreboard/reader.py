@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from pasture.proc.stat import read_stat
 from pasture.scoreboard import layout, memory
 from pasture.scoreboard.layout import Entry, Snapshot, understand
 
@@ -57,7 +58,16 @@ def read_entries(server_pid: int) -> dict[int, Entry]:
 
 def molds_of(server_pid: int) -> frozenset[int]:
     """Pids of a server's molds: former workers that serve no more and fork in its place."""
-    return frozenset(pid for pid, entry in read_entries(server_pid).items() if entry.role == "mold")
+    return frozenset(entry.pid for entry in _molds(read_entries(server_pid), server_pid))
+
+
+def _molds(entries: dict[int, Entry], server_pid: int) -> Iterator[Entry]:
+    """Those that the kernel calls children of the server: a worker can write any pid."""
+    for entry in entries.values():
+        if entry.role == "mold":
+            stat = read_stat(entry.pid)
+            if stat is not None and stat.parent_pid == server_pid:
+                yield entry
 
 
 def _has_the_name(path: Path) -> bool:
@@ -72,9 +82,9 @@ def forked_by(worker_pid: int, server_pid: int) -> int:
     else the server. From outside."""
     entries = read_entries(server_pid)
     worker = entries.get(worker_pid)
-    for entry in entries.values():
-        if worker and entry.role == "mold" and entry.generation == worker.generation:
-            return entry.pid
+    for mold in _molds(entries, server_pid):
+        if worker and mold.generation == worker.generation:
+            return mold.pid
     return server_pid
 
 
