@@ -1,6 +1,12 @@
 """Which answers count as different, and which cannot be compared."""
 
-from pasture.trial.responses import UrlAnswers, always_failing, disagreements, merge
+from pasture.trial.responses import (
+    UrlAnswers,
+    always_failing,
+    compared_bodies,
+    disagreements,
+    merge,
+)
 
 
 def _one(statuses: dict[int, int], bodies: dict[str, int]) -> dict[str, UrlAnswers]:
@@ -80,3 +86,32 @@ def test_a_request_that_timed_out_is_a_failure_and_no_difference() -> None:
     assert late["GET /"].failures == 2
     assert merge([late, all_late])["GET /"].timeouts == 4
     assert list(always_failing(all_late)) == ["GET /"]
+
+
+def _tokens(skeletons: dict[str, int]) -> dict[str, UrlAnswers]:
+    """Answers whose bodies hold another token each."""
+    bodies = {f"{number:02}": 1 for number in range(sum(skeletons.values()))}
+    return {"GET /": UrlAnswers({200: len(bodies)}, bodies, skeletons=skeletons)}
+
+
+def test_a_body_with_a_token_is_compared_by_its_structure() -> None:
+    assert disagreements(_tokens({"12 tags": 5}), _tokens({"12 tags": 3})) == ()
+    (found,) = disagreements(_tokens({"12 tags": 5}), _tokens({"12 tags": 2, "1 tag": 1}))
+
+    assert str(found) == "GET /: body 1 tag instead of 12 tags"
+
+
+def test_a_structure_that_varies_within_the_reference_or_was_seen_once_is_not_compared() -> None:
+    varying = merge([_tokens({"12 tags": 3}), _tokens({"13 tags": 1})])
+    assert disagreements(varying, _tokens({"1 tag": 3})) == ()
+    assert disagreements(_tokens({"12 tags": 1}), _tokens({"1 tag": 3})) == ()
+
+
+def test_the_bodies_that_were_compared_are_counted_by_how() -> None:
+    answers = {
+        "GET /": UrlAnswers({200: 5}, {"aa": 5}, skeletons={"12 tags": 5}),
+        "GET /login": UrlAnswers({200: 2}, {"aa": 1, "bb": 1}, skeletons={"12 tags": 2}),
+        "GET /random": UrlAnswers({200: 2}, {"aa": 1, "bb": 1}, skeletons={"1 tag": 1, "2": 1}),
+    }
+    said = str(compared_bodies(answers))
+    assert said == "bodies: 1 compared byte for byte, 1 by structure, 1 not"

@@ -74,7 +74,7 @@ def test_each_policy_is_run_once_in_the_order_of_the_plan(stage: Stage) -> None:
     assert [job.policy for job in stage.jobs] == ["seal", "stock"]
     assert [p.policy for p in result.policies] == ["seal", "stock"]
     assert result.answers_agree
-    assert result.bodies_compared == 1
+    assert result.bodies.whole == 1
 
 
 def test_rounds_turn_the_order_around() -> None:
@@ -159,7 +159,7 @@ def test_what_changes_with_each_start_is_no_difference(make_run: MakeRun) -> Non
     result = stage.try_out(policies=("stock", "seal"))
 
     assert result.answers_agree
-    assert result.bodies_compared == 0
+    assert result.bodies.whole == 0
 
 
 def test_rounds_of_the_reference_confirm_each_other(make_run: MakeRun) -> None:

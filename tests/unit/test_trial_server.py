@@ -152,7 +152,7 @@ def test_a_result_is_read_with_its_answers(load_files: RunFiles) -> None:
     load_files.load_result.write_text(
         '{"requests": 3, "seconds": 0.5, "latencies_ms": [1.0, 3.0, 9.0], "paths": ["GET /"],'
         ' "answers": {"GET /": {"statuses": {"200": 1, "500": 1}, "bodies": {"aa": 2},'
-        ' "error": null, "timeouts": 1}}}'
+        ' "error": null, "timeouts": 1, "skeletons": {"1 tag": 2}}}}'
     )
 
     result = load.read_result(PLAN, LOCUST, load_files)

@@ -53,7 +53,9 @@ def as_document(result: TrialResult) -> dict[str, Any]:
         "load": _load(result),
         "reference": result.reference.policy,
         "answers_agree": result.answers_agree,
-        "bodies_compared": result.bodies_compared,
+        "bodies_compared": result.bodies.whole,
+        "bodies_compared_by_structure": result.bodies.by_structure,
+        "bodies_not_compared": result.bodies.not_at_all,
         "notes": list(result.notes),
         "interrupted": result.interrupted,
         "failures": [

@@ -95,7 +95,7 @@ def _setting(result: TrialResult, made_at: datetime) -> list[tuple[str, str]]:
         ("Server", f"{plan.server}, {count(plan.workers, 'worker')}"),
         ("Load", f"{count(plan.requests, 'request')} by {count(plan.users, 'user')}"),
         ("Rounds", str(plan.rounds)),
-        ("Answers", f"compared by status, and by body for {count(result.bodies_compared, 'URL')}"),
+        ("Answers", f"compared by status; {result.bodies}"),
         ("URLs", shown + more),
         *_seals(result),
         ("Made", made_at.strftime("%Y-%m-%d %H:%M")),

@@ -21,6 +21,7 @@ from pasture.trial.responses import UrlAnswers
 from pasture.trial.server import RunFiles, headers_of
 from pasture.trial.session import Group, environment
 from pasture.trust import private_files
+from pasture.warmup import skeleton
 
 _HERE = Path(__file__).parent
 _PLUGIN = _HERE / "locust_plugin.py"
@@ -67,6 +68,7 @@ def start_load(
     settings = {
         "requests": requests,
         "progress_file": str(files.progress),
+        "skeleton_file": str(Path(skeleton.__file__).absolute()),
         "result_file": str(files.load_result),
         "request_timeout_s": plan.server_timeout_s,
         "behind": list(equipment.behind) if plan.locustfile is not None else [],
@@ -112,7 +114,9 @@ def _log(files: RunFiles) -> str:
 
 def _url_answers(found: Mapping[str, Any]) -> UrlAnswers:
     statuses = {int(status): count for status, count in found["statuses"].items()}
-    return UrlAnswers(statuses, found["bodies"], found["error"], found["timeouts"])
+    return UrlAnswers(
+        statuses, found["bodies"], found["error"], found["timeouts"], found["skeletons"]
+    )
 
 
 def _load_failed(plan: TrialPlan, equipment: Equipment, log: str) -> MissingExtra | UsageError:

@@ -1,9 +1,10 @@
 """Loaded into Locust beside a user class: counts requests exactly and records answers.
 
 Runs in the load generator's process, maybe under another interpreter, so it imports
-nothing of pasture. Reads its settings from the JSON file that the environment variable
-PASTURE_LOAD names, keeps the progress file at `done answered` (decimal, fixed width, rewritten in
-place, so that a reader never sees half a number), and writes the result file at the end.
+nothing of pasture but one file that needs nothing else. Reads its settings from the JSON file that
+the environment variable PASTURE_LOAD names, keeps the progress file at `done answered` (decimal,
+fixed width, rewritten in place, so that a reader never sees half a number), and writes the result
+file at the end.
 
 A request that names no limit of its own has the trial's. One that passes it is counted apart from
 those that were refused, reset or malformed: a time-out says nothing about what the answer is.
@@ -15,11 +16,13 @@ request beyond the number is ever under way.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,7 @@ from locust.exception import StopUser
 
 _HTTP_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _MOST_BODIES = 64  # digests kept a URL; more only says again that the body is not deterministic
+_MOST_SKELETONS = 8  # bodies a URL that are looked into: that takes time of the load's
 _MOST_PATHS = 500
 _POLL_S = 0.02
 _LAST_REQUESTS_S = 10.0  # over the limit of a request
@@ -57,7 +61,8 @@ class Tickets:
 class Record:
     """What the requests of a load gave."""
 
-    def __init__(self, progress_file: str) -> None:
+    def __init__(self, progress_file: str, skeleton: Callable[..., str]) -> None:
+        self.skeleton = skeleton
         self.progress = os.open(progress_file, os.O_WRONLY | os.O_CREAT, 0o600)
         self.done = self.answered = 0
         self.first_start = 0.0
@@ -65,6 +70,7 @@ class Record:
         self.latencies_ms: list[float] = []
         self.statuses: dict[str, Counter[int]] = {}
         self.bodies: dict[str, Counter[str]] = {}
+        self.skeletons: dict[str, dict[str, str]] = {}
         self.errors: dict[str, str] = {}
         self.timeouts: Counter[str] = Counter()
         self.paths: dict[str, None] = {}
@@ -86,6 +92,7 @@ class Record:
         digest = _digest(response) if status and not timed_out else None
         if digest and (digest in bodies or len(bodies) < _MOST_BODIES):
             bodies[digest] += 1
+            self.look_into(key, digest, response)
         if len(self.paths) < _MOST_PATHS:
             self.paths[f"{method} {_path(url or name)}"] = None
         self.latencies_ms.append(latency_ms)
@@ -96,6 +103,18 @@ class Record:
         self.answered += status != _NO_ANSWER and not timed_out
         os.pwrite(self.progress, b"%012d %012d" % (self.done, self.answered), 0)
 
+    def look_into(self, key: str, digest: str, response: Any) -> None:
+        known = self.skeletons.setdefault(key, {})
+        if digest not in known and len(known) < _MOST_SKELETONS:
+            media_type = (response.headers or {}).get("Content-Type") or ""
+            known[digest] = self.skeleton(media_type, response.content or b"")  # it is decoded
+
+    def skeletons_of(self, key: str) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for digest, skeleton in self.skeletons.get(key, {}).items():
+            counts[skeleton] += self.bodies[key][digest]
+        return counts
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "requests": self.done,
@@ -105,6 +124,7 @@ class Record:
                 key: {
                     "statuses": self.statuses[key],
                     "bodies": self.bodies[key],
+                    "skeletons": self.skeletons_of(key),
                     "error": self.errors.get(key),
                     "timeouts": self.timeouts[key],
                 }
@@ -182,12 +202,21 @@ def _watch(runner: Any, record: Record, tickets: Tickets, number: int, timeout_s
     runner.quit()
 
 
+def _load_skeleton(path: str) -> Callable[..., str]:
+    spec = importlib.util.spec_from_file_location("pasture_skeleton", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    skeleton: Callable[..., str] = module.skeleton
+    return skeleton
+
+
 def install() -> None:
     """Connect counting, recording and stopping to Locust's events."""
     settings = json.loads(Path(os.environ["PASTURE_LOAD"]).read_text(encoding="utf-8"))
     number, timeout_s = int(settings["requests"]), float(settings["request_timeout_s"])
     tickets = Tickets(number)
-    record = Record(settings["progress_file"])
+    record = Record(settings["progress_file"], _load_skeleton(settings["skeleton_file"]))
     sys.path.extend(settings["behind"])
     _limit_requests(timeout_s)
     for session in (HttpSession, FastHttpSession):

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pasture.errors import PastureError
 from pasture.proc.sampler import Sample
 from pasture.trial.plan import TrialPlan
-from pasture.trial.responses import Answers, Disagreement
+from pasture.trial.responses import Answers, Compared, Disagreement
 
 Figure = Callable[["Run"], float]
 
@@ -161,8 +161,7 @@ class TrialResult:
     Attributes:
         interpreter: implementation, version, executable and platform of the server's.
         policies: those of which at least one run ended.
-        bodies_compared: how many URLs were compared by body, being deterministic; all are
-            compared by status.
+        bodies: how many URLs were compared by body, and how; all are compared by status.
         notes: sentences about what limits the figures.
         failures: the runs that did not end as they should; their policies were not run again.
         interrupted: the trial was stopped before all runs had ended.
@@ -171,7 +170,7 @@ class TrialResult:
     plan: TrialPlan
     interpreter: Mapping[str, str]
     policies: tuple[PolicyResult, ...]
-    bodies_compared: int = 0
+    bodies: Compared = field(default_factory=Compared)
     notes: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
     interrupted: bool = False

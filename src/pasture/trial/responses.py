@@ -2,8 +2,9 @@
 
 The rule, for each URL that both runs requested:
     status  a status that the reference never gave is a difference
-    body    compared only where it is deterministic: the reference gave one and the same
-            body at least twice, and never another
+    body    compared where it is deterministic: the reference gave one and the same body at
+            least twice, and never another; else by its structure (`pasture.warmup.skeleton`),
+            where that is deterministic in the same way
 
 A request that timed out gave no answer to compare. It is a failure, and never a difference.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 NO_ANSWER = 0
 _REDIRECT, _SERVER_ERROR = 300, 500
@@ -20,7 +21,9 @@ _REDIRECT, _SERVER_ERROR = 300, 500
 
 @dataclass(frozen=True, slots=True)
 class UrlAnswers:
-    """What one URL gave: dict of status to count, dict of body digest to count.
+    """What one URL gave: dict of status to count, of body digest to count, of skeleton to count.
+
+    Of some bodies alone the skeleton is known.
 
     Status 0 is a request without an answer (refused, reset, no HTTP); `error` is then what the
     client said of the last such request. Requests that passed their limit of time are counted in
@@ -31,14 +34,17 @@ class UrlAnswers:
     bodies: Mapping[str, int]
     error: str | None = None
     timeouts: int = 0
+    skeletons: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def only_body(self) -> str | None:
         """The digest of a deterministic body, else None."""
-        if len(self.bodies) != 1:
-            return None
-        digest, count = next(iter(self.bodies.items()))
-        return digest if count > 1 else None
+        return _only(self.bodies)
+
+    @property
+    def only_skeleton(self) -> str | None:
+        """The skeleton of a body whose structure alone is deterministic, else None."""
+        return None if self.only_body is not None else _only(self.skeletons)
 
     @property
     def failures(self) -> int:
@@ -48,6 +54,27 @@ class UrlAnswers:
 
 # Keyed by `METHOD name`, where the name is the path, or what a locustfile calls the request.
 Answers = Mapping[str, UrlAnswers]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """How many URLs' bodies are held against the reference's, and how.
+
+    Attributes:
+        whole: byte for byte.
+        by_structure: by their skeletons, since other values stand in each body.
+        not_at_all: those that the reference itself answers otherwise each time, or once.
+    """
+
+    whole: int = 0
+    by_structure: int = 0
+    not_at_all: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"bodies: {self.whole} compared byte for byte, {self.by_structure} by structure, "
+            f"{self.not_at_all} not"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +99,19 @@ def merge(runs: Iterable[Answers]) -> dict[str, UrlAnswers]:
     """Add up the answers of several runs of one policy."""
     statuses: dict[str, Counter[int]] = {}
     bodies: dict[str, Counter[str]] = {}
+    skeletons: dict[str, Counter[str]] = {}
     errors: dict[str, str] = {}
     timeouts: Counter[str] = Counter()
     for run in runs:
         for url, answers in run.items():
             statuses.setdefault(url, Counter()).update(answers.statuses)
             bodies.setdefault(url, Counter()).update(answers.bodies)
+            skeletons.setdefault(url, Counter()).update(answers.skeletons)
             timeouts[url] += answers.timeouts
             if answers.error:
                 errors[url] = answers.error
     return {
-        url: UrlAnswers(statuses[url], bodies[url], errors.get(url), timeouts[url])
+        url: UrlAnswers(statuses[url], bodies[url], errors.get(url), timeouts[url], skeletons[url])
         for url in statuses
     }
 
@@ -96,9 +125,11 @@ def disagreements(reference: Answers, other: Answers) -> tuple[Disagreement, ...
     return tuple(found)
 
 
-def comparable_bodies(reference: Answers) -> int:
-    """How many URLs of the reference give a body that others can be held against."""
-    return sum(answers.only_body is not None for answers in reference.values())
+def compared_bodies(reference: Answers) -> Compared:
+    """How many URLs of the reference give a body that others can be held against, and how."""
+    whole = sum(answers.only_body is not None for answers in reference.values())
+    by_structure = sum(answers.only_skeleton is not None for answers in reference.values())
+    return Compared(whole, by_structure, len(reference) - whole - by_structure)
 
 
 def always_failing(answers: Answers) -> dict[str, UrlAnswers]:
@@ -138,6 +169,18 @@ def _compare(url: str, reference: UrlAnswers, other: UrlAnswers) -> Iterable[Dis
     strange = [digest for digest in other.bodies if digest != body]
     if body is not None and strange:
         yield Disagreement(url, "body", body[:12], strange[0][:12])
+    structure = reference.only_skeleton
+    others = [skeleton for skeleton in other.skeletons if skeleton != structure]
+    if structure is not None and others:
+        yield Disagreement(url, "body", structure, others[0])
+
+
+def _only(counts: Mapping[str, int]) -> str | None:
+    """What was seen at least twice, and nothing else; None if there is no such thing."""
+    if len(counts) != 1:
+        return None
+    value, count = next(iter(counts.items()))
+    return value if count > 1 else None
 
 
 def _with_error(found: str, other: UrlAnswers) -> str:

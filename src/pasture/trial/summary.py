@@ -96,6 +96,14 @@ def spread(result: TrialResult) -> str | None:
     )
 
 
+def answers(result: TrialResult) -> str | None:
+    """How the answers were compared, None with a single policy."""
+    if len(result.policies) == 1:
+        return None
+    outcome = "the same" if result.answers_agree else "different, see the notes"
+    return f"Answers {outcome}; every status compared; {result.bodies}."
+
+
 def remarks(result: TrialResult) -> list[str]:
     """Everything that limits the figures, the different answers first."""
     differing = [

@@ -37,6 +37,7 @@ def print_result(result: TrialResult, console: Console) -> None:
 
 def _lines(result: TrialResult) -> list[Text]:
     plain = [summary.capacity(result), summary.processor(result), summary.spread(result)]
+    plain.append(summary.answers(result))
     return [
         Text(summary.headline(result), style="bold"),
         *(Text(sentence) for sentence in plain if sentence),

@@ -127,7 +127,7 @@ def attempt_trial(
         plan,
         interpreter,
         policies,
-        responses.comparable_bodies(expected),
+        responses.compared_bodies(expected),
         (*notes_on(plan, policies), *trial.notes),
         tuple(trial.failures),
         trial.interrupted,
