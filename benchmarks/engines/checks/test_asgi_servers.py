@@ -6,6 +6,8 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
+import urllib.request
 from pathlib import Path
 
 import psutil
@@ -13,9 +15,12 @@ import pytest
 
 from benchmarks.engines.asgi_row import AsgiServer
 from benchmarks.engines.environments import python_for
+from benchmarks.engines.queue_worker import PROGRAMS
 from benchmarks.engines.rows.granian import SERVER as GRANIAN
 from benchmarks.engines.rows.hypercorn import SERVER as HYPERCORN
 from benchmarks.uvicorn_workers import PATHS, PATIENCE_S, Served
+from pasture.trial.plan import LOOPBACK, free_port
+from pasture.trial.session import Group, environment
 
 SEALED = "pasture: policy seal on "
 WORKERS = 2
@@ -96,3 +101,37 @@ def test_reload_and_a_missing_application_are_refused_without_a_traceback(
         )
         assert line in done.stderr, done.stderr
         assert done.returncode == code
+
+
+@pytest.mark.parametrize("server", [HYPERCORN, GRANIAN], ids=lambda server: server.name)
+def test_at_term_each_worker_ends_its_lifespan_and_answers_what_it_has_taken(
+    server: AsgiServer, tmp_path: Path
+) -> None:
+    port, notes, answers, workers = free_port(), tmp_path / "notes", [], 4
+    notes.touch()
+    words = {
+        "hypercorn": ["--bind", f"{LOOPBACK}:{port}"],
+        "granian": ["--interface", "asgi", "--port", str(port)],
+    }[server.name]
+    command = [str(python_for("asgi")), "-m", "pasture", "run", server.name, *words]
+    command += ["--workers", str(workers), "noted_lifespan:app"]
+    env = environment({"PYTHONPATH": str(PROGRAMS), "NOTES": str(notes)})
+
+    def ask() -> None:
+        with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/slow", timeout=60) as answer:
+            answers.append(answer.status)
+
+    def noted(what: str) -> int:
+        return notes.read_text().count(what)
+
+    clients = [threading.Thread(target=ask) for _ in range(2)]
+    with Group(command, log=tmp_path / "log", env=env) as running:
+        running.wait_for(lambda: noted("startup") == workers, "no start", timeout_s=PATIENCE_S)
+        for client in clients:
+            client.start()
+        running.wait_for(lambda: noted("asked") == 2, "no request", timeout_s=PATIENCE_S)
+        running.terminate()
+        assert running.wait(PATIENCE_S) == 0, running.log
+        for client in clients:
+            client.join()
+    assert (noted("shutdown"), answers) == (workers, [200, 200]), running.log

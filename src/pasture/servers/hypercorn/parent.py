@@ -87,7 +87,9 @@ def prepare(config: Config, settings: ServerSettings) -> None:
     def before_fork() -> None:
         sealer.before_fork(lambda: _warm_up(application, config, settings))
 
-    context = Forking(before_fork)
+    # hypercorn's parent asks all workers to end, and terminates the rest when the first has ended:
+    # sealed ones end so quickly that none of the rest would come to its own end.
+    context = Forking(before_fork, config.graceful_timeout + config.shutdown_timeout)
     where: Any = hypercorn.run
     where.get_context = lambda method=None: context
 
