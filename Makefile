@@ -374,6 +374,10 @@ bench-airflow: .venvs/3.14/.stamp ## Workers of Airflow's LocalExecutor, started
 soak-faults: .venvs/3.14/.stamp ## An hour under load with a fault every ten seconds (ARGS=--server gunicorn|gunicorn-refork|uwsgi|celery)
 	@.venvs/3.14/bin/python -m benchmarks.faults $(ARGS)
 
+.PHONY: soak-engines
+soak-engines: .venvs/3.14/.stamp ## Faults under each engine, without pasture and sealed (goes on where it stopped; ARGS="--minutes 10 --every 10 ENGINE...")
+	@.venvs/3.14/bin/python -m benchmarks.engines.soak $(ARGS)
+
 .PHONY: soak-generations
 soak-generations: .venvs/3.14/.stamp ## 300 reforks of a trivial application: nothing of its processes grows
 	@.venvs/3.14/bin/python -m benchmarks.generations $(ARGS)

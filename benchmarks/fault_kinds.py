@@ -16,9 +16,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
-from benchmarks.fault_load import Loss, Scraper
-from benchmarks.fault_servers import Place, Server
+from benchmarks.fault_load import Loss
+from benchmarks.fault_servers import Place
 
 STOPPED_S = (1.0, 4.0)
 SHORT_S = (2.0, 4.0)
@@ -70,14 +71,24 @@ class Excuse:
         return False
 
 
+class Target(Protocol):
+    """A running program that faults are done to."""
+
+    def pids(self, role: str) -> list[int]:
+        """Pids that run, of `master`, `worker` or another role that the program has."""
+
+    def members(self) -> tuple[int, ...]:
+        """Pids of all that belongs to it."""
+
+
 @dataclass
 class Scene:
     """What a fault is done to, and what it excuses."""
 
-    server: Server
+    server: Target
     place: Place
-    scraper: Scraper
     chance: random.Random
+    exporter_port: int = 0
     excuses: list[Excuse] = field(default_factory=list)
 
     def one(self, role: str) -> int | None:
@@ -284,7 +295,7 @@ def step_clock(scene: Scene) -> None:
 def _connections(scene: Scene, count: int) -> Iterator[socket.socket]:
     for _ in range(count):
         with contextlib.suppress(OSError):
-            yield socket.create_connection(("127.0.0.1", scene.scraper.port), 2.0)
+            yield socket.create_connection(("127.0.0.1", scene.exporter_port), 2.0)
 
 
 def flood_exporter(scene: Scene) -> None:

@@ -59,14 +59,16 @@ class Place:
         small: where the server lives, and all that it may write to.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, small_size: str = "16m") -> None:
         self.directory = directory
+        self._sizes = {"state": "64m", "small": small_size}
         self.state, self.small = directory / "state", directory / "small"
         self.mounted: list[Path] = []
         self.group: Path | None = None
 
     def __enter__(self) -> Place:
-        for folder, size in ((self.state, "64m"), (self.small, "16m")):
+        for folder in (self.state, self.small):
+            size = self._sizes[folder.name]
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "pasture-faults", str(folder)]

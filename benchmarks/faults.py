@@ -123,7 +123,7 @@ class Run:
         if fault == KILL_MASTER:
             self.kill_master()
         else:
-            scene = Scene(self.server, self.place, self.scraper, self.chance, self.excuses)
+            scene = Scene(self.server, self.place, self.chance, self.scraper.port, self.excuses)
             try:
                 FAULTS[self.kind][fault](scene)
             except Impossible:

@@ -69,6 +69,16 @@ class Node:
 
 
 @contextlib.contextmanager
+def scheduler(place: Place) -> Iterator[str]:
+    """A scheduler that runs while the block does; gives its address."""
+    url = f"tcp://{LOOPBACK}:{free_port()}"
+    command = [place.script("dask"), "scheduler", "--host", url, "--no-dashboard"]
+    with Group(command, log=place.folder / "scheduler.log", env=dask_environment()) as group:
+        group.wait_for(lambda: "Scheduler at:" in group.log, "no scheduler", timeout_s=PATIENCE_S)
+        yield url
+
+
+@contextlib.contextmanager
 def node(
     place: Place, workers: int, words: Sequence[str] = (), settings: Mapping[str, str] | None = None
 ) -> Iterator[Node]:
@@ -78,20 +88,26 @@ def node(
         words: further arguments of `dask worker`.
         settings: further variables of its environment.
     """
-    url = f"tcp://{LOOPBACK}:{free_port()}"
-    scheduler = [place.script("dask"), "scheduler", "--host", url, "--no-dashboard"]
-    command = [place.script("dask"), "worker", url, "--nworkers", str(workers), "--nthreads", "1"]
-    command += ["--host", LOOPBACK, "--no-dashboard", "--local-directory", str(place.folder)]
-    env = environment(
-        {"PYTHONPATH": str(PROGRAMS), **(settings or {})}, without=("PASTURE_", "DASK_")
-    )
-    with Group(scheduler, log=place.folder / "scheduler.log", env=env) as upper:
-        upper.wait_for(lambda: "Scheduler at:" in upper.log, "no scheduler", timeout_s=PATIENCE_S)
+    with scheduler(place) as url:
+        env = dask_environment(settings)
+        command = [*node_command(place, url, workers, place.folder), *words]
         began = time.monotonic()
-        with Group([*command, *words], log=place.folder / "node.log", env=env) as group:
+        with Group(command, log=place.folder / "node.log", env=env) as group:
             group.wait_for(
                 lambda: group.log.count(REGISTERED) >= workers,
                 "the workers did not start",
                 timeout_s=PATIENCE_S,
             )
             yield Node(place, url, group, workers, time.monotonic() - began)
+
+
+def node_command(place: Place, url: str, workers: int, folder: Path) -> list[str]:
+    """What starts a node of a scheduler, which writes to a folder."""
+    command = [place.script("dask"), "worker", url, "--nworkers", str(workers), "--nthreads", "1"]
+    return [*command, "--host", LOOPBACK, "--no-dashboard", "--local-directory", str(folder)]
+
+
+def dask_environment(settings: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Variables of a scheduler or a node, and further ones."""
+    added = {"PYTHONPATH": str(PROGRAMS), **(settings or {})}
+    return environment(added, without=("PASTURE_", "DASK_"))

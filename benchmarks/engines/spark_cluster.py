@@ -103,6 +103,24 @@ class Cluster:
 
 
 @contextlib.contextmanager
+def master(place: Place) -> Iterator[str]:
+    """A master that runs while the block does; gives its address.
+
+    Raises:
+        click.ClickException: there is no Java.
+        ServerFailed: it does not start.
+    """
+    if shutil.which("java") is None:
+        raise click.ClickException("Spark needs a Java: apt-get install default-jre-headless")
+    port = free_port()
+    (place.folder / "conf").mkdir(exist_ok=True)
+    command = spark_command(place, "master.Master", "--port", str(port))
+    with Group(command, log=place.folder / "master.log", env=spark_environment(place)) as group:
+        _wait(group, "I have been elected leader")
+        yield f"spark://{LOOPBACK}:{port}"
+
+
+@contextlib.contextmanager
 def cluster(place: Place) -> Iterator[Cluster]:
     """A cluster that runs while the block does.
 
@@ -110,41 +128,30 @@ def cluster(place: Place) -> Iterator[Cluster]:
         click.ClickException: there is no Java.
         ServerFailed: a process of it does not start.
     """
-    if shutil.which("java") is None:
-        raise click.ClickException("Spark needs a Java: apt-get install default-jre-headless")
-    home = next(place.python.parents[1].glob("lib/python*/site-packages/pyspark"))
-    port = free_port()
-    env = _environment(place, home)
-    (place.folder / "conf").mkdir()
+    env = spark_environment(place)
     with contextlib.ExitStack() as stack:
-        master = stack.enter_context(
-            Group(
-                _command(home, "master.Master", "--port", str(port)),
-                log=place.folder / "master.log",
-                env=env,
-            )
-        )
-        _wait(master, "I have been elected leader")
-        url = f"spark://{LOOPBACK}:{port}"
+        url = stack.enter_context(master(place))
         nodes = []
         for number in range(NODES):
-            words = ["--cores", str(CORES_A_NODE), "--memory", "1g"]
-            words += ["--work-dir", str(place.folder / f"work-{number}"), url]
+            command = node_command(place, url, CORES_A_NODE, place.folder / f"work-{number}")
             log = place.folder / f"node-{number}.log"
-            nodes.append(
-                stack.enter_context(
-                    Group(_command(home, "worker.Worker", *words), log=log, env=env)
-                )
-            )
+            nodes.append(stack.enter_context(Group(command, log=log, env=env)))
         for node in nodes:
             _wait(node, "Successfully registered with master")
         yield Cluster(place, url, env, tuple(nodes))
 
 
-def _environment(place: Place, home: Path) -> Mapping[str, str]:
+def node_command(place: Place, url: str, cores: int, folder: Path) -> list[str]:
+    """What starts a node of a master, which writes to a folder."""
+    words = ["--cores", str(cores), "--memory", "1g", "--work-dir", str(folder), url]
+    return spark_command(place, "worker.Worker", *words)
+
+
+def spark_environment(place: Place) -> Mapping[str, str]:
+    """Variables of a master, a node, or a driver."""
     return environment(
         {
-            "SPARK_HOME": str(home),
+            "SPARK_HOME": str(_home(place)),
             "SPARK_CONF_DIR": str(place.folder / "conf"),
             "SPARK_LOCAL_IP": LOOPBACK,
             "SPARK_LOCAL_DIRS": str(place.folder),
@@ -156,9 +163,14 @@ def _environment(place: Place, home: Path) -> Mapping[str, str]:
     )
 
 
-def _command(home: Path, name: str, *words: str) -> list[str]:
-    begin = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]
+def spark_command(place: Place, name: str, *words: str) -> list[str]:
+    """What starts a program of Spark's deployment on loopback."""
+    begin = [str(_home(place) / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]
     return [*begin, "--host", LOOPBACK, "--webui-port", "0", *words]
+
+
+def _home(place: Place) -> Path:
+    return next(place.python.parents[1].glob("lib/python*/site-packages/pyspark"))
 
 
 def _wait(group: Group, line: str) -> None:

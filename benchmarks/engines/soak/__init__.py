@@ -1,0 +1,1 @@
+"""Faults under each engine, beside the same engine without pasture: `make soak-engines`."""
