@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from pasture.warmup.requests import USER_AGENT, Header, Request
+from pasture.warmup.response import KEPT_BYTES, Response
 from pasture.warmup.wsgi import BODY_LIMIT_BYTES, split_host
 
 Message = MutableMapping[str, Any]
@@ -70,6 +71,17 @@ class Session:
         self._application = application
         self._runner = asyncio.Runner(loop_factory=loop_factory)
         self._lifespan = _Lifespan(application)
+        self._exchange: _Exchange | None = None
+
+    @property
+    def raised(self) -> BaseException | None:
+        """What the application has raised in its lifespan, be it that it has none."""
+        return self._lifespan.raised
+
+    @property
+    def under_way(self) -> asyncio.Task[Any] | None:
+        """The task of the latest request, or that of the lifespan before the first."""
+        return self._lifespan.task if self._exchange is None else self._exchange.task
 
     @property
     def state(self) -> Mapping[str, Any]:
@@ -114,18 +126,15 @@ class Session:
         finally:
             self._runner.close()
 
-    def call(self, scope: dict[str, Any]) -> int:
+    def call(self, scope: dict[str, Any]) -> Response:
         """Serve one request to its end, in a copy of the context.
-
-        Returns:
-            The status code of the answer.
 
         Raises:
             Exception: whatever the application raises.
             RuntimeError: the application sent no answer.
         """
         scope["state"] = dict(self._lifespan.state)
-        exchange = _Exchange()
+        self._exchange = exchange = _Exchange()
         served = exchange.run(self._application, scope)
         try:
             self._runner.run(served, context=contextvars.copy_context())
@@ -133,7 +142,7 @@ class Session:
             exchange.cancel()
         if exchange.status is None:
             raise RuntimeError("the application sent no answer")
-        return exchange.status
+        return exchange.response(exchange.status)
 
 
 class _Exchange:
@@ -141,18 +150,26 @@ class _Exchange:
 
     def __init__(self) -> None:
         self.status: int | None = None
+        self._headers: dict[str, str] = {}
         self._body_bytes = 0
+        self._body = bytearray()
         self._asked = False
         self._answered = asyncio.Event()
-        self._task: asyncio.Task[Any] | None = None
+        self.task: asyncio.Task[Any] | None = None
 
     def cancel(self) -> None:
         """Have what is left of the request, if it was interrupted, end when the loop runs next."""
-        if self._task is not None:
-            self._task.cancel()
+        if self.task is not None:
+            self.task.cancel()
+
+    def response(self, status: int) -> Response:
+        """The answer so far."""
+        media_type = self._headers.get("content-type", "")
+        encoding = self._headers.get("content-encoding", "")
+        return Response(status, media_type, encoding, bytes(self._body))
 
     async def run(self, application: Application, scope: dict[str, Any]) -> None:
-        self._task = asyncio.current_task()
+        self.task = asyncio.current_task()
         try:
             await application(scope, self._receive, self._send)
         except ResponseTooLong:
@@ -170,8 +187,12 @@ class _Exchange:
     async def _send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            headers = message.get("headers", ())
+            self._headers = {k.lower().decode("latin-1"): v.decode("latin-1") for k, v in headers}
         elif message["type"] == "http.response.body":
-            self._body_bytes += len(message.get("body", b""))
+            body = message.get("body", b"")
+            self._body_bytes += len(body)
+            self._body += body[: KEPT_BYTES - len(self._body)]
             if self._body_bytes > BODY_LIMIT_BYTES:
                 raise ResponseTooLong(f"more than {BODY_LIMIT_BYTES} bytes")
             if not message.get("more_body"):
@@ -186,39 +207,40 @@ class _Lifespan:
         self._application = application
         self._to_application: asyncio.Queue[Message] = asyncio.Queue()
         self._from_application: asyncio.Queue[Message] = asyncio.Queue()
-        self._task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None
         self.started = False
+        self.raised: BaseException | None = None
 
     @property
     def own(self) -> tuple[object, ...]:
-        return (self._task, self._to_application, self._from_application)
+        return (self.task, self._to_application, self._from_application)
 
     @property
     def waits(self) -> bool:
-        return self.started and self._task is not None and not self._task.done()
+        return self.started and self.task is not None and not self.task.done()
 
     async def start(self) -> str | None:
         """Returns why it failed, where the application says so."""
         scope = {"type": "lifespan", "asgi": _VERSIONS, "state": self.state}
-        self._task = asyncio.create_task(self._run(scope))
-        failed = await self._tell("startup", self._task)
+        self.task = asyncio.create_task(self._run(scope))
+        failed = await self._tell("startup", self.task)
         self.started = failed is None
         return failed
 
     async def end(self) -> str | None:
         """Returns why it failed, where the application says so."""
-        if self._task is None:
+        if self.task is None:
             return None
-        failed = await self._tell("shutdown", self._task)
+        failed = await self._tell("shutdown", self.task)
         if failed is None:
-            await self._task
+            await self.task
         return failed
 
     async def _run(self, scope: dict[str, Any]) -> None:
         try:
             await self._application(scope, self._to_application.get, self._from_application.put)
-        except Exception:  # how an application says that it has no lifespan
-            return
+        except Exception as error:  # how an application says that it has no lifespan
+            self.raised = error
 
     async def _tell(self, what: str, task: asyncio.Task[None]) -> str | None:
         await self._to_application.put({"type": f"lifespan.{what}"})

@@ -18,8 +18,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from pasture.warmup import new_relic, wsgi
-from pasture.warmup.guard import STEP_S, TOTAL_S, Guard
+from pasture.warmup.guard import STEP_S, TOTAL_S, Guard, Outcome
 from pasture.warmup.requests import Header, Request, parse_request
+from pasture.warmup.response import Response
 
 if TYPE_CHECKING:
     from pasture.warmup.asgi import Session
@@ -28,8 +29,8 @@ _THREADS_END_S = 1.0
 """AnyIO's worker threads serve the synchronous pages of FastAPI. They end after the event loop,
 which does not wait for them."""
 
-Call = Callable[[Request], int]
-"""Serves a request and returns its status, or raises what the application raises."""
+Call = Callable[[Request], Response]
+"""Serves a request and returns the answer, or raises what the application raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class Answer:
         error: the exception that the application raised, or why it was stopped; None if
             neither.
         changed: what it had changed of the process, and what has been put back.
+        skeleton: the body's structure; None if there is no answer.
     """
 
     request: Request
@@ -48,6 +50,7 @@ class Answer:
     error: str | None
     seconds: float
     changed: tuple[str, ...] = ()
+    skeleton: str | None = None
 
     @property
     def failed(self) -> bool:
@@ -69,6 +72,8 @@ class WarmUpReport:
         refused: why no request was served, or not all were; None if they were.
         unlimited: why requests had no time limit; None if they had.
         changed: what start and end of an application had changed of the process, a line each.
+        startup_s: time that the start of an ASGI application took; None if it was not started.
+        application, headers, host: what was served, and by which headers.
     """
 
     answers: tuple[Answer, ...] = ()
@@ -76,6 +81,10 @@ class WarmUpReport:
     refused: str | None = None
     unlimited: str | None = None
     changed: tuple[str, ...] = ()
+    startup_s: float | None = None
+    application: Callable[..., Any] | None = None
+    headers: tuple[Header, ...] = ()
+    host: str = "localhost"
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -152,7 +161,15 @@ def warm_up(
             )
     unlimited = None if guard.has_limit else "no time limit: this is not the main thread"
     return WarmUpReport(
-        tuple(run.answers), _threads_left(before), run.refused, unlimited, tuple(run.changed)
+        tuple(run.answers),
+        _threads_left(before),
+        run.refused,
+        unlimited,
+        tuple(run.changed),
+        run.startup_s,
+        application,
+        carried,
+        host,
     )
 
 
@@ -175,6 +192,8 @@ class _Run:
         self.answers: list[Answer] = []
         self.refused: str | None = None
         self.changed: list[str] = []
+        self.startup_s: float | None = None
+        self._step_s = 0.0
         self._requests = requests
         self._on_answer = on_answer
 
@@ -186,9 +205,7 @@ class _Run:
                 self.refused = f"the time is over, {left} requests were not served"
                 return
             outcome = self._guard.run(str(request), partial(call, request))
-            self.answers.append(
-                Answer(request, outcome.value, outcome.error, outcome.seconds, outcome.changed)
-            )
+            self.answers.append(_answer(request, outcome))
             self._on_answer(self.answers[-1])
 
     def serve_asgi(
@@ -199,6 +216,7 @@ class _Run:
 
         session = asgi.Session(application)
         if self._lifespan("startup", session.start):
+            self.startup_s = self._step_s if session.has_lifespan else None
             self.serve_session(session, headers, host)
             self._lifespan("shutdown", session.end)
 
@@ -215,12 +233,25 @@ class _Run:
             step: returns why the application says that it failed.
         """
         outcome = self._guard.run(f"lifespan {what}", step)
+        self._step_s = outcome.seconds
         failed = outcome.value or outcome.error
         if outcome.changed:
             self.changed.append(_put_back(f"lifespan {what}", outcome.changed))
         if failed is not None:
             self.refused = f"the application's lifespan: {what}: {failed}"
         return failed is None
+
+
+def _answer(request: Request, outcome: Outcome[Response]) -> Answer:
+    response = outcome.value
+    return Answer(
+        request,
+        None if response is None else response.status,
+        outcome.error,
+        outcome.seconds,
+        outcome.changed,
+        None if response is None else response.skeleton,
+    )
 
 
 def _put_back(name: str, changed: tuple[str, ...]) -> str:
