@@ -204,9 +204,30 @@ def field_offsets() -> list[tuple[str, str, int]]:
 def atexit_run_last(func: Callable[[], object], /) -> None:
     """Register `func` with atexit so that it runs after all others, whenever they register."""
 
-def files() -> list[object]:
-    """The files (whatever derives from `io.IOBase` and does not define `__del__`) that the
-    collector knows, frozen ones included. Looking for them writes to no other object."""
+def files(frozen: bool | None = None, /) -> list[object]:
+    """The files that the collector knows. Looking for them writes to no other object.
+
+    A file is whatever derives from `io.IOBase`, or an object that its `__del__` closes and that
+    something can be written to, as a `ZipFile`.
+
+    Args:
+        frozen: those that are, or those that are not; None for both.
+    """
+
+def finalize(op: object, /) -> None:
+    """Run the finalizer of an object now; then it does not run again. What it raises is reported
+    as for any finalizer."""
+
+def learn_stream_owner(locked: object, /) -> None:
+    """Learn where buffered streams keep who holds their lock, from a `BufferedWriter` whose lock
+    this thread holds: in the `write` of the stream below."""
+
+def stream_lock(stream: object, /) -> int:
+    """Who holds the lock of a `BufferedWriter` or `BufferedRandom`.
+
+    Returns:
+        0: no other thread; 1: another thread; 2: a thread that is not in this process, for ever.
+    """
 
 def note_frozen_files() -> None:
     """Remember which files are frozen, so that `files()` need not walk through what is frozen
@@ -223,15 +244,6 @@ def exit_process(status: int, /) -> NoReturn:
 
 def watch_system_exit() -> None:
     """From now on remember the `code` of a SystemExit that ends the process. Idempotent."""
-
-def lift_exit_limit() -> None:
-    """What `limit_exit` was for is done: SIGALRM, its timer and its mask are as before."""
-
-def limit_exit(status: int, seconds: int, /) -> None:
-    """End the process with `status` after so long, whatever it waits for; at its very end.
-
-    Does nothing where there is no other thread. Takes SIGALRM.
-    """
 
 def system_exit_code() -> object:
     """The `code` of the SystemExit that is ending the process.

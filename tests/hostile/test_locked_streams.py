@@ -71,25 +71,74 @@ def test_the_process_ends(tmp_path, policy, parent_itself):
             process.communicate()
 
 
-LIFTED = """
-import signal, threading
-from pasture import _native
-signal.signal(signal.SIGALRM, print)
-signal.pthread_sigmask(signal.SIG_BLOCK, {mask})
-before = signal.pthread_sigmask(signal.SIG_BLOCK, ()), signal.getsignal(signal.SIGALRM)
-signal.alarm(100)
-threading.Thread(target=threading.Event().wait, daemon=True).start()
-_native.limit_exit(3, 50)
-assert signal.SIGALRM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
-assert signal.alarm(50) <= 50
-_native.lift_exit_limit()
-assert (signal.pthread_sigmask(signal.SIG_BLOCK, ()), signal.getsignal(signal.SIGALRM)) == before
-assert 50 < signal.alarm(0) <= 100
+INHERITED = """
+import os, sys, threading
+import pasture
+below, above = os.pipe()
+stuck = open(above, "w")
+threading.Thread(target=lambda: stuck.write("x" * 1_000_000), daemon=True).start()
+while not pasture.seal().sealed: pass  # the thread is not in the kernel yet
+pid = os.fork()
+if pid == 0:
+    print("the child's", end="")
+    sys.exit(0)
+print(os.waitpid(pid, 0)[1], flush=True)
+os._exit(0)
 """
 
 
-@pytest.mark.parametrize("mask", ["(signal.SIGALRM, signal.SIGUSR1)", "()"])
-def test_sigalrm_is_as_before_once_the_limit_is_lifted(mask):
-    program = LIFTED.format(mask=mask)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+def test_a_file_that_a_thread_of_the_parent_keeps_locked_does_not_keep_a_child(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", INHERITED],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert (done.stdout, done.stderr) == ("the child's0\n", "")
+
+
+LOST = """
+import os, sys, threading, time
+import pasture
+from pasture.sealing import exit
+exit.LOCK_LIMIT_S = 0.1
+pasture.seal()
+pid = os.fork()
+if pid == 0:
+    stuck = {stuck}
+    threading.Thread(target=lambda: stuck.write("x" * 1_000_000), daemon=True).start()
+    kept = open("kept", "w"); kept.write("all")
+    while exit.native().stream_lock(stuck.buffer) == 0: time.sleep(0.01)
+    sys.exit({status})
+open("ended", "w").write(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
+os._exit(0)
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("stuck", "status", "expected"),
+    [
+        ("open(os.pipe()[1], 'w')", 0, 120),
+        ("open(os.pipe()[1], 'w')", 3, 3),
+        ("sys.stdout", 3, 120),
+    ],
+    ids=["file", "file, status of its own", "stdout"],
+)
+def test_data_that_a_thread_keeps_from_being_written_is_no_success(
+    tmp_path, stuck, status, expected
+):
+    program = LOST.format(stuck=stuck, status=status)
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,  # not read
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.wait(PATIENCE_S) == 0
+        _, errors = process.communicate()
+    assert (tmp_path / "ended").read_text() == str(expected)
+    assert errors.startswith("pasture: a thread keeps <_io.TextIOWrapper name=")
+    assert errors.count("locked at the exit: it was not flushed\n") == 1
+    assert (tmp_path / "kept").read_text() == "all"  # the others have their turn

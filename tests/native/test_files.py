@@ -1,5 +1,7 @@
 """Which files the collector knows: the same with a note of the frozen ones as by walking."""
 
+import sys
+
 import pytest
 
 KINDS = """
@@ -39,7 +41,76 @@ print(len(noted) == len(before), {*map(id, noted)} == {*map(id, before)}, len(no
 print("Derived" in names(), "Finalized" in names())
 """
     )
-    assert out == "True True True\nTrue False\n"
+    assert out == "True True True\nTrue True\n"
+
+
+def test_a_file_whose_class_has_a_finalizer_of_its_own_stays_mortal_and_is_known(run_program):
+    out = run_program(
+        KINDS
+        + """
+class Closing(io.BufferedWriter):
+    def __del__(self): super().__del__()
+class Layered(io.RawIOBase):
+    def __del__(self): pass
+kept = [Finalized(), new(Closing), Layered()]
+seal_objects(); gc.freeze()
+print([_native.is_immortal(file) for file in kept], {*map(id, kept)} <= {*map(id, _native.files())})
+"""
+    )
+    assert out == "[False, False, False] True\n"
+
+
+def test_an_archive_that_its_finalizer_closes_counts_as_a_file(run_program):
+    out = run_program(
+        KINDS
+        + """
+import zipfile
+class Closes:
+    def close(self): pass
+    def __del__(self): pass
+class Writes(Closes):
+    def write(self, data): pass
+class Unfinished:
+    def close(self): pass
+    def write(self, data): pass
+kept = [zipfile.ZipFile(io.BytesIO(), "w"), Writes(), Closes(), Unfinished()]
+found = {*map(id, _native.files(False))}
+print([id(one) in found for one in kept], _native.files(True) == [])
+gc.freeze()
+print([one in _native.files(True) for one in kept], len(_native.files(False)))
+"""
+    )
+    frozen_by_itself = "True" if sys.version_info >= (3, 14) else out.split()[4]
+    assert out == (f"[True, True, False, False] {frozen_by_itself}\n[True, True, False, False] 0\n")
+
+
+def test_the_lock_of_a_stream_shows_who_holds_it(run_program):
+    out = run_program(
+        """
+import io, threading
+from pasture.sealing import open_files
+
+class Waits(io.RawIOBase):
+    def writable(self): return True
+    def write(self, data):
+        print(_native.stream_lock(stream))
+        inside.set(); go_on.wait()
+        return len(data)
+
+inside, go_on = threading.Event(), threading.Event()
+stream = io.BufferedWriter(Waits())
+stream.write(b"x")
+writer = threading.Thread(target=stream.flush)
+print(_native.stream_lock(stream))
+open_files.learn_locks()
+writer.start(); inside.wait()
+print(_native.stream_lock(stream), _native.stream_lock(sys.stdout), _native.stream_lock(7))
+in_child(lambda: _native.stream_lock(stream))
+go_on.set(); writer.join()
+print(_native.stream_lock(stream))
+"""
+    )
+    assert out == "0\n0\n1 0 0\n2\n0\n"
 
 
 def test_a_noted_file_that_is_dropped_ends_and_is_written(run_program):

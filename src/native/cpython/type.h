@@ -43,6 +43,23 @@ cpy_find_type(const char *module_name, const char *name)
     return (PyTypeObject *)type;
 }
 
+/* Whether a class, or one that it derives from, has that attribute. Calls nothing of the class. Sets
+   no exception. */
+static inline bool
+cpy_type_has(PyTypeObject *type, const char *name)
+{
+    bool found = false;
+    PyObject *key = PyUnicode_InternFromString(name);
+    for (Py_ssize_t i = 0; key != NULL && !found && i < PyTuple_GET_SIZE(type->tp_mro); i++) {
+        PyObject *dict = cpy_type_dict((PyTypeObject *)PyTuple_GET_ITEM(type->tp_mro, i));
+        found = dict != NULL && PyDict_Contains(dict, key) > 0;
+        Py_XDECREF(dict);
+    }
+    Py_XDECREF(key);
+    PyErr_Clear();
+    return found;
+}
+
 /* Frames, generators and coroutines: they end, and what ends must be let go. */
 static inline bool
 cpy_is_running_thing(PyObject *op)
@@ -52,14 +69,13 @@ cpy_is_running_thing(PyObject *op)
            || type == &PyAsyncGen_Type;
 }
 
-/* tp_finalize of files, which flushes and closes them; or NULL with an exception set. */
-static inline destructor
-cpy_find_file_finalizer(void)
+/* Whether `op` is a file: its type derives from `base`, which is _io._IOBase. All such types have a
+   finalizer, and few others do. */
+static inline bool
+cpy_is_file(PyObject *op, PyTypeObject *base)
 {
-    PyTypeObject *type = cpy_find_type("_io", "_IOBase");
-    destructor finalizer = type != NULL ? type->tp_finalize : NULL;
-    Py_XDECREF(type);
-    return finalizer;
+    PyTypeObject *type = Py_TYPE(op);
+    return type->tp_finalize != NULL && PyType_IsSubtype(type, base);
 }
 
 /* New reference to what a weak reference refers to, or NULL if that is gone. Sets no exception. */

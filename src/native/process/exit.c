@@ -8,10 +8,6 @@
 #define _GNU_SOURCE
 #include "exit.h"
 
-#include "procstat.h"
-
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -106,57 +102,6 @@ exit_system_exit_code(void)
     return Py_XNewRef(exit_code);
 }
 
-static volatile sig_atomic_t limited_status;
-static struct sigaction handler_before;
-static unsigned int alarm_before; /* seconds left of it */
-static bool is_limited, was_blocked;
-
-/* A signal handler: calls nothing but write() and _exit(). */
-static void
-on_limit(int Py_UNUSED(signal))
-{
-    static const char words[] = "pasture: a thread kept a stream locked at the end of the process: "
-                                "it was not flushed\n";
-    (void)!write(STDERR_FILENO, words, sizeof words - 1);
-    _exit(limited_status);
-}
-
-void
-exit_limit(int status, unsigned int seconds)
-{
-    if (procstat_read(PROCSTAT_THREADS) == 1) {
-        return;
-    }
-    limited_status = status;
-    struct sigaction action = {.sa_handler = on_limit};
-    (void)sigaction(SIGALRM, &action, &handler_before);
-    sigset_t only;
-    (void)sigemptyset(&only);
-    (void)sigaddset(&only, SIGALRM);
-    sigset_t mask_before;
-    was_blocked = pthread_sigmask(SIG_UNBLOCK, &only, &mask_before) == 0
-                  && sigismember(&mask_before, SIGALRM) == 1;
-    alarm_before = alarm(seconds);
-    is_limited = true;
-}
-
-void
-exit_lift_limit(void)
-{
-    if (is_limited) {
-        is_limited = false;
-        (void)alarm(0);
-        if (was_blocked) {
-            sigset_t only;
-            (void)sigemptyset(&only);
-            (void)sigaddset(&only, SIGALRM);
-            (void)pthread_sigmask(SIG_BLOCK, &only, NULL);
-        }
-        (void)sigaction(SIGALRM, &handler_before, NULL);
-        (void)alarm(alarm_before);
-    }
-}
-
 void
 exit_now(int status)
 {
@@ -164,26 +109,124 @@ exit_now(int status)
     _exit(status);
 }
 
+/* Where a buffered stream keeps the identity of the thread that holds its lock: known once
+   exit_learn_stream_owner() has found it. */
+static struct {
+    size_t offset;
+    PyTypeObject *types[2];
+} owner;
+
+static unsigned long
+word_at(PyObject *op, size_t offset)
+{
+    unsigned long word;
+    memcpy(&word, (const char *)op + offset, sizeof word);
+    return word;
+}
+
+int
+exit_learn_stream_owner(PyObject *locked)
+{
+    static const char *const names[] = {"BufferedWriter", "BufferedRandom"};
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(names); i++) {
+        if (owner.types[i] == NULL && (owner.types[i] = cpy_find_type("_io", names[i])) == NULL) {
+            return -1;
+        }
+    }
+    size_t found = 0;
+    if (Py_IS_TYPE(locked, owner.types[0])) {
+        size_t bytes = (size_t)Py_TYPE(locked)->tp_basicsize;
+        for (size_t at = sizeof(PyObject); at + sizeof(unsigned long) <= bytes; at += sizeof at) {
+            if (word_at(locked, at) == PyThread_get_thread_ident()) {
+                owner.offset = at;
+                found++;
+            }
+        }
+    }
+    if (found != 1) {
+        owner.offset = 0;
+    }
+    return 0;
+}
+
+exit_stream_lock
+exit_find_stream_lock(PyObject *stream)
+{
+    bool known = owner.offset != 0
+                 && (PyObject_TypeCheck(stream, owner.types[0])
+                     || PyObject_TypeCheck(stream, owner.types[1]));
+    unsigned long holder = known ? word_at(stream, owner.offset) : 0;
+    if (holder == 0 || holder == PyThread_get_thread_ident()) {
+        return EXIT_STREAM_FREE;
+    }
+    PyThreadState *thread = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+    for (; thread != NULL; thread = PyThreadState_Next(thread)) {
+        if (thread->thread_id == holder) {
+            return EXIT_STREAM_HELD;
+        }
+    }
+    return EXIT_STREAM_ABANDONED;
+}
+
 typedef struct {
-    PyObject *found;      /* a list */
-    destructor finalizer; /* of files */
-    bool weakly;          /* append weak references */
+    PyObject *found;    /* a list */
+    PyTypeObject *base; /* of files */
+    bool weakly;        /* append weak references */
+    PyTypeObject
+        *last; /* type that is_finalized_writer() looked at: objects of one come in a row */
+    bool last_writes;
 } file_search;
 
 /* Returns 0, or -1 with an exception set. */
 static int
 begin_search(file_search *search, PyObject *found, bool weakly)
 {
-    *search = (file_search){.found = found, .weakly = weakly};
-    search->finalizer = found != NULL ? cpy_find_file_finalizer() : NULL;
-    return search->finalizer == NULL ? -1 : 0;
+    static PyTypeObject *base;
+    if (found == NULL || (base == NULL && (base = cpy_find_type("_io", "_IOBase")) == NULL)) {
+        return -1;
+    }
+    *search = (file_search){.found = found, .base = base, .weakly = weakly};
+    return 0;
+}
+
+/* Whether a class in Python with `__del__` writes what it holds when it is closed, as ZipFile does. */
+static bool
+is_finalized_writer(PyTypeObject *type)
+{
+    static const char *const writers[] = {"write", "writestr", "writeframes", "sync"};
+    if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || !cpy_type_has(type, "__del__")
+        || !cpy_type_has(type, "close")) {
+        return false;
+    }
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(writers); i++) {
+        if (cpy_type_has(type, writers[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+is_wanted(file_search *search, PyObject *op)
+{
+    if (cpy_is_file(op, search->base)) {
+        return true;
+    }
+    if (Py_TYPE(op)->tp_finalize == NULL) {
+        return false;
+    }
+    if (Py_TYPE(op) != search->last) {
+        search->last = Py_TYPE(op);
+        search->last_writes = is_finalized_writer(search->last);
+    }
+    return search->last_writes;
 }
 
 static int
 append_if_file(PyObject *op, void *arg)
 {
-    const file_search *search = arg;
-    if (Py_TYPE(op)->tp_finalize != search->finalizer) {
+    file_search *search = arg;
+    if (!is_wanted(search, op)) {
         return 0;
     }
     PyObject *item = search->weakly ? PyWeakref_NewRef(op, NULL) : Py_NewRef(op);
@@ -238,7 +281,7 @@ exit_note_frozen_files(void)
 /* Append the known files that are still there. Returns behind which node of the list of frozen
    objects others may stand, or NULL with an exception set. */
 static PyGC_Head *
-append_known(PyGC_Head *list, const file_search *search)
+append_known(PyGC_Head *list, file_search *search)
 {
     if (!frozen.known || cpy_gc_next(list) != cpy_gc_head(frozen.begin)) {
         return list;
@@ -263,15 +306,19 @@ append_known(PyGC_Head *list, const file_search *search)
 }
 
 PyObject *
-exit_files(void)
+exit_files(exit_which which)
 {
     file_search search;
     PyObject *found = PyList_New(0);
     PyGC_Head *list = cpy_gc_permanent(cpy_gc_state()), *start;
-    bool done = begin_search(&search, found, false) == 0
-                && (start = append_known(list, &search)) != NULL
-                && cpy_gc_list_visit_behind(start, list, append_if_file, &search) == 0
-                && cpy_gc_visit_unfrozen(append_if_file, &search) == 0;
+    bool done = begin_search(&search, found, false) == 0;
+    if (done && which != EXIT_UNFROZEN) {
+        done = (start = append_known(list, &search)) != NULL
+               && cpy_gc_list_visit_behind(start, list, append_if_file, &search) == 0;
+    }
+    if (done && which != EXIT_FROZEN) {
+        done = cpy_gc_visit_unfrozen(append_if_file, &search) == 0;
+    }
     if (!done) {
         Py_CLEAR(found);
     }

@@ -7,22 +7,32 @@
 
 #include "../cpython/cpython.h"
 
-/* End the process with `status` in so many seconds, whatever it is doing then: flushing can wait
-   for ever for a lock that another thread holds. Takes SIGALRM, so it is to be called when nothing
-   is left to do but flushing. Does nothing where there is no other thread. */
-void exit_limit(int status, unsigned int seconds);
-
-/* Undo exit_limit(): everything is flushed. SIGALRM, its timer and its place in the
-   mask are again what they were. */
-void exit_lift_limit(void);
-
 /* Flush C's streams and end the process, without anything else that exit() or the interpreter
    would do. */
 _Noreturn void exit_now(int status);
 
-/* New list of all files that the collector knows, open or closed, frozen ones included; or NULL
-   with an exception set. Writes to no object that is not a file. */
-PyObject *exit_files(void);
+typedef enum { EXIT_ALL, EXIT_FROZEN, EXIT_UNFROZEN } exit_which;
+
+/* New list of the files that the collector knows, open or closed: of all, of those that are frozen,
+   or of the others; or NULL with an exception set. A file is what derives from io.IOBase, or an
+   object that its `__del__` closes and that something can be written to, as a ZipFile. Writes to no
+   object that is not a file. */
+PyObject *exit_files(exit_which which);
+
+/* Learn from a BufferedWriter where it keeps who holds its lock. To be called while this thread does:
+   when the stream below is asked to write. Without it no lock is ever found to be held. Returns 0, or
+   -1 with an exception set. */
+int exit_learn_stream_owner(PyObject *locked);
+
+typedef enum {
+    EXIT_STREAM_FREE,      /* or this thread's, or no buffered stream that is written to */
+    EXIT_STREAM_HELD,      /* by another thread */
+    EXIT_STREAM_ABANDONED, /* by a thread of the parent at the time of the fork: for ever */
+} exit_stream_lock;
+
+/* Who holds the lock of a stream, as far as the interpreter's lock shows: a thread that has just got
+   it may still wait for that. */
+exit_stream_lock exit_find_stream_lock(PyObject *stream);
 
 /* Remember which files the frozen part of the heap holds, so that exit_files() need not walk through
    it. To be called after gc.freeze(), again after a further one. Writes to files, which get a weak

@@ -43,9 +43,39 @@ watch_system_exit(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
-files(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+files(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    return exit_files();
+    PyObject *frozen = Py_None;
+    if (!PyArg_ParseTuple(args, "|O:files", &frozen)) {
+        return NULL;
+    }
+    if (frozen == Py_None) {
+        return exit_files(EXIT_ALL);
+    }
+    int truth = PyObject_IsTrue(frozen);
+    return truth < 0 ? NULL : exit_files(truth ? EXIT_FROZEN : EXIT_UNFROZEN);
+}
+
+static PyObject *
+finalize(PyObject *Py_UNUSED(module), PyObject *op)
+{
+    PyObject_CallFinalizer(op);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+learn_stream_owner(PyObject *Py_UNUSED(module), PyObject *locked)
+{
+    if (exit_learn_stream_owner(locked) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+stream_lock(PyObject *Py_UNUSED(module), PyObject *stream)
+{
+    return PyLong_FromLong(exit_find_stream_lock(stream));
 }
 
 static PyObject *
@@ -65,24 +95,6 @@ exit_process(PyObject *Py_UNUSED(module), PyObject *status)
         return NULL;
     }
     exit_now((int)(value & 0xff));
-}
-
-static PyObject *
-limit_exit(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    int status, seconds;
-    if (!PyArg_ParseTuple(args, "ii", &status, &seconds)) {
-        return NULL;
-    }
-    exit_limit(status & 0xff, (unsigned int)Py_MAX(seconds, 1));
-    Py_RETURN_NONE;
-}
-
-static PyObject *
-lift_exit_limit(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
-{
-    exit_lift_limit();
-    Py_RETURN_NONE;
 }
 
 static PyObject *
@@ -138,11 +150,12 @@ PyMethodDef module_process_methods[] = {
     {"python_threads", python_threads, METH_NOARGS, NULL},
     {"atexit_run_last", atexit_run_last, METH_O, NULL},
     {"watch_system_exit", watch_system_exit, METH_NOARGS, NULL},
-    {"files", files, METH_NOARGS, NULL},
+    {"files", files, METH_VARARGS, NULL},
+    {"finalize", finalize, METH_O, NULL},
+    {"learn_stream_owner", learn_stream_owner, METH_O, NULL},
+    {"stream_lock", stream_lock, METH_O, NULL},
     {"note_frozen_files", note_frozen_files, METH_NOARGS, NULL},
     {"exit_process", exit_process, METH_O, NULL},
-    {"limit_exit", limit_exit, METH_VARARGS, NULL},
-    {"lift_exit_limit", lift_exit_limit, METH_NOARGS, NULL},
     {"system_exit_code", system_exit_code, METH_NOARGS, NULL},
     {"adopt_orphans", adopt_orphans, METH_NOARGS, NULL},
     {"die_with_parent", die_with_parent, METH_O, NULL},

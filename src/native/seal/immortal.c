@@ -27,7 +27,7 @@
 
 #include <errno.h>
 
-static destructor file_finalizer; /* found at the first walk, before any use */
+static PyTypeObject *file_base; /* found at the first walk, before any use */
 
 /* Containers that were met, in this walk and in those before it: immortal, so they never die. Their
    items may have changed since the last walk, which does not traverse them again. */
@@ -57,8 +57,8 @@ is_being_filled(PyObject *op)
 static bool
 leaves_mortal(PyObject *op)
 {
-    return cpy_is_running_thing(op) || Py_TYPE(op)->tp_finalize == file_finalizer
-           || cpy_must_stay_mortal(op) || is_being_filled(op);
+    return cpy_is_running_thing(op) || cpy_is_file(op, file_base) || cpy_must_stay_mortal(op)
+           || is_being_filled(op);
 }
 
 /* A hash is computed and stored at its first use: have that happen before the fork. */
@@ -232,7 +232,7 @@ int
 immortal_make_heap(immortal_counts *counts)
 {
     immortal_walk walk = {.counts = counts};
-    if (file_finalizer == NULL && (file_finalizer = cpy_find_file_finalizer()) == NULL) {
+    if (file_base == NULL && (file_base = cpy_find_type("_io", "_IOBase")) == NULL) {
         return -1;
     }
     PyObject *types = types_all(); /* made first: the walk itself allocates no object */

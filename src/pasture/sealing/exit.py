@@ -7,7 +7,6 @@ nobody. docs/internals/child-and-exit.md has the whole order of events.
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import sys
@@ -17,14 +16,15 @@ from types import TracebackType
 
 from pasture.errors import UnsupportedInterpreter
 from pasture.interpreter import native
+from pasture.sealing import open_files
 
 STDOUT_LOST = 120
 """CPython's exit status when the standard streams cannot be flushed."""
 
-FLUSH_LIMIT_S = 5
-"""Longest time that another thread may keep a stream locked at the exit."""
+LOCK_LIMIT_S = 5.0
+"""Longest time that other threads may keep files locked at the exit."""
 
-_WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
+_LOCK_LIMIT_AT_SEAL_S = 0.1
 _C_LONG_MAX = 2**63 - 1
 
 LastWork = Callable[[int], int | None]
@@ -49,7 +49,8 @@ def watch() -> None:
     global _flushes_at_end
     try:
         native().watch_system_exit()
-        _flush_open_files()
+        open_files.learn_locks()
+        open_files.flush(open_files.LockWait(_LOCK_LIMIT_AT_SEAL_S))
         if not _flushes_at_end:
             native().atexit_run_last(_flush_at_end)
             _flushes_at_end = True
@@ -88,12 +89,11 @@ def install() -> None:
 
 
 def _flush_at_end() -> None:
-    """Flush what finalization would flush, in a process that will be finalized."""
-    if _installed:
-        return  # `_leave` comes next
-    native().limit_exit(_exit_status()[0], FLUSH_LIMIT_S)
-    _flush_open_files()
-    native().lift_exit_limit()
+    """Write what finalization would write, in a process that will be finalized."""
+    if not _installed:  # else `_leave` comes next
+        wait = open_files.LockWait(LOCK_LIMIT_S)
+        _finish_open_files(wait)
+        _all_unlocked(wait)
 
 
 def flush_open_files_too() -> None:
@@ -112,17 +112,18 @@ def before_leaving(work: LastWork) -> None:
 def _leave() -> None:
     """End the process. Runs as the last atexit function, so threads have been joined."""
     status, interrupted = _exit_status()
-    native().limit_exit(status, FLUSH_LIMIT_S)
     if _last_work is not None:
         changed = _last_work(status)
         if changed is None:
-            native().lift_exit_limit()
             return
         status = changed
-    if not _flush_standard_streams():
+    wait = open_files.LockWait(LOCK_LIMIT_S)
+    if not _flush_standard_streams(wait):
         status = STDOUT_LOST
     if _open_files_too or _flushes_at_end:
-        _flush_open_files()
+        _finish_open_files(wait)
+    if not _all_unlocked(wait):
+        status = status or STDOUT_LOST
     if interrupted:
         # A shell tells an interrupted program by the signal that ended it.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -166,26 +167,43 @@ def _last_traceback() -> TracebackType | None:
 def flush() -> bool:
     """Flush what finalization would flush; returns whether the standard streams were written.
 
-    For a process that its server is about to end with `os._exit`.
+    For a process that its server is about to end with `os._exit`. Says on stderr which files a
+    thread kept locked.
     """
-    written = _flush_standard_streams()
+    wait = open_files.LockWait(LOCK_LIMIT_S)
+    written = _flush_standard_streams(wait)
     if _open_files_too:
-        _flush_open_files()
-    return written
+        _finish_open_files(wait)
+    return _all_unlocked(wait) and written
 
 
-def _flush_standard_streams() -> bool:
+def _finish_open_files(wait: open_files.LockWait) -> None:
+    """Write what open files hold."""
+    open_files.finish(wait, inherited=native().files(True) if _installed else ())
+
+
+def _all_unlocked(wait: open_files.LockWait) -> bool:
+    """Whether every file could be written; says on stderr which ones could not."""
+    for file in wait.given_up:
+        _complain(f"pasture: a thread keeps {_name(file)} locked at the exit: it was not flushed\n")
+    return not wait.given_up
+
+
+def _flush_standard_streams(wait: open_files.LockWait) -> bool:
     """Flush stdout and stderr as CPython does; say whether all was written."""
-    return all([_flush_standard(name) for name in ("stdout", "stderr")])
+    return all([_flush_standard(name, wait) for name in ("stdout", "stderr")])
 
 
-def _flush_standard(name: str) -> bool:
+def _flush_standard(name: str, wait: open_files.LockWait) -> bool:
     stream = getattr(sys, name, None)
     if stream is None:
         return True
     try:
-        if not getattr(stream, "closed", False):
-            stream.flush()
+        if getattr(stream, "closed", False):
+            return True
+        if not wait.can_write(stream, getattr(stream, "buffer", None)):
+            return False
+        stream.flush()
     except BaseException as error:
         if name == "stdout":
             _report_unwritten(stream, error)
@@ -201,14 +219,16 @@ def _report_unwritten(stream: object, error: BaseException) -> None:
         pass  # nowhere is left to complain
 
 
-def _flush_open_files() -> None:
-    """Flush the files that were not closed; finalization would have.
+def _name(file: object) -> str:
+    try:
+        return repr(file)
+    except Exception:
+        return f"a {type(file).__name__}"
 
-    The type is asked, not the object: a proxy may answer for another.
-    """
-    for file in native().files():
-        if issubclass(type(file), _WRITERS):
-            try:
-                file.flush()
-            except Exception:
-                continue  # closed, detached, or its other end is gone
+
+def _complain(text: str) -> None:
+    """Not by sys.stderr, which may be the one that is locked."""
+    try:
+        os.write(2, text.encode("utf-8", "backslashreplace"))
+    except OSError:
+        pass  # nowhere is left to complain

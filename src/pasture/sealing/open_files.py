@@ -1,0 +1,196 @@
+"""Open files are written: before the fork, and at the end of a process.
+
+Finalization would do it, because it destroys the objects. Owns which of them are flushed or closed,
+in which order, and how long the lock of one is waited for. A file is what derives from `io.IOBase`,
+or an object that its `__del__` closes and that can be written to, as a `ZipFile`.
+
+Invariants: a file that writes into another one comes before that. Whatever one of them raises, the
+others have their turn. Locks alone have a limit; writing takes as long as it takes.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
+
+from pasture.interpreter import native
+
+_STREAMS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
+"""All that they hold is written by `flush`."""
+
+_HOLD_NOTHING = frozenset({io.BytesIO, io.StringIO, io.FileIO, io.BufferedReader})
+_NOT_BELOW = (type, ModuleType, FunctionType, CodeType, FrameType)
+_LOOKED_AT_MAX = 200
+_LOOK_AGAIN_S = 0.01
+_HELD = 1
+
+
+class LockWait:
+    """How long other threads may still keep files locked, all together.
+
+    Attributes:
+        given_up: files that a thread kept locked for longer, without those below them.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self.given_up: list[object] = []
+        self._known: set[int] = set()
+        self._left_s = limit_s
+
+    def can_write(self, file: object, *below: object) -> bool:
+        """Wait until no other thread holds the lock of a file, or of one below.
+
+        Returns:
+            Whether it may be written. Not if a thread of the parent held a lock at the fork, which
+            nothing releases: the data is the parent's then.
+        """
+        files = (file, *below)
+        while any(held := [native().stream_lock(one) for one in files]):
+            if _HELD not in held:
+                return False
+            if self._left_s <= 0:
+                if id(file) not in self._known:
+                    self.given_up.append(file)
+                self._known.update(map(id, files))
+                return False
+            time.sleep(_LOOK_AGAIN_S)
+            self._left_s -= _LOOK_AGAIN_S
+        return True
+
+
+class _Probe(io.RawIOBase):
+    """The bottom of a stream whose lock is held while it is asked to write."""
+
+    writer: io.BufferedWriter | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        native().learn_stream_owner(self.writer)
+        return len(data)
+
+
+def learn_locks() -> None:
+    """Have the extension find out where streams keep the owner of their lock."""
+    probe = _Probe()
+    probe.writer = io.BufferedWriter(probe)
+    probe.writer.write(b" ")
+    probe.writer.flush()
+    probe.writer.detach()
+    probe.writer = None
+
+
+def flush(wait: LockWait) -> None:
+    """Flush those that are open: no child inherits what is still to be written.
+
+    Raises:
+        BaseException: none that is an `Exception`, but that of a signal's handler.
+    """
+    _each(wait, _flush, Exception)
+
+
+def finish(wait: LockWait, inherited: Iterable[object] = ()) -> None:
+    """Write all that they hold, as their destructors would. At the end of a process.
+
+    Archives and compressed files are closed: nothing else writes their ends. Not those that the
+    standard streams are made of, which are still in use.
+
+    Args:
+        wait: for their locks.
+        inherited: files of the parent, which closes them itself: they are flushed.
+    """
+    kept = {id(file) for file in inherited}
+    kept.update(id(getattr(sys, name, None)) for name in ("stdout", "stderr"))
+
+    def write(file: Any) -> None:
+        if id(file) in kept or issubclass(type(file), _STREAMS):
+            _flush(file)
+        elif not _is_io(file) or (not file.closed and file.writable()):
+            native().finalize(file)
+
+    # a destructor's would be ignored, too, whichever it is
+    _each(wait, write, BaseException)
+
+
+def _flush(file: Any) -> None:
+    if issubclass(type(file), _STREAMS) or (_is_io(file) and not file.closed and file.writable()):
+        file.flush()
+
+
+def _is_io(file: object) -> bool:
+    """The type is asked, not the object: a proxy may answer for another."""
+    return issubclass(type(file), io.IOBase)
+
+
+def _each(wait: LockWait, write: Callable[[Any], None], ignored: type[BaseException]) -> None:
+    files = [file for file in native().files() if type(file) not in _HOLD_NOTHING]
+    below = _find_below(files)
+    for file in _outermost_first(files, below):
+        try:
+            if wait.can_write(file, *_all_below(file, below)):
+                write(file)
+        except ignored:
+            continue  # closed, detached, or its other end is gone
+
+
+_Below = Mapping[int, Sequence[object]]
+
+
+def _find_below(files: Sequence[object]) -> _Below:
+    known = {id(file) for file in files}
+    return {id(file): _directly_below(file, known) for file in files}
+
+
+def _directly_below(file: object, known: set[int]) -> Sequence[object]:
+    """The files that a file writes into, itself or through objects that are none."""
+    found: list[object] = []
+    seen = {id(file)}
+    pending = [file]
+    while pending and len(seen) < _LOOKED_AT_MAX:
+        for referent in gc.get_referents(pending.pop()):
+            if id(referent) in seen or isinstance(referent, _NOT_BELOW):
+                continue
+            seen.add(id(referent))
+            if id(referent) in known:
+                found.append(referent)
+            elif gc.is_tracked(referent) and not _is_long(referent):
+                pending.append(referent)
+    return found
+
+
+def _is_long(referent: object) -> bool:
+    return type(referent) in (dict, list, tuple, set) and len(referent) > _LOOKED_AT_MAX  # type: ignore[arg-type]
+
+
+def _all_below(file: object, below: _Below) -> list[object]:
+    found = {id(file): file}
+    pending = [file]
+    while pending:
+        for one in below[id(pending.pop())]:
+            if id(one) not in found:
+                found[id(one)] = one
+                pending.append(one)
+    return list(found.values())[1:]
+
+
+def _outermost_first(files: Sequence[object], below: _Below) -> list[object]:
+    """Each before those below it. Of files that write into each other, any is the first."""
+    order: list[object] = []  # innermost first
+    seen: set[int] = set()
+    for file in files:
+        pending: list[tuple[object, bool]] = [(file, False)]
+        while pending:
+            one, is_done = pending.pop()
+            if is_done:
+                order.append(one)
+            elif id(one) not in seen:
+                seen.add(id(one))
+                pending.append((one, True))
+                pending += [(lower, False) for lower in below[id(one)]]
+    return order[::-1]

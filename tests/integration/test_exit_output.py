@@ -1,0 +1,179 @@
+"""What a process holds unwritten at its end is written, as finalization would write it.
+
+The oracle is CPython itself: the same program without pasture.
+"""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+BEFORE = "import pasture; pasture.seal()\n"
+FORK = """
+pid = os.fork()
+if pid:
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    os._exit(status)
+"""
+
+
+def run(folder, program, *, sealed, in_child, read=subprocess.Popen.communicate):
+    """The status, the output, the errors of a program, and the files that it has made."""
+    folder.mkdir()
+    source = "import os, sys\n" + BEFORE * sealed + FORK * in_child + program
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", source],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        output, errors = read(process)
+    return process.returncode, output, errors
+
+
+LATE_S = 6  # longer than any lock is waited for
+
+
+def read_late(process):
+    time.sleep(LATE_S)
+    return process.communicate()
+
+
+SLOW = """
+import threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+sys.stdout.write("x" * 300_000)
+class Slow:
+    def close(self): pass
+    def write(self): pass
+    def __del__(self):
+        import time
+        time.sleep({late_s})
+        os.write(2, b"destroyed")
+slow = Slow()
+"""
+
+
+@pytest.mark.parametrize("in_child", [False, True], ids=["itself", "child"])
+def test_the_end_waits_for_a_slow_reader_and_a_slow_destructor(tmp_path, in_child):
+    program = SLOW.format(late_s=LATE_S)
+    seen = run(tmp_path / "a", program, sealed=True, in_child=in_child, read=read_late)
+    assert seen == (0, b"x" * 300_000, b"destroyed")
+
+
+STACKS = """
+import bz2, codecs, gc, gzip, io, lzma, random, wave, zipfile
+lines = "".join(str(random.Random(n).random()) + "\\n" for n in range(5000))
+kept = {}
+for name, make in {
+    "gzip": lambda: gzip.open("gzip", "wt"),
+    "gzip in gzip": lambda: gzip.open(gzip.open("gzip in gzip", "wb"), "wt"),
+    "gzip above a stream": lambda: gzip.open(open("gzip above a stream", "wb"), "wt"),
+    "bz2": lambda: bz2.open("bz2", "wt"),
+    "xz": lambda: lzma.open("xz", "wt"),
+    "bz2 above gzip": lambda: bz2.open(gzip.open("bz2 above gzip", "wb"), "wt"),
+    "codecs": lambda: codecs.open("codecs", "w", "utf-16"),
+    "text above two buffers": lambda: io.TextIOWrapper(
+        io.BufferedWriter(open("text above two buffers", "wb", buffering=100_000), 1_000_000)
+    ),
+}.items():
+    kept[name] = make()
+    kept[name].write(lines)
+kept["zip"] = zipfile.ZipFile("zip", "w", zipfile.ZIP_DEFLATED)
+kept["zip"].writestr("one", lines)
+member = zipfile.ZipFile(open("member", "wb"), "w").open("one", "w")
+kept["member"] = io.TextIOWrapper(member)
+kept["member"].write(lines)
+kept["wave"] = wave.open("wave", "wb")
+kept["wave"].setparams((1, 1, 8000, 0, "NONE", "NONE"))
+kept["wave"].writeframesraw(b"sound" * 1000)
+{collect}
+"""
+
+READ = {
+    "gzip": "gzip.open(path).read()",
+    "gzip in gzip": "gzip.open(gzip.open(path)).read()",
+    "gzip above a stream": "gzip.open(path).read()",
+    "bz2": "bz2.open(path).read()",
+    "xz": "lzma.open(path).read()",
+    "bz2 above gzip": "bz2.open(gzip.open(path)).read()",
+    "codecs": "open(path, encoding='utf-16').read().encode()",
+    "text above two buffers": "open(path, 'rb').read()",
+    "zip": "zipfile.ZipFile(path).read('one')",
+    "member": "zipfile.ZipFile(path).read('one')",
+    "wave": "wave.open(str(path)).readframes(-1)",
+}
+
+
+def contents(folder):
+    import bz2
+    import gzip
+    import lzma
+    import wave
+    import zipfile
+
+    modules = {"bz2": bz2, "gzip": gzip, "lzma": lzma, "wave": wave, "zipfile": zipfile}
+    found = {}
+    for name, expression in READ.items():
+        try:
+            found[name] = eval(expression, {**modules, "path": folder / name})
+        except Exception as error:
+            found[name] = error
+    return found
+
+
+@pytest.mark.parametrize("in_child", [False, True], ids=["itself", "child"])
+@pytest.mark.parametrize("collect", ["", "gc.collect()", "gc.collect(); gc.collect(0)"])
+def test_what_stacked_writers_hold_arrives(tmp_path, in_child, collect):
+    program = STACKS.replace("{collect}", collect)
+    assert run(tmp_path / "a", program, sealed=True, in_child=in_child) == (0, b"", b"")
+    found = contents(tmp_path / "a")
+    assert not {name: error for name, error in found.items() if isinstance(error, Exception)}
+    sound = found.pop("wave")
+    assert sound == b"sound" * 1000
+    assert len({*found.values()}) == 1 and len(found["gzip"]) > 90_000
+
+
+RAISING = """
+import io
+class Leaves(io.BufferedWriter):
+    def flush(self): raise {error}
+class LeavesLater(io.RawIOBase):
+    def writable(self): return True
+    def close(self): raise {error}
+others = [open(f"before {n}", "w") for n in range(3)]
+raising = [Leaves(open("raises", "wb", buffering=0)), LeavesLater()]
+others += [open(f"after {n}", "w") for n in range(3)]
+for one in others: one.write("all")
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("error", ["SystemExit(7)", "KeyboardInterrupt", "OSError"])
+@pytest.mark.parametrize("in_child", [False, True], ids=["itself", "child"])
+def test_a_file_that_raises_keeps_no_other_from_being_written(tmp_path, error, in_child):
+    program = RAISING.replace("{error}", error)
+    status, _, _ = run(tmp_path / "a", program, sealed=True, in_child=in_child)
+    written = {path.name: path.read_text() for path in (tmp_path / "a").iterdir()}
+    assert status == 0
+    del written["raises"]
+    assert list(written.values()) == ["all"] * 6
+
+
+INHERITED = """
+import gzip
+log = gzip.open("log", "wt"); log.write("the parent's\\n")
+import pasture; pasture.seal()
+pid = os.fork()
+if pid == 0: sys.exit()
+os.waitpid(pid, 0)
+log.write("and more\\n")
+"""
+
+
+def test_a_child_does_not_end_an_archive_of_its_parent(tmp_path):
+    assert run(tmp_path / "a", INHERITED, sealed=False, in_child=False) == (0, b"", b"")
+    import gzip
+
+    assert gzip.open(tmp_path / "a" / "log").read() == b"the parent's\nand more\n"
