@@ -1,0 +1,111 @@
+"""Runs other people's applications plain and under pasture, and compares what they do.
+
+    python tests/sites [NAME...] [--resume] [--mode NAME] [--lock]
+
+Each site's session logs in, creates, changes, uploads and deletes, before and after a reload. The
+session runs twice against the plain server, then in each mode of pasture's. Statuses, masked bodies,
+rows of databases, complaints of logs and the end are compared. A difference that is not in
+expected.toml, with its reason, makes the exit status 1.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent.parent))  # benchmarks.uv
+
+from catalog import Site, load_sites  # noqa: E402
+from comparison import Difference, Plain, compare  # noqa: E402
+from environments import lock, make_environment  # noqa: E402
+from kept import keep, kept  # noqa: E402
+from modes import MODES, PLAIN, Mode  # noqa: E402
+from runs import Run, run_site  # noqa: E402
+
+EXPECTED: dict[str, dict[str, str]] = tomllib.loads((HERE / "expected.toml").read_text())
+"""By site: pattern of what differs, and why."""
+
+
+def choose(names: Sequence[str]) -> list[Site]:
+    """The sites of those names; all if there are none."""
+    sites = load_sites()
+    unknown = [name for name in names if name not in sites]
+    if unknown:
+        raise click.UsageError(f"no such site: {unknown[0]}; there are {', '.join(sites)}")
+    return [sites[name] for name in names or sites]
+
+
+def obtain(site: Site, mode: Mode, name: str, resume: bool) -> Run:
+    """A run that is kept, or a new one."""
+    run = kept(site, name) if resume else None
+    if run is None:
+        click.echo(f"  {name} ...", err=True)
+        run = run_site(site, mode)
+        keep(site, name, run)
+    return run
+
+
+def examine(site: Site, modes: Sequence[Mode], resume: bool) -> bool:
+    """Run and compare one site; whether all that differs is expected."""
+    click.echo(f"=== {site.name}: {site.about}", err=True)
+    make_environment(site)
+    plain = Plain(*(obtain(site, PLAIN, name, resume) for name in ("plain", "plain-again")))
+    if plain.first.failure or not plain.first.steps:
+        click.echo(f"{site.name}: says nothing, it fails plain: {plain.first.failure}")
+        return False
+    steps = len(plain.first.steps)
+    click.echo(f"{site.name}: {steps} steps, {len(plain.unsteady)} differ plain from plain")
+    fine = True
+    for mode in modes:
+        run = obtain(site, mode, mode.name, resume)
+        fine &= report(site, mode, compare(plain, run), run)
+    return fine
+
+
+def report(site: Site, mode: Mode, differences: Sequence[Difference], run: Run) -> bool:
+    """Print what differs under one mode; whether all of it is expected."""
+    listed = EXPECTED.get(site.name, {})
+    new = [one for one in differences if not any(re.search(each, one.what) for each in listed)]
+    word = "as plain" if not differences else f"{len(differences)} differ, {len(new)} not listed"
+    click.echo(f"{site.name} {mode.name}: {word}; {len(run.hazards)} lines of pasture's warn")
+    for one in new:
+        click.echo(f"  {one.what}")
+        for line in one.detail.splitlines():
+            click.echo(f"      {line}")
+    return not new
+
+
+@click.command(help=__doc__)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--resume", is_flag=True, help="Not what was run before, on the same sources.")
+@click.option("--mode", "modes", multiple=True, type=click.Choice(list(MODES)))
+@click.option("--lock", "locks", is_flag=True, help="Pin versions anew, and run nothing.")
+def main(names: Sequence[str], resume: bool, modes: Sequence[str], locks: bool) -> None:
+    sites = choose(names)
+    if locks:
+        for site in sites:
+            lock(site)
+        return
+    chosen = [MODES[name] for name in modes or MODES]
+    failed = []
+    for site in sites:
+        try:
+            fine = examine(site, chosen, resume)
+        except click.ClickException as error:
+            click.echo(f"{site.name}: {error.message}", err=True)
+            fine = False
+        if not fine:
+            failed.append(site.name)
+    if failed:
+        click.echo(f"differ: {', '.join(failed)}")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

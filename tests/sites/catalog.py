@@ -1,0 +1,95 @@
+"""The applications whose behaviour is compared: what sites.toml says of each.
+
+Pure reading. Invariant: a `Site` holds all that decides how a run of it goes, so that two results
+can be compared if theirs are equal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+FILE = HERE / "sites.toml"
+REPOSITORY = HERE.parent.parent
+BUILD = REPOSITORY / "build" / "test-sites"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One table of sites.toml; the keys are explained there.
+
+    Attributes:
+        serve: the plain command; `{port}`, `{data}`, `{packages}` and `{bin}` are replaced.
+        beside: commands that run along with the server, under the same mode.
+        env: variables, with the same replacements, and those of `services`.
+        warm: paths that a warm-up requests.
+        ready: the path that answers once the server has started.
+        command: a command that ends by itself, run in the middle of a session.
+        start_s: how long the server may take to answer.
+    """
+
+    name: str
+    about: str
+    python: str
+    packages: Sequence[str]
+    serve: Sequence[str]
+    beside: Sequence[Sequence[str]] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    services: Sequence[str] = ()
+    warm: Sequence[str] = ()
+    ready: str = "/"
+    command: Sequence[str] = ()
+    reload: bool = True
+    chdir: str = ""
+    start_s: float = 120.0
+
+    @property
+    def folder(self) -> Path:
+        """Where everything of it lies: environment, data, logs, results."""
+        return BUILD / self.name
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def environment(self) -> Path:
+        return self.folder / "environment"
+
+    @property
+    def lock_file(self) -> Path:
+        return HERE / "locks" / f"{self.name}.txt"
+
+    @property
+    def python_program(self) -> Path:
+        return self.environment / "bin" / "python"
+
+    @property
+    def packages_folder(self) -> Path:
+        return self.environment / "lib" / f"python{self.python}" / "site-packages"
+
+    def filled(self, text: str, variables: Mapping[str, str]) -> str:
+        """A text of the table with its placeholders replaced."""
+        known = {
+            "data": str(self.data),
+            "packages": str(self.packages_folder),
+            "bin": str(self.environment / "bin"),
+            "here": str(HERE),
+            **variables,
+        }
+        for name, value in known.items():
+            text = text.replace("{" + name + "}", value)
+        return text
+
+    def as_dict(self) -> dict[str, object]:
+        return dataclasses.asdict(self)
+
+
+def load_sites(file: Path = FILE) -> dict[str, Site]:
+    """Dict of name to site, in the order of the file."""
+    tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    return {name: Site(name=name, **table) for name, table in tables.items()}

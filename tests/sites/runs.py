@@ -1,0 +1,237 @@
+"""One run of a site under one mode: boot, session, reload, session, a command, the end.
+
+Owns what is recorded of a run. Nothing of it is left running, whatever happens.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import signal
+import sqlite3
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+
+import requests
+from browser import Browser, Step, mask
+from catalog import HERE, REPOSITORY, Site
+from environments import PREPARE_S, restore_data, variables
+from modes import Mode
+
+from benchmarks.agents.services import service
+from pasture.errors import PastureError
+from pasture.trial.plan import LOOPBACK, free_port
+from pasture.trial.session import Group
+
+STOP_S = 60.0
+_RELOADED_S = 6.0
+_COMPLAINT = re.compile(r"Traceback|\bERROR\b|\bCRITICAL\b|\w+(Error|Exception)\b(?=:|$)")
+_OWN = "pasture: "
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run came to.
+
+    Attributes:
+        failure: why it did not come to its end; "" if it did.
+        rows: number of rows by table, of the site's databases.
+        complaints: masked lines of the log that report an error, how often each.
+        hazards: pasture's own lines at WARNING and above.
+        exit_code: of the server, after SIGTERM.
+        left: number of processes that outlived it.
+    """
+
+    failure: str = ""
+    steps: tuple[Step, ...] = ()
+    rows: Mapping[str, int] = field(default_factory=dict)
+    complaints: Mapping[str, int] = field(default_factory=dict)
+    hazards: tuple[str, ...] = ()
+    exit_code: int | None = None
+    left: int = 0
+
+
+def run_site(site: Site, mode: Mode) -> Run:
+    """Run a site under a mode.
+
+    Raises:
+        click.ClickException: its data cannot be made, which says nothing of the mode.
+    """
+    with ExitStack() as stack:
+        offered: dict[str, str] = {}
+        folder = site.folder / "services"
+        for name in site.services:
+            place = _empty(folder / name)
+            offered |= stack.enter_context(service(name, site.python_program, place)).variables
+        restore_data(site, offered)
+        return _Running(site, mode, offered).run()
+
+
+def _empty(folder: Path) -> Path:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+class _Running:
+    """A run in progress."""
+
+    def __init__(self, site: Site, mode: Mode, offered: Mapping[str, str]) -> None:
+        self.site, self.mode, self.offered = site, mode, offered
+        self.port = free_port()
+        self.base = f"http://{LOOPBACK}:{self.port}"
+        self.env = variables(site, {**offered, "port": str(self.port)})
+        self.env |= mode.environment(site.warm)
+        self.log = site.folder / f"{mode.name}.log"
+        self.steps: list[Step] = []
+        self.session = _session(site).session
+
+    def run(self) -> Run:
+        self.log.unlink(missing_ok=True)
+        failure, code, left = "", None, 0
+        try:
+            with self._beside(), self._started() as server:
+                self._serve(server)
+                code, left = self._stop(server)
+        except PastureError as error:
+            failure = f"{error}"
+        rows = _rows(self.site.data)
+        complaints, hazards = self._read_log()
+        return Run(failure, tuple(self.steps), rows, complaints, hazards, code, left)
+
+    def _command(self, words: object) -> list[str]:
+        known = {**self.offered, "port": str(self.port)}
+        plain = [self.site.filled(str(word), known) for word in words]  # type: ignore[attr-defined]
+        return self.mode.command(plain)
+
+    @contextmanager
+    def _beside(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for number, words in enumerate(self.site.beside):
+                log = self.site.folder / f"{self.mode.name}-beside-{number}.log"
+                stack.enter_context(
+                    Group(self._found(words), log=log, env=self.env, cwd=self._folder)
+                )
+            yield
+
+    @contextmanager
+    def _started(self) -> Iterator[Group]:
+        words = self._found(self.site.serve)
+        with Group(words, log=self.log, env=self.env, cwd=self._folder) as server:
+            server.wait_for(self._answers, "it does not answer", timeout_s=self.site.start_s)
+            yield server
+
+    def _found(self, words: object) -> list[str]:
+        """The command, its program out of the site's environment."""
+        first, *others = self._command(words)
+        program = self.site.environment / "bin" / first
+        return [str(program if program.exists() else first), *others]
+
+    @property
+    def _folder(self) -> Path:
+        return self.site.data / self.site.chdir
+
+    def _answers(self) -> bool:
+        try:
+            requests.get(self.base + self.site.ready, timeout=10, allow_redirects=False)
+        except requests.RequestException:
+            return False
+        return True
+
+    def _serve(self, server: Group) -> None:
+        self._act(1)
+        if self.site.command:
+            self._run_command()
+        if self.site.reload:
+            server.send_signal(signal.SIGHUP)
+            time.sleep(_RELOADED_S)
+            server.wait_for(self._answers, "not after a reload", timeout_s=self.site.start_s)
+            self._act(2)
+
+    def _act(self, round_: int) -> None:
+        browser = Browser(self.base, round_, self.offered)
+        try:
+            self.session(browser)
+        except Exception as error:  # what the session expected of an answer did not hold
+            browser.note("the session broke off", 0, f"{type(error).__name__}: {error}")
+        self.steps += browser.steps
+
+    def _run_command(self) -> None:
+        words = self._found(self.site.command)
+        done = subprocess.run(
+            words, env=self.env, cwd=self._folder, capture_output=True, text=True, timeout=PREPARE_S
+        )
+        printed = "\n".join(line for line in done.stdout.splitlines() if _OWN not in line)
+        name = f"command {shlex.join(map(str, self.site.command))}"
+        self.steps.append(Step(mask(name), done.returncode, mask(printed)))
+
+    def _stop(self, server: Group) -> tuple[int, int]:
+        server.terminate()
+        code = server.wait(STOP_S)
+        deadline = time.monotonic() + 5
+        while server.members() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return code, len(server.members())
+
+    def _read_log(self) -> tuple[dict[str, int], tuple[str, ...]]:
+        found: Counter[str] = Counter()
+        hazards: list[str] = []
+        logs = [self.log, *sorted(self.site.folder.glob(f"{self.mode.name}-beside-*.log"))]
+        for log in logs:
+            text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+            for line in text.splitlines():
+                if _OWN in line:
+                    if re.search(r"WARN|ERROR|CRIT", line, re.IGNORECASE):
+                        hazards.append(line[:500])
+                elif _COMPLAINT.search(line):
+                    found[mask(line.strip())[:300]] += 1
+        return dict(found), tuple(hazards)
+
+
+def _session(site: Site) -> ModuleType:
+    name = site.name.replace("-", "_")
+    path = HERE / "sessions" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"session_{name}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _rows(data: Path) -> dict[str, int]:
+    """Rows by table of the databases below a folder."""
+    found: dict[str, int] = {}
+    for file in sorted(data.rglob("*")):
+        if not file.is_file() or file.is_symlink():
+            continue
+        with file.open("rb") as start:
+            if start.read(15) != b"SQLite format 3":
+                continue
+        found |= _rows_of(file, file.relative_to(data).as_posix())
+    return found
+
+
+def _rows_of(file: Path, name: str) -> dict[str, int]:
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
+        try:
+            tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            return {
+                f"{name}:{table}": database.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0]
+                for (table,) in tables.fetchall()
+                if not table.startswith("sqlite_")
+            }
+        except sqlite3.Error:  # a virtual table whose module is not here
+            return {}
+
+
+Sessions = Callable[[Browser], None]
+__all__ = ["REPOSITORY", "Run", "run_site"]
