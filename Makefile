@@ -230,6 +230,10 @@ test-zygote-adapters: .venvs/3.14/zygote-packages.stamp .venvs/3.14/ray-packages
 test-packages: .venv/.stamp ## Other people's tests in a sealed child: numpy, Django, ... (ARGS="NAME... --resume")
 	@.venv/bin/python tests/packages $(ARGS)
 
+.PHONY: test-sites
+test-sites: .venvs/3.14/.stamp ## Other people's applications, plain and under pasture: every answer, row and error (ARGS="NAME... --resume")
+	@.venvs/3.14/bin/python -m tests.sites $(ARGS)
+
 .PHONY: test-cpython-all
 test-cpython-all: .venv/.stamp ## All of them in three ways, on every interpreter: hours, taken up again where it was left
 	@.venv/bin/python tests/cpython/everything.py $(CPYTHON_ALL_MATRIX) $(ARGS)

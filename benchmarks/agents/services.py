@@ -82,7 +82,7 @@ def _helper(module: str, python: Path, folder: Path) -> Iterator[str]:
 @contextmanager
 def _postgres(folder: Path) -> Iterator[str]:
     """A cluster of its own. PostgreSQL refuses root, so that root becomes nobody for it."""
-    initdb, postgres = shutil.which("initdb"), shutil.which("postgres")
+    initdb, postgres = _of_postgres("initdb"), _of_postgres("postgres")
     if initdb is None or postgres is None or shutil.which("psql") is None:
         raise ServerFailed(
             "PostgreSQL is not installed", hint="put initdb and postgres on the PATH"
@@ -106,6 +106,12 @@ def _postgres(folder: Path) -> Iterator[str]:
         )
         _psql(url, "CREATE TABLE marks (mark text)")
         yield url
+
+
+def _of_postgres(name: str) -> str | None:
+    """A program of PostgreSQL's: on the PATH, or where Debian has its newest version."""
+    versions = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    return shutil.which(name) or (str(versions[-1]) if versions else None)
 
 
 def _select(url: str) -> list[bytes]:

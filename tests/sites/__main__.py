@@ -1,10 +1,10 @@
 """Runs other people's applications plain and under pasture, and compares what they do.
 
-    python tests/sites [NAME...] [--resume] [--mode NAME] [--lock]
+    python -m tests.sites [NAME...] [--resume] [--mode NAME] [--lock]
 
 Each site's session logs in, creates, changes, uploads and deletes, before and after a reload. The
-session runs twice against the plain server, then in each mode of pasture's. Statuses, masked bodies,
-rows of databases, complaints of logs and the end are compared. A difference that is not in
+session runs twice against the plain server, then in each mode of pasture's. Statuses, masked
+bodies, rows of databases, errors in logs and the end are compared. A difference that is not in
 expected.toml, with its reason, makes the exit status 1.
 """
 
@@ -14,19 +14,15 @@ import re
 import sys
 import tomllib
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
-HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent.parent))  # benchmarks.uv
-
-from catalog import Site, load_sites  # noqa: E402
-from comparison import Difference, Plain, compare  # noqa: E402
-from environments import lock, make_environment  # noqa: E402
-from kept import keep, kept  # noqa: E402
-from modes import MODES, PLAIN, Mode  # noqa: E402
-from runs import Run, run_site  # noqa: E402
+from tests.sites.catalog import HERE, Site, load_sites
+from tests.sites.comparison import Difference, Plain, compare
+from tests.sites.environments import lock, make_environment
+from tests.sites.kept import keep, kept
+from tests.sites.modes import MODES, PLAIN, Mode
+from tests.sites.runs import Run, run_site
 
 EXPECTED: dict[str, dict[str, str]] = tomllib.loads((HERE / "expected.toml").read_text())
 """By site: pattern of what differs, and why."""
@@ -59,6 +55,9 @@ def examine(site: Site, modes: Sequence[Mode], resume: bool) -> bool:
     if plain.first.failure or not plain.first.steps:
         click.echo(f"{site.name}: says nothing, it fails plain: {plain.first.failure}")
         return False
+    for step in plain.first.steps:
+        if step.name.endswith("broke off") or step.status >= 500:
+            click.echo(f"{site.name}: plain: {step.name}: {step.status} {step.text[:300]}")
     steps = len(plain.first.steps)
     click.echo(f"{site.name}: {steps} steps, {len(plain.unsteady)} differ plain from plain")
     fine = True

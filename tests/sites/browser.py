@@ -22,11 +22,18 @@ _MOST_BODY = 200_000
 _USERS = 4
 
 _MASKS = (
-    (re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"), "U"),
+    (
+        re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"),
+        "U",
+    ),
     (re.compile(r"\b[A-Za-z]{3,9} \d{1,2},? \d{4}\b|\b\d{1,2} [A-Za-z]{3,9} \d{4}\b"), "D"),
     (re.compile(r"\b(?=[A-Za-z_-]*\d)[A-Za-z0-9+/_=.:-]{16,}"), "T"),
     (re.compile(r"\b[A-Za-z0-9]{32,}\b"), "T"),
     (re.compile(r"\b[A-Za-z]\w{0,3}-?[0-9a-f]{6,}\b"), "X"),
+    (
+        re.compile(r"\b(a moment|\d+ (second|minute)s?|(less than )?an? (second|minute)) ago\b"),
+        "ago",
+    ),
     (re.compile(r"\d+(\.\d+)?"), "0"),
 )
 """What differs from run to run: identifiers, dates, tokens, hashes, numbers."""
@@ -110,7 +117,11 @@ class Browser:
         if not forms:
             self.note(f"form of {path}", 0, "the page has no form")
             return page
-        chosen = forms[form] if form >= 0 else max(forms, key=lambda one: len(one.fields & fields))
+        chosen = (
+            forms[form]
+            if form >= 0
+            else max(forms, key=lambda one: len(one.fields.intersection(fields)))
+        )
         target = chosen.action or path
         if not target.startswith("/"):
             target = path.rpartition("/")[0] + "/" + target if "://" not in target else path
@@ -126,7 +137,7 @@ class Browser:
 
         One step, whose text is how often which status came.
         """
-        cookies = self.http.cookies.get_dict()
+        cookies = self.http.cookies.copy()
 
         def ask(_: int) -> str:
             try:

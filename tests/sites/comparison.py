@@ -9,8 +9,8 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from browser import Step
-from runs import Run
+from tests.sites.browser import Step
+from tests.sites.runs import Run
 
 _SHOWN = 6
 

@@ -9,11 +9,10 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from browser import Step
-from catalog import Site
-from runs import Run
-
 from benchmarks.uv import build_digest
+from tests.sites.browser import Step
+from tests.sites.catalog import Site
+from tests.sites.runs import Run
 
 
 def keep(site: Site, name: str, run: Run) -> None:

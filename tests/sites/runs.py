@@ -8,27 +8,28 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
+import shutil
 import signal
 import sqlite3
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
 import requests
-from browser import Browser, Step, mask
-from catalog import HERE, REPOSITORY, Site
-from environments import PREPARE_S, restore_data, variables
-from modes import Mode
 
 from benchmarks.agents.services import service
 from pasture.errors import PastureError
 from pasture.trial.plan import LOOPBACK, free_port
 from pasture.trial.session import Group
+from tests.sites.browser import Browser, Step, mask
+from tests.sites.catalog import HERE, Site
+from tests.sites.environments import PREPARE_S, restore_data, variables
+from tests.sites.modes import Mode
 
 STOP_S = 60.0
 _RELOADED_S = 6.0
@@ -75,8 +76,6 @@ def run_site(site: Site, mode: Mode) -> Run:
 
 
 def _empty(folder: Path) -> Path:
-    import shutil
-
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder
@@ -108,31 +107,26 @@ class _Running:
         complaints, hazards = self._read_log()
         return Run(failure, tuple(self.steps), rows, complaints, hazards, code, left)
 
-    def _command(self, words: object) -> list[str]:
-        known = {**self.offered, "port": str(self.port)}
-        plain = [self.site.filled(str(word), known) for word in words]  # type: ignore[attr-defined]
-        return self.mode.command(plain)
-
     @contextmanager
     def _beside(self) -> Iterator[None]:
         with ExitStack() as stack:
             for number, words in enumerate(self.site.beside):
                 log = self.site.folder / f"{self.mode.name}-beside-{number}.log"
-                stack.enter_context(
-                    Group(self._found(words), log=log, env=self.env, cwd=self._folder)
-                )
+                command = self._found(self.mode.command(words))
+                stack.enter_context(Group(command, log=log, env=self.env, cwd=self._folder))
             yield
 
     @contextmanager
     def _started(self) -> Iterator[Group]:
-        words = self._found(self.site.serve)
+        words = self._found(self.mode.command(self.site.serve))
         with Group(words, log=self.log, env=self.env, cwd=self._folder) as server:
             server.wait_for(self._answers, "it does not answer", timeout_s=self.site.start_s)
             yield server
 
-    def _found(self, words: object) -> list[str]:
-        """The command, its program out of the site's environment."""
-        first, *others = self._command(words)
+    def _found(self, words: Sequence[str]) -> list[str]:
+        """A command with its placeholders replaced, its program out of the site's environment."""
+        known = {**self.offered, "port": str(self.port)}
+        first, *others = [self.site.filled(word, known) for word in words]
         program = self.site.environment / "bin" / first
         return [str(program if program.exists() else first), *others]
 
@@ -231,7 +225,3 @@ def _rows_of(file: Path, name: str) -> dict[str, int]:
             }
         except sqlite3.Error:  # a virtual table whose module is not here
             return {}
-
-
-Sessions = Callable[[Browser], None]
-__all__ = ["REPOSITORY", "Run", "run_site"]

@@ -5,6 +5,4 @@ import os
 import optuna
 from optuna_dashboard import wsgi
 
-application = wsgi(
-    optuna.storages.RDBStorage(f"sqlite:///{os.environ['SITE_DATA']}/studies.db")
-)
+application = wsgi(optuna.storages.RDBStorage(f"sqlite:///{os.environ['SITE_DATA']}/studies.db"))

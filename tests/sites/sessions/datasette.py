@@ -1,6 +1,6 @@
 """Rows are read, searched, inserted, changed and deleted; a table is made and dropped."""
 
-from browser import Browser
+from tests.sites.browser import Browser
 
 
 def session(browser: Browser) -> None:

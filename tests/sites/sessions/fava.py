@@ -1,6 +1,6 @@
 """A ledger is read, filtered, added to and changed in the editor."""
 
-from browser import Browser
+from tests.sites.browser import Browser
 
 
 def entry(narration: str) -> dict[str, object]:
@@ -22,10 +22,12 @@ def session(browser: Browser) -> None:
     browser.put("/books/api/add_entries", json={"entries": [entry(f"added {browser.round}")]})
     browser.put("/books/api/add_entries", json={"entries": [{"t": "Nothing"}]})
     browser.get("/books/api/errors")
-    browser.get(f"/books/api/journal?filter=added")
+    browser.get("/books/api/journal?filter=added")
     browser.many("/books/api/income_statement")
     source = browser.get("/books/api/source?filename=")
     browser.get("/books/api/query?query_string=select account, sum(position) group by account")
     browser.get("/books/api/query?query_string=select nonsense from")
-    browser.get("/books/download-query/query_result.csv?query_string=select account, sum(position) group by 1")
+    browser.get(
+        "/books/download-query/query_result.csv?query_string=select account, sum(position) group by 1"
+    )
     browser.note("source", source.status_code, "")

@@ -1,6 +1,6 @@
 """Readers comment, reply, vote, change and take back; the owner looks at it."""
 
-from browser import Browser
+from tests.sites.browser import Browser
 
 HEADERS = {"Origin": "http://localhost", "Content-Type": "application/json"}
 

@@ -1,6 +1,6 @@
 """An experiment with runs, metrics, an artifact and a model, all of it changed and deleted."""
 
-from browser import Browser
+from tests.sites.browser import Browser
 
 API = "/api/2.0/mlflow"
 
@@ -13,7 +13,13 @@ def session(browser: Browser) -> None:
     run = browser.post(f"{API}/runs/create", json={"experiment_id": number, "start_time": 1})
     run_id = run.json()["run"]["info"]["run_id"]
     for step in range(5):
-        metric = {"run_id": run_id, "key": "loss", "value": 1 / (step + 1), "timestamp": step, "step": step}
+        metric = {
+            "run_id": run_id,
+            "key": "loss",
+            "value": 1 / (step + 1),
+            "timestamp": step,
+            "step": step,
+        }
         browser.post(f"{API}/runs/log-metric", json=metric)
     browser.post(f"{API}/runs/log-parameter", json={"run_id": run_id, "key": "a", "value": "1"})
     browser.post(f"{API}/runs/log-parameter", json={"run_id": run_id, "key": "a", "value": "2"})
@@ -25,7 +31,9 @@ def session(browser: Browser) -> None:
     browser.get(path)
     browser.get(f"{API}/artifacts/list?run_id={run_id}")
     browser.post(f"{API}/registered-models/create", json={"name": f"model {browser.round}"})
-    browser.post(f"{API}/runs/search", json={"experiment_ids": [number], "filter": "metrics.loss < 1"})
+    browser.post(
+        f"{API}/runs/search", json={"experiment_ids": [number], "filter": "metrics.loss < 1"}
+    )
     browser.post(f"{API}/runs/search", json={"experiment_ids": [number], "filter": "nonsense <"})
     browser.post(f"{API}/runs/delete", json={"run_id": run_id})
     browser.post(f"{API}/experiments/delete", json={"experiment_id": number})

@@ -1,6 +1,6 @@
 """Studies are made, noted upon, asked for, renamed and deleted."""
 
-from browser import Browser
+from tests.sites.browser import Browser
 
 
 def session(browser: Browser) -> None:

@@ -1,13 +1,15 @@
 """Flows, runs, their states, variables and blocks are made, read, changed and deleted."""
 
-from browser import Browser
+from tests.sites.browser import Browser
 
 
 def session(browser: Browser) -> None:
     flow = browser.post("/api/flows/", json={"name": f"flow {browser.round}"}).json()
     runs = []
     for number in range(6):
-        made = browser.post("/api/flow_runs/", json={"flow_id": flow["id"], "name": f"run {number}"})
+        made = browser.post(
+            "/api/flow_runs/", json={"flow_id": flow["id"], "name": f"run {number}"}
+        )
         runs.append(made.json()["id"])
     for name in ("PENDING", "RUNNING", "COMPLETED"):
         state = {"state": {"type": name}, "force": False}
@@ -23,8 +25,24 @@ def session(browser: Browser) -> None:
     browser.post("/api/variables/", json={"name": f"v{browser.round}", "value": 1})
     browser.post("/api/variables/", json={"name": f"v{browser.round}", "value": 1})
     browser.get(f"/api/variables/name/v{browser.round}")
-    browser.post("/api/concurrency_limits/", json={"tag": f"t{browser.round}", "concurrency_limit": 3})
-    browser.post("/api/logs/", json=[{"name": "l", "level": 20, "message": "m", "timestamp": "2026-01-01T00:00:00Z", "flow_run_id": runs[0]}])
-    browser.until("logs are stored", lambda: browser.http.post(browser.base + "/api/logs/filter", json={}).json() != [])
+    browser.post(
+        "/api/concurrency_limits/", json={"tag": f"t{browser.round}", "concurrency_limit": 3}
+    )
+    browser.post(
+        "/api/logs/",
+        json=[
+            {
+                "name": "l",
+                "level": 20,
+                "message": "m",
+                "timestamp": "2026-01-01T00:00:00Z",
+                "flow_run_id": runs[0],
+            }
+        ],
+    )
+    browser.until(
+        "logs are stored",
+        lambda: browser.http.post(browser.base + "/api/logs/filter", json={}).json() != [],
+    )
     browser.delete(f"/api/flows/{flow['id']}")
     browser.get("/api/admin/version")

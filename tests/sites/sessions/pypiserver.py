@@ -3,7 +3,7 @@
 import io
 import zipfile
 
-from browser import Browser
+from tests.sites.browser import Browser
 
 
 def wheel(name: str, version: str) -> bytes:

@@ -1,6 +1,6 @@
 """A user makes a calendar, fills it, searches it and throws it away."""
 
-from browser import Browser
+from tests.sites.browser import Browser
 
 CALENDAR = """<?xml version="1.0"?><C:mkcalendar xmlns:D="DAV:" xmlns:C="urn:ietf:params:xml:ns:caldav">
 <D:set><D:prop><D:displayname>work</D:displayname></D:prop></D:set></C:mkcalendar>"""
@@ -34,7 +34,9 @@ def session(browser: Browser) -> None:
     browser.http.auth = ("bob", "secret")
     browser.get(f"{folder}/e1.ics")
     browser.http.auth = ("ann", "secret")
-    browser.request("MOVE", f"{folder}/e1.ics", headers={"Destination": f"{browser.base}{folder}/m.ics"})
+    browser.request(
+        "MOVE", f"{folder}/e1.ics", headers={"Destination": f"{browser.base}{folder}/m.ics"}
+    )
     browser.request("PROPFIND", f"{folder}/", headers={"Depth": "1"})
     if browser.round == 2:
         browser.delete(f"{folder}/")
