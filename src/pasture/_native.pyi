@@ -353,6 +353,38 @@ def run_main(
 def begin_finalizing() -> None:
     """Have the interpreter say that it is finalizing. With one thread alone."""
 
+def open_variables(file: int, /) -> bool:
+    """Have code in C find variables in a file of `NAME=VALUE`, each ended by a zero byte.
+
+    From now on `getenv` looks into the environment, and then into the file. The file is mapped:
+    a value that is not asked for is nowhere else.
+
+    Returns:
+        Whether `getenv` can be watched here.
+
+    Raises:
+        OSError: the file cannot be mapped, or another one is open.
+    """
+
+def find_variable(name: bytes, /) -> bytes | None:
+    """The value of a variable in the open file."""
+
+def hide_variable(name: bytes, /) -> None:
+    """Take a variable out of the open file; the file itself stays as it is."""
+
+def variable_names() -> list[bytes]:
+    """Names of what is left in the open file."""
+
+def close_variables() -> list[bytes]:
+    """Forget the file, and let `getenv` be. Returns the names that it was asked for."""
+
+def add_audit_hook(hook: Callable[[str, tuple[Any, ...]], None], /) -> bool:
+    """As `sys.addaudithook`. Returns whether the hook can be dropped; False, too, if it was not
+    added because there is one already."""
+
+def drop_audit_hook(hook: Callable[[str, tuple[Any, ...]], None], /) -> None:
+    """Take back a hook that `add_audit_hook` has added and returned True for."""
+
 def die_with_parent(signal: int, /) -> None:
     """Have this process sent `signal` when its parent ends. Look at `os.getppid()` afterwards:
     a parent that has already ended sends nothing. Not inherited by a fork.

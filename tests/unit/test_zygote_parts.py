@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from pasture.cli.zygote import _split
@@ -14,7 +12,6 @@ from pasture.zygote.manifest import Needs, always_read
 from pasture.zygote.orders import Built
 from pasture.zygote.protocol import Request, parse
 from pasture.zygote.tree import Plan, Tree
-from pasture.zygote.variables import VariablesRead
 
 SMAPS = """\
 00400000-00402000 r--p 00001000 fe:00 77                         /usr/bin/a file
@@ -102,28 +99,11 @@ def test_zygotes_above_one_are_found_at_any_height() -> None:
     assert [z.plan.name for z in tree().above("bare")] == ["arrays", "tables"]
 
 
-def test_variables_are_seen_when_asked_for_and_not_when_handed_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("OF_OURS", "1")
-    with VariablesRead() as read:
-        dict(os.environ)
-        os.environ.copy()
-        os.environ.get("OF_OURS")
-        os.getenv("NOT_SET_AT_ALL")
-        assert "ASKED_FOR" not in os.environ
-    assert read.values() == {"OF_OURS": "1", "NOT_SET_AT_ALL": None, "ASKED_FOR": None}
-    assert type(os.environ) is os._Environ
-
-
-def test_a_variable_counts_unless_its_reader_gets_it_again_in_each_program() -> None:
-    source = "import os; os.environ.get('JPY_PARENT_PID'); os.getenv('JPY_PARENT_PID')"
-    with VariablesRead() as read:
-        exec(source, {"__name__": "ipykernel.kernelapp"})
-    assert read.values() == {}
-    with VariablesRead() as read:
-        exec(source, {"__name__": "another.module"})
-    assert read.values().keys() == {"JPY_PARENT_PID"}
+def test_of_all_variables_those_that_differ_from_start_to_start_are_excepted() -> None:
+    rules = Needs("/bin/python", (), {"A": "1"}, all_variables=True).rules()
+    assert [rule for rule in rules if rule[0] in "=-^"] == ["=A=1", "^"]
+    assert {"!PWD", "!_", "!PASTURE_ZYGOTE"} < set(rules)
+    assert "!PYTHONSTARTUP" not in rules
 
 
 def test_rules_name_what_must_be_and_what_must_not() -> None:

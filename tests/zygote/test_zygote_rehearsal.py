@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -105,8 +106,9 @@ def test_a_rehearsal_that_does_not_end_is_ended_with_all_that_it_started(
         f"open({str(note)!r}, 'w').write(str(pid))\n"
         "signal.pause()\n"
     )
+    environ = os.memfd_create("environment")
     with pytest.raises(ZygoteFailed, match="did not end within 2 s"):
-        rehearsal.choose_code(str(script), ())
+        rehearsal.choose_code(str(script), environ, ())
     pid = int(note.read_text())
     deadline = time.monotonic() + 10
     while _runs(pid) and time.monotonic() < deadline:

@@ -5,11 +5,15 @@
 #ifndef CPY_UNSUPPORTED
 
 #include "freeze.h"
+#include "variables.h"
 
+#include "../cpython/audit.h"
 #include "../cpython/main.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static PyObject *
 frozen_facts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
@@ -36,6 +40,7 @@ static PyObject *
 freeze(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     /* The interpreter's own way of settling down in a new process: locks, ids of threads, hooks. */
+    (void)fflush(NULL); /* what code in C has not written yet, no copy shall write again */
     PyOS_BeforeFork();
     const freeze_message *message = freeze_here();
     if (message == NULL) {
@@ -110,11 +115,125 @@ begin_finalizing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     Py_RETURN_NONE;
 }
 
+static PyObject *
+open_variables(PyObject *Py_UNUSED(module), PyObject *file)
+{
+    int number = (int)PyLong_AsLong(file);
+    if (number == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    int err = variables_open(number);
+    if (err) {
+        errno = err;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    return PyBool_FromLong(variables_are_watched());
+}
+
+/* A name, or NULL with an exception set. */
+static const char *
+variable_name(PyObject *name, size_t *length)
+{
+    if (!PyBytes_Check(name)) {
+        PyErr_SetString(PyExc_TypeError, "a name is bytes");
+        return NULL;
+    }
+    *length = (size_t)PyBytes_GET_SIZE(name);
+    return PyBytes_AS_STRING(name);
+}
+
+static PyObject *
+find_variable(PyObject *Py_UNUSED(module), PyObject *name)
+{
+    size_t length;
+    const char *text = variable_name(name, &length);
+    if (text == NULL) {
+        return NULL;
+    }
+    const char *value = variables_find(text, length);
+    if (value == NULL) {
+        Py_RETURN_NONE;
+    }
+    return PyBytes_FromString(value);
+}
+
+static PyObject *
+hide_variable(PyObject *Py_UNUSED(module), PyObject *name)
+{
+    size_t length;
+    const char *text = variable_name(name, &length);
+    if (text == NULL) {
+        return NULL;
+    }
+    variables_hide(text, length);
+    Py_RETURN_NONE;
+}
+
+static int
+append_bytes(PyObject *list, const char *text, size_t length)
+{
+    PyObject *bytes = PyBytes_FromStringAndSize(text, (Py_ssize_t)length);
+    int err = bytes == NULL ? -1 : PyList_Append(list, bytes);
+    Py_XDECREF(bytes);
+    return err;
+}
+
+static PyObject *
+variable_names(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    PyObject *names = PyList_New(0);
+    const char *pair = NULL;
+    while (names != NULL && (pair = variables_next(pair)) != NULL) {
+        if (append_bytes(names, pair, strcspn(pair, "=")) < 0) {
+            Py_CLEAR(names);
+        }
+    }
+    return names;
+}
+
+static PyObject *
+close_variables(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    variables_close();
+    size_t bytes;
+    const char *asked = variables_asked(&bytes);
+    PyObject *names = PyList_New(0);
+    for (size_t at = 0; names != NULL && at < bytes; at += strlen(asked + at) + 1) {
+        if (append_bytes(names, asked + at, strlen(asked + at)) < 0) {
+            Py_CLEAR(names);
+        }
+    }
+    return names;
+}
+
+static PyObject *
+add_audit_hook(PyObject *Py_UNUSED(module), PyObject *hook)
+{
+    int added = cpy_add_audit_hook(hook);
+    return added < 0 ? NULL : PyBool_FromLong(added);
+}
+
+static PyObject *
+drop_audit_hook(PyObject *Py_UNUSED(module), PyObject *hook)
+{
+    if (cpy_drop_audit_hook(hook) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 PyMethodDef module_zygote_methods[] = {
     {"frozen_facts", frozen_facts, METH_NOARGS, NULL},
     {"freeze", freeze, METH_NOARGS, NULL},
     {"run_main", run_main, METH_VARARGS, NULL},
     {"begin_finalizing", begin_finalizing, METH_NOARGS, NULL},
+    {"open_variables", open_variables, METH_O, NULL},
+    {"find_variable", find_variable, METH_O, NULL},
+    {"hide_variable", hide_variable, METH_O, NULL},
+    {"variable_names", variable_names, METH_NOARGS, NULL},
+    {"close_variables", close_variables, METH_NOARGS, NULL},
+    {"add_audit_hook", add_audit_hook, METH_O, NULL},
+    {"drop_audit_hook", drop_audit_hook, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

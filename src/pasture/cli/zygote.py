@@ -171,3 +171,6 @@ def _print(zygotes: list[dict[str, Any]]) -> None:
         words = (z["name"], z["base"], z["state"], f"{z['modules']}", own, f"{z['served']}")
         table.add_row(*(printable(word) for word in (*words, " ".join(z["options"]), z["problem"])))
     output_terminal().print(table)
+    for z in zygotes:
+        for note in z["notes"]:
+            output_terminal().print(printable(f"{z['name']}: {note['text']}"), markup=False)

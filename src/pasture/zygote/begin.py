@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.machinery import BuiltinImporter
 from pathlib import Path
 from types import ModuleType
@@ -19,25 +19,19 @@ from typing import Any, NoReturn
 
 from pasture.interpreter import native
 from pasture.sealing import exit
-from pasture.zygote import end, reread, streams
+from pasture.zygote import end, reread, streams, variables
 
-_changed: dict[str, str | None] = {}
 _python = ""
 _prepared = False
 
 
-def prepare(environ: Mapping[str, str], python: str) -> None:
-    """Keep what loading has done to the environment. In the process that will be copied.
+def prepare(python: str) -> None:
+    """Keep what a program will need. In the process that will be copied.
 
     Args:
-        environ: the variables before modules were loaded.
         python: path of the interpreter that this one stands for.
     """
     global _prepared, _python
-    now = dict(os.environ)
-    for name in environ.keys() | now.keys():
-        if environ.get(name) != now.get(name):
-            _changed[name] = now.get(name)
     _python = python
     streams.remember()
     if not _prepared:
@@ -96,8 +90,8 @@ def _start_over(argv: Sequence[bytes], environ: Sequence[bytes], error: Exceptio
         os.write(2, f"pasture-python: {_python}: {error!r}\n".encode("utf-8", "replace"))
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-    variables = {n: v for n, _, v in (variable.partition(b"=") for variable in environ)}
-    os.execve(_python, list(argv), variables)
+    given = {n: v for n, _, v in (variable.partition(b"=") for variable in environ)}
+    os.execve(_python, list(argv), given)
 
 
 def _take_environ(environ: Sequence[bytes]) -> None:
@@ -109,7 +103,7 @@ def _take_environ(environ: Sequence[bytes]) -> None:
         name, separator, value = variable.partition(b"=")
         if separator:
             data.setdefault(name, value)
-    for changed, to in _changed.items():
+    for changed, to in variables.changed.items():
         if to is None:
             os.environ.pop(changed, None)
         else:

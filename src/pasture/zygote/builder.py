@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from pasture.errors import PastureError
 
 if TYPE_CHECKING:
+    from pasture.zygote.changes import FileTimes
     from pasture.zygote.orders import Built
 
 _HIGH_DESCRIPTOR = 900
@@ -32,17 +33,14 @@ def main() -> None:
     import socket
 
     channel = socket.socket(fileno=int(sys.argv[1]))
-    from pasture.zygote.manifest import always_read, beginnings
     from pasture.zygote.orders import receive, send
     from pasture.zygote.parent import end_with_parent
 
     end_with_parent(os.getppid())
-    order, images = receive(channel)
+    order, [environ, *images] = receive(channel)
     _forget_own_start()
-    environ = dict(os.environ)
-    read = _load(order.preload)
-    variables = always_read(environ, beginnings(sys.modules)) | read
-    problem = _choose_code(order.rehearse, [channel.fileno(), *images])
+    data = _load(order.preload, environ)
+    problem = _choose_code(order.rehearse, environ, [channel.fileno(), *images])
     if problem is not None:
         send(channel, problem, [])
         return
@@ -50,41 +48,45 @@ def main() -> None:
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _stand_still([channel.detach(), reader, *images], writer, environ, order.python, parent)
+        inherited = [channel.detach(), reader, environ, *images]
+        _stand_still(inherited, writer, order.python, parent)
     os.close(writer)
-    from pasture.zygote import copying
+    from pasture.zygote import copying, starter
 
-    copying.copy_and_send(channel, order, images, pid, reader, variables)
+    # The process that is copied has been forked: from now on all variables may be in memory.
+    copying.copy_and_send(channel, order, images, pid, reader, starter.read(environ), data)
     os._exit(0)  # what it has loaded need not be taken apart
 
 
 def _forget_own_start() -> None:
-    """`-c` has put the current directory first, and `builds` has set a variable for the linker."""
-    os.environ.pop("LD_BIND_NOW", None)
+    """`-c` has put the current directory first, and `builds` has set variables for this process."""
+    for name in ("LD_BIND_NOW", "PASTURE_ZYGOTE", "PASTURE_PYTHON", "XDG_RUNTIME_DIR"):
+        os.environ.pop(name, None)
     if not sys.flags.safe_path and sys.path and sys.path[0] == "":
         del sys.path[0]
 
 
-def _load(preload: tuple[str, ...]) -> dict[str, str | None]:
-    """Import modules; returns the variables that they read."""
+def _load(preload: tuple[str, ...], environ: int) -> tuple[FileTimes, ...]:
+    """Import modules, and record what they look at. Returns the data that they have read."""
+    from pasture.zygote.observed import Observed
     from pasture.zygote.variables import VariablesRead
 
     taken = _take_low_descriptors()
-    with VariablesRead() as read:
+    with VariablesRead(environ) as variables, Observed(variables.read_all) as observed:
         for name in preload:
             importlib.import_module(name)
     for number in taken:
         os.close(number)
-    return read.values()
+    return observed.files()
 
 
-def _choose_code(script: str, close: list[int]) -> Built | None:
+def _choose_code(script: str, environ: int, close: list[int]) -> Built | None:
     """Have the seal gather what programs will run; returns what to say if that was in vain."""
     from pasture.zygote import rehearsal
     from pasture.zygote.orders import Built
 
     try:
-        rehearsal.choose_code(script, close)
+        rehearsal.choose_code(script, environ, close)
     except PastureError as error:
         return Built(problem=error.message, hint=error.hint)
     return None
@@ -101,9 +103,7 @@ def _take_low_descriptors() -> list[int]:
     return taken
 
 
-def _stand_still(
-    inherited: list[int], report_to: int, environ: dict[str, str], python: str, parent: int
-) -> None:
+def _stand_still(inherited: list[int], report_to: int, python: str, parent: int) -> None:
     """Seal, and wait to be copied. Returns in no process: what comes to life becomes a program."""
     import pasture
     from pasture.interpreter import native
@@ -115,7 +115,7 @@ def _stand_still(
         end_with_parent(parent)
         for number in inherited:
             os.close(number)
-        begin.prepare(environ, python)
+        begin.prepare(python)
         # What makes lazy imports loads ctypes, which keeps a file open.
         taken = _take_low_descriptors() if HAS_LAZY_IMPORTS else []
         report = pasture.seal()

@@ -1,7 +1,8 @@
 """Processes that make images: started, listened to, and ended.
 
 A zygote without a base is made by the interpreter itself, another by `pasture-python` out of its
-base. The process has its zygote's environment, and descriptors of a socket and the log alone.
+base. The process has descriptors of a socket and the log alone. Of its zygote's environment it has
+what matters to every start, and asks for the rest (`variables`).
 """
 
 from __future__ import annotations
@@ -14,12 +15,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pasture.errors import ZygoteFailed
+from pasture.scoreboard.memory import memory_file
+from pasture.zygote import starter
+from pasture.zygote.manifest import always_read
 from pasture.zygote.orders import Built, Order, receive_built, send
 from pasture.zygote.tree import Plan, Zygote
 
 _PROGRAM = "import pasture.zygote.builder as b; b.main()"
 _PATIENCE_S = 20.0
 STUB = "pasture-python"
+_FOLDER = "XDG_RUNTIME_DIR"
+"""Where the stub looks for the server."""
 
 
 class Build:
@@ -60,12 +66,15 @@ class Build:
 
     def _send(self, plan: Plan, base: Zygote | None) -> None:
         images = list(base.images) if base is not None else []
-        variables = base.built.variables if base is not None else {}
-        order = Order(plan.preload, plan.python, plan.options, dict(variables), plan.rehearse)
+        order = Order(plan.preload, plan.python, plan.options, plan.rehearse)
+        environ = memory_file("pasture-environment")
         try:
-            send(self.channel, order, images)
+            starter.write(plan.environ, environ)
+            send(self.channel, order, [environ, *images])
         except OSError:
             pass  # it has ended: `receive` tells
+        finally:
+            os.close(environ)
 
     def receive(self) -> tuple[Built, list[int]]:
         """What it made, with the descriptors of manifest and pages; the process is gone then."""
@@ -90,11 +99,18 @@ class Build:
 
 
 def _environ(plan: Plan, base: Zygote | None) -> Mapping[str, str]:
-    """Functions of libraries are looked up for the image: a look-up at the first call, in each
-    program anew, touches pages all over the libraries."""
+    """With what the process is started, which is in the memory of each program.
+
+    Functions of libraries are looked up for the image: a look-up at the first call, in each
+    program anew, touches pages all over the libraries.
+    """
+    needed = always_read(plan.environ)
     if base is None:
-        return {**plan.environ, "LD_BIND_NOW": "1"}
-    return {**plan.environ, "PASTURE_ZYGOTE": base.plan.name, "PASTURE_PYTHON": plan.python}
+        found = {**needed, "LD_BIND_NOW": "1"}
+    else:
+        found = {**needed, **base.built.variables, "PASTURE_ZYGOTE": base.plan.name}
+        found |= {"PASTURE_PYTHON": plan.python, _FOLDER: plan.environ.get(_FOLDER)}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def stub_of(python: str) -> Path:

@@ -8,14 +8,17 @@ import signal
 import socket
 import stat
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from pasture.errors import PastureError, ZygoteFailed
 from pasture.proc.maps import ZYGOTE_IMAGE
+from pasture.zygote import observed, variables
 from pasture.zygote.changes import FileTimes, times_of
 from pasture.zygote.frozen import Frozen
 from pasture.zygote.image import Copy
 from pasture.zygote.manifest import Needs, OpenFile, beginnings, write_manifest
+from pasture.zygote.notes import Note
 from pasture.zygote.orders import Built, Order, send
 
 _MFD_NOEXEC_SEAL = 0x08
@@ -30,7 +33,8 @@ def copy_and_send(
     images: list[int],
     pid: int,
     reader: int,
-    variables: dict[str, str | None],
+    environ: Mapping[str, str],
+    read: tuple[FileTimes, ...],
 ) -> None:
     """Send an image of a process, or why there is none; the process is ended.
 
@@ -39,21 +43,24 @@ def copy_and_send(
         images: descriptors of the images that the process was made of.
         pid: of the process, a child of this one.
         reader: of a pipe on which it says that it stands still.
-        variables: of the environment, that were read on the way.
+        environ: that the image is made in.
+        read: files that modules have read while they were loaded.
     """
     try:
         address, report = _wait_until_it_stands_still(pid, reader)
         frozen = Frozen(pid, address)
         files = _open_files(frozen)
-        read = order.variables | variables
-        needs = Needs(order.python, order.options, read, beginnings(sys.modules))
+        needed = variables.needed(environ, sys.modules)
+        begin, walkers = beginnings(sys.modules), variables.walkers()
+        needs = Needs(order.python, order.options, needed, begin, bool(walkers))
         data, pages, written_bytes = _copy(frozen, images, needs, files)
         built = Built(
             seal=report,
-            files=_files(),
+            files=(*_files(), *read),
             folders=tuple(path for path in sys.path if path),
             modules=tuple(sys.modules),
-            variables=dict(needs.variables),
+            variables=needed,
+            notes=_notes(walkers),
             bytes=written_bytes,
         )
         send(channel, built, [data, pages])
@@ -134,6 +141,10 @@ def _memory_file() -> int:
         return os.memfd_create(ZYGOTE_IMAGE, flags | _MFD_NOEXEC_SEAL)
     except OSError:  # before Linux 6.3
         return os.memfd_create(ZYGOTE_IMAGE, flags)
+
+
+def _notes(walkers: tuple[str, ...]) -> tuple[Note, ...]:
+    return (*(Note("variables", walker) for walker in walkers), *observed.notes())
 
 
 def _files() -> tuple[FileTimes, ...]:

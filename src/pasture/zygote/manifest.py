@@ -40,14 +40,28 @@ READ_BY: Mapping[str, tuple[str, ...]] = {
 """Beginnings of variables that the code in C of a module reads while it is loaded, which nobody
 sees. (ray 2.60 keeps the job's id of then: RayConfig in _raylet.so.)"""
 
-ALWAYS_READ_EXACTLY = ("LANG", "LANGUAGE", "HOME")
-"""The same, by their whole names: HOME is where packages of the user are."""
+ALWAYS_READ_EXACTLY = (
+    *("LANG", "LANGUAGE", "HOME", "SETUPTOOLS_USE_DISTUTILS", "PASTURE", "PASTURE_PRELOAD"),
+)
+"""The same, by their whole names: HOME is where packages of the user are, start files of packages
+read the last ones."""
 
 READ_LATER = (
     *("PYTHONBREAKPOINT", "PYTHONASYNCIODEBUG", "PYTHON_COLORS", "PYTHON_HISTORY"),
     *("PYTHON_BASIC_REPL", "PYTHONSTARTUP", "LD_BIND_NOW"),
 )
 """Variables that begin so and are read when they are used."""
+
+UNCOUNTED = frozenset((
+    *("_", "SHLVL", "PWD", "OLDPWD"),  # of a shell, for each program
+    *("SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "XDG_SESSION_ID"),  # of a login
+    *("INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID"),  # of systemd, for each start
+    *("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"),
+    *("PASTURE_ZYGOTE", "PASTURE_ZYGOTE_VERBOSE", "PASTURE_PYTHON", "JPY_PARENT_PID"),
+))  # fmt: skip
+"""Variables that differ from start to start, whatever a program is to do. A module that goes
+through all variables depends on all but these, and does not see them. One that asks for one of them
+by its name depends on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +88,21 @@ class Needs:
         options: of the interpreter, as given to it.
         variables: values that variables must have; None: must not be set.
         beginnings: of variables; no other one that begins so may be set.
+        all_variables: whether that holds for each variable, but for those that count for nothing.
     """
 
     python: str
     options: tuple[str, ...] = ()
     variables: Mapping[str, str | None] = field(default_factory=dict)
     beginnings: tuple[str, ...] = ALWAYS_READ
+    all_variables: bool = False
 
     def rules(self) -> list[str]:
         """The variables, as the stub compares them."""
         return [
             *(f"={name}={v}" if v is not None else f"-{name}" for name, v in self._sorted()),
-            *(f"^{begin}" for begin in self.beginnings),
-            *(f"!{name}" for name in READ_LATER),
+            *(f"^{begin}" for begin in (("",) if self.all_variables else self.beginnings)),
+            *(f"!{name}" for name in (UNCOUNTED if self.all_variables else READ_LATER)),
         ]
 
     def _sorted(self) -> list[tuple[str, str | None]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pasture.zygote.changes import FileTimes
+from pasture.zygote.notes import Note
 
 _MOST_BYTES = 1 << 26
 _MOST_DESCRIPTORS = 64
@@ -25,14 +26,12 @@ class Order:
         preload: names of modules, imported in this order.
         python: path of the interpreter that it stands for.
         options: of the interpreter.
-        variables: what the image that it is made on top of asks of the environment.
         rehearse: path of a program that does what programs will do; "" for none.
     """
 
     preload: tuple[str, ...]
     python: str
     options: tuple[str, ...] = ()
-    variables: dict[str, str | None] = dataclasses.field(default_factory=dict)
     rehearse: str = ""
 
 
@@ -48,6 +47,7 @@ class Built:
         folders: in which modules are looked for.
         modules: names of what is loaded.
         variables: which variables have to have which values; None: must not be set.
+        notes: what programs get as it was when modules were loaded.
         bytes: of pages that are its own.
     """
 
@@ -58,6 +58,7 @@ class Built:
     folders: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     variables: dict[str, str | None] = dataclasses.field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
     bytes: int = 0
 
 
@@ -69,7 +70,8 @@ def send(channel: socket.socket, message: Order | Built, descriptors: list[int])
 
 
 def receive(channel: socket.socket) -> tuple[Order, list[int]]:
-    """The order, and descriptors of the images that it is on top of, the root first."""
+    """The order, and descriptors: of the environment (`starter`), and of the images that it is on
+    top of, the root first."""
     fields, descriptors = _receive(channel)
     return Order(**_tuples(fields)), descriptors
 
@@ -81,6 +83,7 @@ def receive_built(channel: socket.socket) -> tuple[Built, list[int]]:
         EOFError: the builder has ended.
     """
     fields, descriptors = _receive(channel)
+    fields["notes"] = [Note(*note) for note in fields.get("notes", ())]
     return Built(**_tuples(fields)), descriptors
 
 

@@ -21,6 +21,7 @@ from time import monotonic
 
 from pasture.errors import PastureError, ZygoteFailed
 from pasture.interpreter import native
+from pasture.zygote import variables
 from pasture.zygote.parent import end_with_parent
 
 Rehearsal = Callable[[], object]
@@ -38,7 +39,7 @@ def rehearse(function: Rehearsal) -> Rehearsal:
     return function
 
 
-def choose_code(script: str, close: Iterable[int]) -> None:
+def choose_code(script: str, environ: int, close: Iterable[int]) -> None:
     """Choose the code that the seal of this process gathers. Rehearses, if there is anything to.
 
     A rehearsal of a module that fails is left out, and the log says so. Where code cannot be
@@ -46,6 +47,7 @@ def choose_code(script: str, close: Iterable[int]) -> None:
 
     Args:
         script: path of a program that is run, too; "" for none.
+        environ: descriptor of the environment that rehearsals have (`starter`).
         close: descriptors that are not for the rehearsals.
 
     Raises:
@@ -56,9 +58,9 @@ def choose_code(script: str, close: Iterable[int]) -> None:
     if not (rehearsals or script) or not _can_gather():
         return
     close = list(close)
-    seen = b"".join(_seen_or_said(rehearsal, close) for rehearsal in rehearsals)
+    seen = b"".join(_seen_or_said(rehearsal, environ, close) for rehearsal in rehearsals)
     if script:
-        seen += _seen(lambda: _run(script), close)
+        seen += _seen(lambda: _run(script), environ, close)
     native().choose_code(seen)
 
 
@@ -71,9 +73,9 @@ def _can_gather() -> bool:
     return True
 
 
-def _seen_or_said(rehearsal: Rehearsal, close: list[int]) -> bytes:
+def _seen_or_said(rehearsal: Rehearsal, environ: int, close: list[int]) -> bytes:
     try:
-        return _seen(rehearsal, close)
+        return _seen(rehearsal, environ, close)
     except ZygoteFailed as error:
         print(f"{rehearsal.__module__}: {error.message}", file=sys.stderr, flush=True)
         return b""
@@ -88,14 +90,15 @@ def _run(script: str) -> None:
     runpy.run_path(script, run_name="__main__")
 
 
-def _seen(rehearsal: Rehearsal, close: list[int]) -> bytes:
+def _seen(rehearsal: Rehearsal, environ: int, close: list[int]) -> bytes:
     """Addresses of the code that runs in a rehearsal."""
     reader, writer = os.pipe()
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         _stand_alone(parent)
-        for number in (*close, reader):
+        variables.fill_in(environ)
+        for number in (*close, environ, reader):
             os.close(number)
         _perform(rehearsal, writer)
     os.close(writer)

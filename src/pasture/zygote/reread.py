@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import ModuleType
 
+ALL_VARIABLES = "*"
+"""In the place of a name: going through all of them, or a program that inherits them."""
+
 
 def _parent_of_kernel(kernelapp: ModuleType, environ: Mapping[str, str]) -> None:
     """A kernel ends with the process that started it.
@@ -35,11 +38,22 @@ def _nothing(_: ModuleType, __: Mapping[str, str]) -> None:
 _READERS: Mapping[tuple[str, str], Callable[[ModuleType, Mapping[str, str]], None]] = {
     ("ipykernel.kernelapp", "JPY_PARENT_PID"): _parent_of_kernel,
     ("platform", "PATH"): _nothing,  # it asks `uname` for the processor's name
+    ("platform", ALL_VARIABLES): _nothing,
+    ("ctypes.util", "PATH"): _nothing,  # it looks for compilers and libraries
+    ("ctypes.util", ALL_VARIABLES): _nothing,
+    ("pasture.zygote.jupyter", "PATH"): _nothing,  # it asks a kernel for names of modules
+    ("pasture.zygote.jupyter", ALL_VARIABLES): _nothing,
+    ("", "TZ"): _nothing,  # the C library's, and `begin` has it read again
 }
 
 
 def is_read_again(module: str, variable: str) -> bool:
-    """Whether what a module has read of a variable will be put right in each program."""
+    """Whether what a module has read of a variable will be put right in each program.
+
+    Args:
+        module: its name; "" for code in C.
+        variable: its name, or `ALL_VARIABLES`.
+    """
     return (module, variable) in _READERS
 
 

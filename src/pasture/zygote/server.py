@@ -393,4 +393,5 @@ def _shown(zygote: Zygote) -> dict[str, Any]:
         "refused": dict(zygote.refused),
         "made": zygote.times,
         "variables": sorted(built.variables),
+        "notes": [{"code": n.code, "subject": n.subject, "text": n.sentence} for n in built.notes],
     }

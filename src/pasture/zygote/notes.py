@@ -1,0 +1,34 @@
+"""What programs out of a zygote get as it was when its modules were loaded, in words."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Note(NamedTuple):
+    """One thing that a program finds otherwise than under `python`.
+
+    Attributes:
+        code: which, a key of `SENTENCES`.
+        subject: the module, or the file, that it is about.
+    """
+
+    code: str
+    subject: str
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        return SENTENCES[self.code].format(self.subject)
+
+
+SENTENCES = {
+    "variables": "{} reads all variables: programs must have the same ones, or python runs them",
+    "directory": "{} looked at the working directory: programs get what it was, /",
+    "relative": "{} opened a file by a relative path: it was looked for in /",
+    "process": "{} looked at the id of its process: programs get that of another one",
+    "processors": "{} looked at the processors that it may use: programs get those of the server",
+    "random": "{} drew random bytes: all programs have the same ones",
+    "file": "{} changed while modules were loaded that read it: later changes are not noticed",
+    "startup": "{} was loaded before variables are watched: what it read of them is not compared",
+}

@@ -1,0 +1,25 @@
+"""The environment of whoever had a zygote made, as a file in memory.
+
+The server hands it to a builder, which takes out of it what modules read (`variables`). The layout
+is the kernel's: `NAME=VALUE`, each ended by a zero byte. src/native/zygote/variables.c maps it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+
+def write(environ: Mapping[str, str], file: int) -> None:
+    """Fill an empty file. What no environment can have is left out."""
+    data = b"".join(os.fsencode(f"{name}={value}\0") for name, value in environ.items()
+                    if name and "=" not in name and "\0" not in name + value)  # fmt: skip
+    with os.fdopen(file, "wb", closefd=False) as stream:
+        stream.write(data or b"\0")
+
+
+def read(file: int) -> dict[str, str]:
+    """The environment. All of it is in the memory of this process then."""
+    data = os.pread(file, os.fstat(file).st_size, 0)
+    pairs = (os.fsdecode(pair).partition("=") for pair in data.split(b"\0") if pair)
+    return {name: value for name, _, value in pairs}

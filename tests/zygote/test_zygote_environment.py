@@ -1,0 +1,229 @@
+"""No variable of whoever had a zygote made reaches a program, however a module reads it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from zygotes import PATIENCE_S, Zygotes
+
+pytestmark = [pytest.mark.once, pytest.mark.integration]
+
+SECRET = "sk-9f86d081884c7d65"
+
+WALKS = {
+    "dict": "dict(os.environ).get('TOKEN')",
+    "union": "(os.environ | {}).get('TOKEN')",
+    "union from the right": "({} | os.environ).get('TOKEN')",
+    "copy": "os.environ.copy().get('TOKEN')",
+    "items": "[v for k, v in os.environ.items() if k.lower() == 'token']",
+    "keys": "[k for k in os.environ.keys() if k.startswith('TOK')]",
+    "values": "[v for v in os.environ.values() if v.startswith('sk-')]",
+    "iteration": "[os.environ[k] for k in os.environ if k == 'TOKEN']",
+    "length": "len(os.environ)",
+    "text": "'TOKEN' in repr(os.environ)",
+    "equal": "os.environ == {}",
+    "removed": "os.environ.clear(), len(os.environ)",
+    "taken": "sorted(os.environ.popitem() for _ in range(3))",
+    "bytes": "dict(os.environb).get(b'TOKEN')",
+    "posix": "dict(posix.environ).get(b'TOKEN')",
+    "posix items": "[v for k, v in posix.environ.items() if k == b'TOKEN']",
+    "posix unpacked": "{**posix.environ}.get(b'TOKEN')",
+    "deep copy": "copy.deepcopy(posix.environ).get(b'TOKEN')",
+    "a program that inherits": "subprocess.run(['sh', '-c', 'echo $TOKEN'], stdout=-1).stdout",
+    "a shell": "os.popen('echo $TOKEN').read()",
+    "system": "os.system('test -n \"$TOKEN\"')",
+    "spawned": "os.waitpid(os.spawnlp(os.P_NOWAIT, 'sh', 'sh', '-c', 'test -n \"$TOKEN\"'), 0)[1]",
+    "posix_spawn": "os.waitpid(os.posix_spawn('/bin/sh', ['sh', '-c', 'test -n \"$TOKEN\"'], "
+    "posix.environ), 0)[1]",
+}
+READS = {
+    "get": "os.environ.get('TOKEN')",
+    "getenv": "os.getenv('TOKEN')",
+    "getenvb": "os.getenvb(b'TOKEN')",
+    "in": "'TOKEN' in os.environ",
+    "one of bytes": "os.environb.get(b'TOKEN')",
+    "one of posix": "posix.environ.get(b'TOKEN')",
+    "default": "os.environ.setdefault('TOKEN', 'none')",
+    "popped": "os.environ.pop('TOKEN', 'none')",
+    "expanded": "os.path.expandvars('$TOKEN')",
+    "in C": "(ctypes.CDLL(None).getenv(b'TOKEN') or 0) != 0",
+}
+NO_READS = {
+    "set": "os.environ.update(TOKEN='1', MORE='2')",
+    "read after it was set": "os.environ.__setitem__('TOKEN', '1'), os.environ['TOKEN']",
+    "another program with variables of its own": "subprocess.run(['true'], env={}).returncode",
+    "read again in each program": "exec('os.getenv(\"JPY_PARENT_PID\")', "
+    "{'os': os, '__name__': 'ipykernel.kernelapp'})",
+}
+RECORDER = """
+import copy, ctypes, json, os, posix, subprocess, sys
+from pasture.zygote import starter, variables
+from pasture.zygote.observed import Observed
+starts = {"TOKEN": sys.argv[2], "OTHER": "2", "PATH": os.environ["PATH"]}
+names = {**globals(), "__name__": "settings"}
+def by_the_interpreter(expression):
+    os.environ.update(starts)
+    return repr(eval(expression, names))
+def while_loading(expression):
+    file = os.memfd_create("environment")
+    starter.write(starts, file)
+    with variables.VariablesRead(file) as recorded, Observed(recorded.read_all):
+        found = eval(expression, names)
+    return repr(found), sorted(variables.read()), variables.walkers()
+os.environ.clear()
+for name, expression in json.loads(sys.argv[1]).items():
+    told = []
+    for work in by_the_interpreter, while_loading:
+        reader, writer = os.pipe()
+        if os.fork() == 0:
+            os.write(writer, json.dumps(work(expression)).encode())
+            os._exit(0)
+        os.close(writer)
+        os.wait()
+        told.append(json.loads(os.read(reader, 1 << 16)))
+    print(json.dumps([name, [told[0], *told[1]]]), flush=True)
+"""
+Recorded = dict[str, tuple[str, str, list[str], list[str]]]
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Recorded:
+    """For each way to read: what it finds by the interpreter, and while a zygote loads; which
+    variables were read; which modules walked."""
+    ways = json.dumps({**WALKS, **READS, **NO_READS})
+    done = subprocess.run(
+        [sys.executable, "-c", RECORDER, ways, SECRET], capture_output=True, text=True, check=False
+    )
+    assert not done.returncode, done.stderr
+    return dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+
+
+@pytest.mark.parametrize("way", WALKS)
+def test_going_through_all_variables_reads_them_all(recorded: Recorded, way: str) -> None:
+    expected, found, _, walkers = recorded[way]
+    assert (found, walkers) == (expected, ["settings"])
+
+
+@pytest.mark.parametrize("way", READS)
+def test_a_variable_that_is_asked_for_is_read(recorded: Recorded, way: str) -> None:
+    expected, found, names, walkers = recorded[way]
+    assert (found, names, walkers) == (expected, ["TOKEN"], [])
+
+
+@pytest.mark.parametrize("way", NO_READS)
+def test_what_a_module_sets_itself_is_not_read(recorded: Recorded, way: str) -> None:
+    expected, found, names, walkers = recorded[way]
+    assert (found, names, walkers) == (expected, [], [])
+
+
+SETTINGS = {
+    "walk": "dict(os.environ).get('TOKEN')",
+    "read": "os.environ.get('TOKEN')",
+    "shell": "subprocess.run(['sh', '-c', 'echo $TOKEN'], stdout=-1).stdout",
+    "c": "(ctypes.CDLL(None).getenv(b'TOKEN') or 0) != 0",
+}
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygotes]:
+    """A zygote for each way to read, of a starter that has a token."""
+    folder = tmp_path_factory.mktemp("s")
+    folder.chmod(0o700)
+    zygotes = Zygotes(folder)
+    without = {**zygotes.environ, "PYTHONPATH": str(folder)}
+    zygotes.environ = {**without, "TOKEN": SECRET}
+    for name, expression in SETTINGS.items():
+        text = f"import ctypes, os, subprocess\nFOUND = {expression}\n"
+        (folder / f"by_{name}.py").write_text(text)
+        zygotes.pasture("start", "--preload", f"by_{name}", "--name", name)
+    zygotes.environ = without
+    yield zygotes
+    zygotes.pasture("stop", check=False)
+    print(zygotes.log())
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_module_has_the_programs_variables_however_it_reads_them(
+    settings: Zygotes, name: str
+) -> None:
+    source = f"import by_{name} as s, os; print(s.FOUND, os.environ.get('TOKEN'))"
+    for token in ({}, {"TOKEN": "mine"}, {"TOKEN": SECRET}):
+        environ = {**settings.environ, **token, "PASTURE_ZYGOTE": name}
+        served = settings.run("-c", source, env=environ)
+        assert served == settings.python("-c", source, env=environ), token
+    why = settings.why("-c", source, environ={"TOKEN": SECRET, "PASTURE_ZYGOTE": name})
+    assert why.endswith(f"served by the zygote: {name}")
+
+
+def test_a_walk_counts_for_all_variables_but_those_of_shells_and_logins(
+    settings: Zygotes,
+) -> None:
+    same = {"TOKEN": SECRET, "PASTURE_ZYGOTE": "walk"}
+    for name in ("SHLVL", "PWD", "_", "SSH_TTY", "INVOCATION_ID", "JPY_PARENT_PID"):
+        found = settings.why("-c", "pass", environ={**same, name: "7"})
+        assert found.endswith("served by the zygote: walk"), name
+    assert settings.why("-c", "pass", environ={**same, "OTHER": "7"}).endswith(": OTHER")
+
+
+def test_the_status_names_the_module_that_reads_all_variables(settings: Zygotes) -> None:
+    found = settings.status()
+    [note] = found["walk"]["notes"]
+    assert (note["code"], note["subject"]) == ("variables", "by_walk")
+    assert (found["read"]["notes"], "TOKEN" in found["read"]["variables"]) == ([], True)
+    assert "by_walk reads all variables" in settings.pasture("status").stdout
+
+
+@pytest.mark.parametrize("base", ["", "low"])
+def test_no_variable_of_the_starter_is_in_the_memory_of_a_program(
+    own_zygotes: Zygotes, base: str
+) -> None:
+    own_zygotes.environ |= {"PYTHONPATH": str(own_zygotes.folder)}
+    (own_zygotes.folder / "reads.py").write_text("import os\nMODE = os.environ.get('MODE')\n")
+    without = {**own_zygotes.environ, "MODE": "fast"}
+    own_zygotes.environ = {**without, "API_KEY": SECRET}
+    rehearsal = own_zygotes.folder / "rehearsal.py"
+    rehearsal.write_text("import os; assert os.environ['API_KEY']\n")
+    if base:
+        own_zygotes.pasture("start", "--preload", "json", "--name", base)
+    words = ["--base", base, "--rehearse", str(rehearsal)] if base else []
+    own_zygotes.pasture("start", "--preload", "reads", "--name", "x", *words)
+    own_zygotes.environ = without
+    for name in ("", "x"):
+        assert SECRET.encode() not in memory_of_a_program(own_zygotes, name), name
+
+
+def memory_of_a_program(zygotes: Zygotes, name: str) -> bytes:
+    """All that can be read of a program out of a zygote."""
+    chosen = {"PASTURE_ZYGOTE": name} if name else {}
+    assert "served by" in zygotes.why("-c", "pass", environ=chosen)
+    source = "print(end='.', flush=True); print(input())"
+    environ = {**zygotes.environ, **chosen}
+    process = zygotes.popen(["-c", source], stdin=-1, stdout=-1, env=environ)
+    assert process.stdout is not None
+    try:
+        assert process.stdout.read(1) == b"."
+        found = readable_memory(process.pid)
+        process.communicate(b"\n", PATIENCE_S)
+    finally:
+        process.kill()
+        process.wait(PATIENCE_S)
+    assert source.encode() in found
+    return found
+
+
+def readable_memory(pid: int) -> bytes:
+    found = []
+    with Path(f"/proc/{pid}/mem").open("rb", 0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            start, end = (int(word, 16) for word in line.split()[0].split("-"))
+            try:
+                memory.seek(start)
+                found.append(memory.read(end - start))
+            except (OSError, OverflowError, ValueError):
+                continue  # a guard, or the kernel's own
+    return b"".join(found)
