@@ -12,7 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pasture.fork_safety.survey import Hazard, survey
+from pasture.fork_safety.hazard import Hazard
+from pasture.fork_safety.survey import survey
 
 before: set[Hazard] = set()
 """What is pytest's and its plugins' own."""

@@ -38,7 +38,7 @@ class Application:
 
 def test_the_requests_are_served_between_start_and_end_in_one_loop() -> None:
     application = Application()
-    report = warm_up(application, ["/a", "/b"])
+    report = warm_up(application, ["/a", "/b"], lifespan=True)
     assert [what for what, _ in application.events] == ["startup", "/a", "/b", "shutdown"]
     assert len({loop for _, loop in application.events}) == 1
     assert report.counts == {"requests": 2, "failed": 0}
@@ -52,6 +52,7 @@ def test_a_scope_is_what_a_server_would_make() -> None:
         ["post /caf%C3%A9?q=%20x&y"],
         headers=[("Cookie", "sessionid=1")],
         host="shop.test:8000",
+        lifespan=True,
     )
     [scope] = application.scopes
     assert (scope["method"], scope["path"]) == ("POST", "/café")
@@ -67,7 +68,7 @@ def test_an_application_without_a_lifespan_is_served_without_one() -> None:
         async def lifespan(self, scope: Scope, receive: Any, send: Any) -> None:
             raise ValueError("I know http only")
 
-    report = warm_up(Plain(), ["/"])
+    report = warm_up(Plain(), ["/"], lifespan=True)
     assert [answer.status for answer in report.answers] == [200]
     assert report.problems == ()
 
@@ -78,7 +79,7 @@ def test_an_application_that_cannot_start_serves_nothing_and_the_report_says_why
             await receive()
             await send({"type": "lifespan.startup.failed", "message": "no database"})
 
-    report = warm_up(Broken(), ["/"])
+    report = warm_up(Broken(), ["/"], lifespan=True)
     assert report.answers == ()
     assert report.problems == ("the application's lifespan: startup: no database",)
 
@@ -95,12 +96,12 @@ def test_a_failed_request_is_reported_and_the_next_one_is_served() -> None:
                     raise SystemExit(3)
             await super().http(scope, receive, send)
 
-    report = warm_up(Moody(), ["/raises", "/silent", "/exits", "/good"])
+    report = warm_up(Moody(), ["/raises", "/silent", "/good", "/exits"])
     assert [answer.error for answer in report.answers] == [
         "ValueError: broken",
         "RuntimeError: the application sent no answer",
-        "SystemExit: 3",
         None,
+        "SystemExit: 3",
     ]
 
 

@@ -149,7 +149,7 @@ def test_a_lifespan_that_hangs_is_stopped_and_nothing_is_served() -> None:
     async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await asyncio.sleep(FOREVER_S)
 
-    report = warm_up(application, ["/"], timeout_s=0.2)
+    report = warm_up(application, ["/"], timeout_s=0.2, lifespan=True)
     assert report.answers == ()
     assert "lifespan: startup: no answer in 0.2 s" in report.problems[0]
 
@@ -276,7 +276,7 @@ def test_a_lifespan_that_takes_signals_for_its_loop_gives_them_back() -> None:
         await send({"type": "lifespan.shutdown.complete"})
 
     before = state()
-    report = warm_up(application, [])
+    report = warm_up(application, [], lifespan=True)
     assert state() == before
     assert "lifespan startup changed the handler of SIGTERM" in report.problems[0]
 
@@ -322,7 +322,7 @@ def test_no_exception_of_a_lifespan_ends_the_process(
                 raise raised("broken")
             await send({"type": f"lifespan.{what}.complete"})
 
-    warm_up(application, ["/"])
+    warm_up(application, ["/"], lifespan=True)
 
 
 def test_an_exception_without_a_text_does_not_end_the_process() -> None:

@@ -69,6 +69,7 @@ _INSTALLED_BY: Mapping[str, str] = MappingProxyType(
 """What brings a server, where that is no extra of pasture's."""
 
 _SERVING_ASGI = ("gunicorn", "uvicorn", "fastapi")
+_WARMING_ASGI = (*_SERVING_ASGI, "hypercorn", "granian")
 
 _REPLACE_WORKERS = frozenset(("gunicorn", "uwsgi", "celery", "uvicorn", "fastapi"))
 """Servers that replace a worker whose private memory has passed a limit."""
@@ -156,8 +157,8 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 @click.option(
     "--lifespan",
     type=click.Choice(LIFESPANS),
-    help="Who starts an ASGI application, each worker or once the parent, whose state all workers "
-    "share.  [default: each]",
+    help="Who starts an ASGI application: each worker; the same, and the parent around the "
+    "warm-up; or once the parent, whose state all workers share.  [default: each]",
 )
 @click.option(
     "--after",
@@ -209,6 +210,11 @@ def command(
         raise UsageError(f"{name} has no way to replace a worker", hint="leave --max-uss out")
     if options["refork"] is not None and name != "gunicorn":
         raise UsageError(f"{name} cannot refork", hint="only gunicorn can")
+    if lifespan == "warm-up" and name not in _WARMING_ASGI:
+        raise UsageError(
+            f"--lifespan warm-up is of no use to {name}",
+            hint=f"known are {', '.join(_WARMING_ASGI)}",
+        )
     if lifespan == "once" and (name not in _SERVING_ASGI or options["refork"] is not None):
         raise UsageError(
             f"--lifespan once is of no use to {name}",

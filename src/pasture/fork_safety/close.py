@@ -23,7 +23,7 @@ _unsafe: str | None = None
 
 _engines: WeakSet[Any] = WeakSet()
 
-_KEPT_POOLS = ("StaticPool", "SingletonThreadPool")
+KEPT_POOLS = ("StaticPool", "SingletonThreadPool")
 """Pools of in-memory databases: closing their connection would lose the data."""
 
 
@@ -143,13 +143,11 @@ def _dispose_sqlalchemy_engines(problems: list[str]) -> int:
     _engines.update(instances((module.Engine,)))
     disposed = 0
     for engine in list(_engines):
-        if type(engine.pool).__name__ in _KEPT_POOLS:
+        if type(engine.pool).__name__ in KEPT_POOLS:
             continue
-        if getattr(getattr(engine, "dialect", None), "is_async", False):
-            problems += _open_in_a_loop(engine)
-            continue
+        is_async = getattr(getattr(engine, "dialect", None), "is_async", False)
         try:
-            engine.dispose()
+            _forget_pool(engine) if is_async else engine.dispose()
         except Exception as error:
             problems.append(f"{engine!r}: {type(error).__name__}: {error}")
         else:
@@ -157,12 +155,11 @@ def _dispose_sqlalchemy_engines(problems: list[str]) -> int:
     return disposed
 
 
-def _open_in_a_loop(engine: Any) -> list[str]:
-    """What to say of an asynchronous engine: its connections end in their event loop alone."""
-    count = getattr(engine.pool, "checkedin", lambda: 0)()
-    if not count:
-        return []
-    return [
-        f"{engine!r} is asynchronous and has {count} open connection(s): dispose of it where its "
-        "event loop runs, or make it in each worker"
-    ]
+def _forget_pool(engine: Any) -> None:
+    """Give an asynchronous engine a new pool: connections can be closed in their loop alone.
+
+    A warm-up has closed them there. Left are those of a loop that has ended, which fail at their
+    next use. Source: SQLAlchemy 1.4 to 2.1, engine/base.py (`Engine.dispose` with `close=False`).
+    """
+    if engine.pool.checkedin():
+        engine.pool = engine.pool.recreate()

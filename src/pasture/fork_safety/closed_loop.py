@@ -1,27 +1,33 @@
 """What is left of an event loop of asyncio after its end, in a process that is about to fork.
 
-Whatever still holds a closed loop fails at its next use, in this process and in each child: a lock
-that a task has waited for, a client with a session. Owns the proof that there is no such thing: the
-loop itself is gone. Locks that nobody holds or waits for are set free, as if they had never been
-used. `event_loop` looks at a loop that stands still and will run again.
+An object that still holds a closed loop fails at its next use, in this process and in each child: a
+lock that a task has waited for, a client with a session. Owns the proof that there is no such
+thing: the loop itself is gone. Locks that no task holds or waits for are set free, as if they had
+never been used. `event_loop` looks at a loop that is stopped and will run again, `loop_owned`
+closes what a loop has open.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
+import types
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from pasture.fork_safety.event_loop import BOUND, describe
-from pasture.fork_safety.survey import Hazard
+from pasture.fork_safety.hazard import Hazard, Kind
+from pasture.fork_safety.loop_owned import Closed
+from pasture.fork_safety.names import Names
 
 _OPEN_IN_EACH = "close it in the lifespan's end, and open it in its start"
 _OF_SERVERS = ("asyncio", "gunicorn", "uvicorn", "uvicorn_worker")
 _LIFESPANS = ("LifespanOn.main", "LifespanManager._run_lifespan")
+_WARM_UPS = "the warm-up's event loop,"
 _MOST_NAMES = 5
 _PENDING = "a future that is not done"
 _STREAMS = (asyncio.StreamReader, asyncio.StreamWriter)
@@ -44,9 +50,68 @@ def survey(loop: Loop) -> tuple[Hazard, ...]:
     with frozen_objects_listed():
         names = {_settle(keeper, held) for keeper in gc.get_referrers(held)} - {None}
     return tuple(
-        Hazard(f"{name}, which has kept the worker's event loop,", _OPEN_IN_EACH)
+        Hazard(f"{name}, which has kept the worker's event loop,", _OPEN_IN_EACH, Kind.LOOP_OWNED)
         for name in sorted(map(str, names), key=lambda name: (name == _PENDING, name))
     )
+
+
+def leave(loop: Loop, closed: Closed, names: Names) -> tuple[tuple[Hazard, ...], tuple[str, ...]]:
+    """Set free what a warm-up's loop has bound. After the end of the loop, before any seal.
+
+    Args:
+        closed: what was closed at the loop's end.
+        names: as they were before the loop was made.
+
+    Returns:
+        What cannot be used any more, and the names that were put back.
+    """
+    gc.collect()
+    put_back = names.put_back([*_alive(closed), *(one for one, _ in _bound(loop))])
+    if put_back:
+        gc.collect()
+    left = {id(one): _named(one, described) for one, described in _bound(loop)}
+    left |= {id(one): _named(one, describe(one)) for one in _alive(closed)}
+    hazards = (
+        Hazard(f"{name}, which belongs to {_WARM_UPS}", _OPEN_IN_EACH, Kind.LOOP_OWNED)
+        for name in sorted(filter(None, left.values()))
+    )
+    return (*closed.hazards, *hazards), put_back
+
+
+def _alive(closed: Closed) -> list[Any]:
+    return [one for reference in closed.ended if (one := reference()) is not None]
+
+
+def _bound(loop: Loop) -> list[tuple[Any, str | None]]:
+    """Objects that hold a closed loop and fail because of it, and what they are in words."""
+    held = loop()
+    if held is None:
+        return []
+    found: list[tuple[Any, str | None]] = []
+    for keeper in gc.get_referrers(held):
+        name = _settle(keeper, held)
+        if name is not None:
+            found.append((_owner_of(keeper), name))
+    return found
+
+
+def _owner_of(keeper: Any) -> Any:
+    """The object whose attributes a dict has; else the keeper."""
+    if type(keeper) is dict:
+        for owner in gc.get_referrers(keeper):
+            if getattr(owner, "__dict__", None) is keeper and type(owner) is not types.ModuleType:
+                return owner
+    return keeper
+
+
+def _named(one: Any, described: str | None) -> str | None:
+    """With the name under which a module has it, where it has one."""
+    for names in gc.get_referrers(one) if described is not None else ():
+        if type(names) is dict and isinstance(module := names.get("__name__"), str):
+            key = next((key for key, value in names.items() if value is one), None)
+            if key is not None and vars(sys.modules.get(module, types)) is names:
+                return f"{module}.{key}, {described}"
+    return described
 
 
 def waits_for(loop: asyncio.AbstractEventLoop | None) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from selectors import BaseSelector
 from typing import Any
 
-from pasture.fork_safety.survey import Hazard
+from pasture.fork_safety.hazard import Hazard
 
 _FILES = Path("/proc/self/fd")
 _IN_EACH = "start it in each worker"

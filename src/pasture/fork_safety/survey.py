@@ -13,11 +13,11 @@ import stat
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from pasture.fork_safety import fork_aware
+from pasture.fork_safety.hazard import Hazard, Kind
 from pasture.fork_safety.open_files import name_of, open_files, peer
 
 _SELF = Path("/proc/self")
@@ -53,22 +53,6 @@ _REMEDIES = {
 """What to do about threads by the package whose they are, its name in lower case."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hazard:
-    """One thing that breaks in forked children.
-
-    Attributes:
-        what: the thing, as the subject of a sentence.
-        hint: what to do about it.
-    """
-
-    what: str
-    hint: str
-
-    def __str__(self) -> str:
-        return f"{self.what} does not survive a fork: {self.hint}"
-
-
 def survey() -> tuple[Hazard, ...]:
     """Look for what children will not have, or have to share with their parent.
 
@@ -85,7 +69,7 @@ def _threads() -> Iterator[Hazard]:
         if thread is not own and not _is_restarted(thread):
             found.setdefault(_whose(thread), []).append(thread.name)
     for (owner, hint), names in found.items():
-        yield Hazard(f"{_named(names)} of {owner}" if owner else _named(names), hint)
+        yield Hazard(f"{_named(names)} of {owner}" if owner else _named(names), hint, Kind.THREAD)
 
 
 def _is_restarted(thread: threading.Thread) -> bool:
@@ -146,6 +130,7 @@ def _connections() -> Iterator[Hazard]:
             yield Hazard(
                 f"the connection to {other_end}",
                 "close it in a function under @pasture.before_fork, or open it in each worker",
+                Kind.CONNECTION,
             )
 
 
@@ -177,6 +162,7 @@ def _databases() -> Iterator[Hazard]:
             yield Hazard(
                 f"the open SQLite database {name_of(number)}",
                 "close it in a function under @pasture.before_fork, or open it in each worker",
+                Kind.DATABASE,
             )
 
 

@@ -38,8 +38,9 @@ REFORK_LEAST_SAVING = "PASTURE_REFORK_LEAST_SAVING"
 REFORK_WARM = "PASTURE_REFORK_WARM"
 LIFESPAN = "PASTURE_LIFESPAN"
 
-LIFESPANS = ("each", "once")
-"""Who starts an ASGI application: each worker for itself, or the parent for all."""
+LIFESPANS = ("each", "warm-up", "once")
+"""Who starts an ASGI application: each worker for itself; the same, and the parent for the warm-up,
+which it ends after that; or the parent once, for all."""
 PRELOAD = "PASTURE_PRELOAD"
 ONCE = "PASTURE_ONCE"
 
@@ -60,6 +61,7 @@ class ServerSettings:
         memory_limit: limit of a worker's private memory; None for none.
         refork: when workers become parents; None for never.
         lifespan_once: the parent starts an ASGI application for all workers.
+        lifespan_warms: the parent starts and ends it around the warm-up.
         refork_warms: a new generation 0 is warmed up with what the old server has answered.
         preload: modules that are imported before the first seal.
         once: never seal again, however much was loaded since; None is as the engine needs it.
@@ -74,6 +76,7 @@ class ServerSettings:
     warm_timeout_s: float = STEP_S
     warm_total_timeout_s: float = TOTAL_S
     lifespan_once: bool = False
+    lifespan_warms: bool = False
     refork_warms: bool = True
     preload: tuple[str, ...] = ()
     once: bool | None = None
@@ -122,6 +125,7 @@ def read_environment(
         if environ.get(name):
             warm_up += read_requests(Path(environ[name]))
     report_file = environ.get(REPORT_FILE)
+    lifespan = _lifespan(environ.get(LIFESPAN) or LIFESPANS[0])
     return ServerSettings(
         policy=chosen,
         warm_up=warm_up or parse_lines(warm),
@@ -134,7 +138,8 @@ def read_environment(
             _first(environ.get(WARM_TOTAL_TIMEOUT), warm_total_timeout, TOTAL_S)
         ),
         refork_warms=environ.get(REFORK_WARM, "") != "0",
-        lifespan_once=_is_once(environ.get(LIFESPAN) or LIFESPANS[0]),
+        lifespan_once=lifespan == "once",
+        lifespan_warms=lifespan == "warm-up",
         preload=parse_modules(environ.get(PRELOAD) or preload),
         once=_choice(ONCE, environ.get(ONCE, "")),
     )
@@ -191,10 +196,10 @@ def _first(variable: str | None, argument: str | float | None, default: float) -
     return variable or (default if argument is None else argument)
 
 
-def _is_once(word: str) -> bool:
+def _lifespan(word: str) -> str:
     if word not in LIFESPANS:
-        raise UsageError(f"{LIFESPAN} is {word!r}", hint=f"known are {' and '.join(LIFESPANS)}")
-    return word == "once"
+        raise UsageError(f"{LIFESPAN} is {word!r}", hint=f"known are {', '.join(LIFESPANS)}")
+    return word
 
 
 def _schedule(text: str | None, environ: Mapping[str, str]) -> Schedule | None:

@@ -2,17 +2,22 @@
 
 Owns the event loop of a warm-up, the lifespan around its requests and the HTTP scope (ASGI
 3.0, https://asgi.readthedocs.io). Invariant: when a `Session` has ended, its loop is closed,
-and with it the executor and its threads, so that nothing of it crosses a fork.
+and with it the executor and its threads. What requests have opened on the loop is closed in it, and
+what still belongs to it is named, so that nothing of it crosses a fork unseen.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from pasture.fork_safety import closed_loop, loop_owned
+from pasture.fork_safety.hazard import Hazard
+from pasture.fork_safety.names import Names
 from pasture.warmup.requests import USER_AGENT, Header, Request
 from pasture.warmup.response import KEPT_BYTES, Response
 from pasture.warmup.wsgi import BODY_LIMIT_BYTES, split_host
@@ -57,10 +62,16 @@ def build_scope(request: Request, headers: Iterable[Header], host: str) -> dict[
 
 
 class Session:
-    """One start and one end of an application, and the requests in between.
+    """An event loop, and the requests that an application serves on it.
 
-    What the application's lifespan opens at its start it closes at its end, as in a worker
-    that has served its time. An application without a lifespan is served without one.
+    With `start` and `end` there are one start and one end of the application around them: what its
+    lifespan opens at its start it closes at its end, as in a worker that has served its time. An
+    application without a lifespan is served without one. With `open` and `close` its lifespan is
+    left alone.
+
+    Attributes:
+        hazards: what still belongs to the loop after its end, or ran on it.
+        put_back: names of modules that were bound to such things, and have their former value.
     """
 
     def __init__(
@@ -72,6 +83,9 @@ class Session:
         self._runner = asyncio.Runner(loop_factory=loop_factory)
         self._lifespan = _Lifespan(application)
         self._exchange: _Exchange | None = None
+        self._names = Names()
+        self.hazards: tuple[Hazard, ...] = ()
+        self.put_back: tuple[str, ...] = ()
 
     @property
     def raised(self) -> BaseException | None:
@@ -99,8 +113,16 @@ class Session:
         return (self._runner, *self._lifespan.own)
 
     def settle(self) -> None:
-        """Let the loop run what is ready. Not before the start."""
-        self._runner.run(asyncio.sleep(0))
+        """Let the loop run what is ready, and close idle connections. Not before the start."""
+        self._runner.run(loop_owned.close_usable())
+
+    def open(self) -> str | None:
+        """Have a loop, and leave the application's lifespan alone.
+
+        Returns:
+            Why there is none: an event loop runs in this thread already. None if there is.
+        """
+        return self._begin(asyncio.sleep(0))
 
     def start(self) -> str | None:
         """Start the application.
@@ -109,22 +131,40 @@ class Session:
             Why it has not started: it says so, or an event loop runs in this thread already.
             Nothing is left open then. None if it has.
         """
-        start = self._lifespan.start()
         try:
-            return self._runner.run(start)
-        except RuntimeError as error:
-            start.close()
-            return str(error)
+            return self._begin(self._lifespan.start())
         finally:
             if not self._lifespan.started:
-                self._runner.close()
+                self.close()
+
+    def _begin(self, step: Coroutine[Any, Any, str | None]) -> str | None:
+        try:
+            return self._runner.run(step)
+        except RuntimeError as error:
+            step.close()
+            return str(error)
 
     def end(self) -> str | None:
         """End the application and close the loop; returns why it says that it has not ended."""
         try:
             return self._runner.run(self._lifespan.end())
         finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the loop, and what is open on it."""
+        closing = loop_owned.close_all(self._lifespan.own)
+        loop = weakref.ref(self._runner.get_loop())
+        closed = loop_owned.Closed()
+        try:
+            closed = self._runner.run(closing)
+        except RuntimeError:  # another loop runs in this thread: nothing was opened on ours
+            closing.close()
+        finally:
             self._runner.close()
+            self._lifespan.forget()
+            self._exchange = None
+            self.hazards, self.put_back = closed_loop.leave(loop, closed, self._names)
 
     def call(self, scope: dict[str, Any]) -> Response:
         """Serve one request to its end, in a copy of the context.
@@ -218,6 +258,11 @@ class _Lifespan:
     @property
     def waits(self) -> bool:
         return self.started and self.task is not None and not self.task.done()
+
+    def forget(self) -> None:
+        """Let go of what has kept the loop, after its end."""
+        self.task = None
+        self._to_application, self._from_application = asyncio.Queue(), asyncio.Queue()
 
     async def start(self) -> str | None:
         """Returns why it failed, where the application says so."""

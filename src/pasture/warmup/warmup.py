@@ -17,6 +17,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from pasture.fork_safety.hazard import Hazard
 from pasture.warmup import new_relic, wsgi
 from pasture.warmup.guard import STEP_S, TOTAL_S, Guard, Outcome
 from pasture.warmup.requests import Header, Request, parse_request
@@ -28,6 +29,16 @@ if TYPE_CHECKING:
 _THREADS_END_S = 1.0
 """AnyIO's worker threads serve the synchronous pages of FastAPI. They end after the event loop,
 which does not wait for them."""
+
+_TRIES_WITHOUT_LIFESPAN = 3
+"""If so many fail in the beginning, they need what the application's start makes."""
+
+_OF_LOOP = "belonged to the event loop of the warm-up"
+
+_NEEDS_LIFESPAN = (
+    "requests failed, and the application was not started for them: `--lifespan warm-up` starts "
+    "and ends it around them in the parent, `--lifespan once` starts it once for all workers"
+)
 
 Call = Callable[[Request], Response]
 """Serves a request and returns the answer, or raises what the application raises."""
@@ -74,6 +85,8 @@ class WarmUpReport:
         changed: what start and end of an application had changed of the process, a line each.
         startup_s: time that the start of an ASGI application took; None if it was not started.
         application, headers, host: what was served, and by which headers.
+        hazards: what the requests have left behind on their event loop, and no worker can use.
+        advice: what to do about requests that failed; None where nothing is known.
     """
 
     answers: tuple[Answer, ...] = ()
@@ -85,6 +98,8 @@ class WarmUpReport:
     application: Callable[..., Any] | None = None
     headers: tuple[Header, ...] = ()
     host: str = "localhost"
+    hazards: tuple[Hazard, ...] = ()
+    advice: str | None = None
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -99,7 +114,8 @@ class WarmUpReport:
         changed = [_put_back(str(a.request), a.changed) for a in self.answers if a.changed]
         threads = [f"a request started thread {name}" for name in self.threads]
         told = (*filter(None, (self.refused, self.unlimited)), *failed)
-        return (*told, *changed, *self.changed, *threads)
+        advice = (self.advice,) if self.advice else ()
+        return (*told, *advice, *changed, *self.changed, *threads)
 
 
 def warm_up(
@@ -113,13 +129,14 @@ def warm_up(
     timeout_s: float = STEP_S,
     total_timeout_s: float = TOTAL_S,
     session: Session | None = None,
+    lifespan: bool = False,
 ) -> WarmUpReport:
     """Serve requests through a WSGI or ASGI application object, one after the other.
 
     In the parent, before the fork; call `close_connections` (or `seal`, which does) after
     it. Each request runs in a copy of the context, so that nothing a request sets for
-    itself is left to the workers. Responses are read up to 16 MiB. An ASGI application is
-    started and ended around its requests (its lifespan), in an event loop of its own.
+    itself is left to the workers. Responses are read up to 16 MiB. The requests of an ASGI
+    application share an event loop, which is closed after them with what was opened on it.
 
     A request that takes too long is stopped, and so is one during which the process is told to
     end (SIGINT, SIGTERM, SIGQUIT; their handlers are called then). What a request changes of
@@ -136,6 +153,8 @@ def warm_up(
         timeout_s: limit of a request, and of an ASGI application's start and end; 0 for none.
         total_timeout_s: limit of the warm-up; what is left over is not served. 0 for none.
         session: of an ASGI application that has been started already, and goes on after it.
+        lifespan: start an ASGI application before its requests and end it after them. What its end
+            leaves behind, all workers inherit: by default its lifespan is left to them.
 
     Raises:
         UsageError: a request is malformed; none was served.
@@ -152,7 +171,7 @@ def warm_up(
         if session is not None:
             run.serve_session(session, carried, host)
         elif is_asgi(application):
-            run.serve_asgi(application, carried, host)
+            run.serve_asgi(application, carried, host, lifespan=lifespan)
         else:
             run.serve(
                 lambda request: contextvars.copy_context().run(
@@ -170,6 +189,8 @@ def warm_up(
         application,
         carried,
         host,
+        tuple(run.hazards),
+        run.advice,
     )
 
 
@@ -191,34 +212,51 @@ class _Run:
         self._guard = guard
         self.answers: list[Answer] = []
         self.refused: str | None = None
+        self.advice: str | None = None
         self.changed: list[str] = []
         self.startup_s: float | None = None
         self._step_s = 0.0
+        self.hazards: list[Hazard] = []
         self._requests = requests
         self._on_answer = on_answer
+        self._tries = 0
 
     def serve(self, call: Call) -> None:
         """Serve all requests, for as long as there is time."""
         for number, request in enumerate(self._requests):
+            left = len(self._requests) - number
             if self._guard.is_over:
-                left = len(self._requests) - number
                 self.refused = f"the time is over, {left} requests were not served"
+                return
+            if 0 < number == self._tries and all(answer.failed for answer in self.answers):
+                self.refused = f"left out after {number} requests that failed, {left} not served"
                 return
             outcome = self._guard.run(str(request), partial(call, request))
             self.answers.append(_answer(request, outcome))
             self._on_answer(self.answers[-1])
 
     def serve_asgi(
-        self, application: Callable[..., Any], headers: tuple[Header, ...], host: str
+        self,
+        application: Callable[..., Any],
+        headers: tuple[Header, ...],
+        host: str,
+        *,
+        lifespan: bool,
     ) -> None:
-        """Serve between the start and the end of an application."""
+        """Serve on a loop of its own; if asked to, between start and end of the application."""
         from pasture.warmup import asgi  # asyncio is not loaded for WSGI
 
         session = asgi.Session(application)
-        if self._lifespan("startup", session.start):
+        start, end = (session.start, session.end) if lifespan else (session.open, session.close)
+        if self._take("lifespan startup" if lifespan else "start of the event loop", start):
             self.startup_s = self._step_s if session.has_lifespan else None
+            self._tries = 0 if lifespan else _TRIES_WITHOUT_LIFESPAN
             self.serve_session(session, headers, host)
-            self._lifespan("shutdown", session.end)
+            if not lifespan and any(answer.failed for answer in self.answers):
+                self.advice = _NEEDS_LIFESPAN
+            self._take("lifespan shutdown" if lifespan else "end of the event loop", end)
+        self.hazards += session.hazards
+        self.changed += [f"{name} {_OF_LOOP}: put back" for name in session.put_back]
 
     def serve_session(self, session: Session, headers: tuple[Header, ...], host: str) -> None:
         """Serve through an application that has been started."""
@@ -226,19 +264,22 @@ class _Run:
 
         self.serve(lambda request: session.call(asgi.build_scope(request, headers, host)))
 
-    def _lifespan(self, what: str, step: Callable[[], str | None]) -> bool:
-        """Take a step of an application's lifespan; returns whether it went well.
+    def _take(self, name: str, step: Callable[[], str | None]) -> bool:
+        """Take a step of an application's lifespan or of its loop; returns whether it went well.
 
         Args:
-            step: returns why the application says that it failed.
+            step: returns why it failed, if it says so.
         """
-        outcome = self._guard.run(f"lifespan {what}", step)
+        outcome = self._guard.run(name, step)
         self._step_s = outcome.seconds
         failed = outcome.value or outcome.error
         if outcome.changed:
-            self.changed.append(_put_back(f"lifespan {what}", outcome.changed))
+            self.changed.append(_put_back(name, outcome.changed))
         if failed is not None:
+            what = name.removeprefix("lifespan ")
             self.refused = f"the application's lifespan: {what}: {failed}"
+            if what == name:
+                self.refused = f"{name}: {failed}"
         return failed is None
 
 

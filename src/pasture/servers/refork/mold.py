@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pasture.fork_safety import close, survey
+from pasture.fork_safety.hazard import Hazard
 from pasture.scoreboard import recorder
 from pasture.scoreboard.board import Seat
 from pasture.sealing.policy import Policy
@@ -98,9 +99,7 @@ def policy_of_server(policy: Policy) -> Policy:
     return dataclasses.replace(policy, prepare=(), heap=heap)
 
 
-def make_mold(
-    policy: Policy, look: Callable[[], Sequence[survey.Hazard]] = survey.survey
-) -> SealReport:
+def make_mold(policy: Policy, look: Callable[[], Sequence[Hazard]] = survey.survey) -> SealReport:
     """Close what must not be shared and take the policy's heap steps. In the worker.
 
     Args:

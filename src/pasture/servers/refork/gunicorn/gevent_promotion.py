@@ -19,8 +19,8 @@ from gevent import monkey
 from greenlet import greenlet
 
 from pasture.fork_safety.closed_loop import frozen_objects_listed
+from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.instances import instances
-from pasture.fork_safety.survey import Hazard
 from pasture.servers.refork.gunicorn.promotion import Promotable, take_signals
 
 _NEEDED = ("os", "select", "socket", "time")

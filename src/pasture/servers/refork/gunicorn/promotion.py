@@ -23,6 +23,7 @@ from typing import Any
 from gunicorn.workers.base import Worker
 
 from pasture.fork_safety import close, survey
+from pasture.fork_safety.hazard import Hazard
 from pasture.interpreter import native
 from pasture.scoreboard.board import Row
 from pasture.servers.refork.channel import Channel
@@ -142,7 +143,7 @@ class Promotable:
             else:
                 os.close(number)
 
-    def hazards(self) -> tuple[survey.Hazard, ...]:
+    def hazards(self) -> tuple[Hazard, ...]:
         """What is open or runs in this process and does not survive a fork."""
         return survey.survey()
 
