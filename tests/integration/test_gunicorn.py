@@ -205,16 +205,21 @@ needs_asgi = pytest.mark.skipif(
 
 
 @needs_asgi
-def test_an_asgi_application_is_started_warmed_up_and_ended_before_the_seal(serve):
+@pytest.mark.parametrize("lifespan", ["each", "warm-up"])
+def test_an_asgi_application_is_warmed_up_before_the_seal_and_started_for_it_if_asked(
+    serve, lifespan
+):
     server = serve(
-        "-k", "asgi", options=("--warm", "/a", "--warm", "/b"), app="herd_asgi_app:app"
+        "-k", "asgi", options=("--lifespan", lifespan, "--warm", "/a", "--warm", "/b"),
+        app="herd_asgi_app:app",
     )  # fmt: skip
     assert "warm-up: 2 requests, 0 failed" in server.log
     assert server.log.index("warm-up: 2 requests") < server.log.index(SEALED)
     answer = server.get("/")
     master = server.process.pid
     assert answer["served_by"] == [master, master, answer["pid"]]
-    assert answer["life"] == [["startup", master], ["shutdown", master], ["startup", answer["pid"]]]
+    around = [["startup", master], ["shutdown", master]] if lifespan == "warm-up" else []
+    assert answer["life"] == [*around, ["startup", answer["pid"]]]
     assert server.stop() == 0
 
 

@@ -152,15 +152,15 @@ def test_an_engine_of_an_in_memory_database_keeps_its_connection(
     assert engine.disposals == 0
 
 
-def test_an_asynchronous_engine_is_left_to_its_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_asynchronous_engine_gets_a_new_pool_where_its_loop_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     install(monkeypatch, "sqlalchemy.engine", Engine=Engine)
-    engine: Any = Engine(QueuePool())
+    pool = SimpleNamespace(checkedin=lambda: 2, recreate=lambda: "new")
+    engine: Any = Engine(pool)
     engine.dialect = SimpleNamespace(is_async=True)
-    assert close_connections() == ({}, ())
-    engine.pool.checkedin = lambda: 2
-    counts, [problem] = close_connections()
-    assert counts == {} and engine.disposals == 0
-    assert problem.startswith(f"{engine!r} is asynchronous and has 2 open connection(s): dispose")
+    assert close_connections() == ({"sqlalchemy_engines": 1}, ())
+    assert engine.pool == "new" and engine.disposals == 0
 
 
 def test_an_engine_that_cannot_be_disposed_of_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

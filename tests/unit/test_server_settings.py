@@ -71,7 +71,9 @@ def test_options_that_were_not_given_leave_no_variable() -> None:
 
 def test_who_starts_an_application_is_each_or_once() -> None:
     assert not read_environment({}).lifespan_once
+    assert not read_environment({}).lifespan_warms
     assert read_environment({"PASTURE_LIFESPAN": "once"}).lifespan_once
+    assert read_environment({"PASTURE_LIFESPAN": "warm-up"}).lifespan_warms
     with pytest.raises(UsageError, match="PASTURE_LIFESPAN"):
         read_environment({"PASTURE_LIFESPAN": "twice"})
 

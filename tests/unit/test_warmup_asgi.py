@@ -195,6 +195,6 @@ def test_the_structure_of_each_body_is_kept_and_how_long_the_start_took() -> Non
             await send({"type": "http.response.body", "body": b"<p>", "more_body": True})
             await send({"type": "http.response.body", "body": b"<b>"})
 
-    report = warm_up(Pages(), ["/"])
+    report = warm_up(Pages(), ["/"], lifespan=True)
     assert str(report.answers[0].skeleton).startswith("text/html, 2 tags (")
     assert report.startup_s is not None and report.startup_s >= 0
