@@ -20,7 +20,7 @@ from pasture.fork_safety.close import KEPT_POOLS
 from pasture.fork_safety.hazard import Hazard, Kind
 from pasture.fork_safety.instances import instances
 
-_CLOSE_S = 2.0
+CLOSE_S = 5.0
 """Longest wait for all of them: a pool waits for connections that are in use."""
 
 _TASKS_END_S = 1.0
@@ -166,11 +166,13 @@ async def _close(
 ) -> list[weakref.ref[Any]]:
     """Close objects of these classes, class by class; those that are ended for good."""
     ended: list[weakref.ref[Any]] = []
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + CLOSE_S
     for one, owner in list(_open_ones(owners, may_close)):
         with suppress(Exception):
             closing = owner.close(one)
             if closing is not None:
-                await asyncio.wait_for(closing, _CLOSE_S)
+                await asyncio.wait_for(closing, max(0.0, deadline - loop.time()))
         for name in owner.unbind:
             with suppress(Exception):
                 setattr(one, name, None)

@@ -68,10 +68,6 @@ class Session:
     lifespan opens at its start it closes at its end, as in a worker that has served its time. An
     application without a lifespan is served without one. With `open` and `close` its lifespan is
     left alone.
-
-    Attributes:
-        hazards: what still belongs to the loop after its end, or ran on it.
-        put_back: names of modules that were bound to such things, and have their former value.
     """
 
     def __init__(
@@ -84,8 +80,7 @@ class Session:
         self._lifespan = _Lifespan(application)
         self._exchange: _Exchange | None = None
         self._names = Names()
-        self.hazards: tuple[Hazard, ...] = ()
-        self.put_back: tuple[str, ...] = ()
+        self._left: tuple[closed_loop.Loop, loop_owned.Closed] | None = None
 
     @property
     def raised(self) -> BaseException | None:
@@ -164,7 +159,16 @@ class Session:
             self._runner.close()
             self._lifespan.forget()
             self._exchange = None
-            self.hazards, self.put_back = closed_loop.leave(loop, closed, self._names)
+            self._left = loop, closed
+
+    def look_back(self) -> tuple[tuple[Hazard, ...], tuple[str, ...]]:
+        """Set free what has kept the loop. After its end; takes what a collection takes.
+
+        Returns:
+            What still belongs to the loop or ran on it, and the names of modules that were bound to
+            such things and have their former value.
+        """
+        return closed_loop.leave(*self._left, self._names) if self._left is not None else ((), ())
 
     def call(self, scope: dict[str, Any]) -> Response:
         """Serve one request to its end, in a copy of the context.

@@ -106,11 +106,14 @@ class Guard:
         """Whether the time for all steps is over."""
         return self._deadline is not None and monotonic() >= self._deadline
 
-    def run(self, name: str, function: Callable[[], Result]) -> Outcome[Result]:
+    def run(
+        self, name: str, function: Callable[[], Result], *, least_s: float = 0.0
+    ) -> Outcome[Result]:
         """Run a step.
 
         Args:
             name: for the log.
+            least_s: time that the step gets however short the limit of one is.
 
         Raises:
             Ended: the process was told to end by a signal.
@@ -120,6 +123,7 @@ class Guard:
         if not self.has_limit:
             return _run(name, function, in_main_thread=False)
         limit_s = self._limit_s()
+        limit_s = max(limit_s, least_s) if limit_s else 0.0
         outcome = _run(name, lambda: self._interrupts.call(function, limit_s), in_main_thread=True)
         if self._interrupts.ended_by:
             raise Ended(f"{name}: {outcome.error}")

@@ -30,6 +30,12 @@ _THREADS_END_S = 1.0
 """AnyIO's worker threads serve the synchronous pages of FastAPI. They end after the event loop,
 which does not wait for them."""
 
+_END_S = 10.0
+"""The end of a loop gets so long at the least: pools are closed there."""
+
+_END_S = 10.0
+"""The end of a loop gets so long at the least: pools are closed there."""
+
 _TRIES_WITHOUT_LIFESPAN = 3
 """If so many fail in the beginning, they need what the application's start makes."""
 
@@ -247,16 +253,25 @@ class _Run:
         from pasture.warmup import asgi  # asyncio is not loaded for WSGI
 
         session = asgi.Session(application)
-        start, end = (session.start, session.end) if lifespan else (session.open, session.close)
-        if self._take("lifespan startup" if lifespan else "start of the event loop", start):
+        serve = partial(self.serve_session, session, headers, host)
+        (self._serve_started if lifespan else self._serve_unstarted)(session, serve)
+        hazards, put_back = session.look_back()
+        self.hazards += hazards
+        self.changed += [f"{name} {_OF_LOOP}: put back" for name in put_back]
+
+    def _serve_started(self, session: Session, serve: Callable[[], None]) -> None:
+        if self._take("lifespan startup", session.start):
             self.startup_s = self._step_s if session.has_lifespan else None
-            self._tries = 0 if lifespan else _TRIES_WITHOUT_LIFESPAN
-            self.serve_session(session, headers, host)
-            if not lifespan and any(answer.failed for answer in self.answers):
+            serve()
+            self._take("lifespan shutdown", session.end)
+
+    def _serve_unstarted(self, session: Session, serve: Callable[[], None]) -> None:
+        if self._take("start of the event loop", session.open):
+            self._tries = _TRIES_WITHOUT_LIFESPAN
+            serve()
+            if any(answer.failed for answer in self.answers):
                 self.advice = _NEEDS_LIFESPAN
-            self._take("lifespan shutdown" if lifespan else "end of the event loop", end)
-        self.hazards += session.hazards
-        self.changed += [f"{name} {_OF_LOOP}: put back" for name in session.put_back]
+            self._take("end of the event loop", session.close, least_s=_END_S)
 
     def serve_session(self, session: Session, headers: tuple[Header, ...], host: str) -> None:
         """Serve through an application that has been started."""
@@ -264,13 +279,13 @@ class _Run:
 
         self.serve(lambda request: session.call(asgi.build_scope(request, headers, host)))
 
-    def _take(self, name: str, step: Callable[[], str | None]) -> bool:
+    def _take(self, name: str, step: Callable[[], str | None], least_s: float = 0.0) -> bool:
         """Take a step of an application's lifespan or of its loop; returns whether it went well.
 
         Args:
             step: returns why it failed, if it says so.
         """
-        outcome = self._guard.run(name, step)
+        outcome = self._guard.run(name, step, least_s=least_s)
         self._step_s = outcome.seconds
         failed = outcome.value or outcome.error
         if outcome.changed:
