@@ -100,3 +100,24 @@ def test_usr2_starts_a_new_master_that_seals_again(serve, tmp_path):
         for process in left:
             process.kill()
     assert left == []
+
+
+FAILS_ONE_AFTER_THE_OTHER = """
+import signal, time
+
+def post_fork(server, worker):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(0.4 * worker.age)
+    raise RuntimeError("on purpose")
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("options", [(), ("--refork", "50")])
+def test_the_exit_status_of_workers_that_cannot_boot_is_gunicorns_however_many_they_are(
+    serve, options
+):
+    server = serve(options=options, conf=FAILS_ONE_AFTER_THE_OTHER, workers=3, ready=False)
+    assert server.wait_for_end() == 3
+    assert "Reason: Worker failed to boot." in server.log
+    assert "HaltServer" not in server.log and server.members() == ()

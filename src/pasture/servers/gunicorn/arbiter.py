@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from gunicorn import sock
 from gunicorn.arbiter import Arbiter
+from gunicorn.errors import HaltServer
 
 from pasture.errors import PastureError
 from pasture.sealing.gc_settings import begin_loading
@@ -48,7 +49,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         self._sealer = self._make_sealer()
         self._backoff = Backoff()
         self._lifespan: SharedLifespan | None = None
-        self._workers_forked = False
+        self._workers_forked = self._is_halting = False
         self._control_server_wanted = False
         super().__init__(app)
 
@@ -101,9 +102,28 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
 
     def stop(self, graceful: bool = True) -> None:
         """End the workers; then the application, if it was started here."""
+        self._is_halting = True
         super().stop(graceful)
         if self._lifespan is not None:
             self._lifespan.end()
+
+    def reap_workers(self) -> None:
+        """Wait for those that have ended. Of those that could not boot the first halts the server.
+
+        gunicorn raises the same for each of them, while it halts too, and then loses its exit
+        status.
+        """
+        while True:
+            try:
+                self._reap_all()
+                return
+            except HaltServer:
+                if not self._is_halting:
+                    self._is_halting = True
+                    raise
+
+    def _reap_all(self) -> None:
+        super().reap_workers()
 
     def spawn_worker(self) -> int | None:
         """Fork a worker; later, where the system has nothing for it now."""
