@@ -390,3 +390,40 @@ def test_a_trial_compares_reforks_with_other_policies(tmp_path):
     assert REFORKED + "1" in log
     seen = sum(worker["pss_bytes"] for worker in found["workers"]) + found["parent"]["pss_bytes"]
     assert found["total_pss_bytes"] > seen, "the mold counts in the total, and as no worker"
+
+
+LOADS_SLOWLY = """
+import os, time
+with open("loading", "w") as file:
+    file.write(str(os.getpid()))
+while not os.path.exists("loads"):
+    time.sleep(0.01)
+os.unlink("loads")
+from refork_app import app
+"""
+
+
+def test_a_mold_that_is_killed_while_it_loads_is_started_again(start, tmp_path):
+    (tmp_path / "slow.py").write_text(LOADS_SLOWLY)
+    path = {"PYTHONPATH": f"{tmp_path}:{PROGRAMS}"}
+    server = start(app="slow:app", env=path, workers=1, ready=False)
+    for time_, number in ((1, signal.SIGKILL), (2, signal.SIGTERM)):  # at the start, and at HUP
+        kill_who_loads(server, tmp_path, number)
+        server.wait_until_it_logs("the mold that loads the application was ended by", times=time_)
+        (tmp_path / "loads").touch()
+        server.wait_until_it_logs("pasture: worker", times=time_)
+        wait_for_roles(server, ("mold", 0), ("worker", 0))
+        assert server.get("/who")["parent"] == server.process.pid
+        (tmp_path / "loading").unlink()
+        if time_ == 1:
+            server.send(signal.SIGHUP)
+    assert "cannot be loaded" not in server.log and "Traceback" not in server.log
+    assert_ends_without_a_trace(server)
+
+
+def kill_who_loads(server, folder, number):
+    def loading():
+        return (folder / "loading").exists() and (folder / "loading").read_text()
+
+    server.wait_for(loading, "a process that loads the application")
+    os.kill(int(loading()), number)

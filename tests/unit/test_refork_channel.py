@@ -2,10 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 
-from pasture.servers.refork.channel import CLOSED, channel_of, open_channel, wait_for
+import pytest
+
+from pasture.servers.refork.channel import (
+    CLOSED,
+    MALFORMED,
+    Channel,
+    channel_of,
+    open_channel,
+    wait_for,
+)
+from pasture.servers.refork.vocabulary import FROM_CHILDREN
+
+LINE = "GET http://localhost:8000/a?b=1"
+
+
+@pytest.fixture
+def arbiters() -> Iterator[tuple[Channel, socket.socket]]:
+    """The arbiter's end of a channel, and what lies in the hands of an attacker."""
+    here, there = open_channel(FROM_CHILDREN)
+    with socket.socket(fileno=os.dup(there.fileno())) as attackers:
+        there.close()
+        yield here, attackers
+    here.close()
 
 
 def test_a_message_brings_values_and_open_files(tmp_path: Path) -> None:
@@ -49,3 +74,90 @@ def test_a_long_text_is_not_cut_in_the_middle_of_a_message() -> None:
     assert here.send("refused", why="é" * 30_000)
     message = there.receive()
     assert message is not None and message.word == "refused"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ["loaded", {}],
+        ["spawned", {}],
+        ["not spawned", {"why": "too many open files", "for_now": True}],
+        ["sealed", {"report": "sealed", "served": [LINE]}],
+        ["refused", {"why": "a thread runs"}],
+    ],
+)
+def test_what_a_mold_says_reaches_the_arbiter_with_the_pid_that_the_kernel_knows(
+    arbiters: tuple[Channel, socket.socket], said: list[object]
+) -> None:
+    here, attackers = arbiters
+    attackers.send(json.dumps(said).encode())
+    message = here.receive()
+    assert message is not None and [message.word, message.values] == said
+    assert message.sender == os.getpid()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b"[", b"[]", b"5", b'"ab"', b"\xff\xfe", b"[" * 16_000, b"9" * 16_000, b"null"),
+        *(b'["closed", {}]', b'["malformed", {}]', b'["no answer", {}]', b'["promote", {}]'),
+        *(b'["loaded", []]', b'["loaded", {"pid": 1}]', b'[["loaded"], {}]', b'["loaded", {}, 1]'),
+        *(b'["spawned", {"pid": -1}]', b'{"loaded": 1, "x": {}}', b'["sealed", {}]'),
+        *(b'["refused", {"why": 5}]', b'["refused", {"why": null}]', b'["refused", {"who": ""}]'),
+        b'["refused", {"why": "' + b"x" * 1001 + b'"}]',
+        b'["not spawned", {"why": "", "for_now": 1}]',
+        b'["refused", {"why": "' + b"x" * 60_000 + b'"}]',
+    ],
+)
+def test_anything_else_is_malformed(arbiters: tuple[Channel, socket.socket], data: bytes) -> None:
+    here, attackers = arbiters
+    attackers.send(data)
+    assert here.receive() == MALFORMED
+
+
+@pytest.mark.parametrize(
+    "served",
+    [
+        "GET http://localhost/",
+        [LINE] * 51,
+        [7],
+        [["GET http://localhost/"]],
+        ["POST http://localhost/"],
+        ["GET https://localhost/"],
+        ["GET http://localhost/\nX-Admin: yes"],
+        ["GET http://local host/"],
+        ["GET http:///"],
+        ["GET http://user@localhost/"],
+        ["GET http://localhost/\u00e9"],
+        ["GET http://localhost/" + "x" * 200],
+        ["GET http://localhost/ HTTP/1.1"],
+        ["X-Admin: yes"],
+    ],
+)
+def test_a_mold_may_name_only_requests_that_a_worker_repeats(
+    arbiters: tuple[Channel, socket.socket], served: object
+) -> None:
+    here, attackers = arbiters
+    attackers.send(json.dumps(["sealed", {"report": "", "served": served}]).encode())
+    assert here.receive() == MALFORMED
+
+
+@pytest.mark.parametrize("number", [1, 4, 200])
+def test_files_are_not_taken_from_a_mold(
+    arbiters: tuple[Channel, socket.socket], number: int
+) -> None:
+    here, attackers = arbiters
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    socket.send_fds(attackers, [b'["loaded", {}]'], [0] * number)
+    assert here.receive() == MALFORMED
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_reader_is_never_held_up_by_who_sends_nothing_or_reads_nothing(
+    arbiters: tuple[Channel, socket.socket],
+) -> None:
+    here, _ = arbiters
+    assert here.receive() is None
+    while here.send("spawn", why="x" * 1000):
+        pass
+    assert here.receive() is None

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, Protocol
 
 TARGETS = {
+    "mold": "a worker or mold to the arbiter of a server that reforks",
     "scoreboard": "words that workers share with their server and with readers of other users",
 }
 

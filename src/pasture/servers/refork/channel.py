@@ -1,7 +1,11 @@
-"""What a server and one of its processes tell each other: messages over a pair of sockets.
+"""Messages between a server and one of its processes, over a pair of sockets.
 
 A message is a word, a few numbers or texts, and open files. When a process ends, its end of the
 channel is closed. So the other side always learns of it and never waits for a dead process.
+
+The server's end may be root's, and the other one an unprivileged worker's, which runs whatever an
+attacker has brought into it. Invariant: that end gives out only messages of its vocabulary, without
+files, and the sender's pid is the kernel's. Everything else is `MALFORMED`.
 """
 
 from __future__ import annotations
@@ -9,15 +13,22 @@ from __future__ import annotations
 import array
 import json
 import socket
-from collections.abc import Sequence
+import struct
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from select import POLLIN, poll  # now: gevent replaces them in its workers
 from time import monotonic
 from typing import Any
 
-_MOST_BYTES = 16_384
-_MOST_TEXT = 1000  # of a text; a character takes up to 12 bytes
-_MOST_FILES = 4
+MAX_TEXT = 1000
+"""Characters of a text; one takes up to 12 bytes."""
+
+_MAX_BYTES = 16_384
+_MAX_FILES = 4
+_CREDENTIALS = struct.Struct("iII")  # struct ucred: unix(7)
+
+Vocabulary = Mapping[str, Mapping[str, Callable[[Any], bool]]]
+"""Of each word the names of its values, and for each whether it may be what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +38,29 @@ class Message:
     Attributes:
         word: what it is about; "closed" when the other end is gone.
         files: descriptors, the receiver's to close.
+        sender: pid of the process that sent it, from the kernel; 0 where it is not asked.
     """
 
     word: str
     values: dict[str, Any] = field(default_factory=dict)
     files: tuple[int, ...] = ()
+    sender: int = 0
 
 
 CLOSED = Message("closed")
+MALFORMED = Message("malformed")
 
 
 class Channel:
-    """One end."""
+    """One end.
 
-    def __init__(self, end: socket.socket) -> None:
+    Args:
+        vocabulary: what the other side may say; None if it is trusted.
+    """
+
+    def __init__(self, end: socket.socket, vocabulary: Vocabulary | None = None) -> None:
         self._socket = end
+        self._vocabulary = vocabulary
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -54,7 +73,7 @@ class Channel:
 
         Never waits. Texts are cut after 1,000 characters.
         """
-        short = {k: v[:_MOST_TEXT] if isinstance(v, str) else v for k, v in values.items()}
+        short = {k: v[:MAX_TEXT] if isinstance(v, str) else v for k, v in values.items()}
         data = json.dumps([word, short]).encode()
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))]
         try:
@@ -69,11 +88,12 @@ class Channel:
         """The next message; None if none came in time. Signal handlers run meanwhile."""
         if not wait_for([self], timeout_s):
             return None
+        trusts = self._vocabulary is None
+        # Without room for files the kernel takes none over, and says so.
+        room = socket.CMSG_SPACE(_MAX_FILES * 4) if trusts else socket.CMSG_LEN(_CREDENTIALS.size)
         try:
-            data, ancillary, _, _ = self._socket.recvmsg(
-                _MOST_BYTES,
-                socket.CMSG_SPACE(_MOST_FILES * array.array("i").itemsize),
-                socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC,
+            data, ancillary, flags, _ = self._socket.recvmsg(
+                _MAX_BYTES, room, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
             )
         except BlockingIOError:
             return None
@@ -81,14 +101,23 @@ class Channel:
             return CLOSED
         if not data:
             return CLOSED
+        if self._vocabulary is not None:
+            cut = flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
+            return MALFORMED if cut else _checked(data, ancillary, self._vocabulary)
         word, values = json.loads(data)
         return Message(word, values, _files(ancillary))
 
 
-def open_channel() -> tuple[Channel, Channel]:
-    """Both ends. Not inherited through an exec."""
+def open_channel(vocabulary: Vocabulary | None = None) -> tuple[Channel, Channel]:
+    """Both ends. Not inherited through an exec.
+
+    Args:
+        vocabulary: what the first end accepts from the second; None for anything.
+    """
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    return Channel(here), Channel(there)
+    if vocabulary is not None:
+        here.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    return Channel(here, vocabulary), Channel(there)
 
 
 def channel_of(file: int) -> Channel:
@@ -107,6 +136,30 @@ def wait_for(channels: Sequence[Channel], timeout_s: float) -> list[Channel]:
     deadline = monotonic() + timeout_s
     ready = polled.poll(max(0.0, deadline - monotonic()) * 1000)
     return [by_number[number] for number, _ in ready]
+
+
+def _checked(
+    data: bytes, ancillary: list[tuple[int, int, bytes]], vocabulary: Vocabulary
+) -> Message:
+    try:
+        said = json.loads(data)
+    except (ValueError, RecursionError):
+        return MALFORMED
+    match said:
+        case [str(word), dict(values)] if word in vocabulary:
+            checks = vocabulary[word]
+            fits = values.keys() == checks.keys()
+            if fits and all(check(values[name]) for name, check in checks.items()):
+                return Message(word, values, sender=_sender(ancillary))
+    return MALFORMED
+
+
+def _sender(ancillary: list[tuple[int, int, bytes]]) -> int:
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
+            pid, _, _ = _CREDENTIALS.unpack(data)
+            return int(pid)
+    return 0
 
 
 def _files(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, ...]:

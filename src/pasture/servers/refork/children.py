@@ -27,6 +27,7 @@ class Worker:
         role: "worker" until the promotion, "mold" from then on; "first mold": the process
             that loaded the application for generation 0, of which the life cycle is told nothing.
         forks: this mold is sealed and workers are forked from it.
+        has_answered: it has said how its load or its promotion came out. It says so once.
         channel, seat, handle: the server's own, never looked at here: its end of the channel,
             the process's row on the scoreboard, and its own object for the process.
     """
@@ -36,6 +37,7 @@ class Worker:
     spawned_at: float = 0.0
     role: Literal["worker", "mold", "first mold"] = "worker"
     forks: bool = False
+    has_answered: bool = False
     status: WorkerStatus = field(default_factory=WorkerStatus)
     ready_at: float | None = None
     leaving_at: float | None = None

@@ -105,10 +105,10 @@ class Lifecycle:
             self._worker_ended(worker, clean, now)
         return worker
 
-    def hung(self, pid: int, now: float) -> None:
-        """A mold has not shown a sign of life for too long."""
+    def hung(self, pid: int, now: float, why: str = "its mold hangs") -> None:
+        """A mold has not shown a sign of life for too long, or is not to be trusted."""
         self._queue.append(Kill(pid))
-        self._lose_mold(self.children.get(pid), "its mold hangs", now, is_there=False)
+        self._lose_mold(self.children.get(pid), why, now, is_there=False)
 
     def measured(self, total_bytes: int | None, now: float) -> None:
         """What the whole server takes; None if it cannot be told."""

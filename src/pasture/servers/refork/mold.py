@@ -258,7 +258,7 @@ def _introduce(channel: Channel, server: int) -> None:
     while os.getppid() != server:
         if time.monotonic() > deadline or channel.receive(_POLL_S) == CLOSED:
             os._exit(1)
-    channel.send("spawned", pid=os.getpid())
+    channel.send("spawned")  # the kernel says by whom
     answer = channel.receive(FORK_S)
     if answer is None or answer.word != "go":
         os._exit(1)

@@ -11,19 +11,25 @@ count that is lost does no harm.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import re
 from collections.abc import Iterable
+
+from pasture.errors import UsageError
+from pasture.warmup.requests import Requests, parse_lines
 
 VARIABLE = "PASTURE_REFORK_SERVED"
 """Environment variable through which a server hands the requests to its successor, at USR2."""
 
-MOST_LINES = 50
+MAX_LINES = 50
 
-_MOST_KINDS = 500
-_MOST_CHARACTERS = 200  # so that all lines fit into one message
+_MAX_KINDS = 500
+_MAX_CHARACTERS = 200  # so that all lines fit into one message
 _SAFE = ("GET", "HEAD")
 _PATH = re.compile(r"/[!-~]*")
 _HOST = re.compile(r"[A-Za-z0-9._:\[\]-]+")
+_LINE = re.compile(rf"(?:{'|'.join(_SAFE)}) http://{_HOST.pattern}{_PATH.pattern}")
 
 
 class Served:
@@ -44,21 +50,39 @@ class Served:
         count = self._counts.get(line)
         if count is not None:
             self._counts[line] = count + 1
-        elif len(self._counts) < _MOST_KINDS and _can_be_sent_again(path, host, line):
+        elif len(self._counts) < _MAX_KINDS and _can_be_sent_again(path, host, line):
             self._counts[line] = 1
 
     def lines(self) -> list[str]:
         """The most frequent ones first, as lines of a warm-up."""
         again = ((count, line) for line, count in self._counts.items() if count > 1)
-        return [line for _, line in sorted(again, key=lambda pair: -pair[0])[:MOST_LINES]]
+        return [line for _, line in sorted(again, key=lambda pair: -pair[0])[:MAX_LINES]]
 
 
 def _can_be_sent_again(path: str, host: str, line: str) -> bool:
     return (
-        len(line) <= _MOST_CHARACTERS
+        len(line) <= _MAX_CHARACTERS
         and _PATH.fullmatch(path) is not None
         and _HOST.fullmatch(host) is not None
     )
+
+
+def is_line(value: object) -> bool:
+    """Whether it is one of `Served.lines`: what a less trusted process says that it has served."""
+    return (
+        isinstance(value, str)
+        and len(value) <= _MAX_CHARACTERS
+        and _LINE.fullmatch(value) is not None
+    )
+
+
+def requests_of(lines: Iterable[str]) -> Requests:
+    """The warm-up that lines ask for, at most `MAX_LINES`; without those that can be no request."""
+    found = Requests()
+    for line in itertools.islice(filter(is_line, lines), MAX_LINES):
+        with contextlib.suppress(UsageError):
+            found += parse_lines([line])
+    return found
 
 
 def host_of(headers: Iterable[tuple[str, str]]) -> str:

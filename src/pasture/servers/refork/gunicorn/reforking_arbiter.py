@@ -7,6 +7,7 @@ spawn_worker, manage_workers and reap_workers of its Arbiter, and reports the sa
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -33,15 +34,23 @@ from pasture.servers.refork.actions import (
     Retire,
     Spawn,
 )
+from pasture.servers.refork.channel import CLOSED
 from pasture.servers.refork.children import Worker
 from pasture.servers.refork.gunicorn.promotion import LOOK, has_answered, has_answered_asgi
-from pasture.servers.refork.gunicorn.spawn import NotLoaded, SpawnFailed, SpawningArbiter
+from pasture.servers.refork.gunicorn.spawn import (
+    SENT_WHAT_NO_MOLD_SENDS,
+    NotLoaded,
+    SpawnFailed,
+    SpawningArbiter,
+    is_own_child,
+)
 from pasture.servers.refork.gunicorn.worker_process import OF_GEVENT
 from pasture.servers.refork.lifecycle import Lifecycle
 from pasture.servers.refork.mold import policy_of_server
 from pasture.servers.refork.round import Limits
 from pasture.servers.refork.served import VARIABLE
 from pasture.servers.settings import ServerSettings
+from pasture.trust.untrusted_text import printable
 
 _ABLE = (
     *("gunicorn.workers.sync", "gunicorn.workers.gthread"),
@@ -56,7 +65,6 @@ class ReforkingArbiter(SpawningArbiter):
     """An arbiter whose workers become parents."""
 
     told = staticmethod(has_answered_asgi)
-    reexec_pid: int
     _last_logged_active_worker_count: int | None
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
@@ -145,7 +153,8 @@ class ReforkingArbiter(SpawningArbiter):
             time.sleep(0.01)
         for mold in self.children.molds:
             self._signal(mold.pid, signal.SIGKILL)
-            os.waitpid(mold.pid, 0)
+            with contextlib.suppress(ChildProcessError):  # gunicorn 23's handler was faster
+                os.waitpid(mold.pid, 0)
             self.children.remove(mold.pid)
 
     def reexec(self) -> None:
@@ -230,17 +239,26 @@ class ReforkingArbiter(SpawningArbiter):
             self._hear(mold)
 
     def _hear(self, mold: Worker) -> None:
-        """Take what a mold has to say."""
+        """Take what a mold has to say: how its promotion came out, and nothing more."""
         cycle, now = self._cycle_or_fail(), time.monotonic()
-        while message := mold.channel.receive():
-            if message.word == "sealed":
-                self.log.info("pasture: mold %s: %s", mold.pid, message.values["report"])
+        while (message := mold.channel.receive()) and message != CLOSED:
+            has_answered, mold.has_answered = mold.has_answered, True
+            if message.word == "sealed" and not has_answered:
+                self.log.info("pasture: mold %s: %s", mold.pid, printable(message.values["report"]))
                 self._served = tuple(message.values["served"]) or self._served
                 cycle.sealed(mold.pid, now)
-            elif message.word == "refused":
-                cycle.refused(mold.pid, message.values["why"], now)
+            elif message.word == "refused" and not has_answered:
+                cycle.refused(mold.pid, printable(message.values["why"]), now)
             else:
-                break  # closed: it is about to be reaped
+                self._disown(mold, now)
+
+    def _disown(self, mold: Worker, now: float) -> None:
+        """End a mold that says what none says: it runs other code than it was started with."""
+        self.log.error("pasture: mold %s is killed: %s", mold.pid, SENT_WHAT_NO_MOLD_SENDS)
+        mold.channel.close()
+        if mold is self._first_mold:
+            self._first_mold = None
+        self._cycle_or_fail().hung(mold.pid, now, SENT_WHAT_NO_MOLD_SENDS)
 
     # --- Spawning ----------------------------------------------------------------------
 
@@ -303,8 +321,8 @@ class ReforkingArbiter(SpawningArbiter):
             if error.for_now:  # nobody's fault, and the mold is as good as before
                 self._try_again_later(error)
                 return
-            if mold is not None and error.mold_hangs:
-                cycle.hung(mold.pid, time.monotonic())
+            if mold is not None and error.mold_is_at_fault:
+                cycle.hung(mold.pid, time.monotonic(), str(error))
             if generation == 0:
                 self.log.warning("pasture: mold of generation 0 lost: %s", error)
                 self._dismiss_first_mold()
@@ -336,10 +354,10 @@ class ReforkingArbiter(SpawningArbiter):
 
     handle_cld = handle_chld
 
-    def reap_workers(self) -> None:
+    def _reap_all(self) -> None:
         """Wait for all that have ended: workers, molds, and orphans of either."""
         if self._cycle is None:
-            super().reap_workers()
+            super()._reap_all()
             return
         while True:
             try:
@@ -377,11 +395,16 @@ class ReforkingArbiter(SpawningArbiter):
         if code == self.APP_LOAD_ERROR:
             raise HaltServer("App failed to load.", code)
 
+    def kill_worker(self, pid: int, number: int) -> None:
+        """Signal a worker; forget one that a hook of the user's has waited for."""
+        if self._cycle is None or is_own_child(pid):
+            super().kill_worker(pid, number)
+        else:
+            self._reap(pid, 0)
+
     def _signal(self, pid: int, number: int) -> None:
-        try:
+        if is_own_child(pid):
             os.kill(pid, number)
-        except ProcessLookupError:
-            pass
 
     # --- Small steps -------------------------------------------------------------------
 

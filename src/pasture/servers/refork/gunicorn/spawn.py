@@ -12,27 +12,47 @@ import os
 import signal
 import sys
 from dataclasses import astuple
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, NoReturn
 
-from pasture.errors import UsageError
 from pasture.scoreboard.board import Scoreboard
 from pasture.sealing.policy import PrepareStep
 from pasture.servers.gunicorn.arbiter import SealingArbiter
-from pasture.servers.refork.channel import CLOSED, Channel, Message, open_channel, wait_for
+from pasture.servers.refork.channel import (
+    CLOSED,
+    MALFORMED,
+    Channel,
+    Message,
+    open_channel,
+    wait_for,
+)
 from pasture.servers.refork.children import Children, Worker
 from pasture.servers.refork.gunicorn.worker_process import live
 from pasture.servers.refork.mold import FORK_S, Start
-from pasture.servers.refork.served import VARIABLE
+from pasture.servers.refork.served import VARIABLE, requests_of
+from pasture.servers.refork.vocabulary import FROM_CHILDREN
 from pasture.servers.settings import ServerSettings
 from pasture.servers.shortage import is_shortage
-from pasture.warmup.requests import parse_lines
+from pasture.trust.untrusted_text import printable
+
+SENT_WHAT_NO_MOLD_SENDS = "its mold sent what no mold sends"
 
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _LOOK_S = 0.2
+_POLL_S = 0.01
+_NO_ANSWER = Message("no answer")
+_FAULTS = {_NO_ANSWER.word: "its mold hangs", MALFORMED.word: SENT_WHAT_NO_MOLD_SENDS}
+_ENDED = "its mold has ended"
 
 _WARM_S = 10.0
 """The arbiter waits for the first mold, and does nothing else meanwhile."""
+
+
+_LOADS = 3
+"""In a row, if the mold that loads is ended from outside: by the system for want of memory, say."""
+
+_END_S = 1.0
+"""A process that has closed its channel is about to end."""
 
 
 class NotLoaded(Exception):
@@ -40,27 +60,46 @@ class NotLoaded(Exception):
 
     def __init__(self, status: int) -> None:
         super().__init__(f"the application cannot be loaded (exit code {status})")
-        self.status = status if status > 0 else 1
+        self.status = status
 
 
 class SpawnFailed(Exception):
     """There is no new process; the text says why.
 
     Attributes:
-        mold_hangs: it has not answered.
+        mold_is_at_fault: it has not answered, or not as a mold does: it is to be killed.
         for_now: the system had nothing for it; the same may succeed later.
     """
 
-    def __init__(self, why: str, *, mold_hangs: bool = False, for_now: bool = False) -> None:
+    def __init__(self, why: str, *, mold_is_at_fault: bool = False, for_now: bool = False) -> None:
         super().__init__(why)
-        self.mold_hangs = mold_hangs
+        self.mold_is_at_fault = mold_is_at_fault
         self.for_now = for_now
+
+
+def has_ended(child: int) -> bool:
+    """Whether a child of this process waits to be waited for."""
+    options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    return os.waitid(os.P_PID, child, options) is not None
+
+
+def is_own_child(pid: int) -> bool:
+    """Whether it is a child of this process that nothing has waited for yet.
+
+    Its pid cannot come around before this process has waited for it. Source: waitid(2).
+    """
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except OSError:
+        return False
+    return True
 
 
 class SpawningArbiter(SealingArbiter):
     """An arbiter that forks one process, which loads the application, and adopts the others."""
 
     _board: Scoreboard
+    reexec_pid: int
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
         self.children = Children()
@@ -72,12 +111,10 @@ class SpawningArbiter(SealingArbiter):
 
         A warm-up that the user has asked for takes precedence.
         """
-        if not self._served or self._settings.warm_up or not self._settings.refork_warms:
+        if self._settings.warm_up or not self._settings.refork_warms:
             return
-        try:
-            requests = parse_lines(self._served)
-        except UsageError as error:
-            self.log.warning("pasture: no warm-up with what was served: %s", error)
+        requests = requests_of(self._served)
+        if not requests:
             return
         policy = self._settings.policy
         prepare: tuple[PrepareStep, ...] = ("warm-up", *policy.prepare)
@@ -90,10 +127,26 @@ class SpawningArbiter(SealingArbiter):
         self._sealer = self._make_sealer()
 
     def _load(self) -> Worker:
-        """Fork the mold of generation 0 and wait until it has loaded the application.
+        """A mold of generation 0 that has loaded the application.
 
         Raises:
-            NotLoaded: it ended instead.
+            NotLoaded: it ended by itself instead.
+            SpawnFailed: the system has no process for it now, or ends it each time.
+        """
+        for _ in range(_LOADS):
+            mold = self._fork_first_mold()
+            code = self._await_load(mold)
+            if code is None:
+                return mold
+            if code > 0:
+                raise NotLoaded(code)
+            by = f"signal {-code}" if code else "itself, with 0"
+            self.log.error("pasture: the mold that loads the application was ended by %s", by)
+        raise SpawnFailed(f"the mold that loads was ended {_LOADS} times", for_now=True)
+
+    def _fork_first_mold(self) -> Worker:
+        """
+        Raises:
             SpawnFailed: the system has no process for it now.
         """
         mold, there = self._prepare_spawn(0)
@@ -110,17 +163,37 @@ class SpawningArbiter(SealingArbiter):
         self._take_in(mold, pid)
         self.children.add(mold)
         self._board.promote(mold.seat, 0)
-        while (message := mold.channel.receive(_LOOK_S)) is None:
-            if self._is_to_end():
-                os.kill(pid, signal.SIGKILL)
-        if message == CLOSED:
-            _, status = os.waitpid(pid, 0)
-            self.children.remove(pid)
-            self._let_go_of(mold)
-            if self._is_to_end():
-                raise StopIteration  # as gunicorn's own handler of TERM does
-            raise NotLoaded(os.waitstatus_to_exitcode(status))
         return mold
+
+    def _await_load(self, mold: Worker) -> int | None:
+        """Wait until the application is loaded; returns None, or how the process has ended.
+
+        Raises:
+            StopIteration: the server is to end.
+        """
+        while True:
+            message = mold.channel.receive(_LOOK_S)
+            if message is not None and message.word == "loaded":
+                mold.has_answered = True
+                return None
+            if self._is_to_end():
+                self._end_of(mold, 0.0)
+                raise StopIteration  # as gunicorn's own handler of TERM does
+            # What it has forked may hold the channel open after its end.
+            if message is not None or has_ended(mold.pid):
+                return self._end_of(mold, _END_S if message == CLOSED else 0.0)
+
+    def _end_of(self, mold: Worker, wait_s: float) -> int:
+        """Wait for the end of a mold that does not serve, kill it then, and let go of it."""
+        deadline = monotonic() + wait_s
+        while not has_ended(mold.pid) and monotonic() < deadline:
+            sleep(_POLL_S)
+        if not has_ended(mold.pid):
+            os.kill(mold.pid, signal.SIGKILL)
+        _, status = os.waitpid(mold.pid, 0)
+        self.children.remove(mold.pid)
+        self._let_go_of(mold)
+        return os.waitstatus_to_exitcode(status)
 
     def _is_to_end(self) -> bool:
         """Whether a signal that ends the server waits to be handled."""
@@ -173,14 +246,26 @@ class SpawningArbiter(SealingArbiter):
         sent = mold is not None and mold.channel.send("spawn", files, **values)
         there.close()
         answer = self._await_spawn(worker, mold) if mold is not None and sent else CLOSED
+        if answer.word == "spawned" and not self._is_new_child(answer.sender):
+            answer = MALFORMED
         if answer.word != "spawned" or not worker.channel.send("go"):
-            pid = mold and mold.pid
-            why = answer.values.get("why", f"mold {pid} did not fork ({answer.word})")
             self._call_off(worker, there)
-            for_now = answer.values.get("for_now", False)
-            raise SpawnFailed(why, mold_hangs=answer.word == "no answer", for_now=for_now)
-        self._adopt(worker, answer.values["pid"])
+            raise SpawnFailed(
+                _FAULTS.get(answer.word) or printable(answer.values.get("why", _ENDED)),
+                mold_is_at_fault=answer.word in _FAULTS,
+                for_now=answer.values.get("for_now", False),
+            )
+        self._adopt(worker, answer.sender)
         return worker
+
+    def _is_new_child(self, pid: int) -> bool:
+        """Whether a worker may be what the kernel calls the sender of its first message.
+
+        The arbiter signals its workers, as root where they are not: only a child of its own, and
+        none that it knows already, becomes one.
+        """
+        known = (self.reexec_pid, getattr(self, "dirty_arbiter_pid", 0), *self.WORKERS)
+        return pid not in known and self.children.get(pid) is None and is_own_child(pid)
 
     def _prepare_spawn(self, generation: int) -> tuple[Worker, Channel]:
         """What a new process needs: its record, and its own end of its channel.
@@ -195,7 +280,7 @@ class SpawningArbiter(SealingArbiter):
         handle = None
         try:
             handle = self._make_handle()
-            here, there = open_channel()
+            here, there = open_channel(FROM_CHILDREN)
         except OSError as error:
             if handle is not None:
                 handle.tmp.close()
@@ -211,16 +296,16 @@ class SpawningArbiter(SealingArbiter):
 
     def _await_spawn(self, worker: Worker, mold: Worker) -> Message:
         """The answer of the new worker, or what its mold says instead."""
-        channels = [worker.channel, mold.channel]
+        expected = {worker.channel: "spawned", mold.channel: "not spawned"}
         deadline = monotonic() + FORK_S
-        while channels and (left := deadline - monotonic()) > 0:
-            for ready in wait_for(channels, left):
+        while expected and (left := deadline - monotonic()) > 0:
+            for ready in wait_for(list(expected), left):
                 message = ready.receive()
                 if message == CLOSED:
-                    channels.remove(ready)  # the other one may know why
+                    del expected[ready]  # the other one may know why
                 elif message is not None:
-                    return message
-        return Message("no answer") if channels else CLOSED
+                    return message if message.word == expected[ready] else MALFORMED
+        return _NO_ANSWER if expected else CLOSED
 
     def _make_handle(self) -> Any:
         """gunicorn's own object for a worker."""
@@ -231,9 +316,10 @@ class SpawningArbiter(SealingArbiter):
         )
 
     def _adopt(self, worker: Worker, pid: int) -> None:
+        """Take a new child in; among gunicorn's WORKERS it comes last."""
         worker.handle.pid = pid
-        self.WORKERS[pid] = worker.handle
         self._take_in(worker, pid)
+        self.WORKERS[pid] = worker.handle
         stats = getattr(self, "_stats", None)  # from gunicorn 25 on
         if stats is not None:
             stats["workers_spawned"] += 1

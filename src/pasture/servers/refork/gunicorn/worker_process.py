@@ -34,6 +34,7 @@ gunicorn's own codes would end the whole server."""
 
 OF_GEVENT = ("gunicorn.workers.ggevent",)
 
+_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _IDLE_S = 1.0
 
 
@@ -70,9 +71,11 @@ def _live_as_first_mold(arbiter: Any, start: Start) -> Start:
     arbiter._seal_or_end()
     if "leave" in arbiter._settings.policy.at_exit:
         exit.install()  # finalization would write to what the workers share
-    start.channel.send("sealed")
+    start.channel.send("loaded")
     child = fork_for(start.channel, partial(_make_worker, arbiter), worker.notify, _IDLE_S)
     if child is None:
+        for number in _ENDING:  # in the middle of its end, SystemExit would be an error
+            signal.signal(number, signal.SIG_DFL)
         sys.exit(0)
     return child
 
@@ -80,7 +83,7 @@ def _live_as_first_mold(arbiter: Any, start: Start) -> Start:
 def _reset_signals(worker: Any) -> None:
     for number in worker.SIGNALS:
         signal.signal(number, signal.SIG_DFL)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+    for number in _ENDING:
         signal.signal(number, lambda *_: sys.exit(0))
     signal.signal(signal.SIGUSR1, worker.handle_usr1)
 
