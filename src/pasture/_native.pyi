@@ -392,3 +392,12 @@ def die_with_parent(signal: int, /) -> None:
     Raises:
         OSError: no such signal.
     """
+
+def signal_action(number: int, /) -> bytes:
+    """The action of a signal as the kernel has it: `struct sigaction`."""
+
+def set_signal_action(number: int, action: bytes, /) -> None:
+    """Set an action again. Python's own table of handlers stays as it is."""
+
+def reset_signal_after_first(number: int, /) -> None:
+    """Have the action of a signal run once; then the signal has its default effect."""

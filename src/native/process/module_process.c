@@ -6,6 +6,7 @@
 #include "exit.h"
 #include "prctl.h"
 #include "scratch.h"
+#include "signals.h"
 
 #include <errno.h>
 
@@ -133,6 +134,47 @@ die_with_parent(PyObject *Py_UNUSED(module), PyObject *signal)
     return none_or_os_error(prctl_die_with_parent(number));
 }
 
+static PyObject *
+signal_action(PyObject *Py_UNUSED(module), PyObject *number)
+{
+    struct sigaction action;
+    long value = PyLong_AsLong(number);
+    if (value == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    int err = signals_get((int)value, &action);
+    return err ? none_or_os_error(err)
+               : PyBytes_FromStringAndSize((const char *)&action, sizeof action);
+}
+
+static PyObject *
+set_signal_action(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    struct sigaction action;
+    const char *bytes;
+    Py_ssize_t length;
+    int number;
+    if (!PyArg_ParseTuple(args, "iy#:set_signal_action", &number, &bytes, &length)) {
+        return NULL;
+    }
+    if (length != (Py_ssize_t)sizeof action) {
+        PyErr_SetString(PyExc_ValueError, "not what signal_action() returned");
+        return NULL;
+    }
+    memcpy(&action, bytes, sizeof action);
+    return none_or_os_error(signals_set(number, &action));
+}
+
+static PyObject *
+reset_signal_after_first(PyObject *Py_UNUSED(module), PyObject *number)
+{
+    long value = PyLong_AsLong(number);
+    if (value == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    return none_or_os_error(signals_reset_after_first((int)value));
+}
+
 #ifdef PASTURE_CHECK
 static PyObject *
 fail_scratch_after(PyObject *Py_UNUSED(module), PyObject *successes)
@@ -159,6 +201,9 @@ PyMethodDef module_process_methods[] = {
     {"system_exit_code", system_exit_code, METH_NOARGS, NULL},
     {"adopt_orphans", adopt_orphans, METH_NOARGS, NULL},
     {"die_with_parent", die_with_parent, METH_O, NULL},
+    {"signal_action", signal_action, METH_O, NULL},
+    {"set_signal_action", set_signal_action, METH_VARARGS, NULL},
+    {"reset_signal_after_first", reset_signal_after_first, METH_O, NULL},
 #ifdef PASTURE_CHECK
     {"fail_scratch_after", fail_scratch_after, METH_O, NULL},
 #endif

@@ -1,7 +1,8 @@
 """Stopping code in the main thread: after a time, or when the process is told to end.
 
 Owns the alarm and the handlers of ending signals while that code runs. Invariant: afterwards
-handlers and alarm are as they were, and a signal that came meanwhile has not been lost.
+handlers and alarm are as they were, those of C code too, and a signal that came meanwhile has not
+been lost.
 
 The handler of a signal raises `Interrupted` where the code stands: in a system call, in a wait
 for a lock, or between two instructions. It raises again each second while the code goes on. C code
@@ -18,7 +19,12 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from pasture.errors import UnsupportedInterpreter
+from pasture.interpreter import native
+from pasture.warmup import handling
+from pasture.warmup.handling import Handling
 
 Result = TypeVar("Result")
 
@@ -27,8 +33,6 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
 
 AGAIN_S = 1.0
 """After so long the exception is raised again, in code that goes on in spite of it."""
-
-_RESET_AFTER_FIRST = 0x8000_0000  # SA_RESETHAND, sigaction(2)
 
 
 class Interrupted(BaseException):
@@ -48,7 +52,7 @@ class Interrupts:
         self._limit_s = 0.0
         self._reason: str | None = None
         self._inside = False
-        self._handlers: dict[int, Any] = {}
+        self._before: dict[int, Handling] = {}
         self._timer = (0.0, 0.0)
         self._begun = 0.0
 
@@ -60,11 +64,14 @@ class Interrupts:
     def __enter__(self) -> Interrupts:
         """Take over the alarm, and those ending signals that have a handler.
 
-        What is ignored, or left to the kernel, which ends the process, stays so.
+        What is ignored, or left to the kernel, which ends the process, stays so. Without the
+        extension an alarm that C code handles stays so, too: calls have no limit then.
         """
         self._begun = time.monotonic()
-        self._timer = signal.setitimer(signal.ITIMER_REAL, 0)
-        self._take_over(signal.SIGALRM, self._alarm)
+        alarm = handling.look(signal.SIGALRM)
+        if alarm.can_be_put_back:
+            self._timer = signal.setitimer(signal.ITIMER_REAL, 0)
+            self._take_over(signal.SIGALRM, self._alarm)
         for number in ENDING:
             if callable(signal.getsignal(number)):
                 self._take_over(number, self._note)
@@ -72,8 +79,8 @@ class Interrupts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._handlers.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for number, before in self._before.items():
+            handling.put_back(number, before)
         left_s, interval_s = self._timer
         if left_s:
             passed_s = time.monotonic() - self._begun
@@ -97,22 +104,26 @@ class Interrupts:
             try:
                 self._inside = True
                 if not self.ended_by:
-                    signal.setitimer(signal.ITIMER_REAL, limit_s, AGAIN_S)
+                    self._set_alarm(limit_s)
                     result = function()
             finally:
                 self._inside = False
-                signal.setitimer(signal.ITIMER_REAL, 0)
+                self._set_alarm(0)
         except Interrupted:
             self._inside = False  # raised before the lines above could run
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            self._set_alarm(0)
             raise
         if self._reason is not None:
             raise Interrupted(self._reason)
         return result
 
     def _take_over(self, number: int, handler: Callable[[int, FrameType | None], None]) -> None:
-        self._handlers[number] = signal.getsignal(number)
+        self._before[number] = handling.look(number)
         signal.signal(number, handler)
+
+    def _set_alarm(self, first_s: float) -> None:
+        if signal.SIGALRM in self._before:
+            signal.setitimer(signal.ITIMER_REAL, first_s, AGAIN_S)
 
     def _alarm(self, number: int, frame: FrameType | None) -> None:
         if self._reason is None:
@@ -123,7 +134,7 @@ class Interrupts:
         self.ended_by.append(number)
         self._reason = f"ended by {signal.Signals(number).name}, {_place(frame)}"
         if self._inside:
-            signal.setitimer(signal.ITIMER_REAL, AGAIN_S, AGAIN_S)
+            self._set_alarm(AGAIN_S)
         self._interrupt()
 
     def _interrupt(self) -> None:
@@ -141,22 +152,6 @@ def _place(frame: FrameType | None) -> str:
 def _leave_the_second_to_the_kernel(number: int) -> None:
     """Have the process's handler run once; then the signal has its default effect."""
     try:
-        import ctypes  # only for a warm-up, and not in every build of CPython
-    except ImportError:
-        return
-
-    class Action(ctypes.Structure):
-        """`struct sigaction` of glibc and musl on 64-bit Linux."""
-
-        _fields_ = (
-            ("handler", ctypes.c_void_p),
-            ("mask", ctypes.c_ulong * 16),
-            ("flags", ctypes.c_uint),
-            ("restorer", ctypes.c_void_p),
-        )
-
-    sigaction = ctypes.CDLL(None).sigaction
-    action = Action()
-    if sigaction(number, None, ctypes.byref(action)) == 0:
-        action.flags |= _RESET_AFTER_FIRST
-        sigaction(number, ctypes.byref(action), None)
+        native().reset_signal_after_first(number)
+    except UnsupportedInterpreter:
+        pass

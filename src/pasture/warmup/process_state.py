@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from pasture.warmup import handling
+
 _SAFE_UMASK = 0o077
 _TOLD_VARIABLES = 5
 
@@ -97,6 +99,8 @@ class ProcessState:
         self._aspects = [a for a in _ASPECTS if in_main_thread or not a.of_main_thread]
         self._values = [_value_of(aspect) for aspect in self._aspects]
         self._handlers = _handlers() if in_main_thread else {}
+        unknown = [number for number, handler in self._handlers.items() if handler is None]
+        self._of_c_code = {number: handling.look(number) for number in unknown}
         self._environment = dict(os.environ)
 
     def restore(self) -> tuple[str, ...]:
@@ -106,10 +110,15 @@ class ProcessState:
     def _restore_handlers(self) -> Iterator[str]:
         now = _handlers() if self._handlers else {}
         for number, handler in self._handlers.items():
-            # None is a handler that C code has set, which Python cannot set again.
-            if now.get(number) != handler and handler is not None:
+            if now.get(number) == handler:
+                continue
+            if handler is not None:
                 signal.signal(number, handler)
-                yield f"the handler of {_name(number)}"
+            elif self._of_c_code[number].can_be_put_back:
+                handling.put_back(number, self._of_c_code[number])
+            else:
+                continue
+            yield f"the handler of {_name(number)}"
 
     def _restore_environment(self) -> Iterator[str]:
         now, then = dict(os.environ), self._environment
