@@ -1,7 +1,8 @@
 /* The module pasture._native: its constants, and the methods of all topics (module.h).
  *
  * On an interpreter that is not supported it can be imported all the same: UNSUPPORTED then says
- * why, and there is nothing to call.
+ * why, and there is nothing to call. So it is in a sub-interpreter: what the extension keeps belongs to
+ * the main one, and there objects of both would meet.
  */
 #include "module.h"
 
@@ -65,6 +66,13 @@ add_methods(PyObject *module)
     return 0;
 }
 
+static const char *
+why_unsupported(void)
+{
+    bool is_main = PyInterpreterState_Get() == PyInterpreterState_Main();
+    return is_main ? NULL : "this is a sub-interpreter, and pasture works on the main one alone";
+}
+
 static int
 add_constants(PyObject *module)
 {
@@ -77,7 +85,13 @@ add_constants(PyObject *module)
     return PyModule_AddIntConstant(module, "BUILT_FOR", CPY_BUILT_FOR);
 }
 
-#else /* CPY_UNSUPPORTED: a module that says why it does nothing */
+#else /* CPY_UNSUPPORTED: never a module of methods */
+
+static const char *
+why_unsupported(void)
+{
+    return CPY_UNSUPPORTED;
+}
 
 static int
 add_methods(PyObject *Py_UNUSED(module))
@@ -86,27 +100,38 @@ add_methods(PyObject *Py_UNUSED(module))
 }
 
 static int
-add_constants(PyObject *module)
+add_constants(PyObject *Py_UNUSED(module))
 {
-    if (PyModule_AddStringConstant(module, "UNSUPPORTED", CPY_UNSUPPORTED) < 0
+    return 0;
+}
+
+#endif
+
+/* A module that says why it does nothing. */
+static int
+add_reason(PyObject *module, const char *reason)
+{
+    if (PyModule_AddStringConstant(module, "UNSUPPORTED", reason) < 0
         || PyModule_AddIntConstant(module, "HAS_IMMORTALITY", 0) < 0) {
         return -1;
     }
     return PyModule_AddIntConstant(module, "BUILT_FOR", CPY_BUILT_FOR);
 }
 
-#endif
-
 static int
 execute(PyObject *module)
 {
+    const char *reason = why_unsupported();
+    if (reason != NULL) {
+        return add_reason(module, reason);
+    }
     return add_methods(module) < 0 ? -1 : add_constants(module);
 }
 
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, execute},
 #ifdef Py_mod_multiple_interpreters
-    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
 #endif
 #ifdef Py_mod_gil
     {Py_mod_gil, Py_MOD_GIL_USED},

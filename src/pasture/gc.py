@@ -89,7 +89,11 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Undo `install`: full collections are the built-in ones again."""
+    """Undo `install`: full collections are the built-in ones again.
+
+    Raises:
+        UnsupportedInterpreter: there is no extension for this interpreter.
+    """
     native().watch_collections(False)
 
 

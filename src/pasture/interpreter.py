@@ -86,6 +86,8 @@ def native() -> ModuleType:
 
 def hint_for(reason: str | None) -> str:
     """What to do about an extension that refuses for this reason; "" where that says it."""
+    if reason is not None and "sub-interpreter" in reason:
+        return "call it in the main interpreter (mod_wsgi: WSGIApplicationGroup %{GLOBAL})"
     return "" if reason is not None and BUILD_HERE in reason else f"use {SUPPORTED}"
 
 

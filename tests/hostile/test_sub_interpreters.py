@@ -1,0 +1,73 @@
+"""A sub-interpreter that shares the lock of the main one, as mod_wsgi has them, uses pasture."""
+
+OTHER = """
+try:
+    import _interpreters as interpreters
+    other = interpreters.create("legacy")
+except ImportError:
+    import _xxsubinterpreters as interpreters
+    other = interpreters.create(isolated=False)
+
+def there(program):
+    error = interpreters.run_string(other, "import pasture, pasture.gc, gc\\n" + program)
+    assert error is None, error
+"""
+
+
+def test_nothing_is_sealed_or_collected_there_and_the_reason_is_said(run_program):
+    out = run_program(
+        OTHER
+        + """
+there('''
+report = pasture.seal()
+print(report.sealed, report.reason)
+for work in (pasture.gc.install, pasture.gc.uninstall, pasture.gc.collect,
+             pasture.gc.mend_counts, lambda: pasture.seal(strict=True)):
+    try:
+        work()
+        print("done")
+    except pasture.UnsupportedInterpreter as error:
+        print(type(error).__name__, "main interpreter" in error.hint)
+''')
+interpreters.destroy(other)
+"""
+    )
+    first, *rest = out.splitlines()
+    assert first == "False this is a sub-interpreter, and pasture works on the main one alone"
+    assert rest == ["UnsupportedInterpreter True"] * 5
+
+
+def test_the_main_interpreter_goes_on_as_before(run_program):
+    out = run_program(
+        OTHER
+        + """
+pasture.gc.install()
+there("pasture.seal()")
+there("try: pasture.gc.uninstall()\\nexcept pasture.UnsupportedInterpreter: pass")
+dead = weakref.ref(cycle())
+gc.collect()
+interpreters.destroy(other)
+print(dead() is None, pasture.gc.is_installed(), pasture.seal().sealed)
+gc.collect()
+def work():
+    dead = weakref.ref(cycle())
+    gc.collect()
+    return dead() is None
+in_child(work)
+"""
+    )
+    assert out == "True True True\nTrue\n"
+
+
+def test_one_with_a_lock_of_its_own_gets_the_same_answer(run_program):
+    out = run_program("""
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+other = interpreters.create()
+error = interpreters.run_string(other, "import pasture; print(pasture.seal().reason)")
+assert error is None, error
+interpreters.destroy(other)
+""")
+    assert out == "this is a sub-interpreter, and pasture works on the main one alone\n"
