@@ -87,3 +87,37 @@ def test_an_interrupt_at_any_time_leaves_a_process_that_can_seal_and_fork(run_ea
     programs = {f"{delay} s": f"DELAY = {delay}\n{AT_ANY_TIME}" for delay in delays}
     lived = "(True, 4999950000)\nTrue True\n(True, 4999950000)\n"
     assert run_each(programs) == dict.fromkeys(programs, lived)
+
+
+COLLECTING = """
+import threading
+from pasture.fork_safety import threads
+in_finalizer, go_on = threading.Event(), threading.Event()
+class Slow:
+    def __del__(self):
+        in_finalizer.set(); go_on.wait()
+gc.disable()
+cycle(Slow)
+look = threads.look
+def look_while_another_collects(states):
+    threading.Thread(target=gc.collect, daemon=True).start()
+    in_finalizer.wait()
+    return ()
+threads.look = look_while_another_collects
+report = pasture.seal()
+threads.look = look
+print(report.sealed, report.reason)
+print({step.name for step in report.steps if step.name in POLICY.heap and not step.failed})
+kept = [[] for _ in range(100)]
+print(_native.is_immortal(kept))
+go_on.set()
+while _native.is_collecting(): pass
+"""
+
+
+def test_a_collection_that_begins_while_threads_are_looked_at_keeps_the_heap_as_it_is(run_program):
+    out = run_program("POLICY = pasture.POLICIES['seal']\n" + COLLECTING)
+    assert out == (
+        "False a garbage collection is running, which hides objects: called by a finalizer?\n"
+        "set()\nFalse\n"
+    )

@@ -11,6 +11,9 @@ from pasture.interpreter import Interpreter
 NOT_BEGUN = "not begun"
 """Why a step was skipped where the report as a whole has a reason."""
 
+COLLECTING = "a garbage collection is running, which hides objects: called by a finalizer?"
+"""Why a process, or a step, was left as it is."""
+
 NO_MEMORY = "no memory"
 """How the reason begins where a step does not fit into what is left."""
 

@@ -23,7 +23,7 @@ from pasture.interpreter import current, hint_for, left_out, native
 from pasture.sealing import child, exit, gc_settings, room
 from pasture.sealing import snapshot as census_file
 from pasture.sealing.policy import Policy, PrepareStep, find_policy
-from pasture.sealing.report import NO_MEMORY, NOT_BEGUN, SealReport, StepReport
+from pasture.sealing.report import COLLECTING, NO_MEMORY, NOT_BEGUN, SealReport, StepReport
 from pasture.sealing.steps import (
     AFTER_FAILURE,
     BESIDE_RUNNING,
@@ -172,9 +172,7 @@ def _obstacle(policy: Policy, unsupported: str | None) -> str | None:
         return None
     if unsupported is not None:
         return unsupported
-    if native().is_collecting():
-        return "a garbage collection is running, which hides objects: called by a finalizer?"
-    return None
+    return COLLECTING if native().is_collecting() else None
 
 
 def _running_threads(policy: Policy, allowed: bool) -> str | None:
@@ -202,6 +200,10 @@ def _work_on_heap(policy: Policy, running: str | None) -> list[StepReport]:
     fit = room.look()
     with gc_settings.paused():
         for name in policy.heap:
+            if policy.needs_native and native().is_collecting():  # another thread's, since
+                done.append(StepReport(name, failed=COLLECTING))
+                failed = True
+                continue
             if failed and name not in AFTER_FAILURE:
                 done.append(StepReport(name, skipped="an earlier step failed"))
                 continue
@@ -211,7 +213,7 @@ def _work_on_heap(policy: Policy, running: str | None) -> list[StepReport]:
             step = _take_if_it_fits(name, fit)
             failed = failed or step.failed is not None
             done.append(step)
-        if policy.at_exit:
+        if policy.at_exit and not (policy.needs_native and native().is_collecting()):
             exit.note_frozen_files()
     return done
 
@@ -258,6 +260,8 @@ def _failure(policy: Policy, steps: list[StepReport]) -> str | None:
     if not policy.heap:
         return f"policy {policy.name} leaves the heap as it is"
     failed = [step.name for step in steps if step.failed and step.name in policy.heap]
+    if any(step.failed == COLLECTING for step in steps):
+        return COLLECTING
     if failed:
         return f"{failed[0]} failed"
     left_out = [step.name for step in steps if step.lacks_memory and step.name in policy.heap]
