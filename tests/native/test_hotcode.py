@@ -188,3 +188,31 @@ resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 print(_native.gather_code()["codes"] > 0, hot.__code__ is before)
 """)
     assert out == "refused True [1, 2]\nTrue False\n"
+
+
+NESTED = """
+def innermost(): return 1
+def wrapped(times, each):
+    code = innermost.__code__
+    for _ in range(times):
+        code = outer_code.replace(co_consts=(None,) + (code,) * each)
+    return code
+outer_code = (lambda: None).__code__
+"""
+
+
+@pytest.mark.parametrize(("times", "each"), [(200_000, 1), (60, 2)], ids=["deep", "shared"])
+def test_code_nested_deeply_or_many_times_is_no_matter(run_program, times, each):
+    out = run_program(f"""
+{NESTED}
+def holder(): pass
+holder.__code__ = wrapped({times}, {each})
+innermost()
+_native.forget_code_runs()
+innermost(); holder()
+print(len(_native.code_that_ran()) % 8, _native.gather_code()["codes"] >= 2)
+print(innermost(), holder())
+sys.stdout.flush()
+os._exit(0)  # the interpreter itself frees nested code recursively
+""")
+    assert out == "0 True\n1 None\n"

@@ -12,6 +12,8 @@
 
 #ifndef CPY_UNSUPPORTED
 
+#include "../gc/mark_bits.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -22,24 +24,59 @@
 
 typedef int (*code_action)(PyCodeObject *code, void *arg);
 
+/* A pass over code and what is nested in it. Each code object has one turn, however many lead to it;
+   the C stack does not grow with the depth. All zero, the pass has seen nothing. */
+typedef struct {
+    mark_bits seen;
+    scratch_stack pending;
+    code_action action;
+    void *arg;
+} code_pass;
+
 static size_t
 copy_bytes(PyCodeObject *code)
 {
     return (cpy_code_bytes(code) + COPY_ALIGNMENT - 1) & ~(COPY_ALIGNMENT - 1);
 }
 
-/* Apply `action` to the code and to all code among its constants, to any depth. */
 static int
-each_nested(PyCodeObject *code, code_action action, void *arg)
+push_nested(code_pass *pass, PyCodeObject *code)
 {
-    int result = action(code, arg);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts) && !result; i++) {
-        PyObject *constant = PyTuple_GET_ITEM(code->co_consts, i);
-        if (PyCode_Check(constant)) {
-            result = each_nested((PyCodeObject *)constant, action, arg);
+    int err = 0;
+    for (Py_ssize_t i = PyTuple_GET_SIZE(code->co_consts); i > 0 && !err; i--) {
+        PyObject *constant = PyTuple_GET_ITEM(code->co_consts, i - 1);
+        if (PyCode_Check(constant) && !mark_bits_is_marked(&pass->seen, constant)) {
+            err = scratch_stack_push(&pass->pending, constant);
+        }
+    }
+    return err;
+}
+
+/* Apply the action to the code and to all code among its constants, to any depth, where it has not
+   been seen. Returns 0, ENOMEM, or what an action returned. */
+static int
+each_nested(code_pass *pass, PyCodeObject *code)
+{
+    int result = pass->seen.tables == NULL ? mark_bits_init(&pass->seen) : 0;
+    result = result ? result : scratch_stack_push(&pass->pending, code);
+    while (!result && pass->pending.count) {
+        PyCodeObject *next = scratch_stack_pop(&pass->pending);
+        if (!mark_bits_is_marked(&pass->seen, next)) {
+            result = mark_bits_mark(&pass->seen, next);
+            result = result ? result : pass->action(next, pass->arg);
+            result = result ? result : push_nested(pass, next);
         }
     }
     return result;
+}
+
+static void
+end_pass(code_pass *pass)
+{
+    if (pass->seen.tables != NULL) {
+        mark_bits_release(&pass->seen);
+    }
+    scratch_stack_release(&pass->pending);
 }
 
 /* The code of a function. */
@@ -59,16 +96,26 @@ forget_code(PyCodeObject *code, void *Py_UNUSED(arg))
 }
 
 static int
-forget_function(PyObject *op, void *arg)
+visit_function(PyObject *op, void *pass)
 {
-    return PyFunction_Check(op) ? each_nested(code_of(op), forget_code, arg) : 0;
+    return PyFunction_Check(op) ? each_nested(pass, code_of(op)) : 0;
+}
+
+/* Apply the action to all code of functions. Returns as each_nested(). */
+static int
+each_code(code_action action, void *arg)
+{
+    code_pass pass = {.action = action, .arg = arg};
+    int result = cpy_gc_visit_all(visit_function, &pass);
+    end_pass(&pass);
+    return result;
 }
 
 void
 hotcode_forget(void)
 {
     if (layout_has(LAYOUT_CODE)) {
-        (void)cpy_gc_visit_all(forget_function, NULL);
+        (void)each_code(forget_code, NULL); /* without memory what ran stays known */
     }
 }
 
@@ -142,20 +189,22 @@ hotcode_choose(const void *const *addresses, size_t count)
 
 typedef struct {
     scratch_stack functions; /* all there are, borrowed */
+    scratch_stack codes;     /* theirs, and all that is nested in it, borrowed */
     scratch_stack originals; /* hot code, each with a reference */
     char *memory;            /* of the copies */
     size_t bytes;
 } gathering;
 
-/* Note code that has run and can be moved, and hold a reference to it. Returns 0 or errno. */
+/* Note code, and hold a reference to it where it has run and can be moved. Returns 0 or errno. */
 static int
-note_if_hot(PyCodeObject *code, void *arg)
+note_code(PyCodeObject *code, void *arg)
 {
     gathering *all = arg;
-    if (!is_wanted(code)) { /* or noted already: it is not movable then */
-        return 0;
+    int err = scratch_stack_push(&all->codes, code);
+    if (err || !is_wanted(code)) {
+        return err;
     }
-    int err = scratch_stack_push(&all->originals, code);
+    err = scratch_stack_push(&all->originals, code);
     if (!err) {
         Py_INCREF(code);
         *cpy_code_note(code) = code; /* until there is a copy: itself */
@@ -165,14 +214,9 @@ note_if_hot(PyCodeObject *code, void *arg)
 }
 
 static int
-note_function(PyObject *op, void *arg)
+note_function(PyObject *op, void *all)
 {
-    if (!PyFunction_Check(op)) {
-        return 0;
-    }
-    gathering *all = arg;
-    int err = scratch_stack_push(&all->functions, op);
-    return err ? err : each_nested(code_of(op), note_if_hot, all);
+    return PyFunction_Check(op) ? scratch_stack_push(&((gathering *)all)->functions, op) : 0;
 }
 
 static int
@@ -188,19 +232,13 @@ push_if_hot(PyCodeObject *code, void *found)
     return is_wanted(code) ? scratch_stack_push(found, code) : 0;
 }
 
-static int
-push_hot_code(PyObject *op, void *found)
-{
-    return PyFunction_Check(op) ? each_nested(code_of(op), push_if_hot, found) : 0;
-}
-
 int
 hotcode_find(scratch_stack *found)
 {
     if (layout_require(LAYOUT_CODE) < 0) {
         return -1;
     }
-    if (cpy_gc_visit_all(push_hot_code, found)) {
+    if (each_code(push_if_hot, found)) {
         PyErr_NoMemory();
         return -1;
     }
@@ -254,23 +292,19 @@ redirect(const gathering *all, PyObject **place)
     }
 }
 
-static int
-redirect_constants(PyCodeObject *code, void *arg)
-{
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); i++) {
-        redirect(arg, &PyTuple_GET_ITEM(code->co_consts, i));
-    }
-    return 0;
-}
-
-/* Make functions, and code that has code among its constants, refer to the copies. */
+/* Make functions, and code that has code among its constants, refer to the copies. A copy has its
+   constants in common with its original. */
 static void
-redirect_functions(gathering *all)
+redirect_all(const gathering *all)
 {
     for (size_t i = 0; i < all->functions.count; i++) {
-        PyFunctionObject *func = all->functions.items[i];
-        redirect(all, &func->func_code);
-        (void)each_nested(code_of((PyObject *)func), redirect_constants, all);
+        redirect(all, &((PyFunctionObject *)all->functions.items[i])->func_code);
+    }
+    for (size_t i = 0; i < all->codes.count; i++) {
+        PyObject *constants = ((PyCodeObject *)all->codes.items[i])->co_consts;
+        for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(constants); j++) {
+            redirect(all, &PyTuple_GET_ITEM(constants, j));
+        }
     }
 }
 
@@ -286,6 +320,7 @@ forget_originals(gathering *all)
     }
     scratch_stack_release(&all->originals);
     scratch_stack_release(&all->functions);
+    scratch_stack_release(&all->codes);
 }
 
 /* Memory for the copies, known as such from now on. Returns 0 or errno. */
@@ -309,13 +344,14 @@ static int
 gather(gathering *all)
 {
     int err = cpy_gc_visit_all(note_function, all);
+    err = err ? err : each_code(note_code, all);
     if (err || all->originals.count == 0) {
         return err;
     }
     err = map_memory(all);
     if (!err) {
         copy_originals(all);
-        redirect_functions(all);
+        redirect_all(all);
     }
     return err;
 }

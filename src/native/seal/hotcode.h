@@ -20,8 +20,8 @@ typedef struct {
 /* Forget which code has run, so that hotcode_gather() finds what ran since. */
 void hotcode_forget(void);
 
-/* Push the addresses of the code that hotcode_gather() would copy, some more than once. Returns 0, or
-   -1 with an exception set. */
+/* Push the addresses of the code that hotcode_gather() would copy. Returns 0, or -1 with an exception
+   set. */
 int hotcode_find(scratch_stack *found);
 
 /* Have the next hotcode_gather() copy the code at these addresses, and no other, whether it ran or
