@@ -99,8 +99,8 @@ with tempfile.TemporaryFile() as file:
         "raise ValueError('no')",
         "return 7",
         "yield from shown(box); raise ValueError('no')",
-        "_native.register_container(Box, shown); yield from shown(box); raise SystemExit",
-        "items.clear(); boxes.clear(); gc.collect(); raise KeyboardInterrupt",
+        "_native.register_container(Box, shown); yield from shown(box); raise OSError",
+        "items.clear(); boxes.clear(); gc.collect(); raise LookupError",
     ],
 )
 def test_a_function_that_fails_is_reported_and_harms_nothing_else(run_program, body):
@@ -118,6 +118,98 @@ print(counts["containers_failed"] == len(seen) > 0, _native.is_immortal(kept[0])
 """
     )
     assert out == "True True\n"
+
+
+@needs_immortality
+@pytest.mark.parametrize(
+    "body",
+    [
+        "signal.raise_signal(signal.SIGTERM); yield from shown(box)",
+        "yield from shown(box); signal.raise_signal(signal.SIGTERM); yield 7",
+        "items.clear(); boxes.clear(); gc.collect(); signal.raise_signal(signal.SIGTERM); yield 7",
+    ],
+)
+def test_a_signal_that_comes_while_containers_are_asked_ends_the_walk(run_program, body):
+    out = run_program(
+        HIDDEN
+        + f"""
+import signal
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+def interrupted(box):
+    {body}
+kept = [float("5.5")]
+_native.register_container(Box, interrupted)
+try:
+    _native.immortalize()
+except SystemExit as exit:
+    print(exit.code, _native.is_immortal(kept[0]))
+_native.register_container(Box, shown)
+counts = _native.immortalize()
+print(counts["containers_failed"])
+"""
+    )
+    assert out == "7 True\n0\n"
+
+
+@needs_immortality
+def test_the_child_of_a_handler_that_forks_leaves_while_containers_are_asked(run_program):
+    out = run_program(
+        HIDDEN
+        + """
+import signal
+def fork(*_):
+    if os.fork() == 0: sys.exit()
+    os.wait()
+signal.signal(signal.SIGTERM, fork)
+def interrupted(box):
+    signal.raise_signal(signal.SIGTERM)
+    yield from shown(box)
+_native.register_container(Box, interrupted)
+print(_native.immortalize()["containers_failed"])
+"""
+    )
+    assert out == "0\n"
+
+
+@needs_immortality
+@needs_numpy
+def test_an_element_that_an_array_repeats_is_asked_for_once(run_program):
+    out = run_program("""
+import numpy
+from pasture.sealing import containers
+few = numpy.array([float(i) for i in range(6)], dtype=object)
+windows = numpy.lib.stride_tricks.sliding_window_view(few, 3)
+record = numpy.zeros(4, dtype=[("a", object), ("b", int)])
+record["a"] = [float(i) for i in range(4)]
+arrays = {
+    "broadcast": numpy.broadcast_to(few, (10**9, 10**6, 6)),
+    "one": numpy.broadcast_to(few[:1], 10**18),
+    "windows": windows,
+    "windows of windows": numpy.lib.stride_tricks.sliding_window_view(windows, 2, axis=1),
+    "backwards": few[::-1], "steps": few[::2], "matrix": few.reshape(2, 3).T[::-1, ::-1],
+    "none": few[:0], "zero dimensions": few[0:1].reshape(()),
+    "record": numpy.broadcast_to(record, (10**9, 4))[:, ::-1],
+}
+for name, array in arrays.items():
+    found = [one for one in containers._held_by_array(array) if type(one) is float]
+    print(name, sorted(found))
+counts = _native.immortalize()
+""")
+    assert (
+        out
+        == """\
+broadcast [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+one [0.0]
+windows [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+windows of windows [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+backwards [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+steps [0.0, 2.0, 4.0]
+matrix [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+none []
+zero dimensions [0.0]
+record [0.0, 1.0, 2.0, 3.0]
+"""
+    )
 
 
 @needs_immortality

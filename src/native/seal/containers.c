@@ -80,9 +80,12 @@ containers_visit(PyObject *op, visitproc visit, void *arg, bool *failed)
     if (iterable != NULL && (items = PyObject_GetIter(iterable)) != NULL) {
         result = visit_items(items, visit, arg);
     }
-    if (PyErr_Occurred()) {
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) {
         PyErr_WriteUnraisable(iterate);
         *failed = true;
+    }
+    else if (PyErr_Occurred()) {
+        result = -1;
     }
     Py_XDECREF(items);
     Py_XDECREF(iterable);

@@ -25,9 +25,10 @@ typedef struct {
 /* Whether somebody said what objects of this type hold. Allocates nothing. */
 bool containers_is_known(containers_lookup *last, PyTypeObject *type);
 
-/* Call `visit` with each item of `op` while the item is held. Runs Python code. What that raises is
-   reported as unraisable, and sets `*failed`: the other items are then not visited. Returns what
-   `visit` returned first that is not 0, or 0. */
+/* Call `visit` with each item of `op` while the item is held. Runs Python code. An Exception that it
+   raises is reported as unraisable, and sets `*failed`: the other items are then not visited. Returns
+   what `visit` returned first that is not 0, or 0; or -1 with an exception set that is no Exception: a
+   signal's handler ends what runs. */
 int containers_visit(PyObject *op, visitproc visit, void *arg, bool *failed);
 
 #endif

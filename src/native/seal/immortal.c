@@ -255,6 +255,8 @@ immortal_make_heap(immortal_counts *counts)
         verify_heap_is_immortal(leaves_mortal); /* Python code may make mortal objects */
         err = visit_containers(&walk);
     }
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback); /* of a signal's handler */
     jit_forget_traces();
     /* Also after a failure: what was made immortal can be settled, constant by constant. */
     int unsettled = settle_bytecode(&walk);
@@ -262,8 +264,11 @@ immortal_make_heap(immortal_counts *counts)
     counts->scratch_bytes = walk.pending.peak_bytes + walk.codes.peak_bytes;
     scratch_stack_release(&walk.pending);
     scratch_stack_release(&walk.codes);
+    PyErr_Restore(type, value, traceback);
     if (err) {
-        PyErr_NoMemory();
+        if (!PyErr_Occurred()) {
+            PyErr_NoMemory();
+        }
         return -1;
     }
     verify_code_counts_no_constants();

@@ -29,7 +29,8 @@ def register_container(container: type, iterate: Iterate) -> None:
         container: its objects, and those of its subclasses, are asked.
         iterate: takes such an object and yields the objects that it holds, the very ones
             and no copies. Called in each seal, in the process that forks, with the
-            collector off. What it raises is reported, and the other items stay unsealed.
+            collector off. An `Exception` that it raises is reported, and the other items stay
+            unsealed; what else it raises, as Ctrl-C does, ends the seal.
 
     Raises:
         UsageError: `container` is no type, or `iterate` cannot be called.
@@ -70,9 +71,46 @@ def _held_by_array(array: Any) -> Iterator[object]:
 def _objects_in(array: Any) -> Iterator[object]:
     """The elements; of a structured array, those of its fields that are objects."""
     if array.dtype.names is None:
-        yield from array.flat
+        yield from _without_repetition(array).flat
         return
     for name in array.dtype.names:
         field = array[name]
         if field.dtype.hasobject:
             yield from _objects_in(field)
+
+
+def _without_repetition(array: Any) -> Any:
+    """A view of the same elements, each once as far as strides tell.
+
+    A view can show one element a billion times: what was broadcast, windows that slide.
+    """
+    numpy = sys.modules["numpy"]
+    backwards = tuple(slice(None, None, -1 if stride < 0 else 1) for stride in array.strides)
+    array = array[(*backwards, ...)]
+    axes = merge_axes(zip(array.strides, array.shape, strict=True))
+    return numpy.lib.stride_tricks.as_strided(
+        array, [length for _, length in axes], [stride for stride, _ in axes]
+    )
+
+
+def merge_axes(axes: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Axes that reach the same offsets, with fewer repetitions.
+
+    Args:
+        axes: stride in bytes, 0 or more, and length of each; with a length of 0 there is no offset.
+
+    Returns:
+        Stride and length of each, ascending.
+    """
+    merged: list[tuple[int, int]] = []
+    for stride, length in sorted(axes):
+        if length == 0:
+            return [(stride, 0)]
+        if stride == 0 or length == 1:
+            continue  # one offset
+        step, count = merged[-1] if merged else (stride, 1)
+        if stride % step == 0 and stride // step <= count:
+            merged[-1:] = [(step, count + stride // step * (length - 1))]
+        else:
+            merged.append((stride, length))
+    return merged
