@@ -109,6 +109,12 @@ class NotMeasurable(PastureError):
     exit_code = 16
 
 
+class ProbeFailed(PastureError):
+    """A process forked after the seal does not serve as its parent did."""
+
+    exit_code = 18
+
+
 class ZygoteFailed(PastureError):
     """A zygote cannot be made, or cannot be reached."""
 

@@ -25,7 +25,7 @@ FLOORS = (
     COMMANDS,
     frozenset(("__init__",)),
     frozenset(("servers", "display")),
-    frozenset(("gc", "sealing", "warmup", "fork_safety", "scoreboard", "proc", "trust")),
+    frozenset(("gc", "sealing", "probe", "warmup", "fork_safety", "scoreboard", "proc", "trust")),
     frozenset(("interpreter",)),
     frozenset(("errors", "_native")),
 )
@@ -34,7 +34,15 @@ FLOORS = (
 GROUND = FLOORS[-3]
 """Here packages may import each other, as long as none comes back to itself."""
 
-STANDARD_LIBRARY_ALONE = ("sealing", "scoreboard", "warmup", "fork_safety", "servers", "gc")
+STANDARD_LIBRARY_ALONE = (
+    "sealing",
+    "scoreboard",
+    "probe",
+    "warmup",
+    "fork_safety",
+    "servers",
+    "gc",
+)
 """What runs in a process that is sealed: whatever it imports is sealed in with it."""
 
 OF_SERVERS: Mapping[str, frozenset[str]] = {

@@ -101,3 +101,32 @@ def test_once_is_as_the_engine_needs_it_unless_it_is_said() -> None:
     for once in (True, False):
         environ = to_environment(policy=None, warm=(), warm_file=None, once=once)
         assert read_environment(environ).once is once
+
+
+def test_a_probe_is_the_default_and_each_part_of_it_can_be_chosen() -> None:
+    settings = read_environment({})
+    assert (settings.probe, settings.probe_lifespan, settings.probe_failure) == (
+        True,
+        True,
+        "no-warm-up",
+    )
+    variables = to_environment(
+        policy=None,
+        warm=(),
+        warm_file=None,
+        probe=False,
+        probe_lifespan=False,
+        probe_timeout=2.5,
+        probe_failure="end",
+    )
+    chosen = read_environment(variables)
+    assert (chosen.probe, chosen.probe_lifespan) == (False, False)
+    assert (chosen.probe_limit_s, chosen.probe_failure) == (2.5, "end")
+
+
+@pytest.mark.parametrize(
+    "variable", ["PASTURE_PROBE", "PASTURE_PROBE_LIFESPAN", "PASTURE_PROBE_FAILURE"]
+)
+def test_a_choice_about_the_probe_that_there_is_not_is_refused(variable: str) -> None:
+    with pytest.raises(UsageError):
+        read_environment({variable: "maybe"})

@@ -23,6 +23,9 @@ from pasture.servers.recycle import DEFAULT_JITTER
 from pasture.servers.settings import (
     LIFESPANS,
     MAX_USS_JITTER,
+    PROBE_FAILURES,
+    PROBE_S,
+    PROBE_TIMEOUT,
     WARM_FILE,
     read_environment,
     to_environment,
@@ -161,6 +164,29 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
     "warm-up; or once the parent, whose state all workers share.  [default: each]",
 )
 @click.option(
+    "--probe/--no-probe",
+    default=True,
+    help="Before any worker serves, send the warm-up's GET requests to a process that is forked "
+    "as a worker is, and compare the answers.  [default: probe]",
+)
+@click.option(
+    "--probe-lifespan/--no-probe-lifespan",
+    default=True,
+    help="Start and end an ASGI application in that process.  [default: probe-lifespan]",
+)
+@click.option(
+    "--probe-timeout",
+    type=float,
+    metavar="SECONDS",
+    help=f"For all of the probe.  [default: {PROBE_S:g}]",
+)
+@click.option(
+    "--probe-failure",
+    type=click.Choice(PROBE_FAILURES),
+    help="How to start if the answers differ: without the warm-up, or else without pasture; "
+    f"without pasture; not at all; as it is.  [default: {PROBE_FAILURES[0]}]",
+)
+@click.option(
     "--after",
     default="",
     metavar="MODULE[:NAME]",
@@ -177,6 +203,10 @@ def command(
     lazy_imports: str | None,
     lifespan: str | None,
     once: bool | None,
+    probe: bool,
+    probe_lifespan: bool,
+    probe_timeout: float | None,
+    probe_failure: str | None,
     command: tuple[str, ...],
     **options: Any,
 ) -> None:
@@ -200,6 +230,7 @@ def command(
     others = {
         WARM_FILE: "" if warm_file is None else str(warm_file),
         MAX_USS_JITTER: "" if max_uss_jitter is None else str(max_uss_jitter),
+        PROBE_TIMEOUT: "" if probe_timeout is None else str(probe_timeout),
     }
     read_environment(others, **options)
     parse_patterns(lazy_imports or "")
@@ -228,6 +259,10 @@ def command(
         lazy_imports=lazy_imports,
         lifespan=lifespan,
         once=once,
+        probe=probe,
+        probe_lifespan=probe_lifespan,
+        probe_timeout=probe_timeout,
+        probe_failure=probe_failure,
         **options,
     )
     if after:

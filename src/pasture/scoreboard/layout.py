@@ -34,7 +34,7 @@ PAUSE_BOUNDS_S = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
 
 # Words of row 0. COMMITS says by its lowest bit which of rows 1 and 2 is valid.
 MAGIC_AT, COMMITS, LIMIT = 0, 1, 2
-SEAL_SHOWN, SEALED, ROUND, OBJECTS, PLUGGED_BYTES, SEAL_NS = range(8, 14)
+SEAL_SHOWN, SEALED, ROUND, OBJECTS, PLUGGED_BYTES, SEAL_NS, PROBE = range(8, 15)
 POLICY_AT, POLICY_WORDS = 16, 6
 PYTHON_AT, PYTHON_WORDS = 22, 4
 
@@ -47,6 +47,9 @@ PAUSES = COLLECTED + GENERATIONS
 PAUSE_NS = PAUSES + len(PAUSE_BOUNDS_S) + 1
 COUNTS_END = PAUSE_NS + 1
 TELLS_REQUESTS = COUNTS_END
+
+PROBES = ("", "passed", "failed", "incomplete")
+"""Outcomes of a probe, by the word of row 0."""
 
 PLAIN, WORKER, MOLD = range(3)
 """Roles. The latter two are of servers that refork."""
@@ -99,7 +102,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class SealFigures:
-    """The latest seal of the process that loaded the application."""
+    """The latest seal of the process that loaded the application.
+
+    Attributes:
+        probe: one of `PROBES`, "" without one.
+    """
 
     policy: str
     python: str
@@ -108,6 +115,7 @@ class SealFigures:
     objects: int
     plugged_bytes: int
     seconds: float
+    probe: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,4 +198,5 @@ def _seal(words: Sequence[int]) -> SealFigures | None:
         words[OBJECTS],
         words[PLUGGED_BYTES],
         words[SEAL_NS] / 1e9,
+        PROBES[words[PROBE]] if words[PROBE] < len(PROBES) else "",
     )

@@ -127,6 +127,13 @@ def show_seal(report: Mapping[str, Any]) -> None:
     words[layout.SEAL_SHOWN] = 1
 
 
+def show_probe(outcome: str) -> None:
+    """Show what a probe of the sealed process came to: one of `layout.PROBES`."""
+    board = scoreboard()
+    if board is not None:
+        board.words[layout.PROBE] = layout.PROBES.index(outcome)
+
+
 def snapshot() -> layout.Snapshot | None:
     """The scoreboard that this process has made or inherited; None without one."""
     return None if _board is None else reader.copy_of(_board.words)

@@ -12,11 +12,13 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pasture.errors import PastureError
 from pasture.scoreboard import recorder
 from pasture.sealing.policy import Policy
-from pasture.sealing.report import SealReport
+from pasture.sealing.report import SealReport, StepReport
 from pasture.sealing.seal import seal
 from pasture.servers import fork_hook, preload
 from pasture.servers.complaint import complain
@@ -24,6 +26,10 @@ from pasture.servers.settings import ServerSettings
 from pasture.trust import private_files
 from pasture.trust.untrusted_text import to_json
 from pasture.warmup.warmup import WarmUpReport
+
+if TYPE_CHECKING:
+    from pasture.probe.probe import Play
+    from pasture.servers.proving import Restart
 
 WORTH_A_ROUND_OBJECTS = 20_000
 """New objects that make another seal worth it: about 2 MB of private memory in each worker forked
@@ -49,6 +55,8 @@ class Sealer:
         prepare: makes a context for each seal, in which the server's heap may be worked on.
         stop_agents: as of `pasture.seal`, for a server that calls `before_fork` before it forks,
             and not in a hook of the fork.
+        begin_anew: starts the server anew where a probe of the sealed process fails; None for no
+            probe.
         works: whether this process itself does its program's work between the forks. It is then
             sealed once, unless the settings say otherwise: each further seal would keep for good
             what happens to be in use at that moment.
@@ -64,9 +72,12 @@ class Sealer:
         log: Log = write_to_log,
         prepare: Callable[[], AbstractContextManager[object]] = nullcontext,
         stop_agents: bool = False,
+        begin_anew: Restart | None = None,
         works: bool = False,
     ) -> None:
+        self._begin_anew = begin_anew if settings.probe else None
         self.report: SealReport | None = None
+        self._is_probing = False
         self._stop_agents = stop_agents
         self._once = works if settings.once is None else settings.once
         self._settings = settings
@@ -77,7 +88,11 @@ class Sealer:
         self._freezes = "freeze" in settings.policy.heap
         recorder.watch_forks()
 
-    def before_fork(self, warm_up: Callable[[], WarmUpReport] | None = None) -> None:
+    def before_fork(
+        self,
+        warm_up: Callable[[], WarmUpReport] | None = None,
+        play: Play = lambda replay: replay.serve(),
+    ) -> None:
         """Seal before the first fork, and before a later one if it is worth another round.
 
         Call it in the parent, right before the fork.
@@ -85,13 +100,18 @@ class Sealer:
         Args:
             warm_up: serves the settings' requests, as for `pasture.seal`. Called before the first
                 seal only, and only if there are any.
+            play: starts a worker in a probe, as far as that serves no connections.
 
         Raises:
-            PastureError: the settings are strict, and this is the first fork.
+            PastureError: this is the first fork, and the settings are strict, or a probe failed
+                and they say that the server shall not start then.
+            KeyboardInterrupt: the process was told to end.
         """
+        if self._is_probing:
+            return
         if self.report is None:
             preload.load(self._settings.preload, strict=self._settings.strict)
-            self._seal(warm_up, strict=self._settings.strict)
+            self._seal_and_prove(warm_up, play)
         elif self.report.sealed and self._freezes and not self._once:
             new_objects = _unfrozen_objects() - self._unfrozen_then
             if new_objects >= WORTH_A_ROUND_OBJECTS:
@@ -99,15 +119,43 @@ class Sealer:
                 self._seal(None, strict=False)
         recorder.expect_worker()
 
+    def _seal_and_prove(self, warm_up: Callable[[], WarmUpReport] | None, play: Play) -> None:
+        if self._begin_anew is None or warm_up is None or not self._warms_up:
+            self._seal(warm_up, strict=self._settings.strict)
+            return
+        from pasture.servers import proving  # now: it is sealed in
+
+        served: list[WarmUpReport] = []
+
+        def noted() -> WarmUpReport:
+            served.append(warm_up())
+            return served[-1]
+
+        self._seal(noted, strict=self._settings.strict)
+        if not served or self.report is None:
+            return
+        self._is_probing = True
+        try:
+            step = proving.prove(served[0], self._settings, play, self._begin_anew, self._log)
+        finally:
+            self._is_probing = False
+        if step is not None:
+            recorder.show_probe(_outcome(step))
+            self.report = replace(self.report, steps=(*self.report.steps, step))
+            self._write(self.report)
+
+    @property
+    def _warms_up(self) -> bool:
+        return self._settings.policy.warms_up and bool(self._settings.warm_up)
+
     def _seal(self, warm_up: Callable[[], WarmUpReport] | None, strict: bool) -> None:
         policy = self._settings.policy
-        warms_up = policy.warms_up and bool(self._settings.warm_up)
         with self._prepare():
             report = seal(
                 policy,
                 stop_agents=self._stop_agents,
                 strict=strict,
-                warm_up=warm_up if warms_up else None,
+                warm_up=warm_up if self._warms_up else None,
             )
         self.report = report
         if self._freezes:
@@ -124,6 +172,12 @@ class Sealer:
             private_files.write(path, to_json(report.as_dict()))
         except OSError as error:
             self._log(logging.WARNING, f"the report cannot be written: {error}")
+
+
+def _outcome(probe: StepReport) -> str:
+    if probe.counts["differences"]:
+        return "failed"
+    return "incomplete" if probe.problems else "passed"
 
 
 def _unfrozen_objects() -> int:

@@ -43,6 +43,17 @@ LIFESPANS = ("each", "warm-up", "once")
 which it ends after that; or the parent once, for all."""
 PRELOAD = "PASTURE_PRELOAD"
 ONCE = "PASTURE_ONCE"
+PROBE = "PASTURE_PROBE"
+PROBE_LIFESPAN = "PASTURE_PROBE_LIFESPAN"
+PROBE_TIMEOUT = "PASTURE_PROBE_TIMEOUT"
+PROBE_FAILURE = "PASTURE_PROBE_FAILURE"
+
+PROBE_FAILURES = ("no-warm-up", "unsealed", "end", "report")
+"""How a server starts whose probe failed: without the warm-up, and if that fails too without
+pasture; without pasture at once; not at all; or as it is, with the errors in the log."""
+
+PROBE_S = 30.0
+"""Limit of a probe, all in all."""
 
 _MOST_S = 1e6  # the kernel's timers take more, but nobody waits for so long
 
@@ -65,6 +76,10 @@ class ServerSettings:
         refork_warms: a new generation 0 is warmed up with what the old server has answered.
         preload: modules that are imported before the first seal.
         once: never seal again, however much was loaded since; None is as the engine needs it.
+        probe: serve the warm-up's requests once more in a process of their own, before workers do.
+        probe_lifespan: start and end an ASGI application in it.
+        probe_limit_s: time limit of all of it.
+        probe_failure: one of `PROBE_FAILURES`.
     """
 
     policy: Policy
@@ -80,6 +95,10 @@ class ServerSettings:
     refork_warms: bool = True
     preload: tuple[str, ...] = ()
     once: bool | None = None
+    probe: bool = True
+    probe_lifespan: bool = True
+    probe_limit_s: float = PROBE_S
+    probe_failure: str = PROBE_FAILURES[0]
 
 
 def read_environment(
@@ -142,6 +161,10 @@ def read_environment(
         lifespan_warms=lifespan == "warm-up",
         preload=parse_modules(environ.get(PRELOAD) or preload),
         once=_choice(ONCE, environ.get(ONCE, "")),
+        probe=_choice(PROBE, environ.get(PROBE, "")) is not False,
+        probe_lifespan=_choice(PROBE_LIFESPAN, environ.get(PROBE_LIFESPAN, "")) is not False,
+        probe_limit_s=parse_seconds(environ.get(PROBE_TIMEOUT) or PROBE_S) or PROBE_S,
+        probe_failure=_probe_failure(environ.get(PROBE_FAILURE) or PROBE_FAILURES[0]),
     )
 
 
@@ -202,6 +225,13 @@ def _lifespan(word: str) -> str:
     return word
 
 
+def _probe_failure(word: str) -> str:
+    if word not in PROBE_FAILURES:
+        known = ", ".join(PROBE_FAILURES)
+        raise UsageError(f"{PROBE_FAILURE} is {word!r}", hint=f"known are {known}")
+    return word
+
+
 def _schedule(text: str | None, environ: Mapping[str, str]) -> Schedule | None:
     least_saving = environ.get(REFORK_LEAST_SAVING) or LEAST_SAVING
     return None if text is None else parse_schedule(text, least_saving)
@@ -222,6 +252,10 @@ def to_environment(
     lifespan: str | None = None,
     preload: str = "",
     once: bool | None = None,
+    probe: bool = True,
+    probe_lifespan: bool = True,
+    probe_timeout: float | None = None,
+    probe_failure: str | None = None,
 ) -> dict[str, str]:
     """The variables that say the same as these options; unset ones are left out.
 
@@ -243,5 +277,9 @@ def to_environment(
         LIFESPAN: lifespan,
         PRELOAD: preload or None,
         ONCE: None if once is None else str(int(once)),
+        PROBE: None if probe else "0",
+        PROBE_LIFESPAN: None if probe_lifespan else "0",
+        PROBE_TIMEOUT: None if probe_timeout is None else str(probe_timeout),
+        PROBE_FAILURE: probe_failure,
     }
     return {name: value for name, value in variables.items() if value is not None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pasture.servers import restart
 from pasture.servers.settings import ServerSettings
 from pasture.warmup.warmup import WarmUpReport, warm_up
 
@@ -17,6 +18,10 @@ def warm_up_as_set(
     Args:
         named: of `pasture.warm_up`, besides.
     """
+    if restart.is_without_warm_up():
+        host, headers = named.get("host", "localhost"), settings.warm_up.headers
+        why = str(restart.earlier)
+        return WarmUpReport(refused=why, application=application, headers=headers, host=host)
     return warm_up(
         application,
         settings.warm_up.requests,

@@ -16,7 +16,7 @@ from pasture.sealing.policy import Policy
 _NO_REFORK = re.compile(r"pasture: no refork: (.+)")
 _FAILED_REFORK = re.compile(r"pasture: refork to generation \d+ failed: (.+?); generation ")
 _REFORKED = re.compile(r"pasture: all workers are of generation [1-9]")
-_NO_SEAL = re.compile(r"pasture: (--reload .+): no seal")
+_NO_SEAL = re.compile(r"pasture: ((?:--reload|left out, since) .+): no seal")
 
 
 def shortfalls(

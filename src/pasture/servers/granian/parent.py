@@ -18,9 +18,10 @@ from granian.server.mp import WorkerProcess
 
 from pasture.errors import UsageError
 from pasture.sealing.gc_settings import begin_loading
+from pasture.servers import restart
 from pasture.servers.forked_process import Forking
 from pasture.servers.import_failure import importing
-from pasture.servers.sealer import Sealer
+from pasture.servers.sealer import Sealer, show_log
 from pasture.servers.settings import ServerSettings, settings_or_end
 from pasture.servers.warming import warm_up_as_set
 from pasture.warmup.warmup import WarmUpReport
@@ -36,6 +37,10 @@ refuses = False
 def install() -> None:
     """Have the workers of this process's servers forked and sealed."""
     settings = settings_or_end()
+    if restart.is_without_pasture():
+        show_log()
+        log.error("%s: no seal", restart.earlier)
+        return
     server_class: Any = AbstractServer
     serve, reload = server_class._serve, server_class._serve_with_reloader
 
@@ -72,7 +77,7 @@ def prepare(server: Any, load: Loader, settings: ServerSettings) -> Loader:
         AppImportFailed: the application cannot be imported or made.
     """
     policy = dataclasses.replace(settings.policy, at_exit=())  # the workers end by os._exit
-    sealer = Sealer(dataclasses.replace(settings, policy=policy))
+    sealer = Sealer(dataclasses.replace(settings, policy=policy), begin_anew=restart.again)
     begin_loading(policy)
     server._env_loader(server.env_files)
     hint = "check the name and --working-dir"

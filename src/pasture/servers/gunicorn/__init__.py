@@ -28,7 +28,10 @@ except ImportError as error:
         f"gunicorn cannot be imported: {error}", hint="pip install 'pasture[gunicorn]'"
     ) from error
 
+from gunicorn.arbiter import Arbiter
+
 from pasture.sealing.policy import Policy, find_policy
+from pasture.servers import restart
 from pasture.servers.complaint import complain
 from pasture.servers.gunicorn.arbiter import SealingArbiter
 from pasture.servers.settings import settings_or_end
@@ -74,7 +77,7 @@ def configure(
     )
 
 
-def _make_arbiter(app: Any) -> SealingArbiter:
+def _make_arbiter(app: Any) -> Arbiter:
     """In place of gunicorn's `Arbiter`, once the configuration has been read.
 
     Ends the process where the settings make no sense.
@@ -85,12 +88,20 @@ def _make_arbiter(app: Any) -> SealingArbiter:
         require_temporary_file(app.cfg.worker_tmp_dir, hint=_ANOTHER_FOLDER)
     except PastureError as error:
         sys.exit(complain(error))
+    if restart.is_without_pasture():
+        return _make_plain_arbiter(app)
     if settings.refork is None:
         return SealingArbiter(app, settings)
     # Only here: what is imported is sealed in.
     from pasture.servers.refork.gunicorn.reforking_arbiter import ReforkingArbiter
 
     return ReforkingArbiter(app, settings)
+
+
+def _make_plain_arbiter(app: Any) -> Arbiter:
+    arbiter = Arbiter(app)
+    arbiter.log.error("pasture: %s: no seal", restart.earlier)
+    return arbiter
 
 
 gunicorn.app.base.Arbiter = _make_arbiter

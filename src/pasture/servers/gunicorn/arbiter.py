@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,10 +23,12 @@ from gunicorn.errors import HaltServer
 
 from pasture.errors import PastureError
 from pasture.sealing.gc_settings import begin_loading
+from pasture.servers import restart
 from pasture.servers.complaint import complain
-from pasture.servers.gunicorn import asgi
+from pasture.servers.gunicorn import asgi, rehearsal
 from pasture.servers.gunicorn.hooks import call_after_request, call_before_fork
 from pasture.servers.lifespan import SharedLifespan
+from pasture.servers.restart import LeftOut
 from pasture.servers.sealer import Sealer
 from pasture.servers.settings import ServerSettings
 from pasture.servers.shortage import Backoff, is_shortage
@@ -59,6 +62,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             log=self._write_to_log,
             prepare=self._without_control_server,
             stop_agents=True,
+            begin_anew=self._begin_anew if self._settings.refork is None else None,
         )
 
     def setup(self, app: Any) -> None:
@@ -163,17 +167,42 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         else:
             self._control_server_wanted = True
 
-    def _before_fork(self) -> None:
+    def _before_fork(self, worker: Any) -> None:
         if self.cfg.preload_app:
-            self._seal_or_end()
+            self._seal_or_end(worker)
 
-    def _seal_or_end(self) -> None:
+    def _seal_or_end(self, worker: Any = None) -> None:
         """Seal, if this is the first fork or the seal is worth a new round."""
         try:
-            self._sealer.before_fork(self._warm_up)
+            self._sealer.before_fork(
+                self._warm_up, lambda replay: rehearsal.play(self, worker, replay)
+            )
         except PastureError as error:
             # Nothing is forked yet. gunicorn would take an exception for a worker's.
             self._unlink_and_end(complain(error))
+
+    def _begin_anew(self, left_out: LeftOut) -> None:
+        """Start gunicorn anew in this process, with the listeners: no connection is lost."""
+        if self._lifespan is not None:
+            self._lifespan.end()
+        if getattr(self, "dirty_arbiter_pid", 0):
+            os.kill(self.dirty_arbiter_pid, signal.SIGTERM)
+        environ = dict(self.cfg.env_orig)
+        listeners = [listener.fileno() for listener in self.LISTENERS]
+        if self.systemd:
+            environ["LISTEN_PID"] = str(os.getpid())
+            environ["LISTEN_FDS"] = str(len(listeners))
+        elif listeners:
+            # As of an older master, which this process takes the place of right away.
+            environ["GUNICORN_PID"] = str(self.master_pid or os.getpid())
+            environ["GUNICORN_FD"] = ",".join(map(str, listeners))
+        restart.again(
+            left_out,
+            arguments=self.START_CTX["args"],
+            environ=environ,
+            directory=self.START_CTX["cwd"],
+            kept=listeners,
+        )
 
     def _write_to_log(self, level: int, line: str) -> None:
         self.log.log(level, "pasture: %s", line)

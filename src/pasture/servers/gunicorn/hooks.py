@@ -16,21 +16,22 @@ class BeforeFork:
     The user's comes first, so that what it closes and builds is in its final state.
     """
 
-    def __init__(self, users: Callable[[Any, Any], object], ours: Callable[[], None]) -> None:
+    def __init__(self, users: Callable[[Any, Any], object], ours: Callable[[Any], None]) -> None:
         self.users = users
         self._ours = ours
 
     def __call__(self, server: Any, worker: Any) -> None:
         self.users(server, worker)
-        self._ours()
+        self._ours(worker)
         recorder.expect_worker()
 
 
-def call_before_fork(cfg: Any, ours: Callable[[], None]) -> None:
+def call_before_fork(cfg: Any, ours: Callable[[Any], None]) -> None:
     """Have `ours` called after the user's `pre_fork`. A second call changes nothing.
 
     Args:
         cfg: gunicorn's configuration; an application may keep the same one at a reload.
+        ours: takes the worker that is about to be forked.
     """
     if not isinstance(cfg.pre_fork, BeforeFork):
         cfg.set("pre_fork", BeforeFork(cfg.pre_fork, ours))

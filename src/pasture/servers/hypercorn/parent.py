@@ -19,9 +19,10 @@ from hypercorn.utils import load_application
 
 from pasture.errors import UsageError
 from pasture.sealing.gc_settings import begin_loading
+from pasture.servers import restart
 from pasture.servers.forked_process import Forking
 from pasture.servers.import_failure import importing
-from pasture.servers.sealer import Sealer
+from pasture.servers.sealer import Sealer, show_log
 from pasture.servers.settings import ServerSettings, settings_or_end
 from pasture.servers.warming import warm_up_as_set
 from pasture.warmup.warmup import WarmUpReport
@@ -35,6 +36,10 @@ refuses = False
 def install() -> None:
     """Have the workers of this process's `hypercorn.run.run` forked and sealed."""
     settings = settings_or_end()
+    if restart.is_without_pasture():
+        show_log()
+        log.error("%s: no seal", restart.earlier)
+        return
     where: Any = hypercorn.run
     theirs = where.run
 
@@ -80,7 +85,7 @@ def prepare(config: Config, settings: ServerSettings) -> None:
         AppImportFailed: the application cannot be imported.
     """
     policy = dataclasses.replace(settings.policy, at_exit=())  # the workers end by os._exit
-    sealer = Sealer(dataclasses.replace(settings, policy=policy))
+    sealer = Sealer(dataclasses.replace(settings, policy=policy), begin_anew=restart.again)
     begin_loading(policy)
     application = load(config)
 

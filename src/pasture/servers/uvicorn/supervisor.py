@@ -15,26 +15,33 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn._subprocess
 from uvicorn.config import Config
 from uvicorn.supervisors import Multiprocess
 
-from pasture.errors import AppImportFailed, UsageError
+from pasture.errors import AppImportFailed, ProbeFailed, UsageError
 from pasture.scoreboard import recorder
 from pasture.sealing.gc_settings import begin_loading
+from pasture.servers import restart
 from pasture.servers.import_failure import importing
 from pasture.servers.lifespan import SharedLifespan
-from pasture.servers.sealer import Sealer
+from pasture.servers.restart import LeftOut
+from pasture.servers.sealer import Sealer, show_log
 from pasture.servers.settings import ServerSettings, settings_or_end
 from pasture.servers.shortage import Backoff, is_shortage
 from pasture.servers.uvicorn.log_setup import LogSetup
 from pasture.servers.uvicorn.requests import AfterRequest, as_in_uvicorn
 from pasture.servers.uvicorn.worker import ForkContext, Inheritance
+from pasture.servers.uvicorn_loop import loop_factory
 from pasture.servers.warming import warm_up_as_set
 from pasture.warmup.warmup import WarmUpReport
+
+if TYPE_CHECKING:
+    from pasture.probe.replay import Replay
 
 log = logging.getLogger("pasture")
 
@@ -47,6 +54,10 @@ refuses = False
 def install() -> None:
     """Have the workers of this process's `uvicorn.run` forked and sealed."""
     settings = settings_or_end()
+    if restart.is_without_pasture():
+        show_log()
+        log.error("%s: no seal", restart.earlier)
+        return
 
     class CheckedConfig(Config):
         """A configuration under which uvicorn's workers can be forked."""
@@ -101,7 +112,11 @@ class SealingSupervisor(Multiprocess):
         self._settings = settings
         # uvicorn's workers end by os._exit, or by the signal that told them to.
         policy = dataclasses.replace(settings.policy, at_exit=())
-        self._sealer = Sealer(dataclasses.replace(settings, policy=policy), stop_agents=True)
+        self._sealer = Sealer(
+            dataclasses.replace(settings, policy=policy),
+            stop_agents=True,
+            begin_anew=self._begin_anew,
+        )
         log.disabled = False  # a configuration of logging disables what it does not name
         logs = LogSetup()
         begin_loading(policy)
@@ -112,7 +127,7 @@ class SealingSupervisor(Multiprocess):
         logs.compare()
         recorder.will_count_requests()
         config.loaded_app = AfterRequest(config.loaded_app, settings.memory_limit)
-        inherited = Inheritance(config, logs, self._close_pipes)
+        self._inherited = inherited = Inheritance(config, logs, self._close_pipes)
         self._backoff = Backoff()
         where: Any = uvicorn._subprocess
         where.spawn = ForkContext(inherited, self._before_fork)
@@ -159,7 +174,30 @@ class SealingSupervisor(Multiprocess):
         return True
 
     def _before_fork(self) -> None:
-        self._sealer.before_fork(self._warm_up)
+        try:
+            self._sealer.before_fork(self._warm_up, self._play)
+        except ProbeFailed:
+            self._unlink()
+            raise
+
+    def _play(self, replay: Replay) -> None:
+        """Be a worker that opens no socket, in a probe."""
+        config = self.config
+        self._inherited.part()
+        config.configure_logging()
+        self._inherited.settle()
+        replay.asgi(config.loaded_app, loop_factory(config), lifespan=config.lifespan != "off")
+
+    def _begin_anew(self, left_out: LeftOut) -> None:
+        """Start this program anew. Its socket does not listen yet: no connection is lost."""
+        if self._lifespan is not None:
+            self._lifespan.end()
+        self._unlink()
+        restart.again(left_out)
+
+    def _unlink(self) -> None:
+        if self.config.uds:
+            Path(self.config.uds).unlink(missing_ok=True)
 
     def _close_pipes(self) -> None:
         """Close what a worker has inherited of the others. Right after the fork."""

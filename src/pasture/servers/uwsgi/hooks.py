@@ -52,6 +52,18 @@ def before_c_fork(call: Callable[[], None]) -> None:
         raise MemoryError("__register_atfork failed")
 
 
+def may_fork() -> bool:
+    """Whether a hook may fork itself: glibc before 2.36, and musl, hold a lock while hooks run.
+
+    Source: glibc bug 27054; musl 1.2.5 src/thread/pthread_atfork.c.
+    """
+    try:
+        name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+        return name == "glibc" and tuple(map(int, version.split("."))) >= (2, 36)
+    except (ValueError, OSError):
+        return False
+
+
 def before_fork_with_pythons_hooks(call: Callable[[], None]) -> None:
     """Call a function before each fork of C code that runs Python's hooks, in the parent.
 

@@ -16,17 +16,23 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pasture.errors import PastureError, UsageError
 from pasture.scoreboard import recorder
 from pasture.sealing.gc_settings import begin_loading
+from pasture.servers import restart
 from pasture.servers.complaint import complain
+from pasture.servers.restart import LeftOut
 from pasture.servers.sealer import Sealer, or_end, show_log
 from pasture.servers.settings import ServerSettings, read_environment
 from pasture.servers.uwsgi import arguments, hooks, worker
 from pasture.servers.warming import warm_up_as_set
 from pasture.warmup.warmup import WarmUpReport
+
+if TYPE_CHECKING:
+    from pasture.probe.replay import Replay
 
 log = logging.getLogger("pasture")
 
@@ -56,6 +62,10 @@ def install(uwsgi: Any) -> None:
     try:
         refuse(uwsgi.opt, uwsgi.worker_id())
         settings = read_environment()
+        if restart.is_without_pasture():
+            show_log()
+            log.error("%s: no seal", restart.earlier)
+            return
     except PastureError as error:
         code = complain(error)
         if uwsgi.worker_id() > 0:
@@ -147,7 +157,10 @@ class _Master:
         self._leaves = "leave" in settings.policy.at_exit
         # How a worker leaves is decided by uWSGI's exit status, which Python does not know.
         policy = dataclasses.replace(settings.policy, at_exit=())
-        self._sealer = Sealer(dataclasses.replace(settings, policy=policy))
+        self._sealer = Sealer(
+            dataclasses.replace(settings, policy=policy),
+            begin_anew=self._begin_anew if hooks.may_fork() else None,
+        )
         self._pid = os.getpid()
         self._users_hook: Callable[[], object] | None = None
 
@@ -163,7 +176,7 @@ class _Master:
         if "immortalize" in self._settings.policy.heap:
             arguments.keep_out_of_the_seal()
         try:
-            or_end(lambda: self._sealer.before_fork(self._warm_up))
+            or_end(lambda: self._sealer.before_fork(self._warm_up, self._play))
         except KeyboardInterrupt:
             # It would be printed and forgotten here. Once it has forked, uWSGI has handlers.
             sys.stdout.flush()
@@ -180,6 +193,24 @@ class _Master:
         worker.begin(self._uwsgi, leaves=self._leaves, limit=self._settings.memory_limit)
         if self._users_hook is not None:
             self._users_hook()
+
+    def _play(self, replay: Replay) -> None:
+        """Be a worker in a probe: the user's post-fork hook, and the application."""
+        if self._users_hook is not None:
+            self._users_hook()
+        replay.serve()
+
+    def _begin_anew(self, left_out: LeftOut) -> None:
+        """Start uWSGI anew in this process, as at its own reload, with its sockets."""
+        arguments = Path("/proc/self/cmdline").read_bytes().split(b"\0")[:-1]
+        restart.again(
+            left_out,
+            arguments=[str(Path("/proc/self/exe").readlink()), *map(os.fsdecode, arguments[1:])]
+            if len(sys.orig_argv) < 2
+            else None,
+            environ={**restart.first_environ, "UWSGI_RELOADS": "1"},
+            kept=getattr(self._uwsgi, "sockets", ()),
+        )
 
     def _warm_up(self) -> WarmUpReport:
         return warm_up_as_set(

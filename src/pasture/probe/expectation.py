@@ -1,0 +1,87 @@
+"""What a child of the sealed process should answer, and whether it did. Pure.
+
+The reference is what the parent answered in its warm-up. Only what is worse there counts: a page
+that failed in the warm-up is not sent, and a page that answers now is no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pasture.warmup.requests import Request
+from pasture.warmup.warmup import Answer
+
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+"""RFC 9110, section 9.2.1. Others change data, and one warm-up is enough of that."""
+
+STATUSES_THAT_VARY = (304, 429)
+"""Not modified, and too many requests: a later request may well be answered so."""
+
+_SERVER_ERROR = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """One request, and what is known of its answer.
+
+    Attributes:
+        status: that the parent answered with; None if it is not known.
+        skeletons: each that the parent's answers had; none if a body is not compared.
+        seconds: longest time that the parent took; None if it is not known.
+    """
+
+    request: Request
+    status: int | None = None
+    skeletons: frozenset[str] = frozenset()
+    seconds: float | None = None
+
+    def differs(self, status: int, skeletons: Iterable[str]) -> str | None:
+        """In which way answers of a child differ; None if they do not.
+
+        Args:
+            status: of each of the child's answers.
+            skeletons: of the same answers. Where they are several, the page has no one structure.
+        """
+        reference = 200 if self.status is None else self.status
+        if status >= _SERVER_ERROR > reference:
+            return f"answers {status}" + ("" if self.status is None else f" instead of {reference}")
+        if self.status is None or status in STATUSES_THAT_VARY:
+            return None
+        if status != self.status:
+            return f"answers {status} instead of {self.status}"
+        found = set(skeletons)
+        if len(found) != 1 or not self.skeletons or found <= self.skeletons:
+            return None
+        return f"the body is {found.pop()} instead of {min(self.skeletons)}"
+
+
+def expectations(requests: Iterable[Request], answers: Iterable[Answer]) -> tuple[Expectation, ...]:
+    """What to send, each request once, and what to expect.
+
+    Args:
+        answers: the parent's. Requests that it did not answer well, or not in one way, are left
+            out; all are kept where it answered none at all.
+    """
+    known: dict[Request, list[Answer]] = {}
+    for answer in answers:
+        known.setdefault(answer.request, []).append(answer)
+    safe = dict.fromkeys(r for r in requests if r.method in SAFE_METHODS)
+    if not known:
+        return tuple(Expectation(request) for request in safe)
+    return tuple(_of(request, known[request]) for request in safe if _is_good(known.get(request)))
+
+
+def _is_good(answers: list[Answer] | None) -> bool:
+    if not answers or any(answer.failed or answer.error for answer in answers):
+        return False
+    return len({answer.status for answer in answers}) == 1
+
+
+def _of(request: Request, answers: list[Answer]) -> Expectation:
+    return Expectation(
+        request,
+        answers[0].status,
+        frozenset(answer.skeleton for answer in answers if answer.skeleton is not None),
+        max(answer.seconds for answer in answers),
+    )

@@ -1,0 +1,317 @@
+"""The parent's side of the probe: it forks, listens, and ends the child when its time is over.
+
+Owns the child, from its fork to its reaping, and the limits. Invariants: the probe is reaped, and
+with it all processes of its group, before `probe` returns or raises. No handler of SIGCHLD sees it
+end: a server would take it for a worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import json
+import logging
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from pasture.probe import cause, replay
+from pasture.probe.expectation import Expectation
+from pasture.probe.replay import Replay
+from pasture.warmup.guard import Guard
+from pasture.warmup.interrupts import ENDING
+from pasture.warmup.warmup import WarmUpReport
+
+Play = Callable[[Replay], None]
+"""Starts what serves requests as a worker would, in the child, and calls the replay with it."""
+
+_GRACE_S = 3.0
+"""After the probe's time is over: C code that never returns to Python sees no alarm."""
+
+_LOOK_S = 0.2
+_STACKS_S = 0.3
+_DUMP = signal.SIGRTMAX - 5
+_PR_SET_PDEATHSIG = 1
+_STACKS_BYTES = 1 << 20
+
+log = logging.getLogger("pasture")
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeReport:
+    """What came of a probe.
+
+    Attributes:
+        sent: how many requests were answered.
+        differences: what was worse than in the parent, a line each; none if it passed.
+        incomplete: why not all requests were sent; None if they were.
+    """
+
+    sent: int = 0
+    differences: tuple[str, ...] = ()
+    incomplete: str | None = None
+    seconds: float = 0.0
+
+
+def probe(
+    served: WarmUpReport,
+    expected: Sequence[Expectation],
+    play: Play,
+    *,
+    limit_s: float,
+    with_lifespan: bool = True,
+) -> ProbeReport:
+    """Fork a process that serves requests as a worker would, and compare its answers.
+
+    In the parent, after the seal.
+
+    Raises:
+        KeyboardInterrupt: the process was told to end, and the probe was ended.
+    """
+    begin = perf_counter()
+    listener = _Listener(expected, _threads_lost())
+    deadline_s = begin + limit_s
+    stacks = _anonymous_file()
+    read_end, write_end = os.pipe()
+
+    def child() -> None:
+        os.close(read_end)
+        _prepare_child(stacks, mask, handler)
+        one = Replay(served, expected, write_end, deadline_s, with_lifespan=with_lifespan)
+        one.run(play)
+
+    # A signal that tells the process to end must find the guard, which ends the probe.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        with _without_handler_of_sigchld() as handler:
+            pid = _fork(child)
+            os.close(write_end)
+            write_end = -1
+            _listen(pid, read_end, listener, mask, deadline_s + _GRACE_S, stacks)
+    except OSError as error:
+        return ProbeReport(incomplete=f"no process can be had for it: {error}")
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for file in filter(lambda number: number >= 0, (read_end, write_end, stacks)):
+            os.close(file)
+    return listener.report(perf_counter() - begin)
+
+
+def _listen(
+    pid: int, pipe: int, listener: _Listener, mask: set[Any], deadline_s: float, stacks: int
+) -> None:
+    """Hear the probe to its end, in whichever way it ends."""
+    try:
+        with Guard(step_s=0, total_s=0) as guard:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            outcome = guard.run("probe", lambda: _hear(pid, pipe, listener, deadline_s))
+            if outcome.value:
+                listener.dump = _stacks_of(pid, stacks)
+    finally:
+        listener.status = _end(pid)
+
+
+def _hear(pid: int, pipe: int, listener: _Listener, deadline_s: float) -> bool:
+    """Take in events until the probe has ended; returns whether its time was over before."""
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    while not listener.is_done:
+        if poll.poll(_LOOK_S * 1000):
+            data = os.read(pipe, 1 << 16)
+            if not data:
+                return False
+            listener.take(data)
+        elif _has_ended(pid):  # a process that it started has the pipe's other end, too
+            return False
+        if perf_counter() >= deadline_s:
+            return True
+    return False
+
+
+class _Listener:
+    """Events of a probe, as they come in."""
+
+    def __init__(self, expected: Sequence[Expectation], threads_lost: str) -> None:
+        self._threads_lost = threads_lost
+        self._expected = {str(one.request): one for one in expected}
+        self._rest = b""
+        self._step = replay.WORKERS_START
+        self._sent = 0
+        self._differences: list[str] = []
+        self._hung: str | None = None
+        self._over: str | None = None
+        self.is_done = False
+        self.dump: str | None = None
+        self.status = 0
+
+    def take(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._take(json.loads(line))
+
+    def _take(self, event: dict[str, Any]) -> None:
+        kind = event["event"]
+        if kind == replay.DONE:
+            self.is_done = True
+            return
+        self._step = event["step"]
+        if kind == replay.HUNG:
+            self._hung = event["where"]
+        elif kind == replay.OVER:
+            self._over = event["where"]
+        elif kind == replay.END:
+            self._end_of(event)
+
+    def _end_of(self, event: dict[str, Any]) -> None:
+        expected = self._expected.get(self._step)
+        self._sent += expected is not None
+        difference = event.get("error")
+        if difference is not None:
+            self._differences.append(f"{self._step}: raises {difference}")
+        elif expected is not None:
+            differs = expected.differs(event["status"], event["skeletons"])
+            if differs is not None:
+                behind = event.get("behind")
+                because = f", raised {behind}" if behind else ""
+                self._differences.append(f"{self._step}: {differs}{because}")
+
+    def report(self, seconds: float) -> ProbeReport:
+        """What came of it, once the probe has ended."""
+        incomplete = None
+        if self._hung is not None:
+            self._differences.append(f"{self._step}: hung in {self._hung}{self._threads_lost}")
+        elif self._over is not None:
+            incomplete = f"its time was over in {self._step}, in {self._over}"
+        elif self.dump is not None:
+            where = cause.where(cause.of_dump(self.dump))
+            self._differences.append(f"{self._step}: hung in {where}{self._threads_lost}")
+        elif not self.is_done:
+            self._differences.append(f"{self._step}: the process ended {_words_of(self.status)}")
+        elif self._sent < len(self._expected) and not self._differences:
+            incomplete = "its time was over"
+        if incomplete is not None:
+            incomplete += f": {self._sent} of {len(self._expected)} requests were answered"
+        return ProbeReport(self._sent, tuple(self._differences), incomplete, seconds)
+
+
+def _fork(child: Callable[[], object]) -> int:
+    """Fork a process that calls the function and ends. Nothing of the parent's exit is done."""
+    _flush()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            child()
+        except BaseException:
+            log.exception("probe")
+        finally:
+            _flush()
+            os._exit(0)
+    return pid
+
+
+def _prepare_child(stacks: int, mask: set[Any], handler: Any) -> None:
+    """A group of its own, signals as a worker has them, and an end with the parent's."""
+    os.setpgid(0, 0)
+    _die_with_parent()
+    if handler is not None:
+        signal.signal(signal.SIGCHLD, handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    if stacks >= 0:
+        faulthandler.register(_DUMP, stacks, all_threads=True)
+
+
+def _die_with_parent() -> None:
+    try:
+        import ctypes  # not in every build of CPython
+    except ImportError:
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+@contextmanager
+def _without_handler_of_sigchld() -> Iterator[Any]:
+    """Servers reap whatever ends, and take it for a worker. Gives the handler; None for none."""
+    handler = signal.getsignal(signal.SIGCHLD)
+    if handler is None or threading.current_thread() is not threading.main_thread():
+        yield None
+        return
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        yield handler
+    finally:
+        signal.signal(signal.SIGCHLD, handler)
+        if callable(handler):  # another child may have ended meanwhile
+            signal.raise_signal(signal.SIGCHLD)
+
+
+def _end(pid: int) -> int:
+    """Kill the probe and what it has started, and reap it; returns its status.
+
+    It is reaped last: until then its number is no other group's.
+    """
+    for kill in (os.killpg, os.kill):
+        with contextlib.suppress(OSError):
+            kill(pid, signal.SIGKILL)
+    try:
+        _, status = os.waitpid(pid, 0)
+    except ChildProcessError:
+        return 0
+    return status
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return True
+    return found is not None
+
+
+def _stacks_of(pid: int, stacks: int) -> str:
+    """What the probe's threads do, which C code that never returns to Python does not keep."""
+    if stacks < 0:
+        return ""
+    with contextlib.suppress(OSError):
+        os.kill(pid, _DUMP)
+    time.sleep(_STACKS_S)
+    return os.pread(stacks, _STACKS_BYTES, 0).decode(errors="replace")
+
+
+def _anonymous_file() -> int:
+    try:
+        return os.memfd_create("pasture-probe")
+    except (OSError, AttributeError):
+        return -1
+
+
+def _threads_lost() -> str:
+    """The threads that a fork leaves behind, as the end of a sentence."""
+    own = threading.current_thread()
+    names = [thread.name for thread in threading.enumerate() if thread is not own]
+    try:
+        others = len(os.listdir("/proc/self/task")) - len(names) - 1  # noqa: PTH208
+    except OSError:
+        others = 0
+    if others > 0:
+        names.append(f"{others} of C code")
+    return f"; threads of the parent that no worker has: {', '.join(names)}" if names else ""
+
+
+def _words_of(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        return f"by {signal.Signals(os.WTERMSIG(status)).name}"
+    return f"with status {os.waitstatus_to_exitcode(status)}"
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()

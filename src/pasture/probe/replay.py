@@ -1,0 +1,275 @@
+"""The child's side of the probe: it serves the requests, a step at a time, and reports each step.
+
+Owns the alarm that ends a step that hangs, finding out where it hangs, and the exceptions behind a
+5xx. Runs in a process that is ended afterwards, so nothing that it changes is put back.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import json
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from pasture.probe import cause
+from pasture.probe.expectation import Expectation
+from pasture.warmup import wsgi
+from pasture.warmup.response import Response
+from pasture.warmup.warmup import WarmUpReport, is_asgi
+
+if TYPE_CHECKING:
+    from pasture.warmup.asgi import Session
+
+BEGIN, END, HUNG, OVER, DONE = "begin", "end", "hung", "over", "done"
+"""Events. `HUNG` is a step over its own limit, `OVER` one over the probe's."""
+
+WORKERS_START = "the worker's start"
+
+_LEAST_S = 5.0
+_TIMES = 4
+"""A step may take so many times what it took in the parent, and `_LEAST_S` in any case: or half of
+the probe's time, if that is less."""
+
+_ASKED_AGAIN = 3
+"""How often more a page is asked for whose answer differs: it may vary by itself."""
+
+Call = Callable[[], Response]
+Run = Callable[[Call], Response]
+"""Runs a call where a worker would run it: in this thread, in another, in a greenlet."""
+
+
+class LifespanFailed(Exception):
+    """An application says that it has not started, or not ended."""
+
+
+class Replay:
+    """The steps of one probe. An engine's worker start calls `serve`, or `wsgi` or `asgi`.
+
+    Args:
+        served: what the parent has served.
+        pipe: takes a line of JSON for each event.
+        stop_at_s: of `perf_counter`, when the probe's whole time is over.
+        with_lifespan: start and end an ASGI application around the requests.
+    """
+
+    def __init__(
+        self,
+        served: WarmUpReport,
+        expected: Sequence[Expectation],
+        pipe: int,
+        stop_at_s: float,
+        *,
+        with_lifespan: bool,
+    ) -> None:
+        self._served = served
+        self._expected = expected
+        self._pipe = pipe
+        self._stop_at_s = stop_at_s
+        self._with_lifespan = with_lifespan
+        self._raised: list[BaseException] = []
+        self._where: Callable[[], Sequence[cause.Place]] | None = None
+        self._step = WORKERS_START
+        self._began_s = perf_counter()
+        self._step_ends_s: float | None = None
+        self._least_s = min(_LEAST_S, (stop_at_s - self._began_s) / 2)
+
+    def run(self, play: Callable[[Replay], None]) -> None:
+        """Have an engine start its worker and serve the requests; report all of it."""
+        signal.signal(signal.SIGALRM, self._alarm)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM,))
+        _note_logged_exceptions(self._raised)
+        self._begin(WORKERS_START, None)
+        try:
+            play(self)
+        except BaseException as error:
+            self._end({"error": cause.of_exception(error)})
+        self.say({"event": DONE})
+
+    def serve(self) -> None:
+        """Serve the application in this thread, by its own protocol."""
+        application = self._served.application
+        assert application is not None
+        if is_asgi(application):
+            self.asgi(application)
+        else:
+            self.wsgi(application)
+
+    def wsgi(self, application: Callable[..., Any], run: Run = lambda call: call()) -> None:
+        """Serve the requests through a WSGI application."""
+        served = self._served
+
+        def call(expected: Expectation) -> Response:
+            environ = wsgi.build_environ(expected.request, served.headers, served.host)
+            context = contextvars.copy_context()
+            return run(lambda: context.run(wsgi.call, application, environ))
+
+        self._requests(call)
+
+    def asgi(
+        self,
+        application: Callable[..., Any],
+        loop_factory: Callable[[], Any] | None = None,
+        *,
+        lifespan: bool = True,
+    ) -> None:
+        """Serve the requests through an ASGI application, between its start and its end.
+
+        Args:
+            loop_factory: makes the event loop, as a worker's would be.
+            lifespan: whether the server starts the application at all.
+        """
+        from pasture.warmup.asgi import Session, build_scope  # asyncio is not loaded for WSGI
+
+        starts = lifespan and self._with_lifespan
+        session = Session(application if starts else _without_lifespan(application), loop_factory)
+        self._where = lambda: _waits_at(session)
+        with self._lifespan("lifespan startup"):
+            failed = session.start()
+            if failed is not None:
+                raise LifespanFailed(failed)
+            # One that has none raises, too. One that started in the parent has one.
+            if starts and self._served.startup_s is not None and session.raised is not None:
+                raise session.raised
+        if failed is not None:
+            return
+        self._requests(
+            lambda expected: session.call(
+                build_scope(expected.request, self._served.headers, self._served.host)
+            )
+        )
+        with self._lifespan("lifespan shutdown"):
+            failed = session.end()
+            if failed is not None:
+                raise LifespanFailed(failed)
+
+    def in_thread_of(self, submit: Callable[[Call], Any]) -> Run:
+        """Runs calls by a pool's `submit`; one that hangs is looked for in that thread."""
+
+        def run(call: Call) -> Response:
+            def noted() -> Response:
+                ident = threading.get_ident()
+                self._where = lambda: cause.of_thread(ident)
+                return call()
+
+            response: Response = submit(noted).result()
+            return response
+
+        return run
+
+    def in_greenlet_of(self, spawn: Callable[[Call], Any]) -> Run:
+        """Runs calls by gevent's `spawn`; one that hangs is looked for in that greenlet."""
+
+        def run(call: Call) -> Response:
+            greenlet = spawn(call)
+            self._where = lambda: cause.of_frame(greenlet.gr_frame)
+            response: Response = greenlet.get()
+            return response
+
+        return run
+
+    def say(self, event: dict[str, Any]) -> None:
+        """Report an event."""
+        data = json.dumps(event).encode() + b"\n"
+        while data:
+            data = data[os.write(self._pipe, data) :]
+
+    def _begin(self, name: str, limit_s: float | None) -> None:
+        """Begin a step.
+
+        Args:
+            limit_s: after which the step hangs; None for the end of the probe's time.
+        """
+        self._began_s = perf_counter()
+        self._step = name
+        self._step_ends_s = None if limit_s is None else self._began_s + limit_s
+        self._raised.clear()
+        self.say({"event": BEGIN, "step": name})
+        left_s = self._stop_at_s - self._began_s
+        signal.setitimer(signal.ITIMER_REAL, max(min(limit_s or left_s, left_s), 0.01))
+
+    def _end(self, event: dict[str, Any]) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if self._raised:
+            event["behind"] = cause.of_exception(self._raised[-1])
+        self.say({"event": END, "step": self._step, **event})
+
+    @contextmanager
+    def _taken(self, name: str, limit_s: float | None) -> Iterator[dict[str, Any]]:
+        """Take a step; the event that says how it ended takes what is put into the dict."""
+        event: dict[str, Any] = {}
+        self._begin(name, limit_s)
+        try:
+            yield event
+        except BaseException as error:
+            event["error"] = cause.of_exception(error)
+        self._end(event)
+
+    def _lifespan(self, name: str) -> AbstractContextManager[dict[str, Any]]:
+        return self._taken(name, self._limit(self._served.startup_s))
+
+    def _limit(self, seconds: float | None) -> float | None:
+        return None if seconds is None else max(self._least_s, _TIMES * seconds)
+
+    def _requests(self, call: Callable[[Expectation], Response]) -> None:
+        for expected in self._expected:
+            if perf_counter() >= self._stop_at_s:
+                return
+            with self._taken(str(expected.request), self._limit(expected.seconds or 0.0)) as event:
+                event |= _ask(expected, partial(call, expected))
+
+    def _alarm(self, number: int, frame: Any) -> None:
+        """The step is over its time: say where it is, and end."""
+        at = self._where() if self._where is not None else ()
+        hangs = self._step_ends_s is not None and perf_counter() >= self._step_ends_s
+        where = cause.where_all(at or cause.of_frame(frame), cause.of_other_threads())
+        self.say({"event": HUNG if hangs else OVER, "step": self._step, "where": where})
+        os._exit(0)
+
+
+def _ask(expected: Expectation, call: Call) -> dict[str, Any]:
+    """Status and skeletons of an answer; of some more where the first is not as expected."""
+    first = call()
+    seen = {first.skeleton}
+    for _ in range(_ASKED_AGAIN):
+        if first.status >= 500 or expected.differs(first.status, seen) is None:
+            break
+        again = call()
+        if again.status != first.status:  # the page varies by itself
+            return {"status": expected.status, "skeletons": []}
+        seen.add(again.skeleton)
+    return {"status": first.status, "skeletons": sorted(seen)}
+
+
+def _waits_at(session: Session) -> Sequence[cause.Place]:
+    """Where the session's task waits; nowhere if it runs."""
+    task = session.under_way
+    coroutine = None if task is None else task.get_coro()
+    return () if getattr(coroutine, "cr_running", True) else cause.of_coroutine(coroutine)
+
+
+def _without_lifespan(application: Callable[..., Any]) -> Callable[..., Any]:
+    async def served(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            raise LifespanFailed("left out")
+        await application(scope, receive, send)
+
+    return served
+
+
+def _note_logged_exceptions(raised: list[BaseException]) -> None:
+    """Frameworks log the exception that they answer with a 5xx, maybe where no handler listens."""
+    handle = logging.Logger.handle
+
+    def noting(logger: logging.Logger, record: logging.LogRecord) -> None:
+        if isinstance(record.exc_info, tuple) and record.exc_info[1] is not None:
+            raised.append(record.exc_info[1])
+        handle(logger, record)
+
+    logging.Logger.handle = noting  # type: ignore[assignment, method-assign]

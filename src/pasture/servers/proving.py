@@ -1,0 +1,111 @@
+"""What a server makes of its probe: the log lines, and a start without what the probe found broken.
+
+Owns the decision, by the settings, and which requests are sent. The probe itself is
+`pasture.probe`, the new start `restart`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from pasture.errors import ProbeFailed
+from pasture.probe.expectation import Expectation, expectations
+from pasture.probe.probe import Play, ProbeReport, probe
+from pasture.sealing.report import StepReport
+from pasture.servers import restart
+from pasture.servers.restart import LeftOut
+from pasture.servers.settings import ServerSettings
+from pasture.warmup.requests import Request
+from pasture.warmup.warmup import WarmUpReport
+
+Log = Callable[[int, str], object]
+Restart = Callable[[LeftOut], None]
+"""Starts the server anew; returns only where that is impossible."""
+
+_HINT = (
+    "the log names each request and the cause; --no-probe leaves the probe out, and "
+    "--probe-failure says how to start if it fails"
+)
+
+
+def prove(
+    served: WarmUpReport, settings: ServerSettings, play: Play, begin_anew: Restart, log: Log
+) -> StepReport | None:
+    """Probe the sealed process; None if there is nothing to send.
+
+    Returns only if the server may go on as it is.
+
+    Raises:
+        ProbeFailed: the server shall not start.
+        KeyboardInterrupt: the process was told to end.
+    """
+    expected = _expected(served, settings.warm_up.requests)
+    if not expected or served.application is None:
+        return None
+    report = probe(
+        served,
+        expected,
+        play,
+        limit_s=settings.probe_limit_s,
+        with_lifespan=settings.probe_lifespan,
+    )
+    _write(report, log)
+    if report.differences:
+        _go_on(report.differences[0], expected, settings, begin_anew, log)
+    counts = {"requests": report.sent, "differences": len(report.differences)}
+    problems = (*report.differences, *filter(None, (report.incomplete,)))
+    return StepReport("probe", report.seconds, counts, problems=problems)
+
+
+def _expected(served: WarmUpReport, requests: Iterable[Request]) -> tuple[Expectation, ...]:
+    """What to send, and what came of it in this start's warm-up or in an earlier one's."""
+    earlier = restart.earlier
+    if earlier is None:
+        return expectations(requests, served.answers) if served.answers else ()
+    everything = {str(one.request): one.request for one in expectations(requests, ())}
+    if not earlier.answers:
+        return tuple(map(Expectation, everything.values()))
+    return tuple(
+        Expectation(everything[name], status, frozenset(), seconds)
+        for name, (status, seconds) in earlier.answers.items()
+        if name in everything
+    )
+
+
+def _write(report: ProbeReport, log: Log) -> None:
+    for difference in report.differences:
+        log(logging.ERROR, f"probe: {difference}")
+    if report.incomplete is not None:
+        log(logging.WARNING, f"probe: {report.incomplete}")
+    elif not report.differences:
+        requests = f"{report.sent} request{'' if report.sent == 1 else 's'}"
+        log(logging.INFO, f"probe: {requests} answered as they should be, {report.seconds:.3f} s")
+
+
+def _go_on(
+    difference: str,
+    expected: Iterable[Expectation],
+    settings: ServerSettings,
+    begin_anew: Restart,
+    log: Log,
+) -> None:
+    """Start in another way, or return to start as it is.
+
+    Raises:
+        ProbeFailed: the server shall not start.
+    """
+    choice = settings.probe_failure
+    if choice == "report":
+        log(logging.ERROR, "probe: it failed, and the server starts as it is")
+        return
+    if choice == "end" or settings.strict:
+        raise ProbeFailed(f"a process forked after the seal fails: {difference}", hint=_HINT)
+    whole = choice == "unsealed" or restart.earlier is not None
+    log(logging.ERROR, f"probe: starting anew without {'pasture' if whole else 'the warm-up'}")
+    known = {
+        str(one.request): (200 if one.status is None else one.status, one.seconds or 0.0)
+        for one in expected
+    }
+    begin_anew(LeftOut("pasture" if whole else "warm-up", difference, known))
+    log(logging.ERROR, "probe: this program cannot be started anew, and starts as it is")

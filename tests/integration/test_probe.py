@@ -1,0 +1,247 @@
+"""A server whose children cannot serve what its warm-up served finds out before it serves."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import sys
+import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from running import PATIENCE_S, Running, environment, listens
+
+from pasture.scoreboard.reader import read_scoreboard
+from pasture.trial.plan import free_port
+
+pytestmark = pytest.mark.once
+
+PROGRAMS = Path(__file__).parent.parent / "programs"
+PASSED = re.compile(r"probe: (\d+) requests? answered as they should be")
+ANEW = "pasture: probe: starting anew without the warm-up"
+ANEW_PLAIN = "pasture: probe: starting anew without pasture"
+
+
+def options(*paths, others=()):
+    """Of `pasture run`, so that what hangs does so for a second."""
+    warm = [word for path in paths for word in ("--warm", path)]
+    return (*warm, "--probe-timeout", "2", *others)
+
+
+def fetch(port, path="/"):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S) as answer:
+        return answer.read()
+
+
+def test_a_healthy_server_passes_and_its_probe_is_no_worker(serve, tmp_path):
+    server = serve(
+        options=options("/", "/slow", "POST /form"),
+        app="probed_app:app",
+        env={"PASTURE_REPORT_FILE": str(tmp_path / "report")},
+    )
+    assert PASSED.search(server.log)[1] == "2"
+    assert server.log.count("posted by") == 1  # safe methods alone are sent again
+    board = read_scoreboard(server.pid)
+    assert board.total.starts == len(server.workers()) == 2
+    assert board.seal.probe == "passed"
+    assert "unknown child" not in server.log and "was sent SIG" not in server.log
+    probe = json.loads((tmp_path / "report").read_text())["steps"][-1]
+    assert (probe["name"], probe["counts"]) == ("probe", {"requests": 2, "differences": 0})
+    assert server.stop() == 0
+
+
+def test_a_server_starts_without_the_warm_up_that_breaks_its_children(serve, tmp_path):
+    server = serve(
+        *("--pid", str(tmp_path / "pid")),
+        options=options("/", "/pool"),
+        app="probed_app:app",
+    )
+    assert re.search(
+        r"\[ERROR\] pasture: probe: GET /pool: hung in Condition\.wait \(threading\.py:\d+\), "
+        r"called by page \(.*probed_app\.py:\d+\); "
+        r"threads of the parent that no worker has: ThreadPoolExecutor-0_0\n",
+        server.log,
+    )
+    assert ANEW in server.log and ANEW_PLAIN not in server.log
+    assert "warm-up: left out, since the probe of an earlier start failed: GET /pool" in server.log
+    assert PASSED.search(server.log)[1] == "2"
+    assert b"<b>" in fetch(server.port, "/pool")
+    server.wait_for(lambda: (tmp_path / "pid").exists(), "a file with the pid")
+    assert int((tmp_path / "pid").read_text()) == server.pid
+    assert len(server.workers()) == 2
+    assert server.stop() == 0
+    assert not (tmp_path / "pid").exists()
+
+
+def test_a_server_that_fails_either_way_starts_without_pasture(serve):
+    server = serve(options=options("/lost", "/"), app="probed_app:app")
+    cause = r"GET /lost: raises lost connection: ConnectionResetError: the connection is the par"
+    assert len(re.findall(rf"probe: {cause}.* in page \(.*probed_app\.py:\d+\)\n", server.log)) == 2
+    assert server.log.index(ANEW) < server.log.index(ANEW_PLAIN)
+    assert re.search(rf"pasture: left out, since .*{cause}.*: no seal", server.log)
+    assert fetch(server.port)
+    assert read_scoreboard(server.pid) is None
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/error", "answers 500 instead of 200"),
+        ("/crash", "the process ended by SIGABRT"),
+        ("/native", "hung in page ("),
+        ("/poor", "the body is text/html, 1 tag ("),
+    ],
+)
+def test_what_goes_wrong_in_a_child_is_named(serve, path, words):
+    server = serve(
+        options=options(path, others=("--probe-failure", "report")), app="probed_app:app"
+    )
+    assert f"[ERROR] pasture: probe: GET {path}: {words}" in server.log
+    assert "pasture: probe: it failed, and the server starts as it is" in server.log
+    assert read_scoreboard(server.pid).seal.probe == "failed"
+
+
+@pytest.mark.parametrize("choice", [("--probe-failure", "end"), ("--strict",)])
+def test_a_server_does_not_start_if_it_shall_not(serve, tmp_path, choice):
+    server = serve(
+        *("--pid", str(tmp_path / "pid")),
+        options=options("/error", others=choice),
+        app="probed_app:app",
+        ready=False,
+    )
+    assert server.wait_for_end() == 18
+    assert "error: a process forked after the seal fails: GET /error: answers 500" in server.log
+    assert not (tmp_path / "pid").exists()
+
+
+def test_no_pasture_at_once_and_no_probe_at_all(serve):
+    unsealed = serve(
+        options=options("/error", others=("--probe-failure", "unsealed")), app="probed_app:app"
+    )
+    assert ANEW not in unsealed.log and ANEW_PLAIN in unsealed.log
+    unprobed = serve(options=options("/error", others=("--no-probe",)), app="probed_app:app")
+    assert "probe" not in unprobed.log
+
+
+def test_a_connection_that_waits_during_the_first_start_is_served_by_the_second(serve):
+    server = serve(options=options("/slow", "/lost"), app="probed_app:app", ready=False)
+    server.wait_until_it_logs("pasture: warm-up: GET /slow")
+    with ThreadPoolExecutor(1) as clients:
+        answer = clients.submit(fetch, server.port)
+        assert b"<b>" in answer.result(PATIENCE_S)
+    assert ANEW_PLAIN in server.log
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_server_and_its_probe_that_hangs(serve, number):
+    server = serve(
+        options=("--warm", "/native", "--probe-timeout", "3600"),
+        app="probed_app:app",
+        ready=False,
+    )
+    server.wait_until_it_logs("pasture: policy seal on ")
+    server.wait_for(lambda: server.workers(), "a probe")
+    [probe] = server.workers()
+    time.sleep(0.2)
+    assert server.stop(number) == 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(probe, 0)
+    assert "Booting worker" not in server.log
+
+
+@pytest.mark.parametrize("worker", ["gthread", "gevent"])
+def test_requests_are_served_where_workers_of_the_class_serve_them(serve, worker):
+    server = serve("-k", worker, options=options("/", "/lost"), app="probed_app:app")
+    assert "probe: GET /lost: raises lost connection: ConnectionResetError" in server.log
+    assert ANEW in server.log and fetch(server.port)
+
+
+@pytest.mark.parametrize("worker", ["uvicorn.workers.UvicornWorker", "asgi"])
+def test_what_belongs_to_the_loop_of_the_warm_up_is_found(serve, worker):
+    server = serve("-k", worker, options=options("/", "/kept"), app="probed_asgi_app:app")
+    assert "probe: GET /kept: raises bound to an event loop of the parent: Runt" in server.log
+    assert PASSED.search(server.log)[1] == "2" and ANEW_PLAIN not in server.log
+    assert fetch(server.port, "/kept")
+
+
+@contextlib.contextmanager
+def uvicorn(directory, *options, env=None, app="probed_asgi_app:app"):
+    port = free_port()
+    run = (sys.executable, "-m", "pasture", "run", *options)
+    command = [*run, "uvicorn", app, "--workers", "2", "--port", str(port)]
+    variables = {"PYTHONPATH": str(PROGRAMS), **(env or {})}
+    server = Running(command, directory / "uvicorn.log", environment(variables))
+    server.port = port
+    try:
+        yield server
+    finally:
+        print(server.log)
+        server.destroy()
+
+
+def wait_for_workers(server):
+    server.wait_for(lambda: server.log.count("Application startup complete") == 2, "two workers")
+    server.wait_for(lambda: listens(server.port), "an answer")
+
+
+def test_uvicorn_starts_without_the_warm_up_that_breaks_its_workers(tmp_path):
+    with uvicorn(tmp_path, *options("/", "/kept")) as server:
+        wait_for_workers(server)
+        assert "pasture: probe: GET /kept: raises bound to an event loop of the pa" in server.log
+        assert ANEW in server.log and PASSED.search(server.log)[1] == "2"
+        assert fetch(server.port, "/kept")
+        assert len(server.children()) == 2
+        assert server.stop() == 0
+
+
+def test_uvicorn_starts_without_pasture_where_its_workers_hang(tmp_path):
+    with uvicorn(tmp_path, *options("/hang")) as server:
+        wait_for_workers(server)
+        assert re.search(
+            r"GET /hang: hung in sleep \(asyncio/tasks\.py:\d+\), called by page \(.*:\d+\)\n",
+            server.log,
+        )
+        assert ANEW_PLAIN in server.log and "pasture: left out, since the probe" in server.log
+        assert fetch(server.port)
+
+
+def test_the_probe_starts_and_ends_an_application_unless_told_otherwise(tmp_path):
+    with uvicorn(tmp_path, *options("/")) as server:
+        wait_for_workers(server)
+        lifespans = re.findall(r"lifespan (startup|shutdown) in (\d+)", server.log)
+        alone = {pid for what, pid in lifespans if what == "shutdown"} - {str(server.pid)}
+        assert len(alone) == 1 and not alone & {str(pid) for pid in server.children()}
+    with uvicorn(tmp_path, *options("/", others=("--no-probe-lifespan",))) as server:
+        wait_for_workers(server)
+        assert PASSED.search(server.log)
+        started = {pid for _, pid in re.findall(r"lifespan (startup) in (\d+)", server.log)}
+        assert started <= {str(pid) for pid in (server.pid, *server.children())}
+
+
+def test_a_signal_ends_uvicorn_and_its_probe_that_hangs(tmp_path):
+    begin = ("--warm", "/hang", "--probe-timeout", "3600")
+    with uvicorn(tmp_path, *begin) as server:
+        server.wait_for(lambda: "pasture: policy seal on " in server.log, "a seal")
+        server.wait_for(lambda: server.children(), "a probe")
+        server.stop()
+        assert "Application startup complete" not in server.log
+
+
+def test_no_socket_is_left_in_the_way_of_the_second_start(tmp_path):
+    port = tmp_path / "socket"
+    run = (sys.executable, "-m", "pasture", "run", *options("/kept"))
+    command = [*run, "uvicorn", "probed_asgi_app:app", "--workers", "2", "--uds", str(port)]
+    server = Running(command, tmp_path / "log", environment({"PYTHONPATH": str(PROGRAMS)}))
+    try:
+        server.wait_for(lambda: server.log.count("Application startup complete") == 2, "workers")
+        assert ANEW in server.log
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(port))
+    finally:
+        print(server.log)
+        server.destroy()

@@ -1,0 +1,64 @@
+"""What one start of a server passes to the next, in a variable of its own."""
+
+import json
+import os
+from dataclasses import asdict
+
+import pytest
+
+from pasture.servers import restart, warming
+from pasture.servers.restart import LeftOut
+from pasture.servers.settings import read_environment
+
+LEFT_OUT = LeftOut("warm-up", "GET /: hung", {"GET /": (200, 0.5)})
+
+
+def test_what_is_left_out_is_read_as_it_was_written() -> None:
+    assert restart._parse(json.dumps(asdict(LEFT_OUT))) == LEFT_OUT
+
+
+@pytest.mark.parametrize(
+    "text", [None, "", "{", "[]", "null", '{"what": "warm-up"}', '{"answers": 1}']
+)
+def test_a_variable_that_makes_no_sense_leaves_nothing_out(text: str | None) -> None:
+    assert restart._parse(text) is None
+
+
+def test_the_new_start_has_the_first_environment_and_what_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[tuple[str, list[str], dict[str, str]]] = []
+    monkeypatch.setattr(os, "execve", lambda *arguments: done.append(arguments))
+    monkeypatch.setattr(os, "chdir", lambda path: None)
+    monkeypatch.setattr(restart, "_open_files", frozenset)
+    monkeypatch.setenv("SET_BY_THE_APPLICATION", "1")
+    restart.again(LEFT_OUT, arguments=["/bin/true", "x"])
+    ((program, arguments, environ),) = done
+    assert (program, arguments) == ("/bin/true", ["/bin/true", "x"])
+    assert "SET_BY_THE_APPLICATION" not in environ
+    assert restart._parse(environ[restart.VARIABLE]) == LEFT_OUT
+
+
+def test_a_variable_never_outgrows_what_the_kernel_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[dict[str, str]] = []
+    monkeypatch.setattr(os, "execve", lambda program, arguments, environ: done.append(environ))
+    monkeypatch.setattr(os, "chdir", lambda path: None)
+    monkeypatch.setattr(restart, "_open_files", frozenset)
+    many = {f"GET /{number:0100}": (200, 0.5) for number in range(2_000)}
+    restart.again(LeftOut("warm-up", "why", many), arguments=["/bin/true", "x"])
+    assert restart._parse(done[0][restart.VARIABLE]) == LeftOut("warm-up", "why", {})
+
+
+@pytest.mark.parametrize("arguments", [["/bin/python"], ["", "x"], ["/bin/python", "-"]])
+def test_a_program_that_was_not_named_is_not_started_anew(arguments: list[str]) -> None:
+    restart.again(LEFT_OUT, arguments=arguments)
+
+
+def test_a_start_without_the_warm_up_serves_nothing_and_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(restart, "earlier", LEFT_OUT)
+    settings = read_environment({"PASTURE_WARM": "/"})
+    report = warming.warm_up_as_set(print, settings, host="example.org")
+    assert (report.application, report.host, report.answers) == (print, "example.org", ())
+    assert report.refused == "left out, since the probe of an earlier start failed: GET /: hung"
