@@ -154,6 +154,27 @@ def test_a_signal_ends_a_server_and_its_probe_that_hangs(serve, number):
     assert "Booting worker" not in server.log
 
 
+def test_a_signal_that_comes_during_the_seal_ends_the_server_before_any_worker(serve):
+    server = serve(
+        options=options("/native"),
+        app="probed_app:app",
+        env={"PROBED_CLOSES_SLOWLY": "1"},
+        ready=False,
+    )
+    server.wait_until_it_logs("closing")
+    assert server.stop() == 0
+    assert "probe" not in server.log and "Booting worker" not in server.log
+
+
+def test_many_requests_that_fail_for_one_reason_fill_no_log(serve):
+    paths = [f"/lost?{number}" for number in range(12)]
+    server = serve(
+        options=options(*paths, others=("--probe-failure", "report")), app="probed_app:app"
+    )
+    assert server.log.count("probe: GET /lost") == 10
+    assert "pasture: probe: 2 more differ" in server.log
+
+
 @pytest.mark.parametrize("worker", ["gthread", "gevent"])
 def test_requests_are_served_where_workers_of_the_class_serve_them(serve, worker):
     server = serve("-k", worker, options=options("/", "/lost"), app="probed_app:app")

@@ -5,8 +5,17 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pasture
+
 LOADED_BY = os.getpid()
 pool = ThreadPoolExecutor(1)
+
+
+@pasture.before_fork
+def close_slowly():
+    if os.environ.get("PROBED_CLOSES_SLOWLY"):
+        print("closing", flush=True)
+        time.sleep(2)
 
 
 def in_child():

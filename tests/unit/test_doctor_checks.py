@@ -297,3 +297,23 @@ def test_an_interpreter_that_the_extension_does_not_fit_comes_with_what_to_do() 
     ]
     assert finding.is_obstacle and "debug build" in finding.what
     assert finding.mend == "`pip install pasture` builds it here"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "begin"),
+    [("passed", "its probe passed: workers answer"), ("incomplete", "its probe passed as far as")],
+)
+def test_a_probe_that_found_nothing_is_no_obstacle(outcome: str, begin: str) -> None:
+    seen = replace(HEALTHY, seal=replace(SEALED, probe=outcome))
+    (found,) = (finding for finding in diagnose(seen) if finding.check == "probe")
+    assert not found.is_obstacle and found.what.startswith(begin)
+
+
+def test_a_probe_that_failed_is_an_obstacle() -> None:
+    assert "probe" in obstacles(replace(HEALTHY, seal=replace(SEALED, probe="failed")))
+    for what in ("warm-up", "pasture"):
+        told = f'{{"what": "{what}", "why": "GET /: hung", "answers": {{}}}}'
+        seen = replace(HEALTHY, environ={"PASTURE_PROBE_FAILED": told})
+        (found,) = (finding for finding in diagnose(seen) if finding.check == "probe")
+        assert found.is_obstacle and "in its probe GET /: hung" in found.what
+    assert "probe" not in obstacles(replace(HEALTHY, environ={"PASTURE_PROBE_FAILED": "{"}))

@@ -14,14 +14,14 @@ LEFT_OUT = LeftOut("warm-up", "GET /: hung", {"GET /": (200, 0.5)})
 
 
 def test_what_is_left_out_is_read_as_it_was_written() -> None:
-    assert restart._parse(json.dumps(asdict(LEFT_OUT))) == LEFT_OUT
+    assert restart.parse(json.dumps(asdict(LEFT_OUT))) == LEFT_OUT
 
 
 @pytest.mark.parametrize(
     "text", [None, "", "{", "[]", "null", '{"what": "warm-up"}', '{"answers": 1}']
 )
 def test_a_variable_that_makes_no_sense_leaves_nothing_out(text: str | None) -> None:
-    assert restart._parse(text) is None
+    assert restart.parse(text) is None
 
 
 def test_the_new_start_has_the_first_environment_and_what_is_left_out(
@@ -36,7 +36,7 @@ def test_the_new_start_has_the_first_environment_and_what_is_left_out(
     ((program, arguments, environ),) = done
     assert (program, arguments) == ("/bin/true", ["/bin/true", "x"])
     assert "SET_BY_THE_APPLICATION" not in environ
-    assert restart._parse(environ[restart.VARIABLE]) == LEFT_OUT
+    assert restart.parse(environ[restart.VARIABLE]) == LEFT_OUT
 
 
 def test_a_variable_never_outgrows_what_the_kernel_takes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +46,7 @@ def test_a_variable_never_outgrows_what_the_kernel_takes(monkeypatch: pytest.Mon
     monkeypatch.setattr(restart, "_open_files", frozenset)
     many = {f"GET /{number:0100}": (200, 0.5) for number in range(2_000)}
     restart.again(LeftOut("warm-up", "why", many), arguments=["/bin/true", "x"])
-    assert restart._parse(done[0][restart.VARIABLE]) == LeftOut("warm-up", "why", {})
+    assert restart.parse(done[0][restart.VARIABLE]) == LeftOut("warm-up", "why", {})
 
 
 @pytest.mark.parametrize("arguments", [["/bin/python"], ["", "x"], ["/bin/python", "-"]])

@@ -13,6 +13,7 @@ from pasture.doctor import sharing, steps
 from pasture.doctor.evidence import Evidence
 from pasture.doctor.finding import Check, Finding
 from pasture.doctor.modules import FIRST_IMMORTAL
+from pasture.doctor.probe import probe
 from pasture.proc.maps import python_version
 
 _ALLOCATORS = re.compile(r"(jemalloc|tcmalloc|mimalloc|hoard|snmalloc|scudo)")
@@ -123,6 +124,7 @@ CHECKS: tuple[Check, ...] = (
     sharing.pending_imports,
     sharing.free_memory,
     steps.seal,
+    probe,
     steps.threads,
     garbage_collector,
     stable_abi,

@@ -33,6 +33,7 @@ class SealSeen:
         reason: why it is not sealed; "" if it is, or where the report could not be read.
         left_out: name and reason of each step that was not taken.
         pending_imports: number of lazy imports that were left pending; None if it is not known.
+        probe: outcome of its probe, "" without one.
         has_report: whether the report could be read: else the last three are not known.
     """
 
@@ -43,6 +44,7 @@ class SealSeen:
     left_out: tuple[tuple[str, str], ...] = ()
     pending_imports: int | None = None
     has_report: bool = False
+    probe: str = ""
 
     @property
     def freezes(self) -> bool:
@@ -70,8 +72,10 @@ def read_seal(
     path = None if named is None else Path(f"/proc/{pid}/cwd") / named
     report = None if path is None else _report(read_text(str(path)))
     if report is None:
-        return SealSeen(known.sealed, known.policy, known.objects)
-    return SealSeen(known.sealed, known.policy, known.objects, *report, has_report=True)
+        return SealSeen(known.sealed, known.policy, known.objects, probe=known.probe)
+    return SealSeen(
+        known.sealed, known.policy, known.objects, *report, has_report=True, probe=known.probe
+    )
 
 
 def _report(text: str) -> tuple[str, tuple[tuple[str, str], ...], int | None] | None:

@@ -23,6 +23,9 @@ Log = Callable[[int, str], object]
 Restart = Callable[[LeftOut], None]
 """Starts the server anew; returns only where that is impossible."""
 
+_MOST_LINES = 10
+"""Of differences, in the log: where many requests fail, it is often for one reason."""
+
 _HINT = (
     "the log names each request and the cause; --no-probe leaves the probe out, and "
     "--probe-failure says how to start if it fails"
@@ -74,8 +77,10 @@ def _expected(served: WarmUpReport, requests: Iterable[Request]) -> tuple[Expect
 
 
 def _write(report: ProbeReport, log: Log) -> None:
-    for difference in report.differences:
+    for difference in report.differences[:_MOST_LINES]:
         log(logging.ERROR, f"probe: {difference}")
+    if len(report.differences) > _MOST_LINES:
+        log(logging.ERROR, f"probe: {len(report.differences) - _MOST_LINES} more differ")
     if report.incomplete is not None:
         log(logging.WARNING, f"probe: {report.incomplete}")
     elif not report.differences:

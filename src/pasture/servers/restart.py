@@ -48,7 +48,8 @@ Restart = Any
 """Called with a `LeftOut`; returns only if there cannot be another start."""
 
 
-def _parse(text: str | None) -> LeftOut | None:
+def parse(text: str | None) -> LeftOut | None:
+    """Read the variable's value; None if it is none."""
     try:
         found = json.loads(text or "")
         answers = {name: (int(s), float(t)) for name, (s, t) in found["answers"].items()}
@@ -71,7 +72,7 @@ def _working_directory() -> str | None:
         return None  # it has been removed
 
 
-earlier: LeftOut | None = _parse(os.environ.pop(VARIABLE, None))
+earlier: LeftOut | None = parse(os.environ.pop(VARIABLE, None))
 """What this start leaves out; None for nothing."""
 
 first_environ: Mapping[str, str] = dict(os.environ)

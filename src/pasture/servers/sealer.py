@@ -25,6 +25,7 @@ from pasture.servers.complaint import complain
 from pasture.servers.settings import ServerSettings
 from pasture.trust import private_files
 from pasture.trust.untrusted_text import to_json
+from pasture.warmup.guard import Guard
 from pasture.warmup.warmup import WarmUpReport
 
 if TYPE_CHECKING:
@@ -131,7 +132,8 @@ class Sealer:
             served.append(warm_up())
             return served[-1]
 
-        self._seal(noted, strict=self._settings.strict)
+        with Guard(step_s=0, total_s=0):  # a signal that ends the process ends it before a worker
+            self._seal(noted, strict=self._settings.strict)
         if not served or self.report is None:
             return
         self._is_probing = True

@@ -16,6 +16,8 @@ from pasture.sealing.policy import Policy
 _NO_REFORK = re.compile(r"pasture: no refork: (.+)")
 _FAILED_REFORK = re.compile(r"pasture: refork to generation \d+ failed: (.+?); generation ")
 _REFORKED = re.compile(r"pasture: all workers are of generation [1-9]")
+_NO_WARM_UP = re.compile(r"pasture: probe: starting anew without the warm-up")
+_DIFFERENCE = re.compile(r"pasture: probe: (.+)")
 _NO_SEAL = re.compile(r"pasture: ((?:--reload|left out, since) .+): no seal")
 
 
@@ -36,6 +38,8 @@ def shortfalls(
         found.append(f"did not refork: {why[1]}")
     elif policy.heap and not policy.refork and report is None:
         found.append(f"did not seal: {_reason(_NO_SEAL, log)}")
+    if policy.warms_up and report is not None and _NO_WARM_UP.search(log):
+        found.append(f"did not warm up, since its probe failed: {_reason(_DIFFERENCE, log)}")
     if policy.heap and report is not None and report.get("sealed") is False:
         found.append(f"did not seal: {report.get('reason') or 'not all steps were taken'}")
     return tuple(found)
