@@ -244,6 +244,20 @@ def test_the_probe_starts_and_ends_an_application_unless_told_otherwise(tmp_path
         assert started <= {str(pid) for pid in (server.pid, *server.children())}
 
 
+def test_bodies_of_an_application_that_the_warm_up_did_not_start_are_not_compared(tmp_path):
+    with uvicorn(tmp_path, *options("/started")) as server:
+        wait_for_workers(server)
+        assert PASSED.search(server.log)
+
+
+def test_an_application_that_can_start_only_once_is_found(tmp_path):
+    begin = options("/", others=("--lifespan", "warm-up"))
+    with uvicorn(tmp_path, *begin, env={"PROBED_STARTS_ONCE": "1"}) as server:
+        wait_for_workers(server)
+        assert "probe: lifespan startup: raises RuntimeError: it was started before" in server.log
+        assert ANEW in server.log and PASSED.search(server.log)
+
+
 def test_a_signal_ends_uvicorn_and_its_probe_that_hangs(tmp_path):
     begin = ("--warm", "/hang", "--probe-timeout", "3600")
     with uvicorn(tmp_path, *begin) as server:
