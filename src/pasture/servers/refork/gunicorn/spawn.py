@@ -15,6 +15,9 @@ from dataclasses import astuple
 from time import monotonic, sleep
 from typing import Any, NoReturn
 
+from gunicorn import util
+
+from pasture.interpreter import native
 from pasture.scoreboard.board import Scoreboard
 from pasture.sealing.policy import PrepareStep
 from pasture.servers.gunicorn.arbiter import SealingArbiter
@@ -109,12 +112,13 @@ class SpawningArbiter(SealingArbiter):
     def warm_as_served(self) -> None:
         """Have the first mold warmed up with what the server has served before, in that mold.
 
-        A warm-up that the user has asked for takes precedence.
+        A warm-up that the user has asked for takes precedence. Clients chose these requests, and
+        workers reported them: they are served as the workers' user, or not at all.
         """
         if self._settings.warm_up or not self._settings.refork_warms:
             return
         requests = requests_of(self._served)
-        if not requests:
+        if not requests or not self._has_become_workers_user():
             return
         policy = self._settings.policy
         prepare: tuple[PrepareStep, ...] = ("warm-up", *policy.prepare)
@@ -125,6 +129,18 @@ class SpawningArbiter(SealingArbiter):
             policy=dataclasses.replace(policy, prepare=tuple(dict.fromkeys(prepare))),
         )
         self._sealer = self._make_sealer()
+
+    def _has_become_workers_user(self) -> bool:
+        """Give up the rights that workers do not have, for good; False where that fails."""
+        cfg = self.cfg
+        try:
+            util.set_owner_process(cfg.uid, cfg.gid, initgroups=cfg.initgroups)
+        except (OSError, OverflowError) as error:
+            self.log.warning("pasture: no warm-up with what was served: %s", error)
+            return False
+        cfg.set("initgroups", False)  # done, and not allowed any more
+        native().die_with_parent(signal.SIGTERM)  # a change of user takes it back
+        return True
 
     def _load(self) -> Worker:
         """A mold of generation 0 that has loaded the application.
@@ -142,6 +158,7 @@ class SpawningArbiter(SealingArbiter):
                 raise NotLoaded(code)
             by = f"signal {-code}" if code else "itself, with 0"
             self.log.error("pasture: the mold that loads the application was ended by %s", by)
+            self._served = ()  # it may have been one of these
         raise SpawnFailed(f"the mold that loads was ended {_LOADS} times", for_now=True)
 
     def _fork_first_mold(self) -> Worker:
