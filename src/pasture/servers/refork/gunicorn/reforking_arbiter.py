@@ -11,7 +11,7 @@ import contextlib
 import os
 import signal
 import time
-from typing import Any
+from typing import Any, Literal
 
 from gunicorn.errors import HaltServer
 
@@ -39,6 +39,7 @@ from pasture.servers.refork.children import Worker
 from pasture.servers.refork.gunicorn.promotion import LOOK, has_answered, has_answered_asgi
 from pasture.servers.refork.gunicorn.spawn import (
     SENT_WHAT_NO_MOLD_SENDS,
+    LoadEnded,
     NotLoaded,
     SpawnFailed,
     SpawningArbiter,
@@ -58,7 +59,7 @@ _ABLE = (
 )
 _SEAL_S = 30.0
 _MEASURE_TRIES = 5
-_LOAD_AGAIN_S = 10.0
+_LOAD_AGAIN_S, _LOAD_SOON_S = 10.0, 1.0
 
 
 class ReforkingArbiter(SpawningArbiter):
@@ -133,7 +134,7 @@ class ReforkingArbiter(SpawningArbiter):
         self._reloading = True
         try:
             super().reload()
-        except (NotLoaded, SpawnFailed) as error:
+        except (NotLoaded, LoadEnded, SpawnFailed) as error:
             self.log.error("pasture: HUP: %s; the workers that are there go on", error)
         finally:
             self._reloading = False
@@ -271,7 +272,7 @@ class ReforkingArbiter(SpawningArbiter):
             before, self._first_mold = self._first_mold, None
             try:
                 self._first_mold = self._load()
-            except (NotLoaded, SpawnFailed):
+            except (NotLoaded, LoadEnded, SpawnFailed):
                 self._first_mold = before
                 raise
             if before is not None:
@@ -300,10 +301,15 @@ class ReforkingArbiter(SpawningArbiter):
         except NotLoaded as error:
             if not self.WORKERS:
                 self._unlink_and_end(error.status)
-            self._no_load_before = time.monotonic() + _LOAD_AGAIN_S
-            self.log.error("pasture: %s; next try in %.0f s", error, _LOAD_AGAIN_S)
-            return False
+            return self._load_again_later(error, _LOAD_AGAIN_S)
+        except LoadEnded as error:
+            return self._load_again_later(error, _LOAD_SOON_S)
         return True
+
+    def _load_again_later(self, error: Exception, wait_s: float) -> Literal[False]:
+        self._no_load_before = time.monotonic() + wait_s
+        self.log.error("pasture: %s; next try in %.0f s", error, wait_s)
+        return False
 
     def _dismiss_first_mold(self) -> None:
         """End it: it is not needed any more, and no process shares its memory."""

@@ -59,11 +59,18 @@ _END_S = 1.0
 
 
 class NotLoaded(Exception):
-    """The application cannot be loaded."""
+    """The application cannot be loaded, with the exit code of the process that tried it."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"the application cannot be loaded (exit code {status})")
         self.status = status
+
+
+class LoadEnded(Exception):
+    """The process that loads the application was ended each time: by a signal, or it exited with 0.
+
+    The application may be as good as any.
+    """
 
 
 class SpawnFailed(Exception):
@@ -147,7 +154,8 @@ class SpawningArbiter(SealingArbiter):
 
         Raises:
             NotLoaded: it ended by itself instead.
-            SpawnFailed: the system has no process for it now, or ends it each time.
+            LoadEnded: it was ended, and so were those after it.
+            SpawnFailed: the system has no process for it now.
         """
         for _ in range(_LOADS):
             mold = self._fork_first_mold()
@@ -159,7 +167,7 @@ class SpawningArbiter(SealingArbiter):
             by = f"signal {-code}" if code else "itself, with 0"
             self.log.error("pasture: the mold that loads the application was ended by %s", by)
             self._served = ()  # it may have been one of these
-        raise SpawnFailed(f"the mold that loads was ended {_LOADS} times", for_now=True)
+        raise LoadEnded(f"the mold that loads the application was ended {_LOADS} times")
 
     def _fork_first_mold(self) -> Worker:
         """
