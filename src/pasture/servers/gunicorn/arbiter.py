@@ -22,6 +22,7 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.errors import HaltServer
 
 from pasture.errors import PastureError
+from pasture.proc.own_child import is_own_child
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import restart
 from pasture.servers.complaint import complain
@@ -122,12 +123,18 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
                 self._reap_all()
                 return
             except HaltServer:
+                self._forget_reaped()
                 if not self._is_halting:
                     self._is_halting = True
                     raise
 
     def _reap_all(self) -> None:
         super().reap_workers()
+
+    def _forget_reaped(self) -> None:
+        """gunicorn 23 raises first: it would wait for the worker, and signal its pid."""
+        for pid in [pid for pid in self.WORKERS if not is_own_child(pid)]:
+            self.WORKERS.pop(pid).tmp.close()
 
     def spawn_worker(self) -> int | None:
         """Fork a worker; later, where the system has nothing for it now."""

@@ -19,6 +19,7 @@ from pasture.errors import UnsupportedInterpreter
 from pasture.fork_safety.survey import gevent_has_patched
 from pasture.interpreter import native
 from pasture.proc.again import read_again
+from pasture.proc.own_child import is_own_child
 from pasture.proc.smaps import total_pss_bytes
 from pasture.scoreboard import recorder
 from pasture.sealing.seal import seal
@@ -43,7 +44,6 @@ from pasture.servers.refork.gunicorn.spawn import (
     NotLoaded,
     SpawnFailed,
     SpawningArbiter,
-    is_own_child,
 )
 from pasture.servers.refork.gunicorn.worker_process import OF_GEVENT
 from pasture.servers.refork.lifecycle import Lifecycle

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 from gunicorn import util
 
 from pasture.interpreter import native
+from pasture.proc.own_child import is_own_child
 from pasture.scoreboard.board import Scoreboard
 from pasture.sealing.policy import PrepareStep
 from pasture.servers.gunicorn.arbiter import SealingArbiter
@@ -91,18 +92,6 @@ def has_ended(child: int) -> bool:
     """Whether a child of this process waits to be waited for."""
     options = os.WEXITED | os.WNOHANG | os.WNOWAIT
     return os.waitid(os.P_PID, child, options) is not None
-
-
-def is_own_child(pid: int) -> bool:
-    """Whether it is a child of this process that nothing has waited for yet.
-
-    Its pid cannot come around before this process has waited for it. Source: waitid(2).
-    """
-    try:
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except OSError:
-        return False
-    return True
 
 
 class SpawningArbiter(SealingArbiter):
