@@ -6,6 +6,7 @@
  * the interpreter beside it: the program never runs otherwise than it would have, at worst later.
  */
 #define _GNU_SOURCE
+#include "beside.h"
 #include "interpreter.h"
 #include "manifest.h"
 #include "options.h"
@@ -65,6 +66,9 @@ is_no_script(const command_line *line)
     if (stat(line->text, &status) < 0 || !S_ISREG(status.st_mode) || access(line->text, R_OK) < 0) {
         return "the program is no plain file";
     }
+    if (beside_is_archive(line->text)) {
+        return "the program is an archive";
+    }
     return NULL;
 }
 
@@ -94,6 +98,9 @@ become(const char *python, int argc, char **argv)
     }
     if ((why = rules_broken(manifest_at(m, m->rules_at), environ)) != NULL) {
         return because("a variable that matters at the start", why);
+    }
+    if ((why = beside_found(m, &line)) != NULL) {
+        return because("the program's folder has a module that the zygote has another one of", why);
     }
     (void)close(a.file[0]);
     say("served by the zygote", a.text);

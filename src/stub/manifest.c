@@ -32,6 +32,8 @@ manifest_open(int file, const char **why)
         || !is_inside(m, m->sources_at, m->sources, sizeof(manifest_source), bytes)
         || !is_inside(m, m->regions_at, m->regions, sizeof(manifest_region), bytes)
         || !is_inside(m, m->files_at, m->files, sizeof(manifest_file), bytes)
+        || !is_inside(m, m->folders_at, m->folders, sizeof(manifest_folder), bytes)
+        || !is_inside(m, m->names_at, m->names, sizeof(manifest_name), bytes)
         || !is_inside(m, m->auxv_at, m->auxv_bytes, 1, bytes) || m->stack_source >= m->sources
         || m->rules_at >= bytes || m->python_at >= bytes || m->options_at >= bytes) {
         return NULL;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MANIFEST_MAGIC UINT64_C(0x3154464D475A5350)
+#define MANIFEST_MAGIC UINT64_C(0x3254464D475A5350)
 #define MANIFEST_KERNELS 6
 #define MANIFEST_ANONYMOUS UINT32_MAX
 
@@ -33,6 +33,16 @@ typedef struct {
 } manifest_file;
 
 typedef struct {
+    uint64_t device, inode; /* of a folder that modules of the image come from */
+} manifest_folder;
+
+typedef struct {
+    uint64_t text;    /* a top-level name; the table is sorted by it, byte by byte */
+    uint32_t folder;  /* index in the table of folders, or MANIFEST_ANONYMOUS */
+    uint32_t is_open; /* a folder of that name is enough, without a module in it */
+} manifest_name;
+
+typedef struct {
     uint64_t magic;
     /* freeze_facts of src/native/zygote/freeze.h */
     uint64_t entry, stack_pointer, thread_pointer, tid_address, robust_list, robust_list_bytes;
@@ -46,6 +56,8 @@ typedef struct {
     uint64_t files, files_at;
     uint64_t auxv_bytes, auxv_at;
     uint64_t rules_at, python_at, options_at;
+    uint64_t folders, folders_at;
+    uint64_t names, names_at;
 } manifest;
 
 /* Map a manifest from a descriptor; NULL, and a reason in `why`, if it makes no sense. */

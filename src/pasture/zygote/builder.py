@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 from pasture.errors import PastureError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pasture.zygote.changes import FileTimes
     from pasture.zygote.orders import Built
 
@@ -25,12 +27,19 @@ _HIGH_DESCRIPTOR = 900
 _ROOM_FOR_DESCRIPTORS = 100
 
 
-def main() -> None:
+def main(loaded: Iterable[str]) -> None:
     """Do what the process at the other end of a socket asks for.
 
     The descriptor's number is the only argument of the program.
+
+    Args:
+        loaded: names of the modules that were loaded when the program began.
     """
     import socket
+
+    from pasture.zygote import beside
+
+    beside.keep_start(loaded)
 
     channel = socket.socket(fileno=int(sys.argv[1]))
     from pasture.zygote.orders import receive, send
@@ -122,7 +131,8 @@ def _stand_still(inherited: list[int], report_to: int, python: str, parent: int)
         for number in taken:
             os.close(number)
         address, _ = native().frozen_facts()
-        os.write(report_to, f"{address} {report}\n".encode())
+        loaded = ",".join(sys.modules)
+        os.write(report_to, f"{address} {report}\n{loaded}\n".encode("utf-8", "replace"))
         os.close(report_to)
     except BaseException:
         traceback.print_exc()

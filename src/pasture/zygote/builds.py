@@ -21,7 +21,7 @@ from pasture.zygote.manifest import always_read
 from pasture.zygote.orders import Built, Order, receive_built, send
 from pasture.zygote.tree import Plan, Zygote
 
-_PROGRAM = "import pasture.zygote.builder as b; b.main()"
+_PROGRAM = "import sys; m = {*sys.modules}; import pasture.zygote.builder as b; b.main(m)"
 _PATIENCE_S = 20.0
 STUB = "pasture-python"
 _FOLDER = "XDG_RUNTIME_DIR"

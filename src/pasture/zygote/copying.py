@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pasture.errors import PastureError, ZygoteFailed
 from pasture.proc.maps import ZYGOTE_IMAGE
-from pasture.zygote import observed, variables
+from pasture.zygote import beside, observed, variables
 from pasture.zygote.changes import FileTimes, times_of
 from pasture.zygote.frozen import Frozen
 from pasture.zygote.image import Copy
@@ -47,18 +47,19 @@ def copy_and_send(
         read: files that modules have read while they were loaded.
     """
     try:
-        address, report = _wait_until_it_stands_still(pid, reader)
+        address, report, loaded = _wait_until_it_stands_still(pid, reader)
         frozen = Frozen(pid, address)
         files = _open_files(frozen)
-        needed = variables.needed(environ, sys.modules)
-        begin, walkers = beginnings(sys.modules), variables.walkers()
-        needs = Needs(order.python, order.options, needed, begin, bool(walkers))
+        needed = variables.needed(environ, loaded)
+        walkers, names = variables.walkers(), beside.names(loaded, observed.sought)
+        begin = beginnings(loaded)
+        needs = Needs(order.python, order.options, needed, begin, bool(walkers), names)
         data, pages, written_bytes = _copy(frozen, images, needs, files)
         built = Built(
             seal=report,
             files=(*_files(), *read),
             folders=tuple(path for path in sys.path if path),
-            modules=tuple(sys.modules),
+            modules=loaded,
             variables=needed,
             notes=_notes(walkers),
             bytes=written_bytes,
@@ -73,16 +74,17 @@ def copy_and_send(
         os.waitpid(pid, 0)
 
 
-def _wait_until_it_stands_still(pid: int, reader: int) -> tuple[int, str]:
+def _wait_until_it_stands_still(pid: int, reader: int) -> tuple[int, str, tuple[str, ...]]:
+    """Where its facts are, the seal's report, and the modules that it has loaded."""
     with os.fdopen(reader, "rb") as pipe:
-        line = pipe.read().decode("utf-8", "replace").strip()
+        line, _, loaded = pipe.read().decode("utf-8", "replace").partition("\n")
     address, _, report = line.partition(" ")
     _, status = os.waitpid(pid, os.WUNTRACED)
     if not os.WIFSTOPPED(status) or not address.isdecimal():
         raise ZygoteFailed(
             "the process ended before it could be copied", hint="the zygote's log says why"
         )
-    return int(address), report
+    return int(address), report, tuple(loaded.strip().split(","))
 
 
 def _open_files(frozen: Frozen) -> list[OpenFile]:

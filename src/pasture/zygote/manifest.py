@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pasture.zygote.beside import Name
 from pasture.zygote.frozen import FACTS
-from pasture.zygote.image import Image
+from pasture.zygote.image import ANONYMOUS, Image
 
-MAGIC = 0x3154464D475A5350
-"""`PSZGMFT1`: the last digit is the version of the layout."""
+MAGIC = 0x3254464D475A5350
+"""`PSZGMFT2`: the last digit is the version of the layout."""
 
 LAYOUT = ("start_code", "end_code", "start_data", "end_data", "start_brk", "start_stack")
 _MOST_KERNELS = 6
@@ -88,6 +89,7 @@ class Needs:
         options: of the interpreter, as given to it.
         variables: values that variables must have; None: must not be set.
         beginnings: of variables; no other one that begins so may be set.
+        names: in whose place the program's folder must have no module of its own.
         all_variables: whether that holds for each variable, but for those that count for nothing.
     """
 
@@ -96,6 +98,7 @@ class Needs:
     variables: Mapping[str, str | None] = field(default_factory=dict)
     beginnings: tuple[str, ...] = ALWAYS_READ
     all_variables: bool = False
+    names: Sequence[Name] = ()
 
     def rules(self) -> list[str]:
         """The variables, as the stub compares them."""
@@ -159,7 +162,7 @@ def write_manifest(
     Raises:
         OSError: a file that is mapped is there no more.
     """
-    head_fields = 1 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MOST_KERNELS + 8 + 3
+    head_fields = 1 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MOST_KERNELS + 8 + 3 + 4
     tables = _Tables(8 * head_fields)
     sources = tables.add(_sources(image.sources, tables))
     regions = tables.add(_regions(image))
@@ -168,6 +171,8 @@ def write_manifest(
     rules = tables.add(_texts(needs.rules()))
     python = tables.text(needs.python)
     options = tables.add(_texts(needs.options))
+    folder_rows, name_rows = _names(needs.names, tables)
+    folders, names = tables.add(folder_rows), tables.add(name_rows)
     stack = image.stack
     kernels = [number for m in image.kernels for number in (m.start, m.length)]
     if len(kernels) > 2 * _MOST_KERNELS:
@@ -184,6 +189,7 @@ def write_manifest(
         *(len(open_files), files),
         *(len(auxiliary_vector), auxiliary),
         *(rules, python, options),
+        *(len(folder_rows) // 16, folders, len(needs.names), names),
     )
     struct.pack_into(f"<{head_fields}Q", tables.data, 0, *head)
     return bytes(tables.data)
@@ -191,6 +197,26 @@ def write_manifest(
 
 def _texts(texts: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(text) + b"\0" for text in texts) + b"\0"
+
+
+def _names(names: Iterable[Name], tables: _Tables) -> tuple[bytes, bytes]:
+    """Rows of folders, and rows of names that refer to them."""
+    folders: dict[tuple[int, int], int] = {}
+    rows = bytearray()
+    for name in names:
+        place = tables.text(name.text)
+        identity = _identity(name.folder)
+        index = ANONYMOUS if identity is None else folders.setdefault(identity, len(folders))
+        rows += struct.pack("<Q2I", place, index, name.is_open)
+    return b"".join(struct.pack("<2Q", *folder) for folder in folders), bytes(rows)
+
+
+def _identity(folder: str) -> tuple[int, int] | None:
+    try:
+        status = Path(folder).stat() if folder else None
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino) if status is not None else None
 
 
 def _sources(sources: Sequence[str | int], tables: _Tables) -> bytes:

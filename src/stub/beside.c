@@ -1,0 +1,161 @@
+/* Source: CPython 3.14 Python/pathconfig.c, _PyPathConfig_ComputeSysPath0; Lib/importlib/
+ * _bootstrap_external.py, FileFinder; Lib/zipimport.py, _read_directory. */
+#define _GNU_SOURCE
+#include "beside.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ARCHIVE_END_BYTES (22 + 65535) /* its last record, with the longest comment */
+
+static int
+open_folder(const command_line *line)
+{
+    static char path[PATH_MAX];
+    if (line->kind != 'f') {
+        return open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+    if (realpath(line->text, path) == NULL) {
+        return -1;
+    }
+    char *slash = strrchr(path, '/');
+    slash[slash == path] = 0;
+    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Its number in the image's table; `folders` if the image has nothing from there. */
+static uint64_t
+number_of(const manifest *m, int folder)
+{
+    const manifest_folder *known = manifest_at(m, m->folders_at);
+    struct stat s;
+    uint64_t i = 0;
+    if (fstat(folder, &s) < 0) {
+        return m->folders;
+    }
+    while (i < m->folders && (known[i].device != s.st_dev || known[i].inode != s.st_ino)) {
+        i++;
+    }
+    return i;
+}
+
+static int
+compare(const char *name, size_t length, const char *other)
+{
+    int order = strncmp(name, other, length);
+    return order != 0 ? order : -(other[length] != 0);
+}
+
+static const manifest_name *
+find_name(const manifest *m, const char *name, size_t length)
+{
+    const manifest_name *names = manifest_at(m, m->names_at);
+    uint64_t low = 0, high = m->names;
+    while (low < high) {
+        uint64_t middle = (low + high) / 2;
+        int order = compare(name, length, manifest_at(m, names[middle].text));
+        if (order == 0) {
+            return &names[middle];
+        }
+        if (order < 0) {
+            high = middle;
+        }
+        else {
+            low = middle + 1;
+        }
+    }
+    return NULL;
+}
+
+/* Whether a file with that behind its name is a module: also a library for another version. */
+static bool
+is_module(const char *suffix)
+{
+    size_t length = strlen(suffix);
+    return strcmp(suffix, ".py") == 0 || strcmp(suffix, ".pyc") == 0
+           || (length >= 3 && strcmp(suffix + length - 3, ".so") == 0);
+}
+
+static bool
+is_package(int folder, const char *name, bool is_open)
+{
+    static const char init[] = "__init__";
+    int inside = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (inside < 0 || is_open) {
+        if (inside >= 0) {
+            (void)close(inside);
+        }
+        return inside >= 0;
+    }
+    DIR *entries = fdopendir(inside);
+    struct dirent *entry;
+    bool found = false;
+    while (entries != NULL && !found && (entry = readdir(entries)) != NULL) {
+        found = strncmp(entry->d_name, init, sizeof init - 1) == 0
+                && is_module(entry->d_name + sizeof init - 1);
+    }
+    if (entries != NULL) {
+        (void)closedir(entries);
+    }
+    return found;
+}
+
+static bool
+takes_the_place(const manifest *m, int folder, uint64_t number, const char *entry)
+{
+    size_t length = strcspn(entry, ".");
+    bool is_file = is_module(entry + length);
+    if (length == 0 || (entry[length] && !is_file)) {
+        return false;
+    }
+    const manifest_name *name = find_name(m, entry, length);
+    if (name == NULL || (number < m->folders && name->folder == number)) {
+        return false;
+    }
+    return is_file || is_package(folder, entry, name->is_open);
+}
+
+const char *
+beside_found(const manifest *m, const command_line *line)
+{
+    static char found[NAME_MAX + 1];
+    int folder = m->names ? open_folder(line) : -1;
+    DIR *entries = folder >= 0 ? fdopendir(folder) : NULL;
+    struct dirent *entry;
+    const char *why = NULL;
+    if (entries == NULL) {
+        return NULL; /* the interpreter finds nothing there, either */
+    }
+    uint64_t number = number_of(m, folder);
+    while (why == NULL && (entry = readdir(entries)) != NULL) {
+        if (takes_the_place(m, folder, number, entry->d_name)) {
+            why = strcpy(found, entry->d_name);
+        }
+    }
+    (void)closedir(entries);
+    return why;
+}
+
+int
+beside_is_archive(const char *program)
+{
+    static char end[ARCHIVE_END_BYTES];
+    int file = open(program, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat s;
+    bool is_one = false;
+    if (file >= 0 && fstat(file, &s) == 0) {
+        off_t begin = s.st_size > ARCHIVE_END_BYTES ? s.st_size - ARCHIVE_END_BYTES : 0;
+        ssize_t length = pread(file, end, sizeof end, begin);
+        is_one = length > 0 && memmem(end, (size_t)length, "PK\5\6", 4) != NULL;
+    }
+    if (file >= 0) {
+        (void)close(file);
+    }
+    return is_one;
+}
