@@ -33,7 +33,7 @@ def prepare(python: str) -> None:
     """
     global _prepared, _python
     _python = python
-    streams.remember()
+    streams.flush()
     if not _prepared:
         _prepared = True
         end.keep_modules()

@@ -37,9 +37,10 @@ def main(loaded: Iterable[str]) -> None:
     """
     import socket
 
-    from pasture.zygote import beside
+    from pasture.zygote import beside, streams
 
     beside.keep_start(loaded)
+    streams.remember()
 
     channel = socket.socket(fileno=int(sys.argv[1]))
     from pasture.zygote.orders import receive, send
@@ -49,6 +50,7 @@ def main(loaded: Iterable[str]) -> None:
     order, [environ, *images] = receive(channel)
     _forget_own_start()
     data = _load(order.preload, environ)
+    streams.flush()
     problem = _choose_code(order.rehearse, environ, [channel.fileno(), *images])
     if problem is not None:
         send(channel, problem, [])

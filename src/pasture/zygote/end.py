@@ -11,6 +11,7 @@ import gc
 import sys
 import weakref
 from types import ModuleType
+from typing import Any
 
 from pasture.interpreter import native
 
@@ -88,13 +89,21 @@ def _clear_all() -> None:
         if hasattr(sys, name):
             setattr(sys, name, None)
     for name in ("stdin", "stdout", "stderr"):
-        setattr(sys, name, getattr(sys, f"__{name}__", None))
+        setattr(sys, name, _usable(getattr(sys, f"__{name}__", None)))
     left = _remove(later)
     gc.collect()
     for reference in reversed(left):
         module = reference()
         if module is not None:
             _clear(module)
+
+
+def _usable(stream: Any) -> Any:
+    """None in the place of a stream that has been detached: the end would fail to flush it."""
+    try:
+        return stream if getattr(stream, "buffer", stream) is not None else None
+    except ValueError:
+        return None
 
 
 def _remove(names: list[str]) -> list[weakref.ref[ModuleType]]:

@@ -1,64 +1,114 @@
-"""The standard streams, made anew for the descriptors that a process has.
+"""The standard streams of an image, put in order for the descriptors that a process has.
 
-Source: CPython 3.14 Python/pylifecycle.c, create_stdio and init_sys_streams. Encoding and error
-handler depend on the environment and the options alone, which are those of the image: they are
-taken over from the streams that are there.
+Modules keep references to streams, so the image's own objects are initialized anew, in place. The
+lowest layer alone is another one, since it never forgets whether it could seek; the old one has the
+same descriptor. Owns which state belongs to the process (buffers, whether a stream is a terminal or
+can seek) and which to the image: encoding, error handler, and whatever a module has changed.
+
+Source: CPython 3.14 Python/pylifecycle.c, create_stdio and init_sys_streams;
+Modules/_io/_iomodule.c, _io_open_impl; Modules/_io/fileio.c, portable_lseek.
 """
 
 from __future__ import annotations
 
 import io
-import os
 import sys
+from dataclasses import dataclass
 from typing import Any
 
-_Kinds = tuple[str, str]
-_kinds: tuple[_Kinds, _Kinds, _Kinds] | None = None
-_unbuffered = False
 _NAMES = ("stdin", "stdout", "stderr")
+_LARGEST_BUFFER_BYTES = 8192 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """One of the three, as the interpreter has made it.
+
+    Attributes:
+        text: it.
+        buffer: the layer under it; `raw` where the interpreter is unbuffered.
+        raw: the layer that has the descriptor.
+        kind: encoding, error handler, line buffering, write-through.
+    """
+
+    text: io.TextIOWrapper
+    buffer: Any
+    raw: io.FileIO
+    kind: tuple[Any, ...]
+
+
+_streams: list[_Stream | None] = []
 
 
 def remember() -> None:
-    """Keep how text is encoded; the streams have to be open."""
-    global _kinds, _unbuffered
-    found = [
-        (stream.encoding, stream.errors or "strict")
-        for stream in (getattr(sys, f"__{name}__") for name in _NAMES)
-    ]
-    _kinds = (found[0], found[1], found[2])
-    _unbuffered = sys.__stdout__.write_through  # type: ignore[union-attr]
+    """Keep the streams, before modules are loaded; those of a zygote below are kept already."""
+    if not _streams:
+        _streams.extend(_stream(getattr(sys, f"__{name}__")) for name in _NAMES)
+
+
+def _stream(text: io.TextIOWrapper | None) -> _Stream | None:
+    if text is None:
+        return None
+    buffer: Any = text.buffer
+    return _Stream(text, buffer, getattr(buffer, "raw", buffer), _kind(text))
+
+
+def _kind(text: io.TextIOWrapper) -> tuple[Any, ...]:
+    return text.encoding, text.errors, text.line_buffering, text.write_through
+
+
+def flush() -> None:
+    """What modules have printed goes to the log, and to no program."""
+    for stream in _streams:
+        for layer in (stream.text, stream.buffer) if stream is not None else ():
+            try:
+                layer.flush()
+            except (OSError, ValueError):  # closed, or detached
+                continue
 
 
 def open_standard() -> None:
-    """Put new streams in the place of `sys.stdin`, `sys.stdout` and `sys.stderr`."""
-    assert _kinds is not None
-    for number, (name, (encoding, errors)) in enumerate(zip(_NAMES, _kinds, strict=True)):
-        stream = _stream(number, name, encoding, errors)
-        setattr(sys, name, stream)
-        setattr(sys, f"__{name}__", stream)
+    """Put the streams in order. Where a copy has come to life.
+
+    Raises:
+        OSError: a descriptor is closed, or cannot be a stream: the interpreter has to say so.
+    """
+    for number, (name, stream) in enumerate(zip(_NAMES, _streams, strict=True)):
+        if stream is not None and not stream.raw.closed:
+            _begin(number, name, stream)
 
 
-def _stream(number: int, name: str, encoding: str, errors: str) -> io.TextIOWrapper | None:
-    try:
-        os.fstat(number)
-    except OSError:
-        return None
+def _begin(number: int, name: str, old: _Stream) -> None:
+    """A layer that a module has detached stays so."""
     writes = number > 0
-    try:
-        buffer = open(
-            number, "wb" if writes else "rb", 0 if _unbuffered and writes else -1, closefd=False
-        )
-    except OSError:
-        return None
-    raw: Any = getattr(buffer, "raw", buffer)
+    raw: Any = io.FileIO(number, "wb" if writes else "rb", closefd=False)
     raw.name = f"<{name}>"
-    stream = io.TextIOWrapper(
-        buffer,
-        encoding,
-        errors,
-        newline="\n",
-        line_buffering=not _unbuffered and (raw.isatty() or number == 2),
-        write_through=_unbuffered,
-    )
-    stream.mode = "w" if writes else "r"  # type: ignore[misc]
-    return stream
+    is_buffered = old.buffer is not old.raw
+    if is_buffered and not _is_on(old.buffer, "raw", old.raw):
+        return
+    buffer = old.buffer if is_buffered else raw
+    if is_buffered:
+        buffer.__init__(raw, _buffer_bytes(raw))
+    kind = old.kind
+    if _is_on(old.text, "buffer", old.buffer) and _kind(old.text) == kind:
+        encoding, errors, _, write_through = kind
+        is_line_buffered = not write_through and (number == 2 or raw.isatty())
+        text: Any = old.text
+        text.__init__(buffer, encoding, errors, "\n", is_line_buffered, write_through)
+        text.mode = "w" if writes else "r"
+        kind = _kind(text)
+    _streams[number] = _Stream(old.text, buffer, raw, kind)
+
+
+def _is_on(upper: Any, name: str, lower: object) -> bool:
+    try:
+        return getattr(upper, name) is lower
+    except ValueError:  # detached
+        return False
+
+
+def _buffer_bytes(raw: Any) -> int:
+    block_bytes: int = raw._blksize
+    if sys.version_info >= (3, 14):
+        return max(min(block_bytes, _LARGEST_BUFFER_BYTES), io.DEFAULT_BUFFER_SIZE)
+    return block_bytes if block_bytes > 1 else io.DEFAULT_BUFFER_SIZE
