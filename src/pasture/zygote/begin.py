@@ -1,7 +1,7 @@
 """A process that has just come to life out of an image becomes an interpreter at its start.
 
 Owns everything that the interpreter derives from the process when it starts, and everything that
-modules derive from it when they are loaded: arguments, environment, streams, signals, seeds. What
+modules derive from it when they are loaded: arguments, environment, streams, signals. What
 runs the program is the interpreter's own main function.
 """
 
@@ -19,10 +19,14 @@ from typing import Any, NoReturn
 
 from pasture.interpreter import native
 from pasture.sealing import exit
-from pasture.zygote import end, reread, streams, variables
+from pasture.zygote import end, generators, reread, streams, variables
 
 _python = ""
 _prepared = False
+
+pids: set[int] = set()
+"""Of the processes that this image and those below it were made in. Generators that compare the id
+of their process (OpenSSL, SQLite, tempfile) would take a program under one of them for that one."""
 
 
 def prepare(python: str) -> None:
@@ -33,6 +37,7 @@ def prepare(python: str) -> None:
     """
     global _prepared, _python
     _python = python
+    pids.update((os.getpid(), os.getppid()))
     streams.flush()
     if not _prepared:
         _prepared = True
@@ -63,9 +68,11 @@ def begin(
     words = [os.fsdecode(word) for word in argv]
     try:
         _take_environ(environ)
+        if os.getpid() in pids:
+            raise RuntimeError("a process that the zygote was made in had this process's id")
         _take_signals(ignored)
         streams.open_standard()
-        _draw_seeds()
+        generators.renew()
         _forget_modules_past()
         reread.read_again(sys.modules, os.environ)
         sys.orig_argv[:] = [_python, *words[1:]]
@@ -118,15 +125,6 @@ def _take_signals(ignored: int) -> None:
             number == signal.SIGINT or signal.getsignal(number) == signal.SIG_DFL
         ):
             signal.signal(number, signal.SIG_IGN)
-
-
-def _draw_seeds() -> None:
-    """Generators that modules have seeded from the kernel; `random` has its own fork hook."""
-    loaded = sys.modules
-    if "numpy.random.mtrand" in loaded:
-        loaded["numpy.random.mtrand"].seed()
-    if "_ssl" in loaded:
-        loaded["_ssl"].RAND_add(os.urandom(32), 0.0)
 
 
 def _forget_modules_past() -> None:

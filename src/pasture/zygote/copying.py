@@ -5,11 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import site
 import socket
 import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 
 from pasture.errors import PastureError, ZygoteFailed
 from pasture.proc.maps import ZYGOTE_IMAGE
@@ -25,6 +27,7 @@ _MFD_NOEXEC_SEAL = 0x08
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 _DEVICES = frozenset(("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"))
 _STANDARD = frozenset((0, 1, 2))
+_START_MODULES = ("sitecustomize", "usercustomize")
 
 
 def copy_and_send(
@@ -57,9 +60,10 @@ def copy_and_send(
         data, pages, written_bytes = _copy(frozen, images, needs, files)
         built = Built(
             seal=report,
-            files=(*_files(), *read),
+            files=(*_files(), *start_files(), *read),
             folders=tuple(path for path in sys.path if path),
             modules=loaded,
+            sought=(*sorted(observed.sought), *_START_MODULES),
             variables=needed,
             notes=_notes(walkers),
             bytes=written_bytes,
@@ -146,7 +150,31 @@ def _memory_file() -> int:
 
 
 def _notes(walkers: tuple[str, ...]) -> tuple[Note, ...]:
-    return (*(Note("variables", walker) for walker in walkers), *observed.notes())
+    started = [name for name in _START_MODULES if _reads_variables(sys.modules.get(name))]
+    return (
+        *(Note("variables", walker) for walker in walkers),
+        *(Note("startup", name) for name in started),
+        *observed.notes(),
+    )
+
+
+def _reads_variables(module: ModuleType | None) -> bool:
+    try:
+        text = Path(getattr(module, "__file__", None) or "").read_bytes()
+    except (OSError, ValueError):
+        return False
+    return b"environ" in text or b"getenv" in text
+
+
+def start_files() -> list[FileTimes]:
+    """What the interpreter reads at its start, or looks for: also what is not there."""
+    beside = Path(sys.executable).parent
+    paths = [str(beside / "pyvenv.cfg"), str(beside.parent / "pyvenv.cfg"), *filter(None, sys.path)]
+    if site.ENABLE_USER_SITE:
+        paths.append(site.getusersitepackages())
+    settings, missing = paths[:2], map(observed.first_missing, paths[2:])
+    found = (*settings, *(path for path in missing if not os.path.lexists(path)))
+    return [(path, *times_of(path)) for path in found]  # type: ignore[misc]
 
 
 def _files() -> tuple[FileTimes, ...]:

@@ -46,6 +46,7 @@ class Built:
         files: of modules that are loaded: path, time of the last change, size, inode.
         folders: in which modules are looked for.
         modules: names of what is loaded.
+        sought: top-level names that were looked for, found or not.
         variables: which variables have to have which values; None: must not be set.
         notes: what programs get as it was when modules were loaded.
         bytes: of pages that are its own.
@@ -57,6 +58,7 @@ class Built:
     files: tuple[FileTimes, ...] = ()
     folders: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    sought: tuple[str, ...] = ()
     variables: dict[str, str | None] = dataclasses.field(default_factory=dict)
     notes: tuple[Note, ...] = ()
     bytes: int = 0

@@ -347,7 +347,9 @@ class Server:
         zygote.built = built
         zygote.state = "ready"
         zygote.times += 1
-        self._changes[zygote.plan.name] = Changes(built.files, built.folders, built.modules)
+        self._changes[zygote.plan.name] = Changes(
+            built.files, built.folders, (*built.modules, *built.sought)
+        )
 
     def _fail(self, zygote: Zygote, built: Built) -> None:
         zygote.state, zygote.built = "failed", built
