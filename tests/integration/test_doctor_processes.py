@@ -14,6 +14,8 @@ from pasture.doctor.threads import read_threads
 from pasture.errors import UsageError
 from pasture.proc import tree
 from pasture.proc.maps import parse_maps
+from pasture.proc.sampler import sample_tree
+from pasture.top.watch import Watch
 
 pytestmark = pytest.mark.once
 PROC = Path("/proc")
@@ -112,8 +114,14 @@ def test_children_that_were_started_anew_are_counted_as_such():
         deadline = time.monotonic() + 30
         while not tree.spawned_workers(pid) and time.monotonic() < deadline:
             time.sleep(0.02)  # the child is forked, and becomes another program a moment later
-        assert len(tree.spawned_workers(pid)) == 1
+        [worker] = tree.spawned_workers(pid)
         assert tree.forked_workers(pid) == ()
+        assert pid in tree.find_masters()
+        assert [row.role for row in Watch(pid).look()] == ["master", "worker"]
+        sample = sample_tree(pid)
+        assert sample is not None and [found.pid for found in sample.workers] == [worker]
+        assert tree.master_of(worker, tree.workers_of) == pid
+        assert tree.master_of(worker) is None  # explain compares pages that a fork shares
 
 
 def test_a_process_that_is_no_python_is_an_error_of_the_call():

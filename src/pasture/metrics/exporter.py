@@ -39,10 +39,10 @@ _PROCESS_GAUGES = (
 
 
 class ServerCollector(Collector):
-    """Collects the figures of a master and its forked workers.
+    """Collects the figures of a master and its workers.
 
     Args:
-        master_pid: the process that forks the workers.
+        master_pid: the process whose children the workers are.
         read: reads the scoreboard of that process; returns None where it has none.
     """
 
@@ -80,7 +80,7 @@ class ServerCollector(Collector):
             return None
 
     def _memory(self, sample: Sample, entries: dict[int, Entry]) -> Iterator[Metric]:
-        yield GaugeMetricFamily("pasture_workers", "Forked workers", len(sample.workers))
+        yield GaugeMetricFamily("pasture_workers", "Workers of the master", len(sample.workers))
         total = "Proportional set size of master and workers: what the server takes"
         yield GaugeMetricFamily("pasture_tree_pss_bytes", total, sample.total_pss_bytes)
         for name, help_text, attribute in _PROCESS_GAUGES:

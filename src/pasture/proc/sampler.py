@@ -69,14 +69,14 @@ def sample_tree(
     """Read a master and its workers; None if one of them began to end meanwhile.
 
     Args:
-        workers: their pids, ascending; None for all that the master has forked.
+        workers: their pids, ascending; None for all that the master has.
         molds: pids of those that serve no more, as the server's scoreboard shows them.
 
     Raises:
         NoPrivilege: the processes belong to another user.
     """
     if workers is None:
-        workers = tree.forked_workers(master_pid)
+        workers = tree.workers_of(master_pid)
     read = read_together((master_pid, *workers))
     if read is None:
         return None

@@ -7,6 +7,7 @@ time the caller looks at it; every answer is a snapshot.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -40,19 +41,29 @@ def spawned_workers(master_pid: int) -> tuple[int, ...]:
         children = psutil.Process(master_pid).children()
     except psutil.Error:
         return ()
-    found = (child.pid for child in children)
-    return tuple(sorted(pid for pid in found if any(_SPAWNED in word for word in command_of(pid))))
+    return tuple(sorted(child.pid for child in children if _is_spawned(child.pid)))
 
 
-def master_of(pid: int) -> int | None:
-    """The process itself if it has forked workers, its parent if it is a worker, else None."""
-    if forked_workers(pid):
+def workers_of(master_pid: int) -> tuple[int, ...]:
+    """Pids of the workers of a master, forked or else started anew, ascending."""
+    return forked_workers(master_pid) or spawned_workers(master_pid)
+
+
+def master_of(
+    pid: int, workers: Callable[[int], tuple[int, ...]] = forked_workers
+) -> int | None:
+    """The process itself if it has workers, its parent if it is a worker, else None.
+
+    Args:
+        workers: which children are workers: `forked_workers` or `workers_of`.
+    """
+    if workers(pid):
         return pid
     try:
         parent = psutil.Process(pid).ppid()
     except psutil.Error:
         return None
-    return parent if pid in forked_workers(parent) else None
+    return parent if pid in workers(parent) else None
 
 
 def serves_asgi(pid: int) -> bool:
@@ -145,8 +156,17 @@ def _image(pid: int) -> tuple[int, ...]:
     return (stat.start_code, stat.start_stack) if stat else ()
 
 
+def _is_forked(pid: int, parent: int) -> bool:
+    image = _image(pid)
+    return bool(image) and image == _image(parent)
+
+
+def _is_spawned(pid: int) -> bool:
+    return any(_SPAWNED in word for word in command_of(pid))
+
+
 def find_masters() -> tuple[int, ...]:
-    """Pids of Python processes that have forked workers and are none themselves, ascending.
+    """Pids of Python processes that have workers and are none themselves, ascending.
 
     Of this user's processes; of all users' for root.
     """
@@ -154,10 +174,10 @@ def find_masters() -> tuple[int, ...]:
     for process in psutil.process_iter(["pid", "ppid", "name", "exe"]):
         if "python" in f"{process.info['name']}{process.info['exe'] or ''}":
             parents[process.info["pid"]] = process.info["ppid"]
-    forked = {
+    workers = {
         pid: parent
         for pid, parent in parents.items()
-        if parent in parents and _image(pid) and _image(pid) == _image(parent)
+        if parent in parents and (_is_forked(pid, parent) or _is_spawned(pid))
     }
-    masters = set(forked.values()) - set(forked)
+    masters = set(workers.values()) - set(workers)
     return tuple(sorted(master for master in masters if master != os.getpid()))

@@ -126,7 +126,7 @@ class Watch:
             ProcessEnded: the master did.
             NoPrivilege: the processes belong to another user.
         """
-        pids = (self.master_pid, *tree.forked_workers(self.master_pid))
+        pids = (self.master_pid, *tree.workers_of(self.master_pid))
         shown = read_entries(self.master_pid)
         rows = []
         for pid in pids:
