@@ -22,6 +22,8 @@ def test_a_megabyte_is_a_million_bytes(size: int, text: str) -> None:
 
 
 def test_decimals_are_shown_where_they_say_something() -> None:
+    assert (milliseconds(0.346), milliseconds(0.354)) == ("0.35", "0.35")
+    assert (milliseconds(0.34), milliseconds(0.99)) == ("0.34", "0.99")
     assert (milliseconds(9.94), milliseconds(10.2), milliseconds(1234.5)) == ("9.9", "10", "1,234")
     assert (seconds(0.424), seconds(9.99), seconds(10.04)) == ("0.42 s", "9.99 s", "10.0 s")
     assert (percent(0.544), percent(1)) == ("54 %", "100 %")

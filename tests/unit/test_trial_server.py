@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pasture.errors import MissingExtra, UsageError
+from pasture.errors import AppImportFailed, MissingExtra, UsageError
 from pasture.trial import load, run, server
 from pasture.trial.equipment import Equipment
 from pasture.trial.load import Progress
 from pasture.trial.plan import TrialPlan
 from pasture.trial.server import RunFiles
+from pasture.warmup.guard import STEP_S, TOTAL_S
 from pasture.warmup.requests import Request
 from pasture.warmup.wsgi import build_environ
 
@@ -75,6 +76,33 @@ def test_the_clock_of_a_boot_stands_still_while_the_server_warms_up() -> None:
     assert _clock((4.0, "[INFO]"), (5.0, begun), (40.0, begun), (44.0, ended), (51.0, ended)) == [
         False, False, False, False, True,
     ]  # fmt: skip
+
+
+def test_a_warm_up_that_hangs_does_not_stop_the_clock_for_good() -> None:
+    begun = "[INFO] pasture: warm-up: GET /\n"
+    allowed_s = TOTAL_S + STEP_S
+
+    assert _clock((4.0, "[INFO]"), (5.0, begun), (allowed_s, begun), (allowed_s + 15, begun)) == [
+        False, False, False, True,
+    ]  # fmt: skip
+
+
+def test_a_wait_says_how_long_it_has_lasted_and_how_the_log_ends() -> None:
+    assert server._still_waiting(20.0, "one\ntwo \x1b[31m\n\n") == (
+        "no answer after 20 s; its log ends with: two \\x1b[31m"
+    )
+    assert server._still_waiting(10.0, "") == "no answer after 10 s, and nothing in its log"
+
+
+def test_a_module_that_is_not_there_is_known_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "here.py").write_text("raise SystemExit('imported')")
+    server.require_module(TrialPlan(app="here:app", chdir=tmp_path))
+    server.require_module(TrialPlan(app="json.tool", chdir=tmp_path))
+    elsewhere = TrialPlan(app="gone:app", chdir=tmp_path, server_args=("--pythonpath", "/x"))
+    server.require_module(elsewhere)
+    for name in ("gone:app", "gone.wsgi", "gone:make()"):
+        with pytest.raises(AppImportFailed, match="no module 'gone'"):
+            server.require_module(TrialPlan(app=name, chdir=tmp_path))
 
 
 def test_the_clock_of_a_boot_without_a_warm_up_runs() -> None:

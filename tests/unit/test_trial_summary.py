@@ -114,6 +114,13 @@ def test_several_rounds_tell_their_spread(make_result: MakeResult, make_run: Mak
     result = make_result(make_run(round=0, private=10 * MB), make_run(round=1, private=20 * MB))
 
     assert "stock 10.0 MB to 20.0 MB" in _printed(result)
+    assert "One round" not in _printed(result)
+
+
+def test_rates_of_one_round_are_said_to_be_of_one_round(make_result: MakeResult) -> None:
+    assert "One round: requests a second" in _printed(make_result())
+    whole = make_result()
+    assert "One round" not in _printed(replace(whole, policies=whole.policies[:1]))
 
 
 def test_a_policy_without_figures_has_a_row_that_says_why(

@@ -17,7 +17,9 @@ def percent(fraction: float) -> str:
 
 
 def milliseconds(value_ms: float) -> str:
-    """Milliseconds with one decimal below 10, none above."""
+    """Milliseconds with two decimals below 1, one below 10, none above."""
+    if value_ms < 1:
+        return f"{value_ms:.2f}"
     return f"{value_ms:.1f}" if value_ms < 10 else f"{value_ms:,.0f}"
 
 

@@ -49,9 +49,7 @@ def workers_of(master_pid: int) -> tuple[int, ...]:
     return forked_workers(master_pid) or spawned_workers(master_pid)
 
 
-def master_of(
-    pid: int, workers: Callable[[int], tuple[int, ...]] = forked_workers
-) -> int | None:
+def master_of(pid: int, workers: Callable[[int], tuple[int, ...]] = forked_workers) -> int | None:
     """The process itself if it has workers, its parent if it is a worker, else None.
 
     Args:

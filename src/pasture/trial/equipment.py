@@ -18,7 +18,7 @@ from pasture.display.progress import Tell
 from pasture.errors import MissingExtra
 from pasture.trial import tools
 from pasture.trial.plan import TrialPlan
-from pasture.trial.server import Pause, features_of
+from pasture.trial.server import Pause, features_of, require_module
 
 _LEAST_LOCUST = (2, 32)
 
@@ -47,13 +47,17 @@ def find_equipment(plan: TrialPlan, tell: Tell, pause: Pause) -> Equipment:
     """Find what a plan needs; install what the application's environment does not have, apart.
 
     Raises:
+        AppImportFailed: something is to be installed, and the application is not there.
         MissingExtra: it cannot be installed, or is not installed apart.
         UsageError: there is no place to keep it.
         KeyboardInterrupt: `pause` raised it.
     """
+    has_load = plan.load_python is not None or _has_new_locust()
+    if not has_load or not _has_server(plan):
+        require_module(plan)  # nothing is installed for an application that is not there
     server = None if _has_server(plan) else _server_apart(plan, tell, pause)
     features = features_of(plan, server)
-    if plan.load_python is not None or _has_new_locust():
+    if has_load:
         python = plan.load_python or sys.executable
         return Equipment((python, "-m", "locust"), (), False, server, features)
     made = tools.find_or_make(tools.LOAD, tell, pause)

@@ -82,7 +82,7 @@ def run_job(job: Job, emit: Tell, pause: Pause) -> Run:
     began = time.monotonic()
     with _server(job, port, files) as group:
         until_answer_s = server.wait_until_it_answers(
-            plan, group, port, pause, policy=job.policy, warms_up=job.warms_up
+            plan, group, port, pause, policy=job.policy, warms_up=job.warms_up, emit=emit
         )
         warm_up_s = _warm_up_s(server.read_report(files))
         boot_s = max(0.0, until_answer_s - warm_up_s)

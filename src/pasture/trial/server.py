@@ -18,18 +18,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from pasture.errors import UsageError
+from pasture.display.progress import Moved, Tell
+from pasture.display.units import duration
+from pasture.errors import AppImportFailed, UsageError
 from pasture.trial import diagnosis
 from pasture.trial.plan import LOOPBACK, TrialPlan
 from pasture.trial.servers.facts import STOCK, Phrases, Start
 from pasture.trial.session import Group, environment
 from pasture.trust import private_files
+from pasture.trust.untrusted_text import printable
 from pasture.warmup.guard import STEP_S, TOTAL_S
 from pasture.warmup.requests import USER_AGENT, Header, Request
 
 _POLL_S = 0.05
 _WORKERS_S = 10.0
 _ASK_S = 60.0
+_BETWEEN_WORDS_S = 10.0
+_ELSEWHERE = ("-c", "--config", "--pythonpath", "--chdir", "--paste", "--app-dir", "--python-path")
+_LONGEST_LINE = 160
 _WARMING, _WARMED = "pasture: warm-up: ", re.compile(r"pasture: warm-up: \d+ requests, ")
 
 Pause = Callable[[float], None]
@@ -90,6 +96,36 @@ def features_of(plan: TrialPlan, packages: Path | None) -> frozenset[str]:
     except (OSError, ValueError, subprocess.TimeoutExpired):  # the run says what is wrong
         return frozenset()
     return frozenset(asked.stdout.split())
+
+
+def require_module(plan: TrialPlan) -> None:
+    """Check that the application's module, or the package that it is in, can be found.
+
+    Nothing of the application is imported. A server that is told where else to look is not
+    second-guessed.
+
+    Raises:
+        AppImportFailed: it cannot be found.
+    """
+    package = re.split(r"[.:(]", plan.app, maxsplit=1)[0]
+    told_where = any(word.startswith(_ELSEWHERE) for word in plan.server_args)
+    if told_where or not package.isidentifier():
+        return
+    program = f"import importlib.util, sys; sys.exit(not importlib.util.find_spec({package!r}))"
+    try:
+        asked = subprocess.run(
+            [plan.server_python, "-c", program],
+            capture_output=True, env=environment(plan.env), cwd=plan.chdir, timeout=_ASK_S,
+        )  # fmt: skip
+    except (OSError, ValueError, subprocess.TimeoutExpired):  # the run says what is wrong
+        return
+    if asked.returncode == 1 and not asked.stderr:
+        raise AppImportFailed(
+            f"{plan.app} cannot be imported: there is no module {package!r} in "
+            f"{plan.chdir or Path.cwd()}, nor in the environment of {plan.server_python}",
+            hint="check the name and --chdir, and whether pasture is installed in the "
+            "application's environment",
+        )
 
 
 def server_command(
@@ -168,6 +204,7 @@ def wait_until_it_answers(
     *,
     policy: str = STOCK,
     warms_up: bool = False,
+    emit: Tell = lambda event: None,
 ) -> float:
     """Wait for the first answer and for all workers; return the seconds it took.
 
@@ -176,6 +213,7 @@ def wait_until_it_answers(
 
     Args:
         warms_up: the server serves requests before its first fork.
+        emit: told every ten seconds that there is no answer yet, with the end of the log.
 
     Raises:
         AppImportFailed, PortTaken, ServerFailed: the server ended, or all its workers do.
@@ -185,6 +223,7 @@ def wait_until_it_answers(
     start = time.monotonic()
     phrases = plan.facts.phrases
     boot = BootClock(plan.server_timeout_s, warms_up, phrases.steps)
+    next_word_s = _BETWEEN_WORDS_S
     with _Probe(plan, port) as probe:
         while not probe.answered:
             if probe.failure is not None:
@@ -194,12 +233,25 @@ def wait_until_it_answers(
                 raise diagnosis.ended_early(plan.app, server.log, code, port, phrases)
             if have_workers_died(server.log, phrases, plan.workers):
                 raise diagnosis.workers_died(plan.app, server.log, phrases)
-            if boot.is_over(time.monotonic() - start, server.log):
+            elapsed_s = time.monotonic() - start
+            if elapsed_s >= next_word_s:
+                emit(Moved(phase=_still_waiting(elapsed_s, server.log)))
+                next_word_s += _BETWEEN_WORDS_S
+            if boot.is_over(elapsed_s, server.log):
                 raise diagnosis.did_not_answer(plan.app, server.log, plan.server_timeout_s)
             pause(_POLL_S)
     seconds = time.monotonic() - start
     _wait_for_workers(plan, server, policy, pause)
     return seconds
+
+
+def _still_waiting(elapsed_s: float, log: str) -> str:
+    """What is shown while the server does not answer."""
+    last = next((line.strip() for line in reversed(log.splitlines()) if line.strip()), "")
+    waited = f"no answer after {duration(elapsed_s)}"
+    if not last:
+        return f"{waited}, and nothing in its log"
+    return f"{waited}; its log ends with: {printable(last, _LONGEST_LINE)}"
 
 
 def have_workers_died(log: str, phrases: Phrases, workers: int) -> bool:
@@ -223,7 +275,7 @@ def _wait_for_workers(plan: TrialPlan, server: Group, policy: str, pause: Pause)
 
 
 class BootClock:
-    """Tells when a boot has taken too long. It stands still while the server warms up.
+    """Tells when a boot has taken too long. A warm-up does not count, up to its own limit.
 
     Args:
         limit_s: how long a boot may take.
@@ -246,7 +298,7 @@ class BootClock:
         """
         since_s, self._last_s = elapsed_s - self._last_s, elapsed_s
         if self._warms_up and _WARMING in log and not _WARMED.search(log):
-            self._stood_s += since_s
+            self._stood_s = min(self._stood_s + since_s, TOTAL_S + STEP_S)
         if elapsed_s - self._stood_s <= self._limit_s:
             return False
         # A log without such lines does not show a warm-up that goes on.

@@ -14,6 +14,10 @@ from pasture.trial.measurement import (
 )
 
 _LEAST_SAVING = 0.01  # below is noise
+_ONE_ROUND = (
+    "One round: requests a second, latencies and times of one run may differ by a tenth and more "
+    "from the next; --rounds 3 shows their spread."
+)
 
 
 def best(result: TrialResult) -> PolicyResult | None:
@@ -83,9 +87,9 @@ def processor(result: TrialResult) -> str | None:
 
 
 def spread(result: TrialResult) -> str | None:
-    """How far the rounds lie apart, None with a single one."""
+    """How far the rounds lie apart, None with a single policy."""
     if result.plan.rounds == 1:
-        return None
+        return _ONE_ROUND if len(result.policies) > 1 else None
     ranges = []
     for policy in result.policies:
         low, high = policy.spread(lambda run: run.private_bytes_median)
