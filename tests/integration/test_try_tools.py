@@ -109,6 +109,29 @@ def test_what_a_killed_trial_left_is_removed_and_nothing_else(cache):
     assert (cache / "runs-1.json").exists() and (cache / "load-1").exists()
 
 
+def test_a_trial_that_is_killed_leaves_no_folder_of_an_installation(cache, tmp_path):
+    program = f"""
+import os, time
+from pathlib import Path
+from pasture.trial import tools
+def pause(seconds):
+    if any(Path({str(tmp_path)!r}).glob("pasture-tools-*")):
+        print("there", flush=True)
+        time.sleep(600)
+tools._install([["sleep", "600"]], pause)
+"""
+    running = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert running.stdout.readline() == b"there\n"
+    running.kill()
+    running.communicate()
+    while any(tmp_path.glob("pasture-tools-*")):  # the test's limit of time ends this
+        time.sleep(0.02)
+
+
 def test_two_at_once_make_one(cache, tmp_path, monkeypatch):
     monkeypatch.setenv("UV_SLOW", "1")
     found, events = [], []
@@ -196,7 +219,7 @@ def test_the_extra_names_the_same_packages():
 
 
 def test_a_locust_of_the_applications_own_is_taken_if_it_is_new_enough(monkeypatch):
-    plan = TrialPlan(app="a", locustfile=Path(__file__))
+    plan = TrialPlan(app="json:app", locustfile=Path(__file__))
     monkeypatch.setattr(equipment.tools, "find_or_make", lambda tools, *_: Made(tools.name))
 
     monkeypatch.setattr(equipment, "version", lambda name: "2.32.1")
@@ -215,7 +238,7 @@ def test_a_gunicorn_that_the_application_lacks_is_found_apart(monkeypatch):
     monkeypatch.setattr(equipment, "find_spec", lambda name: None)
     monkeypatch.setattr(equipment, "features_of", lambda plan, server: frozenset({str(server)}))
 
-    found = equipment.find_equipment(TrialPlan(app="a"), ignore, ignore)
+    found = equipment.find_equipment(TrialPlan(app="json:app"), ignore, ignore)
 
     assert found.server == Path("/made/server/packages")
     assert found.features == {"/made/server/packages"}

@@ -7,7 +7,7 @@ came of it, and keeps the runs of a trial that is not whole.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -36,7 +36,7 @@ from pasture.trial.plan import (
 )
 from pasture.trial.server import Pause
 from pasture.trial.servers import SERVERS
-from pasture.warmup.requests import Requests, parse_header, parse_request, read_requests
+from pasture.warmup.requests import Requests, parse_header, parse_request, read_lines, read_requests
 
 _FILE = click.Path(path_type=Path)
 _POSITIVE = click.IntRange(min=1)
@@ -115,6 +115,11 @@ _POSITIVE = click.IntRange(min=1)
     metavar="NAME=VALUE",
     help="Variable for the server; repeat for more.",
 )
+@click.option(
+    "--env-file",
+    type=_FILE,
+    help="File with one NAME=VALUE a line: a command line can be read by every user.",
+)
 @click.option("--chdir", type=_FILE, metavar="DIR", help="Working directory of the server.")
 @click.option(
     "--server-timeout",
@@ -177,6 +182,7 @@ def _plan(
     warm: tuple[str, ...],
     warm_file: Path | None,
     environment: tuple[str, ...],
+    env_file: Path | None,
     server_timeout: float,
     run_timeout: float | None,
     bind: str | None,
@@ -194,7 +200,7 @@ def _plan(
         urls=walk.requests or DEFAULT_URLS,
         headers=(*map(parse_header, headers), *common, *walk.headers),
         warm=before_fork.requests or None,
-        env=dict(_variable(text) for text in environment),
+        env=_variables(environment, env_file),
         server_timeout_s=server_timeout,
         run_timeout_s=run_timeout,
         port=None if bind is None else _port(bind),
@@ -206,6 +212,22 @@ def _requests(lines: tuple[str, ...], path: Path | None) -> Requests:
     """What was named on the command line, then what a file lists."""
     named = Requests(requests=tuple(map(parse_request, lines)))
     return named + read_requests(path) if path else named
+
+
+def _variables(given: Iterable[str], file: Path | None) -> dict[str, str]:
+    """Variables of a file, and of the command line, which win."""
+    found: dict[str, str] = {}
+    lines = read_lines(file) if file is not None else []
+    for number, line in enumerate(lines, start=1):
+        name, equals, value = line.strip().partition("=")
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if not name or not equals:  # the line may hold a secret, and is not shown
+            raise UsageError(
+                f"line {number} of {file} is not a variable", hint="write it as NAME=VALUE"
+            )
+        found[name] = value
+    return found | dict(map(_variable, given))
 
 
 def _variable(text: str) -> tuple[str, str]:

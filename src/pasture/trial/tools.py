@@ -161,7 +161,7 @@ def _works(tools: Tools, made: ToolEnvironment, pause: Pause) -> bool:
         return False
     private_files.make_folder(made.folder)  # refuses one that another user has a say in
     program = [made.python, "-I", "-c", f"import {', '.join(tools.modules)}"]
-    with private_files.temporary_folder("pasture-tools-") as place:
+    with private_files.temporary_folder("pasture-tools-") as place, guarded(place):
         try:
             # Too slow is not broken: another trial may be using it.
             return _run(program, place, pause, _TRY_S) in (0, None)
@@ -223,7 +223,7 @@ def _pips() -> Iterator[list[str]]:
 
 def _install(commands: Sequence[Sequence[str]], pause: Pause) -> str:
     """Run an installer; what it printed if it failed, "" if it did not."""
-    with private_files.temporary_folder("pasture-tools-") as place:
+    with private_files.temporary_folder("pasture-tools-") as place, guarded(place):
         try:
             for command in commands:
                 if _run(command, place, pause, _INSTALL_S) != 0:

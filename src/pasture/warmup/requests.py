@@ -164,6 +164,15 @@ def read_requests(path: Path) -> Requests:
     Raises:
         UsageError: it cannot be read, or a line is neither request nor header.
     """
+    return parse_lines(read_lines(path))
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a file that a user names on a command line.
+
+    Raises:
+        UsageError: it cannot be read, is too large, or is not UTF-8.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
@@ -174,7 +183,7 @@ def read_requests(path: Path) -> Requests:
         raise UsageError(
             f"cannot read {path}: {error}", hint="check the file's name; its text is UTF-8"
         ) from None
-    return parse_lines(text.split("\n"))
+    return text.split("\n")
 
 
 def _not_a_request(line: str) -> UsageError:
