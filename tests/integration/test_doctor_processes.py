@@ -120,7 +120,7 @@ def test_children_that_were_started_anew_are_counted_as_such():
         assert [row.role for row in Watch(pid).look()] == ["master", "worker"]
         sample = sample_tree(pid)
         assert sample is not None and [found.pid for found in sample.workers] == [worker]
-        assert tree.master_of(worker, tree.workers_of) == pid
+        assert tree.master_of(worker, forked_only=False) == pid
         assert tree.master_of(worker) is None  # explain compares pages that a fork shares
 
 

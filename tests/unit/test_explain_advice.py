@@ -85,7 +85,8 @@ OLDEST = (3, 11)
 def test_gathered_code_is_advised_where_the_policy_lacks_it() -> None:
     [sentence] = advice(explanation(RUNNING, python=OLDEST))
     assert "gathers the code" in sentence
-    assert advice(explanation(RUNNING, policy="seal", python=OLDEST)) == ()
+    [sealed] = advice(explanation(RUNNING, policy="seal", python=OLDEST))
+    assert "was gathered; the rest runs first in workers" in sealed
 
 
 def test_reference_counts_under_a_seal_of_an_interpreter_without_immortality_are_told() -> None:
@@ -115,3 +116,20 @@ def test_what_a_lifespan_builds_is_told_from_what_requests_build() -> None:
     )
     assert "what a lifespan builds, each worker builds again" in sentence
     assert "a warm-up with these requests shares what is built once" in sentence
+
+
+def test_code_that_ran_first_in_the_worker_is_told_under_the_seal_too() -> None:
+    causes = {Cause.CODE_COUNTER: 2.0, Cause.CODE_CACHE: 1.5}
+    [plain] = advice(explanation(causes))
+    assert plain.startswith("3.5 MB by running code") and "the policy seal gathers" in plain
+    [sealed] = advice(explanation(causes, policy="seal"))
+    assert sealed.startswith("3.5 MB by running code") and "a warm-up with more of their" in sealed
+
+
+def test_no_warm_up_is_advised_where_there_are_no_requests() -> None:
+    causes = {Cause.CODE_CACHE: 2.0, Cause.DICT_KEYS: 3.0, Cause.NEW_MEMORY: 9.0}
+    sentences = advice(explanation(causes, policy="seal", warms_up=False, requests=4))
+    assert len(sentences) == 3
+    assert all(
+        "a warm-up with" not in words and "in the warm-up" not in words for words in sentences
+    )

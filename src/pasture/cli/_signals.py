@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -28,3 +28,13 @@ def stop_on_signals() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def pausing(stop: threading.Event) -> Callable[[float], None]:
+    """A pause of so many seconds that raises KeyboardInterrupt once a signal has come."""
+
+    def pause(seconds: float) -> None:
+        if stop.wait(seconds):
+            raise KeyboardInterrupt
+
+    return pause

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pasture.cli._signals import pausing, stop_on_signals
+from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically, write_json
 from pasture.display.pages import require_html
 from pasture.display.terminal import error_terminal, output_terminal
@@ -134,10 +136,12 @@ def only_server() -> int:
 
 
 def _require_numpy() -> None:
-    try:
-        import numpy  # noqa: F401
-    except ImportError:
-        raise MissingExtra(
-            "pasture explain needs numpy, which is not installed",
-            hint="pip install 'pasture[explain]'",
-        ) from None
+    """Have numpy, which is installed apart where the application's environment lacks it."""
+    from pasture.trial.tools import NUMBERS, bring
+
+    if NUMBERS.are_here:
+        return
+    with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
+        there = bring(NUMBERS, display.tell, pausing(stop))
+    if not there:
+        raise MissingExtra("pasture explain needs numpy", hint="pip install 'pasture[explain]'")

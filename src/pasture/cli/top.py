@@ -36,7 +36,7 @@ def command(pid: int | None, once: bool, interval_s: float) -> None:
     """
     chosen = pid if pid is not None else only_server()
     tree.require_memory_of(chosen)
-    master = tree.master_of(chosen, tree.workers_of) or chosen
+    master = tree.master_of(chosen, forked_only=False) or chosen
     watch = Watch(master)
     if once:
         watch.look()

@@ -6,7 +6,6 @@ came of it, and keeps the runs of a trial that is not whole.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +15,7 @@ from typing import Any
 
 import click
 
-from pasture.cli._signals import stop_on_signals
+from pasture.cli._signals import pausing, stop_on_signals
 from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically, write_json
 from pasture.display.terminal import error_terminal, output_terminal
@@ -34,7 +33,6 @@ from pasture.trial.plan import (
     LOOPBACK,
     check_plan,
 )
-from pasture.trial.server import Pause
 from pasture.trial.servers import SERVERS
 from pasture.warmup.requests import Requests, parse_header, parse_request, read_lines, read_requests
 
@@ -164,7 +162,7 @@ def command(**options: Any) -> None:
     keeper = _Keeper(plan, resume)
     with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
         if html_file is not None:
-            bring_page_packages(display.tell, _pausing(stop))
+            bring_page_packages(display.tell, pausing(stop))
         result = attempt_trial(plan, display.tell, stop, earlier=keeper.earlier, keep=keeper.keep)
     result = replace(result, notes=(*result.notes, *keeper.notes))
     _report(result, json_file, html_file)
@@ -298,14 +296,6 @@ class _Keeper:
     def _give_up(self, why: str) -> None:
         self._keeper = None
         self.notes.append(f"no run is kept for --resume: {why}")
-
-
-def _pausing(stop: threading.Event) -> Pause:
-    def pause(seconds: float) -> None:
-        if stop.wait(seconds):
-            raise KeyboardInterrupt
-
-    return pause
 
 
 def _report(result: TrialResult, json_file: Path | None, html_file: Path | None) -> None:

@@ -25,6 +25,11 @@ _FILLS_AT_USE = frozenset((Cause.DICT_KEYS, Cause.DICT_VALUES, Cause.TYPE_VERSIO
 _SET_BEFORE = {"precompute-types": Cause.TYPE_VERSION}
 """What a step has filled altogether: what is written there later was made invalid before."""
 
+_CODE = frozenset((Cause.CODE_COUNTER, Cause.CODE_CACHE))
+_NO_WARM_UP = (
+    "there are no requests to warm up with; call what jobs call, with data of no consequence, "
+    "while modules are imported"
+)
 _ITS_OWN = "load it while modules are imported, before the fork"
 
 
@@ -72,10 +77,9 @@ _REMEDIES = (
     ),
     _Remedy(
         "gather-code",
-        frozenset((Cause.CODE_COUNTER, Cause.CODE_CACHE)),
-        "by running code",
-        "warm up with the requests that workers get; the policy seal then gathers the code that "
-        "ran on pages of its own",
+        _CODE,
+        "by running code (counters and caches in it)",
+        "the policy seal gathers the code that has run before the fork on pages of its own",
     ),
     _Remedy(
         "immortalize",
@@ -90,6 +94,7 @@ def advice(found: Explanation) -> tuple[str, ...]:
     """Sentences without a full stop, the most bytes first."""
     lines = [(size, line) for remedy in _REMEDIES for size, line in _remedy(remedy, found)]
     lines += _warm_up(found)
+    lines += _code(found)
     lines.sort(key=lambda line: -line[0])
     return (*_new_memory(found), *(sentence for _, sentence in lines), *_libraries(found))
 
@@ -110,17 +115,37 @@ def _remedy(remedy: _Remedy, found: Explanation) -> Iterable[tuple[float, str]]:
     yield size, f"{megabytes(size)} {remedy.what}: {help_}"
 
 
+def _code(found: Explanation) -> Iterable[tuple[float, str]]:
+    """Counters and caches of code, under a policy that gathers what has run."""
+    policy = POLICIES.get(found.policy or "")
+    size = _bytes(found, _CODE)
+    if policy is None or "gather-code" not in policy.heap or not _is_worth(size, found):
+        return
+    yield (
+        size,
+        f"{megabytes(size)} by running code (counters and caches in it): code that has run before "
+        f"the fork was gathered; the rest runs first in workers: {_run_before(found)}",
+    )
+
+
+def _run_before(found: Explanation) -> str:
+    if found.warms_up:
+        return "a warm-up with more of their requests, each several times, gathers more"
+    return _NO_WARM_UP
+
+
 def _warm_up(found: Explanation) -> Iterable[tuple[float, str]]:
     """Tables that fill at first use, of a worker that was used."""
     policy = POLICIES.get(found.policy or "")
     filled = {c for step, c in _SET_BEFORE.items() if policy is not None and step in policy.heap}
     size = _bytes(found, _FILLS_AT_USE - filled)
     if found.requests != 0 and _is_worth(size, found):
-        yield (
-            size,
-            f"{megabytes(size)} by tables and caches that fill at first uses: requests in the "
-            "warm-up, each several times, fill most of them before the fork",
+        fills = (
+            "requests in the warm-up, each several times, fill most of them before the fork"
+            if found.warms_up
+            else _NO_WARM_UP
         )
+        yield size, f"{megabytes(size)} by tables and caches that fill at first uses: {fills}"
 
 
 def _new_memory(found: Explanation) -> Iterable[str]:
@@ -148,6 +173,9 @@ def _who_builds(found: Explanation) -> str:
     if found.requests == 0:
         where = "its lifespan" if found.is_asgi else "a hook after the fork"
         return f"the worker built at its start, as in {where}: {_ITS_OWN}"
+    if not found.warms_up:
+        built = "jobs built, garbage that waits for a collection included"
+        return f"{built}; what is built once: {_ITS_OWN}"
     warm_up = "a warm-up with these requests shares what is built once, not what each builds anew"
     if found.is_asgi:
         return (

@@ -35,6 +35,7 @@ def as_document(found: Explanation) -> dict[str, Any]:
         "python": None if found.python is None else list(found.python),
         "requests": found.requests,
         "is_asgi": found.is_asgi,
+        "warms_up": found.warms_up,
         "missing": list(found.missing),
         "causes": {cause.label: _share(found.cause(cause)) for cause in Cause},
         "fields": [
@@ -82,6 +83,7 @@ def from_json(text: str) -> Explanation:
         python=None if row.get("python") is None else _read_version(row["python"]),
         requests=None if row.get("requests") is None else int(row["requests"]),
         is_asgi=bool(row.get("is_asgi", False)),
+        warms_up=bool(row.get("warms_up", True)),
         holders=tuple(map(_read_holder, row.get("holders", ()))),
     )
 

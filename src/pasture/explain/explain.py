@@ -121,6 +121,7 @@ def _explain(
             python=known.version,
             requests=server.requests,
             is_asgi=server.is_asgi,
+            warms_up=server.warms_up,
         )
 
 

@@ -66,6 +66,7 @@ class Explanation:
         python: major and minor version of its interpreter; None if it is not known.
         requests: answered by the worker so far; None where its server does not tell.
         is_asgi: whether its server is one for ASGI, whose applications may have a lifespan.
+        warms_up: whether it serves web requests, for which there is a warm-up; not a queue's.
         missing: what could not be told, one sentence each.
         causes: share of each cause, largest first.
         fields: share of each field by its cause, largest first.
@@ -93,6 +94,7 @@ class Explanation:
     python: tuple[int, int] | None = None
     requests: int | None = None
     is_asgi: bool = False
+    warms_up: bool = True
     holders: tuple[Holder, ...] = ()
 
     @property

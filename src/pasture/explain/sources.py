@@ -83,12 +83,14 @@ class Server:
         policy: name of the policy that it was sealed with; None if it was not, or by nobody
             knows whom.
         requests: answered by the worker; None where the server does not tell.
-        is_asgi: whether its command names a server for ASGI.
+        is_asgi: whether it is a server for ASGI.
+        warms_up: whether it serves web requests, for which there is a warm-up.
     """
 
     policy: str | None
     requests: int | None
     is_asgi: bool
+    warms_up: bool
 
 
 def look_at_server(server_pid: int, worker_pid: int) -> Server:
@@ -100,6 +102,7 @@ def look_at_server(server_pid: int, worker_pid: int) -> Server:
         policy=printable(seal.policy) if seal is not None and seal.sealed else None,
         requests=entry.requests if entry is not None else None,
         is_asgi=tree.serves_asgi(server_pid),
+        warms_up=tree.serves_requests(server_pid),
     )
 
 

@@ -7,18 +7,20 @@ time the caller looks at it; every answer is a snapshot.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 
 from pasture.errors import NoPrivilege, ProcessEnded, UsageError
 from pasture.proc import smaps
+from pasture.proc.maps import parse_maps
 from pasture.proc.stat import read_stat
 
 _PROC = Path("/proc")
 _SPAWNED = "from multiprocessing.spawn import spawn_main"
 _ASGI = ("uvicorn", "fastapi", "hypercorn", "daphne", "granian", "asgi")
+_ASGI_LIBRARIES = ("/uvloop/", "/httptools/", "/granian/")
+_SERVERS = ("gunicorn", "uwsgi", "mod_wsgi")
 
 
 def forked_workers(master_pid: int) -> tuple[int, ...]:
@@ -49,12 +51,13 @@ def workers_of(master_pid: int) -> tuple[int, ...]:
     return forked_workers(master_pid) or spawned_workers(master_pid)
 
 
-def master_of(pid: int, workers: Callable[[int], tuple[int, ...]] = forked_workers) -> int | None:
+def master_of(pid: int, *, forked_only: bool = True) -> int | None:
     """The process itself if it has workers, its parent if it is a worker, else None.
 
     Args:
-        workers: which children are workers: `forked_workers` or `workers_of`.
+        forked_only: workers that were started anew do not count.
     """
+    workers = forked_workers if forked_only else workers_of
     if workers(pid):
         return pid
     try:
@@ -65,8 +68,29 @@ def master_of(pid: int, workers: Callable[[int], tuple[int, ...]] = forked_worke
 
 
 def serves_asgi(pid: int) -> bool:
-    """Whether a process's command names a server for ASGI, or a worker for it."""
-    return any(name in word.lower() for word in command_of(pid) for name in _ASGI)
+    """Whether a process's command names a server for ASGI, or a worker for it.
+
+    A command of its own, as `prefect server start`, is known by libraries that such servers load.
+    """
+    if any(name in word.lower() for word in command_of(pid) for name in _ASGI):
+        return True
+    return any(name in file for file in _mapped(pid) for name in _ASGI_LIBRARIES)
+
+
+def serves_requests(pid: int) -> bool:
+    """Whether a process is a server of web requests, for which there is a warm-up."""
+    known = any(name in word.lower() for word in command_of(pid) for name in _SERVERS)
+    return known or serves_asgi(pid)
+
+
+def _mapped(pid: int) -> tuple[str, ...]:
+    """Files that a process has mapped; none where that cannot be read."""
+    try:
+        return tuple(
+            mapping.path for mapping in parse_maps((_PROC / str(pid) / "maps").read_text())
+        )
+    except (OSError, ValueError):
+        return ()
 
 
 def command_of(pid: int) -> tuple[str, ...]:

@@ -87,12 +87,8 @@ def bring_page_packages(tell: Tell, pause: Pause) -> None:
     Raises:
         MissingExtra, UsageError, KeyboardInterrupt: as `find_equipment`.
     """
-    if not tools.PAGE.are_here:
-        sys.path.append(str(tools.find_or_make(tools.PAGE, tell, pause).packages))
-        if not tools.PAGE.are_here:
-            raise MissingExtra(
-                "--html needs jinja2 and plotly", hint="pip install 'pasture[trial]'"
-            )
+    if not tools.bring(tools.PAGE, tell, pause):
+        raise MissingExtra("--html needs jinja2 and plotly", hint="pip install 'pasture[trial]'")
 
 
 def _has_new_locust() -> bool:

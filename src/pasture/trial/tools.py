@@ -85,6 +85,8 @@ PAGE = Tools(
     ("jinja2", "plotly"),
     instead=", or leave --html out",
 )
+NUMBERS = Tools("numbers", "numpy", ("numpy>=1.26",), ("numpy",))
+"""What `pasture explain` counts with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,20 @@ class ToolEnvironment:
     def packages(self) -> Path:
         """The folder of its packages."""
         return Path(sysconfig.get_path("purelib", "venv", {"base": str(self.folder)}))
+
+
+def bring(tools: Tools, tell: Tell, pause: Pause) -> bool:
+    """Make packages importable in this process, from an environment apart if it lacks them.
+
+    Returns:
+        whether they are importable now.
+
+    Raises:
+        MissingExtra, UsageError, KeyboardInterrupt: as `find_or_make`.
+    """
+    if not tools.are_here:
+        sys.path.append(str(find_or_make(tools, tell, pause).packages))
+    return tools.are_here
 
 
 def find_or_make(tools: Tools, tell: Tell, pause: Pause) -> ToolEnvironment:
