@@ -210,6 +210,11 @@ fuzz: .venv/.stamp $(FUZZ_MATRIX:%=.venvs/%-check/fuzz-packages.stamp) ## Random
 fuzz-channels: .venvs/3.14/.stamp ## Messages of less trusted processes, random and mutated (ARGS="--messages 1000000 --seed 7 --target mold")
 	@.venvs/3.14/bin/python tests/fuzz/channels $(ARGS)
 
+.PHONY: test-mutants
+test-mutants: .venvs/3.14/.stamp ## One line of C changed at a time: the test that docs/internals/claims.md names must fail (ARGS="NAME...", ARGS=--again)
+	@$(MAKE) .venvs/3.12/.stamp || echo "no CPython 3.12: what needs it is not tried"
+	@.venvs/3.14/bin/python tests/mutants $(ARGS)
+
 .PHONY: test-cpython-collector
 test-cpython-collector: .venv/.stamp ## CPython's own tests with every full collection out of line
 	@.venv/bin/python tests/cpython/collector.py 3.13 3.14 3.15 $(ARGS)

@@ -1,7 +1,12 @@
 """Static objects stand at any multiple of 8: one-character strings, one-byte bytes, `()`.
 
-A long container makes the collector remember what it holds by address and find it again.
+A long container makes the collector remember what it holds by address and find it again. So do a
+successor in a list, and an object whose count is watched.
 """
+
+import sys
+
+import pytest
 
 CONTAINERS = {
     "characters": 'list("The quick brown fox jumps over the lazy dog; 0123456789 $%&@!? " * 1000)',
@@ -71,3 +76,54 @@ for name in CONTAINERS:
     in_child(lambda: work(name))
 """)
     assert out.splitlines() == [line for name in CONTAINERS for line in (name, "([], True)")]
+
+
+PLACED = """
+import zoo
+def placed(offset):
+    zoo.set_offset(offset)
+    return zoo.Placed()
+"""
+
+
+def test_garbage_that_is_the_successor_of_a_live_object_is_found(run_program, build_extension):
+    out = run_program(
+        f"""
+{PLACED}
+gc.disable()
+gc.collect()
+kept, dead = [], []
+for number in range(300):
+    kept.append([number])  # stands before the next one in its list
+    one = placed((4, 8, 12)[number % 3])
+    node = Node()
+    one.hold([one, node])
+    dead.append(weakref.ref(node))
+del one, node
+pasture.collect()
+assert pasture.gc.history().from_roots
+print(sum(ref() is not None for ref in dead), len(kept))
+""",
+        path=[build_extension("zoo")],
+    )
+    assert out == "0 300\n"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="objects are mortal before CPython 3.12")
+def test_a_count_that_has_drifted_is_set_again(run_program, build_extension):
+    out = run_program(
+        f"""
+{PLACED}
+import oldabi
+kept = [placed(offset) for offset in (0, 4, 8, 12) for _ in range(20)]
+kept += [[0], "a text of " + str(7), Node()]
+assert pasture.seal().sealed and all(map(_native.is_immortal, kept))
+sealed = [sys.getrefcount(one) for one in kept]
+for one in kept: oldabi.take(one, 2**22)
+moved = [sys.getrefcount(one) for one in kept]
+_native.mend_counts()
+print(moved != sealed, [sys.getrefcount(one) for one in kept] == sealed)
+""",
+        path=[build_extension("zoo"), build_extension("oldabi")],
+    )
+    assert out == "True True\n"
