@@ -1,6 +1,7 @@
 """What is open or running and does not survive a fork is found, and nothing else is."""
 
 import asyncio
+import os
 import socket
 import sqlite3
 import sys
@@ -177,15 +178,24 @@ def test_a_running_loop_is_found() -> None:
     assert "a running asyncio loop" in asyncio.run(look())
 
 
-def test_gevents_patches_are_found_once_they_are_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "gevent.monkey", SimpleNamespace(saved={}))
+def test_a_hub_of_gevents_is_found_where_the_fork_is_not_gevents(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hubs: list[object] = []
+    local = SimpleNamespace(get_hub_if_exists=lambda: hubs[0] if hubs else None)
+    monkeypatch.setitem(sys.modules, "gevent._hub_local", local)
     assert texts() == []
-    monkeypatch.setitem(
-        sys.modules,
-        "gevent.monkey",
-        SimpleNamespace(saved={"socket": {}}),
-    )
-    assert texts() == ["gevent's hub, whose patches are in"]
+    hubs.append(object())
+    assert texts() == ["gevent's hub, which this fork does not renew"]
+
+    def fork() -> int:
+        raise AssertionError
+
+    fork.__module__ = "gevent.os"
+    monkeypatch.setattr(os, "fork", fork)
+    assert texts() == []
+    monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace())
+    assert texts() == ["gevent's hub, which this fork does not renew"]
 
 
 def test_cuda_is_found_once_it_is_initialized(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pasture.fork_safety import fork_aware
 from pasture.fork_safety.hazard import Hazard, Kind
@@ -177,14 +178,29 @@ def _libraries() -> Iterator[Hazard]:
     events = sys.modules.get("asyncio.events")
     if events is not None and events._get_running_loop() is not None:
         yield Hazard("a running asyncio loop", "fork before the loop is started")
-    if gevent_has_patched():
-        yield Hazard("gevent's hub, whose patches are in", "patch in each worker, after the fork")
+    if _gevents_hub_is_lost():
+        yield Hazard(
+            "gevent's hub, which this fork does not renew",
+            "call gevent.monkey.patch_all() before anything else is imported, or gevent.reinit() "
+            "in each child",
+        )
     core = "grpc._cython.cygrpc" in sys.modules and _has_threads_of_c()
     if core and not fork_aware.copes("grpc"):
         yield Hazard("gRPC's core, which runs threads", "open the first channel in each worker")
     cuda = sys.modules.get("torch.cuda")
     if cuda is not None and getattr(cuda, "_initialized", False):
         yield Hazard("CUDA, which is initialized", "use the GPU in workers only")
+
+
+def _gevents_hub_is_lost() -> bool:
+    """Whether gevent has a hub in this thread, and the next fork is not gevent's.
+
+    Its own `os.fork` gives the child a hub that works. uWSGI forks in C.
+    """
+    module: Any = sys.modules.get("gevent._hub_local")
+    if module is None or module.get_hub_if_exists() is None:
+        return False
+    return not os.fork.__module__.startswith("gevent") or "uwsgi" in sys.modules
 
 
 def gevent_has_patched() -> bool:

@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from time import monotonic
 from typing import Any, NoReturn
 
@@ -26,7 +26,7 @@ from pasture.proc.own_child import is_own_child
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import restart
 from pasture.servers.complaint import complain
-from pasture.servers.gunicorn import asgi, rehearsal
+from pasture.servers.gunicorn import asgi, cooperative, rehearsal
 from pasture.servers.gunicorn.hooks import call_after_request, call_before_fork
 from pasture.servers.lifespan import SharedLifespan
 from pasture.servers.restart import LeftOut
@@ -35,8 +35,6 @@ from pasture.servers.settings import ServerSettings
 from pasture.servers.shortage import Backoff, is_shortage
 from pasture.servers.warming import warm_up_as_set
 from pasture.warmup.warmup import Answer, WarmUpReport, is_asgi
-
-_COOPERATIVE = ("gevent", "eventlet")
 
 
 class SealingArbiter(Arbiter):  # type: ignore[misc]
@@ -53,6 +51,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         self._sealer = self._make_sealer()
         self._backoff = Backoff()
         self._lifespan: SharedLifespan | None = None
+        self._as_in_worker: cooperative.AsInWorker = nullcontext
         self._workers_forked = self._is_halting = False
         self._control_server_wanted = False
         super().__init__(app)
@@ -87,10 +86,17 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def _load_application(self, asked_for: bool) -> None:
         if self._sealer.report is None and not asked_for:
             self.log.info("pasture: preload is on: HUP does not load new code, USR2 does")
-        application = self.app.wsgi()
+        application = self.load_as_in_worker()
         asgi.import_server(self.worker_class)
         if self._settings.lifespan_once and self._lifespan is None:
             self._start_once(application)
+
+    def load_as_in_worker(self) -> Any:
+        """Import the application as a worker would, into a standard library that is patched."""
+        if self._as_in_worker is nullcontext:
+            self._as_in_worker = cooperative.patch_as(self.worker_class)
+        with self._as_in_worker():
+            return self.app.wsgi()
 
     def _start_once(self, application: Any) -> None:
         """Start an ASGI application here; from now on workers serve what is started."""
@@ -169,10 +175,21 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def _start_control_server(self) -> None:
         # gunicorn 25.1 starts its thread before the first fork. A thread that may hold
         # any lock, and change any structure, must not run while the heap is sealed.
-        if self._workers_forked:
+        if self._as_in_worker is not nullcontext:
+            self._leave_control_server_out()
+        elif self._workers_forked:
             super()._start_control_server()
         else:
             self._control_server_wanted = True
+
+    def _leave_control_server_out(self) -> None:
+        """Its thread would be a greenlet here, and run only while the application's code does."""
+        if not getattr(self.cfg, "control_socket_disable", True) and not self._workers_forked:
+            self.log.warning(
+                "pasture: no control socket: its thread does not run in a process that %s has "
+                "patched; --no-control-socket leaves out this line",
+                self.cfg.worker_class_str,
+            )
 
     def _before_fork(self, worker: Any) -> None:
         if self.cfg.preload_app:
@@ -181,9 +198,10 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def _seal_or_end(self, worker: Any = None) -> None:
         """Seal, if this is the first fork or the seal is worth a new round."""
         try:
-            self._sealer.before_fork(
-                self._warm_up, lambda replay: rehearsal.play(self, worker, replay)
-            )
+            with self._as_in_worker():
+                self._sealer.before_fork(
+                    self._warm_up, lambda replay: rehearsal.play(self, worker, replay)
+                )
         except PastureError as error:
             # Nothing is forked yet. gunicorn would take an exception for a worker's.
             self._unlink_and_end(complain(error))
@@ -241,8 +259,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         Not for workers that patch the standard library: it must not be loaded before.
         """
         disabled = getattr(self.cfg, "control_socket_disable", True)
-        cooperative = any(name in self.cfg.worker_class_str for name in _COOPERATIVE)
-        if not disabled and not cooperative:
+        if not disabled and not cooperative.is_cooperative(self.worker_class):
             importlib.import_module("gunicorn.ctl.server")
 
     def _warm_up(self) -> WarmUpReport:

@@ -9,18 +9,17 @@ Written for the worker `gevent` of gunicorn 23 to 27 and gevent 24.10 to 26.9.
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import gevent
-from gevent import monkey
 from greenlet import greenlet
 
 from pasture.fork_safety.closed_loop import frozen_objects_listed
 from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.instances import instances
+from pasture.servers.gunicorn import cooperative
 from pasture.servers.refork.gunicorn.promotion import Promotable, take_signals
 
 _NEEDED = ("os", "select", "socket", "time")
@@ -35,17 +34,12 @@ class GeventPromotable(Promotable):
 
     @contextmanager
     def become_mold(self) -> Iterator[None]:
-        patched: list[tuple[Any, str, Any]] = []
-        for module in (sys.modules[name] for name in _NEEDED if name in sys.modules):
-            saved: Any = vars(monkey)["saved"]
-            for name, original in saved.get(module.__name__, {}).items():
-                patched.append((module, name, getattr(module, name, None)))
-                setattr(module, name, original)
+        patched, original = cooperative.replaced_by_gevent(_NEEDED)
+        cooperative.put(original)
         try:
             yield
         finally:
-            for module, name, value in patched:
-                setattr(module, name, value)
+            cooperative.put(patched)
 
     def leave_service(self) -> None:
         take_signals(self._worker)

@@ -23,7 +23,7 @@ from pasture.proc.own_child import is_own_child
 from pasture.proc.smaps import total_pss_bytes
 from pasture.scoreboard import recorder
 from pasture.sealing.seal import seal
-from pasture.servers.gunicorn import asgi
+from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.hooks import call_after_request
 from pasture.servers.refork.actions import (
     Action,
@@ -45,7 +45,6 @@ from pasture.servers.refork.gunicorn.spawn import (
     SpawnFailed,
     SpawningArbiter,
 )
-from pasture.servers.refork.gunicorn.worker_process import OF_GEVENT
 from pasture.servers.refork.lifecycle import Lifecycle
 from pasture.servers.refork.mold import policy_of_server
 from pasture.servers.refork.round import Limits
@@ -55,7 +54,7 @@ from pasture.trust.untrusted_text import printable
 
 _ABLE = (
     *("gunicorn.workers.sync", "gunicorn.workers.gthread"),
-    *(*asgi.OF_GUNICORN, *asgi.OF_UVICORN, *OF_GEVENT),
+    *(*asgi.OF_GUNICORN, *asgi.OF_UVICORN, *cooperative.OF_GEVENT),
 )
 _SEAL_S = 30.0
 _MEASURE_TRIES = 5
@@ -111,8 +110,8 @@ class ReforkingArbiter(SpawningArbiter):
             return "with reuse_port each worker has a queue of connections of its own"
         if not asgi.is_of(self.worker_class, _ABLE):
             return f"workers of class {self.cfg.worker_class_str} cannot become parents"
-        if asgi.is_of(self.worker_class, OF_GEVENT) and gevent_has_patched():
-            return "gevent's patches are in before the fork: leave them to the worker"
+        if asgi.is_of(self.worker_class, cooperative.OF_GEVENT) and gevent_has_patched():
+            return "gevent's patches are in before pasture's: leave them out of gunicorn.conf.py"
         try:
             native()
         except UnsupportedInterpreter as error:

@@ -21,7 +21,7 @@ from pasture.interpreter import native
 from pasture.scoreboard.board import Row, Scoreboard
 from pasture.sealing import exit
 from pasture.servers.complaint import complain
-from pasture.servers.gunicorn import asgi
+from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.hooks import BeforeFork
 from pasture.servers.refork.channel import Channel
 from pasture.servers.refork.gunicorn import promotion
@@ -31,8 +31,6 @@ from pasture.servers.refork.mold import Refused, Start, fork_for, make_mold, pol
 BROKEN_MOLD = 70
 """Exit code of a worker that cannot boot although others of its generation's parents could.
 gunicorn's own codes would end the whole server."""
-
-OF_GEVENT = ("gunicorn.workers.ggevent",)
 
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _IDLE_S = 1.0
@@ -60,7 +58,7 @@ def _live_as_first_mold(arbiter: Any, start: Start) -> Start:
     _reset_signals(worker)
     native().die_with_parent(signal.SIGTERM)
     try:
-        arbiter.app.wsgi()
+        arbiter.load_as_in_worker()
     except PastureError as error:
         os._exit(complain(error))
     except Exception as error:
@@ -125,7 +123,7 @@ def _life(arbiter: Any, start: Start, board: Scoreboard) -> Start:
 def _promotable(worker: Any, channel: Channel, row: Row) -> Promotable:
     """The worker as one that may become a mold."""
     # Only here: without such a worker nobody needs asyncio or gevent.
-    if asgi.is_of(type(worker), OF_GEVENT):
+    if asgi.is_of(type(worker), cooperative.OF_GEVENT):
         from pasture.servers.refork.gunicorn.gevent_promotion import GeventPromotable
 
         return GeventPromotable(worker, channel, row)
