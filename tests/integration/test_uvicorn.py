@@ -352,6 +352,24 @@ def test_the_import_is_the_switch_in_a_program_that_runs_uvicorn_itself(serve):
 
 
 @pytest.mark.once
+@pytest.mark.parametrize("command", ["uvicorn", "fastapi"])
+def test_under_the_variable_a_server_that_reloads_serves_as_without(serve, command):
+    pytest.importorskip("fastapi_cli")
+    port = free_port()
+    words = {
+        "uvicorn": ["-m", "uvicorn", "uvicorn_app:app", "--reload", "--reload-dir", str(PROGRAMS)],
+        "fastapi": ["-m", "fastapi", "dev", str(PROGRAMS / "fastapi_app.py")],
+    }[command]
+    env = {"PASTURE": "seal"}
+    server = serve.command([sys.executable, *words, "--port", str(port)], port, env)
+    server.wait_until_it_logs(STARTED)
+    assert "pid" in server.get()
+    assert "not sealed: with --reload" in server.log
+    assert "Traceback" not in server.log
+    assert server.stop() == 0
+
+
+@pytest.mark.once
 def test_fastapi_run_is_served_by_workers_of_a_sealed_parent(serve):
     pytest.importorskip("fastapi_cli")
     begin = (*RUN, "--warm", "/", "fastapi", "run")

@@ -59,12 +59,11 @@ def install() -> None:
         log.error("%s: no seal", restart.earlier)
         return
 
-    class CheckedConfig(Config):
-        """A configuration under which uvicorn's workers can be forked."""
-
-        def __init__(self, *arguments: Any, **named: Any) -> None:
-            super().__init__(*arguments, **named)
-            refuse(self, strict=refuses or settings.strict)
+    def checked_config(*arguments: Any, **named: Any) -> Config:
+        """A configuration, which uvicorn pickles for the process of --reload: of its own class."""
+        config = Config(*arguments, **named)
+        refuse(config, strict=refuses or settings.strict)
+        return config
 
     class SealedMultiprocess(SealingSupervisor):
         """uvicorn's supervisor with the settings of this process."""
@@ -73,7 +72,7 @@ def install() -> None:
             super().__init__(settings, config, *arguments, **named)
 
     run: Any = importlib.import_module("uvicorn.main")  # whose name in the package is a command's
-    run.Config, run.Multiprocess = CheckedConfig, SealedMultiprocess
+    run.Config, run.Multiprocess = checked_config, SealedMultiprocess
 
 
 def refuse(config: Config, *, strict: bool) -> None:
