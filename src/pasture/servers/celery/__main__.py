@@ -11,6 +11,7 @@ from pathlib import Path
 
 from celery.__main__ import main
 
+from pasture.servers import process_name
 from pasture.servers.celery import worker
 from pasture.servers.sealer import show_log
 
@@ -19,6 +20,7 @@ _SCRIPT = Path(__file__).parent / "restarted" / "celery"
 
 def run() -> None:
     """Run a command of Celery's; a worker among them is sealed, or refused."""
+    process_name.take("celery")
     show_log()
     worker.refuses = True
     sys.argv[0] = str(_SCRIPT)

@@ -9,12 +9,14 @@ import sys
 
 from dramatiq import cli
 
+from pasture.servers import process_name
 from pasture.servers.dramatiq import parent
 from pasture.servers.sealer import show_log
 
 
 def run() -> int:
     """Work until told to stop; returns dramatiq's exit code."""
+    process_name.take("dramatiq")
     show_log()
     parent.refuses = True
     parent.restarts_as = [sys.executable, *sys.orig_argv[1:]]

@@ -7,11 +7,14 @@ import sys
 from granian.cli import entrypoint
 
 from pasture.errors import PastureError
+from pasture.servers import process_name
 from pasture.servers.complaint import complain
 from pasture.servers.granian import parent
 from pasture.servers.sealer import show_log
 
 if __name__ == "__main__":
+    process_name.take("granian")
+    sys.argv[0] = "granian"
     show_log()
     parent.refuses = True
     try:

@@ -13,6 +13,7 @@ from gunicorn.app.wsgiapp import WSGIApplication
 from gunicorn.errors import AppImportError
 
 from pasture.errors import AppImportFailed, PastureError
+from pasture.servers import process_name
 from pasture.servers.complaint import complain
 from pasture.servers.import_failure import import_failed
 
@@ -48,8 +49,9 @@ class SealedApplication(WSGIApplication):  # type: ignore[misc]
 
 def run() -> int:
     """Serve until told to stop; returns an exit code only if that never began."""
+    process_name.take("gunicorn")
     try:
-        SealedApplication("%(prog)s [OPTIONS] [APP_MODULE]", prog="pasture run gunicorn").run()
+        SealedApplication("%(prog)s [OPTIONS] [APP_MODULE]", prog="gunicorn").run()
     except PastureError as error:
         return complain(error)
     return 0

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from huey.bin.huey_consumer import consumer_main
 
+from pasture.servers import process_name
 from pasture.servers.huey import consumer
 from pasture.servers.sealer import show_log
 
@@ -19,6 +20,7 @@ _SCRIPT = Path(__file__).parent / "restarted" / "huey_consumer"
 
 def run() -> None:
     """Work until told to stop."""
+    process_name.take("huey_consumer")
     show_log()
     consumer.refuses = True
     sys.argv[0] = str(_SCRIPT)

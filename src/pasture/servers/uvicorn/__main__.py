@@ -11,13 +11,15 @@ from collections.abc import Callable
 from uvicorn.main import main
 
 from pasture.errors import PastureError
+from pasture.servers import process_name
 from pasture.servers.complaint import complain
 from pasture.servers.sealer import show_log
 from pasture.servers.uvicorn import supervisor
 
 
-def run(command: Callable[[], object]) -> None:
-    """Run a command that calls `uvicorn.run`; what it starts is sealed, or refused."""
+def run(name: str, command: Callable[[], object]) -> None:
+    """Run a command, which calls `uvicorn.run`; what it starts is sealed, or refused."""
+    process_name.take(name)
     show_log()
     supervisor.refuses = True
     try:
@@ -27,4 +29,4 @@ def run(command: Callable[[], object]) -> None:
 
 
 if __name__ == "__main__":
-    run(lambda: main(prog_name="pasture run uvicorn"))
+    run("uvicorn", lambda: main(prog_name="uvicorn"))

@@ -7,4 +7,4 @@ from fastapi_cli.cli import app
 from pasture.servers.uvicorn.__main__ import run
 
 if __name__ == "__main__":
-    run(lambda: app(prog_name="pasture run fastapi"))
+    run("fastapi", lambda: app(prog_name="fastapi"))

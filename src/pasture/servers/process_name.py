@@ -1,0 +1,18 @@
+"""The name under which an engine's process is known: that of its own command.
+
+A command that is a script gives its process the script's name, which `pgrep` and service managers
+look for. `python -m` would give it the interpreter's, and usage texts a module's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+
+
+def take(name: str) -> None:
+    """Be the command of that name, from now on. Forked processes inherit it. Source: proc(5)."""
+    with contextlib.suppress(OSError):  # there may be no /proc
+        Path("/proc/self/comm").write_text(name)
+    vars(sys.modules["__main__"])["__package__"] = None  # click then names the program by its path
