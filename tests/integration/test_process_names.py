@@ -1,4 +1,4 @@
-"""Engines under `pasture run` are known by their own names: to `pgrep`, and in their usage texts."""
+"""Engines under `pasture run` are known by their own names, to `pgrep` and in usage texts."""
 
 import subprocess
 import sys

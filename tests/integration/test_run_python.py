@@ -144,3 +144,41 @@ def test_modules_are_preloaded_before_the_seal_and_one_that_fails_is_told(tmp_pa
     assert "not preloaded: broken cannot be imported" in done.stderr
     strict = run("", "--strict", "--preload", "broken", program=[str(program)])
     assert strict.returncode == AppImportFailed.exit_code
+
+
+POOL = """
+import json, multiprocessing, sys
+TABLE = [str(n) for n in range(1000)]
+
+def is_immortal(_):
+    return sys._is_immortal(TABLE)
+
+if __name__ == "__main__":
+    exec(sys.argv[2])
+    with multiprocessing.get_context(sys.argv[1]).Pool(1) as pool:
+        print(json.dumps(pool.map(is_immortal, [0])))
+"""
+
+
+@pytest.mark.once
+def test_a_forkserver_of_the_program_is_sealed_whatever_it_preloads(tmp_path):
+    program = tmp_path / "pool.py"
+    program.write_text(POOL)
+    for preload in ("", "multiprocessing.set_forkserver_preload(['__main__', 'json'])"):
+        done = run("", program=[str(program), "forkserver", preload])
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count(SEALED) == 1, done.stderr
+        assert json.loads(done.stdout) == [True]
+
+
+@pytest.mark.once
+def test_a_sealed_process_whose_workers_are_not_forked_says_so_at_its_exit(tmp_path):
+    program = tmp_path / "pool.py"
+    program.write_text(POOL)
+    unshared = "no process was forked from what was sealed"
+    seal = "import pasture; pasture.seal()"
+    for method, count in (("forkserver", 1), ("spawn", 1), ("fork", 0)):
+        command = [sys.executable, str(program), method, seal]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count(unshared) == count, done.stderr

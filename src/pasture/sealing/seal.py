@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from pasture.errors import SealFailed, UnsupportedInterpreter
 from pasture.fork_safety import close, ddtrace, survey, threads
 from pasture.interpreter import current, hint_for, left_out, native
-from pasture.sealing import child, exit, gc_settings, room
+from pasture.sealing import child, exit, gc_settings, room, unshared
 from pasture.sealing import snapshot as census_file
 from pasture.sealing.policy import Policy, PrepareStep, find_policy
 from pasture.sealing.report import COLLECTING, NO_MEMORY, NOT_BEGUN, SealReport, StepReport
@@ -106,6 +106,8 @@ def seal(
     report = SealReport(interpreter, chosen.name, reason is None, reason, _rounds, tuple(steps))
     if strict:
         _insist(chosen, report)
+    if report.sealed:
+        unshared.watch()
     return report
 
 

@@ -10,8 +10,10 @@ import os
 import runpy
 import sys
 from collections.abc import Sequence
+from multiprocessing.forkserver import ForkServer
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import Any
 
 from pasture.errors import PastureError, UsageError
 from pasture.sealing.gc_settings import begin_loading
@@ -19,6 +21,8 @@ from pasture.servers import fork_hook
 from pasture.servers.complaint import complain
 from pasture.servers.sealer import seal_before_forks, show_log
 from pasture.servers.settings import read_environment
+
+_FORKSERVER = "pasture.servers.logged_forkserver"
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -34,6 +38,7 @@ def run(arguments: Sequence[str]) -> None:
     show_log()
     begin_loading(settings.policy)
     seal_before_forks(settings, after=os.environ.get(fork_hook.AFTER, ""))
+    seal_forkservers()
     if not arguments or (arguments[0].startswith("-") and arguments[0] not in ("-m", "-c")):
         raise UsageError(
             f"cannot run python {' '.join(arguments)}".rstrip(),
@@ -48,6 +53,23 @@ def run(arguments: Sequence[str]) -> None:
         _execute(compile(rest[0] if rest else "", "<string>", "exec"))
     else:
         _run_script(first, rest)
+
+
+def seal_forkservers() -> None:
+    """Have a forkserver that this program starts sealed before it forks, whatever it preloads.
+
+    It is multiprocessing's default from CPython 3.14 on.
+    """
+    server_class: Any = ForkServer
+    ensure_running = server_class.ensure_running
+
+    def ensure_sealed(server: Any) -> None:
+        modules = server._preload_modules
+        if _FORKSERVER not in modules:
+            server._preload_modules = [*modules, _FORKSERVER]
+        ensure_running(server)
+
+    server_class.ensure_running = ensure_sealed
 
 
 def _run_module(arguments: Sequence[str]) -> None:
