@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,27 +32,62 @@ def start(command: Sequence[str], folder: Path, **variables: str) -> Group:
     return Group(command, log=folder / "worker.log", env=environment(added), cwd=folder)
 
 
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Of one client.
+
+    Attributes:
+        jobs: what each of them returned, in the order of the client.
+        seconds: from the first result to the last: without the client's own start.
+    """
+
+    jobs: list[dict[str, Any]]
+    seconds: float
+
+    @property
+    def jobs_a_second(self) -> float:
+        """0 where there is but one job."""
+        return (len(self.jobs) - 1) / self.seconds if self.seconds else 0.0
+
+
 def put(python: Path, client: str, *arguments: str) -> list[dict[str, Any]]:
     """Have a client put jobs; what each of them returned.
 
     Raises:
         subprocess.SubprocessError: a result is missing.
     """
-    done = subprocess.run(
-        [python, PROGRAMS / f"{client}.py", *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        timeout=PATIENCE_S,
-        env=environment({"PYTHONPATH": str(PROGRAMS)}),
-    )
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return put_and_time(python, client, *arguments).jobs
+
+
+def put_and_time(python: Path, client: str, *arguments: str) -> Results:
+    """The same, with the time that the results took.
+
+    Raises:
+        subprocess.SubprocessError: a result is missing.
+    """
+    command = [python, PROGRAMS / f"{client}.py", *arguments]
+    env = environment({"PYTHONPATH": str(PROGRAMS)})
+    jobs: list[dict[str, Any]] = []
+    times: list[float] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
+        timer = threading.Timer(PATIENCE_S, process.kill)
+        timer.start()
+        assert process.stdout is not None
+        for line in process.stdout:
+            jobs.append(json.loads(line))
+            times.append(time.monotonic())
+        timer.cancel()
+    if process.returncode != 0:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return Results(jobs, times[-1] - times[0] if times else 0.0)
 
 
 def put_until_all_work(
     python: Path, client: str, url: str, workers: int, least: int = 3
 ) -> tuple[list[int], float]:
     """Put jobs until each worker has done some: the workers' pids, and the jobs a second.
+
+    The rate is that of the best batch: the first finds workers that have loaded nothing yet.
 
     Args:
         least: how many jobs each of them has done at least.
@@ -59,11 +96,13 @@ def put_until_all_work(
         click.ClickException: it takes too long.
     """
     counts: dict[int, int] = {}
-    began, done = time.monotonic(), 0
+    rates: list[float] = []
+    began = time.monotonic()
     while len(counts) < workers or min(counts.values()) < least:
         if time.monotonic() - began > PATIENCE_S:
             raise click.ClickException(f"workers were asked unevenly: {counts}")
-        for job in put(python, client, url, str(10 * workers)):
+        found = put_and_time(python, client, url, str(10 * workers))
+        rates.append(found.jobs_a_second)
+        for job in found.jobs:
             counts[job["pid"]] = counts.get(job["pid"], 0) + 1
-            done += 1
-    return sorted(counts), done / (time.monotonic() - began)
+    return sorted(counts), max(rates)

@@ -29,9 +29,8 @@ def measure(variant: Variant, place: Place) -> Figures:
         with queue_worker.start(command(variant, place.python, url), place.folder) as worker:
             queue_worker.put(place.python, "rq_jobs", url, "1")
             start_s = time.monotonic() - began
-            began = time.monotonic()
-            done = queue_worker.put(place.python, "rq_jobs", url, str(JOBS))
-            rate = JOBS / (time.monotonic() - began)
+            found = queue_worker.put_and_time(place.python, "rq_jobs", url, str(JOBS))
+            done, rate = found.jobs, found.jobs_a_second
             private, pss = (mean(job[what] for job in done) for what in ("private", "pss"))
             _, parent = memory_of([worker.pid])
             lost = queue_worker.put(place.python, "rq_jobs", url, "1", "kill_itself")

@@ -22,7 +22,7 @@ from benchmarks.faults import names, reached
 from pasture.trial.session import Group, environment
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "programs"
-START_S = 90.0
+START_S = 300.0
 BACK_S = 45.0
 STOP_S = 60.0
 GONE_S = 25.0
