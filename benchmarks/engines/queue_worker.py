@@ -65,7 +65,7 @@ def put_and_time(python: Path, client: str, *arguments: str) -> Results:
     Raises:
         subprocess.SubprocessError: a result is missing.
     """
-    command = [python, PROGRAMS / f"{client}.py", *arguments]
+    command = [str(python), str(PROGRAMS / f"{client}.py"), *arguments]
     env = environment({"PYTHONPATH": str(PROGRAMS)})
     jobs: list[dict[str, Any]] = []
     times: list[float] = []

@@ -198,7 +198,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def _seal_or_end(self, worker: Any = None) -> None:
         """Seal, if this is the first fork or the seal is worth a new round."""
         try:
-            with self._as_in_worker():
+            with self._as_in_worker(False):
                 self._sealer.before_fork(
                     self._warm_up, lambda replay: rehearsal.play(self, worker, replay)
                 )

@@ -31,7 +31,8 @@ _WAITING = ("os", "queue", "select", "signal", "socket", "time")
 gevent has changed for good."""
 
 Patched = list[tuple[Any, str, Any]]
-AsInWorker = Callable[[], AbstractContextManager[object]]
+AsInWorker = Callable[..., AbstractContextManager[object]]
+"""Makes a context; given False, forks and signals stay the system's in it."""
 
 
 def is_cooperative(worker_class: type) -> bool:
@@ -85,10 +86,11 @@ def _replaced_by_eventlet(patcher: Any) -> tuple[Patched, Patched]:
 
 def _between(found: tuple[Patched, Patched]) -> AsInWorker:
     now, before = found
+    waiting = [one for one in now if one[0].__name__ not in ("os", "signal")]
 
     @contextmanager
-    def as_in_worker() -> Iterator[None]:
-        put(now)
+    def as_in_worker(forks: bool = True) -> Iterator[None]:
+        put(now if forks else waiting)
         try:
             yield
         finally:
@@ -96,8 +98,7 @@ def _between(found: tuple[Patched, Patched]) -> AsInWorker:
 
     # Greenlets of the application's import go on in each child, from the fork itself on. What forks
     # or takes signals there stays the system's until the worker patches.
-    at_fork = [one for one in now if one[0].__name__ not in ("os", "signal")]
-    os.register_at_fork(after_in_child=lambda: put(at_fork))
+    os.register_at_fork(after_in_child=lambda: put(waiting))
     _before_shutdown(lambda: put(now))
     put(before)
     return as_in_worker
