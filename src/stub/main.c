@@ -72,6 +72,34 @@ is_no_script(const command_line *line)
     return NULL;
 }
 
+/* Turns this process into the image that was handed out; returns if it does not fit. */
+static const char *
+take(const char *python, char **argv, command_line *line, answer *a)
+{
+    const char *why;
+    const manifest *m = manifest_open(a->file[0], &why);
+    if (m == NULL) {
+        return why;
+    }
+    if (strcmp(python, manifest_at(m, m->python_at)) != 0) {
+        return because("the zygote is of another interpreter", manifest_at(m, m->python_at));
+    }
+    if ((why = options_differ(manifest_at(m, m->options_at), line)) != NULL) {
+        return why;
+    }
+    if ((why = rules_broken(manifest_at(m, m->rules_at), environ)) != NULL) {
+        return because("a variable that matters at the start", why);
+    }
+    if ((why = beside_found(m, line)) != NULL) {
+        return because("the program's folder has a module that the zygote has another one of", why);
+    }
+    (void)close(a->file[0]);
+    say("served by the zygote", a->text);
+    restore_request request = {
+        .python = python, .argv = argv, .envp = environ, .line = line, .answer = a};
+    return restore(m, a->file + 1, a->files - 1, &request);
+}
+
 /* Returns if this process cannot become one, with the reason. */
 static const char *
 become(const char *python, int argc, char **argv)
@@ -82,30 +110,15 @@ become(const char *python, int argc, char **argv)
     if (getauxval(AT_SECURE)) {
         return "the program has rights that its caller has not";
     }
-    if (options_parse(argc, argv, &line, &why) < 0 || (why = is_no_script(&line)) != NULL
-        || (why = request_image(python, &line, &a)) != NULL) {
+    if (options_parse(argc, argv, &line, &why) < 0 || (why = is_no_script(&line)) != NULL) {
         return why;
     }
-    const manifest *m = manifest_open(a.file[0], &why);
-    if (m == NULL) {
-        return why;
+    why = request_image(python, &line, &a);
+    if (why == NULL) {
+        why = take(python, argv, &line, &a);
     }
-    if (strcmp(python, manifest_at(m, m->python_at)) != 0) {
-        return because("the zygote is of another interpreter", manifest_at(m, m->python_at));
-    }
-    if ((why = options_differ(manifest_at(m, m->options_at), &line)) != NULL) {
-        return why;
-    }
-    if ((why = rules_broken(manifest_at(m, m->rules_at), environ)) != NULL) {
-        return because("a variable that matters at the start", why);
-    }
-    if ((why = beside_found(m, &line)) != NULL) {
-        return because("the program's folder has a module that the zygote has another one of", why);
-    }
-    (void)close(a.file[0]);
-    say("served by the zygote", a.text);
-    restore_request request = {.python = python, .argv = argv, .envp = environ, .line = &line};
-    return restore(m, a.file + 1, a.files - 1, &request);
+    request_left(&a, why);
+    return why;
 }
 
 int

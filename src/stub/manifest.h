@@ -17,7 +17,7 @@ typedef struct {
 typedef struct {
     uint64_t is_image; /* a file in memory, of that number; otherwise a file with a path */
     uint64_t device;   /* or the number */
-    uint64_t inode, bytes, mtime_ns;
+    uint64_t inode, bytes, mtime_ns; /* the last is not of a file in memory */
     uint64_t path;
 } manifest_source;
 
@@ -44,6 +44,8 @@ typedef struct {
 
 typedef struct {
     uint64_t magic;
+    uint64_t bytes;    /* of all, a multiple of 8 */
+    uint64_t checksum; /* of all others as numbers: see manifest_checksum */
     /* freeze_facts of src/native/zygote/freeze.h */
     uint64_t entry, stack_pointer, thread_pointer, tid_address, robust_list, robust_list_bytes;
     uint64_t rseq, rseq_bytes, program_break;
@@ -62,6 +64,13 @@ typedef struct {
 
 /* Map a manifest from a descriptor; NULL, and a reason in `why`, if it makes no sense. */
 const manifest *manifest_open(int file, const char **why);
+
+/* NULL if all of it can be used as it is: every table, text and number is inside of what it refers
+   to. Otherwise why not. `data` is aligned to 8 bytes. */
+const char *manifest_flaw(const void *data, uint64_t bytes);
+
+/* A flipped bit changes it. Against a server that lies there is no help here: see peer.c. */
+uint64_t manifest_checksum(const void *data, uint64_t bytes);
 
 static inline const void *
 manifest_at(const manifest *m, uint64_t offset)

@@ -44,11 +44,12 @@ same_link(const char *peer, const char *name)
 }
 
 static bool
-read_status(const char *process, char *text, size_t size)
+read_text(const char *process, const char *name, char *text, size_t size)
 {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%s/status", process);
+    snprintf(path, sizeof path, "/proc/%s/%s", process, name);
     int file = open(path, O_RDONLY | O_CLOEXEC);
+    text[0] = 0;
     if (file < 0) {
         return false;
     }
@@ -69,12 +70,24 @@ same_line(const char *own, const char *other, const char *name)
     return length == strcspn(b, "\n") && memcmp(a, b, length) == 0;
 }
 
+/* It would take the request when it goes on. */
+static bool
+is_stopped(const char *status)
+{
+    const char *state = strstr(status, "State:\t");
+    return state != NULL && strchr("TtZX", state[sizeof "State:\t" - 1]) != NULL;
+}
+
 static const char *
 status_differs(const char *peer)
 {
     static char own[8192], other[8192];
-    if (!read_status("self", own, sizeof own) || !read_status(peer, other, sizeof other)) {
+    if (!read_text("self", "status", own, sizeof own)
+        || !read_text(peer, "status", other, sizeof other)) {
         return "/proc does not show the zygote";
+    }
+    if (is_stopped(other)) {
+        return "the zygote's server is stopped";
     }
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         if (!same_line(own, other, lines[i])) {
@@ -82,6 +95,16 @@ status_differs(const char *peer)
         }
     }
     return NULL;
+}
+
+/* By which SELinux, AppArmor or Smack knows a process; empty without one of them. */
+static bool
+same_label(const char *peer)
+{
+    static char own[1024], other[1024];
+    (void)read_text("self", "attr/current", own, sizeof own);
+    (void)read_text(peer, "attr/current", other, sizeof other);
+    return strcmp(own, other) == 0;
 }
 
 static const char *
@@ -94,7 +117,10 @@ process_differs(const char *peer)
             return "another namespace";
         }
     }
-    return same_link(peer, "root") ? status_differs(peer) : "another root directory";
+    if (!same_link(peer, "root")) {
+        return "another root directory";
+    }
+    return same_label(peer) ? status_differs(peer) : "another label of a security module";
 }
 
 const char *

@@ -19,7 +19,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define PATIENCE_S 5
+#define CONNECT_MAX_US 250000 /* as long as its queue is full */
+#define ANSWER_MAX_S 2
 #define MOST_BYTES 32768
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
@@ -63,9 +64,10 @@ connected(const char **why)
         return -1;
     }
     int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    struct timeval patience = {.tv_sec = PATIENCE_S};
-    if (s < 0 || setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) < 0
-        || setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) < 0
+    struct timeval connect_max = {.tv_usec = CONNECT_MAX_US};
+    struct timeval answer_max = {.tv_sec = ANSWER_MAX_S};
+    if (s < 0 || setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &connect_max, sizeof connect_max) < 0
+        || setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &answer_max, sizeof answer_max) < 0
         || connect(s, (struct sockaddr *)&address, sizeof address) < 0) {
         *why = errno == EAGAIN ? "the zygote does not answer" : "no zygote is there";
         if (s >= 0) {
@@ -100,7 +102,7 @@ write_request(text *t, const char *python, const command_line *line)
     static char names[8192];
     const char *zygote = getenv("PASTURE_ZYGOTE");
     imports_find(line, names, sizeof names);
-    put(t, "run 1");
+    put(t, "run 2");
     put(t, zygote != NULL ? zygote : "");
     put(t, python);
     put(t, names);
@@ -169,8 +171,19 @@ judge(answer *a)
         bool is_refusal = strncmp(a->text, refused, sizeof refused - 1) == 0;
         return is_refusal ? a->text + sizeof refused - 1 : "the zygote's answer makes no sense";
     }
+    a->is_served = true;
     memmove(a->text, a->text + sizeof served - 1, strlen(a->text) - sizeof served + 2);
     return a->files >= 2 && are_sealed(a) ? NULL : "the image is not sealed";
+}
+
+static void
+request_say(answer *a, const char *said, size_t length)
+{
+    if (a->is_served) {
+        (void)send(a->server, said, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+        (void)close(a->server);
+        a->is_served = false;
+    }
 }
 
 const char *
@@ -192,6 +205,28 @@ request_image(const char *python, const command_line *line, answer *a)
     if (why == NULL) {
         why = receive(s, a);
     }
+    if (why == NULL) {
+        why = judge(a);
+    }
+    if (a->is_served) {
+        a->server = s;
+        return why;
+    }
     (void)close(s);
-    return why != NULL ? why : judge(a);
+    return why;
+}
+
+void
+request_taken(answer *a)
+{
+    request_say(a, "taken", sizeof "taken" - 1);
+}
+
+void
+request_left(answer *a, const char *why)
+{
+    char said[256];
+    int length = snprintf(said, sizeof said, "left %s", why);
+    size_t most = sizeof said - 1;
+    request_say(a, said, (size_t)length < most ? (size_t)length : most);
 }

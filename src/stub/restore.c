@@ -135,14 +135,23 @@ is_unchanged(int file, const manifest_source *source)
                   == source->mtime_ns;
 }
 
+/* A file in memory has no time that counts: it is sealed. */
+static bool
+is_part(int file, const manifest_source *source)
+{
+    struct stat s;
+    return fstat(file, &s) == 0 && s.st_ino == source->inode
+           && (uint64_t)s.st_size == source->bytes;
+}
+
 static const char *
 open_sources(const manifest *m, const int *images, size_t count, int *files)
 {
     const manifest_source *source = manifest_sources(m);
     for (uint64_t i = 0; i < m->sources; i++) {
         if (source[i].is_image) {
-            if (source[i].device >= count) {
-                return "a part of the image is missing";
+            if (source[i].device >= count || !is_part(images[source[i].device], &source[i])) {
+                return "a part of the image is missing, or is another's";
             }
             files[i] = images[source[i].device];
             continue;
@@ -348,13 +357,14 @@ forget_rseq(void)
 }
 
 static const char *
-jump(char *place, const sizes *s, restore_plan *plan)
+jump(char *place, const sizes *s, restore_plan *plan, answer *a)
 {
     char *code = place + s->letter + s->plan;
     memcpy(code, __start_restorer, (size_t)(__stop_restorer - __start_restorer));
     if (mprotect(code, s->code, PROT_READ | PROT_EXEC) < 0) {
         return "the kernel allows no code in new memory";
     }
+    request_taken(a);
     forget_rseq();
     uintptr_t offset = (uintptr_t)restorer_run - (uintptr_t)__start_restorer;
     uintptr_t stack = (uintptr_t)code + s->code + s->stack - 64;
@@ -398,7 +408,8 @@ restore(const manifest *m, const int *images, size_t count, const restore_reques
             why = "no address is free";
         }
         else {
-            why = jump(place, &s, write_plan(m, files, request, place, &s));
+            restore_plan *plan = write_plan(m, files, request, place, &s);
+            why = jump(place, &s, plan, request->answer);
         }
     }
     close_sources(m, files);

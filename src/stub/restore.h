@@ -4,12 +4,14 @@
 
 #include "manifest.h"
 #include "options.h"
+#include "request.h"
 
 typedef struct {
     const char *python; /* the interpreter */
     char **argv;        /* for it, and for the image */
     char **envp;
     const command_line *line;
+    answer *answer;
 } restore_request;
 
 /* Returns if it cannot be done, with the reason; the process is then as it was. Later failures

@@ -114,7 +114,7 @@ def test_rules_name_what_must_be_and_what_must_not() -> None:
 
 
 def test_a_request_is_read_with_its_options() -> None:
-    message = b"run 1\0name\0/bin/python\0a,b\0-X\0dev\0"
+    message = b"run 2\0name\0/bin/python\0a,b\0-X\0dev\0"
     assert parse(message) == Request("name", "/bin/python", ("a", "b"), ("-X", "dev"))
 
 

@@ -118,8 +118,8 @@ def test_a_module_that_cannot_be_preloaded_is_reported(
 
 @pytest.mark.parametrize(
     "message",
-    [b"", b"\0", b"run 1", b"run 1\0a", b"order 1\0[]", b"order 1\0{", b"order 1\0{}", b"x" * 9999,
-     b'order 1\0{"do": "start"}', b'order 1\0{"do": "start", "name": []}', b"run 1\0\xff\0\0\0",
+    [b"", b"\0", b"run 2", b"run 2\0a", b"order 1\0[]", b"order 1\0{", b"order 1\0{}", b"x" * 9999,
+     b'order 1\0{"do": "start"}', b'order 1\0{"do": "start", "name": []}', b"run 2\0\xff\0\0\0",
      b"order 1\0" + b"[" * 50_000],
 )  # fmt: skip
 def test_a_message_without_sense_does_not_stop_the_server(zygotes: Zygotes, message: bytes) -> None:

@@ -17,8 +17,6 @@ from pasture.display.atomic import write_json
 from pasture.errors import UsageError
 
 _BUILD_PATIENCE_S = 600.0
-_BARE = "bare"
-"""How the zygote without modules is shown."""
 
 
 @click.group("zygote")
@@ -56,8 +54,10 @@ def start(
     Returns when the zygote is ready. A server in the background is started if none runs. The
     zygote is for the environment that this command has.
     """
+    from pasture.zygote.place import require_name
+
     fields = {
-        "name": _checked(name),
+        "name": require_name(name),
         "base": base,
         "preload": [word for word in (w.strip() for w in preload.split(",")) if word],
         "options": _split(options),
@@ -126,12 +126,6 @@ def _python() -> str:
     from pasture.zygote.place import python_of
 
     return python_of(sys.executable)
-
-
-def _checked(name: str) -> str:
-    if name in ("", _BARE) or not name.isprintable() or len(name) > 100:
-        raise UsageError(f"a zygote cannot be called {name!r}", hint="use another name")
-    return name
 
 
 def _split(options: str) -> list[str]:

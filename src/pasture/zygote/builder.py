@@ -20,8 +20,8 @@ from pasture.errors import PastureError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pasture.zygote.changes import FileTimes
     from pasture.zygote.orders import Built
+    from pasture.zygote.times import FileTimes
 
 _HIGH_DESCRIPTOR = 900
 _ROOM_FOR_DESCRIPTORS = 100

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from pasture.errors import ZygoteFailed
@@ -56,6 +57,7 @@ class Build:
                 stdout=log,
                 stderr=log,
                 cwd="/",
+                start_new_session=True,
             )
         except (OSError, ValueError) as error:
             self.channel.close()
@@ -71,8 +73,9 @@ class Build:
         try:
             starter.write(plan.environ, environ)
             send(self.channel, order, [environ, *images])
-        except OSError:
-            pass  # it has ended: `receive` tells
+        except OSError:  # it has ended, or there is no descriptor left
+            with suppress(OSError):
+                self.channel.shutdown(socket.SHUT_WR)  # it then ends, and `receive` tells
         finally:
             os.close(environ)
 
@@ -81,7 +84,7 @@ class Build:
         self.channel.settimeout(_PATIENCE_S)
         try:
             return receive_built(self.channel)
-        except (OSError, EOFError, ValueError):
+        except (OSError, EOFError, ValueError, RecursionError):
             return Built(
                 problem="the process that loads the modules ended", hint="the log says why"
             ), []
@@ -89,12 +92,11 @@ class Build:
             self.end()
 
     def end(self) -> None:
-        """End it, whatever it does."""
+        """End it, whatever it does, with all processes of its group."""
         self.channel.close()
-        try:
-            self.process.wait(1.0)
-        except subprocess.TimeoutExpired:
-            self.process.send_signal(signal.SIGKILL)
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
 

@@ -16,7 +16,6 @@ from pasture.zygote.listen import is_served
 from pasture.zygote.peer import peer_differs
 
 _START_PATIENCE_S = 20.0
-_MOST_BYTES = 1 << 24
 
 
 def ask(order: dict[str, Any], *, patience_s: float = 10.0) -> dict[str, Any]:
@@ -41,16 +40,17 @@ def ask(order: dict[str, Any], *, patience_s: float = 10.0) -> dict[str, Any]:
 
 def _exchange(connection: socket.socket, order: dict[str, Any]) -> dict[str, Any]:
     try:
-        connection.sendall(protocol.order(order))
-        answer = json.loads(connection.recv(_MOST_BYTES) or b"{}")
+        protocol.send(connection, protocol.order(order))
+        answer = json.loads(protocol.receive(connection) or b"null")
     except TimeoutError:
         raise ZygoteFailed("the server does not answer", hint=_hint()) from None
     except (OSError, ValueError) as error:
         raise ZygoteFailed(f"the server has not answered: {error}", hint=_hint()) from None
+    if not isinstance(answer, dict) or not {"error", "zygotes"} & answer.keys():
+        raise ZygoteFailed("the server has not answered", hint=_hint())
     if "error" in answer:
         raise ZygoteFailed(answer["error"], hint=answer.get("hint") or _hint())
-    found: dict[str, Any] = answer
-    return found
+    return answer
 
 
 def _hint() -> str:

@@ -15,15 +15,14 @@ from types import ModuleType
 
 from pasture.errors import PastureError, ZygoteFailed
 from pasture.proc.maps import ZYGOTE_IMAGE
-from pasture.zygote import beside, observed, variables
-from pasture.zygote.changes import FileTimes, times_of
+from pasture.zygote import beside, memory, observed, sources, variables
 from pasture.zygote.frozen import Frozen
-from pasture.zygote.image import Copy
+from pasture.zygote.image import Copy, Image
 from pasture.zygote.manifest import Needs, OpenFile, beginnings, write_manifest
 from pasture.zygote.notes import Note
 from pasture.zygote.orders import Built, Order, send
+from pasture.zygote.times import FileTimes, file_times
 
-_MFD_NOEXEC_SEAL = 0x08
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 _DEVICES = frozenset(("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"))
 _STANDARD = frozenset((0, 1, 2))
@@ -57,16 +56,16 @@ def copy_and_send(
         walkers, names = variables.walkers(), beside.names(loaded, observed.sought)
         begin = beginnings(loaded)
         needs = Needs(order.python, order.options, needed, begin, bool(walkers), names)
-        data, pages, written_bytes = _copy(frozen, images, needs, files)
+        data, pages, image = _copy(frozen, images, needs, files)
+        mapped = (source for source in image.sources if isinstance(source, str))
         built = Built(
             seal=report,
-            files=(*_files(), *start_files(), *read),
-            folders=tuple(path for path in sys.path if path),
+            files=(*sources.files(mapped), *start_files(), *read),
+            folders=sources.folders({*observed.sought, *_START_MODULES}),
             modules=loaded,
-            sought=(*sorted(observed.sought), *_START_MODULES),
             variables=needed,
             notes=_notes(walkers),
-            bytes=written_bytes,
+            bytes=image.written_bytes,
         )
         send(channel, built, [data, pages])
     except PastureError as error:
@@ -127,26 +126,19 @@ def _can_be_opened_again(path: str, flags: int) -> bool:
 
 def _copy(
     frozen: Frozen, images: list[int], needs: Needs, files: list[OpenFile]
-) -> tuple[int, int, int]:
-    pages = _memory_file()
+) -> tuple[int, int, Image]:
+    pages = memory.create(ZYGOTE_IMAGE)
     image = Copy(frozen, pages, images).take()
     facts, layout = frozen.facts, frozen.layout()
-    text = write_manifest(image, facts, layout, frozen.auxiliary_vector(), needs, files)
+    vector = frozen.auxiliary_vector()
+    text = write_manifest(image, facts, layout, vector, needs, files, [*images, pages])
     frozen.close()
-    data = _memory_file()
+    data = memory.create(ZYGOTE_IMAGE)
     with os.fdopen(data, "wb", closefd=False) as file:
         file.write(text)
     for number in (data, pages):
         fcntl.fcntl(number, fcntl.F_ADD_SEALS, _SEALS)
-    return data, pages, image.written_bytes
-
-
-def _memory_file() -> int:
-    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
-    try:
-        return os.memfd_create(ZYGOTE_IMAGE, flags | _MFD_NOEXEC_SEAL)
-    except OSError:  # before Linux 6.3
-        return os.memfd_create(ZYGOTE_IMAGE, flags)
+    return data, pages, image
 
 
 def _notes(walkers: tuple[str, ...]) -> tuple[Note, ...]:
@@ -174,10 +166,4 @@ def start_files() -> list[FileTimes]:
         paths.append(site.getusersitepackages())
     settings, missing = paths[:2], map(observed.first_missing, paths[2:])
     found = (*settings, *(path for path in missing if not os.path.lexists(path)))
-    return [(path, *times_of(path)) for path in found]  # type: ignore[misc]
-
-
-def _files() -> tuple[FileTimes, ...]:
-    found = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    paths = sorted(path for path in found if isinstance(path, str) and path[:1] == "/")
-    return tuple((path, *times_of(path)) for path in paths)  # type: ignore[misc]
+    return [file_times(path) for path in found]

@@ -21,6 +21,7 @@ MAGIC = 0x3254464D475A5350
 
 LAYOUT = ("start_code", "end_code", "start_data", "end_data", "start_brk", "start_stack")
 _MOST_KERNELS = 6
+_CHECKSUM_AT = 16
 
 ALWAYS_READ = (
     *("PYTHON", "LC_", "LD_", "MALLOC_", "GLIBC_TUNABLES", "GOMP_", "OMP_", "OPENBLAS_", "GOTO_"),
@@ -156,15 +157,19 @@ def write_manifest(
     auxiliary_vector: bytes,
     needs: Needs,
     open_files: Sequence[OpenFile] = (),
+    memory: Sequence[int] = (),
 ) -> bytes:
     """All of it, as bytes.
+
+    Args:
+        memory: descriptors of the files in memory, the root's first; each is complete.
 
     Raises:
         OSError: a file that is mapped is there no more.
     """
-    head_fields = 1 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MOST_KERNELS + 8 + 3 + 4
+    head_fields = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MOST_KERNELS + 8 + 3 + 4
     tables = _Tables(8 * head_fields)
-    sources = tables.add(_sources(image.sources, tables))
+    sources = tables.add(_sources(image.sources, memory, tables))
     regions = tables.add(_regions(image))
     files = tables.add(_open_files(open_files, tables))
     auxiliary = tables.add(auxiliary_vector)
@@ -178,7 +183,7 @@ def write_manifest(
     if len(kernels) > 2 * _MOST_KERNELS:
         raise OSError("the kernel maps more into a process than is known")
     head = (
-        MAGIC,
+        *(MAGIC, 0, 0),
         *(facts[name] for name in FACTS),
         *(layout[name] for name in LAYOUT),
         *(stack.end, stack.limit_bytes, stack.length, stack.source, stack.offset),
@@ -192,7 +197,21 @@ def write_manifest(
         *(len(folder_rows) // 16, folders, len(needs.names), names),
     )
     struct.pack_into(f"<{head_fields}Q", tables.data, 0, *head)
+    tables.add(b"")
+    struct.pack_into("<Q", tables.data, 8, len(tables.data))
+    struct.pack_into("<Q", tables.data, _CHECKSUM_AT, checksum(tables.data))
     return bytes(tables.data)
+
+
+def checksum(data: bytes | bytearray) -> int:
+    """As src/stub/manifest.c, manifest_checksum; the length is a multiple of 8."""
+    words = list(struct.unpack(f"<{len(data) // 8}Q", data))
+    words[_CHECKSUM_AT // 8] = 0
+    found = len(data)
+    for word in words:
+        found = (found ^ word) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
+        found ^= found >> 32
+    return found
 
 
 def _texts(texts: Iterable[str]) -> bytes:
@@ -219,11 +238,12 @@ def _identity(folder: str) -> tuple[int, int] | None:
     return (status.st_dev, status.st_ino) if status is not None else None
 
 
-def _sources(sources: Sequence[str | int], tables: _Tables) -> bytes:
+def _sources(sources: Sequence[str | int], memory: Sequence[int], tables: _Tables) -> bytes:
     rows = bytearray()
     for source in sources:
         if isinstance(source, int):
-            rows += struct.pack("<6Q", 1, source, 0, 0, 0, 0)
+            status = os.fstat(memory[source])
+            rows += struct.pack("<6Q", 1, source, status.st_ino, status.st_size, 0, 0)
             continue
         status = Path(source).stat()
         place = tables.text(source)

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pasture.interpreter import native
-from pasture.zygote.changes import FileTimes, times_of
 from pasture.zygote.notes import Note
+from pasture.zygote.times import FileTimes, times_of
 
 _ON_THE_WAY = frozenset((
     *(__name__, "os", "posixpath", "genericpath", "pathlib", "pathlib._os", "pathlib._local", "io"),

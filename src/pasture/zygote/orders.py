@@ -1,21 +1,25 @@
 """What a server asks a builder for, and what it gets: messages over a pair of sockets.
 
-A message is JSON, with descriptors beside it. Both ends are this package's own.
+A message is JSON in a file in memory, whose descriptor comes with those of images, so one system
+call takes all of it. Modules that are loaded share the builder's end: what the server gets is
+checked.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import socket
 from dataclasses import dataclass
 from typing import Any
 
-from pasture.zygote.changes import FileTimes
-from pasture.zygote.notes import Note
+from pasture.zygote import memory, protocol
+from pasture.zygote.notes import SENTENCES, Note
+from pasture.zygote.times import FileTimes
 
-_MOST_BYTES = 1 << 26
-_MOST_DESCRIPTORS = 64
+_MAX_DESCRIPTORS = 64
+_HEAD = b"built"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +47,9 @@ class Built:
         problem: why nothing was; "" if it was.
         hint: what to do about it.
         seal: the seal's report, one line.
-        files: of modules that are loaded: path, time of the last change, size, inode.
-        folders: in which modules are looked for.
+        files: that lie in its memory, or that modules in it came from.
+        folders: names of modules by the folder where they are looked for.
         modules: names of what is loaded.
-        sought: top-level names that were looked for, found or not.
         variables: which variables have to have which values; None: must not be set.
         notes: what programs get as it was when modules were loaded.
         bytes: of pages that are its own.
@@ -56,9 +59,8 @@ class Built:
     hint: str = ""
     seal: str = ""
     files: tuple[FileTimes, ...] = ()
-    folders: tuple[str, ...] = ()
+    folders: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     modules: tuple[str, ...] = ()
-    sought: tuple[str, ...] = ()
     variables: dict[str, str | None] = dataclasses.field(default_factory=dict)
     notes: tuple[Note, ...] = ()
     bytes: int = 0
@@ -67,8 +69,11 @@ class Built:
 def send(channel: socket.socket, message: Order | Built, descriptors: list[int]) -> None:
     """Send a message; the other end gets descriptors of its own."""
     data = json.dumps(dataclasses.asdict(message)).encode()
-    socket.send_fds(channel, [len(data).to_bytes(8, "little")], descriptors)
-    channel.sendall(data)
+    number = memory.written("pasture-order", data)
+    try:
+        socket.send_fds(channel, [_HEAD], [number, *descriptors])
+    finally:
+        os.close(number)
 
 
 def receive(channel: socket.socket) -> tuple[Order, list[int]]:
@@ -83,25 +88,70 @@ def receive_built(channel: socket.socket) -> tuple[Built, list[int]]:
 
     Raises:
         EOFError: the builder has ended.
+        ValueError: no builder says that.
     """
     fields, descriptors = _receive(channel)
-    fields["notes"] = [Note(*note) for note in fields.get("notes", ())]
-    return Built(**_tuples(fields)), descriptors
+    try:
+        return _built(fields), descriptors
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        for number in descriptors:
+            os.close(number)
+        raise ValueError(f"no builder says that: {error!r}") from None
 
 
-def _receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    head, descriptors, _, _ = socket.recv_fds(channel, 8, _MOST_DESCRIPTORS)
-    length = int.from_bytes(head, "little")
-    if len(head) < 8 or length > _MOST_BYTES:
-        raise EOFError("the other end is gone")
-    data = bytearray()
-    while len(data) < length:
-        part = channel.recv(min(1 << 16, length - len(data)))
-        if not part:
+def _receive(channel: socket.socket) -> tuple[Any, list[int]]:
+    head, beside, flags, _ = channel.recvmsg(
+        len(_HEAD), socket.CMSG_SPACE(4 * _MAX_DESCRIPTORS), socket.MSG_CMSG_CLOEXEC
+    )
+    descriptors = protocol.descriptors(beside)
+    try:
+        if head != _HEAD or flags & socket.MSG_CTRUNC or not descriptors:
             raise EOFError("the other end is gone")
-        data += part
-    found: dict[str, Any] = json.loads(data)
-    return found, list(descriptors)
+        fields = json.loads(memory.read(descriptors[0]))
+    except BaseException:
+        for number in descriptors:
+            os.close(number)
+        raise
+    os.close(descriptors[0])
+    return fields, descriptors[1:]
+
+
+def _built(fields: Any) -> Built:
+    """The fields, each of its type."""
+    found = Built(**_tuples(fields))
+    found = dataclasses.replace(
+        found,
+        files=tuple(_file(*file) for file in found.files),
+        notes=tuple(_note(*note) for note in found.notes),
+    )
+    for text in (found.problem, found.hint, found.seal, *found.modules, *found.folders):
+        _require(text, str)
+    for names in found.folders.values():
+        for name in names:
+            _require(name, str)
+    for name, value in found.variables.items():
+        _require(name, str)
+        _require(value if value is not None else "", str)
+    _require(found.bytes, int)
+    return found
+
+
+def _file(path: Any, changed: Any, size: Any, inode: Any, device: Any) -> FileTimes:
+    for number in (changed, size, inode, device):
+        _require(number, int)
+    return _require(path, str), changed, size, inode, device
+
+
+def _note(code: Any, subject: Any) -> Note:
+    if code not in SENTENCES:
+        raise ValueError("no such note")
+    return Note(_require(code, str), _require(subject, str))
+
+
+def _require(value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        raise ValueError(f"{value!r:.40} is no {kind.__name__}")
+    return value
 
 
 def _tuples(fields: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """Whether the process at the other end of a socket stands on the same side of every boundary.
 
-The mirror of src/stub/peer.c: both ends look, through the peer's pidfd.
+The mirror of src/stub/peer.c: both ends look, through the peer's pidfd. A program that is served
+stays in its own control group with its own limits. What an order has the server do does not, so
+those are compared for orders.
 """
 
 from __future__ import annotations
@@ -9,7 +11,10 @@ import os
 import select
 import socket
 import struct
+from collections.abc import Callable
 from pathlib import Path
+
+from pasture.zygote.bounds import cgroup_differs, limit_differs
 
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts", "pid_for_children")
 LINES = (
@@ -21,6 +26,15 @@ _SO_PEERPIDFD = 77
 
 def peer_differs(connection: socket.socket) -> str | None:
     """What differs between the peer and this process; None if nothing does."""
+    return _looked_at(connection, _differs)
+
+
+def bounds_differ(connection: socket.socket) -> str | None:
+    """What limits the peer and not this process; None if nothing does."""
+    return _looked_at(connection, _bounds_differ)
+
+
+def _looked_at(connection: socket.socket, look: Callable[[int], str | None]) -> str | None:
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     pid, uid, _ = struct.unpack("3i", raw)
     if uid != os.geteuid():
@@ -30,7 +44,7 @@ def peer_differs(connection: socket.socket) -> str | None:
     except OSError:
         return "the process is gone"
     try:
-        difference = _differs(pid)
+        difference = look(pid)
         is_gone = bool(select.select([process], [], [], 0)[0])
     finally:
         os.close(process)
@@ -52,9 +66,28 @@ def _differs(pid: int) -> str | None:
                 return "another namespace"
         if _link(own / "root") != _link(other / "root"):
             return "another root directory"
+        if _label(own) != _label(other):
+            return "another label of a security module"
         return _status_differs((own / "status").read_bytes(), (other / "status").read_bytes())
     except OSError:
         return "/proc does not show the process"
+
+
+def _bounds_differ(pid: int) -> str | None:
+    own, other = Path("/proc/self"), Path(f"/proc/{pid}")
+    try:
+        limit = limit_differs((own / "limits").read_text(), (other / "limits").read_text())
+        return limit or cgroup_differs((own / "cgroup").read_text(), (other / "cgroup").read_text())
+    except OSError:
+        return "/proc does not show the process"
+
+
+def _label(process: Path) -> bytes | None:
+    """By which SELinux, AppArmor or Smack knows a process; None without one of them."""
+    try:
+        return (process / "attr" / "current").read_bytes()
+    except OSError:
+        return None
 
 
 def _link(path: Path) -> str | None:

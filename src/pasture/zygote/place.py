@@ -9,8 +9,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pasture.errors import ZygoteFailed
+from pasture.errors import UsageError, ZygoteFailed
 from pasture.trust import private_files
+
+BARE = "bare"
+"""How the zygote without modules is shown."""
 
 LONGEST_PATH = 107
 """Bytes of the path of a socket (unix(7))."""
@@ -73,3 +76,14 @@ def python_of(executable: str) -> str:
     folder_of_it = Path(executable).parent.resolve()
     found = (folder_of_it / name for name in ("python", "python3"))
     return str(next((path for path in found if path.exists()), Path(executable)))
+
+
+def require_name(name: object) -> str:
+    """The name of a zygote, if it can have that.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if not isinstance(name, str) or name in ("", BARE) or not name.isprintable() or len(name) > 100:
+        raise UsageError(f"a zygote cannot be called {name!r:.120}", hint="use another name")
+    return name

@@ -1,8 +1,8 @@
 """The server of a user's zygotes: has them made, and hands them out.
 
-Owns the socket, the tree of zygotes and the processes that make them. One thread; it waits for
-nobody: a client that says nothing is closed. No program of a user runs in it or below it, so
-neither its end nor its failure reaches a program that was served.
+Owns the tree of zygotes and the processes that make them. One thread; it waits for nobody. No
+program of a user runs in it or below it, so neither its end nor its failure reaches a program that
+was served. Invariant: of what a zygote's loading has started nothing outlives its build.
 """
 
 from __future__ import annotations
@@ -16,24 +16,35 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pasture.errors import PastureError, UsageError, ZygoteFailed
+from pasture.interpreter import native
 from pasture.zygote import protocol
 from pasture.zygote.builds import Build, stub_of
 from pasture.zygote.changes import Changes
+from pasture.zygote.connections import MAX_SILENCE_S, Connections
 from pasture.zygote.orders import Built
-from pasture.zygote.peer import peer_differs
+from pasture.zygote.orphans import children, end_orphans
+from pasture.zygote.pace import Pace
+from pasture.zygote.peer import bounds_differ, peer_differs
+from pasture.zygote.place import require_name
+from pasture.zygote.times import file_times
 from pasture.zygote.tree import Plan, Tree, Zygote, bare_name
 
-BACKLOG = 1024
-CLIENT_PATIENCE_S = 2.0
-MOST_CLIENTS = 256
+MAX_BUILD_S = 600.0
+_TICK_S = 1.0
+_RETRY_AT_ONCE_S = 1.0
+"""After a failure; what has been changed meanwhile may be half of a change."""
+
+_NOT_RECEIVED = "the image could not be received: too many files are open"
+
 Waiting = tuple[socket.socket, str]
 
 
 class Server:
-    """Serves until it is told to stop, or gets SIGTERM or SIGINT."""
+    """Serves until it is stopped, gets SIGTERM or SIGINT, or its socket cannot be reached."""
 
     def __init__(self, listener: socket.socket, log: int) -> None:
         """Take over a socket.
@@ -42,28 +53,33 @@ class Server:
             listener: bound, of SOCK_SEQPACKET.
             log: descriptor for what modules print while they are loaded.
         """
-        self._listener, self._log = listener, log
+        self._log = log
         self._tree = Tree()
         self._changes: dict[str, Changes] = {}
         self._builds: dict[str, Build] = {}
-        self._clients: dict[socket.socket, float] = {}
         self._waiting: list[Waiting] = []
         self._selector = selectors.DefaultSelector()
         self._is_stopping = False
-        listener.listen(BACKLOG)  # also where systemd has: peers then see this process
-        listener.setblocking(False)
-        self._selector.register(listener, selectors.EVENT_READ, self._accept)
+        self._strangers: set[int] = set()
+        self._place = listener.getsockname()
+        self._identity = _identity(self._place)
+        self._connections = Connections(listener, self._selector, self.hear)
 
     def serve(self) -> None:
         """Serve."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
+        native().adopt_orphans()
+        self._strangers = children()
+        tick_s = time.monotonic()
         while not self._is_stopping:
-            self._start_builds()
-            for key, _ in self._selector.select(1.0):
+            self._carry_out(self._start_builds)
+            for key, _ in self._selector.select(_TICK_S):
                 self._carry_out(key.data)
-            self._close_silent_clients()
-        self._end()
+            if time.monotonic() >= tick_s + _TICK_S:
+                tick_s = time.monotonic()
+                self._carry_out(self._tend)
+        self.end()
 
     @staticmethod
     def _carry_out(work: Callable[[], None]) -> None:
@@ -76,33 +92,33 @@ class Server:
     def _stop(self, *_: object) -> None:
         self._is_stopping = True
 
-    def _end(self) -> None:
+    def _tend(self) -> None:
+        self._connections.tend()
+        if _identity(self._place) != self._identity:
+            print(
+                f"{self._place} is another file now, or gone: no client can come", file=sys.stderr
+            )
+            self._is_stopping = True
+        latest = time.time() - MAX_BUILD_S
+        for build in [b for b in self._builds.values() if b.zygote.began_s < latest]:
+            self._drop(build.zygote)
+            self._fail(build.zygote, Built(problem=f"loading takes more than {MAX_BUILD_S:g} s"))
+
+    def end(self) -> None:
+        """Let go of everything."""
         for connection, _ in self._waiting:
             self._reply(connection, {"error": "the server has been stopped"})
-        for build in list(self._builds.values()):
-            build.process.kill()
-            build.end()
-        self._listener.close()
+        for zygote in self._tree.zygotes.values():
+            self._drop(zygote)
+        self._connections.close()
 
     # -- clients
 
-    def _accept(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except OSError:
-            return
-        if len(self._clients) >= MOST_CLIENTS:
-            connection.close()
-            return
-        connection.setblocking(False)
-        self._clients[connection] = time.monotonic()
-        self._selector.register(connection, selectors.EVENT_READ, lambda: self._hear(connection))
-
-    def _hear(self, connection: socket.socket) -> None:
-        self._forget(connection)
+    def hear(self, connection: socket.socket, message: bytes) -> None:
+        """Answer a client's first message; the connection is closed, or waits for more."""
         try:
             difference = peer_differs(connection)
-            request = protocol.parse(connection.recv(protocol.MOST_BYTES))
+            request = protocol.parse(message)
         except (OSError, ValueError, RecursionError):
             connection.close()
             return
@@ -110,17 +126,6 @@ class Server:
             self._obey(connection, request, difference)
         else:
             self._answer(connection, request, difference)
-            connection.close()
-
-    def _forget(self, connection: socket.socket) -> None:
-        self._clients.pop(connection, None)
-        self._selector.unregister(connection)
-
-    def _close_silent_clients(self) -> None:
-        latest = time.monotonic() - CLIENT_PATIENCE_S
-        for connection in [c for c, since in self._clients.items() if since < latest]:
-            self._forget(connection)
-            connection.close()
 
     def _answer(
         self, connection: socket.socket, request: protocol.Request, difference: str | None
@@ -129,24 +134,39 @@ class Server:
         try:
             if isinstance(chosen, str):
                 connection.sendall(f"exec {chosen}".encode("utf-8", "surrogateescape"))
+                connection.close()
                 return
-            shown = shown_name(chosen.plan)
-            socket.send_fds(
-                connection, [f"serve {shown}".encode()], [chosen.manifest, *chosen.images]
-            )
-            chosen.served += 1
+            shown = shown_name(chosen.plan).encode("utf-8", "replace")
+            socket.send_fds(connection, [b"serve " + shown], [chosen.manifest, *chosen.images])
         except OSError:
-            pass  # the client has gone
+            connection.close()  # the client has gone, or takes no more
+            return
+        self._connections.expect(connection, lambda c, said: self._count(c, said, chosen))
+
+    @staticmethod
+    def _count(connection: socket.socket, message: bytes, zygote: Zygote) -> None:
+        """Count what became of a request that a zygote was handed out for."""
+        connection.close()
+        try:
+            reason = protocol.reason_left(message)
+        except ValueError:
+            return  # it has ended on the way
+        if reason:
+            zygote.refuse(reason)
+        else:
+            zygote.served += 1
 
     def _choose(self, request: protocol.Request) -> Zygote | str:
         chosen = self._tree.choose(request.name, request.python, request.options, request.imports)
+        for failed in self._tree.failed_for(request.name, request.python):
+            self._retry(failed)
         if isinstance(chosen, str):
             named = self._tree.zygotes.get(request.name)
             if named is not None:
-                named.refused[chosen] += 1
+                named.refuse(chosen)
             return chosen
         if self._is_outdated(chosen):
-            chosen.refused["a file has changed"] += 1
+            chosen.refuse("a file has changed")
             return "a file that the zygote has loaded has changed"
         return chosen
 
@@ -162,6 +182,7 @@ class Server:
             "status": self._order_status,
         }
         try:
+            difference = difference or bounds_differ(connection)
             if difference is not None:
                 raise ZygoteFailed(f"the zygotes belong to another process: {difference}")
             carry_out = orders.get(str(order.get("do")))
@@ -181,7 +202,7 @@ class Server:
 
     def _order_start(self, **fields: Any) -> str:
         plan = Plan(
-            name=str(fields["name"]),
+            name=require_name(fields["name"]),
             base=str(fields["base"]),
             preload=tuple(map(str, fields["preload"])),
             python=str(fields["python"]),
@@ -235,7 +256,7 @@ class Server:
         if bare is None:
             self._tree.add(replace(plan, name=name, base="", preload=(), rehearse=""))
         elif bare.state == "failed":
-            self._make_again(bare)
+            self._make_at_once(bare)
         return name
 
     def _order_stop(self, name: str = "") -> None:
@@ -248,11 +269,11 @@ class Server:
 
     def _order_reload(self, name: str = "") -> str | None:
         if name:
-            self._make_again(self._find(name))
+            self._make_at_once(self._find(name))
             return name
         for zygote in list(self._tree.zygotes.values()):
             if not zygote.plan.base:
-                self._make_again(zygote)
+                self._make_at_once(zygote)
         return "*" if self._tree.zygotes else None
 
     def _order_status(self) -> None:
@@ -270,9 +291,8 @@ class Server:
         import json
 
         try:
-            connection.setblocking(True)
-            connection.settimeout(CLIENT_PATIENCE_S)
-            connection.sendall(json.dumps(answer).encode())
+            connection.settimeout(MAX_SILENCE_S)
+            protocol.send(connection, json.dumps(answer).encode())
         except OSError:
             pass
         connection.close()
@@ -288,16 +308,34 @@ class Server:
         at: Zygote | None = zygote
         while at is not None:
             changes = self._changes.get(at.plan.name)
-            if changes is not None and changes.look():
+            if changes is not None and (path := changes.look()):
+                self._note(at.plan, f"{path} has changed")
+                at.pace.changed(time.monotonic())
                 self._make_again(at)
                 return True
             at = self._tree.zygotes.get(at.plan.base)
         return False
 
+    def _retry(self, failed: Zygote) -> None:
+        """Make one again that has failed, once that is due or what it was made of has changed."""
+        now_s = time.monotonic()
+        changes = self._changes.get(failed.plan.name)
+        if failed.pace.due_s <= now_s:
+            self._make_again(failed)
+        elif changes is not None and failed.failed_s + _RETRY_AT_ONCE_S <= now_s and changes.look():
+            failed.pace.due_s = now_s
+            self._make_again(failed)
+
     def _make_again(self, zygote: Zygote) -> None:
         for one in [*self._tree.above(zygote.plan.name), zygote]:
             self._drop(one)
             one.state = "waiting"
+
+    def _make_at_once(self, zygote: Zygote) -> None:
+        """As the user orders it."""
+        self._make_again(zygote)
+        for one in [*self._tree.above(zygote.plan.name), zygote]:
+            one.pace = Pace()
 
     def _drop(self, zygote: Zygote) -> None:
         """Let go of what was made. Processes that were served keep it."""
@@ -306,7 +344,7 @@ class Server:
         if build is not None:
             self._selector.unregister(build.channel)
             build.process.kill()
-            build.end()
+            self._end_build(build)
         changes = self._changes.pop(name, None)
         if changes is not None:
             changes.close()
@@ -316,13 +354,16 @@ class Server:
         zygote.manifest, zygote.images = -1, ()
 
     def _start_builds(self) -> None:
-        for zygote in list(self._tree.buildable()):
+        for zygote in list(self._tree.buildable(time.monotonic())):
             name = zygote.plan.name
-            zygote.state = "building"
+            zygote.state, zygote.began_s = "building", time.time()
             try:
                 build = Build(zygote, self._tree.zygotes.get(zygote.plan.base), self._log)
             except PastureError as error:
                 self._fail(zygote, Built(problem=error.message, hint=error.hint))
+                continue
+            except OSError as error:
+                self._fail(zygote, Built(problem=f"no process can be started: {error}"))
                 continue
             self._builds[name] = build
             self._selector.register(
@@ -337,23 +378,56 @@ class Server:
         zygote = build.zygote
         self._selector.unregister(build.channel)
         del self._builds[zygote.plan.name]
-        built, descriptors = build.receive()
+        try:
+            built, descriptors = build.receive()
+        finally:
+            self._end_build(build)
         if built.problem or len(descriptors) != 2:
-            self._fail(zygote, built)
+            for number in descriptors:
+                os.close(number)
+            self._fail(zygote, built if built.problem else replace(built, problem=_NOT_RECEIVED))
             return
         base = self._tree.zygotes.get(zygote.plan.base)
+        changes = _watched(zygote, built, base)
         zygote.manifest = descriptors[0]
         zygote.images = (*(base.images if base is not None else ()), descriptors[1])
-        zygote.built = built
+        zygote.built = zygote.made_of = built
         zygote.state = "ready"
         zygote.times += 1
-        self._changes[zygote.plan.name] = Changes(
-            built.files, built.folders, (*built.modules, *built.sought)
-        )
+        self._changes[zygote.plan.name] = changes
+        self._check_whole(zygote, changes.while_loading)
+
+    def _check_whole(self, zygote: Zygote, changed: set[str]) -> None:
+        """Make it again if files changed while it was loaded.
+
+        It may have half of a change. A file that changes each time is written by the import.
+        """
+        is_half = bool(changed - zygote.rewritten)
+        zygote.rewritten = frozenset(changed)
+        if is_half:
+            self._note(zygote.plan, f"{min(changed)} has changed while it was loaded")
+            zygote.pace.failed(time.monotonic())
+            self._make_again(zygote)
+
+    def _end_build(self, build: Build) -> None:
+        """With all that it started. Orphans of two builds cannot be told from each other."""
+        build.end()
+        if not self._builds:
+            end_orphans(self._strangers)
 
     def _fail(self, zygote: Zygote, built: Built) -> None:
-        zygote.state, zygote.built = "failed", built
-        print(f"{shown_name(zygote.plan)}: {built.problem}", file=sys.stderr, flush=True)
+        now_s = time.monotonic()
+        zygote.state, zygote.built, zygote.failed_s = "failed", built, now_s
+        zygote.pace.failed(now_s)
+        made_of = zygote.made_of
+        if made_of.files and zygote.plan.name not in self._changes:
+            files = [file_times(path) for path, *_ in made_of.files]
+            self._changes[zygote.plan.name] = Changes(files, made_of.folders)
+        self._note(zygote.plan, built.problem)
+
+    @staticmethod
+    def _note(plan: Plan, what: str) -> None:
+        print(f"{shown_name(plan)}: {what}", file=sys.stderr, flush=True)
 
     def _answer_waiting(self) -> None:
         left: list[Waiting] = []
@@ -370,6 +444,31 @@ class Server:
             else:
                 self._reply(connection, self.status())
         self._waiting = left
+
+
+def _watched(zygote: Zygote, built: Built, base: Zygote | None) -> Changes:
+    """What a zygote has beside its base, watched."""
+    below = base.built if base is not None else Built()
+    names = {
+        folder: set(found) - set(below.folders.get(folder, ()))
+        for folder, found in built.folders.items()
+    }
+    return Changes(
+        set(built.files) - set(below.files),
+        {folder: found for folder, found in names.items() if found or folder not in below.folders},
+        int(zygote.began_s * 1e9),
+    )
+
+
+def _identity(place: object) -> tuple[int, int] | None:
+    """Of the file that a socket is bound to; None if there is none."""
+    if not isinstance(place, str) or not place:
+        return None
+    try:
+        status = Path(place).lstat()
+    except OSError:
+        return (0, 0)
+    return status.st_dev, status.st_ino
 
 
 def shown_name(plan: Plan) -> str:

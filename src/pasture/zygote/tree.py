@@ -13,6 +13,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pasture.zygote.orders import Built
+from pasture.zygote.pace import Pace
+
+_MAX_REASONS = 100
+_OTHER_REASONS = "other reasons"
 
 State = Literal["waiting", "building", "ready", "failed"]
 
@@ -53,7 +57,11 @@ class Zygote:
         served: requests that got it.
         refused: requests that named it or fitted, by the reason why they did not get it.
         times: how often it has been made.
-        is_outdated: what it is made of has changed while it was made.
+        pace: when it may be made again.
+        began_s: when what makes it was started, by `time.time`.
+        rewritten: files that were changed while it was loaded, the latest time.
+        made_of: `built` of the latest time that this was no failure.
+        failed_s: when it failed, by `time.monotonic`.
     """
 
     plan: Plan
@@ -64,12 +72,22 @@ class Zygote:
     served: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     times: int = 0
-    is_outdated: bool = False
+    pace: Pace = field(default_factory=Pace)
+    began_s: float = 0.0
+    rewritten: frozenset[str] = frozenset()
+    made_of: Built = field(default_factory=Built)
+    failed_s: float = 0.0
 
     @property
     def top_level(self) -> frozenset[str]:
         """Names of modules that are loaded, up to the first dot."""
         return frozenset(name.partition(".")[0] for name in self.built.modules)
+
+    def refuse(self, reason: str) -> None:
+        """Count a request that did not get it."""
+        if reason not in self.refused and len(self.refused) >= _MAX_REASONS:
+            reason = _OTHER_REASONS
+        self.refused[reason] += 1
 
 
 def bare_name(python: str, options: Sequence[str]) -> str:
@@ -99,12 +117,13 @@ class Tree:
             left += [child.plan.name for child in children]
         return found
 
-    def buildable(self) -> Iterator[Zygote]:
+    def buildable(self, now_s: float) -> Iterator[Zygote]:
         """Those that wait for nothing but to be made."""
         for zygote in self.zygotes.values():
             base = self.zygotes.get(zygote.plan.base)
             if zygote.state == "waiting" and (base is None or base.state == "ready"):
-                yield zygote
+                if zygote.pace.due_s <= now_s:
+                    yield zygote
 
     def stranded(self) -> Iterator[tuple[Zygote, Zygote]]:
         """Those that wait for one that has failed, with that one."""
@@ -112,6 +131,21 @@ class Tree:
             base = self.zygotes.get(zygote.plan.base)
             if zygote.state == "waiting" and base is not None and base.state == "failed":
                 yield zygote, base
+
+    def failed_for(self, name: str, python: str) -> list[Zygote]:
+        """Those without which a request goes that has failed, or whose base has.
+
+        Of a tree the lowest that has failed: the others stand on it.
+        """
+        found = {}
+        for zygote in self.zygotes.values():
+            if zygote.plan.python == python and (not name or zygote.plan.name == name):
+                lowest = zygote
+                while (base := self.zygotes.get(lowest.plan.base)) and base.state == "failed":
+                    lowest = base
+                if lowest.state == "failed":
+                    found[lowest.plan.name] = lowest
+        return list(found.values())
 
     def choose(
         self, name: str, python: str, options: Sequence[str], imports: Iterable[str]

@@ -1,0 +1,55 @@
+"""Files in memory (memfd) that carry what is too long for a message, and images."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+MAX_BYTES = 1 << 24
+"""Of what is read at once."""
+
+_MFD_NOEXEC_SEAL = 0x08
+
+
+def create(name: str) -> int:
+    """A descriptor of an empty file; it can be sealed."""
+    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+    try:
+        return os.memfd_create(name, flags | _MFD_NOEXEC_SEAL)
+    except OSError:  # before Linux 6.3
+        return os.memfd_create(name, flags)
+
+
+def written(name: str, data: bytes) -> int:
+    """A descriptor of a file with a content.
+
+    Raises:
+        OSError: there is no memory, or no descriptor.
+    """
+    number = create(name)
+    try:
+        with os.fdopen(number, "wb", closefd=False) as file:
+            file.write(data)
+    except OSError:
+        os.close(number)
+        raise
+    return number
+
+
+def read(number: int) -> bytes:
+    """All that lies in a file in memory.
+
+    Raises:
+        ValueError: it is another kind of file, which could keep its reader waiting, or too long.
+    """
+    try:
+        fcntl.fcntl(number, fcntl.F_GET_SEALS)
+    except OSError:
+        raise ValueError("not a file in memory") from None
+    length = os.fstat(number).st_size
+    if length > MAX_BYTES:
+        raise ValueError("the message is too long")
+    found = bytearray()
+    while len(found) < length and (part := os.pread(number, length - len(found), len(found))):
+        found += part
+    return bytes(found)

@@ -1,0 +1,99 @@
+"""A folder in which modules are looked for: which of its entries are, or would hide, a loaded one.
+
+Nothing else in the folder counts: a log or a database beside `app.py` may come and go.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection
+from importlib.machinery import all_suffixes
+
+from pasture.zygote.sources import PATH_FILES
+from pasture.zygote.times import MISSING, Times, changed_ns, times_of
+
+_UNSETTLED_NS = 2_000_000_000
+"""A folder that was changed so lately may change again without another time: FAT counts so."""
+
+_PACKAGE = "package"
+_INITS = tuple(f"__init__{suffix}" for suffix in all_suffixes())
+
+
+class SearchFolder:
+    """A folder, and the names of modules that count in it."""
+
+    def __init__(self, path: str, names: Collection[str]) -> None:
+        self.path = path
+        self._names = frozenset(names)
+        self._has_path_files = PATH_FILES in self._names
+        self._no_packages: set[str] = set()
+        self._times: Times | None = None
+        self._found = self._list()
+
+    def matters(self, name: str) -> bool:
+        """Whether an entry of that name can make a difference."""
+        return name in self._names or f"{name}/" in self._names or self._is_file(name)
+
+    def differs(self) -> bool:
+        """Whether other modules would be found now; looks into the folder."""
+        return self._list() != self._found
+
+    def has_changed(self) -> bool:
+        """The same, at the price of a system call where nothing happened."""
+        return (self._times is None or times_of(self.path) != self._times) and self.differs()
+
+    def has_new_package(self) -> bool:
+        """Whether a folder that has a name that counts, and was no package, has become one."""
+        return any(_is_package(path) for path in self._no_packages)
+
+    def changed_since(self, since_ns: int) -> set[str]:
+        """Paths of entries that count and came, or were changed, after a moment."""
+        if changed_ns(self.path) < since_ns:
+            return set()
+        paths = (path for entry in self._found for path in self._files_of(entry))
+        return {path for path in paths if changed_ns(path) >= since_ns}
+
+    def _files_of(self, entry: str) -> list[str]:
+        name, _, kind = entry.partition("\0")
+        path = f"{self.path}/{name}"
+        return [f"{path}/{init}" for init in _INITS] if kind == _PACKAGE else [path]
+
+    def _is_file(self, name: str) -> bool:
+        module, dot, suffix = name.partition(".")
+        if self._has_path_files and name.endswith(".pth"):
+            return True
+        is_importable = suffix in ("py", "pyc", "so") or suffix.endswith(".so")
+        return bool(dot) and is_importable and module in self._names
+
+    def _list(self) -> frozenset[str]:
+        now = time.time_ns()
+        times = times_of(self.path)
+        is_settled = times == MISSING or not 0 <= now - times[0] < _UNSETTLED_NS
+        self._times = times if is_settled else None
+        self._no_packages = set()
+        try:
+            with os.scandir(self.path) as entries:
+                found = {self._entry(entry) for entry in entries if self.matters(entry.name)}
+        except OSError:
+            return frozenset()
+        return frozenset(found - {""})
+
+    def _entry(self, entry: os.DirEntry[str]) -> str:
+        """An entry that counts, as it is compared; empty if it does not count."""
+        if entry.name.endswith(".pth"):
+            return f"{entry.name}\0{times_of(entry.path)}"
+        if self._is_file(entry.name):
+            return entry.name
+        if not entry.is_dir():
+            return ""
+        if f"{entry.name}/" in self._names:
+            return f"{entry.name}\0namespace"
+        if _is_package(entry.path):
+            return f"{entry.name}\0{_PACKAGE}"
+        self._no_packages.add(entry.path)
+        return ""
+
+
+def _is_package(folder: str) -> bool:
+    return any(times_of(f"{folder}/{name}") != MISSING for name in _INITS)
