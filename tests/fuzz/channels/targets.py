@@ -14,6 +14,8 @@ from typing import Any, Protocol
 TARGETS = {
     "mold": "a worker or mold to the arbiter of a server that reforks",
     "scoreboard": "words that workers share with their server and with readers of other users",
+    "zygote_server": "requests and orders of clients at the zygotes' server",
+    "zygote_builder": "what a builder, and so a preloaded module, says to the zygotes' server",
 }
 
 
