@@ -124,8 +124,10 @@ def _built(fields: Any) -> Built:
         files=tuple(_file(*file) for file in found.files),
         notes=tuple(_note(*note) for note in found.notes),
     )
-    for text in (found.problem, found.hint, found.seal, *found.modules, *found.folders):
+    for text in (found.problem, found.hint, found.seal, *found.modules):
         _require(text, str)
+    for folder in found.folders:
+        _path(folder)
     for names in found.folders.values():
         for name in names:
             _require(name, str)
@@ -139,7 +141,13 @@ def _built(fields: Any) -> Built:
 def _file(path: Any, changed: Any, size: Any, inode: Any, device: Any) -> FileTimes:
     for number in (changed, size, inode, device):
         _require(number, int)
-    return _require(path, str), changed, size, inode, device
+    return _path(path), changed, size, inode, device
+
+
+def _path(path: Any) -> str:
+    if b"\0" in os.fsencode(_require(path, str)):
+        raise ValueError("a path without end")
+    return str(path)
 
 
 def _note(code: Any, subject: Any) -> Note:

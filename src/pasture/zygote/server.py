@@ -388,7 +388,13 @@ class Server:
             self._fail(zygote, built if built.problem else replace(built, problem=_NOT_RECEIVED))
             return
         base = self._tree.zygotes.get(zygote.plan.base)
-        changes = _watched(zygote, built, base)
+        try:
+            changes = _watched(zygote, built, base)
+        except (OSError, ValueError) as error:
+            for number in descriptors:
+                os.close(number)
+            self._fail(zygote, Built(problem=f"its files cannot be watched: {error}"))
+            return
         zygote.manifest = descriptors[0]
         zygote.images = (*(base.images if base is not None else ()), descriptors[1])
         zygote.built = zygote.made_of = built

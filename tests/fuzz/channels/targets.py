@@ -15,8 +15,13 @@ TARGETS = {
     "mold": "a worker or mold to the arbiter of a server that reforks",
     "scoreboard": "words that workers share with their server and with readers of other users",
     "zygote_server": "requests and orders of clients at the zygotes' server",
+    "zygote_manifest": "descriptions of images at the reader of pasture-python, in C",
+    "zygote_image": "descriptions and files in memory at pasture-python itself",
     "zygote_builder": "what a builder, and so a preloaded module, says to the zygotes' server",
 }
+
+SLOW = frozenset(("zygote_image",))
+"""Targets that start a program for each message: they get one for a thousand of the others'."""
 
 
 class Target(Protocol):

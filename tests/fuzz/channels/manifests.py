@@ -1,0 +1,51 @@
+"""Small descriptions of images, written by the project's own code."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+from pasture.zygote import memory
+from pasture.zygote.frozen import FACTS, Mapping
+from pasture.zygote.image import ANONYMOUS, MAP_ANONYMOUS, MAP_PRIVATE, Image, Region, Stack
+from pasture.zygote.manifest import LAYOUT, Needs, OpenFile, write_manifest
+
+OS_PAGE = 4096
+AT = 0x400000
+STACK_END = 0x7FFC00000000
+
+
+def manifest(random: Random) -> bytes:
+    """One that is right."""
+    pages = memory.create("pages")
+    try:
+        os.ftruncate(pages, 64 * OS_PAGE)
+        return write_manifest(
+            _image(random),
+            dict.fromkeys(FACTS, 0) | {"entry": AT, "stack_pointer": STACK_END - OS_PAGE}
+            | {"thread_pointer": AT + OS_PAGE, "tid_address": AT + OS_PAGE + 16},
+            dict.fromkeys(LAYOUT, AT),
+            bytes(16 * random.randrange(1, 20)),
+            Needs("/bin/python", ("-u",) * random.randrange(2), {"HOME": "/", "LANG": None}),
+            [OpenFile(900, "/dev/null", os.O_RDONLY, 0)] * random.randrange(3),
+            [pages],
+        )  # fmt: skip
+    finally:
+        os.close(pages)
+
+
+def _image(random: Random) -> Image:
+    anonymous = MAP_PRIVATE | MAP_ANONYMOUS
+    regions = [Region(AT, OS_PAGE, 0, 0, 5, MAP_PRIVATE)]
+    regions += [Region(AT + OS_PAGE, OS_PAGE, ANONYMOUS, 0, 3, anonymous)]
+    for number in range(random.randrange(20)):
+        start, length = AT + 0x10000 * (number + 1), OS_PAGE * random.randrange(1, 9)
+        source = random.choice((0, 1, ANONYMOUS))
+        flags = anonymous if source == ANONYMOUS else MAP_PRIVATE
+        regions.append(Region(start, length, source, 0, 3, flags, random.choice((0, 14, 102))))
+    kernels = tuple(
+        Mapping(at, at + OS_PAGE, "r-xp", 0, 0, "[vdso]", frozenset())
+        for at in (0x7FFD00000000, 0x7FFD00010000)
+    )
+    stack = Stack(STACK_END, 8 << 20, 2 * OS_PAGE, 0, 0)
+    return Image(tuple(regions), stack, (0, "/bin/sh"), kernels, 0)
