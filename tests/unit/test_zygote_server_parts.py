@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 
 from pasture.errors import UsageError
-from pasture.zygote import peer, protocol
+from pasture.zygote import peer, protocol, watch
 from pasture.zygote.bounds import cgroup_differs, limit_differs
+from pasture.zygote.changes import Changes
 from pasture.zygote.connections import Connections
 from pasture.zygote.pace import CALM_S, MAX_S, Pace
 from pasture.zygote.place import require_name
 from pasture.zygote.search import SearchFolder
+from pasture.zygote.times import file_times
 
 LIMITS = """\
 Limit                     Soft Limit           Hard Limit           Units
@@ -216,3 +218,41 @@ def test_without_descriptors_the_server_does_not_run_in_circles(tmp_path: Path) 
     assert _turn(selector) == 1 and _turn(selector) == 1
     assert client.recv(1) == b""
     connections.close()
+
+
+def _watching(folder: Path) -> Changes:
+    path = folder / "app.py"
+    path.write_text("VALUE = 1\n")
+    return Changes([file_times(str(path))], {str(folder): ("app",)})
+
+
+def test_where_changes_cannot_be_watched_all_is_compared_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a file system that another host writes to."""
+    monkeypatch.setattr(watch.Watch, "add", lambda self, folder: None)
+    changes = _watching(tmp_path)
+    (tmp_path / "app.log").write_text("")
+    assert changes.look() == ""
+    other = tmp_path / "other"
+    other.mkdir()
+    changes = _watching(other)
+    (other / "app.so").write_text("")
+    assert changes.look() == str(other)
+    (tmp_path / "app.py").write_text("VALUE = 22\n")
+    assert _watching(tmp_path).look() == ""
+    changes = _watching(tmp_path)
+    (tmp_path / "app.py").write_text("VALUE = 333\n")
+    assert changes.look() == str(tmp_path / "app.py")
+
+
+def test_more_events_than_the_kernel_keeps_are_no_change(tmp_path: Path) -> None:
+    changes = _watching(tmp_path)
+    kept = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    logs = [tmp_path / "app.log", tmp_path / "app.err"]
+    for number in range(kept // 2 + 2):
+        os.mknod(logs[number % 2])
+        logs[number % 2].unlink()
+    assert changes.look() == ""
+    (tmp_path / "app.py").write_text("VALUE = 2\n")
+    assert changes.look() == "app.py"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pasture.zygote.search import SearchFolder
 from pasture.zygote.times import MISSING, FileTimes, Times, changed_ns, times_of
-from pasture.zygote.watch import IN_ATTRIB, IN_LOST, Watch
+from pasture.zygote.watch import IN_ATTRIB, IN_LOST, IN_OVERFLOW, Watch
 
 _ALL_EVERY_S = 0.25
 
@@ -122,6 +122,9 @@ class Changes:
         for number, mask, name in list(self._watch.events()):
             if mask & IN_LOST:
                 yield "a folder"
+            elif mask & IN_OVERFLOW:
+                yield from self._differing(self._files)
+                yield from (folder.path for folder in self._folders if folder.differs())
             elif name in self._names.get(number, ()) and not mask & IN_ATTRIB:
                 yield name
             elif name in self._names.get(number, ()):

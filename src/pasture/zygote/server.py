@@ -38,6 +38,9 @@ _TICK_S = 1.0
 _RETRY_AT_ONCE_S = 1.0
 """After a failure; what has been changed meanwhile may be half of a change."""
 
+_LOADING = ("start", "reload")
+"""Orders after which the server has modules loaded."""
+
 _NOT_RECEIVED = "the image could not be received: too many files are open"
 
 Waiting = tuple[socket.socket, str]
@@ -182,12 +185,13 @@ class Server:
             "status": self._order_status,
         }
         try:
-            difference = difference or bounds_differ(connection)
             if difference is not None:
                 raise ZygoteFailed(f"the zygotes belong to another process: {difference}")
             carry_out = orders.get(str(order.get("do")))
             if carry_out is None:
                 raise UsageError("no such order")
+            if order["do"] in _LOADING:
+                _require_equal_bounds(connection)
             awaited = carry_out(**{k: v for k, v in order.items() if k != "do"})
         except PastureError as error:
             self._reply(connection, {"error": error.message, "hint": error.hint})
@@ -416,9 +420,12 @@ class Server:
             self._make_again(zygote)
 
     def _end_build(self, build: Build) -> None:
-        """With all that it started. Orphans of two builds cannot be told from each other."""
+        """With all that it started. Orphans of two builds cannot be told from each other.
+
+        The first process of a container gets orphans of all others: it ends none.
+        """
         build.end()
-        if not self._builds:
+        if not self._builds and os.getpid() != 1:
             end_orphans(self._strangers)
 
     def _fail(self, zygote: Zygote, built: Built) -> None:
@@ -450,6 +457,15 @@ class Server:
             else:
                 self._reply(connection, self.status())
         self._waiting = left
+
+
+def _require_equal_bounds(connection: socket.socket) -> None:
+    bound = bounds_differ(connection)
+    if bound is not None:
+        raise ZygoteFailed(
+            f"the server would do that outside of what limits this process: {bound}",
+            hint="pasture zygote stop; a server that is started from here has the same limits",
+        )
 
 
 def _watched(zygote: Zygote, built: Built, base: Zygote | None) -> Changes:

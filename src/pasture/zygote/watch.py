@@ -11,13 +11,16 @@ import struct
 from collections.abc import Iterator
 
 _IN_MODIFY, IN_ATTRIB, _IN_MOVED, _IN_CREATE, _IN_DELETE = 0x2, 0x4, 0xC0, 0x100, 0x200
-_IN_DELETE_SELF, _IN_MOVE_SELF, _IN_UNMOUNT, _IN_OVERFLOW = 0x400, 0x800, 0x2000, 0x4000
-IN_LOST = _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_UNMOUNT | _IN_OVERFLOW
-"""The folder is another one, or events are missing."""
+_IN_DELETE_SELF, _IN_MOVE_SELF, _IN_UNMOUNT, IN_OVERFLOW = 0x400, 0x800, 0x2000, 0x4000
+IN_LOST = _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_UNMOUNT
+"""The folder is another one, or is there no more."""
 
 _MASK = (
     _IN_MODIFY | IN_ATTRIB | _IN_MOVED | _IN_CREATE | _IN_DELETE | _IN_DELETE_SELF | _IN_MOVE_SELF
 )
+_MAX_READS = 100
+"""At once, however much is written at the same time; the rest is for the next look."""
+
 _EVENT = struct.Struct("iIII")
 _LOCAL = frozenset(
     (
@@ -60,7 +63,7 @@ class Watch:
 
     def events(self) -> Iterator[tuple[int, int, str]]:
         """What has happened: number of the folder, `IN_*`, name of the entry or empty."""
-        while self._queue >= 0:
+        for _ in range(_MAX_READS if self._queue >= 0 else 0):
             try:
                 data = os.read(self._queue, 1 << 16)
             except BlockingIOError:
