@@ -123,6 +123,8 @@ def test_beside_a_stopped_server_the_interpreter_runs_at_once(own_zygotes: Zygot
     own_zygotes.pasture("start", "--name", "x")
     server = own_zygotes.pid()
     os.kill(server, signal.SIGSTOP)
+    stat = Path(f"/proc/{server}/stat")
+    wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
     try:
         assert own_zygotes.why("-c", "pass").endswith("the zygote's server is stopped")
     finally:
