@@ -25,10 +25,11 @@ import os, pathlib, subprocess, sys, time
 note = pathlib.Path(__file__).with_name("pids").open("a")
 daemon = """
 import os, time
-if os.fork() == 0:
+pid = os.fork()
+if pid == 0:
     os.setsid()
-    print(os.getpid(), flush=True)
     time.sleep(1e6)
+print(pid, flush=True)
 """
 sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1e6)"], close_fds=True)
 subprocess.run([sys.executable, "-c", daemon], stdout=note)
