@@ -1,6 +1,6 @@
 """Notices, when a program asks, that a zygote would be made of something else by now.
 
-The queue of the kernel's tells what happens in a folder (`watch`). It does not tell that a path
+The kernel reports what happens in a folder (`watch`). It does not report that a path
 leads elsewhere, so where each tree of folders begins, links and archives are compared at each
 request, as is all that cannot be watched. Everything is compared a few times a second at most:
 that finds writing through a mapping and other names of a file. Invariant: nothing that `sources`

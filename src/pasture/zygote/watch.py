@@ -1,4 +1,4 @@
-"""The kernel's queue of what happens in folders (inotify(7)), and where it tells of everything.
+"""The kernel's queue of what happens in folders (inotify(7)), and where it reports everything.
 
 Looking into the queue when nothing has happened is one system call. It knows nothing of another
 host, of writing through a mapping, and of what a path leads to: `changes` compares those.

@@ -26,7 +26,7 @@ from pasture.zygote.tree import Plan
 PYTHON = str(Path(sys.executable).parent / "python")
 
 
-class Told:
+class Reported:
     """In the place of a build: its channel has a message."""
 
     end = builds.Build.end
@@ -100,7 +100,7 @@ class Reports:
 def open_target() -> Iterator[Reports]:
     with (
         tempfile.TemporaryDirectory() as folder,
-        mock.patch.object(server, "Build", Told),
+        mock.patch.object(server, "Build", Reported),
         mock.patch.object(changes, "Watch", Unwatched),
         mock.patch.object(server.Server, "_note", lambda *_: None),
     ):
