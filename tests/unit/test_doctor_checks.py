@@ -198,6 +198,15 @@ def test_threads_of_native_code_do_not_keep_a_seal_from_its_steps() -> None:
     assert obstacles(replace(HEALTHY, threads=(native,))) == set()
 
 
+def test_threads_of_native_code_that_no_worker_has_are_an_obstacle() -> None:
+    native = Thread("tokio-rt", package="chromadb 1.5", is_python=False, copes=False)
+    [finding] = [f for f in diagnose(replace(HEALTHY, threads=(native,))) if f.is_obstacle]
+    assert finding.check == "native-threads"
+    assert finding.what.endswith("runs in the master alone: tokio-rt of chromadb 1.5")
+    late = replace(native, after_fork=True)
+    assert obstacles(replace(HEALTHY, threads=(late,))) == set()
+
+
 def test_the_thread_that_kept_steps_from_being_taken_is_named_with_package_and_remedy() -> None:
     ticker = Thread("ticker", waits=False, package="apscheduler")
     evidence = replace(HEALTHY, threads=(ticker,), seal=NOT_SEALED)

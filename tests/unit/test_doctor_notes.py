@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pasture.cli import doctor
-from pasture.doctor import packages
 from pasture.doctor.notes import Notes, parse_notes
 from pasture.doctor.seal_report import read_seal
+from pasture.proc import packages
 from pasture.proc.mapped_files import InMemory, parse_mapped_files
 from pasture.scoreboard.layout import Counts, SealFigures, Snapshot
 

@@ -109,6 +109,25 @@ def test_a_pool_of_django_connections_is_closed_where_there_is_one(
     assert not plain.pool_closed
 
 
+class OldDjangoConnections(DjangoConnections):
+    """Of Django before 4.1."""
+
+    def all(self) -> Self:  # type: ignore[override]
+        return self
+
+
+def test_connections_and_caches_of_a_django_before_4_1_are_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connections = OldDjangoConnections([DjangoConnection("default", True)])
+    install_django(monkeypatch, connections)
+    closed = []
+    caches = OldDjangoConnections([DjangoConnection("default", False)])
+    install(monkeypatch, "django.core.cache", caches=caches, close_caches=lambda: closed.append(1))
+    assert close_connections() == ({"django_connections": 1, "django_caches": 1}, ())
+    assert connections[0].closed and closed
+
+
 def test_a_django_that_is_not_configured_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     connections = DjangoConnections([DjangoConnection("default", True)])
     install_django(monkeypatch, connections, configured=False)

@@ -1,6 +1,7 @@
 """What is open or running and does not survive a fork is found, and nothing else is."""
 
 import asyncio
+import ctypes
 import os
 import socket
 import sqlite3
@@ -13,7 +14,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pasture.fork_safety.hazard import Hazard
+from pasture.fork_safety import native_threads
+from pasture.fork_safety.hazard import Hazard, Kind
 from pasture.fork_safety.survey import survey
 
 before: set[Hazard] = set()
@@ -169,6 +171,45 @@ def test_a_thread_of_an_unknown_library_is_named_with_its_package(
     with running("poller") as thread:
         monkeypatch.setattr(thread, "_target", SimpleNamespace(__module__="flags.client.poll"))
         assert texts() == ["thread poller of flags"]
+
+
+@pytest.fixture
+def native_thread() -> Iterator[None]:
+    """A thread that no Python code has started: it runs `sleep` of the C library."""
+    libc = ctypes.CDLL(None)
+    number = ctypes.c_ulong()
+    start = ctypes.cast(libc.sleep, ctypes.c_void_p)
+    assert libc.pthread_create(ctypes.byref(number), None, start, ctypes.c_void_p(3600)) == 0
+    yield
+    libc.pthread_cancel(number)
+    libc.pthread_join(number, None)
+
+
+@pytest.mark.usefixtures("native_thread")
+def test_a_thread_of_native_code_is_a_hazard_of_its_own_kind() -> None:
+    [hazard] = found()
+    assert hazard.kind is Kind.NATIVE_THREAD
+    assert "native thread" in hazard.what
+
+
+def test_a_thread_of_native_code_that_has_ended_is_none() -> None:
+    assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "file", "copes"),
+    [
+        ("python", "numpy 2.5.5", "/site-packages/numpy.libs/libscipy_openblas64_-4b.so", True),
+        ("jemalloc_bg_thd", "polars 2.1", "/site-packages/polars/polars.abi3.so", True),
+        ("ddtrace", "ddtrace 4.16", "/site-packages/ddtrace/internal/_native.so", True),
+        ("tokio-runtime-w", "chromadb 1.5", "/site-packages/chromadb_rust_bindings/x.so", False),
+        ("python", "scikit_learn 1.9", "/site-packages/scikit_learn.libs/libgomp-e9.so.1", False),
+    ],
+)
+def test_threads_of_libraries_that_take_notice_of_a_fork_are_known(
+    name: str, package: str, file: str, copes: bool
+) -> None:
+    assert native_threads.copes(name, package, (file,)) is copes
 
 
 def test_a_running_loop_is_found() -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from pasture.doctor.free_memory import free_bytes
 from pasture.doctor.modules import Module, is_stable_abi, read_module
 from pasture.doctor.notes import Notes
-from pasture.doctor.packages import package_of, read_text
 from pasture.doctor.seal_report import SealSeen, read_seal
 from pasture.doctor.threads import Thread, read_threads
 from pasture.errors import ProcessEnded, UsageError
@@ -23,6 +22,7 @@ from pasture.proc import smaps, tree
 from pasture.proc.environ import read_environ
 from pasture.proc.mapped_files import InMemory, parse_mapped_files
 from pasture.proc.maps import parse_maps
+from pasture.proc.packages import package_of, read_text
 from pasture.proc.smaps import Memory
 from pasture.scoreboard.layout import Snapshot
 from pasture.scoreboard.reader import read_scoreboard

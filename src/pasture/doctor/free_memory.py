@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from pasture.doctor.packages import read_text
 from pasture.proc.maps import Mapping, parse_maps
 from pasture.proc.os_page import OS_PAGE_BYTES
+from pasture.proc.packages import read_text
 
 _POOL_BYTES = 16384
 _HEADER = struct.Struct("<IIQQQIIII")  # used, -, free block, two links, arena, class, next, last

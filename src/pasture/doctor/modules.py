@@ -9,9 +9,9 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from pasture.doctor.packages import distribution_of, name_of, read_text
 from pasture.interpreter import FIRST_WITH
 from pasture.proc.elf import read_elf
+from pasture.proc.packages import distribution_of, name_of, read_text
 from pasture.trust.untrusted_text import printable
 
 FIRST_IMMORTAL = FIRST_WITH["immortalize"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pasture.doctor.packages import read_text
+from pasture.proc.packages import read_text
 from pasture.scoreboard.layout import Snapshot
 from pasture.sealing.policy import POLICIES
 from pasture.servers.settings import REPORT_FILE

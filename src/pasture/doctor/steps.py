@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pasture.doctor.evidence import Evidence
 from pasture.doctor.finding import Finding
 from pasture.doctor.threads import Thread
+from pasture.fork_safety import native_threads
 from pasture.fork_safety.survey import remedy_for_thread
 from pasture.interpreter import FIRST_WITH, SUPPORTED
 from pasture.proc.maps import python_version
@@ -62,6 +63,16 @@ def threads(seen: Evidence) -> Iterator[Finding]:
     """Threads of the master: a seal leaves out steps beside one that runs."""
     early = [thread for thread in seen.threads if not thread.after_fork]
     late = [thread for thread in seen.threads if thread.after_fork]
+    if missed := [thread for thread in early if not thread.copes]:
+        yield Finding(
+            "native-threads",
+            True,
+            f"{_counted(missed)} of native code {_verb(missed, 'runs', 'run')} in the master "
+            f"alone: {_some(missed)}",
+            cost="a worker that needs one waits for it for ever",
+            mend=native_threads.HINT,
+        )
+        early = [thread for thread in early if thread.copes]
     if seen.seal is not None and _THREADS_RUN in seen.seal.reason:
         yield _kept_from_sealing(seen, early)
         return

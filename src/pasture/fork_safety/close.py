@@ -104,7 +104,7 @@ def _close_django_connections(problems: list[str]) -> int:
     database = _configured_django("django.db")
     if database is None:
         return 0
-    connections = list(database.connections.all(initialized_only=True))
+    connections = _made(database.connections)
     opened = [connection for connection in connections if connection.connection is not None]
     database.connections.close_all()
     for connection in connections:
@@ -121,7 +121,15 @@ def _close_django_caches(problems: list[str]) -> int:
     if cache is None:
         return 0
     cache.close_caches()
-    return len(list(cache.caches.all(initialized_only=True)))
+    return len(_made(cache.caches))
+
+
+def _made(handler: Any) -> list[Any]:
+    """The connections or caches that a handler of Django's has made in this thread."""
+    try:
+        return list(handler.all(initialized_only=True))
+    except TypeError:  # before Django 4.1: it makes an object for each, and opens nothing
+        return list(handler.all())
 
 
 def _configured_django(module: str) -> Any:

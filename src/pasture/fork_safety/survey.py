@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pasture.fork_safety import fork_aware
+from pasture.fork_safety import fork_aware, native_threads
 from pasture.fork_safety.hazard import Hazard, Kind
 from pasture.fork_safety.open_files import name_of, open_files, peer
 
@@ -59,7 +59,13 @@ def survey() -> tuple[Hazard, ...]:
 
     In the parent, before the fork. Safe with other threads running.
     """
-    return (*_connections(), *_databases(), *_libraries(), *_threads())
+    return (
+        *_connections(),
+        *_databases(),
+        *_libraries(),
+        *_threads(),
+        *native_threads.hazards(),
+    )
 
 
 def _threads() -> Iterator[Hazard]:

@@ -1,6 +1,6 @@
-"""Which installed package brought a file that a server has mapped.
+"""Which installed package brought a file that a process has mapped.
 
-Whatever lies where a server has mapped it may be another user's making.
+What lies where a process has mapped it may be of another user.
 """
 
 from __future__ import annotations
@@ -46,6 +46,11 @@ def distribution_of(file: str) -> Path | None:
         if parent.name in _SITES:
             return _recorded(parent).get(str(Path(file).relative_to(parent)))
     return None
+
+
+def forget() -> None:
+    """Let go of what was read of packages. For a process that is about to be sealed."""
+    _recorded.cache_clear()
 
 
 @lru_cache(maxsize=32)

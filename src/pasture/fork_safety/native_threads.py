@@ -1,0 +1,117 @@
+"""Threads that no Python code has started: runtimes of Rust, C++ and C, which no child has.
+
+A child in which such a runtime believes that its threads run waits for them for ever. Owns which
+runtimes are known to take notice of a fork. All others are hazards. Whose a thread is, its stack
+says (`proc/thread_stacks.py`). Reads /proc; without it no thread is found.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from pasture.fork_safety.hazard import Hazard, Kind
+from pasture.proc import packages
+from pasture.proc.maps import Mapping, parse_maps
+from pasture.proc.tasks import read_tasks
+from pasture.proc.thread_stacks import files_on_stack, own_code, owner_of
+
+_TASKS = Path("/proc/self/task")
+_LOOKS = 8
+_BETWEEN_LOOKS_S = 0.05
+"""A thread that has just ended is listed for a moment; one that runs does not show its stack."""
+
+_COPE_BY_NAME = re.compile(r"jemalloc_bg_thd|iou-(wrk|sqp)-")
+_COPE = re.compile(r"openblas|libarrow\.|/numexpr/|/tokenizers/|/uvloop/")
+"""Files of libraries that start their threads again in a child, or do without them. Tried with
+OpenBLAS of numpy 2.5 and scipy 1.18, pyarrow 26, numexpr 2.14, tokenizers 0.23 and uvloop 0.23."""
+
+_ELSEWHERE = ("ddtrace", "grpcio")
+"""Packages whose threads `survey` knows by other means."""
+
+_GNU_OPENMP = re.compile(r"^libgomp")
+_OPENMP_HINT = "set OMP_NUM_THREADS=1 for the parent, or compute in workers only"
+HINT = "use it in workers only: in a child a call may wait for it for ever"
+
+
+@dataclass(frozen=True, slots=True)
+class NativeThread:
+    """One thread of this process.
+
+    Attributes:
+        name: as the kernel shows it.
+        package: name and version of the package whose code it runs, or a library's file name; ""
+            where that is not known.
+        files: of the code on its stack, outermost first, without the system's.
+    """
+
+    name: str
+    package: str
+    files: tuple[str, ...]
+
+
+def hazards() -> Iterator[Hazard]:
+    """One for each package whose native threads run here and do not cope with a fork."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for thread in _native_threads():
+        if not copes(thread.name, thread.package, thread.files):
+            uses_openmp = bool(thread.files) and _is_openmp(thread.files[0])
+            hint = _OPENMP_HINT if uses_openmp else HINT
+            found.setdefault((thread.package, hint), []).append(thread.name)
+    packages.forget()
+    for (package, hint), names in found.items():
+        distinct = ", ".join(dict.fromkeys(names))
+        what = f"native thread {distinct}"
+        if len(names) > 1:
+            what = f"each of {len(names)} native threads ({distinct})"
+        yield Hazard(f"{what} of {package or 'a library'}", hint, Kind.NATIVE_THREAD)
+
+
+def copes(name: str, package: str, files: Sequence[str]) -> bool:
+    """Whether it is known that children do without a thread, or known by other means if they do.
+
+    Args:
+        name: as the kernel shows it.
+        package: whose it is, as of `owner_of`.
+        files: of the code on its stack, outermost first, without the system's.
+    """
+    if _COPE_BY_NAME.match(name) or package.startswith(_ELSEWHERE):
+        return True
+    return bool(files) and bool(_COPE.search(files[0]))
+
+
+def _is_openmp(file: str) -> bool:
+    return bool(_GNU_OPENMP.match(PurePath(file).name))
+
+
+def _native_threads() -> list[NativeThread]:
+    found: dict[int, NativeThread] = {}
+    for look in range(_LOOKS):
+        numbers = _numbers()
+        found = {number: thread for number, thread in found.items() if number in numbers}
+        missing = [number for number in numbers if not (number in found and found[number].files)]
+        if look and not missing:
+            break
+        if not numbers:
+            return []
+        mappings = parse_maps(packages.read_text("/proc/self/maps"))
+        found |= {number: _look_at(number, mappings) for number in missing}
+        time.sleep(_BETWEEN_LOOKS_S)
+    return [found[number] for number in sorted(found)]
+
+
+def _numbers() -> set[int]:
+    """Kernel threads of this process that `threading` does not know."""
+    known = {thread.native_id for thread in threading.enumerate()}
+    return set(read_tasks()) - known - {threading.get_native_id()}
+
+
+def _look_at(number: int, mappings: Sequence[Mapping]) -> NativeThread:
+    name = packages.read_text(str(_TASKS / str(number) / "comm")).strip()
+    files = files_on_stack(os.getpid(), number, mappings)
+    return NativeThread(name, owner_of(files)[0], tuple(own_code(files)))
