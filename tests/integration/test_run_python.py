@@ -182,3 +182,11 @@ def test_a_sealed_process_whose_workers_are_not_forked_says_so_at_its_exit(tmp_p
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         assert done.stderr.count(unshared) == count, done.stderr
+
+
+def test_a_transaction_and_a_session_of_the_parent_go_on_and_children_have_their_own(tmp_path):
+    pytest.importorskip("django")
+    program = [str(PROGRAMS / "transaction_app.py"), str(tmp_path / "sales.sqlite3")]
+    done = run("", program=program)
+    assert json.loads(done.stdout) == {"rows": 2, "basket": [], "seen": [0, 0]}, done.stderr
+    assert "the open transaction of Django's connection 'default'" in done.stderr

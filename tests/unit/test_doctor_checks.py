@@ -198,6 +198,16 @@ def test_threads_of_native_code_do_not_keep_a_seal_from_its_steps() -> None:
     assert obstacles(replace(HEALTHY, threads=(native,))) == set()
 
 
+def test_hazards_that_the_seal_has_found_come_first() -> None:
+    seen = replace(SEALED, hazards=(("the task refresh()", "start it in each worker"),))
+    first = diagnose(replace(HEALTHY, seal=seen, huge_pages="[always] madvise never"))[0]
+    assert (first.check, first.what) == (
+        "hazards",
+        "the task refresh() does not survive a fork",
+    )
+    assert first.mend == "start it in each worker"
+
+
 def test_threads_of_native_code_that_no_worker_has_are_an_obstacle() -> None:
     native = Thread("tokio-rt", package="chromadb 1.5", is_python=False, copes=False)
     [finding] = [f for f in diagnose(replace(HEALTHY, threads=(native,))) if f.is_obstacle]

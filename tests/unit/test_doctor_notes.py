@@ -78,7 +78,9 @@ def test_a_report_tells_which_steps_were_left_out_and_why(tmp_path: Path) -> Non
         step("warm-up", skipped="no requests were given"),
         step("resolve-imports", counts={"resolved": 1, "pending": 4}),
     ]
-    report.write_text(json.dumps({"reason": "1 thread\x1b", "steps": steps}))
+    hazards = [{"kind": "task", "what": "the task x()", "hint": "start it later", "count": 1}]
+    told = {"reason": "1 thread\x1b", "steps": steps, "hazards": hazards}
+    report.write_text(json.dumps(told))
     seal = read_seal(1, BOARD, {"PASTURE_REPORT_FILE": str(report)}, None)
     assert seal is not None and seal.has_report
     assert seal.reason == "1 thread\\x1b"
@@ -87,6 +89,7 @@ def test_a_report_tells_which_steps_were_left_out_and_why(tmp_path: Path) -> Non
         "plug-malloc": "failed: OSError: no",
     }
     assert (seal.pending_imports, seal.freezes, seal.gives_back) == (4, True, True)
+    assert seal.hazards == (("the task x()", "start it later"),)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"steps": [1]}', '{"steps": [{}], "reason": 1}'])

@@ -1,17 +1,20 @@
 """Closing what must not cross a fork, for libraries that may or may not be there."""
 
 import os
+import socket
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from types import SimpleNamespace
 from typing import Any, Self
+from weakref import WeakSet
 
 import pytest
 
-from pasture.fork_safety import close, ddtrace, opentelemetry
+from pasture.fork_safety import close, ddtrace, kept, opentelemetry
 from pasture.fork_safety.close import before_fork, close_connections
+from pasture.fork_safety.hazard import Kind
 
 
 @pytest.fixture(autouse=True)
@@ -126,6 +129,74 @@ def test_connections_and_caches_of_a_django_before_4_1_are_closed(
     install(monkeypatch, "django.core.cache", caches=caches, close_caches=lambda: closed.append(1))
     assert close_connections() == ({"django_connections": 1, "django_caches": 1}, ())
     assert connections[0].closed and closed
+
+
+class InUse(DjangoConnection):
+    """Open through a stream, whose other end shows what is sent, in a transaction or not."""
+
+    def __init__(self, *, in_transaction: bool) -> None:
+        super().__init__("default", True)
+        self.stream, self.other_end = socket.socketpair()
+        self.connection = self.stream
+        self.in_atomic_block = in_transaction
+        self.run_on_commit = [print]
+
+    def close(self) -> None:
+        self.closed = True
+        self.connection = None
+
+
+@pytest.fixture
+def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(os, "register_at_fork", lambda **_: None)
+    monkeypatch.setattr(kept, "_owner", 0)
+    monkeypatch.setattr(kept, "_hooked", False)
+    monkeypatch.setattr(kept, "_engines", WeakSet())
+    monkeypatch.setattr(kept, "_parked", [])
+    yield
+
+
+@pytest.mark.usefixtures("nothing_kept")
+def test_a_parent_that_works_keeps_its_connections_and_children_forget_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used = InUse(in_transaction=False)
+    install_django(monkeypatch, DjangoConnections([used]))
+    install(monkeypatch, "sqlalchemy.engine", Engine=Engine)
+    idle, far_end = socket.socketpair()
+    pool = SimpleNamespace(
+        _pool=SimpleNamespace(queue=[SimpleNamespace(dbapi_connection=idle)]),
+        recreate=lambda: "new",
+    )
+    engine = Engine(pool)
+    with used.stream, used.other_end, idle, far_end:
+        assert close_connections(keep=True) == ({}, ())
+        assert not used.closed and engine.disposals == 0
+        inodes = {os.fstat(one.fileno()).st_ino for one in (used.stream, idle)}
+        assert kept.sockets() == inodes
+        kept.forget()
+        assert used.connection is used.stream, "in the parent itself nothing is forgotten"
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        kept.forget()
+        assert used.connection is None and used.run_on_commit == []
+        assert engine.pool == "new" and engine.disposals == 0
+        for one in (used.other_end, far_end):
+            one.settimeout(10)
+            assert one.recv(1) == b"", "nothing was sent, and the copy is closed"
+
+
+@pytest.mark.usefixtures("nothing_kept")
+def test_a_connection_in_a_transaction_is_not_closed_and_is_a_hazard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used, idle = InUse(in_transaction=True), InUse(in_transaction=False)
+    install_django(monkeypatch, DjangoConnections([used, idle]))
+    with used.stream, used.other_end, idle.stream, idle.other_end:
+        assert close_connections() == ({"django_connections": 1}, ())
+        assert idle.closed and not used.closed
+        [hazard] = kept.hazards()
+    assert hazard.kind is Kind.TRANSACTION
+    assert "Django's connection 'default'" in hazard.what
 
 
 def test_a_django_that_is_not_configured_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

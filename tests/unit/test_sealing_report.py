@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from pasture.fork_safety.hazard import Hazard, Kind
 from pasture.interpreter import Interpreter, current
 from pasture.sealing.report import SealReport, StepReport
 
@@ -43,20 +44,37 @@ def test_one_line_says_what_a_step_noted() -> None:
 
 
 def test_one_line_says_what_was_skipped_what_failed_and_what_went_wrong() -> None:
-    line = str(
-        report(
-            StepReport("warm-up", problems=("GET /: 500",)),
-            StepReport("immortalize", skipped="no such thing here"),
-            StepReport("plug-malloc", failed="MemoryError"),
-            sealed=False,
-            reason="plug-malloc failed",
-        )
+    found = report(
+        StepReport("warm-up", problems=("GET /: 500",)),
+        StepReport("immortalize", skipped="no such thing here"),
+        StepReport("plug-malloc", failed="MemoryError"),
+        sealed=False,
+        reason="plug-malloc failed",
     )
-    assert "\n" not in line
+    line, problem = str(found).splitlines()
+    assert line == found.line and (problem,) == found.warnings
     assert "not sealed (plug-malloc failed)" in line
     for note in ("no immortalize: no such thing here", "plug-malloc failed: MemoryError"):
         assert note in line
-    assert "warm-up: GET /: 500" in line
+    assert problem == "warm-up: GET /: 500"
+
+
+def test_each_hazard_has_a_line_of_its_own_and_equal_ones_share_it() -> None:
+    file = Hazard("the open SQLite database a.db", "close it", Kind.DATABASE)
+    task = Hazard("the task refresh()", "start it in each worker", Kind.TASK)
+    problems = tuple(map(str, (file, file)))
+    found = report(
+        StepReport("warm-up", problems=("GET /: 500", "GET /: 500"), hazards=(task,)),
+        StepReport("survey", problems=problems, hazards=(file, file)),
+    )
+    assert found.warnings == (
+        f"hazard: {task}",
+        f"hazard: {file} (2 times)",
+        "warm-up: GET /: 500 (2 times)",
+    )
+    assert "does not survive" not in found.line
+    carried = json.loads(json.dumps(found.as_dict()))["hazards"]
+    assert [(one["kind"], one["count"]) for one in carried] == [("task", 1), ("database-file", 2)]
 
 
 def test_one_line_does_not_take_the_warm_up_for_a_cost_of_the_seal() -> None:
@@ -94,6 +112,7 @@ def test_json_carries_everything() -> None:
         "failed": None,
         "problems": [],
         "note": None,
+        "hazards": [],
     }
 
 

@@ -118,6 +118,7 @@ def allocator(seen: Evidence) -> Iterator[Finding]:
 
 
 CHECKS: tuple[Check, ...] = (
+    steps.hazards,
     sharing.preloading,
     sharing.own_data,
     sharing.late_imports,

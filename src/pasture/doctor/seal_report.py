@@ -17,6 +17,7 @@ from pasture.sealing.policy import POLICIES
 from pasture.servers.settings import REPORT_FILE
 from pasture.trust.untrusted_text import printable
 
+_MOST_HAZARDS = 50
 _NOT_TOLD = ("not begun", "no requests were given", "before CPython ")
 """Begin of reasons for which steps are left out that say nothing of this server, or are told
 of its interpreter."""
@@ -34,7 +35,8 @@ class SealSeen:
         left_out: name and reason of each step that was not taken.
         pending_imports: number of lazy imports that were left pending; None if it is not known.
         probe: outcome of its probe, "" without one.
-        has_report: whether the report could be read: else the last three are not known.
+        has_report: whether the report could be read: else all but the first three are not known.
+        hazards: what does not survive a fork, and what to do about it.
     """
 
     sealed: bool
@@ -45,6 +47,7 @@ class SealSeen:
     pending_imports: int | None = None
     has_report: bool = False
     probe: str = ""
+    hazards: tuple[tuple[str, str], ...] = ()
 
     @property
     def freezes(self) -> bool:
@@ -73,20 +76,36 @@ def read_seal(
     report = None if path is None else _report(read_text(str(path)))
     if report is None:
         return SealSeen(known.sealed, known.policy, known.objects, probe=known.probe)
+    reason, left_out, pending, hazards = report
     return SealSeen(
-        known.sealed, known.policy, known.objects, *report, has_report=True, probe=known.probe
+        known.sealed,
+        known.policy,
+        known.objects,
+        reason,
+        left_out,
+        pending,
+        has_report=True,
+        probe=known.probe,
+        hazards=hazards,
     )
 
 
-def _report(text: str) -> tuple[str, tuple[tuple[str, str], ...], int | None] | None:
-    """Reason, steps left out, and pending imports; None if the text is no report."""
+_Pairs = tuple[tuple[str, str], ...]
+
+
+def _report(text: str) -> tuple[str, _Pairs, int | None, _Pairs] | None:
+    """Reason, steps left out, pending imports and hazards; None if the text is no report."""
     try:
         document: Any = json.loads(text)
         steps = [dict(step) for step in document["steps"]]
         left = tuple((str(s["name"]), _shown(s)) for s in steps if s["skipped"] or s["failed"])
         found = [s["counts"].get("pending") for s in steps if s["name"] == "resolve-imports"]
         pending = int(found[0]) if found and found[0] is not None else None
-        return printable(str(document["reason"] or "")), _worth_telling(left), pending
+        hazards = tuple(
+            (printable(str(one["what"])), printable(str(one["hint"])))
+            for one in document.get("hazards", ())[:_MOST_HAZARDS]
+        )
+        return printable(str(document["reason"] or "")), _worth_telling(left), pending, hazards
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 

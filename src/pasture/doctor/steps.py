@@ -24,6 +24,18 @@ _LACKS = {
 }
 
 
+def hazards(seen: Evidence) -> Iterator[Finding]:
+    """What workers have inherited and cannot use, as the seal has found it."""
+    for what, hint in seen.seal.hazards if seen.seal is not None else ():
+        yield Finding(
+            "hazards",
+            True,
+            f"{what} does not survive a fork",
+            cost="a worker that uses it fails, hangs, or disturbs the others",
+            mend=hint,
+        )
+
+
 def seal(seen: Evidence) -> Iterator[Finding]:
     """What pasture did to the master, and which steps it left out."""
     if seen.seal is None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from pasture.fork_safety import http_pools, opentelemetry
+from pasture.fork_safety import http_pools, kept, opentelemetry
 from pasture.fork_safety.instances import instances
 
 Hook = TypeVar("Hook", bound=Callable[[], object])
@@ -59,11 +59,16 @@ def unsafe_reason() -> str | None:
     return _unsafe
 
 
-def close_connections() -> tuple[Mapping[str, int], tuple[str, ...]]:
+def close_connections(*, keep: bool = False) -> tuple[Mapping[str, int], tuple[str, ...]]:
     """Run the hooks, and close the connections of libraries known here.
 
     In the parent, before the fork. Safe with other threads running, but connections that
-    other threads opened may stay.
+    other threads opened may stay. One of Django's that is in a transaction stays open, and
+    children forget it.
+
+    Args:
+        keep: leave all connections to databases open, for a process that goes on using them;
+            its children forget them.
 
     Returns:
         Dict of kind to the number closed, and what went wrong, a line each.
@@ -71,11 +76,13 @@ def close_connections() -> tuple[Mapping[str, int], tuple[str, ...]]:
     counts: dict[str, int] = {}
     problems: list[str] = []
     opentelemetry.put_in_order_in_children()
+    to_databases = () if keep else _TO_DATABASES
+    if keep:
+        kept.keep(_all_engines())
     for kind, close in (
         ("hooks", _run_hooks),
-        ("django_connections", _close_django_connections),
+        *to_databases,
         ("django_caches", _close_django_caches),
-        ("sqlalchemy_engines", _dispose_sqlalchemy_engines),
         ("http_connections", _close_http_connections),
     ):
         try:
@@ -104,9 +111,15 @@ def _close_django_connections(problems: list[str]) -> int:
     database = _configured_django("django.db")
     if database is None:
         return 0
-    connections = _made(database.connections)
+    connections = kept.made_by(database.connections)
     opened = [connection for connection in connections if connection.connection is not None]
-    database.connections.close_all()
+    if any(map(kept.is_in_transaction, connections)):
+        kept.keep([])
+        for connection in connections:
+            if not kept.is_in_transaction(connection):
+                connection.close()
+    else:
+        database.connections.close_all()
     for connection in connections:
         # A pool (PostgreSQL, Django 5.1 and later) has connections and threads of its own.
         # Asking for `connection.pool` would make one.
@@ -121,15 +134,7 @@ def _close_django_caches(problems: list[str]) -> int:
     if cache is None:
         return 0
     cache.close_caches()
-    return len(_made(cache.caches))
-
-
-def _made(handler: Any) -> list[Any]:
-    """The connections or caches that a handler of Django's has made in this thread."""
-    try:
-        return list(handler.all(initialized_only=True))
-    except TypeError:  # before Django 4.1: it makes an object for each, and opens nothing
-        return list(handler.all())
+    return len(kept.made_by(cache.caches))
 
 
 def _configured_django(module: str) -> Any:
@@ -143,16 +148,19 @@ def _close_http_connections(problems: list[str]) -> int:
     return http_pools.close_idle()
 
 
-def _dispose_sqlalchemy_engines(problems: list[str]) -> int:
+def _all_engines() -> list[Any]:
+    """Engines of SQLAlchemy, without those of in-memory databases."""
     module = sys.modules.get("sqlalchemy.engine")
     if module is None:
-        return 0
+        return []
     # Kept, because the next round no longer finds those that this one is about to freeze.
     _engines.update(instances((module.Engine,)))
+    return [engine for engine in _engines if type(engine.pool).__name__ not in KEPT_POOLS]
+
+
+def _dispose_sqlalchemy_engines(problems: list[str]) -> int:
     disposed = 0
-    for engine in list(_engines):
-        if type(engine.pool).__name__ in KEPT_POOLS:
-            continue
+    for engine in _all_engines():
         is_async = getattr(getattr(engine, "dialect", None), "is_async", False)
         try:
             _forget_pool(engine) if is_async else engine.dispose()
@@ -171,3 +179,9 @@ def _forget_pool(engine: Any) -> None:
     """
     if engine.pool.checkedin():
         engine.pool = engine.pool.recreate()
+
+
+_TO_DATABASES = (
+    ("django_connections", _close_django_connections),
+    ("sqlalchemy_engines", _dispose_sqlalchemy_engines),
+)

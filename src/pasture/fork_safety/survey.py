@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pasture.fork_safety import fork_aware, native_threads
+from pasture.fork_safety import fork_aware, kept, native_threads
 from pasture.fork_safety.hazard import Hazard, Kind
 from pasture.fork_safety.open_files import name_of, open_files, peer
 
@@ -61,6 +61,7 @@ def survey() -> tuple[Hazard, ...]:
     """
     return (
         *_connections(),
+        *kept.hazards(),
         *_databases(),
         *_libraries(),
         *_threads(),
@@ -124,7 +125,8 @@ def _named(all_names: Sequence[str]) -> str:
 
 def _connections() -> Iterator[Hazard]:
     """Connected streams, to another host or through a named socket of this one."""
-    known = cache(fork_aware.sockets)  # asked only if there is a connection to ask for
+    # Asked only if there is a connection to ask for.
+    known = cache(lambda: fork_aware.sockets() | kept.sockets())
     datadog = _address_of_datadog()
     for number, what in open_files():
         if number in _STANDARD_STREAMS or not stat.S_ISSOCK(what.st_mode):

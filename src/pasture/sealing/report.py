@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from pasture.fork_safety.hazard import Hazard
 from pasture.interpreter import Interpreter
 
 NOT_BEGUN = "not begun"
@@ -30,6 +32,7 @@ class StepReport:
         failed: the error that ended it; None if it ran through.
         problems: what went wrong inside without stopping the step.
         note: what the step found and did, in words, where counts do not tell it.
+        hazards: what the step found that does not survive a fork.
     """
 
     name: str
@@ -39,6 +42,7 @@ class StepReport:
     failed: str | None = None
     problems: tuple[str, ...] = ()
     note: str | None = None
+    hazards: tuple[Hazard, ...] = ()
 
     @property
     def lacks_memory(self) -> bool:
@@ -82,6 +86,19 @@ class SealReport:
         """Wall time of all steps."""
         return sum(step.seconds for step in self.steps)
 
+    @property
+    def hazards(self) -> Counter[Hazard]:
+        """What does not survive a fork, and how often it was found."""
+        return Counter(hazard for step in self.steps for hazard in step.hazards)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should know, a line each; equal ones once, with their number."""
+        lines = [f"hazard: {hazard}" for hazard in self.hazards.elements()]
+        lines += [f"{s.name}: {p}" for s in self.steps if s.name != "survey" for p in s.problems]
+        counted = Counter(lines).items()
+        return tuple(f"{line} ({n} times)" if n > 1 else line for line, n in counted)
+
     def step(self, name: str) -> StepReport | None:
         """The report of one step; None if the policy has no such step."""
         return next((step for step in self.steps if step.name == name), None)
@@ -90,12 +107,20 @@ class SealReport:
         """Everything, ready for `json.dumps`."""
         return {
             **asdict(self),
+            "hazards": [
+                {**asdict(hazard), "count": count} for hazard, count in self.hazards.items()
+            ],
             "objects": self.objects,
             "plugged_bytes": self.plugged_bytes,
             "seconds": self.seconds,
         }
 
     def __str__(self) -> str:
+        return "\n".join((self.line, *self.warnings))
+
+    @property
+    def line(self) -> str:
+        """What was done, in one line, without the warnings."""
         warm_up = self.step("warm-up")
         warm_up_s = warm_up.seconds if warm_up else 0.0
         what = f"{self._outcome()} in {self.seconds - warm_up_s:.2f} s"
@@ -104,7 +129,6 @@ class SealReport:
         notes = [f"{s.name} failed: {s.failed}" for s in self.steps if s.failed]
         skipped = [s for s in self.steps if s.skipped and s.skipped != NOT_BEGUN]
         notes += [f"no {s.name}: {s.skipped}" for s in skipped]
-        notes += [f"{s.name}: {problem}" for s in self.steps for problem in s.problems]
         notes += [f"{s.name}: {s.note}" for s in self.steps if s.note]
         tail = "".join(f"; {note}" for note in notes)
         return f"policy {self.policy} on {self.interpreter}: {what}{tail}"

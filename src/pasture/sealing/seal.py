@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from pasture.errors import SealFailed, UnsupportedInterpreter
 from pasture.fork_safety import close, ddtrace, survey, threads
+from pasture.fork_safety.hazard import Hazard
 from pasture.interpreter import current, hint_for, left_out, native
 from pasture.sealing import child, exit, gc_settings, room, unshared
 from pasture.sealing import snapshot as census_file
@@ -52,6 +54,7 @@ def seal(
     *,
     allow_threads: bool = False,
     stop_agents: bool = False,
+    keep_connections: bool = False,
     strict: bool = False,
     warm_up: WarmUp | None = None,
     census: Path | None = None,
@@ -68,6 +71,8 @@ def seal(
             are known to be blocked outside of Python until this returns.
         stop_agents: while the heap is worked on, stop agents that stop at each fork by themselves
             (ddtrace). Not in a function that is called in the course of a fork.
+        keep_connections: leave connections to databases open, for a process that goes on using
+            them. Its children forget them, and open their own.
         strict: raise if the process did not get sealed.
         warm_up: serves requests first, if the policy has a warm-up: a function without
             arguments that calls `pasture.warm_up`.
@@ -87,8 +92,9 @@ def seal(
     interpreter = current()
     if warm_up is not None and interpreter.unsupported is None and "gather-code" in chosen.heap:
         native().forget_code_runs()  # what the warm-up runs is what a worker will run
-    steps = [_prepare(name, warm_up) for name in chosen.prepare if _exists(name)]
-    steps += _survey(strict)
+    closing = partial(close.close_connections, keep=keep_connections)
+    steps = [_prepare(name, warm_up, closing) for name in chosen.prepare if _exists(name)]
+    steps += _survey(strict, [hazard for step in steps for hazard in step.hazards])
     gc_settings.remember_thresholds()
     reason = _obstacle(chosen, interpreter.unsupported)
     if reason is None:
@@ -111,22 +117,28 @@ def seal(
     return report
 
 
-def _survey(strict: bool) -> list[StepReport]:
+def _survey(strict: bool, others: Sequence[Hazard]) -> list[StepReport]:
     """What a fork will break; a step of the report only where there is something to tell.
+
+    Args:
+        others: hazards that steps before it have found.
 
     Raises:
         SealFailed: `strict`, and there is.
     """
     start = perf_counter()
     found = survey.survey()
-    if found and strict:
+    hazards = (*others, *found)
+    if hazards and strict:
         raise SealFailed(
-            f"the process is not safe to fork: {found[0].what}"
-            + (f", and {len(found) - 1} more" if len(found) > 1 else ""),
-            hint="\n".join(str(hazard) for hazard in found),
+            f"the process is not safe to fork: {hazards[0].what}"
+            + (f", and {len(hazards) - 1} more" if len(hazards) > 1 else ""),
+            hint="\n".join(str(hazard) for hazard in hazards),
         )
     problems = tuple(str(hazard) for hazard in found)
-    return [StepReport("survey", perf_counter() - start, problems=problems)] if found else []
+    if not found:
+        return []
+    return [StepReport("survey", perf_counter() - start, problems=problems, hazards=found)]
 
 
 def _exists(name: PrepareStep) -> bool:
@@ -140,13 +152,18 @@ def _layout(policy: Policy) -> list[StepReport]:
     return [StepReport("layout", problems=problems)] if problems else []
 
 
-def _prepare(name: PrepareStep, warm_up: WarmUp | None) -> StepReport:
+def _prepare(
+    name: PrepareStep,
+    warm_up: WarmUp | None,
+    closing: Callable[[], tuple[Counts, tuple[str, ...]]],
+) -> StepReport:
     if name == "warm-up" and warm_up is None:
         return StepReport(name, skipped="no requests were given")
     start = perf_counter()
+    hazards: tuple[Hazard, ...] = ()
     try:
         if name == "warm-up" and warm_up is not None:
-            counts, problems = _warm(warm_up)
+            counts, problems, hazards = _warm(warm_up)
         elif name == "resolve-imports":
             from pasture.warmup import lazy_imports
 
@@ -155,17 +172,17 @@ def _prepare(name: PrepareStep, warm_up: WarmUp | None) -> StepReport:
                     refusal=lambda: room.look().refusal("resolve-imports")
                 )
         else:
-            counts, problems = close.close_connections()
+            counts, problems = closing()
     except Exception as error:
         return StepReport(name, perf_counter() - start, failed=_describe(error))
-    return StepReport(name, perf_counter() - start, counts, problems=problems)
+    return StepReport(name, perf_counter() - start, counts, problems=problems, hazards=hazards)
 
 
-def _warm(warm_up: WarmUp) -> tuple[Counts, tuple[str, ...]]:
+def _warm(warm_up: WarmUp) -> tuple[Counts, tuple[str, ...], tuple[Hazard, ...]]:
     # With the collector off, the garbage of all requests would be there at once.
     with gc_settings.running():
         report = warm_up()
-    return report.counts, report.problems
+    return report.counts, report.problems, report.hazards
 
 
 def _obstacle(policy: Policy, unsupported: str | None) -> str | None:

@@ -37,7 +37,8 @@ def run(arguments: Sequence[str]) -> None:
     settings = read_environment()
     show_log()
     begin_loading(settings.policy)
-    seal_before_forks(settings, after=os.environ.get(fork_hook.AFTER, ""))
+    after = os.environ.get(fork_hook.AFTER, "")
+    seal_before_forks(settings, keeps_connections=True, after=after)
     seal_forkservers()
     if not arguments or (arguments[0].startswith("-") and arguments[0] not in ("-m", "-c")):
         raise UsageError(

@@ -58,6 +58,8 @@ class Sealer:
             and not in a hook of the fork.
         begin_anew: starts the server anew where a probe of the sealed process fails; None for no
             probe.
+        keeps_connections: whether this process uses its connections to databases between the
+            forks; None is as `works`.
         works: whether this process itself does its program's work between the forks. It is then
             sealed once, unless the settings say otherwise: each further seal would keep for good
             what happens to be in use at that moment.
@@ -75,11 +77,13 @@ class Sealer:
         stop_agents: bool = False,
         begin_anew: Restart | None = None,
         works: bool = False,
+        keeps_connections: bool | None = None,
     ) -> None:
         self._begin_anew = begin_anew if settings.probe else None
         self.report: SealReport | None = None
         self._is_probing = False
         self._stop_agents = stop_agents
+        self._keeps_connections = works if keeps_connections is None else keeps_connections
         self._once = works if settings.once is None else settings.once
         self._settings = settings
         self._log = log
@@ -156,13 +160,16 @@ class Sealer:
             report = seal(
                 policy,
                 stop_agents=self._stop_agents,
+                keep_connections=self._keeps_connections,
                 strict=strict,
                 warm_up=warm_up if self._warms_up else None,
             )
         self.report = report
         if self._freezes:
             self._unfrozen_then = _unfrozen_objects()
-        self._log(level_of(policy, report), str(report))
+        self._log(level_of(policy, report), report.line)
+        for line in report.warnings:
+            self._log(logging.WARNING, line)
         recorder.show_seal(report.as_dict())
         self._write(report)
 
@@ -192,14 +199,20 @@ def level_of(policy: Policy, report: SealReport) -> int:
     return logging.INFO if report.sealed or not policy.heap else logging.WARNING
 
 
-def seal_before_forks(settings: ServerSettings, *, works: bool = False, after: str = "") -> None:
+def seal_before_forks(
+    settings: ServerSettings,
+    *,
+    works: bool = False,
+    keeps_connections: bool | None = None,
+    after: str = "",
+) -> None:
     """Seal this process before it forks workers, as often as that is worth it, from now on.
 
     Args:
-        works: as of `Sealer`.
+        works, keeps_connections: as of `Sealer`.
         after: as of `fork_hook.watch`.
     """
-    sealer = Sealer(settings, works=works)
+    sealer = Sealer(settings, works=works, keeps_connections=keeps_connections)
     fork_hook.watch(lambda: or_end(sealer.before_fork), after)
 
 

@@ -1,0 +1,139 @@
+"""Connections to databases that a parent goes on using, and that its children forget.
+
+A program that works between its forks may be in a transaction, or have temporary tables and locks
+that end with the session: its connections stay open. Each direct child forgets its copies right
+after the fork, opens its own at the next use, and sends nothing: two processes must not write into
+one stream. Owns what was kept and the one hook.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+from weakref import WeakSet
+
+from pasture.fork_safety.hazard import Hazard, Kind
+
+_IN_CHILDREN = (
+    "end it before the fork: children open connections of their own, and do not see what it has "
+    "written"
+)
+
+_engines: WeakSet[Any] = WeakSet()
+_owner = 0
+_hooked = False
+_parked: list[Any] = []
+"""Connections of the parent, in a child: their end would be sent through the parent's stream."""
+
+
+def django_connections() -> list[Any]:
+    """What Django has made in this thread; none where it is not set up. Nothing is connected."""
+    conf, database = sys.modules.get("django.conf"), sys.modules.get("django.db")
+    if conf is None or database is None or not conf.settings.configured:
+        return []
+    return made_by(database.connections)
+
+
+def made_by(handler: Any) -> list[Any]:
+    """The connections or caches that a handler of Django's has made in this thread."""
+    try:
+        return list(handler.all(initialized_only=True))
+    except TypeError:  # before Django 4.1: it makes an object for each, and opens nothing
+        return list(handler.all())
+
+
+def is_in_transaction(connection: Any) -> bool:
+    """Whether Django is inside of `transaction.atomic()` there."""
+    return connection.connection is not None and bool(getattr(connection, "in_atomic_block", False))
+
+
+def keep(engines: list[Any]) -> None:
+    """Have direct children of this process forget Django's connections, and those of engines.
+
+    In the parent, before the fork. Each further call adds engines.
+    """
+    global _owner, _hooked
+    _owner = os.getpid()
+    _engines.update(engines)
+    if not _hooked:
+        os.register_at_fork(after_in_child=forget)
+        _hooked = True
+
+
+def forget() -> None:
+    """Forget what the parent goes on using. In the child, right after the fork."""
+    global _owner
+    if not _owner or _owner == os.getpid():
+        return
+    _owner = 0  # what this process opens itself, its own children do not forget
+    for connection in django_connections():
+        with suppress(Exception):
+            _forget_django(connection)
+    for engine in list(_engines):
+        with suppress(Exception):
+            _parked.append(engine.pool)
+            for connection in _idle_of(engine):
+                _detach(connection)
+            engine.pool = engine.pool.recreate()
+    _engines.clear()
+
+
+def _forget_django(connection: Any) -> None:
+    """Source: Django 3.2 to 6.1, db/backends/base/base.py (`connect`, `ensure_connection`)."""
+    pools = getattr(connection, "_connection_pools", None)
+    if pools:
+        _parked.append(dict(pools))
+        pools.clear()
+    if connection.connection is None or _is_in_memory(connection):
+        return
+    _parked.append(connection.connection)
+    _detach(connection.connection)
+    # The next query connects, and begins outside of any transaction.
+    connection.connection, connection.run_on_commit = None, []
+
+
+def _is_in_memory(connection: Any) -> bool:
+    return bool(getattr(connection, "is_in_memory_db", lambda: False)())
+
+
+def _detach(connection: Any) -> None:
+    """Have the descriptor of a connection lead nowhere, so that nothing is sent by mistake."""
+    with suppress(Exception):
+        number = connection.fileno()
+        nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.dup2(nowhere, number, inheritable=False)
+        finally:
+            os.close(nowhere)
+
+
+def _idle_of(engine: Any) -> Iterator[Any]:
+    """Source: SQLAlchemy 1.4 to 2.1, pool/impl.py (`QueuePool`), pool/base.py."""
+    for record in list(getattr(getattr(engine.pool, "_pool", None), "queue", ())):
+        found = getattr(record, "dbapi_connection", None)
+        if found is not None:
+            yield found
+
+
+def sockets() -> frozenset[int]:
+    """Inodes of the connections that children will forget. In the parent, before the fork."""
+    if _owner != os.getpid():
+        return frozenset()
+    found = set()
+    idle = (one for engine in list(_engines) for one in _idle_of(engine))
+    for connection in (*(one.connection for one in django_connections()), *idle):
+        with suppress(Exception):
+            found.add(os.fstat(connection.fileno()).st_ino)
+    return frozenset(found)
+
+
+def hazards() -> Iterator[Hazard]:
+    """Transactions that are open at the fork."""
+    with suppress(Exception):
+        for connection in django_connections():
+            if is_in_transaction(connection):
+                name = f"the open transaction of Django's connection {connection.alias!r}"
+                yield Hazard(name, _IN_CHILDREN, Kind.TRANSACTION)
