@@ -101,6 +101,16 @@ def precompute_types() -> int:
 def register_container(type: type, iterate: Callable[[object], Iterable[object]], /) -> None:
     """Have `immortalize` and `write_snapshot` ask a function what objects of a type hold."""
 
+def register_owner(kind: type, sample: object, owned: object, /) -> bool:
+    """Say that objects of a type refer to another where `sample` refers to `owned`.
+
+    For one type without `tp_traverse`: `immortalize` leaves such objects mortal where what they
+    refer to gives something back at its end. Returns whether the field was found in `sample`.
+    """
+
+def unfreeze_mortal() -> None:
+    """Take what the last `immortalize` left mortal out of what is frozen: garbage is found then."""
+
 def immortalize() -> Immortalized:
     """Make every object reachable from the GC lists immortal (the current process, GIL held).
 

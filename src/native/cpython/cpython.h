@@ -20,6 +20,7 @@
 #  include "code_runs.h"
 #  include "containers.h"
 #  include "dict.h"
+#  include "ends.h"
 #  include "fields.h"
 #  include "gc.h"
 #  include "hashes.h"

@@ -157,6 +157,20 @@ cpy_gc_visit_all(visitproc visit, void *arg)
     return result ? result : cpy_gc_visit_unfrozen(visit, arg);
 }
 
+/* The same, from the last one to the first. */
+static inline int
+cpy_gc_visit_all_backwards(visitproc visit, void *arg)
+{
+    struct _gc_runtime_state *state = cpy_gc_state();
+    for (int i = CPY_GENERATIONS - 1; i >= -1; i--) {
+        PyGC_Head *list = i < 0 ? cpy_gc_permanent(state) : cpy_gc_generation(state, i);
+        for (PyGC_Head *gc = cpy_gc_prev(list); gc != list; gc = cpy_gc_prev(gc)) {
+            Py_VISIT(cpy_gc_object(gc));
+        }
+    }
+    return 0;
+}
+
 /* Number of objects in a list, or `limit` if there are as many or more. */
 static inline size_t
 cpy_gc_count_up_to(PyGC_Head *list, size_t limit)

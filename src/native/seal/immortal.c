@@ -21,17 +21,18 @@
 #include "../gc/refcounts.h"
 #include "../process/scratch.h"
 #include "containers.h"
+#include "ends.h"
 #include "referents.h"
 #include "specialize.h"
 #include "types.h"
 
 #include <errno.h>
 
-static PyTypeObject *file_base; /* found at the first walk, before any use */
-
 /* Containers that were met, in this walk and in those before it: immortal, so they never die. Their
    items may have changed since the last walk, which does not traverse them again. */
 static scratch_stack containers;
+
+static bool has_walked; /* and its mortal objects were not unfrozen since */
 
 /* Longer ones are texts and blobs, which are not used as keys. */
 #define HASHED_MAX_BYTES 256
@@ -44,21 +45,12 @@ typedef struct {
     containers_lookup lookup;
 } immortal_walk;
 
-/* Whether somebody fills it from the front, and will cut it to size: 3.13 and earlier refuse to do
-   that to a tuple with another count than 1. One that is full and about to grow cannot be told. */
-static bool
-is_being_filled(PyObject *op)
-{
-    Py_ssize_t count = PyTuple_CheckExact(op) ? PyTuple_GET_SIZE(op) : 0;
-    return count != 0 && PyTuple_GET_ITEM(op, count - 1) == NULL;
-}
-
 /* Whether the walk leaves `op` as it is: it ends, and its end has an effect. */
 static bool
 leaves_mortal(PyObject *op)
 {
-    return cpy_is_running_thing(op) || cpy_is_file(op, file_base) || cpy_must_stay_mortal(op)
-           || is_being_filled(op);
+    return cpy_is_running_thing(op) || ends_matters(op) || cpy_must_stay_mortal(op)
+           || ends_is_being_filled(op);
 }
 
 /* A hash is computed and stored at its first use: have that happen before the fork. */
@@ -118,11 +110,11 @@ make_immortal(immortal_walk *walk, PyObject *op)
     return PyCode_Check(op) ? scratch_stack_push(&walk->codes, op) : 0;
 }
 
-/* Listed objects have their own turn. */
+/* Listed objects have their own turn, and so have those that stay mortal. */
 static int
 visit_referent(PyObject *op, void *arg)
 {
-    if (cpy_is_immortal(op) || cpy_gc_listed(op)) {
+    if (cpy_is_immortal(op) || cpy_gc_listed(op) || ends_matters(op)) {
         return 0;
     }
     immortal_walk *walk = arg;
@@ -164,6 +156,14 @@ visit_listed(PyObject *op, void *arg)
         err = referents_visit(op, visit_referent, walk);
     }
     return err ? err : visit_pending(walk);
+}
+
+static int
+visit_mortal_unlisted(PyObject *op, void *arg)
+{
+    ((immortal_walk *)arg)->counts->left_mortal++;
+    int err = referents_visit(op, visit_referent, arg);
+    return err ? err : visit_pending(arg);
 }
 
 /* The item is followed while it is held: it may exist for this visit alone. */
@@ -232,18 +232,24 @@ int
 immortal_make_heap(immortal_counts *counts)
 {
     immortal_walk walk = {.counts = counts};
-    if (file_base == NULL && (file_base = cpy_find_type("_io", "_IOBase")) == NULL) {
-        return -1;
-    }
     PyObject *types = types_all(); /* made first: the walk itself allocates no object */
-    if (types == NULL || find_keys_count(&walk) < 0) {
+    if (types == NULL || find_keys_count(&walk) < 0 || ends_prepare() < 0) {
         Py_XDECREF(types);
         return -1;
     }
-    int err = types_each(types, visit_type_referents, &walk);
+    int err = ends_find(types);
+    if (err) {
+        Py_DECREF(types);
+        PyErr_NoMemory();
+        return -1;
+    }
+    err = types_each(types, visit_type_referents, &walk);
     Py_DECREF(types); /* before its own turn: it is scaffolding */
     if (!err) {
         err = cpy_gc_visit_all(visit_listed, &walk);
+    }
+    if (!err) {
+        err = ends_visit_unlisted(visit_mortal_unlisted, &walk);
     }
     if (!err) {
         err = cpy_running_code_visit(visit_referent, &walk);
@@ -265,6 +271,7 @@ immortal_make_heap(immortal_counts *counts)
     scratch_stack_release(&walk.pending);
     scratch_stack_release(&walk.codes);
     PyErr_Restore(type, value, traceback);
+    ends_release();
     if (err) {
         if (!PyErr_Occurred()) {
             PyErr_NoMemory();
@@ -272,7 +279,26 @@ immortal_make_heap(immortal_counts *counts)
         return -1;
     }
     verify_code_counts_no_constants();
+    has_walked = true;
     return 0;
+}
+
+void
+immortal_unfreeze_mortal(void)
+{
+    if (!has_walked) {
+        return;
+    }
+    has_walked = false;
+    struct _gc_runtime_state *state = cpy_gc_state();
+    PyGC_Head *frozen = cpy_gc_permanent(state);
+    PyGC_Head *oldest = cpy_gc_generation(state, CPY_GENERATIONS - 1);
+    for (PyGC_Head *gc = cpy_gc_next(frozen), *next; gc != frozen; gc = next) {
+        next = cpy_gc_next(gc);
+        if (!cpy_is_immortal(cpy_gc_object(gc))) {
+            cpy_gc_move_to_end(gc, oldest);
+        }
+    }
 }
 
 #endif

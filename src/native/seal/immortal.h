@@ -9,7 +9,7 @@ typedef struct {
     Py_ssize_t hashes;            /* of strings and bytes, computed ahead */
     Py_ssize_t instructions;      /* rewritten to their first-run form */
     Py_ssize_t key_tables;        /* shared by instances of a class, made immortal */
-    Py_ssize_t left_mortal;       /* frames, generators, coroutines, files */
+    Py_ssize_t left_mortal;       /* their end has an effect: ends.h */
     Py_ssize_t containers;        /* met so far whose items a registered function yields */
     Py_ssize_t containers_failed; /* of them, those whose function raised in this walk */
     size_t scratch_bytes;         /* most working memory used; all of it is given back */
@@ -22,5 +22,10 @@ typedef struct {
  * which is safe.
  */
 int immortal_make_heap(immortal_counts *counts);
+
+/* Move what the last walk left mortal, and was frozen since, back to the oldest generation: no
+   collection finds a cycle among frozen objects, and some of these give something back at their
+   end. Nothing where no walk has succeeded since the last call. */
+void immortal_unfreeze_mortal(void);
 
 #endif

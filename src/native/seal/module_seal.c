@@ -6,6 +6,7 @@
 #include "../gc/collect.h"
 #include "../gc/refcounts.h"
 #include "containers.h"
+#include "ends.h"
 #include "hotcode.h"
 #include "immortal.h"
 #include "plug.h"
@@ -47,6 +48,25 @@ immortalize(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
                     "object still writes its reference count");
     return NULL;
 #endif
+}
+
+static PyObject *
+unfreeze_mortal(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+#if CPY_HAS_IMMORTALITY
+    immortal_unfreeze_mortal();
+#endif
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+register_owner(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *type, *sample, *owned;
+    if (!PyArg_ParseTuple(args, "O!OO:register_owner", &PyType_Type, &type, &sample, &owned)) {
+        return NULL;
+    }
+    return PyBool_FromLong(ends_register_owner((PyTypeObject *)type, sample, owned));
 }
 
 static PyObject *
@@ -206,6 +226,8 @@ field_offsets(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 PyMethodDef module_seal_methods[] = {
     {"precompute_types", precompute_types, METH_NOARGS, NULL},
     {"register_container", register_container, METH_VARARGS, NULL},
+    {"register_owner", register_owner, METH_VARARGS, NULL},
+    {"unfreeze_mortal", unfreeze_mortal, METH_NOARGS, NULL},
     {"immortalize", immortalize, METH_NOARGS, NULL},
     {"forget_code_runs", forget_code_runs, METH_NOARGS, NULL},
     {"keep_code_runs", keep_code_runs, METH_O, NULL},

@@ -54,7 +54,11 @@ def tell_extension() -> None:
         UnsupportedInterpreter: there is no extension to tell.
     """
     array = getattr(sys.modules.get("numpy"), "ndarray", None)
-    known = {array: _held_by_array} if isinstance(array, type) else {}
+    known = {}
+    if isinstance(array, type):
+        known = {array: _held_by_array}
+        whole = sys.modules["numpy"].empty(1)
+        native().register_owner(array, whole[:], whole)
     for container, iterate in {**known, **_registered}.items():
         native().register_container(container, iterate)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pasture.errors import UnsupportedInterpreter
@@ -82,6 +83,8 @@ def _empty_free_lists() -> Counts:
 def _freeze() -> Counts:
     # No count: gc.get_freeze_count() walks the whole list.
     gc.freeze()
+    with suppress(UnsupportedInterpreter):
+        native().unfreeze_mortal()
     return {}
 
 

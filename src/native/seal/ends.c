@@ -1,0 +1,550 @@
+/* Three looks at the heap, none of which changes it.
+ *
+ * The first meets each object: those in lists in their turn, the others when something refers to
+ * them, once. The second, over what was met, asks each for its end. The third asks for owners, over
+ * and over, forwards and backwards, until it finds no more: a chain of owners is found in one look
+ * if they stand in order or in reverse order.
+ *
+ * Bits: marked    its end matters
+ *       noted     met: in no list and in `unlisted`, or a dictionary of a module, or it counts buffers
+ *       waiting   a tuple with a count of 1 that something refers to
+ */
+#include "ends.h"
+
+#ifndef CPY_UNSUPPORTED
+#if CPY_HAS_IMMORTALITY
+
+#include "../gc/mark_bits.h"
+#include "../process/scratch.h"
+#include "referents.h"
+#include "types.h"
+
+/* Types with less room hold no Py_buffer. */
+#define BUFFER_HOLDER_MIN_BYTES ((Py_ssize_t)(sizeof(PyObject) + sizeof(Py_buffer)))
+
+/* So much of an object without tp_traverse is searched for pointers. */
+#define SEARCHED_MAX_BYTES 2048
+
+/* Each takes about a third of the time of the walk that makes the heap immortal. The first finds nearly
+   all. */
+#define OWNER_LOOKS_MAX 6
+
+/* Types of the standard library whose end counts, and which show it by nothing but their names: one
+   holds a buffer, the other its connection open. */
+static const char *const silent_types[] = {"_sre.SRE_Scanner", "sqlite3.Statement"};
+
+/* What a type says of the end of its objects. */
+typedef struct {
+    PyTypeObject *type;
+    bool finalizes; /* and not only to let go of what the object refers to */
+    bool in_c;      /* a base that is written in C frees its objects, and is no plain container */
+    bool closes;    /* and that base has a method for it */
+} type_end;
+
+static struct {
+    mark_bits bits;
+    scratch_stack unlisted; /* mortal objects in no list that may refer to others, or end */
+    type_end last;          /* that was looked up */
+    destructor class_dealloc;
+    PyObject *close, *release, *acquire, *del; /* names */
+    PyObject *weakref_dict, *weakset_dict;     /* borrowed; NULL if not imported */
+    size_t found;
+    bool has_buffers; /* an object that counts them was met */
+} ends;
+
+/* A field of a type without tp_traverse: the base of numpy's arrays. Holds a reference to the type. */
+static struct {
+    PyTypeObject *type;
+    size_t offset;
+} owner;
+
+static int
+note(PyObject *op)
+{
+    mark_bits_leaf *leaf = mark_bits_leaf_for(&ends.bits, op);
+    if (leaf == NULL) {
+        return ENOMEM;
+    }
+    leaf->noted[mark_bits_word_index(op)] |= mark_bits_mask(op);
+    return 0;
+}
+
+static int
+note_as_held(PyObject *tuple)
+{
+    mark_bits_leaf *leaf = mark_bits_leaf_for(&ends.bits, tuple);
+    if (leaf == NULL) {
+        return ENOMEM;
+    }
+    leaf->waiting[mark_bits_word_index(tuple)] |= mark_bits_mask(tuple);
+    return 0;
+}
+
+/* Whether nearly all objects are of such a type, which refers to nothing and has no end. */
+static inline bool
+is_plain_value(PyTypeObject *type)
+{
+    return type == &PyUnicode_Type || type == &PyLong_Type || type == &PyBytes_Type
+           || type == &PyFloat_Type || type == &PyBool_Type || type == &PyComplex_Type;
+}
+
+static inline bool
+is_plain_container(PyTypeObject *type)
+{
+    return type == &PyDict_Type || type == &PyTuple_Type || type == &PyList_Type
+           || type == &PySet_Type || type == &PyFrozenSet_Type || type == &PyFunction_Type
+           || type == &PyCell_Type || type == &PyMethod_Type || type == &PyCode_Type;
+}
+
+static bool
+dict_has(PyObject *dict, PyObject *name)
+{
+    return PyDict_GetItemWithError(dict, name) != NULL; /* the keys of a type are strings */
+}
+
+static bool
+is_class(PyTypeObject *type)
+{
+    return type->tp_dealloc == ends.class_dealloc || type == &PyBaseObject_Type;
+}
+
+/* Whether all that `__del__` does is to let go of other objects, as classes do that would stand in
+   cycles: these objects have owners of their own, if their end matters. */
+static bool
+only_lets_go(PyTypeObject *type)
+{
+    PyObject *finalizer = NULL;
+    for (PyTypeObject *base = type; base != NULL; base = base->tp_base) {
+        if (!is_class(base) && cpy_type_finalizes(base)) {
+            return false;
+        }
+    }
+    for (Py_ssize_t i = 0; finalizer == NULL && i < PyTuple_GET_SIZE(type->tp_mro); i++) {
+        PyObject *dict = cpy_type_dict((PyTypeObject *)PyTuple_GET_ITEM(type->tp_mro, i));
+        finalizer = dict != NULL ? PyDict_GetItemWithError(dict, ends.del) : NULL;
+        Py_XDECREF(dict);
+    }
+    return finalizer != NULL && PyFunction_Check(finalizer)
+           && cpy_code_only_lets_go((PyCodeObject *)((PyFunctionObject *)finalizer)->func_code);
+}
+
+/* Looks at the bases that are written in C alone: a method of a class written in Python calls
+   something else, and that has an end of its own. */
+static type_end
+look_up(PyTypeObject *type)
+{
+    type_end end = {.type = type};
+    end.finalizes = cpy_type_finalizes(type) && !only_lets_go(type);
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(silent_types); i++) {
+        end.closes = end.closes || strcmp(type->tp_name, silent_types[i]) == 0;
+    }
+    for (PyTypeObject *base = type; base != NULL; base = base->tp_base) {
+        if (is_class(base)) {
+            continue;
+        }
+        end.in_c = end.in_c || !is_plain_container(base);
+        PyObject *dict = cpy_type_dict(base);
+        if (dict != NULL) {
+            end.closes = end.closes || dict_has(dict, ends.close)
+                         || (dict_has(dict, ends.release) && !dict_has(dict, ends.acquire));
+            Py_DECREF(dict);
+        }
+    }
+    return end;
+}
+
+static const type_end *
+end_of_type(PyTypeObject *type)
+{
+    if (type != ends.last.type) {
+        ends.last = look_up(type);
+    }
+    return &ends.last;
+}
+
+/* Whether a function is to be had from its module under its name, for as long as that lives. */
+static bool
+is_anchored(PyObject *op)
+{
+    PyFunctionObject *func = (PyFunctionObject *)op;
+    return PyFunction_Check(op) && PyUnicode_CheckExact(func->func_qualname)
+           && PyUnicode_FindChar(func->func_qualname, '<', 0,
+                                 PyUnicode_GET_LENGTH(func->func_qualname), 1)
+                  == -1;
+}
+
+static bool
+keeps_books(PyObject *callback)
+{
+    if (PyFunction_Check(callback)) {
+        PyObject *globals = ((PyFunctionObject *)callback)->func_globals;
+        return globals == ends.weakref_dict || globals == ends.weakset_dict;
+    }
+    return PyCFunction_Check(callback);
+}
+
+static bool
+is_watched(PyObject *op)
+{
+    for (PyWeakReference *ref = cpy_weakrefs(op); ref != NULL; ref = ref->wr_next) {
+        if (ref->wr_callback != NULL && !keeps_books(ref->wr_callback)) {
+            return !is_anchored(op);
+        }
+    }
+    return false;
+}
+
+static bool
+is_capsule_to_destroy(PyObject *op)
+{
+    if (!PyCapsule_CheckExact(op)) {
+        return false;
+    }
+    bool destroys = PyCapsule_GetDestructor(op) != NULL;
+    PyErr_Clear(); /* of a capsule that holds nothing */
+    return destroys;
+}
+
+/* Precondition: `op` is mortal. */
+static bool
+has_end(PyObject *op)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    if (PyType_Check(op) || PyModule_Check(op)) {
+        return false;
+    }
+    if (is_plain_container(type)) {
+        return is_watched(op);
+    }
+    const type_end *end = end_of_type(type);
+    return end->finalizes || end->closes || is_watched(op) || is_capsule_to_destroy(op);
+}
+
+static int
+keep(PyObject *op)
+{
+    ends.found++;
+    return mark_bits_mark(&ends.bits, op);
+}
+
+/* The first look: what is referred to. A holder of a buffer may be younger than what it holds. */
+static int
+meet(PyObject *op, void *Py_UNUSED(arg))
+{
+    PyTypeObject *type = Py_TYPE(op);
+    if (is_plain_value(type)) {
+        return 0;
+    }
+    bool counts = cpy_type_counts_buffers(type), immortal = cpy_is_immortal(op);
+    if (immortal && !counts) {
+        return 0;
+    }
+    if (CPY_TUPLES_ARE_RESIZED && type == &PyTuple_Type && Py_REFCNT(op) == 1) {
+        int err = note_as_held(op);
+        if (err) {
+            return err;
+        }
+    }
+    bool has_turn = immortal || cpy_gc_listed(op);
+    if ((has_turn && !counts) || mark_bits_is_noted(&ends.bits, op)) {
+        return 0;
+    }
+    ends.has_buffers = ends.has_buffers || counts;
+    int err = note(op);
+    return err || has_turn ? err : scratch_stack_push(&ends.unlisted, op);
+}
+
+/* The first look at what is in no list. */
+static int
+meet_unlisted_referents(PyObject *op)
+{
+    if (owner.type != NULL && PyType_IsSubtype(Py_TYPE(op), owner.type)) {
+        PyObject *owned;
+        memcpy(&owned, (char *)op + owner.offset, sizeof owned);
+        int err = owned != NULL ? meet(owned, NULL) : 0;
+        if (err) {
+            return err;
+        }
+    }
+    return referents_visit(op, meet, NULL);
+}
+
+static int
+meet_referents(PyObject *op, void *arg)
+{
+    int err = PyModule_Check(op) ? note(PyModule_GetDict(op)) : 0;
+    if (!err && PyType_Check(op)) {
+        PyObject *dict = cpy_type_dict((PyTypeObject *)op);
+        err = dict != NULL ? note(dict) : 0;
+        Py_XDECREF(dict);
+    }
+    return err ? err : referents_visit(op, meet, arg);
+}
+
+static int
+meet_of_type(PyTypeObject *type, void *arg)
+{
+    return referents_visit((PyObject *)type, meet, arg);
+}
+
+/* `unlisted` grows on the way. */
+static int
+meet_all(PyObject *types)
+{
+    int err = types_each(types, meet_of_type, NULL);
+    err = err ? err : cpy_gc_visit_all(meet_referents, NULL);
+    for (size_t i = 0; !err && i < ends.unlisted.count; i++) {
+        err = meet_unlisted_referents(ends.unlisted.items[i]);
+    }
+    if (!err && CPY_TUPLES_ARE_RESIZED) {
+        cpy_roots_visit(NULL, meet, NULL); /* a bit that could not be set: left mortal */
+    }
+    return err;
+}
+
+/* The second look. */
+static int
+keep_if_it_has_end(PyObject *op, void *Py_UNUSED(arg))
+{
+    return !cpy_is_immortal(op) && has_end(op) ? keep(op) : 0;
+}
+
+static int
+is_kept(PyObject *op, void *Py_UNUSED(arg))
+{
+    return mark_bits_is_marked(&ends.bits, op);
+}
+
+/* A function of a module holds all of the module. */
+static bool
+function_owns_kept(PyFunctionObject *func)
+{
+    PyObject *owned[] = {func->func_closure, func->func_defaults, func->func_kwdefaults,
+                         func->func_dict};
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(owned); i++) {
+        if (owned[i] != NULL && is_kept(owned[i], NULL)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the object's own memory holds the address of one for which `is` holds. Words that are no
+   pointers have no bit, or that of another object: one more stays mortal. */
+static bool
+body_holds(PyObject *op, bool (*is)(const mark_bits *, const void *))
+{
+    Py_ssize_t bytes = Py_MIN(Py_TYPE(op)->tp_basicsize, SEARCHED_MAX_BYTES);
+    for (Py_ssize_t at = sizeof(PyObject); at + (Py_ssize_t)sizeof(void *) <= bytes;
+         at += sizeof(void *)) {
+        const void *word;
+        memcpy(&word, (char *)op + at, sizeof word);
+        if (word != NULL && is(&ends.bits, word)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+is_counting_buffers(const mark_bits *bits, const void *word)
+{
+    return mark_bits_is_aligned(word) && mark_bits_is_noted(bits, word)
+           && cpy_type_counts_buffers(Py_TYPE((PyObject *)word));
+}
+
+static bool
+holds_buffer(PyObject *op)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    return ends.has_buffers && type->tp_basicsize >= BUFFER_HOLDER_MIN_BYTES
+           && !is_plain_container(type) && end_of_type(type)->in_c
+           && body_holds(op, is_counting_buffers);
+}
+
+static bool
+owns_kept(PyObject *op)
+{
+    if (PyFunction_Check(op)) {
+        return function_owns_kept((PyFunctionObject *)op);
+    }
+    if (Py_TYPE(op)->tp_traverse == NULL) {
+        return body_holds(op, mark_bits_is_marked) || holds_buffer(op);
+    }
+    return referents_visit(op, is_kept, NULL) != 0 || holds_buffer(op);
+}
+
+static bool
+can_end(PyObject *op)
+{
+    return !cpy_is_immortal(op)
+           && (Py_REFCNT(op) <= ENDS_OWNER_MAX_REFERENCES || cpy_is_running_thing(op))
+           && !PyType_Check(op) && !PyModule_Check(op) && !PyCode_Check(op)
+           && !(PyDict_CheckExact(op) && cpy_gc_listed(op)
+                && mark_bits_is_noted(&ends.bits, op)); /* of a module */
+}
+
+static int
+keep_if_owner(PyObject *op, void *Py_UNUSED(arg))
+{
+    return can_end(op) && !is_kept(op, NULL) && owns_kept(op) ? keep(op) : 0;
+}
+
+static int
+keep_owners_forwards(void)
+{
+    int err = 0;
+    for (size_t i = 0; !err && i < ends.unlisted.count; i++) {
+        err = keep_if_owner(ends.unlisted.items[i], NULL);
+    }
+    return err ? err : cpy_gc_visit_all(keep_if_owner, NULL);
+}
+
+static int
+keep_owners_backwards(void)
+{
+    int err = cpy_gc_visit_all_backwards(keep_if_owner, NULL);
+    for (size_t i = ends.unlisted.count; !err && i > 0; i--) {
+        err = keep_if_owner(ends.unlisted.items[i - 1], NULL);
+    }
+    return err;
+}
+
+/* Until a look in each direction has found none, or there were enough. */
+static int
+keep_owners(void)
+{
+    int err = 0;
+    for (int looks = 0, idle = 0; !err && idle < 2 && looks < OWNER_LOOKS_MAX; looks++) {
+        size_t before = ends.found;
+        err = looks % 2 ? keep_owners_forwards() : keep_owners_backwards();
+        idle = ends.found == before ? idle + 1 : 0;
+    }
+    return err;
+}
+
+/* What a running call holds by itself goes when the call returns, and may hold anything by then. */
+static int
+keep_if_it_goes(PyObject *op, void *Py_UNUSED(arg))
+{
+    if (cpy_gc_listed(op) && can_end(op) && !PyFunction_Check(op) && !is_kept(op, NULL)) {
+        (void)keep(op); /* without memory for its bit it becomes immortal */
+    }
+    return 0;
+}
+
+static int
+keep_all(void)
+{
+    int err = 0;
+    for (size_t i = 0; !err && i < ends.unlisted.count; i++) {
+        err = keep_if_it_has_end(ends.unlisted.items[i], NULL);
+    }
+    err = err ? err : cpy_gc_visit_all(keep_if_it_has_end, NULL);
+    if (!err && (ends.found || ends.has_buffers)) {
+        err = keep_owners();
+    }
+    cpy_roots_visit(NULL, keep_if_it_goes, NULL);
+    return err;
+}
+
+bool
+ends_register_owner(PyTypeObject *type, PyObject *sample, PyObject *owned)
+{
+    if (owner.type == type) {
+        return true;
+    }
+    size_t bytes = Py_TYPE(sample) == type ? (size_t)type->tp_basicsize : 0;
+    for (size_t at = sizeof(PyObject); at + sizeof(void *) <= bytes; at += sizeof(void *)) {
+        if (memcmp((char *)sample + at, &owned, sizeof owned) == 0) {
+            Py_XSETREF(owner.type, (PyTypeObject *)Py_NewRef(type));
+            owner.offset = at;
+            return true;
+        }
+    }
+    return false;
+}
+
+int
+ends_prepare(void)
+{
+    if (ends.class_dealloc == NULL && (ends.class_dealloc = cpy_find_class_dealloc()) == NULL) {
+        return -1;
+    }
+    if (ends.close == NULL
+        && ((ends.close = PyUnicode_InternFromString("close")) == NULL
+            || (ends.release = PyUnicode_InternFromString("release")) == NULL
+            || (ends.acquire = PyUnicode_InternFromString("acquire")) == NULL
+            || (ends.del = PyUnicode_InternFromString("__del__")) == NULL)) {
+        return -1;
+    }
+    PyObject *modules = PyImport_GetModuleDict();
+    ends.weakref_dict = cpy_imported_dict(modules, "weakref");
+    ends.weakset_dict = cpy_imported_dict(modules, "_weakrefset");
+    return 0;
+}
+
+int
+ends_find(PyObject *types)
+{
+    ends.found = 0;
+    ends.has_buffers = false;
+    ends.last = (type_end){0};
+    int err = mark_bits_init(&ends.bits);
+    if (err) {
+        return err;
+    }
+    err = meet_all(types);
+    err = err ? err : keep_all();
+    if (err) {
+        ends_release();
+    }
+    return err;
+}
+
+void
+ends_release(void)
+{
+    mark_bits_release(&ends.bits);
+    scratch_stack_release(&ends.unlisted);
+}
+
+bool
+ends_matters(PyObject *op)
+{
+    return is_kept(op, NULL);
+}
+
+bool
+ends_is_being_filled(PyObject *op)
+{
+    if (!CPY_TUPLES_ARE_RESIZED || !PyTuple_CheckExact(op) || Py_REFCNT(op) != 1
+        || PyTuple_GET_SIZE(op) == 0) {
+        return false;
+    }
+    mark_bits_leaf *leaf = mark_bits_find_leaf(&ends.bits, op);
+    return leaf == NULL || !(leaf->waiting[mark_bits_word_index(op)] & mark_bits_mask(op));
+}
+
+int
+ends_visit_unlisted(visitproc visit, void *arg)
+{
+    int err = 0;
+    for (size_t i = 0; !err && i < ends.unlisted.count; i++) {
+        PyObject *op = ends.unlisted.items[i];
+        err = is_kept(op, NULL) ? visit(op, arg) : 0;
+    }
+    return err;
+}
+
+#else
+
+bool
+ends_register_owner(PyTypeObject *Py_UNUSED(type), PyObject *Py_UNUSED(sample),
+                    PyObject *Py_UNUSED(owned))
+{
+    return false;
+}
+
+#endif
+#endif

@@ -1,0 +1,55 @@
+/* Which objects stay mortal, because their end gives something back.
+ *
+ * An immortal object never ends: its file stays open, its lock held, its buffer pinned, its
+ * finalizer is never called. So these stay as they are:
+ *
+ *   finalized   the type has tp_finalize or tp_del: a class with `__del__`, files, sockets, generators
+ *   closed      a type written in C has a method `close` or `release`, but no `acquire`: mmap,
+ *               memoryview, epoll, connections and cursors of databases
+ *   a buffer    an object of a type written in C, large enough for a Py_buffer, refers to one that
+ *               counts its exports
+ *   a capsule   with a destructor
+ *   watched     a weak reference to it has a callback: weakref.finalize, temporary folders. Callbacks
+ *               of weakref's own containers keep books and do not count
+ *
+ * and so do their owners, the objects that refer to them, and the owners of those: an owner that is
+ * dropped must end, or it never lets go. An owner that many others refer to (ENDS_OWNER_MAX_REFERENCES)
+ * is a part of the program that stays. So are modules, their dictionaries, and types. A function owns
+ * what it closes over, not its module.
+ *
+ * A container that a running call holds stays mortal as well, for what it may hold by the time that
+ * the call returns.
+ *
+ * Leaving an object mortal is always safe, and costs the page that its count is on.
+ */
+#ifndef PASTURE_ENDS_H
+#define PASTURE_ENDS_H
+
+#include "../cpython/cpython.h"
+
+#define ENDS_OWNER_MAX_REFERENCES 16
+
+/* Get ready for the first or another ends_find(): allocates. Returns 0, or -1 with an exception set. */
+int ends_prepare(void);
+
+/* Say that objects of a type without tp_traverse refer to another where `sample`, one of them, refers to
+   `owned`. Returns whether a field with that reference was found in `sample`. For one type alone. */
+bool ends_register_owner(PyTypeObject *type, PyObject *sample, PyObject *owned);
+
+/* Find them all, before the heap is changed. `types`: all types, a list. Allocates no object, runs no
+   Python code. Returns 0, or errno with nothing to release. What was found holds until
+   ends_release(). */
+int ends_find(PyObject *types);
+void ends_release(void);
+
+/* Whether `op` was found, listed or not. */
+bool ends_matters(PyObject *op);
+
+/* Whether `op` is a tuple that C code is filling, and will cut to size: 3.13 and earlier refuse to do
+   that with another count than 1. Nothing but that code knows it. */
+bool ends_is_being_filled(PyObject *op);
+
+/* Call `visit` with each object that was found and is in no list. */
+int ends_visit_unlisted(visitproc visit, void *arg);
+
+#endif

@@ -1,0 +1,441 @@
+"""Objects whose end gives something back: sealed and dropped, each ends as it does without pasture.
+
+The program makes each kind of object in each kind of holder, seals or does not, drops the holder in
+a forked child and in the parent, and says whether what the object had was given back.
+"""
+
+import json
+
+import pytest
+
+from pasture._native import HAS_IMMORTALITY
+
+ZOO = """
+import array, asyncio, ctypes, fcntl, io, json, mmap, multiprocessing, os, pickle, re, select
+import selectors, shutil, socket, sqlite3, struct, subprocess, sys, tempfile, weakref, zipfile
+from multiprocessing import shared_memory
+from contextlib import suppress
+
+FOLDER = tempfile.mkdtemp()
+NAMES = iter(range(10**6))
+
+def path():
+    return f"{FOLDER}/{next(NAMES)}"
+
+def closed(fd):
+    def look():
+        try: os.fstat(fd)
+        except OSError: return True
+        return False
+    return look
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+FEWER = object()  # look whether there are fewer descriptors than before the object was dropped
+
+def file():
+    made = open(path(), "w")
+    return made, closed(made.fileno())
+
+def unbuffered_file():
+    made = open(path(), "wb", buffering=0)
+    return made, closed(made.fileno())
+
+def written_file():
+    where = path()
+    made = open(where, "w")
+    made.write("text")
+    return made, lambda: open(where).read() == "text"
+
+class Finalized(io.FileIO):
+    def __del__(self): super().__del__()
+
+def file_with_a_finalizer():
+    made = Finalized(path(), "w")
+    return made, closed(made.fileno())
+
+def locked_file():
+    where = path()
+    made = open(where, "w")
+    fcntl.flock(made, fcntl.LOCK_EX)
+    return made, closed(made.fileno())
+
+def pipe():
+    r, w = multiprocessing.Pipe()
+    return r, closed(r.fileno())
+
+def end_of_pipe():
+    # The other process has it, too: what is asked is whether this one still holds it.
+    r, w = os.pipe()
+    return os.fdopen(w, "w"), closed(w)
+
+def sockets():
+    made, other = socket.socketpair()
+    return made, closed(made.fileno())
+
+def poll():
+    made = select.epoll()
+    return made, closed(made.fileno())
+
+def selector():
+    made = selectors.DefaultSelector()
+    return made, closed(made.fileno())
+
+def event_loop():
+    return asyncio.new_event_loop(), FEWER
+
+def listing():
+    os.mkdir(folder := path())
+    for name in "abc": open(f"{folder}/{name}", "w").close()
+    made = os.scandir(folder); next(made)
+    return made, FEWER
+
+def memory_map():
+    with open(path(), "w+b") as below:
+        below.truncate(4096)
+        return mmap.mmap(below.fileno(), 4096), FEWER
+
+def database():
+    made = sqlite3.connect(path())
+    made.execute("create table t (a)"); made.commit()
+    return made, FEWER
+
+def cursor():
+    where = path()
+    made = sqlite3.connect(where)
+    made.executescript("create table t (a); insert into t values (1), (2), (3)")
+    rows = made.execute("select a from t"); next(rows)
+    def look():
+        # A cursor in the middle of its rows holds a lock against those who write.
+        other = sqlite3.connect(where, timeout=0)
+        try: other.execute("begin exclusive")
+        except sqlite3.OperationalError: return False
+        return True
+    return rows, look
+
+def archive():
+    made = zipfile.ZipFile(where := path(), "w")
+    made.writestr("a", "text")
+    def look():
+        try: return zipfile.ZipFile(where).read("a") == b"text"
+        except zipfile.BadZipFile: return False
+    return made, look
+
+def temporary_file():
+    made = tempfile.NamedTemporaryFile()
+    return made, lambda name=made.name: not os.path.exists(name)
+
+def temporary_folder():
+    made = tempfile.TemporaryDirectory()
+    return made, lambda name=made.name: not os.path.exists(name)
+
+def shared():
+    made = shared_memory.SharedMemory(create=True, size=4096)
+    made.unlink()
+    return made, FEWER
+
+def grows(data):
+    def look():
+        try: data.extend(data[:1] * 100)
+        except BufferError: return False
+        return True
+    return look
+
+def view():
+    below = bytearray(100)
+    return memoryview(below)[2:50], grows(below)
+
+def view_of_array():
+    below = array.array("d", range(100))
+    return memoryview(below), grows(below)
+
+def view_of_map():
+    below = mmap.mmap(-1, 4096)
+    def look():
+        try: below.close()
+        except BufferError: return False
+        return True
+    return memoryview(below)[10:20], look
+
+def view_of_shared():
+    below = shared_memory.SharedMemory(create=True, size=4096)
+    below.unlink()
+    def look():
+        try: below.close()
+        except BufferError: return False
+        return True
+    return below.buf[:10], look
+
+def view_of_stream():
+    below = io.BytesIO(b"text")
+    def look():
+        try: below.truncate(0)
+        except BufferError: return False
+        return True
+    return below.getbuffer(), look
+
+def structure():
+    below = bytearray(100)
+    return (ctypes.c_char * 10).from_buffer(below), grows(below)
+
+def part_of_a_structure():
+    class Pair(ctypes.Structure):
+        _fields_ = [("a", ctypes.c_int * 2), ("b", ctypes.c_int)]
+    below = bytearray(100)
+    return Pair.from_buffer(below).a, grows(below)
+
+def pickled_buffer():
+    below = bytearray(100)
+    return pickle.PickleBuffer(below), grows(below)
+
+def unpacking():
+    below = bytearray(100)
+    made = struct.iter_unpack("i", below); next(made)
+    return made, grows(below)
+
+def matches():
+    below = bytearray(b"abc" * 10)
+    made = re.finditer(b"a", below); next(made)
+    return made, grows(below)
+
+def numbers():
+    import numpy
+    below = bytearray(800)
+    return numpy.frombuffer(below)[3:50].reshape(-1, 1), grows(below)
+
+def ended():
+    happened = []
+    return happened, lambda: happened == [1]
+
+class WithDel:
+    def __init__(self, happened): self.happened = happened
+    def __del__(self): self.happened.append(1)
+
+def finalizer():
+    happened, look = ended()
+    return WithDel(happened), look
+
+class Derived(WithDel): __slots__ = ()
+
+def inherited_finalizer():
+    happened, look = ended()
+    return Derived(happened), look
+
+class Plain: pass
+
+def weak_finalizer():
+    happened, look = ended()
+    made = Plain()
+    weakref.finalize(made, happened.append, 1)
+    return made, look
+
+REFERENCES = []
+
+def weak_callback():
+    happened, look = ended()
+    made = Plain()
+    REFERENCES.append(weakref.ref(made, lambda _: happened.append(1)))
+    return made, look
+
+def local_function():
+    happened, look = ended()
+    def made(): pass
+    weakref.finalize(made, happened.append, 1)
+    return made, look
+
+def multiprocessing_finalizer():
+    from multiprocessing import util
+    happened, look = ended()
+    made = Plain()
+    util.Finalize(made, happened.append, (1,))
+    return made, look
+
+def generator():
+    happened, look = ended()
+    def run():
+        try: yield
+        finally: happened.append(1)
+    made = run(); next(made)
+    return made, look
+
+def coroutine():
+    happened, look = ended()
+    class Wait:
+        def __await__(self): yield
+    async def run():
+        try: await Wait()
+        finally: happened.append(1)
+    made = run(); made.send(None)
+    return made, look
+
+def nothing_that_ends():
+    return Plain(), lambda: True
+
+KINDS = [file, unbuffered_file, written_file, file_with_a_finalizer, locked_file, pipe, end_of_pipe,
+    sockets, poll, selector, event_loop, listing, memory_map, database, cursor, archive,
+    temporary_file, temporary_folder, shared, view, view_of_array, view_of_map, view_of_shared,
+    view_of_stream, structure, part_of_a_structure, pickled_buffer, unpacking, matches, finalizer,
+    inherited_finalizer, weak_finalizer, weak_callback, local_function, multiprocessing_finalizer,
+    generator, coroutine, nothing_that_ends]
+with suppress(ImportError):
+    import numpy
+    KINDS.append(numbers)
+
+# Only the collector ends these.
+IN_CYCLES = {"selector", "event_loop", "database"}
+
+class Slots:
+    __slots__ = ("held",)
+
+class Named(dict): pass
+
+def attribute(held):
+    made = Plain(); made.held = held
+    return made
+def attribute_in_a_dictionary(held):
+    made = Plain(); made.held = held; made.__dict__
+    return made
+def slot(held):
+    made = Slots(); made.held = held
+    return made
+def default(held):
+    def made(held=held): pass
+    return made
+def closure(held):
+    def made(): return held
+    return made
+def suspended(held):
+    def run(held):
+        yield held
+    made = run(held); del held; next(made)
+    return made
+def caught(held):
+    try: raise ValueError(held)
+    except ValueError as error: return error.with_traceback(None)
+
+HOLDERS = [lambda held: held, lambda held: [held], lambda held: (held, "a"),
+    lambda held: {"a": held}, lambda held: Named(a=held), attribute, attribute_in_a_dictionary,
+    slot, default, closure, suspended, caught, lambda held: iter([held]),
+    lambda held: attribute([{"a": (held, slot(attribute))}]),
+    lambda held: [attribute(slot(held))] * 3]
+MAIN = os.getpid()
+
+def make_all():
+    made = {}
+    for kind in KINDS:
+        for i, hold in enumerate(HOLDERS):
+            thing, look = kind()
+            made[f"{kind.__name__} {i}"] = [hold(thing)], look
+            del thing
+    return made
+
+def drop_all(made):
+    found = {}
+    for name in list(made):
+        held, look = made.pop(name)
+        before = descriptors()
+        held.clear()
+        if name.split()[0] in IN_CYCLES: gc.collect()
+        found[name] = descriptors() < before if look is FEWER else look()
+    return found
+
+IN_CHILD, IN_PARENT = make_all(), make_all()
+if "seal" in WORDS:
+    import pasture
+    for _ in range(WORDS.count("seal")):
+        report = pasture.seal()
+        assert report.sealed or sys.version_info < (3, 12), report.reason
+r, w = os.pipe()
+pid = os.fork()
+if pid == 0:
+    with os.fdopen(w, "w") as out: json.dump(drop_all(IN_CHILD), out)
+    os._exit(0)
+os.close(w)
+with os.fdopen(r) as answer: in_child = json.load(answer)
+assert os.waitpid(pid, 0)[1] == 0
+print(json.dumps([in_child, drop_all(IN_PARENT)]))
+shutil.rmtree(FOLDER)
+"""
+
+
+def dropped(run_program, *words):
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))\n"
+    return json.loads(run_program(f"{limit}WORDS = {words!r}\n{ZOO}"))
+
+
+def test_a_dropped_object_gives_back_after_the_seal_what_it_gives_back_without(run_program):
+    in_child, in_parent = dropped(run_program)
+    assert all(in_parent.values())  # else the zoo shows nothing
+    for words in (("seal",), ("seal", "seal")):
+        assert dropped(run_program, *words) == [in_child, in_parent]
+
+
+@pytest.mark.parametrize("at", [3, 9, 10, 24, 25, 42])
+def test_a_tuple_that_is_being_filled_during_the_seal_can_still_grow(run_program, at):
+    out = run_program(
+        f"""
+def item(i):
+    if i == {at}: pasture.seal()
+    return [i]
+print(sum(map(len, tuple(item(i) for i in range(60)))))
+"""
+    )
+    assert out == "60\n"
+
+
+def test_pools_of_a_program_that_seals_for_each_leave_no_descriptor_open(run_program):
+    out = run_program(
+        """
+import multiprocessing, concurrent.futures
+context = multiprocessing.get_context("fork")
+def descriptors(): return len(os.listdir("/proc/self/fd"))
+def batch():
+    with context.Pool(1) as pool:
+        pasture.seal()
+        pool.map(abs, range(2)); pool.close(); pool.join()
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        list(pool.map(abs, range(2)))
+        pasture.seal()
+    ours, theirs = context.Pipe()
+    pasture.seal()
+    process = context.Process(target=theirs.send, args=(1,)); process.start(); del theirs
+    ours.recv(); process.join()
+    try: ours.recv()
+    except EOFError: return
+batch(); gc.collect(); before = descriptors()
+for _ in range(4): batch()
+gc.collect()
+print(descriptors() - before)
+"""
+    )
+    assert out == "0\n"
+
+
+SEALED = """
+class LetsGo:
+    def __init__(self): self.cache, self.other = {}, None
+    def __del__(self):
+        self.cache.clear()
+        self.other = None
+        del self.cache
+class Calls(LetsGo):
+    def __del__(self): self.cache.pop(1, None)
+class Holds:
+    def __init__(self, held): self.held = held
+def function(): pass
+import weakref
+weakref.finalize(function, id, 1)
+kept = weakref.WeakValueDictionary(a=(plain := Holds(1)))
+all = [LetsGo(), Holds(LetsGo()), Calls(), Holds(Calls()), function, plain]
+shared = Holds(Calls()); many = [shared] * 20; holder = Holds(many[0])
+pasture.seal()
+print([_native.is_immortal(one) for one in all], _native.is_immortal(holder))
+"""
+
+
+def test_what_only_lets_go_of_others_is_sealed_and_so_is_what_many_objects_hold(run_program):
+    if not HAS_IMMORTALITY:
+        pytest.skip("this interpreter has no immortal objects")
+    out = run_program(SEALED)
+    assert out == "[True, True, False, False, True, True] True\n"
