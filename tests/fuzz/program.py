@@ -139,6 +139,7 @@ def carry_out(request: dict[str, Any]) -> None:
 
 def import_holders(large: bool) -> None:
     """They register themselves."""
+    import holders_ends  # noqa: F401
     import holders_suspended  # noqa: F401
 
     if large:
