@@ -27,9 +27,10 @@ def library_that_needs(*versions: str) -> bytes:
 
 
 @pytest.fixture
-def make_wheel(tmp_path: Path) -> Any:
-    def make(**files: bytes) -> Path:
+def make_wheel(tmp_path: Path, tool: ModuleType) -> Any:
+    def make(licences: tuple[str, ...] = tool.LICENCES, **files: bytes) -> Path:
         path = tmp_path / "pasture-1.0-cp313-cp313-linux_x86_64.whl"
+        files |= {f"pasture-1.0.dist-info/licenses/{name}": b"text" for name in licences}
         with zipfile.ZipFile(path, "w") as archive:
             for name, content in files.items():
                 archive.writestr(name, content)
@@ -137,6 +138,21 @@ def test_a_wheel_with_the_extension_of_another_target_is_not_taken(
     wheel = make_wheel(**{extension(tool, ARM): library_that_needs()})
     with pytest.raises(tool.WheelError, match="aarch64"):
         tool.check_contents(wheel, "3.13", tool.TARGETS[X86])
+
+
+def test_a_wheel_without_the_licence_of_a_c_library_is_not_taken(
+    tool: ModuleType, make_wheel: Any
+) -> None:
+    wheel = make_wheel(licences=("LICENSE",), **{extension(tool, X86): library_that_needs()})
+    with pytest.raises(tool.WheelError, match=r"lacks licenses/musl\.txt, licenses/glibc\.txt"):
+        tool.check_contents(wheel, "3.13", tool.TARGETS[X86])
+
+
+def test_the_licences_that_a_wheel_must_hold_are_those_of_the_project(tool: ModuleType) -> None:
+    root = SCRIPT.parents[1]
+    texts = {f"licenses/{path.name}" for path in root.glob("licenses/*.txt")}
+    assert {"LICENSE", *texts} == set(tool.LICENCES)
+    assert 'license-files = ["LICENSE", "licenses/*.txt"]' in (root / "pyproject.toml").read_text()
 
 
 def test_a_wheel_that_brings_libraries_along_is_not_taken(
