@@ -109,7 +109,7 @@ def register_owner(kind: type, sample: object, owned: object, /) -> bool:
     """
 
 def unfreeze_mortal() -> None:
-    """Take what the last `immortalize` left mortal out of what is frozen: garbage is found then."""
+    """Take out of what is frozen all that the last `immortalize` left mortal."""
 
 def immortalize() -> Immortalized:
     """Make every object reachable from the GC lists immortal (the current process, GIL held).

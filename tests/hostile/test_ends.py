@@ -412,6 +412,40 @@ print(descriptors() - before)
     assert out == "0\n"
 
 
+def test_a_seal_that_finds_nothing_new_keeps_little_memory(run_program):
+    if not HAS_IMMORTALITY:
+        pytest.skip("without immortal objects it is not known what is new")
+    out = run_program(
+        """
+def private_kib():
+    with open("/proc/self/smaps_rollup") as lines:
+        return sum(int(line.split()[1]) for line in lines if line.startswith("Private"))
+for _ in range(5): pasture.seal()
+before = private_kib()
+for _ in range(40): pasture.seal()
+print(private_kib() - before)
+"""
+    )
+    assert int(out) < 40 * 30
+
+
+def test_holes_are_plugged_again_when_much_is_new_and_in_a_child(run_program):
+    if not HAS_IMMORTALITY:
+        pytest.skip("without immortal objects it is not known what is new")
+    out = run_program(
+        """
+def plugged():
+    counts = {step.name: step.counts for step in pasture.seal().steps}
+    return counts["plug-pymalloc"].get("blocks", 0) > 0
+first, second = plugged(), plugged()
+new = [[i] for i in range(5000)]
+print(first, second, plugged(), plugged())
+in_child(plugged)
+"""
+    )
+    assert out == "True False True False\nTrue\n"
+
+
 SEALED = """
 class LetsGo:
     def __init__(self): self.cache, self.other = {}, None

@@ -505,14 +505,23 @@ ends_find(PyObject *types)
 void
 ends_release(void)
 {
-    mark_bits_release(&ends.bits);
+    if (ends.bits.tables != NULL) {
+        mark_bits_release(&ends.bits);
+    }
     scratch_stack_release(&ends.unlisted);
 }
 
 bool
 ends_matters(PyObject *op)
 {
-    return is_kept(op, NULL);
+    return ends.bits.tables != NULL && is_kept(op, NULL);
+}
+
+bool
+ends_shows(PyObject *op)
+{
+    ends.last = (type_end){0}; /* that type may be gone, and its address another's */
+    return !cpy_is_immortal(op) && has_end(op);
 }
 
 bool

@@ -45,6 +45,9 @@ void ends_release(void);
 /* Whether `op` was found, listed or not. */
 bool ends_matters(PyObject *op);
 
+/* Whether `op` shows by itself that its end matters. At any time after ends_prepare(). */
+bool ends_shows(PyObject *op);
+
 /* Whether `op` is a tuple that C code is filling, and will cut to size: 3.13 and earlier refuse to do
    that with another count than 1. Nothing but that code knows it. */
 bool ends_is_being_filled(PyObject *op);

@@ -170,6 +170,9 @@ visit_mortal_unlisted(PyObject *op, void *arg)
 static int
 visit_item(PyObject *item, void *arg)
 {
+    if (ends_shows(item)) {
+        return 0;
+    }
     int err = visit_referent(item, arg);
     return err ? err : visit_pending(arg);
 }
@@ -259,6 +262,7 @@ immortal_make_heap(immortal_counts *counts)
     }
     if (!err) {
         verify_heap_is_immortal(leaves_mortal); /* Python code may make mortal objects */
+        ends_release();                         /* that code may seal, too */
         err = visit_containers(&walk);
     }
     PyObject *type, *value, *traceback;

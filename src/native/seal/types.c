@@ -6,9 +6,11 @@
 
 #ifndef CPY_UNSUPPORTED
 
-/* Append the direct subclasses of `type` that are not in `seen` yet. */
+#include "../gc/mark_bits.h"
+
+/* Append the direct subclasses of `type` that are not marked yet. */
 static int
-append_subclasses(PyObject *types, PyObject *seen, PyObject *type)
+append_subclasses(PyObject *types, mark_bits *seen, PyObject *type)
 {
     PyObject *subclasses =
         PyObject_CallMethod((PyObject *)&PyType_Type, "__subclasses__", "O", type);
@@ -18,15 +20,16 @@ append_subclasses(PyObject *types, PyObject *seen, PyObject *type)
     int result = 0;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(subclasses) && result == 0; i++) {
         PyObject *subclass = PyList_GET_ITEM(subclasses, i);
-        PyObject *address = PyLong_FromVoidPtr(subclass); /* a metaclass may forbid hashing */
-        int known = address == NULL ? -1 : PySet_Contains(seen, address);
-        if (known < 0) {
+        if (mark_bits_is_marked(seen, subclass)) {
+            continue;
+        }
+        if (mark_bits_mark(seen, subclass) != 0) {
+            PyErr_NoMemory();
             result = -1;
         }
-        else if (!known) {
-            result = PySet_Add(seen, address) < 0 ? -1 : PyList_Append(types, subclass);
+        else {
+            result = PyList_Append(types, subclass);
         }
-        Py_XDECREF(address);
     }
     Py_DECREF(subclasses);
     return result;
@@ -35,23 +38,20 @@ append_subclasses(PyObject *types, PyObject *seen, PyObject *type)
 PyObject *
 types_all(void)
 {
+    mark_bits seen; /* not a set: its table would leave a hole in the heap */
+    if (mark_bits_init(&seen) != 0) {
+        return PyErr_NoMemory();
+    }
     PyObject *types = PyList_New(0);
-    PyObject *seen = PySet_New(NULL);
-    if (types == NULL || seen == NULL || PyList_Append(types, (PyObject *)&PyBaseObject_Type) < 0) {
-        goto error;
+    int result = types != NULL ? PyList_Append(types, (PyObject *)&PyBaseObject_Type) : -1;
+    for (Py_ssize_t i = 0; result == 0 && i < PyList_GET_SIZE(types); i++) {
+        result = append_subclasses(types, &seen, PyList_GET_ITEM(types, i));
     }
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(types); i++) {
-        if (append_subclasses(types, seen, PyList_GET_ITEM(types, i)) < 0) {
-            goto error;
-        }
+    mark_bits_release(&seen);
+    if (result < 0) {
+        Py_CLEAR(types);
     }
-    Py_DECREF(seen);
     return types;
-
-error:
-    Py_XDECREF(types);
-    Py_XDECREF(seen);
-    return NULL;
 }
 
 int
