@@ -238,6 +238,13 @@ def weak_callback():
     REFERENCES.append(weakref.ref(made, lambda _: happened.append(1)))
     return made, look
 
+def weak_finalizer_in_a_cycle():
+    happened, look = ended()
+    made = Plain(); made.itself = made
+    weakref.finalize(made, happened.append, 1)
+    made.more = weakref.WeakSet([made]), weakref.WeakKeyDictionary({made: 1})
+    return made, look
+
 def local_function():
     happened, look = ended()
     def made(): pass
@@ -276,14 +283,15 @@ KINDS = [file, unbuffered_file, written_file, file_with_a_finalizer, locked_file
     sockets, poll, selector, event_loop, listing, memory_map, database, cursor, archive,
     temporary_file, temporary_folder, shared, view, view_of_array, view_of_map, view_of_shared,
     view_of_stream, structure, part_of_a_structure, pickled_buffer, unpacking, matches, finalizer,
-    inherited_finalizer, weak_finalizer, weak_callback, local_function, multiprocessing_finalizer,
+    inherited_finalizer, weak_finalizer, weak_callback, weak_finalizer_in_a_cycle,
+    local_function, multiprocessing_finalizer,
     generator, coroutine, nothing_that_ends]
 with suppress(ImportError):
     import numpy
     KINDS.append(numbers)
 
 # Only the collector ends these.
-IN_CYCLES = {"selector", "event_loop", "database"}
+IN_CYCLES = {"selector", "event_loop", "database", "weak_finalizer_in_a_cycle"}
 
 class Slots:
     __slots__ = ("held",)

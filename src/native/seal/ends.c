@@ -433,6 +433,19 @@ keep_if_it_goes(PyObject *op, void *Py_UNUSED(arg))
     return 0;
 }
 
+/* A collection that finds such an object in a cycle moves its weak references with callbacks to a list
+   of its own, which must not be done to an immortal one: the collector takes those out of all lists. */
+static int
+keep_watchers(PyObject *op, void *Py_UNUSED(arg))
+{
+    int err = 0;
+    PyWeakReference *ref = is_kept(op, NULL) ? cpy_weakrefs(op) : NULL;
+    for (; !err && ref != NULL; ref = ref->wr_next) {
+        err = ref->wr_callback != NULL ? keep((PyObject *)ref) : 0;
+    }
+    return err;
+}
+
 static int
 keep_all(void)
 {
@@ -445,7 +458,7 @@ keep_all(void)
         err = keep_owners();
     }
     cpy_roots_visit(NULL, keep_if_it_goes, NULL);
-    return err;
+    return err ? err : cpy_gc_visit_all(keep_watchers, NULL);
 }
 
 bool

@@ -17,7 +17,7 @@
  * is a part of the program that stays. So are modules, their dictionaries, and types. A function owns
  * what it closes over, not its module.
  *
- * A container that a running call holds stays mortal as well, for what it may hold by the time that
+ * Weak references with callbacks to what stays mortal stay mortal, too. A container that a running call holds stays mortal as well, for what it may hold by the time that
  * the call returns.
  *
  * Leaving an object mortal is always safe, and costs the page that its count is on.
