@@ -29,6 +29,8 @@ class Site:
         warm: paths that a warm-up requests.
         ready: the path that answers once the server has started.
         command: a command that ends by itself, run in the middle of a session.
+        prepare: the script that makes its data, from the top of the repository; the default
+            is prepare/make_NAME.py, which need not be there.
         start_s: how long the server may take to answer.
     """
 
@@ -43,6 +45,7 @@ class Site:
     warm: Sequence[str] = ()
     ready: str = "/"
     command: Sequence[str] = ()
+    prepare: str = ""
     reload: bool = True
     chdir: str = ""
     start_s: float = 120.0
@@ -63,6 +66,11 @@ class Site:
     @property
     def lock_file(self) -> Path:
         return HERE / "locks" / f"{self.name}.txt"
+
+    @property
+    def prepare_script(self) -> Path:
+        default = HERE / "prepare" / f"make_{self.name.replace('-', '_')}.py"
+        return REPOSITORY / self.prepare if self.prepare else default
 
     @property
     def python_program(self) -> Path:

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from benchmarks.uv import build_pasture, find_interpreter, uv
-from tests.sites.catalog import HERE, REPOSITORY, Site
+from tests.sites.catalog import REPOSITORY, Site
 
 PREPARE_S = 900.0
 
@@ -73,7 +73,7 @@ def restore_data(site: Site, services: Mapping[str, str]) -> None:
         shutil.copytree(pristine, site.data, symlinks=True)
         return
     site.data.mkdir(parents=True)
-    script = HERE / "prepare" / f"make_{site.name.replace('-', '_')}.py"
+    script = site.prepare_script
     if script.exists():
         log = site.folder / "prepare.log"
         log.unlink(missing_ok=True)

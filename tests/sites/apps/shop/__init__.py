@@ -1,0 +1,1 @@
+"""A shop out of django-oscar."""
