@@ -24,6 +24,7 @@ import requests
 
 from benchmarks.agents.services import service
 from pasture.errors import PastureError
+from pasture.proc import tree
 from pasture.trial.plan import LOOPBACK, free_port
 from pasture.trial.session import Group
 from tests.sites.browser import Browser, Step, mask
@@ -32,7 +33,7 @@ from tests.sites.environments import PREPARE_S, restore_data, variables
 from tests.sites.modes import Mode
 
 STOP_S = 60.0
-_RELOADED_S = 6.0
+_RELOADED_S = 2.0
 _COMPLAINT = re.compile(r"Traceback|\bERROR\b|\bCRITICAL\b|\w+(Error|Exception)\b(?=:|$)")
 _OWN = "pasture: "
 
@@ -146,10 +147,21 @@ class _Running:
         if self.site.command:
             self._run_command()
         if self.site.reload:
-            server.send_signal(signal.SIGHUP)
-            time.sleep(_RELOADED_S)
+            self._reload(server)
             server.wait_for(self._answers, "not after a reload", timeout_s=self.site.start_s)
             self._act(2)
+
+    def _reload(self, server: Group) -> None:
+        """Send SIGHUP, and wait until no worker of before is left."""
+        before = set(tree.workers_of(server.pid))
+        server.send_signal(signal.SIGHUP)
+
+        def replaced() -> bool:
+            now = set(tree.workers_of(server.pid))
+            return bool(now) and not now & before
+
+        server.wait_for(replaced, "workers are not replaced", timeout_s=self.site.start_s)
+        time.sleep(_RELOADED_S)
 
     def _act(self, round_: int) -> None:
         browser = Browser(self.base, round_, self.offered)
