@@ -49,7 +49,8 @@ def variables(site: Site, services: Mapping[str, str]) -> dict[str, str]:
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PASTURE", "PYTHON"))}
     own = {name: site.filled(value, services) for name, value in site.env.items()}
     path = f"{site.environment / 'bin'}{os.pathsep}{inherited.get('PATH', '')}"
-    return {**inherited, "PATH": path, "PYTHONUNBUFFERED": "1", **own}
+    # One seed for all runs: pages show the order of sets.
+    return {**inherited, "PATH": path, "PYTHONUNBUFFERED": "1", "PYTHONHASHSEED": "0", **own}
 
 
 def run(command: Sequence[str], env: Mapping[str, str], cwd: Path, log: Path) -> int:
