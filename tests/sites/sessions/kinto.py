@@ -16,7 +16,9 @@ def session(browser: Browser) -> None:
     browser.put(f"{bucket}/collections/c", json={"data": {"schema": {"type": "object"}}})
     records = f"{bucket}/collections/c/records"
     for number in range(8):
-        browser.put(f"{records}/r{number}", json={"data": {"n": number, "name": f"record {number}"}})
+        browser.put(
+            f"{records}/r{number}", json={"data": {"n": number, "name": f"record {number}"}}
+        )
     browser.put(f"{records}/bad", data="{", headers={"Content-Type": "application/json"})
     browser.get(f"{records}?_sort=-n&_limit=3")
     browser.get(f"{records}?min_n=5")
@@ -25,8 +27,12 @@ def session(browser: Browser) -> None:
     browser.many(f"{records}/r1", auth=(name, "secret"))
     browser.request("PATCH", f"{records}/r2", json={"data": {"name": "changed"}})
     browser.put(f"{records}/r2", json={"data": {}}, headers={"If-None-Match": "*"})
-    requests = [{"method": "PUT", "path": f"{records}/x{n}", "body": {"data": {"n": n}}} for n in range(5)]
-    browser.post("/v1/batch", json={"requests": [*requests, {"method": "GET", "path": "/v1/nothing"}]})
+    requests = [
+        {"method": "PUT", "path": f"{records}/x{n}", "body": {"data": {"n": n}}} for n in range(5)
+    ]
+    browser.post(
+        "/v1/batch", json={"requests": [*requests, {"method": "GET", "path": "/v1/nothing"}]}
+    )
     browser.delete(f"{records}/r3")
     browser.get(f"{records}/r3")
     browser.get(f"{bucket}/history?_limit=3")

@@ -12,11 +12,15 @@ def session(browser: Browser) -> None:
     browser.submit("/user/login/", {"email": "o@example.com", "password": "secret-of-a-benchmark"})
     browser.get("/projects/")
     browser.http.headers["X-CSRFToken"] = browser.http.cookies.get("csrftoken") or ""
-    made = browser.post("/api/projects/", json={"title": f"made {browser.round}", "label_config": CONFIG})
+    made = browser.post(
+        "/api/projects/", json={"title": f"made {browser.round}", "label_config": CONFIG}
+    )
     project = made.json()["id"]
     tasks = [{"text": f"sentence {number}"} for number in range(20)]
     browser.post(f"/api/projects/{project}/import", json=tasks)
-    browser.post(f"/api/projects/{project}/import", files={"f": ("t.csv", b"text\none\ntwo\n", "text/csv")})
+    browser.post(
+        f"/api/projects/{project}/import", files={"f": ("t.csv", b"text\none\ntwo\n", "text/csv")}
+    )
     browser.post("/api/projects/", json={"title": "bad", "label_config": "<View"})
     found = browser.get(f"/api/tasks/?project={project}&page_size=50").json()
     task = found["tasks"][0]["id"]

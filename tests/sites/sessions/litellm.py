@@ -20,7 +20,9 @@ def session(browser: Browser) -> None:
     browser.many("/v1/models", headers=KEY)
     browser.many("/model/info", headers=KEY)
     browser.get("/v1/model/info", headers=KEY)
-    browser.post("/utils/token_counter", json={"model": "model-1", "prompt": "one two"}, headers=KEY)
+    browser.post(
+        "/utils/token_counter", json={"model": "model-1", "prompt": "one two"}, headers=KEY
+    )
     browser.get("/key/info", headers=KEY)
     browser.get("/openapi.json")
     browser.get("/missing", headers=KEY)

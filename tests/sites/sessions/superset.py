@@ -15,9 +15,14 @@ def session(browser: Browser) -> None:
     browser.get(f"{API}/me/")
     browser.many(f"{API}/chart/", headers=token)
     browser.many(f"{API}/menu/", headers=token)
-    made = {"database_name": f"d{browser.round}", "sqlalchemy_uri": "postgresql://u@127.0.0.1:9/none"}
+    made = {
+        "database_name": f"d{browser.round}",
+        "sqlalchemy_uri": "postgresql://u@127.0.0.1:9/none",
+    }
     database = browser.post(f"{API}/database/", json=made)
-    browser.post(f"{API}/database/", json={"database_name": "x", "sqlalchemy_uri": "sqlite:///:memory:"})
+    browser.post(
+        f"{API}/database/", json={"database_name": "x", "sqlalchemy_uri": "sqlite:///:memory:"}
+    )
     board = browser.post(f"{API}/dashboard/", json={"dashboard_title": f"board {browser.round}"})
     number = board.json()["id"]
     browser.put(f"{API}/dashboard/{number}", json={"dashboard_title": f"changed {browser.round}"})
