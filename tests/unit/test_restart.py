@@ -1,8 +1,12 @@
 """What one start of a server passes to the next, in a variable of its own."""
 
 import json
+import multiprocessing.process
 import os
+import signal
+import sys
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +56,58 @@ def test_a_variable_never_outgrows_what_the_kernel_takes(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("arguments", [["/bin/python"], ["", "x"], ["/bin/python", "-"]])
 def test_a_program_that_was_not_named_is_not_started_anew(arguments: list[str]) -> None:
     restart.again(LEFT_OUT, arguments=arguments)
+
+
+def test_a_process_that_another_program_has_forked_is_not_started_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(restart, "_arguments", ["/bin/python", "launcher.py"])
+    assert restart.is_possible()
+    with monkeypatch.context() as forked:
+        forked.setattr(os, "getpid", lambda: 1)
+        assert not restart.is_possible()
+    with monkeypatch.context() as started:
+        started.setattr(multiprocessing.process, "parent_process", lambda: "the launcher")
+        assert not restart.is_possible()
+
+
+def test_a_server_in_the_background_is_started_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restart, "_arguments", ["/bin/python", "server.py"])
+    monkeypatch.setattr(restart, "_pid", restart._pid)
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    restart.went_into_background()
+    assert restart.is_possible()
+
+
+def test_a_process_that_cannot_be_replaced_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restart, "_directory", str(tmp_path))
+    monkeypatch.setattr(sys, "stdout", None)
+    directory = Path.cwd()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+    reader, writer = os.pipe()
+    os.set_inheritable(writer, True)
+    try:
+        restart.again(LEFT_OUT, arguments=[str(tmp_path / "removed"), "x"], kept=[reader])
+        assert signal.SIGUSR2 in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        assert (os.get_inheritable(reader), os.get_inheritable(writer)) == (False, True)
+        assert Path.cwd() == directory
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.close(reader)
+        os.close(writer)
+
+
+def test_the_files_of_the_start_are_open_ones() -> None:
+    """The one that lists them is closed, and its number may be the next file's."""
+    reader, writer = os.pipe()
+    os.close(reader)  # the lowest number that is free: the list's own
+    try:
+        assert reader not in restart._open_files()
+        assert writer in restart._open_files()
+    finally:
+        os.close(writer)
 
 
 def test_a_start_without_the_warm_up_serves_nothing_and_says_why(

@@ -9,13 +9,14 @@ What an engine keeps open for the new start, its listeners for instance, it hand
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 VARIABLE = "PASTURE_PROBE_FAILED"
 """From one start to the next: `LeftOut` as JSON. No variable of the user's."""
@@ -60,9 +61,18 @@ def parse(text: str | None) -> LeftOut | None:
 
 def _open_files() -> frozenset[int]:
     try:
-        return frozenset(map(int, os.listdir("/proc/self/fd")))  # noqa: PTH208
+        found = map(int, os.listdir("/proc/self/fd"))  # noqa: PTH208
     except OSError:
         return frozenset()
+    return frozenset(filter(_is_open, found))
+
+
+def _is_open(file: int) -> bool:
+    try:
+        os.fstat(file)
+    except OSError:
+        return False  # the one that has listed them
+    return True
 
 
 def _working_directory() -> str | None:
@@ -81,6 +91,7 @@ first_environ: Mapping[str, str] = dict(os.environ)
 _directory = _working_directory()
 _arguments = [sys.executable, *sys.orig_argv[1:]]
 _files = _open_files()
+_pid = os.getpid()
 
 
 def is_without_pasture() -> bool:
@@ -91,6 +102,29 @@ def is_without_pasture() -> bool:
 def is_without_warm_up() -> bool:
     """Whether this start serves no requests before the fork."""
     return earlier is not None
+
+
+def went_into_background() -> None:
+    """The server has forked itself, and its first process has ended: this one is the program."""
+    global _pid
+    _pid = os.getpid()
+
+
+def is_possible(arguments: Sequence[str] | None = None) -> bool:
+    """Whether this process can be replaced. For who gives something up before.
+
+    Args:
+        arguments: as of `again`.
+    """
+    command = arguments or _arguments
+    if not command[0] or len(command) == 1 or command[-1] == "-":
+        return False  # a prompt, or a program that was read from stdin
+    return os.getpid() == _pid and not _is_of_multiprocessing()  # else the program is another's
+
+
+def _is_of_multiprocessing() -> bool:
+    module = sys.modules.get("multiprocessing.process")
+    return module is not None and module.parent_process() is not None
 
 
 def again(
@@ -109,21 +143,34 @@ def again(
         directory: as `environ`.
         kept: files that the new start shall have.
     """
+    if not is_possible(arguments):
+        return
     command = list(arguments or _arguments)
-    if not command[0] or len(command) == 1 or command[-1] == "-":
-        return  # a prompt, or a program that was read from stdin
     told = json.dumps(asdict(left_out))
     if len(told) > _MOST_CHARACTERS:
         told = json.dumps({**asdict(left_out), "answers": {}})
     variables = {**(first_environ if environ is None else environ), VARIABLE: told}
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    _execute(command, variables, directory or _directory, frozenset(kept))
+        with contextlib.suppress(Exception):
+            stream.flush()
+    now = _working_directory()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    files: dict[int, bool] = {}
+    try:
+        files.update({file: os.get_inheritable(file) for file in _open_files()})
+        _execute(command, variables, directory or _directory, frozenset(kept))
+    except OSError:  # the program has been removed, for instance
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for file, inheritable in files.items():
+            _set_inheritable(file, inheritable)
+        if now is not None:
+            with contextlib.suppress(OSError):
+                os.chdir(now)
 
 
 def _execute(
     command: list[str], variables: Mapping[str, str], directory: str | None, kept: frozenset[int]
-) -> NoReturn:
+) -> None:
     for file in _open_files():
         if file > _STANDARD_STREAMS and file not in _files:
             _set_inheritable(file, False)
@@ -136,7 +183,5 @@ def _execute(
 
 
 def _set_inheritable(file: int, inheritable: bool) -> None:
-    try:
+    with contextlib.suppress(OSError):  # it may be closed by now
         os.set_inheritable(file, inheritable)
-    except OSError:
-        return  # the one that has listed them

@@ -189,6 +189,8 @@ class SealingSupervisor(Multiprocess):
 
     def _begin_anew(self, left_out: LeftOut) -> None:
         """Start this program anew. Its socket does not listen yet: no connection is lost."""
+        if not restart.is_possible():
+            return
         if self._lifespan is not None:
             self._lifespan.end()
         self._unlink()

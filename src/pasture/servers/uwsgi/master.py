@@ -202,6 +202,7 @@ class _Master:
 
     def _begin_anew(self, left_out: LeftOut) -> None:
         """Start uWSGI anew in this process, as at its own reload, with its sockets."""
+        restart.went_into_background()  # it may have: this is the master
         arguments = Path("/proc/self/cmdline").read_bytes().split(b"\0")[:-1]
         restart.again(
             left_out,
