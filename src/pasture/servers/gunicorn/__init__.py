@@ -88,6 +88,8 @@ def _make_arbiter(app: Any) -> Arbiter:
         require_temporary_file(app.cfg.worker_tmp_dir, hint=_ANOTHER_FOLDER)
     except PastureError as error:
         sys.exit(complain(error))
+    # gunicorn has read it before the configuration file could, and gives it to an upgrade (USR2).
+    app.cfg.env_orig.pop(restart.VARIABLE, None)
     if restart.is_without_pasture():
         return _make_plain_arbiter(app)
     if settings.refork is None:
@@ -98,8 +100,16 @@ def _make_arbiter(app: Any) -> Arbiter:
     return ReforkingArbiter(app, settings)
 
 
+class _PlainArbiter(Arbiter):  # type: ignore[misc]
+    """gunicorn's own, whose workers load the application, whatever the import line has set."""
+
+    def setup(self, app: Any) -> None:
+        app.cfg.set("preload_app", False)
+        super().setup(app)
+
+
 def _make_plain_arbiter(app: Any) -> Arbiter:
-    arbiter = Arbiter(app)
+    arbiter = _PlainArbiter(app)
     arbiter.log.error("pasture: %s: no seal", restart.earlier)
     return arbiter
 

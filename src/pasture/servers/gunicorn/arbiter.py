@@ -207,23 +207,28 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self._unlink_and_end(complain(error))
 
     def _begin_anew(self, left_out: LeftOut) -> None:
-        """Start gunicorn anew in this process, with the listeners: no connection is lost."""
+        """Start gunicorn anew in this process, with the listeners: no connection is lost.
+
+        Returns where that cannot be. Of listeners that were open before it gunicorn closes the
+        number that the new start would look for.
+        """
+        if self.cfg.daemon:
+            restart.went_into_background()
+        inherited = self.systemd or any(isinstance(one, int) for one in self.cfg.address)
+        if inherited or not restart.is_possible():
+            return
         if self._lifespan is not None:
             self._lifespan.end()
         if getattr(self, "dirty_arbiter_pid", 0):
             os.kill(self.dirty_arbiter_pid, signal.SIGTERM)
         environ = dict(self.cfg.env_orig)
         listeners = [listener.fileno() for listener in self.LISTENERS]
-        if self.systemd:
-            environ["LISTEN_PID"] = str(os.getpid())
-            environ["LISTEN_FDS"] = str(len(listeners))
-        elif listeners:
+        if listeners:
             # As of an older master, which this process takes the place of right away.
             environ["GUNICORN_PID"] = str(self.master_pid or os.getpid())
             environ["GUNICORN_FD"] = ",".join(map(str, listeners))
         restart.again(
             left_out,
-            arguments=self.START_CTX["args"],
             environ=environ,
             directory=self.START_CTX["cwd"],
             kept=listeners,
