@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from granian.server.common import AbstractServer
@@ -21,6 +22,7 @@ from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import restart
 from pasture.servers.forked_process import Forking
 from pasture.servers.import_failure import importing
+from pasture.servers.restart import LeftOut
 from pasture.servers.sealer import Sealer, show_log
 from pasture.servers.settings import ServerSettings, settings_or_end
 from pasture.servers.warming import warm_up_as_set
@@ -77,7 +79,13 @@ def prepare(server: Any, load: Loader, settings: ServerSettings) -> Loader:
         AppImportFailed: the application cannot be imported or made.
     """
     policy = dataclasses.replace(settings.policy, at_exit=())  # the workers end by os._exit
-    sealer = Sealer(dataclasses.replace(settings, policy=policy), begin_anew=restart.again)
+
+    def begin_anew(left_out: LeftOut) -> None:
+        if restart.is_possible():
+            _unlink(getattr(server, "bind_uds", None))
+            restart.again(left_out)
+
+    sealer = Sealer(dataclasses.replace(settings, policy=policy), begin_anew=begin_anew)
     begin_loading(policy)
     server._env_loader(server.env_files)
     hint = "check the name and --working-dir"
@@ -95,6 +103,12 @@ def prepare(server: Any, load: Loader, settings: ServerSettings) -> Loader:
     process_class: Any = WorkerProcess
     process_class._spawn = spawn
     return lambda: application
+
+
+def _unlink(uds: str | Path | None) -> None:
+    """Make way for the new start, which binds it again."""
+    if uds is not None:
+        Path(uds).unlink(missing_ok=True)
 
 
 def _warm_up(application: Any, server: Any, settings: ServerSettings) -> WarmUpReport:
