@@ -246,6 +246,25 @@ def test_a_session_that_is_closed_for_good_is_a_hazard_where_it_was_there_before
     assert module.holder.client is None
 
 
+def test_what_no_request_has_opened_or_another_loop_owns_is_left_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, module: Any
+) -> None:
+    class Client(Session):
+        _opened = False
+
+    class Elsewhere(Session):
+        _loop = object()
+
+    install(monkeypatch, "pymongo", AsyncMongoClient=Client)
+    install(monkeypatch, "aiohttp", ClientSession=Elsewhere)
+    module.client, module.holder.client = Client(), Elsewhere()
+
+    async def page() -> None: ...
+
+    assert serve(page).hazards == ()
+    assert not module.client.closed and not module.holder.client.closed
+
+
 def test_a_pool_that_never_closes_does_not_keep_the_parent(
     monkeypatch: pytest.MonkeyPatch, module: Any
 ) -> None:

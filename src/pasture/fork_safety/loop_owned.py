@@ -83,9 +83,14 @@ OWNERS: Mapping[tuple[str, str], _Owner] = {
     ("motor.core", "AgnosticClient"): _Owner(
         lambda one: None, is_for_good=False, unbind=("_io_loop",)
     ),
-    ("pymongo", "AsyncMongoClient"): _Owner(lambda one: one.close()),
+    ("pymongo", "AsyncMongoClient"): _Owner(
+        lambda one: one.close(), lambda one: bool(getattr(one, "_opened", True))
+    ),
     ("aiohttp", "ClientSession"): _Owner(lambda one: one.close(), lambda one: not one.closed),
-    ("asyncpg.pool", "Pool"): _Owner(lambda one: one.close(), lambda one: not one.is_closing()),
+    ("asyncpg.pool", "Pool"): _Owner(
+        lambda one: one.close(),
+        lambda one: bool(getattr(one, "_initialized", True)) and not one.is_closing(),
+    ),
     ("asyncpg.connection", "Connection"): _Owner(
         lambda one: one.close(), lambda one: not one.is_closed()
     ),
@@ -131,9 +136,17 @@ async def close_all(own: Collection[object]) -> Closed:
     """
     found = Closed()
     await _end_tasks(own, found)
-    found.ended += await _close(OWNERS)
-    found.ended += await _close_transports(asyncio.get_running_loop())
+    loop = asyncio.get_running_loop()
+    found.ended += await _close(
+        OWNERS, lambda one, owner: not owner.is_for_good or _is_of(one, loop)
+    )
+    found.ended += await _close_transports(loop)
     return found
+
+
+def _is_of(one: object, loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether an object may be bound to a loop: it is not if it says that it is another's."""
+    return getattr(one, "_loop", None) in (None, loop)
 
 
 async def _end_tasks(own: Collection[object], found: Closed) -> None:
