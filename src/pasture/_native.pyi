@@ -221,7 +221,8 @@ def files(frozen: bool | None = None, /) -> list[object]:
     something can be written to, as a `ZipFile`.
 
     Args:
-        frozen: those that are, or those that are not; None for both.
+        frozen: those that were there at the last seal, or those that are not frozen; None for
+            both, where one may stand twice.
     """
 
 def finalize(op: object, /) -> None:

@@ -223,20 +223,22 @@ is_wanted(file_search *search, PyObject *op)
 }
 
 static int
-append_if_file(PyObject *op, void *arg)
+append_file(file_search *search, PyObject *op)
 {
-    file_search *search = arg;
-    if (!is_wanted(search, op)) {
-        return 0;
-    }
     PyObject *item = search->weakly ? PyWeakref_NewRef(op, NULL) : Py_NewRef(op);
     int err = item == NULL ? -1 : PyList_Append(search->found, item);
     Py_XDECREF(item);
     return err;
 }
 
-/* The files of the frozen part of the heap, so that the end of a process need not walk through it:
-   weak references in `files`. This and `begin` are lists that nobody else knows, at the end and at
+static int
+append_if_file(PyObject *op, void *arg)
+{
+    return is_wanted(arg, op) ? append_file(arg, op) : 0;
+}
+
+/* The files that were there at the seal, so that the end of a process need not walk through the
+   frozen part of the heap: weak references in `files`. What stays mortal is not frozen. This and `begin` are lists that nobody else knows, at the end and at
    the start of that part. The interpreter adds to the end of a collector's list alone, so what
    comes later stands behind. */
 static struct {
@@ -258,6 +260,20 @@ ensure_list(PyObject **list)
     return 0;
 }
 
+/* Append the files that are not frozen. They are found first: a weak reference is a new object, for
+   which the interpreter may collect, and that moves what the walk goes along. */
+static int
+append_unfrozen(file_search *search)
+{
+    PyObject *files = exit_files(EXIT_UNFROZEN);
+    int err = files == NULL ? -1 : 0;
+    for (Py_ssize_t i = 0; !err && i < PyList_GET_SIZE(files); i++) {
+        err = append_file(search, PyList_GET_ITEM(files, i));
+    }
+    Py_XDECREF(files);
+    return err;
+}
+
 int
 exit_note_frozen_files(void)
 {
@@ -269,7 +285,7 @@ exit_note_frozen_files(void)
     file_search search;
     PyGC_Head *list = cpy_gc_permanent(cpy_gc_state());
     if (begin_search(&search, frozen.files, true) < 0
-        || cpy_gc_list_visit(list, append_if_file, &search) < 0) {
+        || cpy_gc_list_visit(list, append_if_file, &search) < 0 || append_unfrozen(&search) < 0) {
         return -1;
     }
     cpy_gc_move_to_start(cpy_gc_head(frozen.begin), list);

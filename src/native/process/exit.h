@@ -13,8 +13,8 @@ _Noreturn void exit_now(int status);
 
 typedef enum { EXIT_ALL, EXIT_FROZEN, EXIT_UNFROZEN } exit_which;
 
-/* New list of the files that the collector knows, open or closed: of all, of those that are frozen,
-   or of the others; or NULL with an exception set. A file is what derives from io.IOBase, or an
+/* New list of the files that the collector knows, open or closed: of all (one may stand twice), of
+   those that were there at the seal, or of those that are not frozen; or NULL with an exception set. A file is what derives from io.IOBase, or an
    object that its `__del__` closes and that something can be written to, as a ZipFile. Writes to no
    object that is not a file. */
 PyObject *exit_files(exit_which which);
@@ -34,8 +34,8 @@ typedef enum {
    it may still wait for that. */
 exit_stream_lock exit_find_stream_lock(PyObject *stream);
 
-/* Remember which files the frozen part of the heap holds, so that exit_files() need not walk through
-   it. To be called after gc.freeze(), again after a further one. Writes to files, which get a weak
+/* Remember which files there are, frozen or not, so that exit_files() need not walk through the frozen
+   part of the heap. To be called after gc.freeze(), again after a further one. Writes to files, which get a weak
    reference, and to the ends of the frozen part. Precondition: no collection runs. Returns 0, or
    -1 with an exception set: nothing is remembered then. */
 int exit_note_frozen_files(void);
