@@ -193,6 +193,21 @@ def test_threads_that_wait_are_no_obstacle_and_are_named_with_their_packages() -
     assert "a thread of the master waits: exporter of opentelemetry" in told(evidence, "threads")
 
 
+def test_threads_that_their_libraries_start_again_in_workers_are_said_to_be() -> None:
+    exporter = Thread("OtelBatchSpanRecordProcessor", package="opentelemetry-sdk 1.45.2")
+    transport = Thread("worker", package="sentry-sdk 2.4")
+    both = told(replace(HEALTHY, threads=(exporter, transport)), "threads")
+    assert "workers do not have" not in both
+    assert "the libraries of OtelBatchSpanRecordProcessor" in both and "start their own" in both
+    other = told(replace(HEALTHY, threads=(exporter, Thread("poller"))), "threads")
+    assert other.endswith("workers do not have poller")
+
+
+def test_names_of_threads_that_the_kernel_has_cut_or_never_had_are_shown_as_such() -> None:
+    assert str(Thread("gunicorn-contro", is_cut=True)) == "gunicorn-contro..."
+    assert str(Thread("", package="polars 1.0")) == "one without a name of polars 1.0"
+
+
 def test_threads_of_native_code_do_not_keep_a_seal_from_its_steps() -> None:
     native = Thread("worker", waits=False, package="polars 1.0", is_python=False)
     assert obstacles(replace(HEALTHY, threads=(native,))) == set()

@@ -9,7 +9,7 @@ from pasture.doctor.evidence import Evidence
 from pasture.doctor.finding import Finding
 from pasture.doctor.threads import Thread
 from pasture.fork_safety import native_threads
-from pasture.fork_safety.survey import remedy_for_thread
+from pasture.fork_safety.survey import remedy_for_thread, starts_again
 from pasture.interpreter import FIRST_WITH, SUPPORTED
 from pasture.proc.maps import python_version
 
@@ -106,14 +106,23 @@ def threads(seen: Evidence) -> Iterator[Finding]:
             "threads",
             False,
             f"{_counted(early)} of the master {_verb(early, 'waits', 'wait')}: {_some(early)}; "
-            f"{beside} {_verb(early, 'it', 'them')}, and workers do not have "
-            f"{_verb(early, 'it', 'them')}",
+            f"{beside} {_verb(early, 'it', 'them')}, and {_in_workers(early)}",
         )
         return
     what = "the master runs a single thread"
     if late:
         what = f"the master ran a single thread when it forked; later began {_some(late)}"
     yield Finding("threads", False, what)
+
+
+def _in_workers(early: Sequence[Thread]) -> str:
+    """Which of the master's threads workers have."""
+    again = [t for t in early if starts_again(t.name, t.package.partition(" ")[0])]
+    gone = [thread for thread in early if thread not in again]
+    if not again:
+        return f"workers do not have {_verb(gone, 'it', 'them')}"
+    own = f"the libraries of {_some(again)} start their own in workers"
+    return own if not gone else f"{own}; workers do not have {_some(gone)}"
 
 
 def _kept_from_sealing(seen: Evidence, early: Sequence[Thread]) -> Finding:

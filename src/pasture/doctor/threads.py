@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pasture.doctor.notes import Notes
@@ -20,6 +20,7 @@ from pasture.proc.thread_stacks import files_on_stack, own_code, owner_of
 from pasture.trust.untrusted_text import printable
 
 _MOST_THREADS = 200
+_MAX_COMM = 15  # TASK_COMM_LEN without its end
 _LOOKS = 4
 _BETWEEN_LOOKS_S = 0.05
 
@@ -29,12 +30,14 @@ class Thread:
     """One thread of a master beside its main one.
 
     Attributes:
-        name: as the kernel shows it, or as its program named it where that is known.
+        name: as the kernel shows it, or as its program named it where that is known; "" where it
+            has no name but its program's.
         after_fork: whether it began after the oldest worker that is there was forked.
         waits: whether there was a moment in which it did not run at all.
         package: whose it is; "" where that cannot be told.
         is_python: whether it runs Python code, as far as its stack tells.
         copes: whether workers can do without it, as far as that is known of native code.
+        is_cut: whether the name may go on: the kernel keeps 15 characters.
     """
 
     name: str
@@ -43,9 +46,11 @@ class Thread:
     package: str = ""
     is_python: bool = True
     copes: bool = True
+    is_cut: bool = False
 
     def __str__(self) -> str:
-        return f"{self.name} of {self.package}" if self.package else self.name
+        name = f"{self.name}..." if self.is_cut else self.name or "one without a name"
+        return f"{name} of {self.package}" if self.package else name
 
 
 def read_threads(
@@ -66,24 +71,32 @@ def read_threads(
         if began is None:
             continue  # it has just ended
         is_late = first is not None and began > first
-        name, owner, is_python, copes = _identity(pid, number, mappings, notes, proc)
-        found.append(Thread(name, is_late, number in waiting, owner, is_python, copes))
+        thread = _identity(pid, number, mappings, notes, proc)
+        found.append(replace(thread, after_fork=is_late, waits=number in waiting))
     return tuple(found)
 
 
 def _identity(
     pid: int, number: int, mappings: Sequence[Mapping], notes: Notes, proc: Path
-) -> tuple[str, str, bool, bool]:
+) -> Thread:
     """Name, package, whether it runs Python code, and copes: as noted, else from its stack."""
     files = files_on_stack(pid, number, mappings, proc)
     owner, is_python = owner_of(files)
     for noted, name, module in notes.threads:
         if noted == number:
             known = package_of_module(module)
-            return name, owner if known in ("", STANDARD_LIBRARY) else known, True, True
-    comm = read_text(str(proc / str(pid) / "task" / str(number) / "comm")).strip()
+            whose = owner if known in ("", STANDARD_LIBRARY) else known
+            return Thread(name, package=whose)
+    comm, of_program = (_comm(proc / str(pid) / "task" / str(task)) for task in (number, pid))
     copes = is_python or native_threads.copes(comm, owner, own_code(files))
-    return printable(comm), owner, is_python, copes
+    name = "" if comm == of_program else printable(comm)
+    is_cut = len(name) == _MAX_COMM
+    return Thread(name, package=owner, is_python=is_python, copes=copes, is_cut=is_cut)
+
+
+def _comm(folder: Path) -> str:
+    """The name that the kernel has of a task."""
+    return read_text(str(folder / "comm")).strip()
 
 
 def _began(folder: Path, number: int) -> tuple[int, int] | None:

@@ -80,8 +80,18 @@ def _threads() -> Iterator[Hazard]:
         yield Hazard(f"{_named(names)} of {owner}" if owner else _named(names), hint, Kind.THREAD)
 
 
+def starts_again(name: str, package: str) -> bool:
+    """Whether a thread's library starts it again in each worker by itself.
+
+    Args:
+        package: name of the package whose thread it is, or "".
+    """
+    own = package.lower().replace("-", "_")
+    return name.startswith(_RESTARTED) or own in _RESTARTED_PACKAGES
+
+
 def _is_restarted(thread: threading.Thread) -> bool:
-    if thread.name.startswith(_RESTARTED) or _package_of(thread) in _RESTARTED_PACKAGES:
+    if starts_again(thread.name, _package_of(thread)):
         return True
     # ddtrace's C code starts threads of its own. `threading` knows them as Dummy-1 and the like,
     # once they have asked for themselves.
