@@ -6,6 +6,7 @@ Owns arguments only.
 from __future__ import annotations
 
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -137,10 +138,10 @@ def only_server() -> int:
 
 def _require_numpy() -> None:
     """Have numpy, which is installed apart where the application's environment lacks it."""
+    if find_spec("numpy") is not None:
+        return
     from pasture.trial.tools import NUMBERS, bring
 
-    if NUMBERS.are_here:
-        return
     with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
         there = bring(NUMBERS, display.tell, pausing(stop))
     if not there:
