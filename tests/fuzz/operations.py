@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import resource
 import sys
+import typing
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -231,6 +232,12 @@ def check(rng: Random, world: World) -> None:
     world.check()
 
 
+def forget_generics() -> None:
+    """Empty typing's caches, which keep each class that was subscripted."""
+    for clear in typing._cleanups:  # type: ignore[attr-defined]
+        clear()
+
+
 def reckon(rng: Random, world: World) -> None:
     """Full collections until finalizers have run: nothing that is dead may be left."""
     with_frozen = rng.random() < 0.5
@@ -240,6 +247,7 @@ def reckon(rng: Random, world: World) -> None:
     if not with_frozen and rng.random() < 0.5:
         collect = pasture.collect
     skipped = pasture.gc.history().skipped
+    forget_generics()
     try:
         for _ in range(4):
             collect()

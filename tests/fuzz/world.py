@@ -203,7 +203,9 @@ class World:
         for number in self._walk():
             if self.deaths[number]:
                 raise Broken(f"node {number} was reported dead and is reachable")
-        twice = [number for number, times in list(finalized.items()) if times > 1 and number >= 0]
+        # In one call that runs no Python code: a finalizer changes it while tuples are made.
+        counts = dict.copy(finalized)
+        twice = [number for number, times in counts.items() if times > 1 and number >= 0]
         if twice:
             raise Broken(f"finalized more than once: {twice}")
         for extra, is_right in self.extras:
