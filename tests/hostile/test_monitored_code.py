@@ -157,6 +157,37 @@ def test_code_that_runs_while_it_seals_leaves_the_counts_of_its_constants(run_pr
     assert int(out) < 200
 
 
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring came with CPython 3.12")
+def test_caches_of_watched_calls_are_not_taken_for_instructions(run_program):
+    """The cache of a call has the version of what it called; 256 of them look like every opcode."""
+    out = run_program(f"""
+{TOOLS["monitoring of calls"]}
+SOURCE = '''
+def called(): pass
+def loads(count, box=[None]):
+    for _ in range(count):
+        called(); box[0] = %d.5
+'''
+# Each makes three code objects, with the next three versions: an odd number reaches all bytes.
+loads = []
+for i in range(256):
+    exec(SOURCE % (7654321 + i), space := {{}})
+    loads.append(space["loads"])
+def run(count):
+    for each in loads: each(count)
+def counts():
+    return [sys.getrefcount(c) for f in loads for c in f.__code__.co_consts if type(c) is float]
+run(50); start(); run(50); pasture.seal()
+def work():
+    before = counts(); run(1000); after = counts()
+    return len(after), max(abs(b - a) for a, b in zip(before, after))
+in_child(work)
+""")
+    found, drift = map(int, out.strip("()\n").split(", "))
+    assert found == 256
+    assert drift < 200
+
+
 @pytest.mark.skipif(
     "PASTURE_LONG" not in os.environ, reason="takes minutes: PASTURE_LONG=1 has it run"
 )

@@ -17,6 +17,8 @@ FOREIGN = {
     "nobody else": "",
     "a small one": "library.sbrk(8192)",
     "a large one": f"library.sbrk({40 * MIB})",
+    # The top chunk is then looked for where the header of a freed block of 60,000 bytes remains.
+    "one of the size of blocks": "library.sbrk(500 * 60_016)",
     "one larger than the heap": f"library.sbrk({512 * MIB})",
     "one that is not aligned": "library.sbrk(12345)",
     "some": "for _ in range(5): library.sbrk(4096); library.malloc(200_000)",
