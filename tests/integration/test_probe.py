@@ -175,6 +175,15 @@ def test_many_requests_that_fail_for_one_reason_fill_no_log(serve):
     assert "pasture: probe: 2 more differ" in server.log
 
 
+@pytest.mark.parametrize("end", ["os._exit(1)", "sys.exit(1)", "os.abort()"])
+def test_what_a_worker_does_at_its_end_counts_for_no_request(serve, end):
+    begin = "import os, sys\ndef worker_exit(server, worker):\n    print('at its end', flush=True)"
+    hook = f"{begin}\n    {end}\n"
+    server = serve(options=options("/"), app="probed_app:app", conf=hook)
+    assert PASSED.search(server.log)[1] == "1"
+    assert server.log.count("left") == 1
+
+
 @pytest.mark.parametrize("worker", ["gthread", "gevent"])
 def test_requests_are_served_where_workers_of_the_class_serve_them(serve, worker):
     server = serve("-k", worker, options=options("/", "/lost"), app="probed_app:app")

@@ -36,6 +36,9 @@ Play = Callable[[Replay], None]
 _GRACE_S = 3.0
 """After the probe's time is over: C code that never returns to Python sees no alarm."""
 
+_LEAVING_S = 5.0
+"""For what a worker does at its end, after the requests."""
+
 _LOOK_S = 0.2
 _STACKS_S = 0.3
 _DUMP = signal.SIGRTMAX - 5
@@ -123,7 +126,7 @@ def _hear(pid: int, pipe: int, listener: _Listener, deadline_s: float) -> bool:
     """Take in events until the probe has ended; returns whether its time was over before."""
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
-    while not listener.is_done:
+    while True:
         if poll.poll(_LOOK_S * 1000):
             data = os.read(pipe, 1 << 16)
             if not data:
@@ -131,9 +134,10 @@ def _hear(pid: int, pipe: int, listener: _Listener, deadline_s: float) -> bool:
             listener.take(data)
         elif _has_ended(pid):  # a process that it started has the pipe's other end, too
             return False
+        if listener.is_done:
+            deadline_s = min(deadline_s, perf_counter() + _LEAVING_S)
         if perf_counter() >= deadline_s:
-            return True
-    return False
+            return not listener.is_done
 
 
 class _Listener:

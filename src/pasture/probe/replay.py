@@ -6,6 +6,7 @@ Owns the alarm that ends a step that hangs, finding out where it hangs, and the 
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import json
 import logging
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from pasture.warmup.asgi import Session
 
 BEGIN, END, HUNG, OVER, DONE = "begin", "end", "hung", "over", "done"
-"""Events. `HUNG` is a step over its own limit, `OVER` one over the probe's."""
+"""Events. `HUNG` is a step over its own limit, `OVER` one over the probe's. Of what the worker does
+after `DONE` nothing counts."""
 
 WORKERS_START = "the worker's start"
 
@@ -58,6 +60,9 @@ class Replay:
         pipe: takes a line of JSON for each event.
         stop_at_s: of `perf_counter`, when the probe's whole time is over.
         with_lifespan: start and end an ASGI application around the requests.
+
+    Attributes:
+        at_end: what a worker does at its end, however it ends.
     """
 
     def __init__(
@@ -69,6 +74,7 @@ class Replay:
         *,
         with_lifespan: bool,
     ) -> None:
+        self.at_end: Callable[[], object] = lambda: None
         self._served = served
         self._expected = expected
         self._pipe = pipe
@@ -91,7 +97,10 @@ class Replay:
             play(self)
         except BaseException as error:
             self._end({"error": cause.of_exception(error)})
+        signal.setitimer(signal.ITIMER_REAL, 0)  # the parent has a limit for the rest
         self.say({"event": DONE})
+        with contextlib.suppress(BaseException):
+            self.at_end()
 
     def serve(self) -> None:
         """Serve the application in this thread, by its own protocol."""

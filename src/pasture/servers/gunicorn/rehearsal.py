@@ -6,7 +6,6 @@ greenlet, in an event loop. The user's `post_fork`, `post_worker_init` and `work
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -32,12 +31,9 @@ def play(server: Any, worker: Any, replay: Replay) -> None:
     worker.pid = os.getpid()
     util._setproctitle("probe")
     worker.run = lambda: _serve(worker, replay)  # in place of its loop
-    try:
-        worker.cfg.post_fork(server, worker)
-        worker.init_process()
-    finally:
-        with contextlib.suppress(Exception):
-            worker.cfg.worker_exit(server, worker)
+    replay.at_end = lambda: worker.cfg.worker_exit(server, worker)
+    worker.cfg.post_fork(server, worker)
+    worker.init_process()
 
 
 def _serve(worker: Any, replay: Replay) -> None:
