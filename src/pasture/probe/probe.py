@@ -82,8 +82,7 @@ def probe(
     begin = perf_counter()
     listener = _Listener(expected, _threads_lost())
     deadline_s = begin + limit_s
-    stacks = _anonymous_file()
-    read_end, write_end = os.pipe()
+    stacks = read_end = write_end = -1
 
     def child() -> None:
         os.close(read_end)
@@ -94,6 +93,8 @@ def probe(
     # A signal that tells the process to end must find the guard, which ends the probe.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
+        stacks = _anonymous_file()
+        read_end, write_end = os.pipe()
         with _without_handler_of_sigchld() as handler:
             pid = _fork(child)
             os.close(write_end)
