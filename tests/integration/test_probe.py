@@ -50,7 +50,10 @@ def test_a_healthy_server_passes_and_its_probe_is_no_worker(serve, tmp_path):
     assert board.seal.probe == "passed"
     assert "unknown child" not in server.log and "was sent SIG" not in server.log
     probe = json.loads((tmp_path / "report").read_text())["steps"][-1]
-    assert (probe["name"], probe["counts"]) == ("probe", {"requests": 2, "differences": 0})
+    assert (probe["name"], probe["counts"]) == (
+        "probe",
+        {"requests": 2, "differences": 0, "doubts": 0},
+    )
     assert server.stop() == 0
 
 
@@ -99,11 +102,18 @@ def test_a_server_that_fails_either_way_starts_without_pasture(serve):
 )
 def test_what_goes_wrong_in_a_child_is_named(serve, path, words):
     server = serve(
-        options=options(path, others=("--probe-failure", "report")), app="probed_app:app"
+        options=options(path, path, others=("--probe-failure", "report")), app="probed_app:app"
     )
     assert f"[ERROR] pasture: probe: GET {path}: {words}" in server.log
     assert "pasture: probe: it failed, and the server starts as it is" in server.log
     assert read_scoreboard(server.pid).seal.probe == "failed"
+
+
+def test_another_body_than_one_that_was_seen_once_is_a_warning(serve):
+    server = serve(options=options("/poor"), app="probed_app:app")
+    assert "[WARNING] pasture: probe: GET /poor: the body is text/html, 1 tag (" in server.log
+    assert ANEW not in server.log
+    assert read_scoreboard(server.pid).seal.probe == "passed"
 
 
 @pytest.mark.parametrize("choice", [("--probe-failure", "end"), ("--strict",)])
@@ -181,7 +191,7 @@ def test_what_a_worker_does_at_its_end_counts_for_no_request(serve, end):
     hook = f"{begin}\n    {end}\n"
     server = serve(options=options("/"), app="probed_app:app", conf=hook)
     assert PASSED.search(server.log)[1] == "1"
-    assert server.log.count("left") == 1
+    assert server.log.count("at its end") == 1
 
 
 @pytest.mark.parametrize("worker", ["gthread", "gevent"])

@@ -7,7 +7,7 @@ from pasture.warmup.requests import Request
 from pasture.warmup.warmup import Answer
 
 HOME, FORM = Request("GET", "/"), Request("POST", "/form")
-EXPECTED = Expectation(HOME, 200, frozenset({"1 tag"}), 0.1)
+EXPECTED = Expectation(HOME, 200, frozenset({"1 tag"}), 0.1, is_steady=True)
 
 
 def answer(status: int | None = 200, skeleton: str = "1 tag", error: str | None = None) -> Answer:
@@ -58,6 +58,22 @@ def test_what_is_worse_than_in_the_parent_is_a_difference(
     status: int, skeletons: list[str], words: str | None
 ) -> None:
     assert EXPECTED.differs(status, skeletons) == words
+
+
+@pytest.mark.parametrize(
+    ("answers", "sure"),
+    [
+        ([answer()], False),
+        ([answer(), answer(skeleton="2 tags")], False),
+        ([answer(), answer()], True),
+    ],
+)
+def test_another_body_alone_is_sure_where_the_parent_gave_one_twice(
+    answers: list[Answer], sure: bool
+) -> None:
+    (expected,) = expectations([HOME], answers)
+    assert expected.is_sure(200) == sure
+    assert expected.is_sure(500) and expected.is_sure(302)
 
 
 def test_without_a_reference_a_servers_error_alone_is_a_difference() -> None:

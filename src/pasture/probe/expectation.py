@@ -29,12 +29,15 @@ class Expectation:
         status: that the parent answered with; None if it is not known.
         skeletons: each that the parent's answers had; none if a body is not compared.
         seconds: longest time that the parent took; None if it is not known.
+        is_steady: whether the parent answered more than once, with one skeleton. Of a page that was
+            seen once it is not known whether it follows live data.
     """
 
     request: Request
     status: int | None = None
     skeletons: frozenset[str] = frozenset()
     seconds: float | None = None
+    is_steady: bool = False
 
     def differs(self, status: int, skeletons: Iterable[str]) -> str | None:
         """In which way answers of a child differ; None if they do not.
@@ -54,6 +57,10 @@ class Expectation:
         if len(found) != 1 or not self.skeletons or found <= self.skeletons:
             return None
         return f"the body is {found.pop()} instead of {min(self.skeletons)}"
+
+    def is_sure(self, status: int) -> bool:
+        """Whether an answer that differs, with this status, does so for the fork's sake."""
+        return status != self.status or self.is_steady
 
 
 def expectations(requests: Iterable[Request], answers: Iterable[Answer]) -> tuple[Expectation, ...]:
@@ -79,9 +86,11 @@ def _is_good(answers: list[Answer] | None) -> bool:
 
 
 def _of(request: Request, answers: list[Answer]) -> Expectation:
+    skeletons = frozenset(answer.skeleton for answer in answers if answer.skeleton is not None)
     return Expectation(
         request,
         answers[0].status,
-        frozenset(answer.skeleton for answer in answers if answer.skeleton is not None),
+        skeletons,
         max(answer.seconds for answer in answers),
+        is_steady=len(answers) > 1 and len(skeletons) == 1,
     )

@@ -56,12 +56,14 @@ class ProbeReport:
         sent: how many requests were answered.
         differences: what was worse than in the parent, a line each; none if it passed.
         incomplete: why not all requests were sent; None if they were.
+        doubts: bodies that differ, maybe by themselves, a line each.
     """
 
     sent: int = 0
     differences: tuple[str, ...] = ()
     incomplete: str | None = None
     seconds: float = 0.0
+    doubts: tuple[str, ...] = ()
 
 
 def probe(
@@ -151,6 +153,7 @@ class _Listener:
         self._step = replay.WORKERS_START
         self._sent = 0
         self._differences: list[str] = []
+        self._doubts: list[str] = []
         self._hung: str | None = None
         self._over: str | None = None
         self.is_done = False
@@ -186,7 +189,9 @@ class _Listener:
             if differs is not None:
                 behind = event.get("behind")
                 because = f", raised {behind}" if behind else ""
-                self._differences.append(f"{self._step}: {differs}{because}")
+                sure = bool(behind) or expected.is_sure(event["status"])
+                found = self._differences if sure else self._doubts
+                found.append(f"{self._step}: {differs}{because}")
 
     def report(self, seconds: float) -> ProbeReport:
         """What came of it, once the probe has ended."""
@@ -204,7 +209,8 @@ class _Listener:
             incomplete = "its time was over"
         if incomplete is not None:
             incomplete += f": {self._sent} of {len(self._expected)} requests were answered"
-        return ProbeReport(self._sent, tuple(self._differences), incomplete, seconds)
+        differences, doubts = tuple(self._differences), tuple(self._doubts)
+        return ProbeReport(self._sent, differences, incomplete, seconds, doubts)
 
 
 def _fork(child: Callable[[], object]) -> int:

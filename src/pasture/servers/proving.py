@@ -26,6 +26,10 @@ Restart = Callable[[LeftOut], None]
 _MOST_LINES = 10
 """Of differences, in the log: where many requests fail, it is often for one reason."""
 
+_DOUBT = (
+    "it may vary by itself: a request that is listed twice for the warm-up shows whether it does"
+)
+
 _HINT = (
     "the log names each request and the cause; --no-probe leaves the probe out, and "
     "--probe-failure says how to start if it fails"
@@ -56,8 +60,12 @@ def prove(
     _write(report, log)
     if report.differences:
         _go_on(report.differences[0], expected, settings, begin_anew, log)
-    counts = {"requests": report.sent, "differences": len(report.differences)}
-    problems = (*report.differences, *filter(None, (report.incomplete,)))
+    counts = {
+        "requests": report.sent,
+        "differences": len(report.differences),
+        "doubts": len(report.doubts),
+    }
+    problems = (*report.differences, *report.doubts, *filter(None, (report.incomplete,)))
     return StepReport("probe", report.seconds, counts, problems=problems)
 
 
@@ -81,9 +89,11 @@ def _write(report: ProbeReport, log: Log) -> None:
         log(logging.ERROR, f"probe: {difference}")
     if len(report.differences) > _MOST_LINES:
         log(logging.ERROR, f"probe: {len(report.differences) - _MOST_LINES} more differ")
+    for doubt in report.doubts[:_MOST_LINES]:
+        log(logging.WARNING, f"probe: {doubt}; {_DOUBT}")
     if report.incomplete is not None:
         log(logging.WARNING, f"probe: {report.incomplete}")
-    elif not report.differences:
+    elif not report.differences and not report.doubts:
         requests = f"{report.sent} request{'' if report.sent == 1 else 's'}"
         log(logging.INFO, f"probe: {requests} answered as they should be, {report.seconds:.3f} s")
 
