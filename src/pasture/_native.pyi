@@ -390,8 +390,8 @@ def close_variables() -> list[bytes]:
     """Forget the file, and let `getenv` be. Returns the names that it was asked for."""
 
 def add_audit_hook(hook: Callable[[str, tuple[Any, ...]], None], /) -> bool:
-    """As `sys.addaudithook`. Returns whether the hook can be dropped; False, too, if it was not
-    added because there is one already."""
+    """As `sys.addaudithook`. Returns whether the hook is there and can be dropped: False if another
+    hook has refused it."""
 
 def drop_audit_hook(hook: Callable[[str, tuple[Any, ...]], None], /) -> None:
     """Take back a hook that `add_audit_hook` has added and returned True for."""

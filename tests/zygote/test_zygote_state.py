@@ -116,6 +116,46 @@ def test_no_audit_hook_is_left_in_a_program(zygotes: Zygotes) -> None:
     assert zygotes.run("-c", source).out == b"[]\n"
 
 
+HEARS = "import sys\nHEARD = []\nsys.addaudithook(lambda event, args: HEARD.append(event))\n"
+REFUSES = """import sys
+def hook(event, args):
+    if event == "sys.addaudithook":
+        raise {}("no more")
+sys.addaudithook(hook)
+"""
+
+
+def test_data_is_watched_beside_an_audit_hook_of_others(own_zygotes: Zygotes) -> None:
+    data = own_zygotes.folder / "settings.json"
+    data.write_text("old")
+    module(own_zygotes, "sitecustomize", HEARS)
+    module(own_zygotes, "reads", f"FOUND = open({str(data)!r}).read()\n")
+    own_zygotes.pasture("start", "--preload", "reads", "--name", "x")
+    source = (
+        "import reads, sitecustomize, sys, pasture.zygote.observed as o; f = []; "
+        "o.Observed._hear = lambda *a: f.append(a); n = len(sitecustomize.HEARD); "
+        "sys.audit('mine'); print(reads.FOUND, f, sitecustomize.HEARD[n:])"
+    )
+    assert "served" in own_zygotes.why("-c", source)
+    assert own_zygotes.run("-c", source).out == b"old [] ['mine']\n"
+    data.write_text("new!")
+    assert own_zygotes.run("-c", source).out == b"new! [] ['mine']\n"
+
+
+@pytest.mark.parametrize("error", ["RuntimeError", "PermissionError"])
+def test_no_zygote_is_made_where_its_audit_hook_is_refused(
+    own_zygotes: Zygotes, error: str
+) -> None:
+    module(own_zygotes, "refuses", REFUSES.format(error))
+    own_zygotes.pasture("start", "--preload", "refuses", "--name", "low")
+    done = own_zygotes.pasture(
+        "start", "--preload", "json", "--name", "x", "--base", "low", check=False
+    )
+    assert done.returncode != 0
+    assert "another audit hook refuses one more" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 # -- start files
 
 

@@ -9,14 +9,36 @@
 
 #include "internal/pycore_interp.h"
 
-/* Add the first hook. 1 if it can be taken back: the field where hooks are kept was empty before
-   and is not now. 0, and nothing was added, if there is one already; -1 with an exception set. */
+#include "readable.h"
+
+/* The list of hooks, or NULL. The field may stand elsewhere than the headers say. */
+static inline PyObject *
+cpy_audit_hooks(void)
+{
+    PyObject *hooks = PyInterpreterState_Get()->audit_hooks;
+    bool is_list = readable(hooks, sizeof(PyListObject)) && PyList_CheckExact(hooks);
+    return is_list ? hooks : NULL;
+}
+
+/* Where a hook stands in the list; -1 if it does not. */
+static inline Py_ssize_t
+cpy_find_audit_hook(PyObject *hook)
+{
+    PyObject *hooks = cpy_audit_hooks();
+    Py_ssize_t at = hooks != NULL ? PyList_GET_SIZE(hooks) - 1 : -1;
+    while (at >= 0 && PyList_GET_ITEM(hooks, at) != hook) {
+        at--;
+    }
+    return at;
+}
+
+/* Add a hook. 1 if it is in the list of hooks now, and can be taken back. 0 if it is not: another
+   hook has refused it, or the list was not found. -1 with an exception set. */
 static inline int
 cpy_add_audit_hook(PyObject *hook)
 {
-    PyInterpreterState *interpreter = PyInterpreterState_Get();
     PyObject *add = PySys_GetObject("addaudithook");
-    if (interpreter->audit_hooks != NULL || add == NULL) {
+    if (add == NULL) {
         return 0;
     }
     PyObject *added = PyObject_CallOneArg(add, hook);
@@ -24,26 +46,24 @@ cpy_add_audit_hook(PyObject *hook)
         return -1;
     }
     Py_DECREF(added);
-    return interpreter->audit_hooks != NULL;
+    return cpy_find_audit_hook(hook) >= 0;
 }
 
-/* Afterwards the interpreter is one without hooks, unless others have been added meanwhile. Only
-   after a call of the above that returned 1. */
+/* Afterwards the interpreter has the other hooks alone, if any. Only after a call of the above that
+   returned 1. */
 static inline int
 cpy_drop_audit_hook(PyObject *hook)
 {
-    PyInterpreterState *interpreter = PyInterpreterState_Get();
-    PyObject *hooks = interpreter->audit_hooks;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(hooks); i++) {
-        if (PyList_GET_ITEM(hooks, i) == hook) {
-            if (PyList_SetSlice(hooks, i, i + 1, NULL) < 0) {
-                return -1;
-            }
-            break;
-        }
+    Py_ssize_t at = cpy_find_audit_hook(hook);
+    if (at < 0) {
+        return 0;
+    }
+    PyObject *hooks = cpy_audit_hooks();
+    if (PyList_SetSlice(hooks, at, at + 1, NULL) < 0) {
+        return -1;
     }
     if (PyList_GET_SIZE(hooks) == 0) {
-        interpreter->audit_hooks = NULL;
+        PyInterpreterState_Get()->audit_hooks = NULL;
         Py_DECREF(hooks);
     }
     return 0;

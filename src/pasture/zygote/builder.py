@@ -15,7 +15,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING
 
-from pasture.errors import PastureError
+from pasture.errors import PastureError, ZygoteFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,13 +43,17 @@ def main(loaded: Iterable[str]) -> None:
     streams.remember()
 
     channel = socket.socket(fileno=int(sys.argv[1]))
-    from pasture.zygote.orders import receive, send
+    from pasture.zygote.orders import Built, receive, send
     from pasture.zygote.parent import end_with_parent
 
     end_with_parent(os.getppid())
     order, [environ, *images] = receive(channel)
     _forget_own_start()
-    data = _load(order.preload, environ)
+    try:
+        data = _load(order.preload, environ)
+    except ZygoteFailed as error:
+        send(channel, Built(problem=error.message, hint=error.hint), [])
+        return
     streams.flush()
     problem = _choose_code(order.rehearse, environ, [channel.fileno(), *images])
     if problem is not None:
@@ -78,7 +82,11 @@ def _forget_own_start() -> None:
 
 
 def _load(preload: tuple[str, ...], environ: int) -> tuple[FileTimes, ...]:
-    """Import modules, and record what they look at. Returns the data that they have read."""
+    """Import modules, and record what they look at. Returns the data that they have read.
+
+    Raises:
+        ZygoteFailed: not all of that can be recorded.
+    """
     from pasture.zygote.observed import Observed
     from pasture.zygote.variables import VariablesRead
 

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from pasture.errors import ZygoteFailed
 from pasture.interpreter import native
 from pasture.zygote.notes import Note
 from pasture.zygote.times import FileTimes, times_of
@@ -37,6 +38,9 @@ _FUNCTIONS = {
     **{name: "random" for name in ("urandom", "getrandom")},
 }
 """Functions of `posix`, and the code of the note about one that was called."""
+
+_NO_HOOK = "files that modules read cannot be watched: another audit hook refuses one more"
+_NO_HOOK_HINT = "add that hook in programs, not in a start file or a preloaded module"
 
 _NO_DATA = ("/proc/", "/sys/", "/dev/")
 
@@ -65,7 +69,6 @@ class Observed:
         """
         self._inherit = inherit
         self._is_open = False
-        self._can_be_dropped = False
         self._hook = self._hear
         self._read: dict[str, list[int]] = {}
         self._written: set[str] = set()
@@ -84,16 +87,15 @@ class Observed:
         }
 
     def __enter__(self) -> Observed:
+        self._add_hook()
         self._is_open = True
-        self._can_be_dropped = native().add_audit_hook(self._hook)
         for plain, stand_in in self._stand_ins:
             _replace(plain, stand_in)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._is_open = False
-        if self._can_be_dropped:
-            native().drop_audit_hook(self._hook)
+        native().drop_audit_hook(self._hook)
         for plain, stand_in in self._stand_ins:
             _replace(stand_in, plain)
 
@@ -109,6 +111,14 @@ class Observed:
             else:
                 found.setdefault(path, (path, *times))  # type: ignore[arg-type]
         return tuple(found.values())
+
+    def _add_hook(self) -> None:
+        try:
+            is_there = native().add_audit_hook(self._hook)
+        except Exception as error:  # of any kind: another hook has raised it
+            raise ZygoteFailed(f"{_NO_HOOK}: {error!r}", hint=_NO_HOOK_HINT) from error
+        if not is_there:
+            raise ZygoteFailed(_NO_HOOK, hint=_NO_HOOK_HINT)
 
     # -- what the hook hears
 
