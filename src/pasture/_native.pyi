@@ -371,7 +371,7 @@ def open_variables(file: int, /) -> bool:
     a value that is not asked for is nowhere else.
 
     Returns:
-        Whether `getenv` can be watched here.
+        False if the system refuses to have `getenv` watched.
 
     Raises:
         OSError: the file cannot be mapped, or another one is open.
@@ -386,8 +386,13 @@ def hide_variable(name: bytes, /) -> None:
 def variable_names() -> list[bytes]:
     """Names of what is left in the open file."""
 
-def close_variables() -> list[bytes]:
-    """Forget the file, and let `getenv` be. Returns the names that it was asked for."""
+def close_variables() -> tuple[list[bytes], bool]:
+    """Forget the file, and let `getenv` be. Returns names that it was asked for, and whether these
+    are all.
+
+    Raises:
+        OSError: `getenv` cannot be put back. It answers from the environment alone.
+    """
 
 def add_audit_hook(hook: Callable[[str, tuple[Any, ...]], None], /) -> bool:
     """As `sys.addaudithook`. Returns whether the hook is there and can be dropped: False if another

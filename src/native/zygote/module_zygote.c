@@ -127,7 +127,7 @@ open_variables(PyObject *Py_UNUSED(module), PyObject *file)
         errno = err;
         return PyErr_SetFromErrno(PyExc_OSError);
     }
-    return PyBool_FromLong(variables_are_watched());
+    return PyBool_FromLong(!variables_are_missed());
 }
 
 /* A name, or NULL with an exception set. */
@@ -194,16 +194,21 @@ variable_names(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 static PyObject *
 close_variables(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    variables_close();
+    int err = variables_close();
+    if (err) {
+        errno = err;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
     size_t bytes;
-    const char *asked = variables_asked(&bytes);
+    const char *asked;
+    bool are_all = variables_asked(&asked, &bytes);
     PyObject *names = PyList_New(0);
     for (size_t at = 0; names != NULL && at < bytes; at += strlen(asked + at) + 1) {
         if (append_bytes(names, asked + at, strlen(asked + at)) < 0) {
             Py_CLEAR(names);
         }
     }
-    return names;
+    return names != NULL ? Py_BuildValue("(NO)", names, are_all ? Py_True : Py_False) : NULL;
 }
 
 static PyObject *

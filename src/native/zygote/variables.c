@@ -2,8 +2,10 @@
  *
  * The file is mapped privately, so values that nobody asks for are never on the heap and are gone
  * with the mapping. Code in C asks by getenv(). Its first bytes are replaced by a jump to
- * `watched_getenv` for as long as the file is open; nobody needs the original meanwhile. Where that
- * cannot be done, code in C finds what the process was started with.
+ * `watched_getenv` for as long as the file is open, and the original is not needed meanwhile. Where
+ * that cannot be done, code in C finds what the process was started with.
+ *
+ * Threads of libraries call getenv() at any time: what is below is read and written with the lock.
  */
 #define _GNU_SOURCE
 #include "variables.h"
@@ -27,7 +29,58 @@ static char *file_text;
 static size_t file_bytes;
 static char asked[ASKED_BYTES];
 static size_t asked_bytes;
+static bool all_asked_are_noted = true;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool is_forking; /* with the lock, until the other handlers have run */
+
+/* ---- the lock ---- */
+
+static void
+take_lock(void)
+{
+    if (!is_forking) {
+        (void)pthread_mutex_lock(&lock);
+    }
+}
+
+static void
+leave_lock(void)
+{
+    if (!is_forking) {
+        (void)pthread_mutex_unlock(&lock);
+    }
+}
+
+static void
+before_fork(void)
+{
+    (void)pthread_mutex_lock(&lock);
+    is_forking = true;
+}
+
+static void
+after_fork_in_parent(void)
+{
+    is_forking = false;
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static void
+after_fork_in_child(void)
+{
+    is_forking = false;
+    (void)pthread_mutex_init(&lock, NULL);
+}
+
+/* Once. 0, or errno. */
+static int
+prepare_forks(void)
+{
+    static bool prepared;
+    int err = prepared ? 0 : pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    prepared = err == 0;
+    return err;
+}
 
 /* ---- the file ---- */
 
@@ -47,7 +100,9 @@ find_pair(const char *name, size_t length)
 const char *
 variables_find(const char *name, size_t length)
 {
+    take_lock();
     const char *pair = find_pair(name, length);
+    leave_lock();
     return pair != NULL ? pair + length + 1 : NULL;
 }
 
@@ -55,13 +110,15 @@ void
 variables_hide(const char *name, size_t length)
 {
     char *pair;
+    take_lock();
     while ((pair = find_pair(name, length)) != NULL) {
         memset(pair, 1, strlen(pair));
     }
+    leave_lock();
 }
 
-const char *
-variables_next(const char *before)
+static const char *
+next_pair(const char *before)
 {
     const char *at = before == NULL ? file_text : before + strlen(before) + 1;
     for (; at != NULL && at < file_text + file_bytes; at += strlen(at) + 1) {
@@ -72,33 +129,46 @@ variables_next(const char *before)
     return NULL;
 }
 
+const char *
+variables_next(const char *before)
+{
+    take_lock();
+    const char *pair = next_pair(before);
+    leave_lock();
+    return pair;
+}
+
 /* ---- getenv() ---- */
 
 static bool
-was_asked(const char *name, size_t length)
+was_asked(const char *name)
 {
     for (size_t at = 0; at < asked_bytes; at += strlen(asked + at) + 1) {
         if (strcmp(asked + at, name) == 0) {
             return true;
         }
     }
-    return asked_bytes + length + 1 > sizeof asked;
+    return false;
 }
 
+/* Without space for the name all variables count as asked for. */
 static void
 note(const char *name, size_t length)
 {
-    if (!was_asked(name, length)) {
-        memcpy(asked + asked_bytes, name, length + 1);
-        asked_bytes += length + 1;
+    if (length >= sizeof asked - asked_bytes) {
+        all_asked_are_noted = false;
+        return;
     }
+    memcpy(asked + asked_bytes, name, length + 1);
+    asked_bytes += length + 1;
 }
 
-const char *
-variables_asked(size_t *bytes)
+bool
+variables_asked(const char **names, size_t *bytes)
 {
+    *names = asked;
     *bytes = asked_bytes;
-    return asked;
+    return all_asked_are_noted;
 }
 
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
@@ -131,6 +201,17 @@ taken_over(const char *name, size_t length)
     return copy + length + 1;
 }
 
+/* The first question for a name: what the file has of it becomes part of the environment, and later
+   questions are answered from there, where code in C may have deleted it. */
+static char *
+first_asked(const char *name, size_t length)
+{
+    note(name, length);
+    char *value = in_environ(name, length);
+    bool is_asked_in_each_program = strcmp(name, "TZ") == 0; /* by libc */
+    return value != NULL || is_asked_in_each_program ? value : taken_over(name, length);
+}
+
 static char *
 watched_getenv(const char *name)
 {
@@ -138,16 +219,14 @@ watched_getenv(const char *name)
     if (length == 0) {
         return NULL;
     }
-    (void)pthread_mutex_lock(&lock);
-    note(name, length);
-    char *value = in_environ(name, length);
-    if (value == NULL && strcmp(name, "TZ") != 0) { /* libc asks for that again in each program */
-        value = taken_over(name, length);
-    }
-    (void)pthread_mutex_unlock(&lock);
+    take_lock();
+    bool is_known = file_text == NULL || was_asked(name);
+    char *value = is_known ? in_environ(name, length) : first_asked(name, length);
+    leave_lock();
     return value;
 }
 
+/* 0, or errno; the code may have been written even then. */
 static int
 write_code(uint8_t *at, const uint8_t *code)
 {
@@ -157,8 +236,7 @@ write_code(uint8_t *at, const uint8_t *code)
         return errno;
     }
     memcpy(at, code, JUMP_BYTES);
-    (void)mprotect((void *)start, bytes, PROT_READ | PROT_EXEC);
-    return 0;
+    return mprotect((void *)start, bytes, PROT_READ | PROT_EXEC) < 0 ? errno : 0;
 }
 
 static uint8_t *
@@ -178,10 +256,13 @@ find_getenv(void)
     return found;
 }
 
-/* endbr64; jmp *0(%rip); the address */
+/* endbr64; jmp *0(%rip); the address. Leaving it repeats, and reports, what failed. */
 static void
 watch_getenv(void)
 {
+    if (patched != NULL) {
+        return;
+    }
     uint8_t code[JUMP_BYTES] = {0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25};
     uint64_t target = (uint64_t)(uintptr_t)watched_getenv;
     memcpy(code + 10, &target, sizeof target);
@@ -190,23 +271,27 @@ watch_getenv(void)
         return;
     }
     memcpy(original, found, sizeof original);
-    if (write_code(found, code) == 0) {
+    (void)write_code(found, code);
+    if (memcmp(found, code, sizeof code) == 0) {
         patched = found;
     }
 }
 
-static void
+/* 0, or errno. */
+static int
 leave_getenv(void)
 {
-    if (patched != NULL && write_code(patched, original) == 0) {
+    int err = patched != NULL ? write_code(patched, original) : 0;
+    if (err == 0) {
         patched = NULL;
     }
+    return err;
 }
 
 bool
-variables_are_watched(void)
+variables_are_missed(void)
 {
-    return patched != NULL;
+    return patched == NULL;
 }
 
 #else
@@ -216,21 +301,22 @@ watch_getenv(void)
 {
 }
 
-static void
+static int
 leave_getenv(void)
 {
+    return 0;
 }
 
 bool
-variables_are_watched(void)
+variables_are_missed(void)
 {
     return false;
 }
 
 #endif
 
-int
-variables_open(int file)
+static int
+open_file(int file)
 {
     struct stat status;
     if (file_text != NULL || fstat(file, &status) < 0) {
@@ -245,17 +331,36 @@ variables_open(int file)
     file_text = text;
     file_bytes = bytes;
     asked_bytes = 0;
+    all_asked_are_noted = true;
     watch_getenv();
     return 0;
 }
 
-void
+int
+variables_open(int file)
+{
+    int err = prepare_forks();
+    if (err) {
+        return err;
+    }
+    take_lock();
+    err = open_file(file);
+    leave_lock();
+    return err;
+}
+
+int
 variables_close(void)
 {
-    leave_getenv();
-    if (file_text != NULL) {
-        (void)munmap(file_text, file_bytes);
-    }
+    take_lock();
+    int err = leave_getenv();
+    char *text = file_text;
+    size_t bytes = file_bytes;
     file_text = NULL;
     file_bytes = 0;
+    leave_lock();
+    if (text != NULL) {
+        (void)munmap(text, bytes);
+    }
+    return err;
 }

@@ -10,8 +10,9 @@
    errno. One file at a time. */
 int variables_open(int file);
 
-/* Nothing of the file is in memory afterwards, and getenv() is the C library's own. */
-void variables_close(void);
+/* Nothing of the file is in memory afterwards, and getenv() is the C library's own. 0, or errno:
+   then getenv() is not, and answers from the environment alone. */
+int variables_close(void);
 
 /* The value behind a name, or NULL. It is valid until the file is closed. */
 const char *variables_find(const char *name, size_t length);
@@ -23,10 +24,11 @@ void variables_hide(const char *name, size_t length);
    behind the last. */
 const char *variables_next(const char *before);
 
-/* Names that getenv() was asked for, `NAME\0NAME\0`, and how many bytes they take. */
-const char *variables_asked(size_t *bytes);
+/* Names that getenv() was asked for, `NAME\0NAME\0`, and how many bytes they take. Whether these are
+   all. After the file is closed. */
+bool variables_asked(const char **names, size_t *bytes);
 
-/* Whether getenv() can be watched here. */
-bool variables_are_watched(void);
+/* Whether the system refuses to have getenv() watched. Without glibc it is not, and that is none. */
+bool variables_are_missed(void);
 
 #endif

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
+from pasture.errors import ZygoteFailed
 from pasture.interpreter import native
 from pasture.zygote import starter
 from pasture.zygote.manifest import UNCOUNTED, always_read, beginnings
@@ -68,11 +69,13 @@ class VariablesRead:
         self._all = _replaced_environ()
 
     def __enter__(self) -> VariablesRead:
-        native().open_variables(self._file)
+        is_complete = native().open_variables(self._file)
         for name in changed:
             native().hide_variable(os.fsencode(name))
         for key in self._all:
             native().hide_variable(key)
+        if not is_complete:
+            self._read_all_in("code in C (getenv cannot be watched here)")
         for method, function in self._methods().items():
             setattr(_Variables, method, function)
         return self
@@ -80,7 +83,13 @@ class VariablesRead:
     def __exit__(self, *_: object) -> None:
         for method in self._methods():
             delattr(_Variables, method)
-        asked = (os.fsdecode(name) for name in native().close_variables())
+        try:
+            names, are_all = native().close_variables()
+        except OSError as error:
+            raise ZygoteFailed(f"getenv cannot be put back: {error}") from error
+        asked = (os.fsdecode(name) for name in names)
+        if not are_all:
+            _walkers.add("code in C (it asks getenv for too many names)")
         _read.update(name for name in asked if not is_read_again("", name))
 
     def read_all(self) -> None:
@@ -88,6 +97,9 @@ class VariablesRead:
         asker = _asker()
         if is_read_again(asker, ALL_VARIABLES):
             return
+        self._read_all_in(asker)
+
+    def _read_all_in(self, asker: str) -> None:
         _walkers.add(asker)
         for key in native().variable_names():
             if os.fsdecode(key) not in UNCOUNTED:
