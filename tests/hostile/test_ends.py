@@ -11,7 +11,7 @@ import pytest
 from pasture._native import HAS_IMMORTALITY
 
 ZOO = """
-import array, asyncio, ctypes, fcntl, io, json, mmap, multiprocessing, os, pickle, re, select
+import array, asyncio, ctypes, fcntl, io, json, mmap, multiprocessing, os, pickle, queue, re, select
 import selectors, shutil, socket, sqlite3, struct, subprocess, sys, tempfile, weakref, zipfile
 from multiprocessing import shared_memory
 from contextlib import suppress
@@ -224,6 +224,65 @@ def inherited_finalizer():
 
 class Plain: pass
 
+class ClearsItself(WithDel):
+    def clear(self): self.happened.append(1)
+    def __del__(self): self.clear()
+
+def finalizer_that_calls_its_own_clear():
+    happened, look = ended()
+    return ClearsItself(happened), look
+
+class ClearsOther(WithDel):
+    def __init__(self, happened): self.other = Cleared(); self.other.happened = happened
+    def __del__(self): self.other.clear()
+
+class Cleared:
+    def clear(self): self.happened.append(1)
+
+def finalizer_that_clears_a_container_written_in_python():
+    happened, look = ended()
+    return ClearsOther(happened), look
+
+class HasProperty:
+    @property
+    def held(self): pass
+    @held.setter
+    def held(self, value): self.happened.append(1)
+    @held.deleter
+    def held(self): self.happened.append(1)
+
+class SetsProperty(HasProperty, WithDel):
+    def __del__(self): self.held = None
+
+def finalizer_that_sets_a_property():
+    happened, look = ended()
+    return SetsProperty(happened), look
+
+class DeletesProperty(HasProperty, WithDel):
+    def __del__(self): del self.held
+
+def finalizer_that_deletes_a_property():
+    happened, look = ended()
+    return DeletesProperty(happened), look
+
+class SetsAttribute(WithDel):
+    def __setattr__(self, name, value):
+        if value is None: self.happened.append(1)
+        else: super().__setattr__(name, value)
+    def __del__(self): self.other = None
+
+def finalizer_that_sets_an_attribute_of_its_own_kind():
+    happened, look = ended()
+    return SetsAttribute(happened), look
+
+class SetsOther(WithDel):
+    def __init__(self, happened): self.other = HasProperty(); self.other.happened = happened
+    def __del__(self): self.other.held = None
+
+def finalizer_that_sets_a_property_of_another():
+    happened, look = ended()
+    return SetsOther(happened), look
+
 def weak_finalizer():
     happened, look = ended()
     made = Plain()
@@ -237,6 +296,18 @@ def weak_callback():
     made = Plain()
     REFERENCES.append(weakref.ref(made, lambda _: happened.append(1)))
     return made, look
+
+def weak_callback_written_in_c():
+    happened = []
+    made = Plain()
+    REFERENCES.append(weakref.ref(made, happened.append))
+    return made, lambda: len(happened) == 1
+
+def weak_callback_into_a_queue():
+    happened = queue.SimpleQueue()
+    made = Plain()
+    REFERENCES.append(weakref.ref(made, happened.put))
+    return made, lambda: happened.qsize() == 1
 
 def weak_finalizer_in_a_cycle():
     happened, look = ended()
@@ -283,7 +354,11 @@ KINDS = [file, unbuffered_file, written_file, file_with_a_finalizer, locked_file
     sockets, poll, selector, event_loop, listing, memory_map, database, cursor, archive,
     temporary_file, temporary_folder, shared, view, view_of_array, view_of_map, view_of_shared,
     view_of_stream, structure, part_of_a_structure, pickled_buffer, unpacking, matches, finalizer,
-    inherited_finalizer, weak_finalizer, weak_callback, weak_finalizer_in_a_cycle,
+    inherited_finalizer, finalizer_that_calls_its_own_clear,
+    finalizer_that_clears_a_container_written_in_python, finalizer_that_sets_a_property,
+    finalizer_that_deletes_a_property, finalizer_that_sets_an_attribute_of_its_own_kind,
+    finalizer_that_sets_a_property_of_another, weak_finalizer, weak_callback,
+    weak_callback_written_in_c, weak_callback_into_a_queue, weak_finalizer_in_a_cycle,
     local_function, multiprocessing_finalizer,
     generator, coroutine, nothing_that_ends]
 with suppress(ImportError):
@@ -465,6 +540,16 @@ class LetsGo:
         self.cache.clear()
         self.other = None
         del self.cache
+class Fields:
+    def __get__(self, instance, owner): return {}
+class LetsGoOfFields:
+    fields = Fields()
+    def __init__(self): self.fields = {"other": Holds(1)}
+    def __del__(self): self.fields.clear()
+class LetsGoOfSlots:
+    __slots__ = ("items",)
+    def __init__(self): self.items = []
+    def __del__(self): self.items.clear(); self.items = None
 class Calls(LetsGo):
     def __del__(self): self.cache.pop(1, None)
 class Holds:
@@ -474,6 +559,7 @@ import weakref
 weakref.finalize(function, id, 1)
 kept = weakref.WeakValueDictionary(a=(plain := Holds(1)))
 all = [LetsGo(), Holds(LetsGo()), Calls(), Holds(Calls()), function, plain]
+all += [LetsGoOfFields(), LetsGoOfSlots()]
 shared = Holds(Calls()); many = [shared] * 20; holder = Holds(many[0])
 pasture.seal()
 print([_native.is_immortal(one) for one in all], _native.is_immortal(holder))
@@ -484,4 +570,4 @@ def test_what_only_lets_go_of_others_is_sealed_and_so_is_what_many_objects_hold(
     if not HAS_IMMORTALITY:
         pytest.skip("this interpreter has no immortal objects")
     out = run_program(SEALED)
-    assert out == "[True, True, False, False, True, True] True\n"
+    assert out == "[True, True, False, False, True, True, True, True] True\n"

@@ -67,27 +67,50 @@ cpy_lets_go(int opcode)
     }
 }
 
-/* Whether a function does no more than let go of what its arguments refer to: it sets and deletes
-   attributes, and calls no method but `clear`. Anything that is not known counts as more. */
 static inline bool
-cpy_code_only_lets_go(PyCodeObject *code)
+cpy_loads_local(int opcode)
 {
-    if (!cpy_code_is_plain(code)) {
+    switch (opcode) {
+    case LOAD_FAST:
+    case LOAD_FAST_CHECK:
+#  ifdef LOAD_FAST_BORROW
+    case LOAD_FAST_BORROW:
+#  endif
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Whether a `__del__` does no more than let go of what its object refers to: it sets and deletes
+   attributes of the object itself, and calls no method but `clear` of what these hold, which is then
+   said in `clears`. Anything that is not known counts as more. */
+static inline bool
+cpy_code_only_lets_go(PyCodeObject *code, bool *clears)
+{
+    if (!cpy_code_is_plain(code) || code->co_nlocals != 1) {
         return false;
     }
     const _Py_CODEUNIT *units = _PyCode_CODE(code);
+    int before = NOP;
     for (Py_ssize_t i = 0; i < Py_SIZE(code); i += cpy_instruction_units(units[i])) {
         int opcode = _PyOpcode_Deopt[units[i].op.code], name = units[i].op.arg >> 1;
         if (!cpy_lets_go(opcode)) {
             return false;
         }
-        bool reads_method = opcode == LOAD_ATTR && units[i].op.arg & 1;
-        if (reads_method
-            && (name >= PyTuple_GET_SIZE(code->co_names)
+        if (opcode == LOAD_ATTR && units[i].op.arg & 1) {
+            if (before != LOAD_ATTR || name >= PyTuple_GET_SIZE(code->co_names)
                 || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, name), "clear")
-                       != 0)) {
+                       != 0) {
+                return false;
+            }
+            *clears = true;
+        }
+        else if ((opcode == LOAD_ATTR || opcode == STORE_ATTR || opcode == DELETE_ATTR)
+                 && !cpy_loads_local(before)) {
             return false;
         }
+        before = opcode;
     }
     return true;
 }

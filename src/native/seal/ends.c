@@ -37,6 +37,7 @@ static const char *const silent_types[] = {"_sre.SRE_Scanner", "sqlite3.Statemen
 typedef struct {
     PyTypeObject *type;
     bool finalizes; /* and not only to let go of what the object refers to */
+    bool clears;    /* its `__del__` only lets go, and calls `clear` of what the object refers to */
     bool in_c;      /* a base that is written in C frees its objects, and is no plain container */
     bool closes;    /* and that base has a method for it */
 } type_end;
@@ -46,7 +47,7 @@ static struct {
     scratch_stack unlisted; /* mortal objects in no list that may refer to others, or end */
     type_end last;          /* that was looked up */
     destructor class_dealloc;
-    PyObject *close, *release, *acquire, *del; /* names */
+    PyObject *close, *release, *acquire, *del, *clear; /* names */
     PyObject *weakref_dict, *weakset_dict;     /* borrowed; NULL if not imported */
     size_t found;
     bool has_buffers; /* an object that counts them was met */
@@ -108,24 +109,66 @@ is_class(PyTypeObject *type)
     return type->tp_dealloc == ends.class_dealloc || type == &PyBaseObject_Type;
 }
 
+/* What the type itself or a base has under a name: borrowed, or NULL. */
+static PyObject *
+find_in_bases(PyTypeObject *type, PyObject *name)
+{
+    PyObject *found = NULL;
+    for (Py_ssize_t i = 0; found == NULL && i < PyTuple_GET_SIZE(type->tp_mro); i++) {
+        PyObject *dict = cpy_type_dict((PyTypeObject *)PyTuple_GET_ITEM(type->tp_mro, i));
+        found = dict != NULL ? PyDict_GetItemWithError(dict, name) : NULL;
+        Py_XDECREF(dict);
+    }
+    return found;
+}
+
+/* Whether the method `clear` of an object, if there is one, runs no Python code itself. */
+static bool
+clears_in_c(PyObject *op)
+{
+    PyObject *clear = find_in_bases(Py_TYPE(op), ends.clear);
+    return Py_TYPE(op)->tp_getattro == PyObject_GenericGetAttr
+           && (clear == NULL || Py_IS_TYPE(clear, &PyMethodDescr_Type));
+}
+
+/* Whether to set and delete an attribute, and to clear what it is, runs no code of the type. */
+static bool
+is_plain_attribute(PyTypeObject *type, PyObject *name, bool clears)
+{
+    PyObject *attribute = find_in_bases(type, name);
+    if (attribute == NULL || Py_IS_TYPE(attribute, &PyMemberDescr_Type)) {
+        return true;
+    }
+    if (Py_IS_TYPE(attribute, &PyGetSetDescr_Type)) {
+        return ((PyDescrObject *)attribute)->d_type->tp_dealloc == ends.class_dealloc;
+    }
+    PyTypeObject *kind = Py_TYPE(attribute);
+    return kind->tp_descr_set == NULL
+           && (!clears || kind->tp_descr_get != NULL || clears_in_c(attribute));
+}
+
 /* Whether all that `__del__` does is to let go of other objects, as classes do that would stand in
    cycles: these objects have owners of their own, if their end matters. */
 static bool
-only_lets_go(PyTypeObject *type)
+only_lets_go(PyTypeObject *type, bool *clears)
 {
-    PyObject *finalizer = NULL;
     for (PyTypeObject *base = type; base != NULL; base = base->tp_base) {
         if (!is_class(base) && cpy_type_finalizes(base)) {
             return false;
         }
     }
-    for (Py_ssize_t i = 0; finalizer == NULL && i < PyTuple_GET_SIZE(type->tp_mro); i++) {
-        PyObject *dict = cpy_type_dict((PyTypeObject *)PyTuple_GET_ITEM(type->tp_mro, i));
-        finalizer = dict != NULL ? PyDict_GetItemWithError(dict, ends.del) : NULL;
-        Py_XDECREF(dict);
+    PyObject *finalizer = find_in_bases(type, ends.del);
+    if (finalizer == NULL || !PyFunction_Check(finalizer)
+        || type->tp_getattro != PyObject_GenericGetAttr
+        || type->tp_setattro != PyObject_GenericSetAttr) {
+        return false;
     }
-    return finalizer != NULL && PyFunction_Check(finalizer)
-           && cpy_code_only_lets_go((PyCodeObject *)((PyFunctionObject *)finalizer)->func_code);
+    PyCodeObject *code = (PyCodeObject *)((PyFunctionObject *)finalizer)->func_code;
+    bool plain = cpy_code_only_lets_go(code, clears);
+    for (Py_ssize_t i = 0; plain && i < PyTuple_GET_SIZE(code->co_names); i++) {
+        plain = is_plain_attribute(type, PyTuple_GET_ITEM(code->co_names, i), *clears);
+    }
+    return plain;
 }
 
 /* Looks at the bases that are written in C alone: a method of a class written in Python calls
@@ -134,7 +177,7 @@ static type_end
 look_up(PyTypeObject *type)
 {
     type_end end = {.type = type};
-    end.finalizes = cpy_type_finalizes(type) && !only_lets_go(type);
+    end.finalizes = cpy_type_finalizes(type) && !only_lets_go(type, &end.clears);
     for (size_t i = 0; i < Py_ARRAY_LENGTH(silent_types); i++) {
         end.closes = end.closes || strcmp(type->tp_name, silent_types[i]) == 0;
     }
@@ -173,14 +216,16 @@ is_anchored(PyObject *op)
                   == -1;
 }
 
+/* Whether a callback is one of weakref's own containers. A function written in C may be anything: the
+   `append` of a list of what is gone. */
 static bool
 keeps_books(PyObject *callback)
 {
-    if (PyFunction_Check(callback)) {
-        PyObject *globals = ((PyFunctionObject *)callback)->func_globals;
-        return globals == ends.weakref_dict || globals == ends.weakset_dict;
+    if (!PyFunction_Check(callback)) {
+        return false;
     }
-    return PyCFunction_Check(callback);
+    PyObject *globals = ((PyFunctionObject *)callback)->func_globals;
+    return globals == ends.weakref_dict || globals == ends.weakset_dict;
 }
 
 static bool
@@ -205,6 +250,20 @@ is_capsule_to_destroy(PyObject *op)
     return destroys;
 }
 
+static int
+is_cleared_by_python(PyObject *op, void *type)
+{
+    return op != type && !is_plain_value(Py_TYPE(op)) && !clears_in_c(op);
+}
+
+/* The same in the instance's dictionary, which is not known from other ones. */
+static int
+holds_cleared_by_python(PyObject *op, void *type)
+{
+    return is_cleared_by_python(op, type)
+           || (PyDict_CheckExact(op) && referents_visit(op, is_cleared_by_python, type) != 0);
+}
+
 /* Precondition: `op` is mortal. */
 static bool
 has_end(PyObject *op)
@@ -217,7 +276,8 @@ has_end(PyObject *op)
         return is_watched(op);
     }
     const type_end *end = end_of_type(type);
-    return end->finalizes || end->closes || is_watched(op) || is_capsule_to_destroy(op);
+    return end->finalizes || end->closes || is_watched(op) || is_capsule_to_destroy(op)
+           || (end->clears && referents_visit(op, holds_cleared_by_python, type) != 0);
 }
 
 static int
@@ -488,7 +548,8 @@ ends_prepare(void)
         && ((ends.close = PyUnicode_InternFromString("close")) == NULL
             || (ends.release = PyUnicode_InternFromString("release")) == NULL
             || (ends.acquire = PyUnicode_InternFromString("acquire")) == NULL
-            || (ends.del = PyUnicode_InternFromString("__del__")) == NULL)) {
+            || (ends.del = PyUnicode_InternFromString("__del__")) == NULL
+            || (ends.clear = PyUnicode_InternFromString("clear")) == NULL)) {
         return -1;
     }
     PyObject *modules = PyImport_GetModuleDict();
