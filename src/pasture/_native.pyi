@@ -28,6 +28,8 @@ class Immortalized(TypedDict):
     """Key tables shared by instances of a class, made immortal."""
     left_mortal: int
     """Frames, generators, coroutines and files, left as they are: their end has an effect."""
+    owners_left_out: int
+    """1 if there were so many owners of these that only the nearest were left; else 0."""
     containers: int
     """Containers of registered types met so far."""
     containers_failed: int

@@ -571,3 +571,53 @@ def test_what_only_lets_go_of_others_is_sealed_and_so_is_what_many_objects_hold(
         pytest.skip("this interpreter has no immortal objects")
     out = run_program(SEALED)
     assert out == "[True, True, False, False, True, True, True, True] True\n"
+
+
+def test_a_file_at_the_root_of_a_graph_leaves_only_what_is_near_mortal_and_says_so(run_program):
+    if not HAS_IMMORTALITY:
+        pytest.skip("this interpreter has no immortal objects")
+    out = run_program(
+        """
+import pickle
+class Node:
+    def __init__(self, parent, depth):
+        self.parent = parent
+        self.children = [Node(self, depth - 1) for _ in range(3)] if depth else []
+root = Node(None, 8)
+below = bytearray(100)
+root.log, root.buffer = open(os.devnull), pickle.PickleBuffer(below)
+far = Node(None, 0); far.held = [[[root.children[0].children[0]]]]
+class Ends:
+    def __del__(self): print("ended")
+beside = Node(None, 0); beside.held = [{"a": [[Ends()]]}]
+step = pasture.seal().step("immortalize")
+print(step.counts["left_mortal"] < 200, step.counts["owners_left_out"], len(step.problems))
+near, deep = root.children[0], root.children[0].children[0].children[0].children[0]
+print([_native.is_immortal(one) for one in (root.log, root.buffer, root, near, deep, far)])
+def close():
+    held = root.log.fileno()
+    root.log = root.buffer = None
+    below.append(1)
+    return os.path.exists(f"/proc/self/fd/{held}")
+in_child(close)
+del beside
+"""
+    )
+    assert out == "True 1 1\n[False, False, False, False, True, True]\nFalse\nended\n"
+
+
+def test_many_objects_that_are_each_owned_by_few_all_end(run_program):
+    out = run_program(
+        """
+ended = []
+class Ends:
+    def __del__(self): ended.append(1)
+class Holder:
+    def __init__(self): self.held = [{"a": Ends()}]
+holders = [Holder() for _ in range(2000)]
+report = pasture.seal()
+holders.clear()
+print(len(ended), report.warnings)
+"""
+    )
+    assert out == "2000 ()\n"

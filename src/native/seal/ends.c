@@ -3,7 +3,8 @@
  * The first meets each object: those in lists in their turn, the others when something refers to
  * them, once. The second, over what was met, asks each for its end. The third asks for owners, over
  * and over, forwards and backwards, until it finds no more: a chain of owners is found in one look
- * if they stand in order or in reverse order.
+ * if they stand in order or in reverse order. In a graph whose parts refer to each other all of it owns
+ * what one part holds: where that is much, owners further off than a few levels are let be sealed.
  *
  * Bits: marked    its end matters
  *       noted     met: in no list and in `unlisted`, or a dictionary of a module, or it counts buffers
@@ -29,6 +30,18 @@
    all. */
 #define OWNER_LOOKS_MAX 6
 
+/* More owners than all of these are too many: so many, such a share of the mortal objects, and so many
+   for each object that has an end itself. */
+#define OWNERS_ENOUGH 1000
+#define OWNERS_SHARE 100
+#define OWNERS_FOR_EACH 4
+
+/* Where there are too many, owners so far off are kept; and those of a chain, without branches, that are
+   further off. */
+#define OWNER_LEVELS 3
+#define CHAIN_LEVELS 10
+#define CHAIN_MAX_REFERENCES 2
+
 /* Types of the standard library whose end counts, and which show it by nothing but their names: one
    holds a buffer, the other its connection open. */
 static const char *const silent_types[] = {"_sre.SRE_Scanner", "sqlite3.Statement"};
@@ -48,9 +61,11 @@ static struct {
     type_end last;          /* that was looked up */
     destructor class_dealloc;
     PyObject *close, *release, *acquire, *del, *clear; /* names */
-    PyObject *weakref_dict, *weakset_dict;     /* borrowed; NULL if not imported */
-    size_t found;
-    bool has_buffers; /* an object that counts them was met */
+    PyObject *weakref_dict, *weakset_dict;             /* borrowed; NULL if not imported */
+    size_t met, found;    /* mortal objects, and those of them that are kept */
+    scratch_stack owners; /* that are kept */
+    bool has_too_many;    /* owners: not all are kept */
+    bool has_buffers;     /* an object that counts them was met */
 } ends;
 
 /* A field of a type without tp_traverse: the base of numpy's arrays. Holds a reference to the type. */
@@ -276,8 +291,10 @@ has_end(PyObject *op)
         return is_watched(op);
     }
     const type_end *end = end_of_type(type);
-    return end->finalizes || end->closes || is_watched(op) || is_capsule_to_destroy(op)
-           || (end->clears && referents_visit(op, holds_cleared_by_python, type) != 0);
+    if (end->clears && referents_visit(op, holds_cleared_by_python, type) != 0) {
+        return true;
+    }
+    return end->finalizes || end->closes || is_watched(op) || is_capsule_to_destroy(op);
 }
 
 static int
@@ -311,7 +328,11 @@ meet(PyObject *op, void *Py_UNUSED(arg))
     }
     ends.has_buffers = ends.has_buffers || counts;
     int err = note(op);
-    return err || has_turn ? err : scratch_stack_push(&ends.unlisted, op);
+    if (err || has_turn) {
+        return err;
+    }
+    ends.met++;
+    return scratch_stack_push(&ends.unlisted, op);
 }
 
 /* The first look at what is in no list. */
@@ -332,6 +353,7 @@ meet_unlisted_referents(PyObject *op)
 static int
 meet_referents(PyObject *op, void *arg)
 {
+    ends.met += !cpy_is_immortal(op);
     int err = PyModule_Check(op) ? note(PyModule_GetDict(op)) : 0;
     if (!err && PyType_Check(op)) {
         PyObject *dict = cpy_type_dict((PyTypeObject *)op);
@@ -375,14 +397,27 @@ is_kept(PyObject *op, void *Py_UNUSED(arg))
     return mark_bits_is_marked(&ends.bits, op);
 }
 
+/* What many refer to is a part of the program that stays, where there are too many owners. */
+static int
+is_kept_by_few(PyObject *op, void *Py_UNUSED(arg))
+{
+    return is_kept(op, NULL) && Py_REFCNT(op) <= ENDS_OWNER_MAX_REFERENCES;
+}
+
+static int
+is_kept_in_chain(PyObject *op, void *Py_UNUSED(arg))
+{
+    return is_kept(op, NULL) && Py_REFCNT(op) <= CHAIN_MAX_REFERENCES;
+}
+
 /* A function of a module holds all of the module. */
 static bool
-function_owns_kept(PyFunctionObject *func)
+function_owns(PyFunctionObject *func, visitproc is)
 {
     PyObject *owned[] = {func->func_closure, func->func_defaults, func->func_kwdefaults,
                          func->func_dict};
     for (size_t i = 0; i < Py_ARRAY_LENGTH(owned); i++) {
-        if (owned[i] != NULL && is_kept(owned[i], NULL)) {
+        if (owned[i] != NULL && is(owned[i], NULL)) {
             return true;
         }
     }
@@ -422,16 +457,17 @@ holds_buffer(PyObject *op)
            && body_holds(op, is_counting_buffers);
 }
 
+/* Whether an object owns one for which `is` holds, or a buffer. */
 static bool
-owns_kept(PyObject *op)
+owns(PyObject *op, visitproc is)
 {
     if (PyFunction_Check(op)) {
-        return function_owns_kept((PyFunctionObject *)op);
+        return function_owns((PyFunctionObject *)op, is);
     }
     if (Py_TYPE(op)->tp_traverse == NULL) {
         return body_holds(op, mark_bits_is_marked) || holds_buffer(op);
     }
-    return referents_visit(op, is_kept, NULL) != 0 || holds_buffer(op);
+    return referents_visit(op, is, NULL) != 0 || holds_buffer(op);
 }
 
 static bool
@@ -447,7 +483,11 @@ can_end(PyObject *op)
 static int
 keep_if_owner(PyObject *op, void *Py_UNUSED(arg))
 {
-    return can_end(op) && !is_kept(op, NULL) && owns_kept(op) ? keep(op) : 0;
+    if (!can_end(op) || is_kept(op, NULL) || !owns(op, is_kept)) {
+        return 0;
+    }
+    int err = scratch_stack_push(&ends.owners, op);
+    return err ? err : keep(op);
 }
 
 static int
@@ -470,15 +510,87 @@ keep_owners_backwards(void)
     return err;
 }
 
+static bool
+are_too_many(size_t owners, size_t with_ends)
+{
+    return owners > OWNERS_ENOUGH && owners > ends.met / OWNERS_SHARE
+           && owners > OWNERS_FOR_EACH * with_ends;
+}
+
 /* Until a look in each direction has found none, or there were enough. */
 static int
-keep_owners(void)
+keep_all_owners(size_t with_ends)
 {
     int err = 0;
     for (int looks = 0, idle = 0; !err && idle < 2 && looks < OWNER_LOOKS_MAX; looks++) {
         size_t before = ends.found;
         err = looks % 2 ? keep_owners_forwards() : keep_owners_backwards();
         idle = ends.found == before ? idle + 1 : 0;
+        if (are_too_many(ends.owners.count, with_ends)) {
+            ends.has_too_many = true;
+            break;
+        }
+    }
+    return err;
+}
+
+static void
+forget_owners(size_t but)
+{
+    while (ends.owners.count > but) {
+        mark_bits_unmark(&ends.bits, scratch_stack_pop(&ends.owners));
+        ends.found--;
+    }
+}
+
+/* They are marked when all of the level are known. */
+static int
+find_owner_of_level(PyObject *op, void *level)
+{
+    visitproc is = *(int *)level < OWNER_LEVELS ? is_kept_by_few : is_kept_in_chain;
+    bool is_one = can_end(op) && !is_kept(op, NULL) && owns(op, is);
+    return is_one ? scratch_stack_push(&ends.owners, op) : 0;
+}
+
+static int
+keep_level(int level)
+{
+    int err = 0;
+    size_t known = ends.owners.count;
+    for (size_t i = 0; !err && i < ends.unlisted.count; i++) {
+        err = find_owner_of_level(ends.unlisted.items[i], &level);
+    }
+    err = err ? err : cpy_gc_visit_all(find_owner_of_level, &level);
+    for (size_t i = known; !err && i < ends.owners.count; i++) {
+        err = keep(ends.owners.items[i]);
+    }
+    return err;
+}
+
+/* The next level is kept only if that is not too many again. */
+static int
+keep_near_owners(size_t with_ends)
+{
+    int err = 0;
+    size_t before = 1;
+    for (int level = 0; !err && level < CHAIN_LEVELS && ends.owners.count != before; level++) {
+        before = ends.owners.count;
+        err = keep_level(level);
+        if (!err && level > 0 && are_too_many(ends.owners.count, with_ends)) {
+            forget_owners(before);
+        }
+    }
+    return err;
+}
+
+static int
+keep_owners(void)
+{
+    size_t with_ends = ends.found;
+    int err = keep_all_owners(with_ends);
+    if (!err && ends.has_too_many) {
+        forget_owners(0);
+        err = keep_near_owners(with_ends);
     }
     return err;
 }
@@ -561,8 +673,8 @@ ends_prepare(void)
 int
 ends_find(PyObject *types)
 {
-    ends.found = 0;
-    ends.has_buffers = false;
+    ends.met = ends.found = 0;
+    ends.has_buffers = ends.has_too_many = false;
     ends.last = (type_end){0};
     int err = mark_bits_init(&ends.bits);
     if (err) {
@@ -583,6 +695,13 @@ ends_release(void)
         mark_bits_release(&ends.bits);
     }
     scratch_stack_release(&ends.unlisted);
+    scratch_stack_release(&ends.owners);
+}
+
+bool
+ends_owners_are_left_out(void)
+{
+    return ends.has_too_many;
 }
 
 bool

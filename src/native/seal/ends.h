@@ -11,11 +11,16 @@
  *   a capsule   with a destructor
  *   watched     a weak reference to it has a callback: weakref.finalize, temporary folders. Callbacks
  *               of weakref's own containers keep books and do not count
+ *   clears      its `__del__` calls `clear` of something whose `clear` is written in Python
  *
  * and so do their owners, the objects that refer to them, and the owners of those: an owner that is
  * dropped must end, or it never lets go. An owner that many others refer to (ENDS_OWNER_MAX_REFERENCES)
  * is a part of the program that stays. So are modules, their dictionaries, and types. A function owns
  * what it closes over, not its module.
+ *
+ * In a graph whose parts refer to their parent, one file at its root makes owners of all of it, and each
+ * collection in a child would write them. Where owners are so many, only those of the nearest levels
+ * count, and ends_owners_are_left_out().
  *
  * Weak references with callbacks to what stays mortal stay mortal, too. A container that a running call holds stays mortal as well, for what it may hold by the time that
  * the call returns.
@@ -41,6 +46,9 @@ bool ends_register_owner(PyTypeObject *type, PyObject *sample, PyObject *owned);
    ends_release(). */
 int ends_find(PyObject *types);
 void ends_release(void);
+
+/* Whether the last ends_find() found so many owners that only the nearest count. */
+bool ends_owners_are_left_out(void);
 
 /* Whether `op` was found, listed or not. */
 bool ends_matters(PyObject *op);

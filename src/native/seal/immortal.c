@@ -246,6 +246,7 @@ immortal_make_heap(immortal_counts *counts)
         PyErr_NoMemory();
         return -1;
     }
+    counts->owners_left_out = ends_owners_are_left_out();
     err = types_each(types, visit_type_referents, &walk);
     Py_DECREF(types); /* before its own turn: it is scaffolding */
     if (!err) {

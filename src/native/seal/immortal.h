@@ -10,6 +10,7 @@ typedef struct {
     Py_ssize_t instructions;      /* rewritten to their first-run form */
     Py_ssize_t key_tables;        /* shared by instances of a class, made immortal */
     Py_ssize_t left_mortal;       /* their end has an effect: ends.h */
+    Py_ssize_t owners_left_out;   /* 1: of what stays mortal only the nearest owners do, too */
     Py_ssize_t containers;        /* met so far whose items a registered function yields */
     Py_ssize_t containers_failed; /* of them, those whose function raised in this walk */
     size_t scratch_bytes;         /* most working memory used; all of it is given back */

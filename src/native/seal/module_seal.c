@@ -38,10 +38,11 @@ immortalize(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     if ((minds && collect_mind_counts() < 0) || immortal_make_heap(&counts) < 0) {
         return NULL;
     }
-    return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n}", "objects", counts.objects, "hashes",
+    return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n}", "objects", counts.objects, "hashes",
                          counts.hashes, "instructions", counts.instructions, "key_tables",
-                         counts.key_tables, "left_mortal", counts.left_mortal, "containers",
-                         counts.containers, "containers_failed", counts.containers_failed);
+                         counts.key_tables, "left_mortal", counts.left_mortal, "owners_left_out",
+                         counts.owners_left_out, "containers", counts.containers,
+                         "containers_failed", counts.containers_failed);
 #else
     PyErr_SetString(PyExc_NotImplementedError,
                     "objects can be immortal from CPython 3.12 on: on this version reading an "

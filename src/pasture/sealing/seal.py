@@ -256,7 +256,7 @@ def _take(name: str, work: Callable[[], Counts | Noted] | None = None) -> StepRe
         return StepReport(name, perf_counter() - start, failed=_describe(error))
     seconds = perf_counter() - start
     if isinstance(done, Noted):
-        return StepReport(name, seconds, done.counts, note=done.note)
+        return StepReport(name, seconds, done.counts, note=done.note, problems=done.problems)
     return StepReport(name, seconds, done)
 
 

@@ -28,6 +28,7 @@ class Noted:
 
     counts: Counts
     note: str | None = None
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +72,19 @@ def _trace_code() -> Counts:
     return {}
 
 
-def _immortalize() -> Counts:
+_OWNERS_LEFT_OUT = (
+    "most of a large graph refers to something that is open, such as a file in its root, and is "
+    "sealed without regard to that: dropped as a whole, the graph does not close it. Close such "
+    "things before the seal, or close them by name"
+)
+
+
+def _immortalize() -> Noted:
     containers.tell_extension()
     counts: Counts = native().immortalize()
     _holes.sealed += counts["objects"]
     _holes.counted = True
-    return counts
+    return Noted(counts, problems=(_OWNERS_LEFT_OUT,) if counts["owners_left_out"] else ())
 
 
 def _empty_free_lists() -> Counts:
