@@ -251,9 +251,11 @@ def note_frozen_files() -> None:
             no weak references.
     """
 
-def exit_process(status: int, /) -> NoReturn:
+def exit_process(status: int, lock_limit_s: float, /) -> NoReturn:
     """Flush C's streams and end the process with the low 8 bits of `status`: no atexit
-    function, no finalization."""
+    function, no finalization. Streams that other threads keep locked in the middle of writing are
+    waited for as long as `lock_limit_s`, all together; one that is left out is named on stderr, and
+    makes a status of 0 one of 120."""
 
 def watch_system_exit() -> None:
     """From now on remember the `code` of a SystemExit that ends the process. Idempotent."""

@@ -1,4 +1,4 @@
-"""A daemon thread that holds the lock of stdout, or of a file, when its process ends."""
+"""A daemon thread holds the lock of a file, or of a stream of C, when its process ends."""
 
 import os
 import signal
@@ -142,3 +142,88 @@ def test_data_that_a_thread_keeps_from_being_written_is_no_success(
     assert errors.startswith("pasture: a thread keeps <_io.TextIOWrapper name=")
     assert errors.count("locked at the exit: it was not flushed\n") == 1
     assert (tmp_path / "kept").read_text() == "all"  # the others have their turn
+
+
+OF_C = """
+import ctypes, os, sys, threading, time
+import pasture
+from pasture.sealing import exit
+exit.LOCK_LIMIT_S = 0.1
+pasture.seal()
+pid = os.fork()
+if pid == 0:
+    c = ctypes.CDLL(None)
+    c.fdopen.restype = ctypes.c_void_p
+    def stream(descriptor, mode):
+        return ctypes.c_void_p(c.fdopen(descriptor, mode))
+    def hold(stream, work, *args):
+        threading.Thread(target=work, args=args, daemon=True).start()
+        while c.ftrylockfile(stream) == 0:
+            c.funlockfile(stream)
+            time.sleep(0.01)
+    free = stream(os.open("free", os.O_WRONLY | os.O_CREAT), b"w")
+    c.fputs(b"all", free)
+    below, above = os.pipe()
+    {work}
+    sys.exit(0)
+open("ended", "w").write(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
+os._exit(0)
+"""
+
+READS = """
+    held = stream(below, b"r")
+    hold(held, c.fgets, ctypes.create_string_buffer(9), 9, held)
+"""
+WRITES = """
+    held = stream(above, b"w")
+    hold(held, c.fwrite, b"x" * 1_000_000, 1, 1_000_000, held)
+"""
+READ_LATE = """
+    os.set_blocking(above, False)
+    try:
+        while True: os.write(above, b"x" * 4096)
+    except BlockingIOError: os.set_blocking(above, True)
+    c.fputs(b"the end", stream(above, b"w"))
+    if os.fork():
+        os.close(below)
+        sys.exit(0)  # for which the other one waits: it has the only end to read from
+    os.close(above)
+    time.sleep(1)
+    with open(below, "rb") as late: read = late.read()
+    open("late", "wb").write(read.strip(b"x"))
+    os._exit(0)
+"""
+
+
+def end_with_streams_of_c(folder, work):
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", OF_C.replace("    {work}\n", work)],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            _, errors = process.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            pytest.fail("the child waits for the lock of a stream of C")
+    assert (folder / "free").read_text() == "all"
+    return int((folder / "ended").read_text()), errors
+
+
+def test_a_thread_that_reads_a_stream_of_c_does_not_keep_the_process(tmp_path):
+    assert end_with_streams_of_c(tmp_path, READS) == (0, "")
+
+
+def test_a_stream_of_c_that_a_thread_is_writing_to_is_named_and_left_out(tmp_path):
+    status, errors = end_with_streams_of_c(tmp_path, WRITES)
+    assert status == 120
+    assert errors.startswith("pasture: a thread keeps a stream of C (descriptor ")
+    assert errors.endswith(") locked at the exit: it was not flushed\n")
+
+
+@pytest.mark.once
+def test_a_slow_reader_of_a_stream_of_c_gets_all_of_it(tmp_path):
+    assert end_with_streams_of_c(tmp_path, READ_LATE) == (0, "")
+    assert (tmp_path / "late").read_bytes() == b"the end"

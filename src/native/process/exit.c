@@ -8,10 +8,14 @@
 #define _GNU_SOURCE
 #include "exit.h"
 
+#include "cstreams.h"
+
 #include <stdio.h>
 #include <unistd.h>
 
 #ifndef CPY_UNSUPPORTED
+
+#define EXIT_STREAM_LOST 120 /* CPython's, if the standard streams cannot be flushed */
 
 static PyObject *exit_code; /* strong, or NULL */
 
@@ -103,9 +107,17 @@ exit_system_exit_code(void)
 }
 
 void
-exit_now(int status)
+exit_now(int status, double lock_limit_s)
 {
-    fflush(NULL);
+    int descriptor = -1;
+    if (cstreams_flush(lock_limit_s, &descriptor)) {
+        dprintf(
+            STDERR_FILENO,
+            "pasture: a thread keeps a stream of C (descriptor %d) locked at the exit: it was not "
+            "flushed\n",
+            descriptor);
+        status = status ? status : EXIT_STREAM_LOST;
+    }
     _exit(status);
 }
 

@@ -8,8 +8,10 @@
 #include "../cpython/cpython.h"
 
 /* Flush C's streams and end the process, without anything else that exit() or the interpreter
-   would do. */
-_Noreturn void exit_now(int status);
+   would do. For streams that other threads keep locked in the middle of writing the wait is
+   `lock_limit_s` seconds, all together. If one was left out, stderr says so, and 120 is in place of a
+   status of 0. */
+_Noreturn void exit_now(int status, double lock_limit_s);
 
 typedef enum { EXIT_ALL, EXIT_FROZEN, EXIT_UNFROZEN } exit_which;
 

@@ -89,13 +89,14 @@ note_frozen_files(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
-exit_process(PyObject *Py_UNUSED(module), PyObject *status)
+exit_process(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    long value = PyLong_AsLong(status);
-    if (value == -1 && PyErr_Occurred()) {
+    long status;
+    double lock_limit_s;
+    if (!PyArg_ParseTuple(args, "ld:exit_process", &status, &lock_limit_s)) {
         return NULL;
     }
-    exit_now((int)(value & 0xff));
+    exit_now((int)(status & 0xff), lock_limit_s);
 }
 
 static PyObject *
@@ -197,7 +198,7 @@ PyMethodDef module_process_methods[] = {
     {"learn_stream_owner", learn_stream_owner, METH_O, NULL},
     {"stream_lock", stream_lock, METH_O, NULL},
     {"note_frozen_files", note_frozen_files, METH_NOARGS, NULL},
-    {"exit_process", exit_process, METH_O, NULL},
+    {"exit_process", exit_process, METH_VARARGS, NULL},
     {"system_exit_code", system_exit_code, METH_NOARGS, NULL},
     {"adopt_orphans", adopt_orphans, METH_NOARGS, NULL},
     {"die_with_parent", die_with_parent, METH_O, NULL},

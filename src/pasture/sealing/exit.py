@@ -128,7 +128,7 @@ def _leave() -> None:
         # A shell tells an interrupted program by the signal that ended it.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
-    native().exit_process(status)
+    native().exit_process(status, wait.left_s)
 
 
 def _exit_status() -> tuple[int, bool]:

@@ -34,13 +34,14 @@ class LockWait:
     """How long other threads may still keep files locked, all together.
 
     Attributes:
+        left_s: seconds that are left of the limit.
         given_up: files that a thread kept locked for longer, without those below them.
     """
 
     def __init__(self, limit_s: float) -> None:
         self.given_up: list[object] = []
         self._known: set[int] = set()
-        self._left_s = limit_s
+        self.left_s = limit_s
 
     def can_write(self, file: object, *below: object) -> bool:
         """Wait until no other thread holds the lock of a file, or of one below.
@@ -53,13 +54,13 @@ class LockWait:
         while any(held := [native().stream_lock(one) for one in files]):
             if _HELD not in held:
                 return False
-            if self._left_s <= 0:
+            if self.left_s <= 0:
                 if id(file) not in self._known:
                     self.given_up.append(file)
                 self._known.update(map(id, files))
                 return False
             time.sleep(_LOOK_AGAIN_S)
-            self._left_s -= _LOOK_AGAIN_S
+            self.left_s -= _LOOK_AGAIN_S
         return True
 
 
