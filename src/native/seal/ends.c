@@ -20,6 +20,8 @@
 #include "referents.h"
 #include "types.h"
 
+#include <datetime.h>
+
 /* Types with less room hold no Py_buffer. */
 #define BUFFER_HOLDER_MIN_BYTES ((Py_ssize_t)(sizeof(PyObject) + sizeof(Py_buffer)))
 
@@ -424,12 +426,27 @@ function_owns(PyFunctionObject *func, visitproc is)
     return false;
 }
 
+/* So much of an object may be searched. datetime allocates objects without a time zone without the
+   last field. */
+static Py_ssize_t
+searched_bytes(PyObject *op)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    if (type->tp_alloc != PyType_GenericAlloc
+        && (strcmp(type->tp_name, "datetime.datetime") == 0
+            || strcmp(type->tp_name, "datetime.time") == 0)
+        && !((_PyDateTime_BaseTZInfo *)op)->hastzinfo) {
+        return 0;
+    }
+    return Py_MIN(type->tp_basicsize, SEARCHED_MAX_BYTES);
+}
+
 /* Whether the object's own memory holds the address of one for which `is` holds. Words that are no
    pointers have no bit, or that of another object: one more stays mortal. */
 static bool
 body_holds(PyObject *op, bool (*is)(const mark_bits *, const void *))
 {
-    Py_ssize_t bytes = Py_MIN(Py_TYPE(op)->tp_basicsize, SEARCHED_MAX_BYTES);
+    Py_ssize_t bytes = searched_bytes(op);
     for (Py_ssize_t at = sizeof(PyObject); at + (Py_ssize_t)sizeof(void *) <= bytes;
          at += sizeof(void *)) {
         const void *word;
