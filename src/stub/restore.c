@@ -182,9 +182,12 @@ open_at(const manifest *m, const manifest_file *wanted)
 {
     struct stat s;
     int number = (int)wanted->number;
-    int file = open(manifest_at(m, wanted->path), (int)wanted->flags | O_CLOEXEC | O_NOCTTY);
+    int flags = (int)wanted->flags;
+    /* a named pipe that has come in the file's place would be waited for */
+    int file = open(manifest_at(m, wanted->path), flags | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     bool is_right = file >= 0 && fstat(file, &s) == 0 && s.st_dev == wanted->device
-                    && s.st_ino == wanted->inode
+                    && s.st_ino == wanted->inode && !S_ISFIFO(s.st_mode)
+                    && (flags & O_NONBLOCK || fcntl(file, F_SETFL, flags) == 0)
                     && (!wanted->offset || lseek(file, (off_t)wanted->offset, SEEK_SET) >= 0);
     if (is_right && file != number) {
         is_right = dup3(file, number, O_CLOEXEC) == number;

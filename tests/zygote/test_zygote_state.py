@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -73,6 +74,28 @@ def test_data_that_a_module_writes_does_not_have_it_loaded_again(own_zygotes: Zy
     log.write_text("more")
     assert "served by the zygote: x" in own_zygotes.why("-c", "import logs")
     assert own_zygotes.status()["x"]["made"] == 1
+
+
+def test_a_named_pipe_in_the_place_of_a_file_that_is_open_is_not_waited_for(
+    own_zygotes: Zygotes,
+) -> None:
+    data = own_zygotes.folder / "data"
+    data.write_text("found")
+    opened = f"ctypes.CDLL(None).open({bytes(data)!r}, os.O_RDONLY | os.O_CLOEXEC)"  # unseen
+    module(
+        own_zygotes,
+        "opens",
+        f"import ctypes, os, sys\nNUMBER = sys.argv[-1] != 'not' and {opened}\n",
+    )
+    own_zygotes.pasture("start", "--preload", "opens", "--name", "x")
+    source = "import fcntl, opens, os; n = opens.NUMBER; print(os.read(n, 9))\n"
+    source += "print(fcntl.fcntl(n, fcntl.F_GETFL) & os.O_NONBLOCK)"
+    assert "served by the zygote: x" in own_zygotes.why("-c", source)
+    assert own_zygotes.run("-c", source).out == b"b'found'\n0\n"
+    data.unlink()
+    os.mkfifo(data)
+    why = own_zygotes.why("-c", "import opens", "not")
+    assert "a file cannot be opened that the zygote has open" in why
 
 
 # -- what the process was
