@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ MESSAGES = 3000
 
 
 @pytest.mark.once
+@pytest.mark.skipif(find_spec("gunicorn") is None, reason="the mold's target is gunicorn's")
 def test_messages_of_less_trusted_processes_neither_end_nor_mislead_who_takes_them() -> None:
     done = subprocess.run(
         [sys.executable, str(Path(__file__).parent), "--messages", str(MESSAGES), "--seed", "1"],
