@@ -1,4 +1,4 @@
-/* Nothing of a manifest is used before all of it has been checked here, so that whoever uses it needs
+/* Nothing of a manifest is used before all of it has been checked here, so that its users need
  * no checks of bounds. */
 #define _GNU_SOURCE
 #include "manifest.h"

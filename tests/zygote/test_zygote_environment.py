@@ -1,4 +1,4 @@
-"""No variable of whoever had a zygote made reaches a program, however a module reads it."""
+"""No variable of a zygote's starter reaches a program, however a module reads it."""
 
 from __future__ import annotations
 

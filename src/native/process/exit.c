@@ -250,9 +250,9 @@ append_if_file(PyObject *op, void *arg)
 }
 
 /* The files that were there at the seal, so that the end of a process need not walk through the
-   frozen part of the heap: weak references in `files`. What stays mortal is not frozen. This and `begin` are lists that nobody else knows, at the end and at
-   the start of that part. The interpreter adds to the end of a collector's list alone, so what
-   comes later stands behind. */
+   frozen part of the heap: weak references in `files`. What stays mortal is not frozen. This and
+   `begin` are lists that no other code knows, at the end and at the start of that part. The
+   interpreter adds to the end of a collector's list alone, so what comes later stands behind. */
 static struct {
     PyObject *begin, *files;
     bool known;

@@ -1,4 +1,4 @@
-/* The variables of whoever had a zygote made, while modules are loaded: a process gets them one by
+/* The variables of a zygote's starter, while modules are loaded: a process gets them one by
  * one, as it asks for them. */
 #ifndef PASTURE_ZYGOTE_VARIABLES_H
 #define PASTURE_ZYGOTE_VARIABLES_H

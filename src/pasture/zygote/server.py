@@ -1,6 +1,6 @@
 """The server of a user's zygotes: has them made, and hands them out.
 
-Owns the tree of zygotes and the processes that make them. One thread; it waits for nobody. No
+Owns the tree of zygotes and the processes that make them. One thread; it waits for no client. No
 program of a user runs in it or below it, so neither its end nor its failure reaches a program that
 was served. Invariant: of what a zygote's loading has started nothing outlives its build.
 """
