@@ -1,6 +1,6 @@
 /* A file of variables, and a getenv() that looks into it.
  *
- * The file is mapped privately, so values that nobody asks for are never on the heap and are gone
+ * The file is mapped privately, so values that no code asks for are never on the heap and are gone
  * with the mapping. Code in C asks by getenv(). Its first bytes are replaced by a jump to
  * `watched_getenv` for as long as the file is open, and the original is not needed meanwhile. Where
  * that cannot be done, code in C finds what the process was started with.
