@@ -11,8 +11,8 @@ import socket
 import time
 
 import pasture
-from pasture.servers.refork import mold
-from pasture.servers.refork.channel import Channel
+from pasture.refork import mold
+from pasture.refork.channel import Channel
 
 LOADED_IN = os.getpid()
 

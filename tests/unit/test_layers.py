@@ -1,8 +1,9 @@
 """The layers of the package, read from the import statements of its modules.
 
-    cli -> commands -> servers, display -> sealing, warmup, fork_safety, proc, ... -> errors
+    cli -> commands -> servers, display -> refork, sealing, warmup, fork_safety, proc, ... -> errors
 
-Imports inside functions and under TYPE_CHECKING count like any other: an arrow is an arrow.
+Inside a package the same holds for its modules and folders: no ring. Imports inside functions and
+under TYPE_CHECKING count like any other: an arrow is an arrow.
 """
 
 import ast
@@ -25,7 +26,9 @@ FLOORS = (
     COMMANDS,
     frozenset(("__init__",)),
     frozenset(("servers", "display")),
-    frozenset(("gc", "sealing", "probe", "warmup", "fork_safety", "scoreboard", "proc", "trust")),
+    frozenset(
+        ("gc", "refork", "sealing", "probe", "warmup", "fork_safety", "scoreboard", "proc", "trust")
+    ),
     frozenset(("interpreter",)),
     frozenset(("errors", "_native")),
 )
@@ -40,6 +43,7 @@ STANDARD_LIBRARY_ALONE = (
     "probe",
     "warmup",
     "fork_safety",
+    "refork",
     "servers",
     "gc",
 )
@@ -47,7 +51,6 @@ STANDARD_LIBRARY_ALONE = (
 
 OF_SERVERS: Mapping[str, frozenset[str]] = {
     "gunicorn": frozenset(("gunicorn", "gevent", "greenlet")),
-    "refork": frozenset(("gunicorn", "gevent", "greenlet")),
     "celery": frozenset(("celery", "billiard", "kombu")),
     "uvicorn": frozenset(("uvicorn", "fastapi_cli")),
     "hypercorn": frozenset(("hypercorn",)),
@@ -131,7 +134,7 @@ def against_layers(found: Imports) -> list[str]:
 
 
 def rings(arrows: Mapping[str, set[str]]) -> list[str]:
-    """Whatever can be reached from itself."""
+    """Those that can be reached from themselves."""
 
     def reached(start: str) -> set[str]:
         seen: set[str] = set()
@@ -145,12 +148,31 @@ def rings(arrows: Mapping[str, set[str]]) -> list[str]:
     return [name for name in sorted(arrows) if name in reached(name)]
 
 
-def between_rooms(found: Imports) -> dict[str, set[str]]:
+def inside(found: Imports, package: str) -> dict[str, set[str]]:
+    """Imports among the modules and folders right below a package, from one to another.
+
+    Its `__init__` is one of them.
+    """
+
+    def part(module: str) -> str:
+        return f"{module.removeprefix(package)}.__init__".split(".")[1]
+
     arrows: dict[str, set[str]] = {}
     for module, others in found.items():
-        inside = {room(other) for other in others if other.partition(".")[0] == "pasture"}
-        arrows.setdefault(room(module), set()).update(inside - {room(module)})
+        if is_below(module, package):
+            known = {part(other) for other in others if is_below(other, package)}
+            arrows.setdefault(part(module), set()).update(known - {part(module)})
     return arrows
+
+
+def is_below(module: str, package: str) -> bool:
+    return f"{module}.".startswith(f"{package}.")
+
+
+def rings_of_folders(found: Imports) -> list[str]:
+    """In every package the modules and folders that come back to themselves."""
+    packages = [module for module, (_, is_package) in sources().items() if is_package]
+    return [f"{package}: {name}" for package in packages for name in rings(inside(found, package))]
 
 
 def foreign(found: Imports, module: str) -> dict[str, str]:
@@ -186,8 +208,8 @@ def test_no_import_goes_upward_or_from_one_command_to_another() -> None:
     assert against_layers(imports()) == []
 
 
-def test_no_package_comes_back_to_itself_through_its_imports() -> None:
-    assert rings(between_rooms(imports())) == []
+def test_no_package_or_folder_comes_back_to_itself_through_its_imports() -> None:
+    assert rings_of_folders(imports()) == []
 
 
 def test_no_module_comes_back_to_itself_through_its_imports() -> None:
@@ -214,12 +236,14 @@ def test_what_runs_in_a_sealed_process_needs_the_standard_library_alone(promised
         ("pasture.explain.table", "def f():\n    from pasture.top import table"),
         ("pasture.display.units", "if TYPE_CHECKING:\n    from ..cli import main"),
         ("pasture.display.units", "from pasture.servers import settings"),
+        ("pasture.servers.settings", "from pasture.servers.gunicorn.arbiter import SealingArbiter"),
+        ("pasture.servers.gunicorn.hooks", "from pasture.servers.gunicorn.refork import spawn"),
     ],
 )
 def test_an_arrow_that_is_turned_around_is_found_wherever_it_stands(module: str, line: str) -> None:
     added = {module_of(name, sources()) for name in imported(ast.parse(line), module)}
     changed = {**imports(), module: imports()[module] | added}
-    assert against_layers(changed) or rings(between_rooms(changed))
+    assert against_layers(changed) or rings_of_folders(changed)
 
 
 def test_a_library_that_comes_in_through_another_module_is_found() -> None:

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pasture.scoreboard.board import WorkerStatus
-from pasture.servers.refork.actions import (
+from pasture.refork.actions import (
     Action,
     Dismiss,
     Kill,
@@ -21,10 +20,11 @@ from pasture.servers.refork.actions import (
     Retire,
     Spawn,
 )
-from pasture.servers.refork.children import Worker
-from pasture.servers.refork.lifecycle import Lifecycle
-from pasture.servers.refork.round import Limits
-from pasture.servers.refork.schedule import Schedule
+from pasture.refork.children import Worker
+from pasture.refork.lifecycle import Lifecycle
+from pasture.refork.round import Limits
+from pasture.refork.schedule import Schedule
+from pasture.scoreboard.board import WorkerStatus
 
 LIMITS = Limits(boot_s=30, mold_s=60, proof_s=2, leave_s=5, backoff_s=10)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pasture.servers.refork.channel import (
+from pasture.refork.channel import (
     CLOSED,
     MALFORMED,
     Channel,
@@ -18,7 +18,7 @@ from pasture.servers.refork.channel import (
     open_channel,
     wait_for,
 )
-from pasture.servers.refork.vocabulary import FROM_CHILDREN
+from pasture.refork.vocabulary import FROM_CHILDREN
 
 LINE = "GET http://localhost:8000/a?b=1"
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from pasture.fork_safety import close
+from pasture.refork.channel import open_channel
+from pasture.refork.mold import policy_of_molds
 from pasture.sealing.policy import POLICIES
-from pasture.servers.refork.channel import open_channel
-from pasture.servers.refork.gunicorn import promotion
-from pasture.servers.refork.mold import policy_of_molds
+from pasture.servers.gunicorn.refork import promotion
 
 
 def test_a_mold_gathers_code_only_where_it_was_traced() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pasture.servers.refork.schedule import Payoff
+from pasture.refork.schedule import Payoff
 
 
 @pytest.mark.parametrize(("after", "pays"), [(50_000_000, True), (99_500_000, False)])

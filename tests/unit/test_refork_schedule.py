@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from pasture.cli.run import command
 from pasture.errors import UsageError
-from pasture.servers.refork.schedule import Schedule, parse_schedule
+from pasture.refork.schedule import Schedule, parse_schedule
 from pasture.servers.settings import read_environment
 
 

@@ -1,6 +1,6 @@
 """What of the answered requests is kept for the warm-up of the next generation 0."""
 
-from pasture.servers.refork.served import MAX_LINES, Served, host_of, is_line, requests_of
+from pasture.refork.served import MAX_LINES, Served, host_of, is_line, requests_of
 from pasture.warmup.requests import parse_lines
 
 

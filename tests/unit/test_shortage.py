@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pasture.servers.shortage import Backoff, is_shortage
+from pasture.refork.shortage import Backoff, is_shortage
 
 
 @pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENOSPC])

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from pasture.errors import PastureError, UsageError
+from pasture.refork.schedule import LEAST_SAVING, Schedule, parse_schedule
 from pasture.sealing.policy import Policy, find_policy
 from pasture.servers.complaint import complain
 from pasture.servers.recycle import DEFAULT_JITTER, MemoryLimit, parse_limit
-from pasture.servers.refork.schedule import LEAST_SAVING, Schedule, parse_schedule
 from pasture.warmup.guard import STEP_S, TOTAL_S
 from pasture.warmup.lazy_imports import VARIABLE as LAZY_IMPORTS
 from pasture.warmup.requests import Requests, parse_lines, read_requests

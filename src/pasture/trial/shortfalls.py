@@ -12,7 +12,7 @@ from typing import Any
 from pasture.proc.sampler import Sample
 from pasture.sealing.policy import Policy
 
-# What the server prints (pasture.servers.refork, pasture.servers.gunicorn).
+# What the server prints (pasture.refork, pasture.servers.gunicorn).
 _NO_REFORK = re.compile(r"pasture: no refork: (.+)")
 _FAILED_REFORK = re.compile(r"pasture: refork to generation \d+ failed: (.+?); generation ")
 _REFORKED = re.compile(r"pasture: all workers are of generation [1-9]")

@@ -22,16 +22,16 @@ from unittest import mock
 
 from gunicorn.app.base import BaseApplication
 
+from pasture.refork.actions import Kill
+from pasture.refork.children import Worker
+from pasture.refork.lifecycle import Lifecycle
+from pasture.refork.round import Round
+from pasture.refork.schedule import Schedule
+from pasture.refork.served import is_line
 from pasture.scoreboard.board import Scoreboard
-from pasture.servers.refork.actions import Kill
-from pasture.servers.refork.children import Worker
-from pasture.servers.refork.gunicorn import spawn
-from pasture.servers.refork.gunicorn.reforking_arbiter import ReforkingArbiter
-from pasture.servers.refork.gunicorn.spawn import SpawnFailed
-from pasture.servers.refork.lifecycle import Lifecycle
-from pasture.servers.refork.round import Round
-from pasture.servers.refork.schedule import Schedule
-from pasture.servers.refork.served import is_line
+from pasture.servers.gunicorn.refork import spawn
+from pasture.servers.gunicorn.refork.reforking_arbiter import ReforkingArbiter
+from pasture.servers.gunicorn.refork.spawn import SpawnFailed
 from pasture.servers.settings import read_environment
 
 LINES = ("GET http://localhost:8000/a?b=%20", "HEAD http://[::1]:80/", "GET http://a/[1]")

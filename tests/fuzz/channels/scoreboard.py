@@ -16,9 +16,7 @@ from guard import is_own_child
 from prometheus_client import CollectorRegistry, generate_latest
 
 from pasture.metrics.exporter import ServerCollector
-from pasture.scoreboard import layout, reader
-from pasture.scoreboard.board import Row, Scoreboard, Seat
-from pasture.servers.refork.actions import (
+from pasture.refork.actions import (
     Action,
     Dismiss,
     Kill,
@@ -27,9 +25,11 @@ from pasture.servers.refork.actions import (
     Retire,
     Spawn,
 )
-from pasture.servers.refork.children import Worker
-from pasture.servers.refork.lifecycle import Lifecycle
-from pasture.servers.refork.schedule import Schedule
+from pasture.refork.children import Worker
+from pasture.refork.lifecycle import Lifecycle
+from pasture.refork.schedule import Schedule
+from pasture.scoreboard import layout, reader
+from pasture.scoreboard.board import Row, Scoreboard, Seat
 
 ROWS = 6
 WANTED = 2

@@ -29,7 +29,7 @@ from billiard.pool import Pool, Worker
 from billiard.process import current_process
 from billiard.util import set_pdeathsig
 
-from pasture.servers.shortage import Backoff, is_shortage
+from pasture.refork.shortage import Backoff, is_shortage
 
 log = logging.getLogger("pasture")
 

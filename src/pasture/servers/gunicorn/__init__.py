@@ -95,7 +95,7 @@ def _make_arbiter(app: Any) -> Arbiter:
     if settings.refork is None:
         return SealingArbiter(app, settings)
     # Only here: what is imported is sealed in.
-    from pasture.servers.refork.gunicorn.reforking_arbiter import ReforkingArbiter
+    from pasture.servers.gunicorn.refork.reforking_arbiter import ReforkingArbiter
 
     return ReforkingArbiter(app, settings)
 

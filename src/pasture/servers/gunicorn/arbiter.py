@@ -23,6 +23,7 @@ from gunicorn.errors import HaltServer
 
 from pasture.errors import PastureError
 from pasture.proc.own_child import is_own_child
+from pasture.refork.shortage import Backoff, is_shortage
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import restart
 from pasture.servers.complaint import complain
@@ -32,7 +33,6 @@ from pasture.servers.lifespan import SharedLifespan
 from pasture.servers.restart import LeftOut
 from pasture.servers.sealer import Sealer
 from pasture.servers.settings import ServerSettings
-from pasture.servers.shortage import Backoff, is_shortage
 from pasture.servers.warming import warm_up_as_set
 from pasture.warmup.warmup import Answer, WarmUpReport, is_asgi
 

@@ -24,6 +24,7 @@ from uvicorn.config import Config
 from uvicorn.supervisors import Multiprocess
 
 from pasture.errors import AppImportFailed, ProbeFailed, UsageError
+from pasture.refork.shortage import Backoff, is_shortage
 from pasture.scoreboard import recorder
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import restart
@@ -32,7 +33,6 @@ from pasture.servers.lifespan import SharedLifespan
 from pasture.servers.restart import LeftOut
 from pasture.servers.sealer import Sealer, show_log
 from pasture.servers.settings import ServerSettings, settings_or_end
-from pasture.servers.shortage import Backoff, is_shortage
 from pasture.servers.uvicorn.log_setup import LogSetup
 from pasture.servers.uvicorn.requests import AfterRequest, as_in_uvicorn
 from pasture.servers.uvicorn.worker import ForkContext, Inheritance

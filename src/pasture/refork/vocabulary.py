@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pasture.servers.refork.channel import MAX_TEXT, Vocabulary
-from pasture.servers.refork.served import MAX_LINES, is_line
+from pasture.refork.channel import MAX_TEXT, Vocabulary
+from pasture.refork.served import MAX_LINES, is_line
 
 
 def _is_text(value: Any) -> bool:

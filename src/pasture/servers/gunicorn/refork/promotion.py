@@ -25,9 +25,9 @@ from gunicorn.workers.base import Worker
 from pasture.fork_safety import close, survey
 from pasture.fork_safety.hazard import Hazard
 from pasture.interpreter import native
+from pasture.refork.channel import Channel
+from pasture.refork.served import Served, host_of
 from pasture.scoreboard.board import Row
-from pasture.servers.refork.channel import Channel
-from pasture.servers.refork.served import Served, host_of
 
 LOOK = signal.SIGURG
 """Sent to a worker after a message. Ignored by a process that does not know it yet."""

@@ -1,8 +1,8 @@
 """Refork: a warmed worker becomes the next parent, whatever the server.
 
-`lifecycle` decides and touches no process; `channel`, `mold` and `pss` are the edges.
-A server's own part is below (`pasture.servers.refork.gunicorn`). docs/refork.md is the
-user's guide, docs/internals/refork.md the design.
+`lifecycle` decides and touches no process; `channel` and `mold` are the edges.
+A server carries it out in its own folder (`pasture.servers.gunicorn.refork`). docs/refork.md is
+the user's guide, docs/internals/refork.md the design.
 
 Terms: a *mold* is a process that serves no request and forks workers; the server's own
 first process is the mold of generation 0. A *generation* is a mold and the workers that it

@@ -19,10 +19,7 @@ from gunicorn import util
 
 from pasture.interpreter import native
 from pasture.proc.own_child import is_own_child
-from pasture.scoreboard.board import Scoreboard
-from pasture.sealing.policy import PrepareStep
-from pasture.servers.gunicorn.arbiter import SealingArbiter
-from pasture.servers.refork.channel import (
+from pasture.refork.channel import (
     CLOSED,
     MALFORMED,
     Channel,
@@ -30,13 +27,16 @@ from pasture.servers.refork.channel import (
     open_channel,
     wait_for,
 )
-from pasture.servers.refork.children import Children, Worker
-from pasture.servers.refork.gunicorn.worker_process import live
-from pasture.servers.refork.mold import FORK_S, Start
-from pasture.servers.refork.served import VARIABLE, requests_of
-from pasture.servers.refork.vocabulary import FROM_CHILDREN
+from pasture.refork.children import Children, Worker
+from pasture.refork.mold import FORK_S, Start
+from pasture.refork.served import VARIABLE, requests_of
+from pasture.refork.shortage import is_shortage
+from pasture.refork.vocabulary import FROM_CHILDREN
+from pasture.scoreboard.board import Scoreboard
+from pasture.sealing.policy import PrepareStep
+from pasture.servers.gunicorn.arbiter import SealingArbiter
+from pasture.servers.gunicorn.refork.worker_process import live
 from pasture.servers.settings import ServerSettings
-from pasture.servers.shortage import is_shortage
 from pasture.trust.untrusted_text import printable
 
 SENT_WHAT_NO_MOLD_SENDS = "its mold sent what no mold sends"

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from pasture.errors import UsageError
-from pasture.servers.shortage import Backoff
+from pasture.refork.shortage import Backoff
 
 LEAST_SAVING = 0.01
 """Less is within what the figure itself wavers by."""

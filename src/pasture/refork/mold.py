@@ -17,13 +17,13 @@ from typing import Any
 
 from pasture.fork_safety import close, survey
 from pasture.fork_safety.hazard import Hazard
+from pasture.refork.channel import CLOSED, Channel, Message, channel_of
+from pasture.refork.shortage import is_shortage
 from pasture.scoreboard import recorder
 from pasture.scoreboard.board import Seat
 from pasture.sealing.policy import Policy
 from pasture.sealing.report import SealReport
 from pasture.sealing.seal import seal
-from pasture.servers.refork.channel import CLOSED, Channel, Message, channel_of
-from pasture.servers.shortage import is_shortage
 
 FORK_S = 5.0
 """How long a fork may take, through both processes and until the server knows."""

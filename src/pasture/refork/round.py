@@ -17,9 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pasture.servers.refork.actions import Action, Promote, Retire, Spawn
-from pasture.servers.refork.children import Children, Worker, ready
-from pasture.servers.refork.schedule import Payoff
+from pasture.refork.actions import Action, Promote, Retire, Spawn
+from pasture.refork.children import Children, Worker, ready
+from pasture.refork.schedule import Payoff
 
 Phase = Literal["idle", "measuring", "backfilling", "promoting", "canary", "rolling"]
 

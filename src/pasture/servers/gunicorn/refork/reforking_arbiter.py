@@ -21,11 +21,7 @@ from pasture.interpreter import native
 from pasture.proc.again import read_again
 from pasture.proc.own_child import is_own_child
 from pasture.proc.smaps import total_pss_bytes
-from pasture.scoreboard import recorder
-from pasture.sealing.seal import seal
-from pasture.servers.gunicorn import asgi, cooperative
-from pasture.servers.gunicorn.hooks import call_after_request
-from pasture.servers.refork.actions import (
+from pasture.refork.actions import (
     Action,
     Dismiss,
     Kill,
@@ -35,20 +31,24 @@ from pasture.servers.refork.actions import (
     Retire,
     Spawn,
 )
-from pasture.servers.refork.channel import CLOSED
-from pasture.servers.refork.children import Worker
-from pasture.servers.refork.gunicorn.promotion import LOOK, has_answered, has_answered_asgi
-from pasture.servers.refork.gunicorn.spawn import (
+from pasture.refork.channel import CLOSED
+from pasture.refork.children import Worker
+from pasture.refork.lifecycle import Lifecycle
+from pasture.refork.mold import policy_of_server
+from pasture.refork.round import Limits
+from pasture.refork.served import VARIABLE
+from pasture.scoreboard import recorder
+from pasture.sealing.seal import seal
+from pasture.servers.gunicorn import asgi, cooperative
+from pasture.servers.gunicorn.hooks import call_after_request
+from pasture.servers.gunicorn.refork.promotion import LOOK, has_answered, has_answered_asgi
+from pasture.servers.gunicorn.refork.spawn import (
     SENT_WHAT_NO_MOLD_SENDS,
     LoadEnded,
     NotLoaded,
     SpawnFailed,
     SpawningArbiter,
 )
-from pasture.servers.refork.lifecycle import Lifecycle
-from pasture.servers.refork.mold import policy_of_server
-from pasture.servers.refork.round import Limits
-from pasture.servers.refork.served import VARIABLE
 from pasture.servers.settings import ServerSettings
 from pasture.trust.untrusted_text import printable
 

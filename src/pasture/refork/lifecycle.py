@@ -17,11 +17,11 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from typing import Literal
 
+from pasture.refork.actions import Action, Dismiss, Kill, Measure, Note, Retire, Spawn
+from pasture.refork.children import OUTDATED, Children, Worker, mean_requests, ready
+from pasture.refork.round import Limits, Outcome, Phase, Round
+from pasture.refork.schedule import Attempts, Payoff, Schedule
 from pasture.scoreboard.board import WorkerStatus
-from pasture.servers.refork.actions import Action, Dismiss, Kill, Measure, Note, Retire, Spawn
-from pasture.servers.refork.children import OUTDATED, Children, Worker, mean_requests, ready
-from pasture.servers.refork.round import Limits, Outcome, Phase, Round
-from pasture.servers.refork.schedule import Attempts, Payoff, Schedule
 
 STILLBORN = 2
 """Workers of one mold that end by themselves before their first answer: it is broken."""

@@ -18,15 +18,15 @@ from gunicorn.errors import AppImportError
 
 from pasture.errors import PastureError
 from pasture.interpreter import native
+from pasture.refork.channel import Channel
+from pasture.refork.mold import Refused, Start, fork_for, make_mold, policy_of_molds
 from pasture.scoreboard.board import Row, Scoreboard
 from pasture.sealing import exit
 from pasture.servers.complaint import complain
 from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.hooks import BeforeFork
-from pasture.servers.refork.channel import Channel
-from pasture.servers.refork.gunicorn import promotion
-from pasture.servers.refork.gunicorn.promotion import Promotable
-from pasture.servers.refork.mold import Refused, Start, fork_for, make_mold, policy_of_molds
+from pasture.servers.gunicorn.refork import promotion
+from pasture.servers.gunicorn.refork.promotion import Promotable
 
 BROKEN_MOLD = 70
 """Exit code of a worker that cannot boot although others of its generation's parents could.
@@ -124,11 +124,11 @@ def _promotable(worker: Any, channel: Channel, row: Row) -> Promotable:
     """The worker as one that may become a mold."""
     # Only here: without such a worker nobody needs asyncio or gevent.
     if asgi.is_of(type(worker), cooperative.OF_GEVENT):
-        from pasture.servers.refork.gunicorn.gevent_promotion import GeventPromotable
+        from pasture.servers.gunicorn.refork.gevent_promotion import GeventPromotable
 
         return GeventPromotable(worker, channel, row)
     if asgi.is_of(type(worker), asgi.OF_GUNICORN + asgi.OF_UVICORN):
-        from pasture.servers.refork.gunicorn.asgi_promotion import LoopPromotable, UvicornPromotable
+        from pasture.servers.gunicorn.refork.asgi_promotion import LoopPromotable, UvicornPromotable
 
         is_uvicorns = asgi.is_of(type(worker), asgi.OF_UVICORN)
         return (UvicornPromotable if is_uvicorns else LoopPromotable)(worker, channel, row)

@@ -20,7 +20,7 @@ from pasture.fork_safety.closed_loop import frozen_objects_listed
 from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.instances import instances
 from pasture.servers.gunicorn import cooperative
-from pasture.servers.refork.gunicorn.promotion import Promotable, take_signals
+from pasture.servers.gunicorn.refork.promotion import Promotable, take_signals
 
 _NEEDED = ("os", "select", "socket", "time")
 """Modules of which a mold uses what gevent replaces. Not those of threads: who the main thread is,

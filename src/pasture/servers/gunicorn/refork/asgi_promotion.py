@@ -21,7 +21,7 @@ from typing import Any
 
 from pasture.fork_safety import closed_loop
 from pasture.fork_safety.hazard import Hazard
-from pasture.servers.refork.gunicorn.promotion import Promotable, take_signals
+from pasture.servers.gunicorn.refork.promotion import Promotable, take_signals
 
 _SETTLE_S = 0.25
 """Between the last accept and the end of idle connections: uvicorn closes those that it has
