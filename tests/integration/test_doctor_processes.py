@@ -13,7 +13,7 @@ from pasture.doctor.notes import Notes
 from pasture.doctor.threads import read_threads
 from pasture.errors import UsageError
 from pasture.proc import tree
-from pasture.proc.maps import parse_maps
+from pasture.proc.maps import read_maps
 from pasture.proc.sampler import sample_tree
 from pasture.top.watch import Watch
 
@@ -53,7 +53,7 @@ sys.stdin.read()
 
 
 def threads_of(pid):
-    mappings = parse_maps((PROC / str(pid) / "maps").read_text())
+    mappings = read_maps(pid, PROC)
     return read_threads(pid, tree.forked_workers(pid), mappings, Notes(), PROC)
 
 

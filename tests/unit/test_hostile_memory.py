@@ -1,6 +1,8 @@
 """Memory of another process may hold anything; reading it ends, in bounded time."""
 
+import mmap
 import os
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -11,7 +13,8 @@ from pasture.explain.objects import Objects
 from pasture.explain.snapshot import fields_from
 from pasture.interpreter import native
 from pasture.proc.address_space import AddressSpace
-from pasture.proc.maps import parse_maps
+from pasture.proc.mapped_files import InMemory, parse_mapped_files
+from pasture.proc.maps import parse_maps, parse_smaps, read_maps, read_smaps
 
 FIELDS = fields_from(native().field_offsets())
 AT = FIELDS["type"]
@@ -102,10 +105,24 @@ def test_a_read_of_any_claimed_size_is_bounded() -> None:
         assert space.read(1 << 63, 8) == space.read(-8, 8) == b""
 
 
-def test_names_of_mapped_files_may_hold_any_character() -> None:
-    name = "/a\x0cb\x85c\u2028 d \udcff.so"
-    text = f"1000-2000 r--p 00000000 08:01 5    {name}\n2000-3000 rw-p 00000000 00:00 0\n"
+ODD_NAME = "a\x0bb\x0c\x1cb\x85c\u2028 d\re \udcff.so "
 
-    first, second = parse_maps(text)
 
-    assert (first.path, second.path) == (name, "")
+@pytest.mark.parametrize("smaps", ["", "Rss:    8 kB\nVmFlags: rd mr\n"])
+def test_names_of_mapped_files_may_hold_any_character(smaps: str) -> None:
+    head = f"1000-2000 r--p 00000000 08:01 5    /{ODD_NAME}\n{smaps}"
+    text = f"{head}2000-3000 rw-p 00000000 00:00 0\n{smaps}"
+
+    first, second = [one for one, _ in parse_smaps(text)] if smaps else parse_maps(text)
+
+    assert (first.path, second.path) == (f"/{ODD_NAME}", "")
+    if smaps:
+        assert parse_mapped_files(text) == {f"/{ODD_NAME}": InMemory(8192)}
+
+
+def test_a_mapped_file_is_found_by_a_name_that_has_ends_of_lines_in_it(tmp_path: Path) -> None:
+    path = tmp_path / ODD_NAME
+    path.write_bytes(b"x" * 4096)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ):
+        assert str(path) in [mapping.path for mapping in read_maps(os.getpid())]
+        assert str(path) in [mapping.path for mapping, _ in read_smaps(os.getpid())]

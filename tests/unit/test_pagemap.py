@@ -38,7 +38,7 @@ def test_a_page_is_private_if_it_is_present_and_mapped_exclusively() -> None:
 
 def test_mappings_are_read_with_offsets_and_names_that_hold_spaces() -> None:
     mappings = parse_maps(MAPS)
-    assert mappings[1] == Mapping(0x500000, 0x502000, "rw-p", "/usr/bin/python3.14", 0x100000)
+    assert mappings[1] == Mapping(0x500000, 0x502000, "rw-p", "/usr/bin/python3.14", 0x100000, 1)
     assert mappings[2].path == ""
     assert mappings[5].path == "/usr/lib/lib with space.so (deleted)"
 

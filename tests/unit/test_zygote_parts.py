@@ -6,7 +6,7 @@ import pytest
 
 from pasture.cli.zygote import _split
 from pasture.errors import UsageError
-from pasture.zygote.frozen import mappings
+from pasture.proc.maps import parse_smaps
 from pasture.zygote.image import ANONYMOUS, Region, _filled, _grouped, _joined
 from pasture.zygote.manifest import Needs, always_read
 from pasture.zygote.orders import Built
@@ -25,12 +25,13 @@ VmFlags: rd ex
 
 
 def test_mappings_are_read_with_names_that_hold_spaces() -> None:
-    file, anonymous, kernels = mappings(SMAPS)
-    assert (file.start, file.length, file.offset, file.name) == (
-        *(0x400000, 0x2000, 0x1000, "/usr/bin/a file"),
+    (file, figures), (anonymous, _), (kernels, _) = parse_smaps(SMAPS)
+    assert (file.start, file.length, file.offset, file.path, file.inode) == (
+        *(0x400000, 0x2000, 0x1000, "/usr/bin/a file", 77),
     )
-    assert file.is_file and not anonymous.is_file and kernels.is_kernels
+    assert file.is_file and not anonymous.is_file and kernels.path == "[vdso]"
     assert "wf" in anonymous.flags and "rd" in file.flags
+    assert figures == {"Size": 8192}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pasture.errors import NoPrivilege, ProcessEnded
-from pasture.proc.maps import Mapping, parse_maps
+from pasture.proc.maps import Mapping, read_maps
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.proc.smaps import has_memory
 
@@ -41,7 +41,7 @@ class AddressSpace:
         self.pid = pid
         try:
             # First, since it needs no closing.
-            self.mappings = parse_maps(os.fsdecode((proc / str(pid) / "maps").read_bytes()))
+            self.mappings = read_maps(pid, proc)
             if not self.mappings:
                 raise ended(pid)
             self._memory = os.open(proc / str(pid) / "mem", os.O_RDONLY | os.O_CLOEXEC)

@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 from typing import IO
 
 from pasture.proc.elf import read_elf
-from pasture.proc.maps import Mapping, parse_maps
+from pasture.proc.maps import Mapping, read_maps
 from pasture.proc.os_page import OS_PAGE_BYTES
 
 _PROC = Path("/proc")
@@ -50,7 +50,7 @@ def read_environ(pid: int, proc: Path = _PROC) -> dict[str, str]:
 def _elsewhere(pid: int, proc: Path) -> list[bytes]:
     """The variables that the C library of a process knows; nothing where that cannot be told."""
     try:
-        mappings = parse_maps(os.fsdecode((proc / str(pid) / "maps").read_bytes()))
+        mappings = read_maps(pid, proc)
         memory = (proc / str(pid) / "mem").open("rb", buffering=0)
     except OSError:
         return []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_BYTES_PER_KB = 1024
+from pasture.proc.maps import parse_smaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +29,9 @@ class InMemory:
 def parse_mapped_files(text: str) -> dict[str, InMemory]:
     """What the text of a `smaps` file says of each file, by its name."""
     found: dict[str, InMemory] = {}
-    path = ""
-    for line in text.split("\n"):
-        words = line.split(None, 5)
-        if len(words) == 3 and words[2] == "kB":
-            if path.startswith("/"):
-                found[path] = found.get(path, InMemory()) + _figure(words[0], words[1])
-        elif words and not words[0].endswith(":"):
-            path = words[5].rstrip() if len(words) > 5 else ""
+    for mapping, figures in parse_smaps(text):
+        if mapping.is_file:
+            private = figures.get("Private_Clean", 0) + figures.get("Private_Dirty", 0)
+            size = InMemory(figures.get("Rss", 0), private)
+            found[mapping.path] = found.get(mapping.path, InMemory()) + size
     return found
-
-
-def _figure(name: str, kilobytes: str) -> InMemory:
-    size = int(kilobytes) * _BYTES_PER_KB if kilobytes.isdecimal() else 0
-    if name == "Rss:":
-        return InMemory(bytes=size)
-    if name in ("Private_Dirty:", "Private_Clean:"):
-        return InMemory(private_bytes=size)
-    return InMemory()

@@ -1,13 +1,16 @@
-"""What is mapped where in a process, and which Python that tells: `/proc/PID/maps`.
+"""What is mapped where in a process, and which Python that shows: `/proc/PID/maps` and `smaps`.
 
-Standard library alone. Source: proc_pid_maps(5).
+Standard library alone. Sources: proc_pid_maps(5), proc_pid_smaps(5). The kernel escapes the line
+feed in the name of a file, and no other character that ends a line elsewhere.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 _NAMES = tuple(
     re.compile(pattern)
@@ -34,6 +37,8 @@ class Mapping:
         permissions: four letters, as in "rw-p".
         path: name of the file, "[heap]", "[stack]" or the like; "" if anonymous.
         offset: place of the first byte in the file, bytes.
+        inode: of the file; 0 without one.
+        flags: `VmFlags` of `smaps`, two letters each; none in `maps`.
     """
 
     start: int
@@ -41,6 +46,13 @@ class Mapping:
     permissions: str
     path: str
     offset: int = 0
+    inode: int = 0
+    flags: frozenset[str] = frozenset()
+
+    @property
+    def length(self) -> int:
+        """Bytes."""
+        return self.end - self.start
 
     @property
     def is_file(self) -> bool:
@@ -48,15 +60,51 @@ class Mapping:
         return self.path.startswith("/")
 
 
+def read_maps(pid: int, proc: Path = Path("/proc")) -> tuple[Mapping, ...]:
+    """What a process has mapped, in the order of addresses.
+
+    Raises:
+        OSError: it has ended, or belongs to another user.
+    """
+    return parse_maps(os.fsdecode((proc / str(pid) / "maps").read_bytes()))
+
+
+def read_smaps(pid: int, proc: Path = Path("/proc")) -> Iterator[tuple[Mapping, dict[str, int]]]:
+    """The same, each with its figures in bytes: as `parse_smaps`."""
+    return parse_smaps(os.fsdecode((proc / str(pid) / "smaps").read_bytes()))
+
+
 def parse_maps(text: str) -> tuple[Mapping, ...]:
     """Parse the text of a `maps` file, in the order of addresses."""
-    found = []
-    for line in filter(None, text.split("\n")):  # a name may have other ends of lines in it
-        words = line.split(None, 5)
-        start, _, end = words[0].partition("-")
-        path = words[5].rstrip() if len(words) > 5 else ""
-        found.append(Mapping(int(start, 16), int(end, 16), words[1], path, int(words[2], 16)))
-    return tuple(found)
+    return tuple(map(_mapping, filter(None, text.split("\n"))))
+
+
+def parse_smaps(text: str) -> Iterator[tuple[Mapping, dict[str, int]]]:
+    """Each mapping of a `smaps` file with its figures, such as `Rss`, in bytes."""
+    found: Mapping | None = None
+    figures: dict[str, int] = {}
+    for line in filter(None, text.split("\n")):
+        name, _, rest = line.partition(" ")
+        if not name.endswith(":"):
+            if found is not None:
+                yield found, figures
+            found, figures = _mapping(line), {}
+        elif name == "VmFlags:" and found is not None:
+            found = replace(found, flags=frozenset(rest.split()))
+        elif rest.endswith(" kB"):
+            figures[name[:-1]] = int(rest[:-3]) * 1024
+    if found is not None:
+        yield found, figures
+
+
+def _mapping(line: str) -> Mapping:
+    """A line of `maps`, with which a mapping of `smaps` begins, too."""
+    addresses, permissions, offset, _, inode, *path = line.split(None, 5)
+    start, _, end = addresses.partition("-")
+    return Mapping(
+        *(int(start, 16), int(end, 16), permissions, "".join(path)),
+        *(int(offset, 16), int(inode)),
+    )
 
 
 def python_version(files: Iterable[str]) -> tuple[int, int] | None:

@@ -13,7 +13,7 @@ import psutil
 
 from pasture.errors import NoPrivilege, ProcessEnded, UsageError
 from pasture.proc import smaps
-from pasture.proc.maps import parse_maps
+from pasture.proc.maps import read_maps
 from pasture.proc.stat import read_stat
 
 _PROC = Path("/proc")
@@ -86,10 +86,8 @@ def serves_requests(pid: int) -> bool:
 def _mapped(pid: int) -> tuple[str, ...]:
     """Files that a process has mapped; none where that cannot be read."""
     try:
-        return tuple(
-            mapping.path for mapping in parse_maps((_PROC / str(pid) / "maps").read_text())
-        )
-    except (OSError, ValueError):
+        return tuple(mapping.path for mapping in read_maps(pid, _PROC))
+    except OSError:
         return ()
 
 

@@ -1,16 +1,12 @@
-"""A process that stands still to be copied: its mappings, its pages, and facts of the kernel's.
-
-Owns reading `/proc/PID` of a stopped process. Nothing here changes that process.
-"""
+"""Reads a stopped process for copying: mappings, pages, kernel state. Changes nothing in it."""
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from pasture.proc.maps import Mapping, read_smaps
 from pasture.proc.os_page import OS_PAGE_BYTES
 
 FACTS = (
@@ -20,57 +16,6 @@ FACTS = (
 """Fields of `freeze_facts` (src/native/zygote/freeze.h), in their order."""
 
 _PRESENT, _SWAPPED, _OF_FILE = 1 << 63, 1 << 62, 1 << 61
-
-
-@dataclass(frozen=True, slots=True)
-class Mapping:
-    """One mapping of an address space.
-
-    Attributes:
-        start: first address.
-        end: address behind the last.
-        perms: as `rw-p`.
-        offset: in the file, bytes.
-        inode: of the file; 0 without one.
-        name: path of the file, `[heap]` and the like, or empty.
-        flags: `VmFlags` of proc_pid_smaps(5), two letters each.
-    """
-
-    start: int
-    end: int
-    perms: str
-    offset: int
-    inode: int
-    name: str
-    flags: frozenset[str]
-
-    @property
-    def length(self) -> int:
-        """Bytes."""
-        return self.end - self.start
-
-    @property
-    def is_kernels(self) -> bool:
-        """Whether the kernel maps it into each process: the vDSO and its data."""
-        return self.name.startswith(("[vvar", "[vdso"))
-
-    @property
-    def is_file(self) -> bool:
-        """Whether a file of a folder, or one in memory, is mapped."""
-        return self.name.startswith("/") and self.inode != 0
-
-
-def mappings(smaps: str) -> Iterator[Mapping]:
-    """The mappings that a text of `/proc/PID/smaps` describes, in the order of addresses."""
-    head: tuple[int, int, str, int, int, str] | None = None
-    for line in smaps.splitlines():
-        words = line.split(None, 5)
-        if words[0] == "VmFlags:" and head is not None:
-            yield Mapping(*head, frozenset(words[1:] and line.split()[1:]))
-        elif not words[0].endswith(":"):
-            start, _, end = words[0].partition("-")
-            name = words[5] if len(words) > 5 else ""
-            head = int(start, 16), int(end, 16), words[1], int(words[2], 16), int(words[4]), name
 
 
 class Frozen:
@@ -100,8 +45,7 @@ class Frozen:
 
     def mappings(self) -> list[Mapping]:
         """All of its mappings, without the one outside of the address space (vsyscall)."""
-        text = (self._folder / "smaps").read_text("utf-8", "surrogateescape")
-        return [one for one in mappings(text) if one.start < 1 << 63]
+        return [one for one, _ in read_smaps(self.pid) if one.start < 1 << 63]
 
     def read(self, address: int, length: int) -> bytes:
         """Bytes of its memory."""

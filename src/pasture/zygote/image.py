@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pasture.errors import ZygoteFailed
+from pasture.proc.maps import Mapping
 from pasture.proc.os_page import OS_PAGE_BYTES
-from pasture.zygote.frozen import Frozen, Mapping
+from pasture.zygote.frozen import Frozen
 
 ANONYMOUS = 0xFFFFFFFF
 """In the place of a source: memory without a file."""
@@ -33,6 +34,8 @@ _GAP_OS_PAGES = 16
 """So few pages between two that are written are written too: a mapping less costs less."""
 
 _ZERO = bytes(OS_PAGE_BYTES)
+_OF_KERNEL = ("[vvar", "[vdso")
+"""The kernel maps them into each process: the vDSO and its data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,7 @@ class Copy:
         kernels: list[Mapping] = []
         stack = None
         for mapping in self._frozen.mappings():
-            if mapping.is_kernels:
+            if mapping.path.startswith(_OF_KERNEL):
                 kernels.append(mapping)
             elif mapping.start <= stack_pointer < mapping.end:
                 stack = self._stack(mapping, stack_pointer)
@@ -184,33 +187,34 @@ class Copy:
     def _base(self, mapping: Mapping) -> Region:
         """The mapping without what the process has written to it."""
         flags, source, offset = MAP_PRIVATE | MAP_ANONYMOUS, ANONYMOUS, 0
-        if mapping.perms[3] == "s":
+        if mapping.permissions[3] == "s":
             self._require_readable_file(mapping)
-        if mapping.is_file:
-            flags = MAP_SHARED if mapping.perms[3] == "s" else MAP_PRIVATE
+        if _is_file(mapping):
+            flags = MAP_SHARED if mapping.permissions[3] == "s" else MAP_PRIVATE
             source, offset = self._file_of(mapping), mapping.offset
         if "dp" in mapping.flags:
             flags = MAP_DROPPABLE | MAP_ANONYMOUS
         if "nr" in mapping.flags:
             flags |= MAP_NORESERVE
         advice = next((number for flag, number in _ADVICE.items() if flag in mapping.flags), 0)
-        protection = _protection(mapping.perms)
+        protection = _protection(mapping.permissions)
         return Region(mapping.start, mapping.length, source, offset, protection, flags, advice)
 
     def _file_of(self, mapping: Mapping) -> int:
-        if mapping.inode in self._inodes and mapping.name.startswith("/memfd:"):
+        if mapping.inode in self._inodes and mapping.path.startswith("/memfd:"):
             return self._sources.of(self._inodes[mapping.inode])
-        if mapping.name.endswith(" (deleted)"):
+        if mapping.path.endswith(" (deleted)"):
             raise ZygoteFailed(
-                f"a file is mapped that is no more: {mapping.name}",
+                f"a file is mapped that is no more: {mapping.path}",
                 hint="start it again; if that does not help, do not preload what maps the file",
             )
-        return self._sources.of(mapping.name)
+        return self._sources.of(mapping.path)
 
     def _require_readable_file(self, mapping: Mapping) -> None:
-        if "w" in mapping.perms or not mapping.is_file or mapping.name.endswith(" (deleted)"):
+        path = mapping.path
+        if "w" in mapping.permissions or not _is_file(mapping) or path.endswith(" (deleted)"):
             raise ZygoteFailed(
-                f"memory is shared with other processes: {mapping.name or 'without a name'}",
+                f"memory is shared with other processes: {path or 'without a name'}",
                 hint="a preloaded module has made it; do not preload that one",
             )
 
@@ -251,9 +255,14 @@ class Copy:
         return offset
 
 
+def _is_file(mapping: Mapping) -> bool:
+    """Whether a file of a folder, or one in memory, is mapped."""
+    return mapping.is_file and mapping.inode != 0
+
+
 def _keeps(mapping: Mapping) -> bool:
     """Whether it has content that a fork keeps, and so a copy has to."""
-    return mapping.perms[:3] != "---" and not mapping.flags & {"wf", "dp"}
+    return mapping.permissions[:3] != "---" and not mapping.flags & {"wf", "dp"}
 
 
 def _protection(perms: str) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from random import Random
 
+from pasture.proc.maps import Mapping
 from pasture.zygote import memory
-from pasture.zygote.frozen import FACTS, Mapping
+from pasture.zygote.frozen import FACTS
 from pasture.zygote.image import ANONYMOUS, MAP_ANONYMOUS, MAP_PRIVATE, Image, Region, Stack
 from pasture.zygote.manifest import LAYOUT, Needs, OpenFile, write_manifest
 
@@ -44,8 +45,7 @@ def _image(random: Random) -> Image:
         flags = anonymous if source == ANONYMOUS else MAP_PRIVATE
         regions.append(Region(start, length, source, 0, 3, flags, random.choice((0, 14, 102))))
     kernels = tuple(
-        Mapping(at, at + OS_PAGE, "r-xp", 0, 0, "[vdso]", frozenset())
-        for at in (0x7FFD00000000, 0x7FFD00010000)
+        Mapping(at, at + OS_PAGE, "r-xp", "[vdso]") for at in (0x7FFD00000000, 0x7FFD00010000)
     )
     stack = Stack(STACK_END, 8 << 20, 2 * OS_PAGE, 0, 0)
     return Image(tuple(regions), stack, (0, "/bin/sh"), kernels, 0)
