@@ -9,6 +9,21 @@ from pasture.servers import restart
 from pasture.servers.settings import ServerSettings
 from pasture.warmup.warmup import WarmUpReport, warm_up
 
+_ANY = ("", "0.0.0.0", "::")
+
+
+def host_at(address: str | None, port: int | str) -> str:
+    """The `Host` of a request from this machine to a server that listens at an address.
+
+    Args:
+        address: as a server's configuration has it, IPv6 with or without brackets.
+    """
+    name = (address or "").removeprefix("[").removesuffix("]")
+    if name in _ANY:
+        name = "localhost"
+    # An interface (`%eth0`) is for this machine alone, and no part of the header.
+    return f"[{name.partition('%')[0]}]:{port}" if ":" in name else f"{name}:{port}"
+
 
 def warm_up_as_set(
     application: Callable[..., Any], settings: ServerSettings, **named: Any

@@ -25,7 +25,7 @@ from pasture.servers.import_failure import importing
 from pasture.servers.restart import LeftOut
 from pasture.servers.sealer import Sealer, show_log
 from pasture.servers.settings import ServerSettings, settings_or_end
-from pasture.servers.warming import warm_up_as_set
+from pasture.servers.warming import host_at, warm_up_as_set
 from pasture.warmup.warmup import WarmUpReport
 
 log = logging.getLogger("pasture")
@@ -114,10 +114,9 @@ def _unlink(uds: str | Path | None) -> None:
 def _warm_up(application: Any, server: Any, settings: ServerSettings) -> WarmUpReport:
     if str(server.interface.value) == "rsgi":
         return WarmUpReport(refused="only applications of ASGI and WSGI are warmed up")
-    host = server.bind_addr if server.bind_addr not in ("0.0.0.0", "::") else "localhost"
     return warm_up_as_set(
         application,
         settings,
-        host=f"[{host}]:{server.bind_port}" if ":" in host else f"{host}:{server.bind_port}",
+        host=host_at(server.bind_addr, server.bind_port),
         on_start=lambda name: log.info("warm-up: %s", name),
     )

@@ -33,7 +33,7 @@ from pasture.servers.lifespan import SharedLifespan
 from pasture.servers.restart import LeftOut
 from pasture.servers.sealer import Sealer
 from pasture.servers.settings import ServerSettings
-from pasture.servers.warming import warm_up_as_set
+from pasture.servers.warming import host_at, warm_up_as_set
 from pasture.warmup.warmup import Answer, WarmUpReport, is_asgi
 
 
@@ -291,5 +291,4 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         address = self.cfg.address[0]
         if not isinstance(address, tuple):
             return "localhost"
-        name, port = address[:2]
-        return f"{name if name not in ('', '0.0.0.0', '::') else 'localhost'}:{port}"
+        return host_at(*address[:2])

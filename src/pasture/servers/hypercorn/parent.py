@@ -24,7 +24,7 @@ from pasture.servers.forked_process import Forking
 from pasture.servers.import_failure import importing
 from pasture.servers.sealer import Sealer, show_log
 from pasture.servers.settings import ServerSettings, settings_or_end
-from pasture.servers.warming import warm_up_as_set
+from pasture.servers.warming import host_at, warm_up_as_set
 from pasture.warmup.warmup import WarmUpReport
 
 log = logging.getLogger("pasture")
@@ -113,11 +113,9 @@ def load(config: Config) -> Any:
 
 def _warm_up(application: Any, config: Config, settings: ServerSettings) -> WarmUpReport:
     host, _, port = config.bind[0].rpartition(":")
-    if not port.isdigit() or host in ("", "0.0.0.0", "[::]"):
-        host, port = "localhost", port if port.isdigit() else "80"
     return warm_up_as_set(
         application.app,
         settings,
-        host=f"{host}:{port}",
+        host=host_at(host, port) if port.isdigit() else "localhost:80",
         on_start=lambda name: log.info("warm-up: %s", name),
     )

@@ -37,7 +37,7 @@ from pasture.servers.uvicorn.log_setup import LogSetup
 from pasture.servers.uvicorn.requests import AfterRequest, as_in_uvicorn
 from pasture.servers.uvicorn.worker import ForkContext, Inheritance
 from pasture.servers.uvicorn_loop import loop_factory
-from pasture.servers.warming import warm_up_as_set
+from pasture.servers.warming import host_at, warm_up_as_set
 from pasture.warmup.warmup import WarmUpReport
 
 if TYPE_CHECKING:
@@ -210,11 +210,10 @@ class SealingSupervisor(Multiprocess):
 
     def _warm_up(self) -> WarmUpReport:
         config = self.config
-        host = config.host if config.host not in (None, "", "0.0.0.0", "::") else "localhost"
         report = warm_up_as_set(
             as_in_uvicorn(self._application, config),
             self._settings,
-            host=f"[{host}]:{config.port}" if ":" in host else f"{host}:{config.port}",
+            host=host_at(config.host, config.port),
             on_start=lambda name: log.info("warm-up: %s", name),
             session=None if self._lifespan is None else self._lifespan.session,
         )
