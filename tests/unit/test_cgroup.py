@@ -1,5 +1,6 @@
 """What control groups leave, from synthetic files of both versions."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,18 @@ def test_version_2_leaves_what_is_below_its_limit(machine: Machine) -> None:
     machine.belongs_to("0::/a")
     machine.limit_v2("a", 100 * MB, 70 * MB)
     assert read_room(machine.proc) == Room(30 * MB, machine.v2 / "a")
+
+
+@pytest.mark.parametrize("name", ["a\x0cb", "a\x85b", "a\rb", "a\u2028b", "a\udcffb"])
+def test_names_of_groups_and_mounts_may_hold_any_character(machine: Machine, name: str) -> None:
+    for file, line in (
+        ("cgroup", f"0::/{name}"),
+        ("mountinfo", f"9 1 0:5 / /{name} rw - ext4 d rw"),
+    ):
+        with (machine.proc / "self" / file).open("ab") as out:
+            out.write(os.fsencode(f"{line}\n"))
+    machine.limit_v2(name, 100 * MB, 70 * MB)
+    assert read_room(machine.proc) == Room(30 * MB, machine.v2 / name)
 
 
 def test_version_1_is_found_among_other_controllers(machine: Machine) -> None:

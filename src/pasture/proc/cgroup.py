@@ -8,6 +8,7 @@ Source: cgroups(7); Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -121,10 +122,11 @@ def groups(proc: Path, pid: int | None = None) -> Iterator[tuple[Path, _Version]
     Args:
         pid: None is this process.
     """
-    mine = (proc / ("self" if pid is None else str(pid)) / "cgroup").read_text()
-    mounts = (proc / "self" / "mountinfo").read_text()
+    # Names may have any ends of lines in them but the line feed, and any bytes.
+    mine = os.fsdecode((proc / ("self" if pid is None else str(pid)) / "cgroup").read_bytes())
+    mounts = os.fsdecode((proc / "self" / "mountinfo").read_bytes())
     paths = {}
-    for line in mine.splitlines():
+    for line in filter(None, mine.split("\n")):
         _, controllers, path = line.split(":", 2)
         if not controllers or "memory" in controllers.split(","):
             paths[_V1 if controllers else _V2] = path
@@ -136,7 +138,7 @@ def groups(proc: Path, pid: int | None = None) -> Iterator[tuple[Path, _Version]
 
 def _mounts(text: str) -> Iterator[tuple[str, Path, _Version]]:
     """Of each mount of the hierarchies: the group that it shows, where, and its interface."""
-    for line in text.splitlines():
+    for line in filter(None, text.split("\n")):
         mount, _, system = line.partition(" - ")
         kind, _, options = system.split(" ", 2)
         fields = mount.split(" ")

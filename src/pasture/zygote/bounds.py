@@ -75,7 +75,7 @@ def cgroup_differs(own: str, other: str, mounted: Path = _GROUPS) -> str | None:
 
 
 def _groups(text: str) -> Iterator[tuple[str, str]]:
-    for line in text.splitlines():
+    for line in filter(None, text.split("\n")):  # a name may have other ends of lines in it
         _, controllers, path = line.split(":", 2)
         yield controllers, path
 
