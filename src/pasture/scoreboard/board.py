@@ -16,14 +16,15 @@ import time
 from collections import deque
 from dataclasses import dataclass
 
+from pasture.proc import memory_file
 from pasture.proc.stat import HIGHEST_PID, has_ended, start_time
-from pasture.scoreboard import layout, memory
+from pasture.scoreboard import layout
 
 UNCLAIMED_S = 60.0
 """A row that no process has claimed for so long is taken back: the fork must have failed."""
 
 _IDLE_PER_COST = 50
-_SEALS = memory.SEAL_SHRINK | memory.SEAL_GROW | memory.SEAL_SEAL
+_SEALS = memory_file.SEAL_SHRINK | memory_file.SEAL_GROW | memory_file.SEAL_SEAL
 _LARGEST = 2**64 - 1
 
 
@@ -102,10 +103,10 @@ class Scoreboard:
 
     def __init__(self, rows: int = layout.ROWS) -> None:
         size = (layout.FIRST_ROW + rows) * layout.ROW_BYTES
-        file = memory.memory_file(layout.NAME)
+        file = memory_file.create(layout.NAME)
         try:
             os.posix_fallocate(file, 0, size)
-            fcntl.fcntl(file, memory.ADD_SEALS, _SEALS)
+            fcntl.fcntl(file, memory_file.ADD_SEALS, _SEALS)
             # The mapping keeps a descriptor of its own: by that one outsiders find it.
             self.words = memoryview(mmap.mmap(file, size)).cast("Q")
         finally:

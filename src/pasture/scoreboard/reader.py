@@ -17,13 +17,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from pasture.proc import memory_file
 from pasture.proc.stat import read_stat
-from pasture.scoreboard import layout, memory
+from pasture.scoreboard import layout
 from pasture.scoreboard.layout import Entry, Snapshot, understand
 
 _PROC = Path("/proc")
 _TRIES = 50
-_SEALS = memory.SEAL_SHRINK | memory.SEAL_GROW
+_SEALS = memory_file.SEAL_SHRINK | memory_file.SEAL_GROW
 _LARGEST_BYTES = 2**20
 _MOST_FILES = 65536
 _MOST_CANDIDATES = 4
@@ -123,7 +124,7 @@ def _memory(path: Path) -> Iterator[int]:
 
 
 def _mount_of_memory() -> bytes:
-    mine = memory.memory_file("pasture-reader")
+    mine = memory_file.create("pasture-reader")
     try:
         return _mount_of(mine)
     finally:
@@ -144,7 +145,7 @@ def _is_scoreboard(file: int, owner: int) -> bool:
     return (
         stat.S_ISREG(status.st_mode)
         and status.st_uid in (owner, 0)
-        and fcntl.fcntl(file, memory.GET_SEALS) & _SEALS == _SEALS
+        and fcntl.fcntl(file, memory_file.GET_SEALS) & _SEALS == _SEALS
         and status.st_size % layout.ROW_BYTES == 0
         and layout.FIRST_ROW * layout.ROW_BYTES <= status.st_size <= _LARGEST_BYTES
     )

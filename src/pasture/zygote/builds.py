@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pasture.errors import ZygoteFailed
-from pasture.scoreboard.memory import memory_file
+from pasture.proc import memory_file
 from pasture.zygote import starter
 from pasture.zygote.manifest import always_read
 from pasture.zygote.orders import Built, Order, receive_built, send
@@ -69,7 +69,7 @@ class Build:
     def _send(self, plan: Plan, base: Zygote | None) -> None:
         images = list(base.images) if base is not None else []
         order = Order(plan.preload, plan.python, plan.options, plan.rehearse)
-        environ = memory_file("pasture-environment")
+        environ = memory_file.create("pasture-environment")
         try:
             starter.write(plan.environ, environ)
             send(self.channel, order, [environ, *images])

@@ -17,7 +17,7 @@ _CLOEXEC, _ALLOW_SEALING = 1, 2
 _CALL_NUMBERS = {"x86_64": 319, "aarch64": 279}
 
 
-def memory_file(name: str) -> int:
+def create(name: str) -> int:
     """A new file without content, closed at an exec, that can be sealed.
 
     Raises:

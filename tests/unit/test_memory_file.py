@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from pasture.scoreboard import memory
+from pasture.proc import memory_file
 
 
 @pytest.fixture(params=["by Python", "by number"])
 def file(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     if request.param == "by number":
         monkeypatch.delattr(os, "memfd_create", raising=False)
-    number = memory.memory_file("test-board")
+    number = memory_file.create("test-board")
     request.addfinalizer(lambda: os.close(number))
     return number
 
@@ -27,17 +27,19 @@ def test_it_is_empty_named_and_closed_at_an_exec(file: int) -> None:
 
 def test_a_seal_keeps_its_size(file: int) -> None:
     os.ftruncate(file, 4096)
-    fcntl.fcntl(file, memory.ADD_SEALS, memory.SEAL_SHRINK | memory.SEAL_GROW)
-    assert fcntl.fcntl(file, memory.GET_SEALS) == memory.SEAL_SHRINK | memory.SEAL_GROW
+    fcntl.fcntl(file, memory_file.ADD_SEALS, memory_file.SEAL_SHRINK | memory_file.SEAL_GROW)
+    assert (
+        fcntl.fcntl(file, memory_file.GET_SEALS) == memory_file.SEAL_SHRINK | memory_file.SEAL_GROW
+    )
     for size in (0, 8192):
         with pytest.raises(PermissionError):
             os.ftruncate(file, size)
 
 
 def test_a_sealed_file_takes_no_more_seals(file: int) -> None:
-    fcntl.fcntl(file, memory.ADD_SEALS, memory.SEAL_SEAL)
+    fcntl.fcntl(file, memory_file.ADD_SEALS, memory_file.SEAL_SEAL)
     with pytest.raises(PermissionError):
-        fcntl.fcntl(file, memory.ADD_SEALS, memory.SEAL_GROW)
+        fcntl.fcntl(file, memory_file.ADD_SEALS, memory_file.SEAL_GROW)
 
 
 def test_a_machine_whose_number_is_not_known_is_told_as_a_call_that_is_not_there(
@@ -46,4 +48,4 @@ def test_a_machine_whose_number_is_not_known_is_told_as_a_call_that_is_not_there
     monkeypatch.delattr(os, "memfd_create", raising=False)
     monkeypatch.setattr(platform, "machine", lambda: "pdp11")
     with pytest.raises(OSError, match="Function not implemented"):
-        memory.memory_file("test-board")
+        memory_file.create("test-board")
