@@ -1,13 +1,16 @@
 """Files in the kernel's memory, by the C library and by the number of the call."""
 
 import fcntl
+import importlib
 import os
-import platform
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from pasture.proc import memory_file
+from pasture.zygote import copying
+from pasture.zygote import memory as zygote_memory
 
 
 @pytest.fixture(params=["by Python", "by number"])
@@ -46,6 +49,23 @@ def test_a_machine_whose_number_is_not_known_is_told_as_a_call_that_is_not_there
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr(os, "memfd_create", raising=False)
-    monkeypatch.setattr(platform, "machine", lambda: "pdp11")
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="pdp11"))
     with pytest.raises(OSError, match="Function not implemented"):
         memory_file.create("test-board")
+
+
+def test_an_image_of_a_zygote_is_made_by_a_python_that_was_built_for_an_old_c_library(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (os, fcntl):
+        for name in [n for n in dir(module) if n.startswith(("MFD_", "memfd_")) or "SEAL" in n]:
+            monkeypatch.delattr(module, name)
+    reloaded = importlib.reload(copying)
+    number = zygote_memory.written("pasture-zygote", b"pages")
+    try:
+        fcntl.fcntl(number, memory_file.ADD_SEALS, reloaded._SEALS)
+        assert zygote_memory.read(number) == b"pages"
+        with pytest.raises(PermissionError):
+            os.write(number, b"more")
+    finally:
+        os.close(number)

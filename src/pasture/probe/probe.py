@@ -26,6 +26,7 @@ from typing import Any
 from pasture.probe import cause, replay
 from pasture.probe.expectation import Expectation
 from pasture.probe.replay import Replay
+from pasture.proc import memory_file
 from pasture.warmup.guard import Guard
 from pasture.warmup.interrupts import ENDING
 from pasture.warmup.warmup import WarmUpReport
@@ -298,8 +299,8 @@ def _stacks_of(pid: int, stacks: int) -> str:
 
 def _anonymous_file() -> int:
     try:
-        return os.memfd_create("pasture-probe")
-    except (OSError, AttributeError):
+        return memory_file.create("pasture-probe")
+    except OSError:
         return -1
 
 

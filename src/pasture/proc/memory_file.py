@@ -8,25 +8,34 @@ from __future__ import annotations
 
 import errno
 import os
-import platform
+from contextlib import suppress
 
 ADD_SEALS, GET_SEALS = 1033, 1034
-SEAL_SEAL, SEAL_SHRINK, SEAL_GROW = 1, 2, 4
+SEAL_SEAL, SEAL_SHRINK, SEAL_GROW, SEAL_WRITE = 1, 2, 4, 8
 
-_CLOEXEC, _ALLOW_SEALING = 1, 2
+_CLOEXEC, _ALLOW_SEALING, _NOEXEC_SEAL = 1, 2, 8
 _CALL_NUMBERS = {"x86_64": 319, "aarch64": 279}
 
 
-def create(name: str) -> int:
+def create(name: str, *, may_run: bool = True) -> int:
     """A new file without content, closed at an exec, that can be sealed.
+
+    Args:
+        may_run: False has the kernel refuse to run it as a program, from Linux 6.3 on.
 
     Raises:
         OSError: it cannot be had.
     """
-    flags = _CLOEXEC | _ALLOW_SEALING
+    if not may_run:
+        with suppress(OSError):
+            return _create(name, _CLOEXEC | _ALLOW_SEALING | _NOEXEC_SEAL)
+    return _create(name, _CLOEXEC | _ALLOW_SEALING)
+
+
+def _create(name: str, flags: int) -> int:
     if hasattr(os, "memfd_create"):
         return os.memfd_create(name, flags)
-    number = _CALL_NUMBERS.get(platform.machine())
+    number = _CALL_NUMBERS.get(os.uname().machine)
     if number is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     import ctypes

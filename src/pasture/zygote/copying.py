@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from pasture.errors import PastureError, ZygoteFailed
+from pasture.proc import memory_file
 from pasture.proc.maps import ZYGOTE_IMAGE
 from pasture.zygote import beside, memory, observed, sources, variables
 from pasture.zygote.frozen import Frozen
@@ -23,7 +24,9 @@ from pasture.zygote.notes import Note
 from pasture.zygote.orders import Built, Order, send
 from pasture.zygote.times import FileTimes, file_times
 
-_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+_SEALS = (
+    memory_file.SEAL_SEAL | memory_file.SEAL_SHRINK | memory_file.SEAL_GROW | memory_file.SEAL_WRITE
+)
 _DEVICES = frozenset(("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"))
 _STANDARD = frozenset((0, 1, 2))
 _START_MODULES = ("sitecustomize", "usercustomize")
@@ -137,7 +140,7 @@ def _copy(
     with os.fdopen(data, "wb", closefd=False) as file:
         file.write(text)
     for number in (data, pages):
-        fcntl.fcntl(number, fcntl.F_ADD_SEALS, _SEALS)
+        fcntl.fcntl(number, memory_file.ADD_SEALS, _SEALS)
     return data, pages, image
 
 

@@ -5,19 +5,15 @@ from __future__ import annotations
 import fcntl
 import os
 
+from pasture.proc import memory_file
+
 MAX_BYTES = 1 << 24
 """Of what is read at once."""
-
-_MFD_NOEXEC_SEAL = 0x08
 
 
 def create(name: str) -> int:
     """A descriptor of an empty file; it can be sealed."""
-    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
-    try:
-        return os.memfd_create(name, flags | _MFD_NOEXEC_SEAL)
-    except OSError:  # before Linux 6.3
-        return os.memfd_create(name, flags)
+    return memory_file.create(name, may_run=False)
 
 
 def written(name: str, data: bytes) -> int:
@@ -43,7 +39,7 @@ def read(number: int) -> bytes:
         ValueError: it is another kind of file, which could keep its reader waiting, or too long.
     """
     try:
-        fcntl.fcntl(number, fcntl.F_GET_SEALS)
+        fcntl.fcntl(number, memory_file.GET_SEALS)
     except OSError:
         raise ValueError("not a file in memory") from None
     length = os.fstat(number).st_size
