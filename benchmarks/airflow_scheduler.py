@@ -27,8 +27,8 @@ from rich.table import Table
 from benchmarks.airflow_executor import WAYS
 from benchmarks.engines.engine import memory_of
 from benchmarks.engines.environments import python_for
-from pasture.trial.plan import LOOPBACK, free_port, listens
-from pasture.trial.session import Group, environment
+from pasture.launch.ports import LOOPBACK, free_port, listens
+from pasture.launch.session import Group, environment
 
 DAGS = Path(__file__).parent / "engines" / "programs" / "airflow_dags"
 PATIENCE_S = 900.0

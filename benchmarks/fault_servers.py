@@ -16,10 +16,10 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pasture.launch.ports import LOOPBACK, free_port, listens
+from pasture.launch.session import Group, environment
 from pasture.proc.tree import forked_workers, is_running
 from pasture.scoreboard.reader import read_scoreboard
-from pasture.trial.plan import LOOPBACK, free_port, listens
-from pasture.trial.session import Group, environment
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "tests" / "programs"

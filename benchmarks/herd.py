@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from pasture.launch.ports import LOOPBACK, free_port, listens
+from pasture.launch.session import Group, environment
 from pasture.scoreboard.layout import Entry
 from pasture.scoreboard.reader import read_scoreboard
-from pasture.trial.plan import LOOPBACK, free_port, listens
-from pasture.trial.session import Group, environment
 from pasture.warmup.requests import Request
 
 PATIENCE_S = 60.0

@@ -22,8 +22,8 @@ from rich.table import Table
 
 from benchmarks.spread import spread_of
 from benchmarks.uvicorn_workers import APP, PASTURE, PATHS, WARM, Served
+from pasture.launch.ports import LOOPBACK
 from pasture.scoreboard.reader import read_scoreboard
-from pasture.trial.plan import LOOPBACK
 
 REFORK = ("--refork", "50,100000")
 VARIANTS: Mapping[str, Sequence[str]] = {

@@ -25,9 +25,9 @@ from benchmarks.agents.services import service
 from benchmarks.agents.sink import LOOPBACK, Mark, Sink
 from benchmarks.uv import REPOSITORY, run
 from pasture.errors import PastureError
+from pasture.launch.ports import free_port
+from pasture.launch.session import Group, environment
 from pasture.proc import smaps
-from pasture.trial.plan import free_port
-from pasture.trial.session import Group, environment
 
 WORKERS = 2
 REQUESTS = 10

@@ -17,8 +17,8 @@ from benchmarks import fault_servers
 from benchmarks.agents.sink import LOOPBACK
 from benchmarks.uv import REPOSITORY
 from pasture.errors import ServerFailed
-from pasture.trial.plan import free_port
-from pasture.trial.session import Group, environment
+from pasture.launch.ports import free_port
+from pasture.launch.session import Group, environment
 
 START_S = 60.0
 _NOBODY = 65534

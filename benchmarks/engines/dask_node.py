@@ -17,8 +17,8 @@ from typing import Any
 
 from benchmarks.engines.engine import Place
 from pasture.errors import ServerFailed
-from pasture.trial.plan import LOOPBACK, free_port
-from pasture.trial.session import Group, environment
+from pasture.launch.ports import LOOPBACK, free_port
+from pasture.launch.session import Group, environment
 
 PATIENCE_S = 900.0
 PROGRAMS = Path(__file__).with_name("programs")

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from pasture.trial.session import Group, environment
+from pasture.launch.session import Group, environment
 
 PROGRAMS = Path(__file__).with_name("programs")
 PATIENCE_S = 300

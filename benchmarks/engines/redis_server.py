@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.uv import REPOSITORY
-from pasture.trial.plan import free_port, listens
-from pasture.trial.session import Group
+from pasture.launch.ports import free_port, listens
+from pasture.launch.session import Group
 
 PATIENCE_S = 60.0
 

@@ -19,8 +19,8 @@ import click
 import psutil
 
 from benchmarks.engines.engine import Place
-from pasture.trial.plan import LOOPBACK, free_port
-from pasture.trial.session import Group, environment
+from pasture.launch.ports import LOOPBACK, free_port
+from pasture.launch.session import Group, environment
 
 NODES = 2
 CORES_A_NODE = 4

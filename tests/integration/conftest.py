@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from running import PATIENCE_S, Running, environment, listens
 
-from pasture.trial.plan import free_port
+from pasture.launch.ports import free_port
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import psutil
 
-from pasture.trial.plan import listens
-from pasture.trial.session import Group, environment
+from pasture.launch.ports import listens
+from pasture.launch.session import Group, environment
 
 __all__ = ["PATIENCE_S", "Running", "environment", "listens"]
 

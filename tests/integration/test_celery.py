@@ -14,9 +14,9 @@ import pytest
 from running import Running, environment
 
 from pasture import _native
+from pasture.launch.ports import free_port
 from pasture.proc.tree import is_running
 from pasture.scoreboard.reader import read_scoreboard
-from pasture.trial.plan import free_port
 
 celery = pytest.importorskip("celery")
 pytest.importorskip("redis")

@@ -20,8 +20,8 @@ import pytest
 from running import PATIENCE_S, listens
 
 from pasture.errors import NoPrivilege
+from pasture.launch.ports import free_port
 from pasture.scoreboard.reader import read_scoreboard
-from pasture.trial.plan import free_port
 
 parser = pytest.importorskip("prometheus_client.parser")
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from running import PATIENCE_S, Running, environment, listens
 
+from pasture.launch.ports import free_port
 from pasture.scoreboard.reader import read_scoreboard
-from pasture.trial.plan import free_port
 
 pytestmark = pytest.mark.once
 

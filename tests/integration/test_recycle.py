@@ -15,7 +15,7 @@ import gunicorn
 import pytest
 from running import Running, environment
 
-from pasture.trial.plan import free_port
+from pasture.launch.ports import free_port
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 PATIENCE_S = 60

@@ -19,8 +19,8 @@ import pytest
 from running import PATIENCE_S, Running, environment, listens
 
 from pasture import _native
+from pasture.launch.ports import free_port
 from pasture.scoreboard.reader import read_scoreboard
-from pasture.trial.plan import free_port
 
 pytest.importorskip("pyuwsgi")
 

@@ -24,9 +24,9 @@ import requests
 
 from benchmarks.agents.services import service
 from pasture.errors import PastureError
+from pasture.launch.ports import LOOPBACK, free_port
+from pasture.launch.session import Group
 from pasture.proc import tree
-from pasture.trial.plan import LOOPBACK, free_port
-from pasture.trial.session import Group
 from tests.sites.browser import Browser, Step, mask
 from tests.sites.catalog import HERE, Site
 from tests.sites.environments import PREPARE_S, restore_data, variables

@@ -26,9 +26,8 @@ FLOORS = (
     COMMANDS,
     frozenset(("__init__",)),
     frozenset(("servers", "display")),
-    frozenset(
-        ("gc", "refork", "sealing", "probe", "warmup", "fork_safety", "scoreboard", "proc", "trust")
-    ),
+    frozenset(("gc", "refork", "sealing", "probe", "warmup", "fork_safety", "scoreboard"))
+    | frozenset(("launch", "proc", "trust")),
     frozenset(("interpreter",)),
     frozenset(("errors", "_native")),
 )

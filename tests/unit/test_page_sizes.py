@@ -34,8 +34,8 @@ OTHER_NUMBERS = {
     "native/seal/plug_malloc.c": ("UNKNOWN_FRESH",),
     "native/seal/plug_resident.c": ("FRESH_MAX",),
     "pasture/proc/elf.py": ("_LONGEST_NAME",),
-    "pasture/trial/reaper.py": ("os.read",),
-    "pasture/trial/session.py": ("os.read",),
+    "pasture/launch/reaper.py": ("os.read",),
+    "pasture/launch/session.py": ("os.read",),
 }
 """Where such a number is something else, and words of the lines."""
 

@@ -61,12 +61,6 @@ def test_what_gunicorn_could_not_find_is_the_reason() -> None:
     assert error.message.endswith("Failed to find attribute 'app' in 'site'.")
 
 
-def test_an_exception_without_a_message_is_still_named() -> None:
-    log = "Traceback (most recent call last):\n  File ...\n    assert x\nAssertionError\n"
-
-    assert diagnosis.last_exception(log) == "AssertionError"
-
-
 def test_a_port_that_is_in_use_is_named() -> None:
     error = _early(IN_USE)
 
@@ -100,18 +94,6 @@ def test_a_server_in_the_background_is_told_apart() -> None:
 
     assert type(error) is ServerFailed
     assert "daemon" in error.hint
-
-
-def test_a_log_is_shown_by_its_end() -> None:
-    log = "".join(f"line {i}\n\n" for i in range(100))
-
-    shown = diagnosis.tail(log, lines=2)
-
-    assert shown.split() == ["line", "98", "line", "99"]
-
-
-def test_an_empty_log_is_called_empty() -> None:
-    assert "empty" in diagnosis.tail(" \n")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from pasture.errors import PastureError, PortTaken, UnknownPolicy, UsageError
-from pasture.trial import plan as plans
 from pasture.trial.plan import TrialPlan, check_plan
 
 
@@ -49,10 +48,6 @@ def test_a_taken_port_is_found_before_the_start() -> None:
         error = _refused(port=listener.getsockname()[1])
 
     assert isinstance(error, PortTaken)
-
-
-def test_a_free_port_can_be_listened_on() -> None:
-    assert plans.port_is_free(plans.free_port())
 
 
 def test_files_and_directories_must_exist(tmp_path: Path) -> None:

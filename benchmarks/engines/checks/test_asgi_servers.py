@@ -19,8 +19,8 @@ from benchmarks.engines.queue_worker import PROGRAMS
 from benchmarks.engines.rows.granian import SERVER as GRANIAN
 from benchmarks.engines.rows.hypercorn import SERVER as HYPERCORN
 from benchmarks.uvicorn_workers import PATHS, PATIENCE_S, Served
-from pasture.trial.plan import LOOPBACK, free_port
-from pasture.trial.session import Group, environment
+from pasture.launch.ports import LOOPBACK, free_port
+from pasture.launch.session import Group, environment
 
 SEALED = "pasture: policy seal on "
 WORKERS = 2

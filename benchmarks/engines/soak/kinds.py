@@ -17,7 +17,7 @@ from benchmarks.engines import dask_node, spark_cluster
 from benchmarks.engines.dask_node import SEALED_WORDS
 from benchmarks.engines.engine import Place, Variant
 from benchmarks.engines.redis_server import redis_server
-from pasture.trial.plan import LOOPBACK, free_port
+from pasture.launch.ports import LOOPBACK, free_port
 
 WORKERS = 3
 _SEALED = ("-m", "pasture", "run")

@@ -19,7 +19,7 @@ from benchmarks.fault_kinds import Impossible, Scene
 from benchmarks.fault_servers import PROGRAMS as TEST_PROGRAMS
 from benchmarks.fault_servers import Place as FaultPlace
 from benchmarks.faults import names, reached
-from pasture.trial.session import Group, environment
+from pasture.launch.session import Group, environment
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "programs"
 START_S = 300.0

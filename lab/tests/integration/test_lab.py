@@ -21,7 +21,7 @@ pytest.importorskip("django")
 pytest.importorskip("pyuwsgi")
 
 from pasture.errors import NotMeasurable, ServerFailed  # noqa: E402
-from pasture.trial.session import Group  # noqa: E402
+from pasture.launch.session import Group  # noqa: E402
 from pasture_lab.engine import Options, Store, run_lab  # noqa: E402
 from pasture_lab.engine.experiment import Bench  # noqa: E402
 from pasture_lab.engine.figures import Measured, curve  # noqa: E402

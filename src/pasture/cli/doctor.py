@@ -18,10 +18,10 @@ from pasture.doctor import checks, table
 from pasture.doctor.evidence import Evidence, gather
 from pasture.doctor.notes import parse_notes
 from pasture.errors import ObstaclesFound, ServerFailed, UsageError
+from pasture.launch.session import Group
 from pasture.proc import tree
 from pasture.proc.smaps import require_smaps_rollup
 from pasture.servers.settings import REPORT_FILE
-from pasture.trial.session import Group
 from pasture.trust.private_files import temporary_folder
 
 _WATCH = Path(checks.__file__).with_name("watch")

@@ -9,7 +9,6 @@ load generators run as processes of their own, and none outlives the call. Layou
     plan                    what the user asked for
     trial                   which policy when, and what the answers say
     run                     one policy: boot, load, samples, shutdown
-    session                 a program from its start to the end of all that came of it
     server, load            the processes at the edge
     servers                 what is known of each server that a trial can boot
     equipment, tools        what a trial runs with, and environments of pasture's own for it

@@ -15,30 +15,13 @@ from pasture.errors import (
     PortTaken,
     ServerFailed,
 )
+from pasture.launch.log import last_exception, tail
 from pasture.trial.responses import UrlAnswers
 from pasture.trial.servers.facts import Phrases
 
-_TAIL_LINES = 15
-_TRACEBACK = "Traceback (most recent call last):"
-# The last line of a traceback: an exception's dotted name, alone or with a message.
-_EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(: .*)?")
 _PORT_TAKEN = re.compile(r"address already in use|connection in use", re.IGNORECASE)
 # What `pasture run` prints last of an error of its own (pasture.servers.complaint).
 _OWN_ERROR = re.compile(r"^error: (.+)(?:\nhint: (.+(?:\n[ \t]+.+)*))?\s*\Z", re.MULTILINE)
-
-
-def tail(log: str, lines: int = _TAIL_LINES) -> str:
-    """The last lines of a log, indented; says so if there are none."""
-    kept = [line.rstrip() for line in log.splitlines() if line.strip()][-lines:]
-    return "\n".join(f"    {line}" for line in kept) or "    (the log is empty)"
-
-
-def last_exception(log: str) -> str | None:
-    """The last line of the last traceback in a log, as in `ValueError: no such thing`."""
-    _, found, last = log.rpartition(_TRACEBACK)
-    if not found:
-        return None
-    return next((line for line in last.splitlines() if _EXCEPTION_LINE.fullmatch(line)), None)
 
 
 def ended_early(app: str, log: str, exit_code: int, port: int, phrases: Phrases) -> PastureError:

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from pasture.errors import MissingExtra, UsageError
-from pasture.trial import diagnosis
+from pasture.launch.log import last_exception, tail
+from pasture.launch.ports import LOOPBACK
+from pasture.launch.session import Group, environment
 from pasture.trial.equipment import Equipment
 from pasture.trial.measurement import LoadFigures, load_figures
-from pasture.trial.plan import LOOPBACK, TrialPlan
+from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import UrlAnswers
 from pasture.trial.server import RunFiles, headers_of
-from pasture.trial.session import Group, environment
 from pasture.trust import private_files
 from pasture.warmup import skeleton
 
@@ -126,8 +127,8 @@ def _load_failed(plan: TrialPlan, equipment: Equipment, log: str) -> MissingExtr
             hint="leave --load-python out, or pip install locust for that interpreter",
         )
     source = plan.locustfile or "the list of URLs"
-    reason = diagnosis.last_exception(log)
+    reason = last_exception(log)
     return UsageError(
         f"the load from {source} sent no request" + (f": {reason}" if reason else ""),
-        hint="Locust's log ends with\n" + diagnosis.tail(log),
+        hint="Locust's log ends with\n" + tail(log),
     )

@@ -7,13 +7,13 @@ run again.
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pasture.errors import PortTaken, UsageError
+from pasture.launch.ports import LOOPBACK, port_is_free
 from pasture.proc import smaps
 from pasture.sealing.policy import POLICIES, find_policy
 from pasture.trial.servers import SERVERS, find_server
@@ -23,7 +23,6 @@ from pasture.warmup.requests import Header, Request
 DEFAULT_POLICIES = ("stock", "freeze", "seal")
 DEFAULT_URLS = (Request("GET", "/"),)
 DEFAULT_SERVER = next(iter(SERVERS))
-LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,31 +131,6 @@ def check_plan(plan: TrialPlan) -> None:
             hint="stop the process that listens there, or leave out --bind to use a free port",
         )
     smaps.require_smaps_rollup()
-
-
-def port_is_free(port: int) -> bool:
-    """Whether a server could listen on a port of the loopback interface."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError:
-            return False
-    return True
-
-
-def free_port() -> int:
-    """A port of the loopback interface that is free at this moment."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-    return port
-
-
-def listens(port: int) -> bool:
-    """Whether a port of the loopback interface takes connections."""
-    with socket.socket() as probe:
-        return probe.connect_ex((LOOPBACK, port)) == 0
 
 
 def _check_numbers(plan: TrialPlan) -> None:

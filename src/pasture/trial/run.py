@@ -15,6 +15,9 @@ from typing import Any
 from pasture.display.progress import Moved, Tell
 from pasture.display.units import megabytes, seconds
 from pasture.errors import AppDidNotAnswer, ServerFailed
+from pasture.launch.log import tail
+from pasture.launch.ports import free_port
+from pasture.launch.session import Group
 from pasture.proc.sampler import Sample, Series, sample_tree, sample_until_whole
 from pasture.proc.tree import processor_s
 from pasture.scoreboard.reader import molds_of
@@ -23,10 +26,9 @@ from pasture.trial import diagnosis, load, server, shutdown
 from pasture.trial.equipment import Equipment
 from pasture.trial.load import Progress
 from pasture.trial.measurement import Run, median_private_bytes
-from pasture.trial.plan import TrialPlan, free_port
+from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import always_failing
 from pasture.trial.server import Pause, RunFiles
-from pasture.trial.session import Group
 from pasture.trial.shortfalls import shortfalls
 from pasture.warmup.requests import Request
 
@@ -199,7 +201,7 @@ def _check_moving(job: Job, group: Group, still_s: float, begun: bool) -> None:
         raise AppDidNotAnswer(
             f"no request was answered for {still_s:.0f} s under {job.policy}",
             hint="raise --server-timeout if a request may take that long; the server's log "
-            "ends with\n" + diagnosis.tail(group.log),
+            "ends with\n" + tail(group.log),
         )
 
 
@@ -230,5 +232,5 @@ def _idle_sample(job: Job, group: Group, start: float, requests: int, pause: Pau
         return sample
     raise ServerFailed(
         f"the workers under {job.policy} do not stay alive",
-        hint="the server's log ends with\n" + diagnosis.tail(group.log),
+        hint="the server's log ends with\n" + tail(group.log),
     )

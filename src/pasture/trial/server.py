@@ -21,10 +21,11 @@ from typing import Any, Self
 from pasture.display.progress import Moved, Tell
 from pasture.display.units import duration
 from pasture.errors import AppImportFailed, UsageError
+from pasture.launch.ports import LOOPBACK
+from pasture.launch.session import Group, environment
 from pasture.trial import diagnosis
-from pasture.trial.plan import LOOPBACK, TrialPlan
+from pasture.trial.plan import TrialPlan
 from pasture.trial.servers.facts import STOCK, Phrases, Start
-from pasture.trial.session import Group, environment
 from pasture.trust import private_files
 from pasture.trust.untrusted_text import printable
 from pasture.warmup.guard import STEP_S, TOTAL_S

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import time
 
+from pasture.launch.session import Group
 from pasture.proc import smaps
 from pasture.proc.sampler import read_together
 from pasture.trial.measurement import Shutdown
 from pasture.trial.server import Pause
-from pasture.trial.session import Group
 
 _LEAST_PAUSE_S = 0.005
 _TIMEOUT_S = 90.0  # gunicorn gives its workers 30 s, a service manager usually 90 s

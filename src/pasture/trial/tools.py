@@ -24,10 +24,10 @@ from pathlib import Path
 
 from pasture.display.progress import Finished, Moved, Started, Tell
 from pasture.errors import MissingExtra, ServerFailed
+from pasture.launch.log import tail
+from pasture.launch.session import Group, environment, guarded
 from pasture.trial.cache import HINT, cache_folder, locked, refused
-from pasture.trial.diagnosis import tail
 from pasture.trial.server import Pause
-from pasture.trial.session import Group, environment, guarded
 from pasture.trust import private_files
 
 _TRY_S = 120.0

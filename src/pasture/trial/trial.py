@@ -25,6 +25,7 @@ from pasture.errors import (
     PortTaken,
     UsageError,
 )
+from pasture.launch.session import guarded
 from pasture.sealing.policy import POLICIES
 from pasture.trial import responses
 from pasture.trial.equipment import Equipment, find_equipment
@@ -34,7 +35,6 @@ from pasture.trial.plan import TrialPlan, check_plan
 from pasture.trial.responses import Answers, Disagreement
 from pasture.trial.run import Job, private_a_worker, run_job
 from pasture.trial.server import Pause
-from pasture.trial.session import guarded
 from pasture.trust import private_files
 from pasture.warmup.requests import Request, parse_request
 

@@ -25,7 +25,7 @@ from pasture.errors import (
     UnsupportedInterpreter,
     UsageError,
 )
-from pasture.trial.session import guarded
+from pasture.launch.session import guarded
 from pasture.trust import private_files
 from pasture_lab.engine.experiment import Bench, Experiment, Options, Part
 from pasture_lab.engine.figures import Curve, Measured, under

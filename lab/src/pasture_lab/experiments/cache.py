@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from pasture.errors import NotMeasurable, ServerFailed
-from pasture.trial.session import Group
+from pasture.launch.session import Group
 from pasture_lab.engine import requirements
 from pasture_lab.engine.description import read_experiment
 from pasture_lab.engine.experiment import Bench, Options, Part

@@ -13,8 +13,8 @@ from dataclasses import replace
 import psutil
 
 from pasture.errors import NotMeasurable
-from pasture.trial.plan import free_port
-from pasture.trial.session import Group
+from pasture.launch.ports import free_port
+from pasture.launch.session import Group
 from pasture_lab.engine import requirements
 from pasture_lab.engine.experiment import Bench
 from pasture_lab.engine.figures import Figures, Measured, curve

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pasture.trial.plan import LOOPBACK, free_port, listens
-from pasture.trial.session import Group
+from pasture.launch.ports import LOOPBACK, free_port, listens
+from pasture.launch.session import Group
 from pasture_lab.engine import requirements
 from pasture_lab.engine.experiment import Bench
 from pasture_lab.processes.program import environment

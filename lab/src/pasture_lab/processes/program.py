@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from pasture.errors import NotMeasurable, ServerFailed
-from pasture.trial import session
-from pasture.trial.diagnosis import last_exception, tail
-from pasture.trial.session import Group
+from pasture.launch import session
+from pasture.launch.log import last_exception, tail
+from pasture.launch.session import Group
 from pasture_lab.engine.experiment import Bench
 
 _PROGRAMS = Path(__file__).parents[1] / "programs"

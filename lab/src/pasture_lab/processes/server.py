@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pasture.launch.log import last_exception
+from pasture.launch.ports import LOOPBACK, free_port, listens
+from pasture.launch.session import Group
 from pasture.proc import tree
 from pasture.proc.sampler import Sample, sample_tree, sample_until_whole
 from pasture.proc.smaps import Memory
 from pasture.sealing.policy import POLICIES
-from pasture.trial.diagnosis import last_exception
-from pasture.trial.plan import LOOPBACK, free_port, listens
-from pasture.trial.session import Group
 from pasture_lab.engine.experiment import Bench
 from pasture_lab.processes.program import environment
 

@@ -1,10 +1,9 @@
 """A program with all that comes of it, so that it can be ended for certain.
 
-Owns starting, signalling, waiting and ending, for whatever is measured, tested or shown; knows
-nothing of servers or loads. Between this process
-and the program stands a guard (`pasture.trial.reaper`) to which every orphan falls. Invariant:
-when `end()` or the `with` block returns, or this process is killed, none of it runs any more,
-nor does a daemon that left the program's session.
+Owns starting, signalling, waiting and ending. Between this process and the program stands a guard
+(`pasture.launch.reaper`), which adopts every orphan. Invariant: when `end()` or the `with` block
+returns, or this process is killed, none of it runs any more, nor does a daemon that left the
+program's session.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from pathlib import Path
 from typing import IO, Self
 
 from pasture.errors import ServerFailed
+from pasture.launch.log import tail
 from pasture.proc import tree
-from pasture.trial.diagnosis import tail
 from pasture.trust import private_files
 
 _GUARD = Path(__file__).with_name("reaper.py")

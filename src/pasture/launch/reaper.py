@@ -1,15 +1,14 @@
 """A program that runs another one, ends it with all that comes of it, and cleans up.
 
-It ends them as soon as its standard input does: when whoever started it closes that, or is
-killed and cannot. It is the reaper of orphans below it, so nothing that it started gets away,
-in whatever session it is. A signal does not end the guard; if it is killed nevertheless, the
-kernel kills the program.
+It ends them as soon as its standard input does: its starter has closed that, or was killed. It
+adopts the orphans below it, so nothing that it started gets away, whatever its session. A signal
+does not end the guard; if it is killed nevertheless, the kernel kills the program.
 
     reaper.py REPORT FOLDER [COMMAND ...]
 
 REPORT is the number of a descriptor that gets a line `pid N` or `error TEXT` at once, and `exit
 N` when the program has ended (negative: the signal). FOLDER, unless it is empty, is removed in
-the end. Started for each program of a trial, so it imports little, and nothing of pasture.
+the end. Started for each program, so it imports little, and nothing of pasture.
 
 Source: PR_SET_CHILD_SUBREAPER(2const), PR_SET_PDEATHSIG(2const).
 """
@@ -28,7 +27,7 @@ from contextlib import suppress
 
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36
 _POLL_S = 0.01
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 _REMOVING_S = 10.0
 
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
@@ -54,23 +53,23 @@ class Program:
                 preexec_fn=lambda: _prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),
             )
         except (OSError, ValueError) as error:
-            self._tell(f"error {error}")
+            self._report_line(f"error {error}")
             return
         started.returncode = 0  # reaped below, with the others
         self._pid = started.pid
-        self._tell(f"pid {self._pid}")
+        self._report_line(f"pid {self._pid}")
 
     def reap(self) -> bool:
         """Take note of what has ended; whether any child is left."""
         try:
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 if found[0] == self._pid:
-                    self._tell(f"exit {os.waitstatus_to_exitcode(found[1])}")
+                    self._report_line(f"exit {os.waitstatus_to_exitcode(found[1])}")
         except ChildProcessError:
             return False
         return True
 
-    def _tell(self, line: str) -> None:
+    def _report_line(self, line: str) -> None:
         with suppress(BrokenPipeError):
             os.write(self._report, line.replace("\n", " ").encode(errors="replace") + b"\n")
 
@@ -93,7 +92,7 @@ def wait_for_end_of_input(program: Program) -> None:
 
 def end_all(program: Program) -> None:
     """Kill the children until there are none: orphans of those that end become children."""
-    end = time.monotonic() + _PATIENCE_S
+    end = time.monotonic() + _TIMEOUT_S
     while program.reap() and time.monotonic() < end:
         for pid in children():
             with suppress(ProcessLookupError, PermissionError):
