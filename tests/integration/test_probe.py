@@ -113,7 +113,7 @@ def test_another_body_than_one_that_was_seen_once_is_a_warning(serve):
     server = serve(options=options("/poor"), app="probed_app:app")
     assert "[WARNING] pasture: probe: GET /poor: the body is text/html, 1 tag (" in server.log
     assert ANEW not in server.log
-    assert read_scoreboard(server.pid).seal.probe == "passed"
+    assert read_scoreboard(server.pid).seal.probe == "doubtful"
 
 
 @pytest.mark.parametrize("choice", [("--probe-failure", "end"), ("--strict",)])

@@ -335,7 +335,11 @@ def test_an_interpreter_that_the_extension_does_not_fit_comes_with_what_to_do() 
 
 @pytest.mark.parametrize(
     ("outcome", "begin"),
-    [("passed", "its probe passed: workers answer"), ("incomplete", "its probe passed as far as")],
+    [
+        ("passed", "its probe passed: workers answer"),
+        ("incomplete", "its probe passed as far as"),
+        ("doubtful", "its probe passed, but for bodies of another structure"),
+    ],
 )
 def test_a_probe_that_found_nothing_is_no_obstacle(outcome: str, begin: str) -> None:
     seen = replace(HEALTHY, seal=replace(SEALED, probe=outcome))

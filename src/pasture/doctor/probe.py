@@ -34,6 +34,9 @@ def probe(seen: Evidence) -> Iterator[Finding]:
     if outcome == "failed":
         what = "its probe failed, and it started as it is: the log names the requests"
         yield Finding("probe", True, what, cost="workers fail or hang", mend=_MEND)
+    elif outcome == "doubtful":
+        what = "its probe passed, but for bodies of another structure: the log names the requests"
+        yield Finding("probe", False, what)
     elif outcome == "incomplete":
         yield Finding("probe", False, "its probe passed as far as its time went")
     elif outcome == "passed":

@@ -48,7 +48,7 @@ PAUSE_NS = PAUSES + len(PAUSE_BOUNDS_S) + 1
 COUNTS_END = PAUSE_NS + 1
 TELLS_REQUESTS = COUNTS_END
 
-PROBES = ("", "passed", "failed", "incomplete")
+PROBES = ("", "passed", "failed", "incomplete", "doubtful")
 """Outcomes of a probe, by the word of row 0."""
 
 PLAIN, WORKER, MOLD = range(3)

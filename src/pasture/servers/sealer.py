@@ -186,7 +186,9 @@ class Sealer:
 def _outcome(probe: StepReport) -> str:
     if probe.counts["differences"]:
         return "failed"
-    return "incomplete" if len(probe.problems) > probe.counts["doubts"] else "passed"
+    if probe.counts["doubts"]:
+        return "doubtful"
+    return "incomplete" if probe.problems else "passed"
 
 
 def _unfrozen_objects() -> int:
