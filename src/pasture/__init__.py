@@ -14,14 +14,14 @@ from pasture.errors import (
     UnsupportedInterpreter,
     UsageError,
 )
-from pasture.fork_safety.close import before_fork, close_connections, fork_unsafe
-from pasture.gc import collect
-from pasture.sealing.containers import register_container
-from pasture.sealing.policy import POLICIES, Policy
-from pasture.sealing.report import SealReport, StepReport
-from pasture.sealing.seal import seal
 
 if TYPE_CHECKING:
+    from pasture.fork_safety.close import before_fork, close_connections, fork_unsafe
+    from pasture.gc import collect
+    from pasture.sealing.containers import register_container
+    from pasture.sealing.policy import POLICIES, Policy
+    from pasture.sealing.report import SealReport, StepReport
+    from pasture.sealing.seal import seal
     from pasture.servers.pools import sealed, sealed_forkserver
     from pasture.warmup.warmup import WarmUpReport, warm_up
 
@@ -47,10 +47,20 @@ __all__ = [
     "warm_up",
 ]
 
-# Not at import: what a process has no use for would be sealed into it, `multiprocessing` and
-# `urllib` for instance.
+# Not at import: what a process has no use for would be sealed into it, and `pasture --help` would
+# wait for it.
 _AT_FIRST_USE = {
+    "POLICIES": "pasture.sealing.policy",
+    "Policy": "pasture.sealing.policy",
+    "SealReport": "pasture.sealing.report",
+    "StepReport": "pasture.sealing.report",
     "WarmUpReport": "pasture.warmup.warmup",
+    "before_fork": "pasture.fork_safety.close",
+    "close_connections": "pasture.fork_safety.close",
+    "collect": "pasture.gc",
+    "fork_unsafe": "pasture.fork_safety.close",
+    "register_container": "pasture.sealing.containers",
+    "seal": "pasture.sealing.seal",
     "sealed": "pasture.servers.pools",
     "sealed_forkserver": "pasture.servers.pools",
     "warm_up": "pasture.warmup.warmup",
@@ -58,6 +68,9 @@ _AT_FIRST_USE = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "gc":
+        return import_module("pasture.gc")
     if name in _AT_FIRST_USE:
-        return getattr(import_module(_AT_FIRST_USE[name]), name)
+        found = globals()[name] = getattr(import_module(_AT_FIRST_USE[name]), name)
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
