@@ -1,4 +1,4 @@
-"""How every command and server process tells its user of a mistake."""
+"""What becomes of a program that cannot be sealed."""
 
 from __future__ import annotations
 
@@ -6,21 +6,15 @@ import logging
 import sys
 
 from pasture.errors import PastureError
-from pasture.trust.untrusted_text import printable_lines
+from pasture.trust.complaint import complain
+
+__all__ = ["complain", "end_or_warn"]
 
 log = logging.getLogger("pasture")
 
 
 def end_or_warn(error: PastureError, *, ends: bool) -> None:
-    """What becomes of a program that cannot be sealed: it ends with the error, or goes on."""
+    """End the program with the error, or report it and go on."""
     if ends:
         sys.exit(complain(error))
     log.warning("not sealed: %s", error)
-
-
-def complain(error: PastureError) -> int:
-    """Write what happened and what to do about it to stderr; return the exit code."""
-    hint = f"hint: {printable_lines(error.hint)}\n" if error.hint else ""
-    sys.stderr.write(f"error: {printable_lines(error.message)}\n{hint}")
-    sys.stderr.flush()
-    return error.exit_code
