@@ -12,6 +12,7 @@ from pasture.doctor.evidence import Evidence, Worker
 from pasture.doctor.notes import Notes
 from pasture.doctor.threads import Thread
 from pasture.errors import ObstaclesFound, ServerFailed, UsageError
+from pasture.proc import tree
 from pasture.proc.smaps import Memory
 
 SHARED = Memory(100_000_000, 40_000_000, 0, 10_000_000, 90_000_000)
@@ -40,7 +41,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return replace(HEALTHY, master_pid=pid, threads=threads)
 
     monkeypatch.setattr(doctor, "gather", gather)
-    monkeypatch.setattr(doctor, "only_server", lambda: 42)
+    monkeypatch.setattr(tree, "only_master", lambda: 42)
     return pids
 
 

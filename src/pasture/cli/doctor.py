@@ -11,7 +11,6 @@ from pathlib import Path
 
 import click
 
-from pasture.cli.explain import only_server
 from pasture.display.atomic import write_json
 from pasture.display.terminal import output_terminal
 from pasture.doctor import checks, table
@@ -60,7 +59,7 @@ def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> N
     elif target:
         evidence = _try(target, wait_s)
     else:
-        evidence = gather(only_server())
+        evidence = gather(tree.only_master())
     findings = checks.diagnose(evidence)
     if json_file is not None:
         write_json(json_file, table.as_document(evidence.master_pid, findings))

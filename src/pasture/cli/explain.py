@@ -74,6 +74,7 @@ def command(
     from pasture.explain.document import as_document
     from pasture.explain.html import render_html
     from pasture.explain.table import print_explanation
+    from pasture.proc.tree import only_master
 
     if html_file is not None:
         require_html("explain")
@@ -84,7 +85,7 @@ def command(
             raise UsageError("--open shows a file", hint="leave PID and --record away")
         found = _read(recorded)
     else:
-        found = _explain(pid if pid is not None else only_server(), census, record_s)
+        found = _explain(pid if pid is not None else only_master(), census, record_s)
     if json_file is not None:
         write_json(json_file, as_document(found))
     if html_file is not None:
@@ -113,27 +114,6 @@ def _read(path: Path) -> Explanation:
             f"{path} cannot be shown: {error}",
             hint="give a file that `pasture explain --json` wrote",
         ) from None
-
-
-def only_server() -> int:
-    """The master to look at if none is named.
-
-    Raises:
-        UsageError: there is none, or more than one.
-        NoPrivilege: there is no `/proc`.
-    """
-    from pasture.proc.smaps import require_smaps_rollup
-    from pasture.proc.tree import find_masters
-
-    require_smaps_rollup()
-    masters = find_masters()
-    if len(masters) == 1:
-        return masters[0]
-    found = ", ".join(map(str, masters)) or "none"
-    raise UsageError(
-        f"give the pid of a worker or its master: pre-fork servers found are {found}",
-        hint="pasture explain PID",
-    )
 
 
 def _require_numpy() -> None:

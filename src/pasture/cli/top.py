@@ -9,7 +9,6 @@ import time
 
 import click
 
-from pasture.cli.explain import only_server
 from pasture.errors import MissingExtra
 from pasture.proc import tree
 from pasture.top import table
@@ -34,7 +33,7 @@ def command(pid: int | None, once: bool, interval_s: float) -> None:
     PID is the master, or one of its workers. Without PID, the one pre-fork server of this
     user is looked for. See docs/diagnose.md.
     """
-    chosen = pid if pid is not None else only_server()
+    chosen = pid if pid is not None else tree.only_master()
     tree.require_memory_of(chosen)
     master = tree.master_of(chosen, forked_only=False) or chosen
     watch = Watch(master)

@@ -201,3 +201,21 @@ def find_masters() -> tuple[int, ...]:
     }
     masters = set(workers.values()) - set(workers)
     return tuple(sorted(master for master in masters if master != os.getpid()))
+
+
+def only_master() -> int:
+    """The master to look at if a user names none.
+
+    Raises:
+        UsageError: there is none, or more than one.
+        NoPrivilege: there is no `/proc`.
+    """
+    smaps.require_smaps_rollup()
+    masters = find_masters()
+    if len(masters) == 1:
+        return masters[0]
+    found = ", ".join(map(str, masters)) or "none"
+    raise UsageError(
+        f"give the pid of a worker or its master: pre-fork servers found are {found}",
+        hint="pasture explain PID",
+    )

@@ -2,14 +2,13 @@
 
 import pytest
 
-from pasture.cli.explain import only_server
 from pasture.errors import UsageError
 from pasture.proc import tree
 
 
 def test_the_only_pre_fork_server_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree, "find_masters", lambda: [42])
-    assert only_server() == 42
+    assert tree.only_master() == 42
 
 
 @pytest.mark.parametrize(("masters", "told"), [([], "are none"), ([42, 77], "are 42, 77")])
@@ -18,5 +17,5 @@ def test_none_or_several_are_told_and_none_is_chosen(
 ) -> None:
     monkeypatch.setattr(tree, "find_masters", lambda: masters)
     with pytest.raises(UsageError, match=told) as raised:
-        only_server()
+        tree.only_master()
     assert raised.value.hint == "pasture explain PID"
