@@ -95,7 +95,7 @@ def test_a_command_whose_import_ends_the_process_does_not_end_pasture(tmp_path: 
 @pytest.mark.once
 def test_the_lab_that_is_not_installed_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = importlib.metadata.EntryPoints()
-    monkeypatch.setattr(main, "entry_points", lambda **_: nothing)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: nothing)
     with pytest.raises(MissingExtra) as raised:
         main.cli.get_command(click.Context(main.cli), "lab")
     assert raised.value.hint == "pip install 'pasture[lab]'"
