@@ -131,9 +131,13 @@ clean: ## Remove environments, builds and caches (unpacked interpreters stay)
 
 # Nothing of the first three needs more than one processor for long.
 .PHONY: test
-test: .venv/.stamp ## Lint, types, the wheel, and the suite on every interpreter of MATRIX
+test: .venv/.stamp ## Lint, types, the wheel, the suite on CPython 3.14, and on the others what depends on the interpreter
 	@$(MAKE) -j2 --output-sync=target lint typecheck test-wheel
 	@tools/test-matrix $(MATRIX_WORDS) $(MATRIX)
+
+.PHONY: test-all
+test-all: ## The same with the whole suite, and the check build, on every interpreter of MATRIX
+	@$(MAKE) test MATRIX_WORDS="--whole $(MATRIX_WORDS)"
 
 .PHONY: test-wheel
 test-wheel: ## The built packages in an empty environment

@@ -14,7 +14,11 @@ ONCE_ON = (3, 14)
 
 PROCESSOR_BEFORE = pytest.StashKey[float]()
 
-MARKED_FOLDERS = ("hostile", "integration", "native")
+MARKS_OF_FOLDERS = {
+    "hostile": ("hostile", "interpreter"),
+    "integration": ("integration",),
+    "native": ("native", "interpreter"),
+}
 MEANT_FOR_TESTS = {"PASTURE_EMULATED", "PASTURE_LONG", "PASTURE_MODEL_GRAPHS", "PYTHONMALLOC"}
 
 # A shell that sets PYTHONUNBUFFERED, say, would hide what a user's shell shows.
@@ -22,8 +26,8 @@ for name in [name for name in os.environ if name.startswith(("PYTHON", "PASTURE_
     if name not in MEANT_FOR_TESTS:
         del os.environ[name]
 
-# A gunicorn that a test starts binds its control socket here, if it is not told another place: not
-# where a server of whoever runs the tests has one.
+# A gunicorn that a test starts binds its control socket here, unless a test names another place: a
+# server of the same user keeps its own.
 _runtime = tempfile.TemporaryDirectory(prefix="pasture-tests-")
 os.environ["XDG_RUNTIME_DIR"] = _runtime.name
 
@@ -39,8 +43,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(emulated)
         if item.get_closest_marker("once") and sys.version_info[:2] != ONCE_ON:
             item.add_marker(elsewhere)
-        for folder in set(Path(item.path).parts) & set(MARKED_FOLDERS):
-            item.add_marker(folder)
+        for folder in MARKS_OF_FOLDERS.keys() & set(Path(item.path).parts):
+            for mark in MARKS_OF_FOLDERS[folder]:
+                item.add_marker(mark)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

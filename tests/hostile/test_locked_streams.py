@@ -10,7 +10,7 @@ import pytest
 PATIENCE_S = 15
 
 PROGRAM = """
-import os, sys, threading, time
+import os, select, sys, threading, time
 import pasture
 pid = os.fork() if {parent_itself} else 0
 pasture.seal({policy!r})
@@ -20,7 +20,7 @@ if pid == 0:
     def fill():
         while True: stream.write({text}); stream.flush()
     threading.Thread(target=fill, daemon=True).start()
-    time.sleep(0.5)  # by now the pipe is full, and nobody reads
+    while select.select([], [1], [], 0)[1]: time.sleep(0.01)  # until the pipe is full: no one reads
     sys.exit(3)
 _, status = os.waitpid(pid, 0)
 open("ended", "w").write(str(status))
@@ -98,7 +98,7 @@ def test_a_file_that_a_thread_of_the_parent_keeps_locked_does_not_keep_a_child(t
 
 
 LOST = """
-import os, sys, threading, time
+import os, select, sys, threading, time
 import pasture
 from pasture.sealing import exit
 exit.LOCK_LIMIT_S = 0.1

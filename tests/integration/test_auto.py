@@ -54,6 +54,7 @@ def test_isolated_mode_leaves_the_variable_unread():
     assert SEALED in run(str(PROGRAMS / "working_parent.py"), "pool", PASTURE="seal").stderr
 
 
+@pytest.mark.interpreter
 def test_a_program_that_starts_processes_is_sealed_once():
     done = run("working_parent.py", "pool", PASTURE="seal")
     assert done.returncode == 0, done.stderr
@@ -103,6 +104,7 @@ def test_children_of_the_forkserver_are_sealed_by_the_environment(tmp_path):
     assert done.stderr.count(SEALED) == 1
 
 
+@pytest.mark.interpreter
 def test_gunicorn_is_sealed_by_the_environment(serve):
     server = serve(plain=True, env={"PASTURE": "seal"})
     server.wait_until_it_logs("policy seal on ")

@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.interpreter
+
 BEFORE = "import pasture; pasture.seal()\n"
 FORK = """
 pid = os.fork()

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.interpreter
+
 STDOUT_LOST = 120
 
 PROGRAMS = Path(__file__).parent.parent / "programs"

@@ -24,6 +24,8 @@ from pasture.explain.table import held
 from pasture.proc.smaps import read_memory
 from pasture.trust.untrusted_text import to_json
 
+pytestmark = pytest.mark.interpreter
+
 PROGRAM = Path(__file__).parent.parent / "programs" / "dirty_pages.py"
 COUNT = 400
 CAUSES = [

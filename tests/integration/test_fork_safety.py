@@ -6,6 +6,8 @@ import textwrap
 
 import pytest
 
+pytestmark = pytest.mark.interpreter
+
 
 def run(program, *arguments):
     done = subprocess.run(

@@ -30,6 +30,7 @@ def kill_one_worker(server, pid):
     return new
 
 
+@pytest.mark.interpreter
 def test_the_heap_is_sealed_once_after_loading_and_before_the_first_worker(serve, tmp_path):
     server = serve(env={"PASTURE_REPORT_FILE": str(tmp_path / "report")})
     assert server.get("/who")["pid"] in server.workers()
@@ -42,6 +43,7 @@ def test_the_heap_is_sealed_once_after_loading_and_before_the_first_worker(serve
     assert (report["objects"] > 300_000) == _native.HAS_IMMORTALITY
 
 
+@pytest.mark.interpreter
 def test_requests_of_the_warm_up_are_served_by_the_master(serve, tmp_path):
     (tmp_path / "warm").write_text("GET /collector\nX-Token: 1\n")
     server = serve(
@@ -91,6 +93,7 @@ def test_ddtrace_is_stopped_for_the_seal_and_again_for_the_fork(serve, tmp_path)
     assert of_the_master() == ["[threads", "[rt", "rt]", "threads]", "[threads", "threads]"]
 
 
+@pytest.mark.interpreter
 @needs_immortality
 def test_a_sealed_worker_reads_and_collects_without_taking_copies(serve):
     server = serve(workers=1)
@@ -104,6 +107,7 @@ def test_a_stock_worker_takes_copies_so_that_the_test_above_means_something(serv
     assert server.get("/collect")["private_bytes"] > 10 * MB
 
 
+@pytest.mark.interpreter
 def test_a_worker_that_replaces_a_killed_one_shares_as_much(serve):
     server = serve(workers=1)
     [first] = server.workers()
@@ -115,6 +119,7 @@ def test_a_worker_that_replaces_a_killed_one_shares_as_much(serve):
     assert server.log.count(SEALED) == 1
 
 
+@pytest.mark.interpreter
 @pytest.mark.parametrize(
     ("policy", "enabled", "dismissed"),
     [
@@ -133,6 +138,7 @@ def test_the_collector_of_a_worker_is_set_as_its_policy_says(serve, policy, enab
     assert server.stop() == 0
 
 
+@pytest.mark.interpreter
 def test_workers_with_threads_are_sealed_as_well(serve):
     server = serve("-k", "gthread", "--threads", "4", options=("--warm", "/who"))
     assert server.log.count(SEALED) == 1
@@ -159,6 +165,7 @@ def test_under_reload_nothing_is_preloaded_nor_sealed(serve):
     assert server.get("/who")["pid"] in server.workers()
 
 
+@pytest.mark.interpreter
 def test_much_that_was_loaded_later_is_sealed_before_the_next_worker(serve):
     conf = """
 later = []
@@ -204,6 +211,7 @@ needs_asgi = pytest.mark.skipif(
 )
 
 
+@pytest.mark.interpreter
 @needs_asgi
 @pytest.mark.parametrize("lifespan", ["each", "warm-up"])
 def test_an_asgi_application_is_warmed_up_before_the_seal_and_started_for_it_if_asked(

@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 
 import psutil
 import pytest
@@ -42,7 +41,7 @@ def test_term_lets_a_request_finish(serve):
     answers = []
     client = threading.Thread(target=lambda: answers.append(server.get("/sleep?1.0")))
     client.start()
-    time.sleep(0.4)
+    server.wait_for(lambda: "sleeps" in server.log, "a request in the worker")
     assert server.stop(signal.SIGTERM) == 0
     client.join()
     assert len(answers) == 1

@@ -59,15 +59,40 @@ def matrix(tmp_path):
     return run
 
 
-def test_a_test_that_fails_once_and_passes_again_is_named_in_the_summary(matrix):
+LISTED = '"tests.test_server::test_meets_its_deadline" = "uwsgi binds late"\n'
+
+
+@pytest.mark.parametrize(("listed", "status"), [("", "FAILED"), (LISTED, "ok")])
+def test_a_test_that_fails_once_and_passes_alone_fails_the_run_unless_it_is_listed(
+    matrix, listed, status
+):
     tests = {"tests/test_server.py": UNSTEADY, "tests/native/test_heap.py": SOUND}
-    code, summary = matrix(tests, "3.14")
-    assert code == 0
-    assert "ok, 1 unsteady" in summary
+    code, summary = matrix({**tests, "tests/unsteady.toml": listed}, "3.14")
+    assert code == (status != "ok")
+    assert f"{status}, 1 unsteady" in summary
     [line] = [line for line in summary.splitlines() if "::" in line]
     assert line.startswith(
         "failed at first, passed alone: tests.test_server::test_meets_its_deadline[uwsgi] (CPython "
     )
+
+
+MARKED = """
+import pytest
+@pytest.mark.interpreter
+def test_depends_on_the_interpreter(): pass
+def test_does_not(): pass
+"""
+
+
+@pytest.mark.parametrize(("words", "sessions"), [((), [1]), (("--whole",), [2, 1])])
+def test_other_interpreters_than_the_first_run_marked_tests_unless_the_whole_is_asked_for(
+    matrix, words, sessions
+):
+    tests = {"tests/test_marked.py": MARKED, "tests/native/test_heap.py": SOUND}
+    code, summary = matrix(tests, *words, "3.13")
+    assert code == 0
+    rows = [line for line in summary.splitlines() if line.startswith("CPython")]
+    assert len(rows) == len(sessions)
 
 
 def test_a_test_that_fails_again_fails_the_run_and_is_told_from_one_that_passes(matrix):
@@ -76,7 +101,7 @@ def test_a_test_that_fails_again_fails_the_run_and_is_told_from_one_that_passes(
     code, summary = matrix(tests, "3.98", "3.14")
     assert code == 1
     rows = [line.split()[-1] for line in summary.splitlines() if line.startswith("CPython")]
-    assert rows == ["ABSENT", "ABSENT", "FAILED", "FAILED"]
+    assert rows == ["ABSENT", "FAILED", "FAILED"]
     assert summary.count("\nfailed: tests.native.test_broken::test_is_broken (CPython") == 2
     assert "passed alone: tests.test_server::test_meets_its_deadline[uwsgi] (CPython" in summary
     assert summary.count("::") == 3

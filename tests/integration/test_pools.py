@@ -12,6 +12,8 @@ import pytest
 
 from pasture import _native
 
+pytestmark = pytest.mark.interpreter
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 needs_immortality = pytest.mark.skipif(

@@ -164,7 +164,7 @@ def test_term_waits_for_the_last_request_of_a_worker_on_its_way_to_a_mold(start)
     answers = []
     client = threading.Thread(target=lambda: answers.append(server.get("/sleep?1.5")))
     client.start()
-    time.sleep(0.3)
+    server.wait_for(lambda: "sleeps" in server.log, "a request in the worker")
     slow = server.workers()
     server.wait_until_it_logs("is to become the mold")
     assert server.stop() == 0

@@ -34,6 +34,7 @@ def workers(done):
 IMMORTAL = _native.HAS_IMMORTALITY
 
 
+@pytest.mark.interpreter
 def test_the_first_fork_of_a_worker_is_sealed_once_and_the_exit_code_is_the_programs():
     done = run("workers", env={"STATUS": "3"})
     assert workers(done) == {"first": IMMORTAL, "second": IMMORTAL}
@@ -41,6 +42,7 @@ def test_the_first_fork_of_a_worker_is_sealed_once_and_the_exit_code_is_the_prog
     assert done.returncode == 3
 
 
+@pytest.mark.interpreter
 @pytest.mark.parametrize("way", ["exec", "subprocess"])
 def test_a_fork_that_leads_to_an_exec_does_not_seal(way):
     done = run(way)
@@ -85,12 +87,14 @@ def test_a_thread_is_refused_when_strict_and_reported_otherwise():
     assert done.stdout == ""
 
 
+@pytest.mark.interpreter
 def test_a_script_is_main_with_its_own_arguments_and_path():
     name, file, argv, first = json.loads(run("arguments").stdout)
     script = str(PROGRAMS / "forking_app.py")
     assert (name, file, argv, first) == ("__main__", script, [script, "arguments"], str(PROGRAMS))
 
 
+@pytest.mark.interpreter
 @pytest.mark.parametrize(
     ("program", "shown"),
     [

@@ -9,6 +9,8 @@ import pytest
 
 from pasture import _native
 
+pytestmark = pytest.mark.interpreter
+
 PRELUDE = """
 import gc, json, os, sys, threading, time
 import pasture

@@ -65,6 +65,7 @@ def test_with_it_a_thread_ends_the_server_under_a_policy_that_could_live_with_it
     assert "not safe to fork: thread herd-thread" in server.log
 
 
+@pytest.mark.interpreter
 def test_seal_raises_before_it_touches_the_heap():
     program = textwrap.dedent("""
         import gc, json, socket, pasture

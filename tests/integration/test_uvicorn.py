@@ -100,6 +100,7 @@ def serve(tmp_path):
         server.destroy()
 
 
+@pytest.mark.interpreter
 @needs_immortality
 def test_workers_share_what_was_loaded_once_and_each_has_a_lifespan_of_its_own(serve):
     spawned = serve(begin=(sys.executable, "-m", "uvicorn"))

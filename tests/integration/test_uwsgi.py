@@ -95,6 +95,7 @@ def until_all_answered(server, path, workers):
     return {pid: answers[pid] for pid in workers}
 
 
+@pytest.mark.interpreter
 @needs_immortality
 def test_workers_read_everything_and_stay_small_after_a_kill_too(serve):
     server = serve()
@@ -108,6 +109,7 @@ def test_workers_read_everything_and_stay_small_after_a_kill_too(serve):
     assert server.log.count(SEALED) == 1
 
 
+@pytest.mark.interpreter
 @needs_immortality
 @pytest.mark.parametrize("how", ["run", "ini"])
 def test_a_uwsgi_that_runs_pythons_fork_hooks_is_sealed_once_too(serve, how):
@@ -193,6 +195,7 @@ def test_starts_requests_and_collections_are_counted_and_none_is_lost_with_a_wor
     assert set(read_scoreboard(server.process.pid).entries) == server.workers()
 
 
+@pytest.mark.interpreter
 def test_functions_at_the_exit_of_a_worker_run_and_its_files_are_flushed(serve, tmp_path):
     (tmp_path / "leaver.py").write_text(
         "import atexit, sys, uwsgi\n"
@@ -242,8 +245,10 @@ def test_reload_on_rss_replaces_workers_from_the_sealed_master_and_loses_no_requ
 
 
 def test_a_reload_seals_again_and_loses_no_request(serve):
-    """But one that a worker has accepted and not begun: docs/uwsgi.md."""
+    """But one that a worker has accepted and not started: docs/uwsgi.md."""
     server = serve()
+    # HUP that comes before a worker is ready reaches the others alone, and uWSGI waits for it for good.
+    until_all_answered(server, "/who", server.workers())
     master = server.process.pid
     statuses = Counter()
     stop = threading.Event()
@@ -263,7 +268,7 @@ def test_a_reload_seals_again_and_loses_no_request(serve):
         server.process.send_signal(signal.SIGHUP)
         server.wait_for(lambda: server.log.count(SEALED) == 2, "a second seal")
         server.wait_for(lambda: server.log.count("spawned uWSGI worker 2") == 2, "new workers")
-        time.sleep(0.5)
+        until_all_answered(server, "/who", server.workers())
     finally:
         stop.set()
         client.join()

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 
 from pasture import _native
 
+pytestmark = pytest.mark.interpreter
+
 PROGRAM = Path(__file__).with_name("graph_program.py")
 CHECK_BUILD = hasattr(_native, "fail_scratch_after")
 GRAPHS = int(os.environ.get("PASTURE_MODEL_GRAPHS", "50" if CHECK_BUILD else "100"))

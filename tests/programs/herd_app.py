@@ -6,6 +6,7 @@ Holds a heap large enough for a page to count: 60,000 dictionaries, about 20 MB.
 import gc
 import json
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -80,6 +81,7 @@ def full_collections(environ):
 
 
 def sleep(environ):
+    print("sleeps", file=sys.stderr, flush=True)
     time.sleep(float(environ["QUERY_STRING"]))
     return who(environ)
 

@@ -6,6 +6,7 @@ Each request with a body `id` is written to the file `served`, one line each.
 import json
 import os
 import socket
+import sys
 import threading
 import time
 
@@ -85,6 +86,7 @@ def connect(environ):
 
 
 def sleep(environ):
+    print("sleeps", file=sys.stderr, flush=True)
     time.sleep(float(environ["QUERY_STRING"]))
     return who(environ)
 

@@ -4,6 +4,8 @@ import pytest
 
 from pasture.sealing.exit import status_of
 
+pytestmark = pytest.mark.interpreter
+
 
 @pytest.mark.parametrize(
     ("code", "status"),

@@ -11,6 +11,8 @@ from pasture.explain.causes import Cause
 from pasture.explain.fields import Label
 from pasture.explain.new_memory import FREE
 
+pytestmark = pytest.mark.interpreter
+
 
 def test_nothing_is_advised_where_there_is_nothing_to_gain() -> None:
     assert advice(explanation({})) == ()

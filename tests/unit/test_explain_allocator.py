@@ -12,6 +12,8 @@ import numpy as np
 
 from pasture.explain.allocator import HEADER_BYTES, POOL_BYTES, Pools, decode_pools
 
+pytestmark = pytest.mark.interpreter
+
 
 def pool(block_bytes: int, used: int, free: Sequence[int] = (), carved: int | None = None) -> Pools:
     """The words of a pool with these blocks in its list of free blocks."""

@@ -19,6 +19,8 @@ from pasture.explain.regions import Regions
 from pasture.explain.words import Classified, Labels, Words
 from pasture.proc.maps import Mapping
 
+pytestmark = pytest.mark.interpreter
+
 HEAP, PYTHON, LIBRARY, STACK = 0x1000000, 0x4000000, 0x5000000, 0x7FFC00000000
 MAPPINGS = (
     Mapping(HEAP, HEAP + 4096, "rw-p", "[heap]"),

@@ -11,6 +11,8 @@ from pasture.explain.fields import object_field, storage_field
 from pasture.explain.objects import TypeInfo
 from pasture.explain.snapshot import Kind
 
+pytestmark = pytest.mark.interpreter
+
 FIELDS = {
     "object": {"ob_refcnt": 0, "ob_type": 8, "ob_size": 16},
     "dict": {"ma_used": 16, "ma_keys": 32},

@@ -13,6 +13,8 @@ from pasture.explain.gathered import find_codes
 from pasture.explain.objects import TypeInfo
 from pasture.proc.maps import Mapping
 
+pytestmark = pytest.mark.interpreter
+
 START = 0x7F00_0000_0000
 CODE_TYPE = 0x5500_0000_0040
 OTHER_TYPE = 0x5500_0000_0100

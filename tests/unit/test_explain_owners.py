@@ -17,6 +17,8 @@ from pasture.explain.recognition import gather, recognise
 from pasture.explain.snapshot import NO_OWNER, RECORD, Kind
 from pasture.explain.touched import Sampled, Touched, TouchedObjects
 
+pytestmark = pytest.mark.interpreter
+
 GC = 1 << 14
 MODULES, MODULE, NAMESPACE, LIST, ITEMS, CODE, LOST, KEY_TABLE = range(0x1000, 0x9000, 0x1000)
 DICT_TYPE, LIST_TYPE, CODE_TYPE, MODULE_TYPE = range(0x10000, 0x50000, 0x10000)

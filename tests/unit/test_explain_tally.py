@@ -12,6 +12,8 @@ from pasture.explain.fields import Label
 from pasture.explain.tally import Tally
 from pasture.explain.words import Classified
 
+pytestmark = pytest.mark.interpreter
+
 
 def test_a_page_is_charged_to_its_causes_by_the_words_of_each() -> None:
     before = np.zeros((3, 512), dtype=np.uint64)

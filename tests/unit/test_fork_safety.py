@@ -16,6 +16,8 @@ from pasture.fork_safety import close, ddtrace, kept, opentelemetry
 from pasture.fork_safety.close import before_fork, close_connections
 from pasture.fork_safety.hazard import Kind
 
+pytestmark = pytest.mark.interpreter
+
 
 @pytest.fixture(autouse=True)
 def no_libraries(monkeypatch: pytest.MonkeyPatch) -> None:

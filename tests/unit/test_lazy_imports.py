@@ -5,6 +5,8 @@ import pytest
 from pasture.errors import UsageError
 from pasture.warmup.lazy_imports import DEFAULT_PATTERNS, parse_patterns
 
+pytestmark = pytest.mark.interpreter
+
 
 @pytest.mark.parametrize(
     ("patterns", "target", "wanted"),

@@ -21,6 +21,8 @@ from pasture.proc import os_page
 from pasture.proc.maps import Mapping
 from pasture.proc.page_faults import call_number
 
+pytestmark = pytest.mark.interpreter
+
 PACKAGE = Path(pasture.__file__).parent
 NATIVE = PACKAGE.parent / "native"
 

@@ -5,6 +5,8 @@ import pytest
 from pasture.errors import UnknownPolicy
 from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, Policy, find_policy
 
+pytestmark = pytest.mark.interpreter
+
 
 def test_every_policy_is_listed_under_its_own_name() -> None:
     assert [policy.name for policy in POLICIES.values()] == list(POLICIES)

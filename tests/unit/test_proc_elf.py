@@ -9,6 +9,8 @@ pytest.importorskip("numpy")
 
 from pasture.proc.elf import parse_elf, read_elf
 
+pytestmark = pytest.mark.interpreter
+
 
 def test_symbols_of_the_interpreter_are_found_in_its_file() -> None:
     import pasture._native

@@ -21,6 +21,8 @@ from pasture.sealing.report import SealReport, StepReport
 from pasture.warmup import lazy_imports
 from pasture.warmup.warmup import WarmUpReport, warm_up
 
+pytestmark = pytest.mark.interpreter
+
 SUPPORTED = Interpreter("CPython", "3.14.2", False, True, None)
 
 

@@ -10,6 +10,8 @@ from pasture.fork_safety.hazard import Hazard, Kind
 from pasture.interpreter import Interpreter, current
 from pasture.sealing.report import SealReport, StepReport
 
+pytestmark = pytest.mark.interpreter
+
 CPYTHON = Interpreter("CPython", "3.14.2", False, True, None)
 
 

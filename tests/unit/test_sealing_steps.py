@@ -10,6 +10,8 @@ from pasture.errors import UnsupportedInterpreter
 from pasture.sealing import steps
 from pasture.sealing.policy import DEFAULT_POLICY, POLICIES
 
+pytestmark = pytest.mark.interpreter
+
 
 def test_each_step_is_taken_by_a_policy() -> None:
     assert set(steps.HEAP_STEPS) == {step for policy in POLICIES.values() for step in policy.heap}

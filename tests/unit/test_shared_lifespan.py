@@ -15,6 +15,8 @@ import pytest
 from pasture.errors import AppImportFailed, SealFailed
 from pasture.servers.lifespan import SharedLifespan
 
+pytestmark = pytest.mark.interpreter
+
 Start = Callable[[dict[str, Any]], Awaitable[object]]
 
 

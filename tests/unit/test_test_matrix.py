@@ -60,6 +60,6 @@ def test_many_failures_are_no_missed_deadlines_and_nothing_runs_again(
 ) -> None:
     monkeypatch.setattr(tool.subprocess, "run", lambda *_, **__: pytest.fail("ran again"))
     session = tool.Session("3.14", "3.14", "", ("tests",))
-    failed = tuple(f"test_{number}" for number in range(tool.MOST_UNSTEADY + 1))
+    failed = tuple(f"test_{number}" for number in range(tool.MAX_RUN_AGAIN + 1))
     outcome = tool.Outcome(session, "FAILED", (0, len(failed), 0), 1.0, failed)
     assert tool.run_again(outcome) == outcome

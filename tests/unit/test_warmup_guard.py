@@ -19,6 +19,8 @@ import pytest
 from pasture.warmup import interrupts
 from pasture.warmup.warmup import warm_up
 
+pytestmark = pytest.mark.interpreter
+
 FOREVER_S = 60.0
 """A test that waits for so long has failed."""
 
