@@ -247,7 +247,7 @@ def test_reload_on_rss_replaces_workers_from_the_sealed_master_and_loses_no_requ
 def test_a_reload_seals_again_and_loses_no_request(serve):
     """But one that a worker has accepted and not started: docs/uwsgi.md."""
     server = serve()
-    # HUP that comes before a worker is ready reaches the others alone, and uWSGI waits for it for good.
+    # uWSGI waits for good for a worker that was not ready at the HUP: it gets no signal.
     until_all_answered(server, "/who", server.workers())
     master = server.process.pid
     statuses = Counter()
