@@ -248,7 +248,7 @@ test-cpython-all: .venv/.stamp ## All of them in three ways, on every interprete
 	@.venv/bin/python tests/cpython/everything.py $(CPYTHON_ALL_MATRIX) $(ARGS)
 
 .PHONY: test-builds
-test-builds: .venv/.stamp ## Builds of CPython of many shapes, obtained and tried; writes docs/interpreters.md (hours; goes on where it stopped)
+test-builds: .venv/.stamp ## Builds of CPython of many shapes, obtained and tried; writes docs/results/interpreters.md (hours; goes on where it stopped)
 	@.venv/bin/python tests/builds $(ARGS)
 
 ##@ Code
@@ -332,7 +332,7 @@ soak-threads-asan: .venvs/3.14-asan/.stamp ## The same under the address and und
 	    .venvs/3.14-asan/bin/python -m benchmarks.soak_threads $(ARGS)
 
 .PHONY: agents
-agents: .venvs/3.14/.stamp ## Agents of production servers before the fork; writes docs/preloading.md (what is missing; ARGS=--again: all, two hours)
+agents: .venvs/3.14/.stamp ## Agents of production servers before the fork; writes docs/results/agents.md (what is missing; ARGS=--again: all, two hours)
 	@.venvs/3.14/bin/python -m benchmarks.agents $(ARGS)
 
 .PHONY: bench-site
@@ -340,7 +340,7 @@ bench-site: .venvs/3.14/.stamp ## The bundled site on 3.14, 4 workers, 2,000 req
 	@.venvs/3.14/bin/python -m benchmarks.site $(ARGS)
 
 .PHONY: bench-sites
-bench-sites: .venvs/3.12/.stamp .venvs/3.13/.stamp .venvs/3.14/.stamp ## Applications that others have written, stock against seal; writes docs/sites.md (hours; goes on where it stopped)
+bench-sites: .venvs/3.12/.stamp .venvs/3.13/.stamp .venvs/3.14/.stamp ## Applications that others have written, stock against seal; writes docs/results/sites.md (hours; goes on where it stopped)
 	@.venvs/3.14/bin/python -m benchmarks.sites $(ARGS)
 
 .PHONY: bench-site-child
@@ -356,7 +356,7 @@ bench-uvicorn: .venvs/3.14/.stamp ## 8 workers of a FastAPI application: spawned
 	@.venvs/3.14/bin/python -m benchmarks.uvicorn_workers $(ARGS)
 
 .PHONY: engines
-engines: .venvs/3.14/.stamp ## Servers and engines as they are and sealed, a row each; writes docs/engines.md (goes on where it stopped; ARGS="uvicorn --again", ARGS=--list)
+engines: .venvs/3.14/.stamp ## Servers and engines as they are and sealed, a row each; writes docs/results/engines.md (goes on where it stopped; ARGS="uvicorn --again", ARGS=--list)
 	@.venvs/3.14/bin/python -m benchmarks.engines $(ARGS)
 
 .PHONY: bench-refork

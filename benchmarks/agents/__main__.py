@@ -1,4 +1,4 @@
-"""Boots gunicorn and uvicorn with each agent, and writes docs/preloading.md.
+"""Boots gunicorn and uvicorn with each agent, and writes docs/results/agents.md.
 
 Without names: all of agents.toml, and the page. What came of a boot is kept in results.jsonl; a run
 takes up where the last one left off, and --again makes all of it anew. The exit status is 1 where a

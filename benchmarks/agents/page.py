@@ -1,4 +1,4 @@
-"""docs/preloading.md: what stands between its marks, made of agents.toml and what was measured."""
+"""docs/results/agents.md: what stands between its marks, made of agents.toml and what was measured."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.agents.catalog import Agent
 from benchmarks.agents.runs import Delivery, Run
 from benchmarks.uv import REPOSITORY
 
-PAGE = REPOSITORY / "docs" / "preloading.md"
+PAGE = REPOSITORY / "docs" / "results" / "agents.md"
 PROSE = ("<!-- agents -->\n", "<!-- end of the agents -->\n")
 FIGURES = ("<!-- figures -->\n", "<!-- end of the figures -->\n")
 MB = 1e6

@@ -25,7 +25,7 @@ from benchmarks.engines.results import Result, key_of, load, save
 from benchmarks.uv import REPOSITORY
 from pasture.errors import PastureError
 
-PAGE = REPOSITORY / "docs" / "engines.md"
+PAGE = REPOSITORY / "docs" / "results" / "engines.md"
 
 
 def engines() -> list[Engine]:
@@ -100,7 +100,7 @@ def _versions(engine: Engine, python: Path) -> Mapping[str, str]:
 @click.option("--list", "only_list", is_flag=True, help="Name the rows, measure nothing.")
 @click.option("--page", "only_page", is_flag=True, help="Write the page from what is kept.")
 def main(names: tuple[str, ...], rounds: int, again: bool, only_list: bool, only_page: bool) -> int:
-    """Measure engines as they are and sealed; write docs/engines.md."""
+    """Measure engines as they are and sealed; write docs/results/engines.md."""
     known = engines()
     wanted = chosen(known, names)
     if only_list:

@@ -1,4 +1,4 @@
-"""docs/engines.md: the table of rows that have results, and a section for each engine."""
+"""docs/results/engines.md: the table of rows that have results, and a section for each engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ engine twice a round, once as its makers ship it and once sealed, brings all wor
 reads their memory. *Private* is the memory of one worker that it shares with no process, the mean
 of all. *PSS* is the sum over the engine's Python processes, with the parent. The start lasts until
 all workers serve. Figures are medians of the rounds; ratios are formed within a round.
-[benchmarks/engines/README.md](../benchmarks/engines/README.md) says how a row is added.
+[benchmarks/engines/README.md](../../benchmarks/engines/README.md) says how a row is added.
 
 """
 
@@ -107,7 +107,7 @@ def _section(engine: Engine, result: Result | None) -> str:
         f'| again | `make engines ARGS="{engine.name} --again"` |',
     ]
     if engine.guide:
-        lines.append(f"| guide | [{engine.guide}]({engine.guide}) |")
+        lines.append(f"| guide | [{engine.guide}](../{engine.guide}) |")
     if result is not None and result.rounds():
         lines += _measured(engine, result)
     if engine.note:

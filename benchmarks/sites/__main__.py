@@ -17,7 +17,7 @@ from benchmarks.sites.environment import lock, make_environment, prepare
 from benchmarks.sites.site import SITES, Site, read_sites
 from benchmarks.sites.trial import measure
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "sites.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "results" / "sites.md"
 
 
 @click.command()
@@ -27,7 +27,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "sites.md"
 @click.option("--requests", default=1000, show_default=True)
 @click.option("--workers", default=4, show_default=True)
 def main(names: tuple[str, ...], again: bool, locks: bool, requests: int, workers: int) -> None:
-    """Measure the sites named, or all, and write docs/sites.md."""
+    """Measure the sites named, or all, and write docs/results/sites.md."""
     sites = read_sites(SITES)
     unknown = set(names) - set(sites)
     if unknown:

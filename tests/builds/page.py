@@ -1,4 +1,4 @@
-"""The matrix: a row a build of CPython, written into docs/interpreters.md between two marks."""
+"""The matrix: a row a build of CPython, written into docs/results/interpreters.md between two marks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from trials import REPOSITORY, Installation, Outcome
 
-PAGE = REPOSITORY / "docs" / "interpreters.md"
+PAGE = REPOSITORY / "docs" / "results" / "interpreters.md"
 BEGIN, END = "<!-- matrix -->\n", "<!-- end of the matrix -->\n"
 HEAD = (
     "CPython", "build", "compiler", "from source", "by wheel",

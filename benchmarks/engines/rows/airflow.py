@@ -27,7 +27,7 @@ ENGINE = Engine(
     workers=WORKERS,
     measure=measure,
     packages="airflow",
-    guide="airflow.md",
+    guide="queues.md#airflow",
     note="The program measured is the scheduler's executor without the rest of the scheduler; each "
     "worker has imported what its first task does. The start is that of the whole measurement, "
     "with the end. `make bench-airflow` compares with fork and Airflow's own freeze, too.",

@@ -3,7 +3,7 @@
 A library stands in the table if it sees in a child that the process is another one before it uses
 a connection, and if that was tried in children of a sealed parent. What is not trusted stays a
 hazard: versions that were not tried, and connections that somebody holds while he uses them.
-docs/preloading.md says what was tried. Closes nothing; walks the heap once.
+docs/results/agents.md says what was tried. Closes nothing; walks the heap once.
 """
 
 from __future__ import annotations

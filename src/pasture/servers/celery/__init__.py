@@ -6,7 +6,7 @@ In the module of the Celery application:
 
 or `pasture run celery -A proj worker`. The parent is sealed when its first pool process is
 forked, once all task modules are imported, and again if much was loaded since; processes
-that replace others are forked from the sealed parent. docs/celery.md is the user's guide.
+that replace others are forked from the sealed parent. docs/queues.md is the user's guide.
 """
 
 from pasture.errors import MissingExtra
