@@ -1,4 +1,4 @@
-"""docs/results/agents.md: what stands between its marks, made of agents.toml and what was measured."""
+"""docs/results/agents.md: its marked parts, out of agents.toml and of what was measured."""
 
 from __future__ import annotations
 

@@ -86,10 +86,10 @@ _PAGE = f"""\
 # Sites
 
 Written by `make bench-sites`. {{count}} applications under gunicorn with 4 workers, each under the
-same load with every policy ([pasture try](../try.md)). Private memory is that of a worker, the median
-of the four, in MB. The ratios are to stock: of the seal's private memory, of that of the largest
-worker, of the median under a `gc.freeze()` after a warm-up, of the whole server's PSS, and of
-processor time a request. Workers for ASGI get unequal shares of the load: some serve most of it,
+same load with every policy ([pasture try](../try.md)). Private memory is that of a worker, the
+median of the four, in MB. The ratios are to stock: of the seal's private memory, of that of the
+largest worker, of the median under a `gc.freeze()` after a warm-up, of the whole server's PSS, and
+of processor time a request. Workers for ASGI get unequal shares of the load: some serve most of it,
 some next to nothing, and the ratio of the largest is the one to look at.
 
 Medians of the seal's ratios: private memory {{private}}, processor time {{processor}}.
@@ -98,6 +98,6 @@ Medians of the seal's ratios: private memory {{private}}, processor time {{proce
 | {" | ".join("---" for _ in _HEADER)} |
 {{rows}}
 
-{{notes}}[benchmarks/sites](../../benchmarks/sites/README.md) has the versions, and what each is asked.
+{{notes}}[benchmarks/sites](../../benchmarks/sites/README.md) has the versions and the requests.
 The load comes from a process of its own. Each policy ran once.
 """

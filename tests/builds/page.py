@@ -1,4 +1,4 @@
-"""The matrix: a row a build of CPython, written into docs/results/interpreters.md between two marks."""
+"""The matrix: a row a build of CPython, in docs/results/interpreters.md between two marks."""
 
 from __future__ import annotations
 
