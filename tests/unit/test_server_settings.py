@@ -53,7 +53,7 @@ def test_options_survive_the_way_through_the_environment(
     monkeypatch.chdir(tmp_path)
     Path("warm").write_text("/c\n")
     lines = ["/a", "POST /b", "Cookie: x=1"]
-    environ = to_environment(policy="freeze", warm=lines, warm_file=Path("warm"))
+    environ = to_environment(policy="freeze", warm=tuple(lines), warm_file=Path("warm"))
     monkeypatch.chdir("/")
     settings = read_environment(environ)
     assert settings.policy.name == "freeze"
@@ -70,10 +70,8 @@ def test_options_that_were_not_given_leave_no_variable() -> None:
 
 
 def test_who_starts_an_application_is_each_or_once() -> None:
-    assert not read_environment({}).lifespan_once
-    assert not read_environment({}).lifespan_warms
-    assert read_environment({"PASTURE_LIFESPAN": "once"}).lifespan_once
-    assert read_environment({"PASTURE_LIFESPAN": "warm-up"}).lifespan_warms
+    assert read_environment({}).lifespan == "each"
+    assert read_environment({"PASTURE_LIFESPAN": "once"}).lifespan == "once"
     with pytest.raises(UsageError, match="PASTURE_LIFESPAN"):
         read_environment({"PASTURE_LIFESPAN": "twice"})
 
@@ -82,9 +80,7 @@ def test_modules_to_preload_are_names_with_commas_between_them() -> None:
     environ = {"PASTURE_PRELOAD": "my_tasks, my_models.tables,"}
     assert read_environment(environ).preload == ("my_tasks", "my_models.tables")
     assert read_environment({}, preload="tasks").preload == ("tasks",)
-    assert to_environment(policy=None, warm=(), warm_file=None, preload="a,b") == {
-        "PASTURE_PRELOAD": "a,b"
-    }
+    assert to_environment(preload="a,b") == {"PASTURE_PRELOAD": "a,b"}
 
 
 @pytest.mark.parametrize(
@@ -99,7 +95,7 @@ def test_what_names_no_module_and_is_no_choice_is_refused(environ: dict[str, str
 def test_once_is_as_the_engine_needs_it_unless_it_is_said() -> None:
     assert read_environment({}).once is None
     for once in (True, False):
-        environ = to_environment(policy=None, warm=(), warm_file=None, once=once)
+        environ = to_environment(once=once)
         assert read_environment(environ).once is once
 
 
@@ -111,9 +107,6 @@ def test_a_probe_is_the_default_and_each_part_of_it_can_be_chosen() -> None:
         "no-warm-up",
     )
     variables = to_environment(
-        policy=None,
-        warm=(),
-        warm_file=None,
         probe=False,
         probe_lifespan=False,
         probe_timeout=2.5,

@@ -20,7 +20,7 @@ from pasture.errors import ObstaclesFound, ServerFailed, UsageError
 from pasture.launch.session import Group
 from pasture.proc import tree
 from pasture.proc.smaps import require_smaps_rollup
-from pasture.servers.settings import REPORT_FILE
+from pasture.servers.settings import SETTINGS
 from pasture.trust.private_files import temporary_folder
 
 _WATCH = Path(checks.__file__).with_name("watch")
@@ -77,7 +77,7 @@ def _try(arguments: tuple[str, ...], wait_s: float) -> Evidence:
         told.touch()
         path = os.pathsep.join(filter(None, (str(_WATCH), os.environ.get("PYTHONPATH"))))
         environ = {**os.environ, "PYTHONPATH": path, "PASTURE_DOCTOR_FILE": str(told)}
-        report = Path(environ.setdefault(REPORT_FILE, str(report)))
+        report = Path(environ.setdefault(SETTINGS["report_file"].variable, str(report)))
         with _start(arguments, environ, folder / "log") as server:
             _wait_for_workers(server, wait_s)
             _wait_until_quiet(told, wait_s)

@@ -17,22 +17,8 @@ from typing import Any
 import click
 
 from pasture.errors import MissingExtra, UsageError
-from pasture.sealing.policy import DEFAULT_POLICY, POLICIES
-from pasture.servers.fork_hook import AFTER
-from pasture.servers.recycle import DEFAULT_JITTER
-from pasture.servers.settings import (
-    LIFESPANS,
-    MAX_USS_JITTER,
-    PROBE_FAILURES,
-    PROBE_S,
-    PROBE_TIMEOUT,
-    WARM_FILE,
-    read_environment,
-    to_environment,
-)
-from pasture.warmup.guard import STEP_S, TOTAL_S
-from pasture.warmup.lazy_imports import DEFAULT_PATTERNS, parse_patterns
-from pasture.warmup.requests import parse_header, parse_request
+from pasture.servers.setting import Setting
+from pasture.servers.settings import SETTINGS, read_environment, to_environment
 
 SERVERS: Mapping[str, str] = MappingProxyType(
     {
@@ -80,136 +66,27 @@ _REPLACE_WORKERS = frozenset(("gunicorn", "uwsgi", "celery", "uvicorn", "fastapi
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 
-@click.command("run", context_settings={"allow_interspersed_args": False})
-@click.option(
-    "--policy",
-    metavar="NAME",
-    help=f"What is done to the heap: {', '.join(POLICIES)}.  [default: {DEFAULT_POLICY}]",
-)
-@click.option(
-    "--warm",
-    "urls",
-    multiple=True,
-    metavar="[METHOD] URL",
-    help="Request to serve before the fork, a path or a full URL; repeat for more.",
-)
-@click.option(
-    "--warm-file",
-    type=click.Path(path_type=Path),
-    help="File with one [METHOD] URL, or 'Name: value' for a header, a line.",
-)
-@click.option(
-    "--warm-header",
-    "headers",
-    multiple=True,
-    metavar="'NAME: VALUE'",
-    help="Header of each of these requests; repeat for more.",
-)
-@click.option(
-    "--warm-timeout",
-    type=float,
-    metavar="SECONDS",
-    help=f"For each of these requests; 0 for no limit.  [default: {STEP_S:g}]",
-)
-@click.option(
-    "--warm-total-timeout",
-    type=float,
-    metavar="SECONDS",
-    help=f"For all of them; what is left then is not served.  [default: {TOTAL_S:g}]",
-)
-@click.option(
-    "--lazy-imports",
-    metavar="PATTERNS",
-    help="Pending lazy imports (CPython 3.15) to make before the fork, as in "
-    f"'stdlib,mysite.*,!mysite.reports'; '' for none.  [default: {DEFAULT_PATTERNS}]",
-)
-@click.option(
-    "--preload",
-    default="",
-    metavar="MODULES",
-    help="Modules to import before the fork, as in my_tasks,my_models.",
-)
-@click.option(
-    "--once/--again",
-    default=None,
-    help="Seal before the first fork alone, or again when much was loaded since.  "
-    "[default: once for parents that work themselves, as rq's]",
-)
-@click.option(
-    "--strict",
-    is_flag=True,
-    help="End rather than fork unsealed, or with what a fork breaks: threads, connections.",
-)
-@click.option(
-    "--max-uss",
-    metavar="SIZE",
-    help="Replace a worker of a server whose private memory passes this, as in 200M.",
-)
-@click.option(
-    "--max-uss-jitter",
-    type=float,
-    metavar="FRACTION",
-    help=f"By how much a worker's own limit may be lower.  [default: {DEFAULT_JITTER}]",
-)
-@click.option(
-    "--refork",
-    metavar="REQUESTS",
-    help="Of gunicorn: after so many requests a worker becomes the next parent, by generation, "
-    "as in 50,500,2000.",
-)
-@click.option(
-    "--lifespan",
-    type=click.Choice(LIFESPANS),
-    help="Who starts an ASGI application: each worker; the same, and the parent around the "
-    "warm-up; or once the parent, whose state all workers share.  [default: each]",
-)
-@click.option(
-    "--probe/--no-probe",
-    default=True,
-    help="Before any worker serves, send the warm-up's GET requests to a process that is forked "
-    "as a worker is, and compare the answers.  [default: probe]",
-)
-@click.option(
-    "--probe-lifespan/--no-probe-lifespan",
-    default=True,
-    help="Start and end an ASGI application in that process.  [default: probe-lifespan]",
-)
-@click.option(
-    "--probe-timeout",
-    type=float,
-    metavar="SECONDS",
-    help=f"For all of the probe.  [default: {PROBE_S:g}]",
-)
-@click.option(
-    "--probe-failure",
-    type=click.Choice(PROBE_FAILURES),
-    help="How to start if the answers differ: without the warm-up, or else without pasture; "
-    f"without pasture; not at all; as it is.  [default: {PROBE_FAILURES[0]}]",
-)
-@click.option(
-    "--after",
-    default="",
-    metavar="MODULE[:NAME]",
-    help="Of python: no seal before this module is imported, or this name in it set.",
+def _option(row: Setting) -> click.Option:
+    """The option of a setting. What is not given is None or empty, so that it sets no variable."""
+    kind = click.Choice(row.takes) if isinstance(row.takes, tuple) else row.takes
+    return click.Option(
+        [row.option, row.name],
+        type=click.Path(path_type=Path) if kind is Path else kind,
+        is_flag=kind is bool,
+        multiple=row.repeats,
+        default=None,
+        metavar=row.metavar or None,
+        help=row.help,
+    )
+
+
+@click.command(
+    "run",
+    context_settings={"allow_interspersed_args": False},
+    params=[_option(row) for row in SETTINGS.values() if row.option],
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="SERVER ARGS")
-def command(
-    urls: tuple[str, ...],
-    headers: tuple[str, ...],
-    warm_file: Path | None,
-    strict: bool,
-    max_uss_jitter: float | None,
-    after: str,
-    lazy_imports: str | None,
-    lifespan: str | None,
-    once: bool | None,
-    probe: bool,
-    probe_lifespan: bool,
-    probe_timeout: float | None,
-    probe_failure: str | None,
-    command: tuple[str, ...],
-    **options: Any,
-) -> None:
+def command(command: tuple[str, ...], **options: Any) -> None:
     """Run a pre-fork server with its heap sealed before each fork.
 
     SERVER ARGS is the server's own command, as in
@@ -222,54 +99,48 @@ def command(
 
         pasture run -- python app.py
     """
-    # Read here as the server will read it: a mistake can still be shown as one of the command line.
-    for url in urls:
-        parse_request(url)
-    for header in headers:
-        parse_header(header)
-    others = {
-        WARM_FILE: "" if warm_file is None else str(warm_file),
-        MAX_USS_JITTER: "" if max_uss_jitter is None else str(max_uss_jitter),
-        PROBE_TIMEOUT: "" if probe_timeout is None else str(probe_timeout),
-    }
-    read_environment(others, **options)
-    parse_patterns(lazy_imports or "")
+    given = {name: raw for name, raw in options.items() if raw not in (None, ())}
+    _check(given)
     name = _server_name(command[0])
-    if after and name != "python":
+    _check_server(name, given)
+    variables = to_environment(**given)
+    # A bare `python` is the one that pasture is installed for.
+    python = command[0] if name == "python" and os.sep in command[0] else sys.executable
+    _replace_this_process(python, SERVERS[name], command[1:], variables)
+
+
+def _check(given: Mapping[str, Any]) -> None:
+    """Read options as the server will: a mistake can still be shown as one of the command line."""
+    whole = {}
+    for name, raw in given.items():
+        check = SETTINGS[name].check
+        if check is None:
+            whole[name] = raw
+            continue
+        for each in raw if isinstance(raw, tuple) else (raw,):
+            check(each)
+    read_environment({}, **whole)
+
+
+def _check_server(name: str, given: Mapping[str, Any]) -> None:
+    """Refuse options that a server has no use for."""
+    lifespan = given.get("lifespan")
+    if given.get("after") and name != "python":
         raise UsageError(f"--after is of no use to {name}", hint="it preloads by itself")
-    if options["max_uss"] and name not in _REPLACE_WORKERS:
+    if "max_uss" in given and name not in _REPLACE_WORKERS:
         raise UsageError(f"{name} has no way to replace a worker", hint="leave --max-uss out")
-    if options["refork"] is not None and name != "gunicorn":
+    if "refork" in given and name != "gunicorn":
         raise UsageError(f"{name} cannot refork", hint="only gunicorn can")
     if lifespan == "warm-up" and name not in _WARMING_ASGI:
         raise UsageError(
             f"--lifespan warm-up is of no use to {name}",
             hint=f"known are {', '.join(_WARMING_ASGI)}",
         )
-    if lifespan == "once" and (name not in _SERVING_ASGI or options["refork"] is not None):
+    if lifespan == "once" and (name not in _SERVING_ASGI or "refork" in given):
         raise UsageError(
             f"--lifespan once is of no use to {name}",
             hint=f"known are {', '.join(_SERVING_ASGI)}, without --refork",
         )
-    variables = to_environment(
-        warm=(*urls, *headers),
-        warm_file=warm_file,
-        strict=strict,
-        max_uss_jitter=max_uss_jitter,
-        lazy_imports=lazy_imports,
-        lifespan=lifespan,
-        once=once,
-        probe=probe,
-        probe_lifespan=probe_lifespan,
-        probe_timeout=probe_timeout,
-        probe_failure=probe_failure,
-        **options,
-    )
-    if after:
-        variables[AFTER] = after
-    # A bare `python` is the one that pasture is installed for.
-    python = command[0] if name == "python" and os.sep in command[0] else sys.executable
-    _replace_this_process(python, SERVERS[name], command[1:], variables)
 
 
 def _server_name(program: str) -> str:

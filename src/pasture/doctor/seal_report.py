@@ -14,7 +14,7 @@ from typing import Any
 from pasture.proc.packages import read_text
 from pasture.scoreboard.layout import Snapshot
 from pasture.sealing.policy import POLICIES
-from pasture.servers.settings import REPORT_FILE
+from pasture.servers.settings import SETTINGS
 from pasture.trust.untrusted_text import printable
 
 _MOST_HAZARDS = 50
@@ -71,7 +71,7 @@ def read_seal(
     if board is None or board.seal is None:
         return None
     known = board.seal
-    named = asked or environ.get(REPORT_FILE) or None
+    named = asked or environ.get(SETTINGS["report_file"].variable) or None
     path = None if named is None else Path(f"/proc/{pid}/cwd") / named
     report = None if path is None else _report(read_text(str(path)))
     if report is None:

@@ -9,7 +9,7 @@ from pasture.doctor.evidence import Evidence, Worker
 from pasture.doctor.finding import Finding
 from pasture.proc.mapped_files import InMemory
 from pasture.proc.packages import STANDARD_LIBRARY, package_of_module
-from pasture.servers.settings import POLICY, REFORK
+from pasture.servers.settings import SETTINGS
 
 _NOT_PRELOADED = 0.6
 _LEAST_PRIVATE_BYTES = 8_000_000
@@ -86,7 +86,8 @@ def own_data(seen: Evidence) -> Iterator[Finding]:
     if seen.is_asgi:
         mend += ", and leave connections and tasks in the lifespan"
         once = "`--lifespan once` of `pasture run`"
-        reforks = seen.environ.get(REFORK) or seen.environ.get(POLICY) == "refork"
+        schedule, policy = (SETTINGS[name].variable for name in ("refork", "policy"))
+        reforks = seen.environ.get(schedule) or seen.environ.get(policy) == "refork"
         mend = f"{mend} (no {once} where workers refork)" if reforks else f"{once}; or {mend}"
     yield Finding(
         "own-data",

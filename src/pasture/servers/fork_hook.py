@@ -13,9 +13,6 @@ import sys
 from collections.abc import Callable, Mapping
 from types import CodeType, FrameType, ModuleType
 
-AFTER = "PASTURE_AFTER"
-"""Variable with `MODULE` or `MODULE:NAME`: no seal before that is there."""
-
 _EXECUTING = frozenset(name for name in dir(os) if name.startswith("exec"))
 _DETACHING = frozenset(("setsid",))
 _LIBRARY_FILES = ("subprocess.py", "pty.py")

@@ -6,7 +6,6 @@ runs as `__main__` itself, with the `sys.argv` and `sys.path` that it would have
 
 from __future__ import annotations
 
-import os
 import runpy
 import sys
 from collections.abc import Sequence
@@ -17,7 +16,6 @@ from typing import Any
 
 from pasture.errors import PastureError, UsageError
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers import fork_hook
 from pasture.servers.complaint import complain
 from pasture.servers.sealer import seal_before_forks, show_log
 from pasture.servers.settings import read_environment
@@ -37,8 +35,7 @@ def run(arguments: Sequence[str]) -> None:
     settings = read_environment()
     show_log()
     begin_loading(settings.policy)
-    after = os.environ.get(fork_hook.AFTER, "")
-    seal_before_forks(settings, keeps_connections=True, after=after)
+    seal_before_forks(settings, keeps_connections=True, after=settings.after)
     seal_forkservers()
     if not arguments or (arguments[0].startswith("-") and arguments[0] not in ("-m", "-c")):
         raise UsageError(

@@ -1,182 +1,44 @@
-"""The environment variables that tell a server process what to do.
+"""The settings of a server process, a row each.
 
-`pasture run` and `pasture try` reach the server through them alone. They survive the exec of the
-server, and the server's own exec when it upgrades itself.
+Everything about a setting follows from its row: what is read and written here, the options of
+`pasture run`, the arguments of `configure()`. A new setting is a new row.
+
+`pasture run` and `pasture try` reach the server through the variables alone. They survive the exec
+of the server, and the server's own exec when it upgrades itself.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
 
 from pasture.errors import PastureError, UsageError
 from pasture.refork.schedule import LEAST_SAVING, Schedule, parse_schedule
-from pasture.sealing.policy import Policy, find_policy
-from pasture.servers.complaint import complain
+from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, Policy, find_policy
 from pasture.servers.recycle import DEFAULT_JITTER, MemoryLimit, parse_limit
+from pasture.servers.setting import Raw, Setting, setting
+from pasture.trust.complaint import complain
 from pasture.warmup.guard import STEP_S, TOTAL_S
+from pasture.warmup.lazy_imports import DEFAULT_PATTERNS, parse_patterns
 from pasture.warmup.lazy_imports import VARIABLE as LAZY_IMPORTS
-from pasture.warmup.requests import Requests, parse_lines, read_requests
-
-POLICY = "PASTURE_POLICY"
-WARM = "PASTURE_WARM"
-WARM_FILE = "PASTURE_WARM_FILE"
-WARM_HEADERS_FILE = "PASTURE_WARM_HEADERS_FILE"
-WARM_TIMEOUT = "PASTURE_WARM_TIMEOUT"
-WARM_TOTAL_TIMEOUT = "PASTURE_WARM_TOTAL_TIMEOUT"
-REPORT_FILE = "PASTURE_REPORT_FILE"
-STRICT = "PASTURE_STRICT"
-MAX_USS = "PASTURE_MAX_USS"
-MAX_USS_JITTER = "PASTURE_MAX_USS_JITTER"
-REFORK = "PASTURE_REFORK"
-REFORK_LEAST_SAVING = "PASTURE_REFORK_LEAST_SAVING"
-REFORK_WARM = "PASTURE_REFORK_WARM"
-LIFESPAN = "PASTURE_LIFESPAN"
-
-LIFESPANS = ("each", "warm-up", "once")
-"""Who starts an ASGI application: each worker for itself; the same, and the parent for the warm-up,
-which it ends after that; or the parent once, for all."""
-PRELOAD = "PASTURE_PRELOAD"
-ONCE = "PASTURE_ONCE"
-PROBE = "PASTURE_PROBE"
-PROBE_LIFESPAN = "PASTURE_PROBE_LIFESPAN"
-PROBE_TIMEOUT = "PASTURE_PROBE_TIMEOUT"
-PROBE_FAILURE = "PASTURE_PROBE_FAILURE"
-
-PROBE_FAILURES = ("no-warm-up", "unsealed", "end", "report")
-"""How a server starts whose probe failed: without the warm-up, and if that fails too without
-pasture; without pasture at once; not at all; or as it is, with the errors in the log."""
+from pasture.warmup.requests import (
+    Requests,
+    parse_header,
+    parse_lines,
+    parse_request,
+    read_requests,
+)
 
 PROBE_S = 30.0
 """Limit of a probe, all in all."""
 
-_MOST_S = 1e6  # the kernel's timers take more, but nobody waits for so long
-
-
-@dataclass(frozen=True, slots=True)
-class ServerSettings:
-    """What a server process is to do.
-
-    Attributes:
-        policy: the policy whose steps it takes.
-        warm_up: served before the fork, if the policy warms up.
-        warm_timeout_s, warm_total_timeout_s: time limits of one request of it and of the whole;
-            0 for none.
-        report_file: where the seal's report goes as JSON; None for nowhere.
-        strict: end with an error rather than fork unsealed, or with what a fork breaks.
-        memory_limit: limit of a worker's private memory; None for none.
-        refork: when workers become parents; None for never.
-        lifespan_once: the parent starts an ASGI application for all workers.
-        lifespan_warms: the parent starts and ends it around the warm-up.
-        refork_warms: a new generation 0 is warmed up with what the old server has answered.
-        preload: modules that are imported before the first seal.
-        once: never seal again, however much was loaded since; None is as the engine needs it.
-        probe: serve the warm-up's requests once more in a process of their own, before workers do.
-        probe_lifespan: start and end an ASGI application in it.
-        probe_limit_s: time limit of all of it.
-        probe_failure: one of `PROBE_FAILURES`.
-    """
-
-    policy: Policy
-    warm_up: Requests
-    report_file: Path | None
-    strict: bool = False
-    memory_limit: MemoryLimit | None = None
-    refork: Schedule | None = None
-    warm_timeout_s: float = STEP_S
-    warm_total_timeout_s: float = TOTAL_S
-    lifespan_once: bool = False
-    lifespan_warms: bool = False
-    refork_warms: bool = True
-    preload: tuple[str, ...] = ()
-    once: bool | None = None
-    probe: bool = True
-    probe_lifespan: bool = True
-    probe_limit_s: float = PROBE_S
-    probe_failure: str = PROBE_FAILURES[0]
-
-
-def read_environment(
-    environ: Mapping[str, str] = os.environ,
-    *,
-    policy: str | Policy | None = None,
-    warm: Iterable[str] = (),
-    max_uss: str | None = None,
-    refork: str | None = None,
-    warm_timeout: float | str | None = None,
-    warm_total_timeout: float | str | None = None,
-    preload: str = "",
-) -> ServerSettings:
-    """Settings from the variables; where one is unset, from the arguments.
-
-    The variables win, so that a trial can try other policies on an application whose own
-    configuration names one. A variable that is empty is unset; an empty argument is a mistake.
-
-    Args:
-        warm: lines of requests and headers.
-        max_uss: limit of a worker's private memory, as in `200M`.
-        refork: requests by generation, as in `50,500,2000`. Without a policy it means the
-            policy of that name.
-        warm_timeout, warm_total_timeout: seconds for a request of the warm-up and for all of
-            it; 0 is no limit.
-        preload: names of modules with commas between them.
-
-    Raises:
-        UnknownPolicy: no policy has that name.
-        UsageError: a file cannot be read, or a line of it or a limit is malformed.
-    """
-    schedule = environ.get(REFORK) or refork
-    name = environ.get(POLICY) or policy
-    if name is None and schedule is not None:
-        name = "refork"
-    chosen = find_policy(name)
-    if schedule is None and chosen.refork:
-        schedule = ",".join(map(str, chosen.refork))
-    limit = environ.get(MAX_USS) or max_uss
-    jitter = environ.get(MAX_USS_JITTER) or DEFAULT_JITTER
-    warm_up = parse_lines(environ.get(WARM, "").splitlines())
-    for name in (WARM_FILE, WARM_HEADERS_FILE):
-        if environ.get(name):
-            warm_up += read_requests(Path(environ[name]))
-    report_file = environ.get(REPORT_FILE)
-    lifespan = _lifespan(environ.get(LIFESPAN) or LIFESPANS[0])
-    return ServerSettings(
-        policy=chosen,
-        warm_up=warm_up or parse_lines(warm),
-        report_file=Path(report_file) if report_file else None,
-        strict=environ.get(STRICT, "") not in ("", "0"),
-        memory_limit=None if limit is None else parse_limit(limit, jitter),
-        refork=_schedule(schedule, environ),
-        warm_timeout_s=parse_seconds(_first(environ.get(WARM_TIMEOUT), warm_timeout, STEP_S)),
-        warm_total_timeout_s=parse_seconds(
-            _first(environ.get(WARM_TOTAL_TIMEOUT), warm_total_timeout, TOTAL_S)
-        ),
-        refork_warms=environ.get(REFORK_WARM, "") != "0",
-        lifespan_once=lifespan == "once",
-        lifespan_warms=lifespan == "warm-up",
-        preload=parse_modules(environ.get(PRELOAD) or preload),
-        once=_choice(ONCE, environ.get(ONCE, "")),
-        probe=_choice(PROBE, environ.get(PROBE, "")) is not False,
-        probe_lifespan=_choice(PROBE_LIFESPAN, environ.get(PROBE_LIFESPAN, "")) is not False,
-        probe_limit_s=parse_seconds(environ.get(PROBE_TIMEOUT) or PROBE_S) or PROBE_S,
-        probe_failure=_probe_failure(environ.get(PROBE_FAILURE) or PROBE_FAILURES[0]),
-    )
-
-
-def settings_or_end(**arguments: Any) -> ServerSettings:
-    """Settings as `read_environment` gives them. Ends the process if they make no sense.
-
-    For code that a server's configuration or a hook runs: an error would be a traceback there.
-    """
-    try:
-        return read_environment(**arguments)
-    except PastureError as error:
-        sys.exit(complain(error))
+_MAX_S = 1e6  # 11 days; more is a typing error
 
 
 def parse_seconds(value: str | float) -> float:
@@ -189,7 +51,7 @@ def parse_seconds(value: str | float) -> float:
         seconds = float(value)
     except ValueError:
         seconds = math.nan
-    if not 0 <= seconds <= _MOST_S:
+    if not 0 <= seconds <= _MAX_S:
         raise UsageError(f"{value!r} is no time limit", hint="give seconds, as in 30; 0 for none")
     return seconds
 
@@ -209,77 +71,277 @@ def parse_modules(text: str) -> tuple[str, ...]:
     return names
 
 
-def _choice(variable: str, text: str) -> bool | None:
-    if text in ("", "0", "1"):
-        return None if not text else text == "1"
-    raise UsageError(f"{variable} is {text!r}", hint="1 or 0")
+def _parse_requests(
+    lines: str | Iterable[str], file: Raw, headers: Iterable[str], headers_file: Raw
+) -> Requests:
+    found = parse_lines(lines.splitlines() if isinstance(lines, str) else lines)
+    found += parse_lines(headers)
+    for path in (file, headers_file):
+        if path is not None:
+            found += read_requests(Path(path))
+    return found
 
 
-def _first(variable: str | None, argument: str | float | None, default: float) -> str | float:
-    return variable or (default if argument is None else argument)
+def _is_not_0(raw: Raw) -> bool:
+    return raw not in (False, "0")
 
 
-def _lifespan(word: str) -> str:
-    if word not in LIFESPANS:
-        raise UsageError(f"{LIFESPAN} is {word!r}", hint=f"known are {', '.join(LIFESPANS)}")
-    return word
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """What a server process is to do. `pasture run --help` lists the rows in this order."""
+
+    policy: Policy = setting(
+        "PASTURE_POLICY",
+        "--policy",
+        metavar="NAME",
+        help=f"What is done to the heap: {', '.join(POLICIES)}.  [default: {DEFAULT_POLICY}]",
+        default=DEFAULT_POLICY,
+        parse=find_policy,
+    )
+    warm_up: Requests = setting(
+        "PASTURE_WARM",
+        "--warm",
+        metavar="[METHOD] URL",
+        help="Request to serve before the fork, a path or a full URL; repeat for more.",
+        repeats=True,
+        default="",
+        parse=_parse_requests,
+        check=parse_request,
+        parts=(
+            Setting(
+                variable="PASTURE_WARM_FILE",
+                option="--warm-file",
+                takes=Path,
+                help="File with one [METHOD] URL, or 'Name: value' for a header, a line.",
+            ),
+            Setting(
+                option="--warm-header",
+                metavar="'NAME: VALUE'",
+                help="Header of each of these requests; repeat for more.",
+                repeats=True,
+                default=(),
+                check=parse_header,
+            ),
+            Setting(
+                variable="PASTURE_WARM_HEADERS_FILE",
+                takes=Path,
+                help="File of headers for these requests, 'Name: value' a line.",
+            ),
+        ),
+    )
+    warm_timeout_s: float = setting(
+        "PASTURE_WARM_TIMEOUT",
+        "--warm-timeout",
+        metavar="SECONDS",
+        help=f"For each of these requests; 0 for no limit.  [default: {STEP_S:g}]",
+        takes=float,
+        default=STEP_S,
+        parse=parse_seconds,
+    )
+    warm_total_timeout_s: float = setting(
+        "PASTURE_WARM_TOTAL_TIMEOUT",
+        "--warm-total-timeout",
+        metavar="SECONDS",
+        help=f"For all of them; what is left then is not served.  [default: {TOTAL_S:g}]",
+        takes=float,
+        default=TOTAL_S,
+        parse=parse_seconds,
+    )
+    lazy_imports: str | None = setting(  # read by the seal itself
+        LAZY_IMPORTS,
+        "--lazy-imports",
+        metavar="PATTERNS",
+        help="Pending lazy imports (CPython 3.15) to make before the fork, as in "
+        f"'stdlib,mysite.*,!mysite.reports'; '' for none.  [default: {DEFAULT_PATTERNS}]",
+        check=parse_patterns,
+    )
+    preload: tuple[str, ...] = setting(
+        "PASTURE_PRELOAD",
+        "--preload",
+        metavar="MODULES",
+        help="Modules to import before the fork, as in my_tasks,my_models.",
+        default="",
+        parse=parse_modules,
+    )
+    once: bool | None = setting(
+        "PASTURE_ONCE",
+        "--once/--again",
+        help="Seal before the first fork alone, or again when much was loaded since.  "
+        "[default: once for parents that work themselves, as rq's]",
+        takes=bool,
+    )
+    strict: bool = setting(
+        "PASTURE_STRICT",
+        "--strict",
+        help="End rather than fork unsealed, or with what a fork breaks: threads, connections.",
+        takes=bool,
+        default=False,
+        parse=_is_not_0,
+    )
+    memory_limit: MemoryLimit | None = setting(
+        "PASTURE_MAX_USS",
+        "--max-uss",
+        metavar="SIZE",
+        help="Replace a worker of a server whose private memory passes this, as in 200M.",
+        parse=parse_limit,
+        parts=(
+            Setting(
+                variable="PASTURE_MAX_USS_JITTER",
+                option="--max-uss-jitter",
+                metavar="FRACTION",
+                help=f"By how much a worker's own limit may be lower.  [default: {DEFAULT_JITTER}]",
+                takes=float,
+                default=DEFAULT_JITTER,
+            ),
+        ),
+    )
+    refork: Schedule | None = setting(
+        "PASTURE_REFORK",
+        "--refork",
+        metavar="REQUESTS",
+        help="Of gunicorn: after so many requests a worker becomes the next parent, by generation, "
+        "as in 50,500,2000.",
+        parse=parse_schedule,
+        parts=(
+            Setting(
+                variable="PASTURE_REFORK_LEAST_SAVING",
+                help="Fraction of the server's memory that a refork has to save, or it is the last "
+                f"one.  [default: {LEAST_SAVING}]",
+                default=LEAST_SAVING,
+            ),
+        ),
+        engines=("gunicorn",),
+    )
+    refork_warms: bool = setting(
+        "PASTURE_REFORK_WARM",
+        help="Warm up a new generation 0 with what the old server has answered.  [default: 1]",
+        takes=bool,
+        default=True,
+        parse=_is_not_0,
+        engines=("gunicorn",),
+    )
+    lifespan: str = setting(
+        "PASTURE_LIFESPAN",
+        "--lifespan",
+        help="Who starts an ASGI application: each worker; the same, and the parent around the "
+        "warm-up; or once the parent, whose state all workers share.  [default: each]",
+        takes=("each", "warm-up", "once"),
+        default="each",
+    )
+    probe: bool = setting(
+        "PASTURE_PROBE",
+        "--probe/--no-probe",
+        help="Before any worker serves, send the warm-up's GET requests to a process that is "
+        "forked as a worker is, and compare the answers.  [default: probe]",
+        takes=bool,
+        default=True,
+    )
+    probe_lifespan: bool = setting(
+        "PASTURE_PROBE_LIFESPAN",
+        "--probe-lifespan/--no-probe-lifespan",
+        help="Start and end an ASGI application in that process.  [default: probe-lifespan]",
+        takes=bool,
+        default=True,
+    )
+    probe_limit_s: float = setting(
+        "PASTURE_PROBE_TIMEOUT",
+        "--probe-timeout",
+        metavar="SECONDS",
+        help=f"For all of the probe.  [default: {PROBE_S:g}]",
+        takes=float,
+        default=PROBE_S,
+        parse=lambda raw: parse_seconds(str(raw)) or PROBE_S,
+    )
+    probe_failure: str = setting(
+        "PASTURE_PROBE_FAILURE",
+        "--probe-failure",
+        help="How to start if the answers differ: without the warm-up, or else without pasture; "
+        "without pasture; not at all; as it is.  [default: no-warm-up]",
+        takes=("no-warm-up", "unsealed", "end", "report"),
+        default="no-warm-up",
+    )
+    after: str = setting(
+        "PASTURE_AFTER",
+        "--after",
+        metavar="MODULE[:NAME]",
+        help="Of python: no seal before this module is imported, or this name in it set.",
+        default="",
+        engines=("python",),
+    )
+    report_file: Path | None = setting(
+        "PASTURE_REPORT_FILE", takes=Path, help="Where the seal's report goes, as JSON."
+    )
 
 
-def _probe_failure(word: str) -> str:
-    if word not in PROBE_FAILURES:
-        known = ", ".join(PROBE_FAILURES)
-        raise UsageError(f"{PROBE_FAILURE} is {word!r}", hint=f"known are {known}")
-    return word
+_ROWS: Mapping[str, Setting] = MappingProxyType(
+    {field.name: field.metadata["row"] for field in dataclasses.fields(ServerSettings)}
+)
+
+SETTINGS: Mapping[str, Setting] = MappingProxyType(
+    {each.name: each for row in _ROWS.values() for each in (row, *row.parts)}
+)
+"""All rows by their names, parts after what they belong to."""
 
 
-def _schedule(text: str | None, environ: Mapping[str, str]) -> Schedule | None:
-    least_saving = environ.get(REFORK_LEAST_SAVING) or LEAST_SAVING
-    return None if text is None else parse_schedule(text, least_saving)
+def read_environment(environ: Mapping[str, str] = os.environ, **given: Raw) -> ServerSettings:
+    """Settings from the variables; where one is unset, from the arguments.
 
-
-def to_environment(
-    *,
-    policy: str | None,
-    warm: Iterable[str],
-    warm_file: Path | None,
-    strict: bool = False,
-    max_uss: str | None = None,
-    max_uss_jitter: float | None = None,
-    refork: str | None = None,
-    warm_timeout: float | None = None,
-    warm_total_timeout: float | None = None,
-    lazy_imports: str | None = None,
-    lifespan: str | None = None,
-    preload: str = "",
-    once: bool | None = None,
-    probe: bool = True,
-    probe_lifespan: bool = True,
-    probe_timeout: float | None = None,
-    probe_failure: str | None = None,
-) -> dict[str, str]:
-    """The variables that say the same as these options; unset ones are left out.
+    The variables win, so that a trial can try other policies on an application whose own
+    configuration names one. A variable that is empty is unset; an empty argument is a mistake.
 
     Args:
-        warm: lines of requests and headers.
+        given: raw values by the names of `SETTINGS`; None is unset.
+
+    Raises:
+        UnknownPolicy: no policy has that name.
+        UsageError: a file cannot be read, or a value makes no sense.
     """
-    lines = "\n".join(warm)
-    variables = {
-        POLICY: policy,
-        WARM: lines or None,
-        WARM_FILE: str(warm_file.absolute()) if warm_file else None,
-        STRICT: "1" if strict else None,
-        MAX_USS: max_uss,
-        MAX_USS_JITTER: None if max_uss_jitter is None else str(max_uss_jitter),
-        REFORK: refork,
-        WARM_TIMEOUT: None if warm_timeout is None else str(warm_timeout),
-        WARM_TOTAL_TIMEOUT: None if warm_total_timeout is None else str(warm_total_timeout),
-        LAZY_IMPORTS: lazy_imports,
-        LIFESPAN: lifespan,
-        PRELOAD: preload or None,
-        ONCE: None if once is None else str(int(once)),
-        PROBE: None if probe else "0",
-        PROBE_LIFESPAN: None if probe_lifespan else "0",
-        PROBE_TIMEOUT: None if probe_timeout is None else str(probe_timeout),
-        PROBE_FAILURE: probe_failure,
+    given = {name: raw for name, raw in given.items() if raw is not None}
+    if environ.get(SETTINGS["refork"].variable) or "refork" in given:
+        given.setdefault("policy", "refork")
+    policy = _ROWS["policy"].read(environ, given)
+    if policy.refork:
+        given.setdefault("refork", ",".join(map(str, policy.refork)))
+    warm = _ROWS["warm_up"]
+    values = {
+        "policy": policy,
+        # A trial's requests are not mixed with those of a configuration.
+        "warm_up": warm.read(environ, {}) or warm.read({}, given),
     }
-    return {name: value for name, value in variables.items() if value is not None}
+    left = {name: row.read(environ, given) for name, row in _ROWS.items() if name not in values}
+    return ServerSettings(**values, **left)
+
+
+def settings_or_end(**given: Raw) -> ServerSettings:
+    """Settings as `read_environment` gives them. Ends the process if they make no sense.
+
+    For code that a server's configuration or a hook runs: an error would be a traceback there.
+    """
+    try:
+        return read_environment(**given)
+    except PastureError as error:
+        sys.exit(complain(error))
+
+
+def to_environment(**given: Raw) -> dict[str, str]:
+    """The variables that say the same as these raw values; those that are not given are left out.
+
+    Args:
+        given: by the names of `SETTINGS`; None is not given.
+    """
+    lines: dict[str, list[str]] = {}
+    for row in _ROWS.values():
+        for each in (row, *row.parts):
+            raw = given.get(each.name)
+            if raw is not None:
+                lines.setdefault(each.variable or row.variable, []).extend(_show(raw))
+    return {variable: "\n".join(shown) for variable, shown in lines.items() if shown}
+
+
+def _show(raw: Raw) -> Iterator[str]:
+    if isinstance(raw, tuple):
+        yield from raw
+    elif isinstance(raw, bool):
+        yield str(int(raw))
+    else:
+        yield str(raw.absolute() if isinstance(raw, Path) else raw)

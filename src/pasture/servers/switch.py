@@ -15,8 +15,9 @@ import sys
 from pasture.errors import PastureError
 from pasture.servers.complaint import complain
 from pasture.servers.sealer import show_log
-from pasture.servers.settings import POLICY, read_environment
+from pasture.servers.settings import SETTINGS, read_environment
 
+POLICY = SETTINGS["policy"].variable
 _LOGS_BY_ITSELF = "pasture.servers.gunicorn"
 
 

@@ -43,6 +43,6 @@ def warm_up_as_set(
         headers=settings.warm_up.headers,
         timeout_s=settings.warm_timeout_s,
         total_timeout_s=settings.warm_total_timeout_s,
-        lifespan=settings.lifespan_warms,
+        lifespan=settings.lifespan == "warm-up",
         **named,
     )

@@ -17,7 +17,7 @@ from pasture.proc.smaps import Memory
 from pasture.proc.stat import read_stat
 from pasture.scoreboard.layout import Entry
 from pasture.scoreboard.reader import read_entries
-from pasture.servers.settings import MAX_USS
+from pasture.servers.settings import SETTINGS
 from pasture.trust.untrusted_text import printable
 
 _WINDOW_S = 60.0
@@ -116,7 +116,7 @@ class Watch:
 
     def limits(self) -> Limits:
         """What limits the server's memory now."""
-        max_uss = read_environ(self.master_pid).get(MAX_USS, "")
+        max_uss = read_environ(self.master_pid).get(SETTINGS["max_uss"].variable, "")
         return Limits(read_usage(self.master_pid), printable(max_uss, _LONGEST_LIMIT))
 
     def look(self) -> tuple[Row, ...]:

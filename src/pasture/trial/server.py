@@ -23,6 +23,7 @@ from pasture.display.units import duration
 from pasture.errors import AppImportFailed, UsageError
 from pasture.launch.ports import LOOPBACK
 from pasture.launch.session import Group, environment
+from pasture.servers.settings import to_environment
 from pasture.trial import diagnosis
 from pasture.trial.plan import TrialPlan
 from pasture.trial.servers.facts import STOCK, Phrases, Start
@@ -162,14 +163,15 @@ def server_environment(
     Args:
         packages: folder of a server that the application's environment lacks.
     """
-    told = {
-        "PASTURE_POLICY": policy,
-        "PASTURE_WARM_FILE": str(files.warm),
-        "PASTURE_WARM_HEADERS_FILE": str(files.warm_headers),
-        "PASTURE_REPORT_FILE": str(files.report),
-        "PYTHONUNBUFFERED": "1",
-    }
-    whole = environment({**plan.env, **_with_packages(plan, packages), **told})
+    told = to_environment(
+        policy=policy,
+        warm_file=files.warm,
+        warm_headers_file=files.warm_headers,
+        report_file=files.report,
+    )
+    whole = environment(
+        {**plan.env, **_with_packages(plan, packages), **told, "PYTHONUNBUFFERED": "1"}
+    )
     return {name: value for name, value in whole.items() if not plan.facts.reads(name)}
 
 

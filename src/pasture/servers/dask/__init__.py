@@ -18,8 +18,9 @@ from typing import Any
 import dask
 from distributed.utils import get_mp_context
 
-from pasture.servers.settings import PRELOAD
+from pasture.servers.settings import SETTINGS
 
+PRELOAD = SETTINGS["preload"].variable
 METHOD = "distributed.worker.multiprocessing-method"
 PRELOADED = "pasture.preload"
 """Key of Dask's configuration with a list of modules, which every worker then shares."""

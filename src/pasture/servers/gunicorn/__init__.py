@@ -16,7 +16,6 @@ seals between the user's `pre_fork` and the fork. docs/gunicorn.md is the user's
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 from pasture.errors import MissingExtra, PastureError
@@ -30,33 +29,30 @@ except ImportError as error:
 
 from gunicorn.arbiter import Arbiter
 
-from pasture.sealing.policy import Policy, find_policy
+from pasture.sealing.policy import find_policy
 from pasture.servers import restart
 from pasture.servers.complaint import complain
 from pasture.servers.gunicorn.arbiter import SealingArbiter
-from pasture.servers.settings import settings_or_end
+from pasture.servers.settings import SETTINGS, settings_or_end
 from pasture.trust.private_files import require_temporary_file
 
 _ANOTHER_FOLDER = "give gunicorn --worker-tmp-dir, /dev/shm say, or set TMPDIR"
+_CONFIGURABLE = {
+    name
+    for name, row in SETTINGS.items()
+    if not row.engines or "gunicorn" in row.engines
+    if name != "lazy_imports"  # the seal reads the variable
+}
 _configured: dict[str, Any] = {}
 """What the configuration file asked for, as arguments of `read_environment`."""
 
 
-def configure(
-    *,
-    policy: str | Policy | None = None,
-    warm: Iterable[str] = (),
-    max_uss: str | None = None,
-    refork: str | None = None,
-    warm_timeout: float | None = None,
-    warm_total_timeout: float | None = None,
-) -> None:
-    """Choose the policy and the requests of the warm-up, from a `gunicorn.conf.py`.
+def configure(**settings: Any) -> None:
+    """Choose settings from a `gunicorn.conf.py`, by the names of the options of `pasture run`.
 
-    The options of `pasture run`, and the variables it sets, win over what is given here.
+    The options, and the variables that they set, win over what is given here. Often used:
 
-    Args:
-        policy: its name, or one of your own; None is "seal".
+        policy: its name, or one of your own; "seal" is the default.
         warm: lines `PATH`, `METHOD PATH` or `Name: value` (a header for all of them).
         max_uss: a worker whose private memory passes this is replaced, as in `200M`.
         refork: requests by generation after which a worker becomes the next parent, as in
@@ -65,16 +61,15 @@ def configure(
             it; 0 is no limit.
 
     Raises:
+        TypeError: there is no such setting, or gunicorn does not know it.
         UnknownPolicy: no policy has that name.
     """
-    _configured.update(
-        policy=None if policy is None else find_policy(policy),
-        warm=tuple(warm),
-        max_uss=max_uss or None,
-        refork=refork or None,
-        warm_timeout=warm_timeout,
-        warm_total_timeout=warm_total_timeout,
-    )
+    for name in settings:
+        if name not in _CONFIGURABLE:
+            raise TypeError(f"configure() got an unexpected keyword argument {name!r}")
+    _configured.clear()
+    _configured.update((name, raw) for name, raw in settings.items() if raw not in ("", None))
+    find_policy(settings.get("policy"))  # a mistake here is one of the configuration file
 
 
 def _make_arbiter(app: Any) -> Arbiter:

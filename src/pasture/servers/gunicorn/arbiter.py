@@ -88,7 +88,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self.log.info("pasture: preload is on: HUP does not load new code, USR2 does")
         application = self.load_as_in_worker()
         asgi.import_server(self.worker_class)
-        if self._settings.lifespan_once and self._lifespan is None:
+        if self._settings.lifespan == "once" and self._lifespan is None:
             self._start_once(application)
 
     def load_as_in_worker(self) -> Any:

@@ -143,7 +143,7 @@ class SealingSupervisor(Multiprocess):
 
     def _start_once(self, config: Config) -> SharedLifespan | None:
         """Start the application here, if the settings say so; from now on workers serve that."""
-        if not self._settings.lifespan_once:
+        if self._settings.lifespan != "once":
             return None
         lifespan = SharedLifespan(as_in_uvicorn(self._application, config))
         lifespan.start()

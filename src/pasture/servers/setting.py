@@ -1,0 +1,85 @@
+"""How users give a setting of a server process, and how it is read. The rows are in `settings`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pasture.errors import UsageError
+
+Raw = Any
+"""A value as users give it: text, or what an option or `configure` takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """How users give a setting.
+
+    Attributes:
+        variable: of the environment; "" for a part that stands in the variable of its setting.
+        option: of `pasture run`, for a switch also the one that switches off; "" for none.
+        help: its meaning, for users.
+        metavar: stands for the option's value in the help.
+        takes: what the option takes: `str`, `float`, `Path`, some words, or `bool` for a switch.
+        repeats: the option may be given several times.
+        default: raw; None where nothing is read then.
+        parse: makes the value of the raw ones of the setting and of its parts. By itself a setting
+            is what it `takes`.
+        check: raises if a value of the option makes no sense, where `parse` is for all of them or
+            is not used by `pasture run`.
+        parts: settings that are read with this one.
+        engines: that know it, where not all do.
+        since: the version of pasture that had it first.
+    """
+
+    variable: str = ""
+    option: str = ""
+    help: str
+    metavar: str = ""
+    takes: type | tuple[str, ...] = str
+    repeats: bool = False
+    default: Raw = None
+    parse: Callable[..., Any] | None = None
+    check: Callable[[str], object] | None = None
+    parts: tuple[Setting, ...] = ()
+    engines: tuple[str, ...] = ()
+    since: str = "0.1.0"
+
+    @property
+    def name(self) -> str:
+        """In code and in `configure()`: `max_uss` for `--max-uss` and `PASTURE_MAX_USS`."""
+        option = self.option.partition("/")[0].removeprefix("--").replace("-", "_")
+        return option or self.variable.removeprefix("PASTURE_").lower()
+
+    def read(self, environ: Mapping[str, str], given: Mapping[str, Raw]) -> Any:
+        """The value; variables win, and an empty one is unset.
+
+        Raises:
+            PastureError: it makes no sense.
+        """
+        own, *others = (
+            environ.get(each.variable) or given.get(each.name, each.default)
+            for each in (self, *self.parts)
+        )
+        if own is None:
+            return None
+        return self._value(own) if self.parse is None else self.parse(own, *others)
+
+    def _value(self, raw: Raw) -> Any:
+        if isinstance(self.takes, tuple):
+            if raw not in self.takes:
+                known = ", ".join(self.takes)
+                raise UsageError(f"{self.variable} is {raw!r}", hint=f"known are {known}")
+            return raw
+        if self.takes is bool:
+            if raw not in (True, False, "1", "0"):
+                raise UsageError(f"{self.variable} is {raw!r}", hint="1 or 0")
+            return raw in (True, "1")
+        return self.takes(raw)
+
+
+def setting(variable: str, option: str = "", **row: Any) -> Any:
+    """A field of `ServerSettings` that is read as a row says."""
+    return dataclasses.field(metadata={"row": Setting(variable=variable, option=option, **row)})
