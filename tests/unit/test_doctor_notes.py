@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pasture.cli import doctor
+from pasture.doctor.boot import WATCH
 from pasture.doctor.notes import Notes, parse_notes
 from pasture.doctor.seal_report import read_seal
 from pasture.proc import packages
@@ -32,7 +32,7 @@ os.wait()
 def test_a_watched_program_tells_of_threads_at_its_fork_and_of_imports_after_it(
     tmp_path: Path,
 ) -> None:
-    environ = {"PYTHONPATH": str(doctor._WATCH), "PASTURE_DOCTOR_FILE": str(tmp_path / "told")}
+    environ = {"PYTHONPATH": str(WATCH), "PASTURE_DOCTOR_FILE": str(tmp_path / "told")}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", WATCHED],
         env=environ,

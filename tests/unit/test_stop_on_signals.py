@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from pasture.cli._signals import stop_on_signals
+from pasture.launch.signals import stop_on_signals
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

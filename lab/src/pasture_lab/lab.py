@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
-from pasture.cli._signals import stop_on_signals
 from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically
 from pasture.display.pages import missing_packages, require_html
 from pasture.display.terminal import error_terminal, output_terminal
 from pasture.errors import ServerFailed, UsageError
+from pasture.launch.signals import stop_on_signals
 from pasture.trust import private_files
 from pasture_lab.engine import Experiment, LabResult, Options, Store, run_lab
 from pasture_lab.experiments import EXPERIMENTS

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pasture.cli._signals import pausing, stop_on_signals
 from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically, write_json
 from pasture.display.pages import require_html
 from pasture.display.terminal import error_terminal, output_terminal
 from pasture.errors import MissingExtra, UsageError
+from pasture.launch.signals import pausing, stop_on_signals
 from pasture.trust.foreign_files import read_foreign
 
 if TYPE_CHECKING:

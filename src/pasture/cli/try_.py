@@ -15,13 +15,13 @@ from typing import Any
 
 import click
 
-from pasture.cli._signals import pausing, stop_on_signals
 from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically, write_json
 from pasture.display.terminal import error_terminal, output_terminal
 from pasture.display.units import count
 from pasture.errors import AnswersDiffer, AppDidNotAnswer, UsageError
 from pasture.launch.ports import LOOPBACK
+from pasture.launch.signals import pausing, stop_on_signals
 from pasture.trial import Run, TrialPlan, TrialResult, attempt_trial, table
 from pasture.trial.document import as_document
 from pasture.trial.equipment import bring_page_packages

@@ -1,0 +1,80 @@
+"""A server that `pasture doctor` boots to look at, watches, and ends with all that came of it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pasture.doctor.evidence import Evidence, gather
+from pasture.doctor.notes import parse_notes
+from pasture.errors import ServerFailed, UsageError
+from pasture.launch.session import Group
+from pasture.proc import tree
+from pasture.proc.smaps import require_smaps_rollup
+from pasture.servers.settings import SETTINGS
+from pasture.trust.private_files import temporary_folder
+
+WATCH = Path(__file__).with_name("watch")
+"""A folder in front of the server's path: its start file notes what the server does at the fork."""
+
+_REPORT_FILE = SETTINGS["report_file"].variable
+_SETTLE_S = 2.0
+_GRACE_S = 15.0
+
+
+def boot(command: Sequence[str], wait_s: float) -> Evidence:
+    """Run a server until it has workers, look at it, and stop it.
+
+    Args:
+        wait_s: how long it may take to fork them.
+
+    Raises:
+        UsageError: there is no such command.
+        ServerFailed: it forks no worker.
+    """
+    require_smaps_rollup()
+    with temporary_folder("pasture-doctor-") as folder:
+        noted = folder / "noted"
+        noted.touch()
+        path = os.pathsep.join(filter(None, (str(WATCH), os.environ.get("PYTHONPATH"))))
+        environ = {**os.environ, "PYTHONPATH": path, "PASTURE_DOCTOR_FILE": str(noted)}
+        report = Path(environ.setdefault(_REPORT_FILE, str(folder / "report.json")))
+        with _start(command, environ, folder / "log") as server:
+            _wait_for_workers(server, wait_s)
+            _wait_until_quiet(noted, wait_s)
+            evidence = gather(server.pid, parse_notes(noted.read_text("utf-8", "replace")), report)
+            server.terminate()
+            server.exit_code(_GRACE_S)
+    return evidence
+
+
+def _start(command: Sequence[str], environ: Mapping[str, str], log: Path) -> Group:
+    try:
+        return Group(command, log=log, env=environ)
+    except ServerFailed as error:
+        raise UsageError(error.message, hint="give a pid, or a command after --") from None
+
+
+def _wait_for_workers(server: Group, wait_s: float) -> None:
+    end = time.monotonic() + wait_s
+    while not (tree.forked_workers(server.pid) or tree.spawned_workers(server.pid)):
+        code = server.exit_code(0.1)
+        if code is not None:
+            raise server.failure(f"the command ended with status {code} before it forked a worker")
+        if time.monotonic() > end:
+            raise ServerFailed(
+                f"the command forked no worker in {wait_s:g} s",
+                hint="give the command of a pre-fork server, without a shell around it; "
+                "or raise --wait",
+            )
+
+
+def _wait_until_quiet(noted: Path, wait_s: float) -> None:
+    """Wait until a command imports nothing more, for some time at most."""
+    end = time.monotonic() + wait_s
+    before = -1
+    while (size := noted.stat().st_size) != before and time.monotonic() < end:
+        before = size
+        time.sleep(_SETTLE_S)
