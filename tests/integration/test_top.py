@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from pasture.proc.smaps import Memory
-from pasture.scoreboard.layout import Counts, Entry
+from pasture.scoreboard.figures import Counts
+from pasture.scoreboard.layout import Entry
 from pasture.top import table as text_table
 from pasture.top.watch import Limits, Row, Watch
 

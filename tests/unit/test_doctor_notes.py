@@ -12,7 +12,8 @@ from pasture.doctor.notes import Notes, parse_notes
 from pasture.doctor.seal_report import read_seal
 from pasture.proc import packages
 from pasture.proc.mapped_files import InMemory, parse_mapped_files
-from pasture.scoreboard.layout import Counts, SealFigures, Snapshot
+from pasture.scoreboard.figures import Counts, SealFigures
+from pasture.scoreboard.layout import Snapshot
 
 WATCHED = """
 import gc, os, sys, threading, time

@@ -1,10 +1,14 @@
 """What the exporter tells, from readings and a scoreboard made of numbers."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("prometheus_client")
+
+from prometheus_client import CollectorRegistry, generate_latest
 
 from pasture.errors import NoPrivilege
 from pasture.metrics import exporter
@@ -12,7 +16,8 @@ from pasture.metrics.exporter import ServerCollector
 from pasture.proc.sampler import ProcessMemory, Sample
 from pasture.proc.smaps import Memory
 from pasture.proc.stat import Stat
-from pasture.scoreboard.layout import Counts, Entry, SealFigures, Snapshot
+from pasture.scoreboard.figures import Counts, SealFigures
+from pasture.scoreboard.layout import Entry, Snapshot
 
 Told = dict[tuple[str, tuple[str, ...]], float]
 
@@ -119,3 +124,18 @@ def test_the_seal_is_told_where_there_was_one(server: Any) -> None:
     assert (told["pasture_seal_sealed", ()], told["pasture_seal_seconds", ()]) == (1, 0.25)
     unsealed = collected(ServerCollector(10, lambda pid: Snapshot({}, Counts(), None)))
     assert not [name for name, _ in unsealed if name.startswith("pasture_seal")]
+
+
+def test_the_page_names_each_metric_and_no_other(server: Any) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operate.md").read_text()
+    table = page.partition("| metric | labels | needs | is |")[2].partition("\n\n")[0]
+    named = [
+        name for cell in re.findall(r"^\| (`.*?) \|", table, re.M) for name in cell.split(", ")
+    ]
+    server["readings"] = [sample(5)]
+    registry = CollectorRegistry()
+    registry.register(ServerCollector(10, lambda pid: Snapshot({}, COUNTS, SEAL)))
+    shown = generate_latest(registry).decode()
+    assert sorted(named) == sorted(
+        f"`{name}`" for name in re.findall(r"^# TYPE (\S+)", shown, re.M)
+    )

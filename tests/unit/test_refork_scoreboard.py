@@ -37,7 +37,7 @@ def test_what_a_worker_shows_is_seen_by_the_server_and_from_outside(
     board.register(first, 4711, 0)
     board.register(second, 4712, 3)
     row = Row(board.words, first)
-    row.words[layout.REQUESTS] = 12
+    row.words[layout.COUNTS.at["requests"]] = 12
     row.show_serving(True)
     assert board.status(first).requests == 12 and board.status(first).ready
     assert not board.status(second).ready

@@ -8,6 +8,9 @@ import fcntl
 import gc
 import os
 import random
+import subprocess
+import sys
+from dataclasses import make_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +18,11 @@ import pytest
 
 from pasture.proc.stat import HIGHEST_PID, has_ended, start_time
 from pasture.scoreboard import board as module
-from pasture.scoreboard import layout, reader, recorder
+from pasture.scoreboard import layout, reader
 from pasture.scoreboard.board import Row, Scoreboard, Seat
-from pasture.scoreboard.layout import Counts, Entry, Snapshot, understand
+from pasture.scoreboard.figures import PAUSE_BOUNDS_S, Counts, Table, row
+from pasture.scoreboard.layout import Entry, Snapshot, understand
+from pasture.scoreboard.recorder import Recorder, recorder
 
 NO_PROCESS = HIGHEST_PID - 1
 REPORT = {
@@ -34,17 +39,9 @@ REPORT = {
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """A recorder that has not begun, and forgets what the test did."""
-    for name, value in (
-        ("_board", None),
-        ("_cannot", None),
-        ("_watching", True),
-        ("_is_descendant", False),
-        ("_ran_out", False),
-        ("_expected", {}),
-        ("_row", None),
-        ("_row_pid", 0),
-    ):
+    for name, value in vars(Recorder()).items():
         monkeypatch.setattr(recorder, name, value)
+    monkeypatch.setattr(recorder, "_watching", True)
     monkeypatch.setattr(gc, "callbacks", [])
 
 
@@ -70,16 +67,17 @@ def worker(board: Scoreboard, pid: int = NO_PROCESS, **counts: int) -> Seat:
     seat = board.reserve()
     assert seat is not None
     words = Row(board.words, seat).words
-    words[layout.PID], words[layout.STARTED], words[layout.STARTS] = pid, 1, 1
-    for name, value in counts.items():
-        words[getattr(layout, name)] = value
+    words[layout.PID], words[layout.STARTED] = pid, 1
+    for name, value in {"starts": 1, **counts}.items():
+        words[layout.COUNTS.at[name]] = value
     return seat
 
 
 def test_what_a_worker_counts_is_read_by_pid_and_in_the_sum() -> None:
     board = Scoreboard()
-    worker(board, 71, RECYCLES=2, REQUESTS=3, PAUSE_NS=5, PRIVATE_AT_START=9)
-    worker(board, 72, REQUESTS=4)
+    first = worker(board, 71, recycles=2, requests=3, pause_ns=5)
+    Row(board.words, first).words[layout.PRIVATE_AT_START] = 9
+    worker(board, 72, requests=4)
     snapshot = seen(board)
     assert snapshot.entries[71].counts == Counts(1, 2, 3, pause_ns=5)
     assert snapshot.entries[71].private_at_start_bytes == 9
@@ -89,7 +87,7 @@ def test_what_a_worker_counts_is_read_by_pid_and_in_the_sum() -> None:
 def test_what_an_ended_worker_counted_stays_in_the_sum_once() -> None:
     board = Scoreboard()
     for _ in range(3):
-        worker(board, REQUESTS=5)
+        worker(board, requests=5)
         for _ in range(2):
             board.sweep()
     assert seen(board).entries == {}
@@ -121,8 +119,8 @@ def test_wherever_the_move_into_the_sum_is_cut_short_nobody_sees_the_sum_change(
     stores = 0
     while True:
         board = Scoreboard(rows=4)
-        board.release(worker(board, REQUESTS=4).number)
-        seat, memory = worker(board, REQUESTS=7, RECYCLES=1), board.words
+        board.release(worker(board, requests=4).number)
+        seat, memory = worker(board, requests=7, recycles=1), board.words
         stopped: Any = Stores(memory, stores)
         board.words = stopped
         try:
@@ -138,12 +136,12 @@ def test_wherever_the_move_into_the_sum_is_cut_short_nobody_sees_the_sum_change(
         if is_whole:
             break
         stores += 1
-    assert stores > layout.COUNTS_END - layout.STARTS
+    assert stores > layout.COUNTS.end - layout.COUNTS.begin
 
 
 def test_a_signal_handler_in_the_middle_of_a_change_leaves_its_row_to_the_next_sweep() -> None:
     board = Scoreboard()
-    seat = worker(board, REQUESTS=5)
+    seat = worker(board, requests=5)
     with board._changing:
         board.release(seat.number)
     assert seen(board).total.requests == 5 and NO_PROCESS in seen(board).entries
@@ -154,8 +152,8 @@ def test_a_signal_handler_in_the_middle_of_a_change_leaves_its_row_to_the_next_s
 def test_a_row_of_a_pid_that_came_around_again_keeps_its_counts_and_is_freed() -> None:
     """The process with that pid lives, but began at another time."""
     board = Scoreboard()
-    worker(board, os.getpid(), REQUESTS=5)
-    again = worker(board, os.getpid(), REQUESTS=1)
+    worker(board, os.getpid(), requests=5)
+    again = worker(board, os.getpid(), requests=1)
     Row(board.words, again).words[layout.STARTED] = start_time(os.getpid())
     assert seen(board).entries[os.getpid()].counts.requests == 1
     assert seen(board).total.requests == 6
@@ -221,8 +219,8 @@ def test_where_the_memory_cannot_be_had_nothing_is_counted(
         recorder.expect_worker()
         recorder.show_seal(REPORT)
         recorder.begin()
-        recorder.count_request()
-        recorder.count_recycle()
+        recorder.count("requests")
+        recorder.count("recycles")
     assert recorder.snapshot() is None
     assert caplog.text.count("no metrics: the memory to count in cannot be had") == 1
     assert len(list(Path("/proc/self/fd").iterdir())) == files
@@ -231,7 +229,7 @@ def test_where_the_memory_cannot_be_had_nothing_is_counted(
 def test_a_python_built_for_an_old_c_library_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "memfd_create")
     board = Scoreboard(rows=4)
-    worker(board, 71, REQUESTS=3)
+    worker(board, 71, requests=3)
     assert reader.read_scoreboard(os.getpid()) == seen(board)
 
 
@@ -248,10 +246,12 @@ def test_nobody_can_cut_the_memory_or_finds_a_hole_in_it() -> None:
 def test_collections_and_their_pauses_are_counted(fresh: None) -> None:
     recorder.expect_worker()
     recorder.begin()
-    for pause_bucket, generation in ((0, 0), (len(layout.PAUSE_BOUNDS_S), 2)):
-        recorder._count("start", {})
+    for pause_bucket, generation in ((0, 0), (len(PAUSE_BOUNDS_S), 2)):
+        recorder._count_collection("start", {})
         recorder._began_ns -= pause_bucket * 10**9
-        recorder._count("stop", {"generation": generation, "collected": 7, "uncollectable": 0})
+        recorder._count_collection(
+            "stop", {"generation": generation, "collected": 7, "uncollectable": 0}
+        )
     snapshot = recorder.snapshot()
     assert snapshot is not None
     entry = snapshot.entries[os.getpid()]
@@ -260,6 +260,35 @@ def test_collections_and_their_pauses_are_counted(fresh: None) -> None:
     assert counts.pauses[-1] == 1 and sum(counts.pauses) == 2
     assert counts.pause_ns > 9 * 10**9
     assert entry.private_at_start_bytes > 0 and entry.generation is None
+
+
+def test_all_figures_fit_into_a_row() -> None:
+    assert max(layout.SEAL.end, layout.COUNTS.end) <= layout.ROW_WORDS
+
+
+def test_a_figure_more_or_in_another_place_or_of_another_type_is_another_layout() -> None:
+    def laid_out(*names: tuple[str, type]) -> int:
+        rows = [(name, kind, row(0)) for name, kind in names]
+        return layout.digest({"COUNTS": Table(make_dataclass("Rows", rows), 9)})
+
+    as_it_is = laid_out(("a", int), ("b", int))
+    assert as_it_is == laid_out(("a", int), ("b", int))
+    others = [laid_out(("b", int), ("a", int)), laid_out(("a", int), ("b", float))]
+    others += [laid_out(("a", int)), laid_out(("a", int), ("b", int), ("c", int))]
+    assert len({as_it_is, *others}) == 5
+
+
+def test_each_process_finds_the_same_layout() -> None:
+    program = "from pasture.scoreboard import layout; print(layout.MAGIC)"
+    shown = subprocess.check_output([sys.executable, "-c", program], text=True)
+    assert int(shown) == layout.MAGIC
+
+
+def test_a_scoreboard_that_is_laid_out_otherwise_is_left_alone() -> None:
+    board = Scoreboard()
+    assert reader.read_scoreboard(os.getpid()) == seen(board)
+    board.words[layout.MAGIC_AT] = layout.digest({"COUNTS": "others"})
+    assert reader.read_scoreboard(os.getpid()) is None
 
 
 def test_requests_are_told_only_by_servers_that_count_them() -> None:

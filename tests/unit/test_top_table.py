@@ -6,7 +6,8 @@ import pytest
 
 from pasture.proc.cgroup import Usage
 from pasture.proc.smaps import Memory
-from pasture.scoreboard.layout import Counts, Entry
+from pasture.scoreboard.figures import Counts
+from pasture.scoreboard.layout import Entry
 from pasture.top.table import COLUMNS, as_document, limits, ordered, plain, summary
 from pasture.top.watch import Limits, Reading, Row, row
 

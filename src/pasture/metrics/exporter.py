@@ -1,6 +1,7 @@
 """The figures of one server in Prometheus's form.
 
-Owns names, help and labels: docs/grafana-dashboard.json and docs/operate.md use them. Reads the
+Owns the prefix of their names, and names, help and labels of what is not on the scoreboard:
+docs/grafana-dashboard.json and docs/operate.md use them. Reads the
 server's scoreboard and what the kernel says of its processes, but no file that the server names.
 Remembers only how much private memory each worker had first.
 """
@@ -13,7 +14,9 @@ from pasture.errors import MissingExtra, PastureError
 from pasture.proc.again import read_again
 from pasture.proc.sampler import ProcessMemory, Sample, sample_tree
 from pasture.proc.stat import read_stat
-from pasture.scoreboard.layout import PAUSE_BOUNDS_S, Counts, Entry, SealFigures, Snapshot
+from pasture.scoreboard import figures
+from pasture.scoreboard.figures import Counts, SealFigures
+from pasture.scoreboard.layout import Entry, Snapshot
 from pasture.scoreboard.reader import read_scoreboard
 
 try:
@@ -58,7 +61,7 @@ class ServerCollector(Collector):
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Read everything once. What cannot be read is left out, and the rest is told."""
+        """Read everything once. What cannot be read is left out."""
         snapshot = self._read(self._master_pid)
         entries = snapshot.entries if snapshot is not None else {}
         sample = self._sample(entries)
@@ -121,19 +124,18 @@ def _faults(sample: Sample) -> Iterator[Metric]:
 
 
 def _counted(total: Counts) -> Iterator[Metric]:
-    yield CounterMetricFamily("pasture_worker_starts", "Workers that began", total.starts)
-    recycles = "Workers that were replaced for their private memory"
-    yield CounterMetricFamily("pasture_recycles", recycles, total.recycles)
-    for name, help_text, by_generation in (
-        ("pasture_collections", "Garbage collections in workers", total.collections),
-        ("pasture_collected_objects", "Objects found dead in workers", total.collected),
-    ):
-        counter = CounterMetricFamily(name, help_text, labels=("generation",))
-        for generation, count in enumerate(by_generation):
-            counter.add_metric((str(generation),), count)
+    for name, metric in figures.metrics(Counts).items():
+        counted = getattr(total, name)
+        if not metric.label:
+            yield CounterMetricFamily(f"pasture_{metric.name}", metric.help, counted)
+            continue
+        counter = CounterMetricFamily(f"pasture_{metric.name}", metric.help, labels=(metric.label,))
+        for number, count in enumerate(counted):
+            counter.add_metric((str(number),), count)
         yield counter
     buckets, cumulated = [], 0
-    for bound, count in zip((*map(str, PAUSE_BOUNDS_S), "+Inf"), total.pauses, strict=True):
+    bounds = (*map(str, figures.PAUSE_BOUNDS_S), "+Inf")
+    for bound, count in zip(bounds, total.pauses, strict=True):
         cumulated += count
         buckets.append((bound, float(cumulated)))
     yield HistogramMetricFamily(
@@ -147,11 +149,6 @@ def _counted(total: Counts) -> Iterator[Metric]:
 def _seal(seal: SealFigures) -> Iterator[Metric]:
     info = {"policy": seal.policy, "python": seal.python}
     yield InfoMetricFamily("pasture_seal", "The latest seal of the master", value=info)
-    for name, help_text in (
-        ("sealed", "Whether the master is sealed"),
-        ("round", "How many times it was sealed"),
-        ("objects", "Objects made immortal by the latest seal"),
-        ("plugged_bytes", "Free memory taken out of use by the latest seal"),
-        ("seconds", "Time that the latest seal took"),
-    ):
-        yield GaugeMetricFamily(f"pasture_seal_{name}", help_text, float(getattr(seal, name)))
+    for name, metric in figures.metrics(SealFigures).items():
+        value = float(getattr(seal, name))
+        yield GaugeMetricFamily(f"pasture_{metric.name}", metric.help, value)

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pasture.metrics.exporter import ServerCollector
-from pasture.scoreboard import recorder
 from pasture.scoreboard.layout import Snapshot
 from pasture.scoreboard.reader import read_scoreboard
+from pasture.scoreboard.recorder import recorder
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest  # isort: skip
 

@@ -19,8 +19,8 @@ from pasture.fork_safety import close, survey
 from pasture.fork_safety.hazard import Hazard
 from pasture.refork.channel import CLOSED, Channel, Message, channel_of
 from pasture.refork.shortage import is_shortage
-from pasture.scoreboard import recorder
 from pasture.scoreboard.board import Seat
+from pasture.scoreboard.recorder import recorder
 from pasture.sealing.policy import Policy
 from pasture.sealing.report import SealReport
 from pasture.sealing.seal import seal

@@ -25,7 +25,8 @@ UNCLAIMED_S = 60.0
 
 _IDLE_PER_COST = 50
 _SEALS = memory_file.SEAL_SHRINK | memory_file.SEAL_GROW | memory_file.SEAL_SEAL
-_LARGEST = 2**64 - 1
+_REQUESTS = layout.COUNTS.at["requests"]
+_MAX_WORD = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +84,14 @@ class Row:
     def show_unsafe(self) -> None:
         self.words[layout.UNSAFE] = 1
 
+    def count(self, name: str, more: int = 1, *, part: int = 0) -> None:
+        """Add to a figure of `Counts`, or to one of the numbers that it has."""
+        self.words[layout.COUNTS.at[name] + part] += more
+
     @property
     def requests(self) -> int:
         """Responses sent so far."""
-        return self.words[layout.REQUESTS]
+        return self.words[_REQUESTS]
 
     @property
     def limit(self) -> int:
@@ -175,26 +180,26 @@ class Scoreboard:
         token, _ = self._taken[number]
         if self.words[self._valid() + layout.TOKEN] != token:
             at = number * layout.ROW_WORDS
-            self._add(self.words[at + layout.STARTS : at + layout.COUNTS_END], token)
+            self._add(self.words[at : at + layout.ROW_WORDS], token)
         self._clear(number)
         del self._taken[number]
         self._free.append(number)
 
     def count_start(self) -> None:
         """Count a worker that began and has no row."""
+        row = [0] * layout.ROW_WORDS
+        row[layout.COUNTS.at["starts"]] = 1
         with self._changing:
-            self._add([1], token=0)
+            self._add(row, token=0)
 
-    def _add(self, counts: memoryview | list[int], token: int) -> None:
+    def _add(self, row: memoryview | list[int], token: int) -> None:
         """Add to what ended processes counted, by a single store at the end."""
         words, valid = self.words, self._valid()
         other = layout.ROW_WORDS * 3 - valid
-        for word in range(layout.STARTS, layout.COUNTS_END):
-            position = word - layout.STARTS
-            more = counts[position] if position < len(counts) else 0
-            words[other + word] = min(words[valid + word] + more, _LARGEST)
+        for word in range(layout.COUNTS.begin, layout.COUNTS.end):
+            words[other + word] = min(words[valid + word] + row[word], _MAX_WORD)
         words[other + layout.TOKEN] = token
-        words[layout.COMMITS] = (words[layout.COMMITS] + 1) & _LARGEST
+        words[layout.COMMITS] = (words[layout.COMMITS] + 1) & _MAX_WORD
 
     def _valid(self) -> int:
         return layout.ROW_WORDS * (1 + self.words[layout.COMMITS] % 2)
@@ -224,7 +229,7 @@ class Scoreboard:
         words, at = self.words, seat.number * layout.ROW_WORDS
         return WorkerStatus(
             ready=bool(words[at + layout.READY]),
-            requests=words[at + layout.REQUESTS],
+            requests=words[at + _REQUESTS],
             unsafe=bool(words[at + layout.UNSAFE]),
         )
 
@@ -233,4 +238,4 @@ class Scoreboard:
 
         The number may come from what they say themselves, and be larger than any word.
         """
-        self.words[layout.LIMIT] = min(requests, _LARGEST)
+        self.words[layout.LIMIT] = min(requests, _MAX_WORD)

@@ -21,189 +21,162 @@ from typing import Any
 from pasture.proc.smaps import own_private_bytes
 from pasture.scoreboard import layout, reader
 from pasture.scoreboard.board import Row, Scoreboard, Seat
+from pasture.scoreboard.figures import GENERATIONS, PAUSE_BOUNDS_S
 
 log = logging.getLogger("pasture")
 
 _NO_LONGER_NEEDED = "PASTURE_METRICS_DIR"
-_BOUNDS_NS = tuple(int(bound * 1e9) for bound in layout.PAUSE_BOUNDS_S)
-
-_board: Scoreboard | None = None
-_cannot: OSError | None = None
-_watching = False
-_is_descendant = False
-_ran_out = False
-_expected: dict[int, Seat] = {}
-"""By thread that is about to fork: two may do so at once."""
-
-_tells_requests = False
-_row: Row | None = None
-_row_pid = 0
-_began_ns = 0
-_requests = threading.Lock()
+_BOUNDS_NS = tuple(int(bound * 1e9) for bound in PAUSE_BOUNDS_S)
 
 
-# --- In the server ----------------------------------------------------------------------
+class Recorder:
+    """What one process counts. Use `recorder`, the only one of each."""
+
+    def __init__(self) -> None:
+        self._board: Scoreboard | None = None
+        self._cannot: OSError | None = None
+        self._watching = False
+        self._is_descendant = False
+        self._ran_out = False
+        # By thread that is about to fork: two may do so at once.
+        self._expected: dict[int, Seat] = {}
+        self._tells_requests = False
+        self._row: Row | None = None
+        self._row_pid = 0
+        self._began_ns = 0
+        self._counting = threading.Lock()
+
+    # --- In the server ------------------------------------------------------------------
+
+    def watch_forks(self) -> None:
+        """Make each child of this process claim the row reserved for it, or count nowhere."""
+        if self._watching:
+            return
+        self._watching = True
+        os.register_at_fork(after_in_parent=self.forked, after_in_child=self._after_in_child)
+        if os.environ.get(_NO_LONGER_NEEDED):
+            log.warning("%s is no longer needed: workers count in memory", _NO_LONGER_NEEDED)
+
+    def scoreboard(self) -> Scoreboard | None:
+        """The server's scoreboard, made at the first call; None if there is no memory for it."""
+        if self._board is None and self._cannot is None and not self._is_descendant:
+            self.watch_forks()
+            try:
+                self._board = Scoreboard()
+            except OSError as error:
+                self._cannot = error
+                log.warning("no metrics: the memory to count in cannot be had: %s", error)
+        return self._board
+
+    def expect_worker(self) -> None:
+        """Announce that the next fork of this thread is a worker's. Call it in the server.
+
+        Calls again change nothing until that fork.
+        """
+        thread = threading.get_ident()
+        if self._is_descendant or self._row is not None or thread in self._expected:
+            return
+        board = self.scoreboard()
+        if board is None:
+            return
+        board.sweep(if_due=True)
+        seat = board.reserve()
+        if seat is not None:
+            self._expected[thread] = seat
+            return
+        board.count_start()
+        if not self._ran_out:
+            self._ran_out = True
+            log.warning("the scoreboard is full: of further workers only the start is counted")
+
+    def forked(self) -> None:
+        """Note that the announced fork took place. By hand only after a fork of C code."""
+        self._expected.pop(threading.get_ident(), None)
+
+    def will_count_requests(self) -> None:
+        """Say that workers count requests, so that a worker without requests shows 0."""
+        self._tells_requests = True
+
+    def show_seal(self, report: Mapping[str, Any]) -> None:
+        """Show the figures of a seal. In the process that loaded the application.
+
+        Args:
+            report: what `SealReport.as_dict` gives.
+        """
+        board = self.scoreboard()
+        if board is not None:
+            figures = {**report, "python": report["interpreter"]["version"]}
+            for name in layout.SEAL.at.keys() & figures.keys():
+                layout.SEAL.write(board.words, name, figures[name])
+            board.words[layout.SEAL_SHOWN] = 1
+
+    def show_probe(self, outcome: str) -> None:
+        """Show what a probe of the sealed process came to: one of `figures.PROBES`."""
+        board = self.scoreboard()
+        if board is not None:
+            layout.SEAL.write(board.words, "probe", outcome)
+
+    def snapshot(self) -> layout.Snapshot | None:
+        """The scoreboard that this process has made or inherited; None without one."""
+        return None if self._board is None else reader.copy_of(self._board.words)
+
+    # --- In a worker --------------------------------------------------------------------
+
+    def _after_in_child(self) -> None:
+        self._counting = threading.Lock()  # another thread of the parent may have held it
+        if self._row_pid == os.getpid():
+            return  # it has begun by hand already
+        seat = self._expected.get(threading.get_ident())
+        self._expected.clear()
+        self._row = None
+        self._is_descendant = self._board is not None
+        if seat is not None:
+            self.begin(seat)
+
+    def begin(self, seat: Seat | None = None) -> None:
+        """Count from now on, in a worker. By hand only after forks of C code and of molds.
+
+        Args:
+            seat: reserved for this process; None for that of the fork that was announced.
+        """
+        if self._row_pid == os.getpid() or self._board is None:
+            return
+        seat = seat or self._expected.get(threading.get_ident())
+        self._expected.clear()
+        self._row, self._row_pid, self._is_descendant = None, os.getpid(), True
+        if seat is None:
+            return
+        row = Row(self._board.words, seat)
+        if not row.claim():
+            return
+        self._row = row
+        row.words[layout.COUNTS.at["starts"]] = 1
+        row.words[layout.TELLS_REQUESTS] = self._tells_requests
+        with contextlib.suppress(OSError):
+            row.words[layout.PRIVATE_AT_START] = own_private_bytes()
+        if self._count_collection not in gc.callbacks:
+            gc.callbacks.append(self._count_collection)
+
+    def count(self, name: str) -> None:
+        """Add one to a figure of `Counts`. Threads of a worker may call it at once."""
+        if self._row is not None:
+            with self._counting:
+                self._row.count(name)
+
+    def _count_collection(self, phase: str, info: dict[str, Any]) -> None:
+        """As the collector calls it, in the middle of anything: it takes no lock."""
+        row = self._row
+        if row is None:
+            return
+        if phase == "start":
+            self._began_ns = perf_counter_ns()
+            return
+        pause_ns = perf_counter_ns() - self._began_ns
+        generation = min(info["generation"], GENERATIONS - 1)
+        row.count("collections", part=generation)
+        row.count("collected", info["collected"], part=generation)
+        row.count("pauses", part=bisect.bisect_left(_BOUNDS_NS, pause_ns))
+        row.count("pause_ns", pause_ns)
 
 
-def watch_forks() -> None:
-    """Make each child of this process claim the row reserved for it, or count nowhere."""
-    global _watching
-    if _watching:
-        return
-    _watching = True
-    os.register_at_fork(after_in_parent=forked, after_in_child=_after_in_child)
-    if os.environ.get(_NO_LONGER_NEEDED):
-        log.warning("%s is no longer needed: workers count in memory", _NO_LONGER_NEEDED)
-
-
-def scoreboard() -> Scoreboard | None:
-    """The server's scoreboard, made at the first call; None if there is no memory for it."""
-    global _board, _cannot
-    if _board is None and _cannot is None and not _is_descendant:
-        watch_forks()
-        try:
-            _board = Scoreboard()
-        except OSError as error:
-            _cannot = error
-            log.warning("no metrics: the memory to count in cannot be had: %s", error)
-    return _board
-
-
-def expect_worker() -> None:
-    """Announce that the next fork of this thread is a worker's. Call it in the server.
-
-    Calls again change nothing until that fork.
-    """
-    global _ran_out
-    thread = threading.get_ident()
-    if _is_descendant or _row is not None or thread in _expected:
-        return
-    board = scoreboard()
-    if board is None:
-        return
-    board.sweep(if_due=True)
-    seat = board.reserve()
-    if seat is not None:
-        _expected[thread] = seat
-        return
-    board.count_start()
-    if not _ran_out:
-        _ran_out = True
-        log.warning("the scoreboard is full: of further workers only the start is counted")
-
-
-def forked() -> None:
-    """Note that the announced fork took place. Call it by hand only after a fork of C code."""
-    _expected.pop(threading.get_ident(), None)
-
-
-def will_count_requests() -> None:
-    """Say that workers call `count_request`, so that a worker without requests shows 0."""
-    global _tells_requests
-    _tells_requests = True
-
-
-def show_seal(report: Mapping[str, Any]) -> None:
-    """Show the figures of a seal. In the process that loaded the application.
-
-    Args:
-        report: what `SealReport.as_dict` gives.
-    """
-    board = scoreboard()
-    if board is None:
-        return
-    words = board.words
-    for at, count, text in (
-        (layout.POLICY_AT, layout.POLICY_WORDS, report["policy"]),
-        (layout.PYTHON_AT, layout.PYTHON_WORDS, report["interpreter"]["version"]),
-    ):
-        for offset, word in enumerate(layout.words_of(str(text), count)):
-            words[at + offset] = word
-    words[layout.SEALED] = bool(report["sealed"])
-    words[layout.ROUND] = report["round"]
-    words[layout.OBJECTS] = report["objects"]
-    words[layout.PLUGGED_BYTES] = report["plugged_bytes"]
-    words[layout.SEAL_NS] = int(report["seconds"] * 1e9)
-    words[layout.SEAL_SHOWN] = 1
-
-
-def show_probe(outcome: str) -> None:
-    """Show what a probe of the sealed process came to: one of `layout.PROBES`."""
-    board = scoreboard()
-    if board is not None:
-        board.words[layout.PROBE] = layout.PROBES.index(outcome)
-
-
-def snapshot() -> layout.Snapshot | None:
-    """The scoreboard that this process has made or inherited; None without one."""
-    return None if _board is None else reader.copy_of(_board.words)
-
-
-# --- In a worker ------------------------------------------------------------------------
-
-
-def _after_in_child() -> None:
-    global _row, _is_descendant, _requests
-    _requests = threading.Lock()  # another thread of the parent may have held it
-    if _row_pid == os.getpid():
-        return  # it has begun by hand already
-    seat = _expected.get(threading.get_ident())
-    _expected.clear()
-    _row = None
-    _is_descendant = _board is not None
-    if seat is not None:
-        begin(seat)
-
-
-def begin(seat: Seat | None = None) -> None:
-    """Count from now on, in a worker. Call it by hand only after forks of C code and of molds.
-
-    Args:
-        seat: reserved for this process; None for that of the fork that was announced.
-    """
-    global _row, _row_pid, _is_descendant
-    if _row_pid == os.getpid() or _board is None:
-        return
-    seat = seat or _expected.get(threading.get_ident())
-    _expected.clear()
-    _row, _row_pid, _is_descendant = None, os.getpid(), True
-    if seat is None:
-        return
-    row = Row(_board.words, seat)
-    if not row.claim():
-        return
-    _row = row
-    row.words[layout.STARTS] = 1
-    row.words[layout.TELLS_REQUESTS] = _tells_requests
-    with contextlib.suppress(OSError):
-        row.words[layout.PRIVATE_AT_START] = own_private_bytes()
-    if _count not in gc.callbacks:
-        gc.callbacks.append(_count)
-
-
-def count_request() -> None:
-    """Note that a response was sent. Threads of a worker may call it at once."""
-    if _row is not None:
-        with _requests:
-            _row.words[layout.REQUESTS] += 1
-
-
-def count_recycle() -> None:
-    """Note that this worker is about to be replaced for its memory."""
-    if _row is not None:
-        _row.words[layout.RECYCLES] += 1
-
-
-def _count(phase: str, info: dict[str, Any]) -> None:
-    global _began_ns
-    if _row is None:
-        return
-    if phase == "start":
-        _began_ns = perf_counter_ns()
-        return
-    pause_ns = perf_counter_ns() - _began_ns
-    words, generation = _row.words, min(info["generation"], layout.GENERATIONS - 1)
-    words[layout.COLLECTIONS + generation] += 1
-    words[layout.COLLECTED + generation] += info["collected"]
-    words[layout.PAUSES + bisect.bisect_left(_BOUNDS_NS, pause_ns)] += 1
-    words[layout.PAUSE_NS] += pause_ns
+recorder = Recorder()

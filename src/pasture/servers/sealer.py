@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pasture.errors import PastureError
-from pasture.scoreboard import recorder
+from pasture.scoreboard.recorder import recorder
 from pasture.sealing.policy import Policy
 from pasture.sealing.report import SealReport, StepReport
 from pasture.sealing.seal import seal

@@ -61,7 +61,7 @@ class Words:
             at = row * layout.ROW_WORDS
             pid = random.choice((0, 1, self._child, os.getpid(), 2**22))
             words[at : at + 8] = [row, pid, 1, random.randrange(3), random.randrange(4), 1, 0, 0]
-            words[at + layout.REQUESTS] = random.choice((0, 7, 60, 2**63, 2**64 - 1))
+            words[at + layout.COUNTS.at["requests"]] = random.choice((0, 7, 60, 2**63, 2**64 - 1))
         return array("Q", words).tobytes()
 
     def take(self, data: bytes, random: Random) -> None:

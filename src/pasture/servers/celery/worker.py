@@ -17,7 +17,7 @@ import billiard.pool
 from celery import signals
 
 from pasture.errors import PastureError, UsageError
-from pasture.scoreboard import recorder
+from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.celery.pool import end_with_parent, survive_shortages
 from pasture.servers.complaint import complain
@@ -120,7 +120,7 @@ def count_private_memory(limit: MemoryLimit) -> None:
             watch = watches[os.getpid()] = UssWatch(limit)
         if not watch.has_passed():
             return 1  # 0 would mean that it is not known
-        recorder.count_recycle()
+        recorder.count("recycles")
         log.warning("recycling pool process %s: %s", os.getpid(), watch)
         return max(watch.uss_bytes, limit.limit_bytes) // 1024 + 1
 

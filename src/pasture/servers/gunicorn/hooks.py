@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pasture.scoreboard import recorder
+from pasture.scoreboard.recorder import recorder
 from pasture.sealing import gc_settings
 from pasture.servers.recycle import MemoryLimit, UssWatch
 
@@ -64,7 +64,7 @@ class AfterRequest:
 
     def count(self, worker: Any) -> None:
         """Do all of it but for the user's hook and `then`."""
-        recorder.count_request()
+        recorder.count("requests")
         gc_settings.collect_between_requests()
         if self._limit is not None:
             self._look(worker, self._limit)
@@ -74,7 +74,7 @@ class AfterRequest:
             self._watch, self._worker = UssWatch(limit), worker
         if worker.alive and self._watch.has_passed():
             worker.log.info("pasture: recycling worker %s: %s", worker.pid, self._watch)
-            recorder.count_recycle()
+            recorder.count("recycles")
             worker.alive = False
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from uvicorn.config import Config
 
-from pasture.scoreboard import recorder
+from pasture.scoreboard.recorder import recorder
 from pasture.sealing import gc_settings
 from pasture.servers.recycle import MemoryLimit, UssWatch
 
@@ -36,7 +36,7 @@ class AfterRequest:
                 self._after()
 
     def _after(self) -> None:
-        recorder.count_request()
+        recorder.count("requests")
         gc_settings.collect_between_requests()
         if self._limit is None:
             return
@@ -44,7 +44,7 @@ class AfterRequest:
             self._watch = UssWatch(self._limit)
         if self._watch.has_passed():
             log.info("recycling worker %s: %s", os.getpid(), self._watch)
-            recorder.count_recycle()
+            recorder.count("recycles")
             os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -25,7 +25,7 @@ from uvicorn.supervisors import Multiprocess
 
 from pasture.errors import AppImportFailed, ProbeFailed, UsageError
 from pasture.refork.shortage import Backoff, is_shortage
-from pasture.scoreboard import recorder
+from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import restart
 from pasture.servers.import_failure import importing

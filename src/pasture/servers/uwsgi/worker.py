@@ -15,7 +15,7 @@ import threading
 import traceback
 from typing import Any
 
-from pasture.scoreboard import recorder
+from pasture.scoreboard.recorder import recorder
 from pasture.sealing import child, exit, gc_settings
 from pasture.servers.recycle import MemoryLimit, UssWatch
 from pasture.servers.uwsgi import hooks
@@ -48,11 +48,11 @@ def after_request(uwsgi: Any) -> None:
 
     In the worker. It ends as at a graceful reload, with which uWSGI's master replaces it.
     """
-    recorder.count_request()
+    recorder.count("requests")
     gc_settings.collect_between_requests()
     if _watch is not None and _watch.has_passed():
         log.info("recycling worker %s: %s", uwsgi.worker_id(), _watch)
-        recorder.count_recycle()
+        recorder.count("recycles")
         os.kill(os.getpid(), signal.SIGHUP)
 
 

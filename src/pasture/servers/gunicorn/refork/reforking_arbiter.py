@@ -37,7 +37,7 @@ from pasture.refork.lifecycle import Lifecycle
 from pasture.refork.mold import policy_of_server
 from pasture.refork.round import Limits
 from pasture.refork.served import VARIABLE
-from pasture.scoreboard import recorder
+from pasture.scoreboard.recorder import recorder
 from pasture.sealing.seal import seal
 from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.hooks import call_after_request

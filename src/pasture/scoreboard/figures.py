@@ -1,0 +1,184 @@
+"""The figures of a scoreboard, a row each: name, form in memory, and metric.
+
+A figure is declared here and nowhere else. Words, readers, sums and the exporter follow from the
+rows, and so does the number by which a reader knows that a scoreboard is laid out as its own. To
+add one: a row here, and `recorder.count` where it happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Generic, TypeVar
+
+WORD_BYTES = 8
+GENERATIONS = 3
+PAUSE_BOUNDS_S = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
+"""Upper bounds of the pause histogram's buckets; a last one has none."""
+
+PROBES = ("", "passed", "failed", "incomplete", "doubtful")
+"""Outcomes of a probe, by their number in memory."""
+
+Record = TypeVar("Record")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a value lies in memory.
+
+    Attributes:
+        words: number of words that it takes.
+        read: takes any words, since other users may have written them; the value.
+        write: takes the value; the words.
+    """
+
+    words: int
+    read: Callable[[Sequence[int]], Any]
+    write: Callable[[Any], Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What the exporter shows of a figure.
+
+    Attributes:
+        name: without the prefix.
+        help: one line.
+        label: what the numbers of a figure that has several are called; "" for a single one.
+    """
+
+    name: str
+    help: str
+    label: str = ""
+
+
+def _text(words: int) -> Form:
+    return Form(words, _printable_of, lambda text: _words_of(text, words))
+
+
+def _words_of(text: str, count: int) -> list[int]:
+    """A text as words, cut to their number."""
+    data = text.encode("ascii", "replace")[: count * WORD_BYTES].ljust(count * WORD_BYTES, b"\0")
+    return [int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)]
+
+
+def _printable_of(words: Sequence[int]) -> str:
+    data = b"".join(word.to_bytes(WORD_BYTES, "little") for word in words)
+    return "".join(chr(byte) for byte in data.partition(b"\0")[0] if 0x20 <= byte < 0x7F)
+
+
+def _numbers(count: int) -> Form:
+    return Form(count, tuple, tuple)
+
+
+_NUMBER = Form(1, lambda words: words[0], lambda value: (value,))
+_FLAG = Form(1, lambda words: bool(words[0]), lambda value: (bool(value),))
+_SECONDS = Form(1, lambda words: words[0] / 1e9, lambda value: (int(value * 1e9),))
+_PROBE = Form(
+    1,
+    lambda words: PROBES[words[0]] if words[0] < len(PROBES) else "",
+    lambda value: (PROBES.index(value),),
+)
+
+
+def row(default: Any, form: Form = _NUMBER, metric: Metric | None = None) -> Any:
+    """The field of a figure."""
+    return field(default=default, metadata={"form": form, "metric": metric})
+
+
+def _counts(count: int, metric: Metric | None = None) -> Any:
+    return row((0,) * count, _numbers(count), metric)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What one process counted, or several together.
+
+    Attributes:
+        requests: number of responses sent, by servers that count them.
+        collected: number of objects found dead, by generation.
+        pauses: number of collections by bucket, not cumulated, the last one without a bound. With
+            `pause_ns` they make one histogram.
+        pause_ns: time that all collections took.
+    """
+
+    starts: int = row(0, metric=Metric("worker_starts", "Workers that began"))
+    recycles: int = row(
+        0, metric=Metric("recycles", "Workers that were replaced for their private memory")
+    )
+    requests: int = row(0)
+    collections: tuple[int, ...] = _counts(
+        GENERATIONS, Metric("collections", "Garbage collections in workers", "generation")
+    )
+    collected: tuple[int, ...] = _counts(
+        GENERATIONS, Metric("collected_objects", "Objects found dead in workers", "generation")
+    )
+    pauses: tuple[int, ...] = _counts(len(PAUSE_BOUNDS_S) + 1)
+    pause_ns: int = row(0)
+
+
+@dataclass(frozen=True, slots=True)
+class SealFigures:
+    """The latest seal of the process that loaded the application.
+
+    Attributes:
+        probe: one of `PROBES`, "" without one.
+    """
+
+    policy: str = row("", _text(6))
+    python: str = row("", _text(4))
+    sealed: bool = row(False, _FLAG, Metric("seal_sealed", "Whether the master is sealed"))
+    round: int = row(0, metric=Metric("seal_round", "How many times it was sealed"))
+    objects: int = row(0, metric=Metric("seal_objects", "Objects made immortal by the latest seal"))
+    plugged_bytes: int = row(
+        0, metric=Metric("seal_plugged_bytes", "Free memory taken out of use by the latest seal")
+    )
+    seconds: float = row(0.0, _SECONDS, Metric("seal_seconds", "Time that the latest seal took"))
+    probe: str = row("", _PROBE)
+
+
+class Table(Generic[Record]):
+    """Where the figures of a dataclass lie: one after the other, in their order.
+
+    Args:
+        record: the dataclass.
+        begin: position of its first word.
+
+    Attributes:
+        at: dict of name to the position of its first word.
+        end: position after its last word.
+    """
+
+    def __init__(self, record: type[Record], begin: int) -> None:
+        self.begin = self.end = begin
+        self.at: dict[str, int] = {}
+        self._record = record
+        self._forms: dict[str, Form] = {}
+        self._types: dict[str, object] = {}
+        for one in fields(record):  # type: ignore[arg-type]
+            form: Form = one.metadata["form"]
+            self.at[one.name], self._forms[one.name] = self.end, form
+            self._types[one.name] = one.type
+            self.end += form.words
+
+    def read(self, words: Sequence[int], at: int = 0) -> Record:
+        """The figures in words, of which the row begins `at` that position."""
+        read = {}
+        for name, form in self._forms.items():
+            first = at + self.at[name]
+            read[name] = form.read(words[first : first + form.words])
+        return self._record(**read)
+
+    def write(self, words: memoryview, name: str, value: Any) -> None:
+        """Write one figure into the row that these words begin with."""
+        for position, word in enumerate(self._forms[name].write(value), self.at[name]):
+            words[position] = word
+
+    def __repr__(self) -> str:
+        """The layout, for the digest."""
+        return f"{self.at} {self.end} {self._types}"
+
+
+def metrics(record: type[Any]) -> dict[str, Metric]:
+    """Those of the figures of a dataclass that the exporter shows, by the field's name."""
+    return {one.name: one.metadata["metric"] for one in fields(record) if one.metadata["metric"]}
