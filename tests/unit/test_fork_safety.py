@@ -12,9 +12,10 @@ from weakref import WeakSet
 
 import pytest
 
-from pasture.fork_safety import close, ddtrace, kept, opentelemetry
+from pasture.fork_safety import close, kept
 from pasture.fork_safety.close import before_fork, close_connections
 from pasture.fork_safety.hazard import Kind
+from pasture.fork_safety.libraries import ddtrace, opentelemetry
 
 pytestmark = pytest.mark.interpreter
 

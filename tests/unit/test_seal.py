@@ -12,7 +12,8 @@ import pytest
 
 from pasture import interpreter
 from pasture.errors import SealFailed, UnknownPolicy, UnsupportedInterpreter
-from pasture.fork_safety import close, ddtrace, survey, threads
+from pasture.fork_safety import close, survey, threads
+from pasture.fork_safety.libraries import ddtrace
 from pasture.fork_safety.threads import Neighbour
 from pasture.interpreter import Interpreter
 from pasture.sealing import child, exit, gc_settings, seal

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from pasture.fork_safety import http_pools, kept, opentelemetry
+from pasture.fork_safety import kept
 from pasture.fork_safety.instances import instances
+from pasture.fork_safety.libraries import opentelemetry, urllib3
 
 Hook = TypeVar("Hook", bound=Callable[[], object])
 
@@ -145,7 +146,7 @@ def _configured_django(module: str) -> Any:
 
 
 def _close_http_connections(problems: list[str]) -> int:
-    return http_pools.close_idle()
+    return urllib3.close_idle()
 
 
 def _all_engines() -> list[Any]:

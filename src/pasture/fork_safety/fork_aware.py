@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
-from pasture.fork_safety import grpc_core
 from pasture.fork_safety.instances import instances
+from pasture.fork_safety.libraries import grpc as grpc_core
 
 Version = tuple[int, ...]
 

@@ -19,8 +19,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from pasture.errors import SealFailed, UnsupportedInterpreter
-from pasture.fork_safety import close, ddtrace, survey, threads
+from pasture.fork_safety import close, survey, threads
 from pasture.fork_safety.hazard import Hazard
+from pasture.fork_safety.libraries import ddtrace
 from pasture.interpreter import current, hint_for, left_out, native
 from pasture.sealing import child, exit, gc_settings, room, unshared
 from pasture.sealing import snapshot as census_file
