@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pasture.fork_safety import fork_aware
+from pasture.fork_safety.libraries import LIBRARIES
 from pasture.fork_safety.survey import survey
 
 
@@ -28,8 +29,9 @@ def with_nothing_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fork_aware, "_noted_by", 0)
     monkeypatch.setattr(fork_aware, "_noted", frozenset())
     monkeypatch.setattr(fork_aware, "_inherited", frozenset())
-    for name in fork_aware.LIBRARIES:
-        monkeypatch.delitem(sys.modules, name, raising=False)
+    for library in LIBRARIES:
+        if library.fork_aware is not None:
+            monkeypatch.delitem(sys.modules, library.fork_aware.module, raising=False)
 
 
 @pytest.fixture

@@ -248,9 +248,9 @@ def test_cuda_is_found_once_it_is_initialized(monkeypatch: pytest.MonkeyPatch) -
 
 def test_grpc_counts_only_with_threads_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "grpc._cython.cygrpc", SimpleNamespace())
-    monkeypatch.setattr("pasture.fork_safety.survey._has_threads_of_c", lambda: False)
+    monkeypatch.setattr("pasture.fork_safety.libraries.grpc._has_threads_of_c", lambda: False)
     assert texts() == []
-    monkeypatch.setattr("pasture.fork_safety.survey._has_threads_of_c", lambda: True)
+    monkeypatch.setattr("pasture.fork_safety.libraries.grpc._has_threads_of_c", lambda: True)
     assert texts() == ["gRPC's core, which runs threads"]
 
 
@@ -264,7 +264,7 @@ def test_grpcs_threads_start_again_in_the_versions_that_were_tried(
     monkeypatch.setitem(sys.modules, "grpc._cython.cygrpc", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "grpc", SimpleNamespace(__version__=version))
     monkeypatch.setenv("GRPC_ENABLE_FORK_SUPPORT", switch)
-    monkeypatch.setattr("pasture.fork_safety.survey._has_threads_of_c", lambda: True)
+    monkeypatch.setattr("pasture.fork_safety.libraries.grpc._has_threads_of_c", lambda: True)
     assert (texts() == []) is copes
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from pasture import interpreter
 from pasture.errors import SealFailed, UnknownPolicy, UnsupportedInterpreter
-from pasture.fork_safety import close, survey, threads
-from pasture.fork_safety.libraries import ddtrace
+from pasture.fork_safety import close, libraries, survey, threads
+from pasture.fork_safety.library import Library
 from pasture.fork_safety.threads import Neighbour
 from pasture.interpreter import Interpreter
 from pasture.sealing import child, exit, gc_settings, seal
@@ -197,7 +197,7 @@ def test_agents_are_stopped_around_the_steps_on_the_heap_if_that_is_asked_for(
         yield
         heap.ran.append("start")
 
-    monkeypatch.setattr(ddtrace, "stopped", stopped)
+    monkeypatch.setattr(libraries, "LIBRARIES", (Library(while_sealing=stopped),))
     seal.seal()
     steps = [name for name in heap.ran if name in heap.steps]
     assert heap.ran == ["hook", "watch", *steps]

@@ -1,78 +1,23 @@
 """Open connections that their library leaves to the parent: each child opens its own.
 
-A library stands in the table if it sees in a child that the process is another one before it uses
+The card of a library says so if it sees in a child that the process is another one before it uses
 a connection, and if that was tried in children of a sealed parent. What is not trusted stays a
-hazard: versions that were not tried, and connections that somebody holds while he uses them.
+hazard: versions that were not tried, and connections that are in use.
 docs/results/agents.md says what was tried. Closes nothing; walks the heap once.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
 from pasture.fork_safety.instances import instances
-from pasture.fork_safety.libraries import grpc as grpc_core
-
-Version = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Library:
-    """One that copes with a fork.
-
-    Attributes:
-        oldest, newest: versions that were tried, the first numbers of each.
-        keepers: takes the library's module; classes whose objects know its connections.
-        idle: takes such objects; numbers of the open files that no child will use.
-        copes: whether it has not been told to leave forks alone.
-    """
-
-    oldest: Version
-    newest: Version
-    keepers: Callable[[Any], Iterable[object]]
-    idle: Callable[[Sequence[Any]], Iterable[int]]
-    copes: Callable[[], bool] = lambda: True
-
-
-def _redis_pools(module: Any) -> Iterable[object]:
-    return (getattr(module, "ConnectionPool", None),)
-
-
-def _idle_of_redis(pools: Sequence[Any]) -> Iterator[int]:
-    """Source: redis-py 5.2 to 8.1, connection.py (`_checkpid`, `get_connection`, `release`)."""
-    for pool in pools:
-        waiting = getattr(pool, "pool", None)  # a BlockingConnectionPool's queue, of None, too
-        held = getattr(pool, "_available_connections", ()) if waiting is None else waiting.queue
-        for connection in list(held):
-            # A client with a cache wraps its connection.
-            socket = getattr(getattr(connection, "_conn", connection), "_sock", None)
-            if socket is not None:
-                yield socket.fileno()
-
-
-LIBRARIES: Mapping[str, Library] = {
-    "redis": Library((5, 2), (8, 1), _redis_pools, _idle_of_redis),
-    "grpc": Library((1, 85), (1, 85), grpc_core.keepers, grpc_core.connections, grpc_core.copes),
-}
-"""By the name of the module. kombu and Celery keep connections to Redis in pools of redis-py; those
-to other brokers they do not open anew after a fork that is not multiprocessing's."""
-
-
-def copes(name: str) -> bool:
-    """Whether a library has been imported, in a version of which it is known that it copes."""
-    version = getattr(sys.modules.get(name), "__version__", "")
-    numbers = tuple(map(int, re.findall(r"\d+", str(version))))
-    library = LIBRARIES[name]
-    tried = library.oldest <= numbers and numbers[: len(library.newest)] <= library.newest
-    return tried and library.copes()
-
+from pasture.fork_safety.libraries import LIBRARIES
+from pasture.fork_safety.library import ForkAware
 
 _known: WeakSet[Any] = WeakSet()
 """Kept, because the next round no longer finds those that this one is about to freeze."""
@@ -94,19 +39,22 @@ def sockets() -> frozenset[int]:
 
 
 def _idle_files() -> Iterator[int]:
-    wanted = {name: _classes(name) for name in LIBRARIES if copes(name)}
-    if not any(wanted.values()):
+    trusted = [
+        (aware, _classes(aware))
+        for library in LIBRARIES
+        if (aware := library.fork_aware) is not None and aware.is_trusted()
+    ]
+    if not any(classes for _, classes in trusted):
         return
-    for one in instances(one for classes in wanted.values() for one in classes):
+    for one in instances(one for _, classes in trusted for one in classes):
         with suppress(TypeError):  # some cannot be referred to weakly
             _known.add(one)
-    for name, classes in wanted.items():
-        found = [one for one in _known if issubclass(type(one), classes)]
-        yield from LIBRARIES[name].idle(found)
+    for aware, classes in trusted:
+        yield from aware.idle([one for one in _known if issubclass(type(one), classes)])
 
 
-def _classes(name: str) -> tuple[type, ...]:
-    found = LIBRARIES[name].keepers(sys.modules[name])
+def _classes(aware: ForkAware) -> tuple[type, ...]:
+    found = aware.keepers(sys.modules[aware.module])
     return tuple(one for one in found if isinstance(one, type))
 
 

@@ -1,9 +1,8 @@
 """What libraries keep open on an event loop of asyncio, closed in that loop before it ends.
 
 A connection that was opened on one loop works on no other, and two processes must not share it. It
-can only be closed properly where its loop runs. Owns the table of libraries, and what is done for
-those that are not in it: transports that a loop still has are closed. A library counts only if the
-application has imported it.
+can only be closed properly where its loop runs. Cards of libraries say how (`libraries/`). Owns
+what is done for those that have none: transports that a loop still has are closed.
 """
 
 from __future__ import annotations
@@ -11,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import sys
 import weakref
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from pasture.fork_safety.close import KEPT_POOLS
 from pasture.fork_safety.hazard import Hazard, Kind
 from pasture.fork_safety.instances import instances
+from pasture.fork_safety.libraries import LIBRARIES
+from pasture.fork_safety.library import LoopOwned
 
 CLOSE_S = 5.0
 """Longest wait for all of them: a pool waits for connections that are in use."""
@@ -32,81 +32,7 @@ _AFTER_CLOSE_S = 0.05
 _START_EACH = "start it in the lifespan's start, which runs in each worker"
 
 
-@dataclass(frozen=True, slots=True)
-class _Owner:
-    """A class whose objects keep connections, threads or the loop itself.
-
-    Attributes:
-        close: closes one in the running loop; None where there is nothing to close.
-        is_open: whether there is something to close.
-        is_kept: whether it has data that end with its connection: closed with the loop only.
-        is_for_good: the object cannot be used again afterwards, on any loop.
-        unbind: attributes that keep the loop, and that the library sets anew if they are None.
-    """
-
-    close: Callable[[Any], Awaitable[object] | None]
-    is_open: Callable[[Any], bool] = lambda one: True
-    is_kept: Callable[[Any], bool] = lambda one: False
-    is_for_good: bool = True
-    unbind: tuple[str, ...] = ()
-
-
-def _dispose(engine: Any) -> Awaitable[object]:
-    spawn: Any = sys.modules["sqlalchemy.util.concurrency"].greenlet_spawn
-    disposed: Awaitable[object] = spawn(engine.dispose)
-    return disposed
-
-
-OWNERS: Mapping[tuple[str, str], _Owner] = {
-    # Pools and clients first: they close connections of the classes below.
-    ("sqlalchemy.engine", "Engine"): _Owner(
-        _dispose,
-        lambda engine: bool(getattr(engine.dialect, "is_async", False)),
-        lambda engine: type(engine.pool).__name__ in KEPT_POOLS,
-        is_for_good=False,
-    ),
-    ("redis.asyncio.connection", "AbstractConnection"): _Owner(
-        lambda one: one.disconnect(), lambda one: bool(one.is_connected), is_for_good=False
-    ),
-    ("httpcore", "AsyncConnectionPool"): _Owner(
-        lambda one: one.aclose(), lambda one: bool(one.connections), is_for_good=False
-    ),
-    ("httpcore2", "AsyncConnectionPool"): _Owner(
-        lambda one: one.aclose(), lambda one: bool(one.connections), is_for_good=False
-    ),
-    ("elastic_transport", "AsyncTransport"): _Owner(
-        lambda one: None, is_for_good=False, unbind=("_loop",)
-    ),
-    ("elastic_transport", "AiohttpHttpNode"): _Owner(
-        lambda one: one.close(), is_for_good=False, unbind=("_loop",)
-    ),
-    ("motor.core", "AgnosticClient"): _Owner(
-        lambda one: None, is_for_good=False, unbind=("_io_loop",)
-    ),
-    ("pymongo", "AsyncMongoClient"): _Owner(
-        lambda one: one.close(), lambda one: bool(getattr(one, "_opened", True))
-    ),
-    ("aiohttp", "ClientSession"): _Owner(lambda one: one.close(), lambda one: not one.closed),
-    ("asyncpg.pool", "Pool"): _Owner(
-        lambda one: one.close(),
-        lambda one: bool(getattr(one, "_initialized", True)) and not one.is_closing(),
-    ),
-    ("asyncpg.connection", "Connection"): _Owner(
-        lambda one: one.close(), lambda one: not one.is_closed()
-    ),
-    ("psycopg_pool", "AsyncConnectionPool"): _Owner(
-        lambda one: one.close(), lambda one: not one.closed
-    ),
-    ("psycopg", "AsyncConnection"): _Owner(lambda one: one.close(), lambda one: not one.closed),
-    ("aiosqlite", "Connection"): _Owner(
-        lambda one: one.close(), lambda one: bool(getattr(one, "_connection", None))
-    ),
-    ("grpc.aio", "Channel"): _Owner(lambda one: one.close(None)),
-}
-"""By the module that an application imports it from, and its name there.
-
-Tried with SQLAlchemy 2.1, redis-py 8.1, httpcore 1.0, elastic-transport 9.4, aiohttp 3.14, asyncpg
-0.32, psycopg 3.3, aiosqlite 0.22, grpcio 1.85."""
+OWNERS = tuple(owned for library in LIBRARIES for owned in library.on_loop)
 
 
 @dataclass(slots=True)
@@ -124,7 +50,7 @@ class Closed:
 
 async def close_usable() -> None:
     """Close what can be used again on another loop. In a loop that goes on."""
-    usable = {key: owner for key, owner in OWNERS.items() if not owner.is_for_good}
+    usable = [owner for owner in OWNERS if not owner.is_for_good]
     await _close(usable, lambda one, owner: not owner.is_kept(one))
 
 
@@ -174,8 +100,8 @@ def name_of_task(task: asyncio.Task[Any]) -> str:
 
 
 async def _close(
-    owners: Mapping[tuple[str, str], _Owner],
-    may_close: Callable[[Any, _Owner], bool] = lambda one, owner: True,
+    owners: Sequence[LoopOwned],
+    may_close: Callable[[Any, LoopOwned], bool] = lambda one, owner: True,
 ) -> list[weakref.ref[Any]]:
     """Close objects of these classes, class by class; those that are ended for good."""
     ended: list[weakref.ref[Any]] = []
@@ -196,12 +122,12 @@ async def _close(
 
 
 def _open_ones(
-    owners: Mapping[tuple[str, str], _Owner], may_close: Callable[[Any, _Owner], bool]
-) -> Iterator[tuple[Any, _Owner]]:
+    owners: Sequence[LoopOwned], may_close: Callable[[Any, LoopOwned], bool]
+) -> Iterator[tuple[Any, LoopOwned]]:
     classes = [
         (known, owner)
-        for (module, name), owner in owners.items()
-        if isinstance(known := getattr(sys.modules.get(module), name, None), type)
+        for owner in owners
+        if isinstance(known := getattr(sys.modules.get(owner.module), owner.name, None), type)
     ]
     found = instances([known for known, _ in classes]) if classes else []
     for known, owner in classes:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from pasture.fork_safety.hazard import Hazard, Kind
+from pasture.fork_safety.libraries import LIBRARIES
 from pasture.proc import packages
 from pasture.proc.maps import Mapping, parse_maps
 from pasture.proc.tasks import read_tasks
@@ -27,12 +28,8 @@ _BETWEEN_LOOKS_S = 0.05
 """A thread that has just ended is listed for a moment; one that runs does not show its stack."""
 
 _COPE_BY_NAME = re.compile(r"jemalloc_bg_thd|iou-(wrk|sqp)-")
-_COPE = re.compile(r"openblas|libarrow\.|/numexpr/|/tokenizers/|/uvloop/")
-"""Files of libraries that start their threads again in a child, or do without them. Tried with
-OpenBLAS of numpy 2.5 and scipy 1.18, pyarrow 26, numexpr 2.14, tokenizers 0.23 and uvloop 0.23."""
-
-_ELSEWHERE = ("ddtrace", "grpcio")
-"""Packages whose threads `survey` knows by other means."""
+_COPE = re.compile("|".join(one.native_files for one in LIBRARIES if one.native_files))
+_ELSEWHERE = tuple(one.package for one in LIBRARIES if one.known_elsewhere)
 
 _GNU_OPENMP = re.compile(r"^libgomp")
 _OPENMP_HINT = "set OMP_NUM_THREADS=1 for the parent, or compute in workers only"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from pasture.errors import SealFailed, UnsupportedInterpreter
 from pasture.fork_safety import close, survey, threads
 from pasture.fork_safety.hazard import Hazard
-from pasture.fork_safety.libraries import ddtrace
+from pasture.fork_safety.libraries import all_of
 from pasture.interpreter import current, hint_for, left_out, native
 from pasture.sealing import child, exit, gc_settings, room, unshared
 from pasture.sealing import snapshot as census_file
@@ -99,7 +99,8 @@ def seal(
     gc_settings.remember_thresholds()
     reason = _obstacle(chosen, interpreter.unsupported)
     if reason is None:
-        with ddtrace.stopped() if stop_agents and chosen.needs_native else nullcontext():
+        stops = stop_agents and chosen.needs_native
+        with all_of(lambda library: library.while_sealing()) if stops else nullcontext():
             running = _running_threads(chosen, allow_threads)
             child.arm(chosen)  # first: an interrupt between two steps leaves a heap half sealed
             steps += _work_on_heap(chosen, running)

@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from pasture.fork_safety.hazard import Hazard
-from pasture.fork_safety.libraries import newrelic
+from pasture.fork_safety.libraries import all_of
 from pasture.warmup import wsgi
 from pasture.warmup.guard import STEP_S, TOTAL_S, Guard, Outcome
 from pasture.warmup.requests import Header, Request, parse_request
@@ -171,7 +171,7 @@ def warm_up(
     carried = tuple(headers)
     before = set(threading.enumerate())
     with (
-        newrelic.kept_still(),
+        all_of(lambda library: library.while_warming()),
         Guard(on_start, step_s=timeout_s, total_s=total_timeout_s) as guard,
     ):
         run = _Run(guard, served, on_answer)

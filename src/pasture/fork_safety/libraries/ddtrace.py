@@ -1,9 +1,10 @@
-"""Datadog's tracer, stopped while the heap is sealed.
+"""Datadog's tracer: it copes with a fork by itself, and is stopped while the heap is sealed.
 
-ddtrace stops its runtime and its threads before each fork, and starts them again on both sides.
-What they free then would be holes in the sealed heap, which each worker fills again. So they are
-stopped for the seal, too, by the functions that ddtrace itself calls at a fork, and what they have
-freed is plugged. Not inside of a fork, where they are stopped already and must stay so.
+Its runtime closes its connections before each fork, and opens new ones on both sides. ddtrace stops
+the runtime and its threads before each fork, and starts them again on both sides. What they free
+then would be holes in the sealed heap, which each worker fills again. So they are stopped for the
+seal, too, by the functions that ddtrace itself calls at a fork, and what they have freed is
+plugged. Not inside of a fork, where they are stopped already and must stay so.
 
 Source: ddtrace 4.16, internal/forksafe.py and internal/native_runtime.py.
 """
@@ -11,9 +12,11 @@ Source: ddtrace 4.16, internal/forksafe.py and internal/native_runtime.py.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from pasture.fork_safety.library import Library
 
 
 @contextmanager
@@ -53,3 +56,35 @@ def _call(function: Callable[[], object]) -> None:
         raise
     except BaseException:  # a panic of its native code is no Exception
         return  # a fork would go on in spite of it, too
+
+
+def _restarted_now() -> Collection[int]:
+    """Its C code starts threads of its own. `threading` knows them as Dummy-1 and the like, once
+    they have asked for themselves."""
+    known: Collection[int] = getattr(
+        sys.modules.get("ddtrace.internal._threads"), "periodic_threads", ()
+    )
+    return known
+
+
+def _address_of_agent() -> str:
+    """The end of the address of Datadog's agent; "" without one."""
+    if "ddtrace.internal.native_runtime" not in sys.modules:
+        return ""
+    settings = getattr(sys.modules.get("ddtrace.internal.settings._agent"), "config", None)
+    url = str(getattr(settings, "trace_agent_url", "")).rstrip("/")
+    if url.startswith("unix://"):
+        return url.removeprefix("unix://")
+    port = url.rpartition(":")[2]
+    return f":{port}" if port.isdigit() else ""
+
+
+CARD = Library(
+    package="ddtrace",
+    restarted=("ddtrace",),
+    restarts_all=True,
+    restarted_now=_restarted_now,
+    known_elsewhere=True,
+    closed_at_fork=_address_of_agent,
+    while_sealing=stopped,
+)

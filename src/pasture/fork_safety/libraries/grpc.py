@@ -1,8 +1,8 @@
-"""Connections of gRPC's core, which C code alone knows.
+"""gRPC: its core runs threads and has connections that C code alone knows.
 
-The core closes them in a forked child, starts its threads again and connects anew, unless it has
-been told not to. A socket is taken for one of them if no object of Python's has it, an epoll of the
-process watches it, and it leads to where a channel leads.
+In a forked child the core closes the connections, starts its threads again and connects anew,
+unless a variable switches that off. A socket is taken for one of them if no object of Python's has
+it, an epoll of the process watches it, and it leads to where a channel leads.
 
 Source: grpcio 1.85, _channel.py (`Channel`), _cython/_cygrpc/channel.pyx.pxi (`Channel.target`),
 and gRPC's src/core/lib/iomgr/fork_posix.cc; proc_pid_fdinfo(5).
@@ -14,26 +14,30 @@ import os
 import re
 import stat
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from pasture.fork_safety.hazard import Hazard
+from pasture.fork_safety.library import ForkAware, Library, LoopOwned, Named
 from pasture.fork_safety.open_files import open_files, peer
 
-SWITCH = "GRPC_ENABLE_FORK_SUPPORT"
+_SWITCH = "GRPC_ENABLE_FORK_SUPPORT"
 _OFF = ("0", "f", "false", "n", "no")
 
 _DETAILS = Path("/proc/self/fdinfo")
+_TASKS = Path("/proc/self/task")
 _WATCHED = re.compile(r"^tfd:\s*(\d+)", re.MULTILINE)
 _NUMERIC = re.compile(r"[0-9.]*|.*:.*")
 
 
-def copes() -> bool:
+def _copes() -> bool:
     """Whether the core takes notice of forks. It reads its variable once, as it is loaded."""
-    return os.environ.get(SWITCH, "").lower() not in _OFF
+    return os.environ.get(_SWITCH, "").lower() not in _OFF
 
 
-def keepers(module: Any) -> Iterable[object]:
+def _keepers(module: Any) -> Iterable[object]:
     """Classes of its channels, of what calls through one, and of the sockets of others."""
     known = getattr(sys.modules.get("grpc._channel"), "__dict__", {})
     # Stubs keep what calls; the channel's own object may be gone.
@@ -41,7 +45,7 @@ def keepers(module: Any) -> Iterable[object]:
     return [*found, getattr(sys.modules.get("_socket"), "socket", None)]
 
 
-def connections(found: Sequence[Any]) -> Iterator[int]:
+def _connections(found: Sequence[Any]) -> Iterator[int]:
     """Numbers of the files that are connections of the channels among what was found."""
     targets = [_host_and_port(target) for target in filter(None, map(_target, found))]
     if not targets:
@@ -86,3 +90,31 @@ def _watched() -> Iterator[int]:
             yield from map(int, _WATCHED.findall(path.read_text(errors="replace")))
         except OSError:
             continue
+
+
+_FORK_AWARE = ForkAware("grpc", (1, 85), (1, 85), _keepers, _connections, _copes)
+_OPEN_EACH = "open the first channel in each worker"
+
+
+def _hazards() -> Iterator[Hazard]:
+    core = "grpc._cython.cygrpc" in sys.modules and _has_threads_of_c()
+    if core and not _FORK_AWARE.is_trusted():
+        yield Hazard("gRPC's core, which runs threads", _OPEN_EACH)
+
+
+def _has_threads_of_c() -> bool:
+    try:
+        return len(list(_TASKS.iterdir())) > len(threading.enumerate())
+    except OSError:
+        return False  # there is no /proc
+
+
+CARD = Library(
+    package="grpcio",
+    remedy=_OPEN_EACH,
+    threads=(Named("grpc", "gRPC", "open the channel in each worker"),),
+    known_elsewhere=True,
+    hazards=_hazards,
+    fork_aware=_FORK_AWARE,
+    on_loop=(LoopOwned("grpc.aio", "Channel", lambda one: one.close(None)),),
+)

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from pasture.fork_safety.library import Library, Named
+
 
 @contextmanager
 def kept_still() -> Iterator[None]:
@@ -46,3 +48,9 @@ def _let_start(thread: Any) -> None:
     started = getattr(thread, "_started", None)
     if getattr(thread, "_is_stopped", False) and started is not None and not started.is_set():
         thread._is_stopped = False
+
+
+CARD = Library(
+    threads=(Named("NR-", "New Relic's agent", "initialize it in each worker"),),
+    while_warming=kept_still,
+)

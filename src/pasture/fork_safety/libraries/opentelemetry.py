@@ -21,6 +21,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from pasture.fork_safety.library import Library
+
 _MODULE = "opentelemetry.sdk.metrics._internal"
 _hooked = False
 
@@ -50,3 +52,10 @@ def _streams_of(reader: Any) -> Iterator[Any]:
     storage = getattr(consumer, "_reader_storages", {}).get(reader)
     for streams in list(getattr(storage, "_instrument_view_instrument_matches", {}).values()):
         yield from streams
+
+
+CARD = Library(
+    package="opentelemetry-sdk",
+    restarted=("Otel", "OpenTelemetry"),
+    prepare_children=put_in_order_in_children,
+)

@@ -20,11 +20,12 @@ from typing import Any
 from weakref import WeakSet
 
 from pasture.fork_safety.instances import instances
+from pasture.fork_safety.library import Closing, Library
 
 _LIBRARY = "urllib3."
 """Libraries bring copies of it: the names of modules end so."""
 
-_PATIENCE_S = 0.1
+_TIMEOUT_S = 0.1
 """Longest wait for a lock of a pool, which are held for microseconds."""
 
 _RETURN_S = 1.0
@@ -38,13 +39,10 @@ _connections: WeakSet[Any] = WeakSet()
 _hooked = False
 
 
-def close_idle() -> int:
+def _close_idle(problems: list[str]) -> int:
     """Close the idle connections of all pools, now and from now on before each fork.
 
     In the parent. Safe with other threads running.
-
-    Returns:
-        How many were closed.
     """
     global _hooked
     pools = _classes("connectionpool", "HTTPConnectionPool")
@@ -114,7 +112,7 @@ def _taken(lock: Any) -> Iterator[bool]:
     """A lock, if it can be had: one that was held at a fork is never free again in the child."""
     if lock is None:  # of gevent's queues, which need none
         yield True
-    elif lock.acquire(timeout=_PATIENCE_S):
+    elif lock.acquire(timeout=_TIMEOUT_S):
         try:
             yield True
         finally:
@@ -132,3 +130,6 @@ def _close(connection: Any) -> bool:
     with suppress(OSError):
         connection.close()
     return was_open
+
+
+CARD = Library(package="urllib3", closings=(Closing("http_connections", _close_idle),))

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from pasture.fork_safety.survey import gevent_has_patched
+from pasture.fork_safety.libraries.gevent import gevent_has_patched
 from pasture.servers.gunicorn.asgi import is_of
 
 OF_GEVENT = ("gunicorn.workers.ggevent",)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from gunicorn.errors import HaltServer
 
 from pasture.errors import UnsupportedInterpreter
-from pasture.fork_safety.survey import gevent_has_patched
+from pasture.fork_safety.libraries.gevent import gevent_has_patched
 from pasture.interpreter import native
 from pasture.proc.again import read_again
 from pasture.proc.own_child import is_own_child
