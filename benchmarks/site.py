@@ -26,7 +26,8 @@ from pasture.display import progress
 from pasture.display.terminal import output_terminal
 from pasture.trial import TrialPlan, TrialResult, run_trial, table
 from pasture.trial.document import as_document
-from pasture.trial.measurement import Figure, paired_ratios
+from pasture.trial.figures import P99, PRIVATE, PROCESSOR, REQUESTS, Figure
+from pasture.trial.measurement import paired_ratios
 from pasture.warmup.requests import read_requests
 
 SITE = Path(__file__).resolve().parent.parent / "demo"
@@ -62,10 +63,10 @@ class Goal:
 
 
 GOALS = (
-    Goal("private memory a worker", "stock", lambda run: run.private_bytes_median, 0.30),
-    Goal("private memory a worker", "warm-freeze", lambda run: run.private_bytes_median, 0.60),
-    Goal("requests a second", "stock", lambda run: run.load.requests_per_s, 1.0, True, True),
-    Goal("p99 of latency", "stock", lambda run: run.load.p99_ms, 1.0, not_worse=True),
+    Goal("private memory a worker", "stock", PRIVATE, 0.30),
+    Goal("private memory a worker", "warm-freeze", PRIVATE, 0.60),
+    Goal("requests a second", "stock", REQUESTS, 1.0, True, True),
+    Goal("p99 of latency", "stock", P99, 1.0, not_worse=True),
 )
 SHUTDOWN_GOAL = 1.1
 """Of the peak of total PSS while the sealed server ends to its PSS before."""
@@ -129,7 +130,7 @@ def verdicts(result: TrialResult) -> Iterator[Verdict]:
             yield Verdict(name, ratio, goal.limit, goal.judge(ratio))
     for policy in ("stock", "warm-freeze"):
         if policy in by_name:
-            cpu = paired(policy, lambda run: run.processor_s_per_request)
+            cpu = paired(policy, PROCESSOR)
             yield Verdict(f"processor time a request, seal to {policy}", cpu)
     peak = spread_of(run.shutdown.peak_ratio for run in seal.runs)
     met = "met" if peak.median <= SHUTDOWN_GOAL else "MISSED"

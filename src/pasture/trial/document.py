@@ -8,13 +8,12 @@ for latencies. Values of headers are left out, since they hold sessions and toke
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pasture.proc.sampler import ProcessMemory, Sample
+from pasture.trial.figures import FIGURES, LATENCIES, TOTAL
 from pasture.trial.measurement import (
-    Figure,
     PolicyResult,
     TrialResult,
     paired_ratios,
@@ -25,24 +24,6 @@ from pasture.trial.measurement import (
 
 SCHEMA = 1
 SCHEMA_FILE = Path(__file__).with_name("trial.schema.json")
-
-# Key in the document to figure of a run; the document has the median over the rounds.
-_FIGURES: Mapping[str, Figure] = {
-    "private_bytes_median": lambda run: run.private_bytes_median,
-    "total_pss_bytes": lambda run: run.total_pss_bytes,
-    "requests_per_s": lambda run: run.load.requests_per_s,
-    "processor_s_per_request": lambda run: run.processor_s_per_request,
-    "shutdown_s": lambda run: run.shutdown.seconds,
-    "shutdown_start_pss_bytes": lambda run: run.shutdown.start_pss_bytes,
-    "shutdown_peak_pss_bytes": lambda run: run.shutdown.peak_pss_bytes,
-    "shutdown_peak_ratio": lambda run: run.shutdown.peak_ratio,
-    "boot_s": lambda run: run.boot_s,
-}
-_LATENCIES: Mapping[str, Figure] = {
-    "p50": lambda run: run.load.p50_ms,
-    "p95": lambda run: run.load.p95_ms,
-    "p99": lambda run: run.load.p99_ms,
-}
 
 
 def as_document(result: TrialResult) -> dict[str, Any]:
@@ -87,7 +68,7 @@ def _load(result: TrialResult) -> dict[str, Any]:
 def _policy(reference: PolicyResult, policy: PolicyResult) -> dict[str, Any]:
     typical = policy.typical
     total, private = total_pss_saving(reference, policy), private_saving(reference, policy)
-    budget = reference.median(_FIGURES["total_pss_bytes"])
+    budget = reference.median(TOTAL)
     return {
         "workers": [_process(worker) for worker in typical.final.workers],
         "parent": _process(typical.final.master),
@@ -118,24 +99,19 @@ def _policy(reference: PolicyResult, policy: PolicyResult) -> dict[str, Any]:
 def _paired(reference: PolicyResult, policy: PolicyResult) -> dict[str, Any]:
     """Each figure as a multiple of the reference's, round by round."""
     paired = {}
-    for key, figure in {**_FIGURES, **{f"latency_{k}": f for k, f in _LATENCIES.items()}}.items():
+    for figure in (*FIGURES, *LATENCIES.values()):
         ratios = paired_ratios(reference, policy, figure)
         if ratios:
             values = (statistics.median(ratios), ratios[0], ratios[-1])
-            paired[key] = dict(zip(("median", "least", "greatest"), values, strict=True))
+            paired[figure.key] = dict(zip(("median", "least", "greatest"), values, strict=True))
     return paired
 
 
 def _medians(policy: PolicyResult) -> dict[str, Any]:
     return {
-        **{key: _tidy(policy.median(figure), key) for key, figure in _FIGURES.items()},
-        "latency_ms": {key: policy.median(figure) for key, figure in _LATENCIES.items()},
+        **{figure.key: figure.rounded(policy) for figure in FIGURES},
+        "latency_ms": {key: figure.rounded(policy) for key, figure in LATENCIES.items()},
     }
-
-
-def _tidy(value: float, key: str) -> float:
-    """Bytes as whole numbers, the rest to a precision that was measured."""
-    return round(value) if "bytes" in key else round(value, 6 if "per_request" in key else 4)
 
 
 def _process(process: ProcessMemory) -> dict[str, int]:

@@ -12,6 +12,7 @@ from typing import Any
 from pasture.display.pages import plot_markup, render_page
 from pasture.display.units import count, megabytes, percent, seconds
 from pasture.trial import summary
+from pasture.trial.figures import COLUMNS, PRIVATE, TOTAL
 from pasture.trial.measurement import (
     PolicyResult,
     TrialResult,
@@ -19,9 +20,11 @@ from pasture.trial.measurement import (
     workers_that_fit,
 )
 
-_MOST_URLS = 12
+_MAX_URLS = 12
 _NO_CHANGE = 0.005
 _PLOT_PX = 320
+_MORE_COLUMNS = {"memory": ("saved", ""), "server": ("answers",)}
+"""Of a policy beside its figures."""
 
 
 def render_html(result: TrialResult, made_at: datetime) -> str:
@@ -37,6 +40,10 @@ def render_html(result: TrialResult, made_at: datetime) -> str:
         remarks=[f"{p}: {words}" for p, words in summary.beside_figures(result)]
         + summary.remarks(result),
         cards=[_card(result, p, colors[p.policy]) for p in result.policies],
+        columns={
+            group: [*(figure.heading for figure in columns), *_MORE_COLUMNS.get(group, ())]
+            for group, columns in COLUMNS.items()
+        },
         rows=[_row(result, p, colors[p.policy]) for p in result.policies],
         plots={
             name: plot_markup(draw(result), _PLOT_PX)
@@ -56,15 +63,14 @@ def render_html(result: TrialResult, made_at: datetime) -> str:
 
 def _card(result: TrialResult, policy: PolicyResult, color: str) -> dict[str, Any]:
     """What stands large above the plots, for one policy."""
-    found = summary.figures(result.reference, policy)
     saving = private_saving(result.reference, policy)
-    budget = result.reference.median(lambda run: run.total_pss_bytes)
+    budget = result.reference.median(TOTAL)
     return {
         "policy": policy.policy,
         "color": color,
-        "private": found["private"],
+        "private": PRIVATE.shown(policy),
         "change": "" if policy is result.reference else _change(saving.fraction),
-        "total": found["total"],
+        "total": TOTAL.shown(policy),
         "fit": f"{workers_that_fit(budget, policy):,}",
         "best": policy is summary.best(result),
     }
@@ -77,17 +83,24 @@ def _change(fraction: float) -> str:
 
 
 def _row(result: TrialResult, policy: PolicyResult, color: str) -> dict[str, Any]:
-    found = summary.figures(result.reference, policy)
-    answers = "differ" if policy.disagreements else "agree"
-    return {"policy": policy.policy, "color": color, "cells": [*found.values(), answers]}
+    more = {
+        "memory": summary.saved(result.reference, policy),
+        "server": ("differ" if policy.disagreements else "agree",),
+    }
+    cells = [
+        cell
+        for group, columns in COLUMNS.items()
+        for cell in (*(figure.shown(policy) for figure in columns), *more.get(group, ()))
+    ]
+    return {"policy": policy.policy, "color": color, "cells": cells}
 
 
 def _setting(result: TrialResult, made_at: datetime) -> list[tuple[str, str]]:
     """What was run, as pairs of a term and its value."""
     plan, interpreter = result.plan, result.interpreter
     urls = result.reference.typical.paths
-    shown = ", ".join(urls[:_MOST_URLS])
-    more = f" and {len(urls) - _MOST_URLS} more" if len(urls) > _MOST_URLS else ""
+    shown = ", ".join(urls[:_MAX_URLS])
+    more = f" and {len(urls) - _MAX_URLS} more" if len(urls) > _MAX_URLS else ""
     return [
         ("Application", plan.app),
         ("Interpreter", f"{interpreter['implementation']} {interpreter['version']}"),

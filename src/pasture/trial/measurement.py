@@ -17,7 +17,7 @@ from pasture.proc.sampler import Sample
 from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import Answers, Compared, Disagreement
 
-Figure = Callable[["Run"], float]
+OfRun = Callable[["Run"], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +119,11 @@ class PolicyResult:
     runs: tuple[Run, ...]
     disagreements: tuple[Disagreement, ...] = ()
 
-    def median(self, figure: Figure) -> float:
+    def median(self, figure: OfRun) -> float:
         """Median of a figure over the runs."""
         return statistics.median(figure(run) for run in self.runs)
 
-    def spread(self, figure: Figure) -> tuple[float, float]:
+    def spread(self, figure: OfRun) -> tuple[float, float]:
         """Least and greatest of a figure over the runs."""
         values = [figure(run) for run in self.runs]
         return min(values), max(values)
@@ -220,7 +220,7 @@ def private_saving(reference: PolicyResult, other: PolicyResult) -> Saving:
     return _saving(reference, other, lambda run: run.private_bytes_median)
 
 
-def paired_ratios(reference: PolicyResult, other: PolicyResult, figure: Figure) -> list[float]:
+def paired_ratios(reference: PolicyResult, other: PolicyResult, figure: OfRun) -> list[float]:
     """A figure against the reference's of the same round, ascending.
 
     Rounds without either, or with a reference of 0, are left out. What drifts from round
@@ -271,6 +271,6 @@ def percentile(ordered: Sequence[float], share: float) -> float:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
-def _saving(reference: PolicyResult, other: PolicyResult, figure: Figure) -> Saving:
+def _saving(reference: PolicyResult, other: PolicyResult, figure: OfRun) -> Saving:
     before = round(reference.median(figure))
     return Saving(before - round(other.median(figure)), before)

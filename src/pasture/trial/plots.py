@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 import plotly.graph_objects as go
 
-from pasture.display.units import BYTES_PER_MB, milliseconds, seconds
+from pasture.display.units import BYTES_PER_MB
 from pasture.proc.sampler import Sample
 from pasture.proc.smaps import Memory
+from pasture.trial.figures import LATENCIES, PEAK, PEAK_PSS, PSS_BEFORE, REQUESTS, SHUTDOWN, TOTAL
 from pasture.trial.measurement import PolicyResult, TrialResult
 
 # The same in every plot; distinguishable with any colour vision.
@@ -52,7 +53,7 @@ def shared_over_requests(result: TrialResult) -> go.Figure:
 def total_pss(result: TrialResult) -> go.Figure:
     """Total PSS, split into the workers' private memory and all that is there once."""
     names = [p.policy for p in result.policies]
-    totals = [p.median(lambda run: run.total_pss_bytes) for p in result.policies]
+    totals = [p.median(TOTAL) for p in result.policies]
     private = [
         sum(w.memory.private_bytes for w in p.typical.final.workers) for p in result.policies
     ]
@@ -72,17 +73,12 @@ def latency(result: TrialResult) -> go.Figure:
     """p50, p95 and p99 of the answers."""
     figure = go.Figure()
     for policy in result.policies:
-        values = [
-            policy.median(lambda run: run.load.p50_ms),
-            policy.median(lambda run: run.load.p95_ms),
-            policy.median(lambda run: run.load.p99_ms),
-        ]
         figure.add_bar(
-            x=["p50", "p95", "p99"],
-            y=values,
+            x=list(LATENCIES),
+            y=[policy.median(one) for one in LATENCIES.values()],
             name=policy.policy,
             marker_color=color_of(policy.policy, result),
-            text=[milliseconds(value) for value in values],
+            text=[one.shown(policy) for one in LATENCIES.values()],
             textposition="outside",
             cliponaxis=False,
             hovertemplate="%{x}: %{y:.1f} ms<extra>" + policy.policy + "</extra>",
@@ -93,7 +89,7 @@ def latency(result: TrialResult) -> go.Figure:
 def throughput(result: TrialResult) -> go.Figure:
     """Requests a second."""
     names = [p.policy for p in result.policies]
-    values = [p.median(lambda run: run.load.requests_per_s) for p in result.policies]
+    values = [p.median(REQUESTS) for p in result.policies]
     colors = [color_of(name, result) for name in names]
     figure = go.Figure([_bars(names, values, "requests/s", colors)])
     _label_tops(figure, names, values, "{:,.0f}")
@@ -103,9 +99,8 @@ def throughput(result: TrialResult) -> go.Figure:
 def shutdown(result: TrialResult) -> go.Figure:
     """Total PSS before and at the worst moment of the shutdown."""
     names = [p.policy for p in result.policies]
-    before = [_mb(p.median(lambda run: run.shutdown.start_pss_bytes)) for p in result.policies]
-    peak = [_mb(p.median(lambda run: run.shutdown.peak_pss_bytes)) for p in result.policies]
-    ratios = [p.median(lambda run: run.shutdown.peak_ratio) for p in result.policies]
+    before = [_mb(p.median(PSS_BEFORE)) for p in result.policies]
+    peak = [_mb(p.median(PEAK_PSS)) for p in result.policies]
     colors = [color_of(name, result) for name in names]
     figure = go.Figure(
         [
@@ -113,15 +108,14 @@ def shutdown(result: TrialResult) -> go.Figure:
             _bars(names, peak, "peak", colors),
         ]
     )
-    figure.data[1].update(text=[f"{ratio:.2f}x" for ratio in ratios], textposition="outside")
+    figure.data[1].update(text=[PEAK.shown(p) for p in result.policies], textposition="outside")
     figure.update_xaxes(tickvals=names, ticktext=[_timed(p) for p in result.policies])
     return laid_out(figure, "MB", barmode="group", showlegend=False)
 
 
 def _timed(policy: PolicyResult) -> str:
     """A policy's name over the seconds its shutdown took."""
-    lasted = seconds(policy.median(lambda run: run.shutdown.seconds))
-    return f"{policy.policy}<br><span style='color:{_FAINT}'>{lasted}</span>"
+    return f"{policy.policy}<br><span style='color:{_FAINT}'>{SHUTDOWN.shown(policy)}</span>"
 
 
 def _over_requests(result: TrialResult, memory_figure: MemoryFigure) -> go.Figure:

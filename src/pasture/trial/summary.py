@@ -1,11 +1,12 @@
-"""The words of a trial: its figures, what was saved, how many workers fit, what to know.
+"""The sentences of a trial: what was saved, how many workers fit, what to know.
 
 Plain text, used by the table and by the HTML page alike.
 """
 
 from __future__ import annotations
 
-from pasture.display.units import count, megabytes, milliseconds, percent, seconds
+from pasture.display.units import count, megabytes, percent
+from pasture.trial.figures import PRIVATE, PROCESSOR, TOTAL
 from pasture.trial.measurement import (
     PolicyResult,
     TrialResult,
@@ -27,45 +28,33 @@ def best(result: TrialResult) -> PolicyResult | None:
         for p in result.policies
         if total_pss_saving(result.reference, p).fraction >= _LEAST_SAVING
     ]
-    return min(saving, key=lambda p: p.median(lambda run: run.total_pss_bytes), default=None)
+    return min(saving, key=lambda p: p.median(TOTAL), default=None)
 
 
-def figures(reference: PolicyResult, policy: PolicyResult) -> dict[str, str]:
-    """The figures of a policy in words, in the order in which they are shown."""
-    saving, is_reference = total_pss_saving(reference, policy), policy is reference
-    return {
-        "private": megabytes(policy.median(lambda run: run.private_bytes_median)),
-        "total": megabytes(policy.median(lambda run: run.total_pss_bytes)),
-        "saved": "" if is_reference else megabytes(saving.saved_bytes),
-        "share": "" if is_reference else percent(saving.fraction),
-        "requests": f"{policy.median(lambda run: run.load.requests_per_s):,.0f}",
-        "p50": milliseconds(policy.median(lambda run: run.load.p50_ms)),
-        "p95": milliseconds(policy.median(lambda run: run.load.p95_ms)),
-        "p99": milliseconds(policy.median(lambda run: run.load.p99_ms)),
-        "processor": _processor_ms(policy),
-        "boot": seconds(policy.median(lambda run: run.boot_s)),
-        "shutdown": seconds(policy.median(lambda run: run.shutdown.seconds)),
-        "peak": f"{policy.median(lambda run: run.shutdown.peak_ratio):.2f}x",
-    }
+def saved(reference: PolicyResult, policy: PolicyResult) -> tuple[str, str]:
+    """Memory that a policy saves against the reference, and the share; none for that itself."""
+    if policy is reference:
+        return "", ""
+    saving = total_pss_saving(reference, policy)
+    return megabytes(saving.saved_bytes), percent(saving.fraction)
 
 
 def headline(result: TrialResult) -> str:
     """What the best policy saves against the reference."""
     winner, reference = best(result), result.reference
-    total = megabytes(reference.median(lambda run: run.total_pss_bytes))
+    total = TOTAL.shown(reference)
     if len(result.policies) == 1:
         return f"{reference.policy} takes {total} with {count(result.plan.workers, 'worker')}"
     if winner is None:
         return f"Nothing saved of the {total} that {reference.policy} takes"
-    saving = total_pss_saving(reference, winner)
-    saved, share = megabytes(saving.saved_bytes), percent(saving.fraction)
-    return f"{winner.policy} saves {saved} of {total} ({share})"
+    words, share = saved(reference, winner)
+    return f"{winner.policy} saves {words} of {total} ({share})"
 
 
 def capacity(result: TrialResult) -> str:
     """How many workers of each policy fit in the memory that the reference took."""
     reference = result.reference
-    budget = reference.median(lambda run: run.total_pss_bytes)
+    budget = reference.median(TOTAL)
     others = [p for p in result.policies if p is not reference]
     workers = len(reference.typical.final.workers)
     if not others:
@@ -82,7 +71,7 @@ def processor(result: TrialResult) -> str | None:
     """What an answer costs each policy in processor time, None with a single policy."""
     if len(result.policies) == 1:
         return None
-    costs = ", ".join(f"{p.policy} {_processor_ms(p)} ms" for p in result.policies)
+    costs = ", ".join(f"{p.policy} {PROCESSOR.shown(p)} ms" for p in result.policies)
     return f"Processor time a request: {costs}."
 
 
@@ -92,7 +81,7 @@ def spread(result: TrialResult) -> str | None:
         return _ONE_ROUND if len(result.policies) > 1 else None
     ranges = []
     for policy in result.policies:
-        low, high = policy.spread(lambda run: run.private_bytes_median)
+        low, high = policy.spread(PRIVATE)
         ranges.append(f"{policy.policy} {megabytes(low)} to {megabytes(high)}")
     return (
         f"Medians of {result.plan.rounds} rounds; private memory of a worker ranged: "
@@ -121,10 +110,6 @@ def beside_figures(result: TrialResult) -> list[tuple[str, str]]:
     why it has none, or what it could not do."""
     short = [(p.policy, words) for p in result.policies for words in p.shortfalls]
     return [*short, *result.missing.items()]
-
-
-def _processor_ms(policy: PolicyResult) -> str:
-    return milliseconds(1000 * policy.median(lambda run: run.processor_s_per_request))
 
 
 def _unfinished(result: TrialResult) -> list[str]:

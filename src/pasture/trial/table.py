@@ -1,6 +1,6 @@
 """The table at the end of `pasture try`, for a terminal.
 
-Owns the columns and their order; figures and sentences come from `summary`.
+Owns the columns and their order; figures come from `figures`, sentences from `summary`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pasture.trial import summary
+from pasture.trial.figures import LATENCIES, PEAK, PRIVATE, REQUESTS, SHUTDOWN, TOTAL
 from pasture.trial.measurement import PolicyResult, TrialResult
 
 _COLUMNS = (
@@ -57,7 +58,13 @@ def _table(result: TrialResult) -> Table:
 
 
 def _cells(reference: PolicyResult, policy: PolicyResult) -> list[str]:
-    found = summary.figures(reference, policy)
-    shown = [found[name] for name in ("private", "total", "saved", "share", "requests")]
-    latency = "/".join(found[name] for name in ("p50", "p95", "p99"))
-    return [policy.policy, *shown, latency, found["shutdown"], found["peak"]]
+    return [
+        policy.policy,
+        PRIVATE.shown(policy),
+        TOTAL.shown(policy),
+        *summary.saved(reference, policy),
+        REQUESTS.shown(policy),
+        "/".join(latency.shown(policy) for latency in LATENCIES.values()),
+        SHUTDOWN.shown(policy),
+        PEAK.shown(policy),
+    ]
