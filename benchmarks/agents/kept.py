@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.agents.catalog import Agent
-from benchmarks.agents.runs import Delivery, Run
+from benchmarks.agents.runs import Run
+from pasture.display.records import decoded
 
 FILE = Path(__file__).with_name("results.jsonl")
 
@@ -52,10 +53,8 @@ def kept(agent: Agent, server: str, minor: str, policy: str, file: Path = FILE) 
     found = _read(file).get((agent.name, server, minor, policy))
     if found is None or found.row != digest(agent):
         return None
-    fields = dict(found.run)
-    for name in ("steady", "last"):
-        fields[name] = Delivery(**_tuples(fields[name]))
-    return Run(**_tuples(fields))
+    run: Run = decoded(Run, found.run)
+    return run
 
 
 def digest(agent: Agent) -> str:
@@ -69,9 +68,5 @@ def _read(file: Path) -> dict[Key, Kept]:
         texts = file.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return {}
-    lines = [Kept(**_tuples(json.loads(text))) for text in texts]
+    lines: list[Kept] = [decoded(Kept, json.loads(text)) for text in texts]
     return {line.key: line for line in lines}
-
-
-def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}

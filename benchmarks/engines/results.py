@@ -17,6 +17,7 @@ from typing import Any
 from benchmarks.engines.engine import VARIANTS, Engine, Figures, Variant
 from benchmarks.engines.environments import pins_of
 from benchmarks.uv import REPOSITORY
+from pasture.display.records import decoded
 
 FOLDER = REPOSITORY / "var" / "engines"
 
@@ -61,10 +62,10 @@ def load(engine: Engine, folder: Path = FOLDER) -> Result | None:
     """What is kept of a row, whatever its key; None where there is nothing that can be read."""
     try:
         kept = json.loads((folder / f"{engine.name}.json").read_text())
-        starts = {v: [Figures(**one) for one in many] for v, many in kept["starts"].items()}
-        return Result(kept["key"], kept["versions"], starts, kept["load"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        result: Result = decoded(Result, kept)
+    except (OSError, ValueError, TypeError):
         return None
+    return result
 
 
 def save(engine: Engine, result: Result, folder: Path = FOLDER) -> None:

@@ -9,12 +9,12 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from pasture.display.records import decoded
 from pasture.explain.advice import advice
 from pasture.explain.causes import Cause
-from pasture.explain.explanation import Explanation, Holder, Owner
-from pasture.explain.fields import Label
+from pasture.explain.explanation import Explanation
 from pasture.explain.tally import Share
-from pasture.explain.writers import Recording, Writer
+from pasture.explain.writers import Recording
 
 SCHEMA = 1
 
@@ -62,69 +62,25 @@ def from_json(text: str) -> Explanation:
     if row["schema"] != SCHEMA:
         raise ValueError(f"schema {row['schema']} in place of {SCHEMA}")
     named = {cause.label: cause for cause in Cause}
-    causes = [(named[name], _read_share(share)) for name, share in row["causes"].items()]
-    recording = row["recording"]
-    return Explanation(
-        worker_pid=int(row["worker"]),
-        parent_pid=int(row["parent"]),
-        private_bytes=int(row["private_bytes"]),
-        os_pages=int(row["os_pages"]),
-        seconds=float(row["seconds"]),
-        census=None if row["census"] is None else str(row["census"]),
-        policy=None if row["policy"] is None else str(row["policy"]),
-        missing=tuple(map(str, row["missing"])),
-        causes=tuple(sorted((c for c in causes if c[1].os_pages), key=lambda item: -item[1].bytes)),
-        fields=tuple((named[f["cause"]], _read_label(f), _read_share(f)) for f in row["fields"]),
-        types=tuple((str(t["type"]), _read_share(t)) for t in row["types"]),
-        owners=tuple(map(_read_owner, row["owners"])),
-        codes=tuple(map(_read_owner, row["codes"])),
-        recording=None if recording is None else _read_recording(recording, named),
-        # Keys that earlier versions did not write.
-        python=None if row.get("python") is None else _read_version(row["python"]),
-        requests=None if row.get("requests") is None else int(row["requests"]),
-        is_asgi=bool(row.get("is_asgi", False)),
-        warms_up=bool(row.get("warms_up", True)),
-        holders=tuple(map(_read_holder, row.get("holders", ()))),
+    there = [(named[name], share) for name, share in row["causes"].items() if share["os_pages"]]
+    found: Explanation = decoded(
+        Explanation,
+        {
+            **row,
+            "worker_pid": row["worker"],
+            "parent_pid": row["parent"],
+            "causes": sorted(there, key=lambda item: -item[1]["bytes"]),
+            "fields": [(named[one["cause"]], one, one) for one in row["fields"]],
+            "types": [(one["type"], one) for one in row["types"]],
+            "recording": row["recording"] and _recorded(row["recording"], named),
+        },
     )
+    return found
 
 
-def _read_version(row: list[Any]) -> tuple[int, int]:
-    major, minor = row
-    return int(major), int(minor)
-
-
-def _read_holder(row: dict[str, Any]) -> Holder:
-    kind, container, path = (str(row[name]) for name in ("type", "container", "path"))
-    return Holder(kind, container, path, int(row["os_pages"]), bool(row["restored"]))
-
-
-def _read_share(row: dict[str, Any]) -> Share:
-    numbers = (int(row[name]) for name in ("os_pages", "only_os_pages", "words"))
-    return Share(float(row["bytes"]), *numbers)
-
-
-def _read_label(row: dict[str, Any]) -> Label:
-    return Label(str(row["type"]), str(row["field"]))
-
-
-def _read_owner(row: dict[str, Any]) -> Owner:
-    kind, path, file = (str(row[name]) for name in ("type", "path", "file"))
-    return Owner(kind, path, file, int(row["os_pages"]), int(row["words"]))
-
-
-def _read_recording(row: dict[str, Any], named: dict[str, Cause]) -> Recording:
-    writers = tuple(
-        Writer(
-            str(w["function"]),
-            tuple(map(str, w["callers"])),
-            named[w["cause"]],
-            _read_label(w),
-            int(w["faults"]),
-        )
-        for w in row["writers"]
-    )
-    faults, lost, pids = int(row["faults"]), int(row["lost"]), tuple(map(int, row["workers"]))
-    return Recording(float(row["seconds"]), faults, lost, pids, writers)
+def _recorded(row: dict[str, Any], named: dict[str, Cause]) -> dict[str, Any]:
+    writers = [{**one, "cause": named[one["cause"]], "label": one} for one in row["writers"]]
+    return {**row, "pids": row["workers"], "writers": writers}
 
 
 def _recording(recording: Recording) -> dict[str, Any]:

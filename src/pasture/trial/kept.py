@@ -10,15 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-import types
-import typing
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pasture.display.records import decoded
 from pasture.errors import UsageError
 from pasture.trial.cache import cache_folder
 from pasture.trial.measurement import Run
@@ -99,7 +98,7 @@ class RunKeeper:
                 f"the unfinished trial had other options: {'; '.join(changed)}",
                 hint="give the same options, or leave --resume out to begin anew",
             )
-        return Kept(_decoded(tuple[Run, ...], document["runs"]), _moment(document["made"]))
+        return Kept(decoded(tuple[Run, ...], document["runs"]), _moment(document["made"]))
 
     def forget(self) -> None:
         """Remove what is kept, if anything is."""
@@ -110,7 +109,7 @@ class RunKeeper:
             document = json.loads(read_foreign(self.path, most_bytes=_MOST_BYTES))
             if document["schema"] != _SCHEMA or not isinstance(document["settings"], dict):
                 raise ValueError("it has another form")
-            _decoded(tuple[Run, ...], document["runs"])
+            decoded(tuple[Run, ...], document["runs"])
             _moment(document["made"])
             str.encode(document["salt"])
         except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -159,30 +158,3 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, str]) -> list[str]
 
 def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
-
-
-def _decoded(kind: Any, value: Any) -> Any:
-    """A value of JSON as what `asdict` made it of: the reverse, by the annotations."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if is_dataclass(kind):
-        hints = typing.get_type_hints(kind)
-        return typing.cast(Callable[..., Any], kind)(
-            **{name: _decoded(hints[name], part) for name, part in _of(dict, value).items()}
-        )
-    if origin in (typing.Union, types.UnionType):
-        (some,) = (part for part in arguments if part is not types.NoneType)
-        return None if value is None else _decoded(some, value)
-    if origin is tuple:
-        return tuple(_decoded(arguments[0], part) for part in _of(list, value))
-    if origin is not None and issubclass(origin, Mapping):
-        key, content = arguments
-        return {key(k): _decoded(content, part) for k, part in _of(dict, value).items()}
-    if kind is Any:
-        return value
-    return float(value) if kind is float and type(value) is int else _of(kind, value)
-
-
-def _of(kind: type, value: Any) -> Any:
-    if not isinstance(value, kind):
-        raise ValueError(f"{value!r} is no {kind.__name__}")
-    return value

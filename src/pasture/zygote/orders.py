@@ -14,6 +14,7 @@ import socket
 from dataclasses import dataclass
 from typing import Any
 
+from pasture.display.records import decoded
 from pasture.zygote import memory, protocol
 from pasture.zygote.notes import SENTENCES, Note
 from pasture.zygote.times import FileTimes
@@ -80,7 +81,8 @@ def receive(channel: socket.socket) -> tuple[Order, list[int]]:
     """The order, and descriptors: of the environment (`starter`), and of the images that it is on
     top of, the root first."""
     fields, descriptors = _receive(channel)
-    return Order(**_tuples(fields)), descriptors
+    order: Order = decoded(Order, fields)
+    return order, descriptors
 
 
 def receive_built(channel: socket.socket) -> tuple[Built, list[int]]:
@@ -118,49 +120,10 @@ def _receive(channel: socket.socket) -> tuple[Any, list[int]]:
 
 def _built(fields: Any) -> Built:
     """The fields, each of its type."""
-    found = Built(**_tuples(fields))
-    found = dataclasses.replace(
-        found,
-        files=tuple(_file(*file) for file in found.files),
-        notes=tuple(_note(*note) for note in found.notes),
-    )
-    for text in (found.problem, found.hint, found.seal, *found.modules):
-        _require(text, str)
-    for folder in found.folders:
-        _path(folder)
-    for names in found.folders.values():
-        for name in names:
-            _require(name, str)
-    for name, value in found.variables.items():
-        _require(name, str)
-        _require(value if value is not None else "", str)
-    _require(found.bytes, int)
-    return found
-
-
-def _file(path: Any, changed: Any, size: Any, inode: Any, device: Any) -> FileTimes:
-    for number in (changed, size, inode, device):
-        _require(number, int)
-    return _path(path), changed, size, inode, device
-
-
-def _path(path: Any) -> str:
-    if b"\0" in os.fsencode(_require(path, str)):
-        raise ValueError("a path without end")
-    return str(path)
-
-
-def _note(code: Any, subject: Any) -> Note:
-    if code not in SENTENCES:
+    found: Built = decoded(Built, fields)
+    for path in (*found.folders, *(file[0] for file in found.files)):
+        if b"\0" in os.fsencode(path):
+            raise ValueError("a path without end")
+    if any(note.code not in SENTENCES for note in found.notes):
         raise ValueError("no such note")
-    return Note(_require(code, str), _require(subject, str))
-
-
-def _require(value: Any, kind: type) -> Any:
-    if type(value) is not kind:
-        raise ValueError(f"{value!r:.40} is no {kind.__name__}")
-    return value
-
-
-def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
+    return found

@@ -72,20 +72,6 @@ def to_plain(measured: Measured) -> dict[str, Any]:
     }
 
 
-def from_plain(plain: Mapping[str, Any]) -> Measured:
-    """The inverse of `to_plain`.
-
-    Raises:
-        KeyError, TypeError: it is not what `to_plain` gives.
-    """
-    return Measured(
-        figures={name: float(value) for name, value in plain["figures"].items()},
-        curves={k: Curve(tuple(c["x"]), tuple(c["y"])) for k, c in plain["curves"].items()},
-        notes=tuple(plain["notes"]),
-        names={key: dict(values) for key, values in plain["names"].items()},
-    )
-
-
 def under(part: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The same values with a part's name before theirs."""
     return {f"{part}.{name}": value for name, value in values.items()}

@@ -16,10 +16,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pasture.display.records import decoded
 from pasture.errors import UsageError
 from pasture.trust import private_files
 from pasture_lab.engine.experiment import Part
-from pasture_lab.engine.figures import Measured, from_plain, to_plain
+from pasture_lab.engine.figures import Measured, to_plain
 
 _SCHEMA = 1
 
@@ -48,8 +49,8 @@ class Store:
             found = json.loads(self._path(experiment, part, quick).read_text(encoding="utf-8"))
             if found["question"] != _question(part):
                 return None
-            return Kept(from_plain(found["measured"]), float(found["seconds"]))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return Kept(decoded(Measured, found["measured"]), float(found["seconds"]))
+        except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def keep(self, experiment: str, part: Part, quick: bool, kept: Kept) -> None:

@@ -1,0 +1,68 @@
+"""Dataclasses out of JSON: the reverse of `json.dumps(asdict(...))`, by the annotations.
+
+A file or a message may be of another user: each value is checked. Keys that a dataclass does not
+have are left out, since later versions add some.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from typing import Any
+
+
+def decoded(kind: Any, value: Any) -> Any:
+    """A value of JSON as what it was before.
+
+    Args:
+        kind: a dataclass, a NamedTuple, a tuple of one length or of any, a mapping, a type or None,
+            or the type that the value has already.
+
+    Raises:
+        ValueError: a value is of another type.
+        TypeError: a key of a dataclass is missing.
+    """
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if is_dataclass(kind):
+        hints, fields = typing.get_type_hints(kind), _of(dict, value)
+        build: Any = kind
+        return build(**{n: decoded(hint, fields[n]) for n, hint in hints.items() if n in fields})
+    if origin in (typing.Union, types.UnionType):
+        (some,) = (part for part in arguments if part is not types.NoneType)
+        return None if value is None else decoded(some, value)
+    if origin is tuple and arguments[-1] is ...:
+        return tuple(decoded(arguments[0], part) for part in _list(value))
+    if origin is tuple:
+        return _parts(arguments, value)
+    if isinstance(kind, type) and issubclass(kind, tuple):
+        return kind(*_parts(tuple(typing.get_type_hints(kind).values()), value))
+    if origin is list:
+        return [decoded(arguments[0], part) for part in _list(value)]
+    if origin is not None and issubclass(origin, Mapping):
+        key, content = arguments
+        return {_key(key, k): decoded(content, part) for k, part in _of(dict, value).items()}
+    if kind is Any:
+        return value
+    return float(value) if kind is float and type(value) is int else _of(kind, value)
+
+
+def _parts(kinds: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
+    return tuple(decoded(kind, part) for kind, part in zip(kinds, _list(value), strict=True))
+
+
+def _list(value: Any) -> Any:
+    """A tuple may not have been through JSON yet."""
+    return value if type(value) is tuple else _of(list, value)
+
+
+def _key(kind: Any, key: str) -> Any:
+    """JSON has texts alone for keys."""
+    return int(key) if kind is int else key
+
+
+def _of(kind: type, value: Any) -> Any:
+    if type(value) is not kind:
+        raise ValueError(f"{value!r:.40} is no {kind.__name__}")
+    return value
