@@ -1,8 +1,9 @@
 """`PASTURE=seal` in the environment: the engine that this interpreter runs is sealed.
 
 Called at the start of each interpreter whose environment has the variable. Owns which engine a
-program is, and when it is there. Invariants: nothing of pasture is imported before a module of the
-engine is; whatever goes wrong, the program goes on, unsealed.
+program is, and when it is there; the engines are those of pasture's own table. Invariants: nothing
+of pasture is imported before a module of the engine is; whatever goes wrong, the program goes on,
+unsealed.
 """
 
 from __future__ import annotations
@@ -17,38 +18,15 @@ if TYPE_CHECKING:
 VARIABLE = "PASTURE"
 OFF = ("", "0", "off")
 
-ENGINES: Mapping[str, str] = {
-    "gunicorn.app.base": "pasture.servers.gunicorn",
-    "uvicorn.main": "pasture.servers.uvicorn",
-    "hypercorn.run": "pasture.servers.hypercorn",
-    "granian.server.mp": "pasture.servers.granian",
-    "celery.apps.worker": "pasture.servers.celery",
-    "rq.worker": "pasture.servers.rq",
-    "dramatiq.cli": "pasture.servers.dramatiq",
-    "huey.consumer": "pasture.servers.huey",
-    "multiprocessing.popen_fork": "pasture.servers.process_start",
-    "multiprocessing.forkserver": "pasture.servers.forkserver",
-}
-"""What switches an engine's seal on, by the module whose import says that the engine runs."""
-
-PROGRAMS: Mapping[str, tuple[str, ...]] = {
-    "gunicorn": ("gunicorn.app.base",),
-    "uvicorn": ("uvicorn.main",),
-    "fastapi": ("uvicorn.main",),
-    "hypercorn": ("hypercorn.run",),
-    "granian": ("granian.server.mp",),
-    "celery": ("celery.apps.worker",),
-    "rq": ("rq.worker",),
-    "dramatiq": ("dramatiq.cli",),
-    "huey_consumer": ("huey.consumer",),
-    # These have a seal of their own, or fork nothing.
-    "pasture": (),
-    "pip": (),
-    "ddtrace-run": (),
-    "newrelic-admin": (),
-    "opentelemetry-instrument": (),
-}
-"""Modules to wait for, by the name of the program; any other program may be any engine."""
+NO_ENGINES = (
+    "",
+    "pasture",
+    "pip",
+    "ddtrace-run",
+    "newrelic-admin",
+    "opentelemetry-instrument",
+)
+"""Programs that have a seal of their own, or fork nothing."""
 
 _FORKSERVER = "multiprocessing.forkserver"
 _WITH_VALUE = "WX"
@@ -63,10 +41,32 @@ def start() -> None:
     # As for Python's own variables: -E and -I leave them unread.
     if policy.lower() in OFF or sys.flags.ignore_environment:
         return
-    modules = modules_of(program_of(sys.orig_argv))
+    program = program_of(sys.orig_argv)
     # A folder that is listed twice has its start files run twice.
-    if modules and not any(isinstance(finder, _Watch) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Watch(modules, policy))
+    if may_be_engine(program) and not any(isinstance(one, _Watch) for one in sys.meta_path):
+        sys.meta_path.insert(0, _Watch(program, policy))
+
+
+def read_engines() -> Mapping[str, Any]:
+    """pasture's table of engines by their names, executed without an import of pasture.
+
+    Nothing while the folder with pasture is not on the path yet: start files come before some.
+    """
+    package = _find("pasture")
+    if package is None:
+        return {}
+    folders = [f"{folder}/servers" for folder in package.submodule_search_locations]
+    loader = _find("engines", folders).loader
+    table: dict[str, Any] = {"__name__": "pasture.servers.engines"}
+    exec(loader.get_code("engines"), table)
+    engines: Mapping[str, Any] = table["ENGINES"]
+    return engines
+
+
+def _find(name: str, path: Any = None, target: Any = None) -> Any:
+    """What an import would load a module from; None if it finds nothing."""
+    found = (finder.find_spec(name, path, target) for finder in sys.meta_path)
+    return next((spec for spec in found if spec is not None), None)
 
 
 def program_of(command: Sequence[str]) -> tuple[str, str]:
@@ -105,56 +105,81 @@ def _in_flags(letters: str, words: Iterator[str]) -> tuple[str, str] | None:
     return None
 
 
-def modules_of(program: tuple[str, str]) -> tuple[str, ...]:
-    """The modules whose import in that program says that an engine runs."""
+def may_be_engine(program: tuple[str, str]) -> bool:
+    """Whether to watch what a program imports."""
     kind, what = program
     if kind == "c":
-        return (_FORKSERVER,) if _FORKSERVER in what else ()
-    if kind == "m":
-        name = what.partition(".")[0]
-    else:
-        name = what.rpartition("/")[2].removesuffix(".py")
-    if not name:
-        return ()
-    return PROGRAMS.get(name, tuple(module for module in ENGINES if module != _FORKSERVER))
+        return _FORKSERVER in what
+    return _name_of(program) not in NO_ENGINES
+
+
+def _name_of(program: tuple[str, str]) -> str:
+    kind, what = program
+    return what.partition(".")[0] if kind == "m" else what.rpartition("/")[2].removesuffix(".py")
+
+
+def switches_of(program: tuple[str, str], engines: Mapping[str, Any]) -> dict[str, str]:
+    """What to wait for in a program that may be an engine.
+
+    Returns:
+        dict of a module whose import says that an engine runs, to the module that seals it.
+    """
+    # Of two rows with one module the first counts.
+    every = {row.seen_by: row.module for row in reversed([*engines.values()]) if row.seen_by}
+    if program[0] == "c":
+        return {_FORKSERVER: every[_FORKSERVER]}
+    row = engines.get(_name_of(program))
+    if row is not None and row.is_program and row.seen_by:
+        return {row.seen_by: every[row.seen_by]}
+    return {seen: seals for seen, seals in every.items() if seen != _FORKSERVER}
 
 
 class _Watch:
     """A finder that finds nothing by itself, and has a call follow the import of some modules."""
 
-    def __init__(self, modules: Sequence[str], policy: str) -> None:
-        self._left = set(modules)
+    def __init__(self, program: tuple[str, str], policy: str) -> None:
+        self._left: dict[str, str] | None = None
+        self._program = program
         self._policy = policy
         self._finding = False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name not in self._left or self._finding:
+        if self._finding or (self._left is not None and name not in self._left):
             return None
         self._finding = True  # another finder may ask all of them
         try:
-            found = (finder.find_spec(name, path, target) for finder in sys.meta_path)
-            spec = next((spec for spec in found if spec is not None), None)
+            if self._left is None:
+                self._read()
+            spec = _find(name, path, target) if self._left and name in self._left else None
         finally:
             self._finding = False
         if spec is not None and hasattr(spec.loader, "exec_module"):
             self._follow(spec.loader, name)
         return spec
 
+    def _read(self) -> None:
+        try:
+            if engines := read_engines():
+                self._left = switches_of(self._program, engines)
+        except Exception as error:
+            self._left = {}
+            _complain(error)
+
     def _follow(self, loader: Any, name: str) -> None:
         execute = loader.exec_module
 
         def execute_and_switch_on(module: Any) -> None:
             execute(module)
-            if module.__name__ == name and name in self._left:
-                self._left.discard(name)
+            if module.__name__ == name and self._left and name in self._left:
+                switch = self._left.pop(name)
                 parent, _, last = name.rpartition(".")
                 # As the import does next: it is not at its end yet.
                 setattr(sys.modules[parent], last, module)
-                _switch_on(ENGINES[name], self._policy)
+                _switch_on(switch, self._policy)
 
         try:
             loader.exec_module = execute_and_switch_on
-        except (AttributeError, TypeError):  # a loader of somebody else's
+        except (AttributeError, TypeError):  # a loader of another package's
             return
 
 
@@ -164,4 +189,8 @@ def _switch_on(module: str, policy: str) -> None:
 
         switch_on(module, policy)
     except Exception as error:
-        sys.stderr.write(f"pasture: not sealed: {type(error).__name__}: {error}\n")
+        _complain(error)
+
+
+def _complain(error: Exception) -> None:
+    sys.stderr.write(f"pasture: not sealed: {type(error).__name__}: {error}\n")

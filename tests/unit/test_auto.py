@@ -1,17 +1,18 @@
 """Which engine a program is, as the start file of `pasture[auto]` sees it."""
 
-import importlib.util
 import sys
 
 import pytest
 
 import pasture_auto
 from pasture.servers import sealer
-from pasture_auto import ENGINES, PROGRAMS, modules_of, program_of
+from pasture.servers.engines import ENGINES
+from pasture_auto import may_be_engine, program_of, read_engines, switches_of
 
 pytestmark = pytest.mark.once
 
-ANY = tuple(module for module in ENGINES if module != "multiprocessing.forkserver")
+FORKSERVER = "multiprocessing.forkserver"
+ANY = {row.seen_by for row in ENGINES.values() if row.seen_by} - {FORKSERVER}
 
 
 @pytest.mark.parametrize(
@@ -37,32 +38,53 @@ def test_a_command_line_tells_what_it_runs(words: list[str], program: tuple[str,
 @pytest.mark.parametrize(
     ("program", "modules"),
     [
-        (("", "/opt/bin/gunicorn"), ("gunicorn.app.base",)),
-        (("m", "uvicorn.main"), ("uvicorn.main",)),
-        (("", "huey_consumer.py"), ("huey.consumer",)),
+        (("", "/opt/bin/gunicorn"), {"gunicorn.app.base"}),
+        (("m", "uvicorn.main"), {"uvicorn.main"}),
+        (("", "huey_consumer.py"), {"huey.consumer"}),
         (("", "train.py"), ANY),
         (("m", "my_site.serve"), ANY),
-        (("m", "pasture.servers.gunicorn"), ()),
-        (("", "/opt/bin/ddtrace-run"), ()),
-        (
-            ("c", "import sys; from multiprocessing.forkserver import main; main(3)"),
-            ("multiprocessing.forkserver",),
-        ),
-        (("c", "from multiprocessing.spawn import spawn_main; spawn_main()"), ()),
-        (("", ""), ()),
+        (("", "/opt/bin/uwsgi"), ANY),
+        (("", "dask"), ANY),
+        (("c", f"import sys; from {FORKSERVER} import main; main(3)"), {FORKSERVER}),
     ],
 )
 def test_a_known_program_waits_for_its_own_engine_and_another_for_any(
-    program: tuple[str, str], modules: tuple[str, ...]
+    program: tuple[str, str], modules: set[str]
 ) -> None:
-    assert modules_of(program) == modules
+    assert may_be_engine(program)
+    assert switches_of(program, ENGINES).keys() == modules
 
 
-def test_every_engine_has_its_switch_and_every_program_its_engine() -> None:
-    for switch in ENGINES.values():
-        assert importlib.util.find_spec(switch) is not None, switch
-    for modules in PROGRAMS.values():
-        assert set(modules) <= set(ENGINES)
+@pytest.mark.parametrize(
+    "program",
+    [
+        ("m", "pasture.servers.gunicorn"),
+        ("", "/opt/bin/ddtrace-run"),
+        ("c", "from multiprocessing.spawn import spawn_main; spawn_main()"),
+        ("", ""),
+    ],
+)
+def test_what_forks_nothing_or_seals_itself_is_not_watched(program: tuple[str, str]) -> None:
+    assert not may_be_engine(program)
+
+
+def test_a_module_that_two_rows_name_switches_the_first_of_them_on() -> None:
+    assert switches_of(("", "fastapi"), ENGINES) == {"uvicorn.main": "pasture.servers.uvicorn"}
+
+
+def test_the_table_is_read_without_an_import_of_pasture(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pasture"]:
+        monkeypatch.delitem(sys.modules, name)
+    engines = read_engines()
+    assert {name: vars(row) for name, row in engines.items()} == {
+        name: vars(row) for name, row in ENGINES.items()
+    }
+    assert "pasture" not in sys.modules
+
+
+def test_before_pasture_can_be_found_there_is_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "meta_path", [])
+    assert read_engines() == {}
 
 
 @pytest.mark.parametrize("value", ["", "0", "off", "OFF"])

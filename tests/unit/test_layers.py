@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import pasture
+from pasture.servers.engines import ENGINES
 
 pytestmark = pytest.mark.once
 
@@ -47,21 +48,6 @@ STANDARD_LIBRARY_ALONE = (
     "gc",
 )
 """What runs in a process that is sealed: whatever it imports is sealed in with it."""
-
-OF_SERVERS: Mapping[str, frozenset[str]] = {
-    "gunicorn": frozenset(("gunicorn", "gevent", "greenlet")),
-    "celery": frozenset(("celery", "billiard", "kombu")),
-    "uvicorn": frozenset(("uvicorn", "fastapi_cli")),
-    "hypercorn": frozenset(("hypercorn",)),
-    "granian": frozenset(("granian",)),
-    "pyspark": frozenset(("pyspark",)),
-    "dask": frozenset(("dask", "distributed")),
-    "uwsgi": frozenset(("uwsgi", "uwsgidecorators", "pyuwsgi")),
-    "rq": frozenset(("rq",)),
-    "dramatiq": frozenset(("dramatiq",)),
-    "huey": frozenset(("huey",)),
-}
-"""What the modules in a server's folder may import beside: that server's own."""
 
 Imports = Mapping[str, frozenset[str]]
 
@@ -195,8 +181,9 @@ def foreign(found: Imports, module: str) -> dict[str, str]:
 
 def of_its_server(module: str) -> frozenset[str]:
     """What a module may import because it runs inside that server."""
-    folders = module.split(".")[2:3] if room(module) == "servers" else []
-    return frozenset().union(*(OF_SERVERS.get(folder, frozenset()) for folder in folders))
+    place = set(module.split(".")[2:]) if room(module) == "servers" else set()
+    rows = (row for row in ENGINES.values() if place & {row.name, row.module.split(".")[2]})
+    return frozenset(name for row in rows for name in row.imports)
 
 
 def test_every_module_has_a_floor() -> None:

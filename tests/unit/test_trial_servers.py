@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pasture.cli.run import SERVERS as RUN
 from pasture.errors import AppImportFailed, PastureError, ServerFailed, UsageError
 from pasture.proc import tree
+from pasture.servers.engines import ENGINES
 from pasture.trial import diagnosis, server
 from pasture.trial.plan import TrialPlan, check_plan
 from pasture.trial.server import RunFiles, have_workers_died, server_environment
@@ -28,7 +28,7 @@ def command(plan: TrialPlan, policy: str, folder: Path) -> list[str]:
 
 
 def test_each_server_is_one_that_pasture_runs() -> None:
-    assert set(SERVERS) <= set(RUN)
+    assert set(SERVERS) <= set(ENGINES)
     assert all(facts.name == name for name, facts in SERVERS.items())
 
 

@@ -11,57 +11,14 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import click
 
 from pasture.errors import MissingExtra, UsageError
+from pasture.servers.engines import ENGINES, Row
 from pasture.servers.setting import Setting
 from pasture.servers.settings import SETTINGS, read_environment, to_environment
-
-SERVERS: Mapping[str, str] = MappingProxyType(
-    {
-        "gunicorn": "pasture.servers.gunicorn",
-        "uwsgi": "pasture.servers.uwsgi",
-        "celery": "pasture.servers.celery",
-        "uvicorn": "pasture.servers.uvicorn",
-        "fastapi": "pasture.servers.uvicorn.fastapi",
-        "hypercorn": "pasture.servers.hypercorn",
-        "granian": "pasture.servers.granian",
-        "rq": "pasture.servers.rq",
-        "dramatiq": "pasture.servers.dramatiq",
-        "huey_consumer": "pasture.servers.huey",
-        "python": "pasture.servers.script",
-    }
-)
-"""Module that is run in place of a server's own program, by the program's name."""
-
-_PACKAGES: Mapping[str, str] = MappingProxyType(
-    {"uwsgi": "pyuwsgi", "fastapi": "fastapi_cli", "huey_consumer": "huey"}
-)
-"""What is imported for a server, where that is not called as its program."""
-
-_PROGRAMS = frozenset(("uwsgi",))
-"""Servers whose own program on the PATH is run where their package is not installed."""
-
-_INSTALLED_BY: Mapping[str, str] = MappingProxyType(
-    {
-        "fastapi": "fastapi[standard]",
-        "hypercorn": "hypercorn",
-        "granian": "granian",
-        "rq": "rq",
-        "dramatiq": "dramatiq[redis]",
-        "huey_consumer": "huey",
-    }
-)
-"""What brings a server, where that is no extra of pasture's."""
-
-_SERVING_ASGI = ("gunicorn", "uvicorn", "fastapi")
-_WARMING_ASGI = (*_SERVING_ASGI, "hypercorn", "granian")
-
-_REPLACE_WORKERS = frozenset(("gunicorn", "uwsgi", "celery", "uvicorn", "fastapi"))
-"""Servers that replace a worker whose private memory has passed a limit."""
 
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
@@ -101,12 +58,12 @@ def command(command: tuple[str, ...], **options: Any) -> None:
     """
     given = {name: raw for name, raw in options.items() if raw not in (None, ())}
     _check(given)
-    name = _server_name(command[0])
-    _check_server(name, given)
+    row = _row_of(command[0])
+    _check_engine(row, given)
     variables = to_environment(**given)
     # A bare `python` is the one that pasture is installed for.
-    python = command[0] if name == "python" and os.sep in command[0] else sys.executable
-    _replace_this_process(python, SERVERS[name], command[1:], variables)
+    python = command[0] if row.name == "python" and os.sep in command[0] else sys.executable
+    _replace_this_process(python, row.module, command[1:], variables)
 
 
 def _check(given: Mapping[str, Any]) -> None:
@@ -122,44 +79,46 @@ def _check(given: Mapping[str, Any]) -> None:
     read_environment({}, **whole)
 
 
-def _check_server(name: str, given: Mapping[str, Any]) -> None:
-    """Refuse options that a server has no use for."""
-    lifespan = given.get("lifespan")
-    if given.get("after") and name != "python":
-        raise UsageError(f"--after is of no use to {name}", hint="it preloads by itself")
-    if "max_uss" in given and name not in _REPLACE_WORKERS:
-        raise UsageError(f"{name} has no way to replace a worker", hint="leave --max-uss out")
-    if "refork" in given and name != "gunicorn":
-        raise UsageError(f"{name} cannot refork", hint="only gunicorn can")
-    if lifespan == "warm-up" and name not in _WARMING_ASGI:
+def _check_engine(row: Row, given: Mapping[str, Any]) -> None:
+    """Refuse options that an engine has no use for."""
+    if given.get("after") and row.name != "python":
+        raise UsageError(f"--after is of no use to {row.name}", hint="it preloads by itself")
+    if "max_uss" in given and not row.replaces_workers:
+        raise UsageError(f"{row.name} has no way to replace a worker", hint="leave --max-uss out")
+    if "refork" in given and not row.reforks:
+        raise UsageError(f"{row.name} cannot refork", hint="only gunicorn can")
+    _check_lifespan(row, given.get("lifespan", "each"), reforks="refork" in given)
+
+
+def _check_lifespan(row: Row, lifespan: str, *, reforks: bool) -> None:
+    """Refuse a lifespan that the engine does not know, or not beside its other options."""
+    if lifespan == "each":
+        return
+    is_once = lifespan == "once"
+    if lifespan not in row.lifespans or (is_once and reforks):
+        known = ", ".join(one.name for one in ENGINES.values() if lifespan in one.lifespans)
         raise UsageError(
-            f"--lifespan warm-up is of no use to {name}",
-            hint=f"known are {', '.join(_WARMING_ASGI)}",
-        )
-    if lifespan == "once" and (name not in _SERVING_ASGI or "refork" in given):
-        raise UsageError(
-            f"--lifespan once is of no use to {name}",
-            hint=f"known are {', '.join(_SERVING_ASGI)}, without --refork",
+            f"--lifespan {lifespan} is of no use to {row.name}",
+            hint=f"known are {known}{', without --refork' if is_once else ''}",
         )
 
 
-def _server_name(program: str) -> str:
-    """The name under which a program is known here, once it can be started."""
+def _row_of(program: str) -> Row:
+    """The engine that a program is, once it can be started."""
     name = Path(program).name.removesuffix(".py")
-    if _PYTHON.fullmatch(name):
-        return "python"
-    if name not in SERVERS:
+    row = ENGINES.get("python" if _PYTHON.fullmatch(name) else name)
+    if row is None or not row.is_program:
+        known = ", ".join(one.name for one in ENGINES.values() if one.is_program)
         raise UsageError(
             f"{program!r} is no server that pasture knows",
-            hint=f"known are {', '.join(SERVERS)}; a Python program of your own: "
-            "pasture run -- python app.py",
+            hint=f"known are {known}; a Python program of your own: pasture run -- python app.py",
         )
-    package = _PACKAGES.get(name, name)
-    is_program = name in _PROGRAMS and shutil.which(name) is not None
-    if not is_program and importlib.util.find_spec(package) is None:
-        bringing = _INSTALLED_BY.get(name, f"pasture[{name}]")
-        raise MissingExtra(f"{package} is not installed", hint=f"pip install '{bringing}'")
-    return name
+    is_there = row.on_path and shutil.which(row.name) is not None
+    if row.package and not is_there and importlib.util.find_spec(row.package) is None:
+        raise MissingExtra(
+            f"{row.package} is not installed", hint=f"pip install '{row.installed_by}'"
+        )
+    return row
 
 
 def _replace_this_process(

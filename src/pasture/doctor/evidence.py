@@ -26,6 +26,7 @@ from pasture.proc.packages import package_of, read_text
 from pasture.proc.smaps import Memory
 from pasture.scoreboard.layout import Snapshot
 from pasture.scoreboard.reader import read_scoreboard
+from pasture.servers import engines
 
 _PROC = Path("/proc")
 
@@ -140,7 +141,7 @@ def gather(
         modules=tuple(map(read_module, filter(is_stable_abi, files))),
         refusals=_refusals() if _is_own_interpreter(files) else (),
         spawned=len(tree.spawned_workers(master_pid)),
-        is_asgi=tree.serves_asgi(master_pid),
+        is_asgi=tree.serves_asgi(master_pid, engines.ASGI),
     )
 
 

@@ -20,6 +20,7 @@ from pasture.proc.environ import read_environ
 from pasture.proc.maps import ZYGOTE_IMAGE, python_version
 from pasture.scoreboard import reader
 from pasture.sealing import snapshot as census_file
+from pasture.servers import engines
 from pasture.trust.foreign_files import user_of
 from pasture.trust.untrusted_text import printable
 
@@ -98,11 +99,12 @@ def look_at_server(server_pid: int, worker_pid: int) -> Server:
     board = reader.read_scoreboard(server_pid)
     seal = board.seal if board is not None else None
     entry = board.entries.get(worker_pid) if board is not None else None
+    is_asgi = tree.serves_asgi(server_pid, engines.ASGI)
     return Server(
         policy=printable(seal.policy) if seal is not None and seal.sealed else None,
         requests=entry.requests if entry is not None else None,
-        is_asgi=tree.serves_asgi(server_pid),
-        warms_up=tree.serves_requests(server_pid),
+        is_asgi=is_asgi,
+        warms_up=is_asgi or tree.serves_requests(server_pid, engines.WEB),
     )
 
 

@@ -7,6 +7,7 @@ time the caller looks at it; every answer is a snapshot.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import psutil
@@ -18,9 +19,9 @@ from pasture.proc.stat import read_stat
 
 _PROC = Path("/proc")
 _SPAWNED = "from multiprocessing.spawn import spawn_main"
-_ASGI = ("uvicorn", "fastapi", "hypercorn", "daphne", "granian", "asgi")
+_ASGI = ("daphne", "asgi")
 _ASGI_LIBRARIES = ("/uvloop/", "/httptools/", "/granian/")
-_SERVERS = ("gunicorn", "uwsgi", "mod_wsgi")
+_OTHERS = ("mod_wsgi",)
 
 
 def forked_workers(master_pid: int) -> tuple[int, ...]:
@@ -67,20 +68,31 @@ def master_of(pid: int, *, forked_only: bool = True) -> int | None:
     return parent if pid in workers(parent) else None
 
 
-def serves_asgi(pid: int) -> bool:
+def serves_asgi(pid: int, names: Iterable[str]) -> bool:
     """Whether a process's command names a server for ASGI, or a worker for it.
 
     A command of its own, as `prefect server start`, is known by libraries that such servers load.
+
+    Args:
+        names: of servers for ASGI; more are known here.
     """
-    if any(name in word.lower() for word in command_of(pid) for name in _ASGI):
+    if _is_named(pid, (*names, *_ASGI)):
         return True
     return any(name in file for file in _mapped(pid) for name in _ASGI_LIBRARIES)
 
 
-def serves_requests(pid: int) -> bool:
-    """Whether a process is a server of web requests, for which there is a warm-up."""
-    known = any(name in word.lower() for word in command_of(pid) for name in _SERVERS)
-    return known or serves_asgi(pid)
+def serves_requests(pid: int, names: Iterable[str]) -> bool:
+    """Whether a process's command names a server of web requests.
+
+    Args:
+        names: of such servers; more are known here.
+    """
+    return _is_named(pid, (*names, *_OTHERS))
+
+
+def _is_named(pid: int, names: Iterable[str]) -> bool:
+    words = "\n".join(command_of(pid)).lower()
+    return any(name in words for name in names)
 
 
 def _mapped(pid: int) -> tuple[str, ...]:

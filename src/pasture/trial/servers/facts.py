@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pasture.errors import UsageError
 from pasture.proc import tree
+from pasture.servers.engines import ENGINES
 
 STOCK = "stock"
 """The policy under which a server runs as its makers ship it."""
@@ -94,8 +95,7 @@ class ServerFacts:
     """A server that a trial can boot.
 
     Attributes:
-        name: as `pasture run` knows it.
-        module: is imported for it.
+        name: of its row in `pasture.servers.engines`.
         install: what pip installs for it.
         command: the command line of one start. What the user's arguments may share with a server
             in production comes behind them, or is refused.
@@ -112,7 +112,6 @@ class ServerFacts:
     """
 
     name: str
-    module: str
     install: str
     command: Callable[[Start], list[str]]
     stock: str = ""
@@ -125,6 +124,11 @@ class ServerFacts:
     variables: str = ""
     features: str = ""
     phrases: Phrases = Phrases()
+
+    @property
+    def module(self) -> str:
+        """What is imported for it."""
+        return ENGINES[self.name].package
 
     def workers_of(self, policy: str) -> Callable[[int], tuple[int, ...]]:
         """A function from the pid of its parent to those of its workers, ascending."""

@@ -23,7 +23,6 @@ def _command(start: Start) -> list[str]:
 
 SERVER = ServerFacts(
     name="gunicorn",
-    module="gunicorn",
     install="gunicorn",
     command=_command,
     # 25.1 and newer have one.

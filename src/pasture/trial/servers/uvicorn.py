@@ -28,7 +28,6 @@ def _command(start: Start) -> list[str]:
 
 SERVER = ServerFacts(
     name="uvicorn",
-    module="uvicorn",
     install="pasture[uvicorn]",
     command=_command,
     stock="stock is plain uvicorn, whose workers are spawned and load the application each; under "

@@ -50,7 +50,6 @@ def _command(start: Start) -> list[str]:
 
 SERVER = ServerFacts(
     name="uwsgi",
-    module="pyuwsgi",
     install="pasture[uwsgi]",
     command=_command,
     stock="stock is plain uWSGI, whose master loads the application and forks",

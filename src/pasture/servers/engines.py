@@ -1,0 +1,162 @@
+"""The engines that pasture seals: one row each. A new engine is a row here and a module beside it.
+
+Read by `pasture run`, `pasture try`, the start file of `pasture[auto]`, and the tests of layers and
+docs. The start file executes this module in every interpreter that has the variable, so that it
+imports nothing.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Literal
+
+    Serves = Literal["", "web", "asgi"]
+
+
+class Row:
+    """An engine.
+
+    Attributes:
+        name: its program's, as `pasture run` takes it, or the library's.
+        module: is imported to seal it, or run in place of its program.
+        is_program: `pasture run` starts it.
+        seen_by: module whose import says that a program is this engine; "" if `PASTURE=seal` alone
+            cannot seal it. Of two rows with one such module the first seals.
+        package: what is imported for it; "" for nothing.
+        imports: what its modules may import, beside the standard library.
+        installed_by: what pip installs for it.
+        on_path: its own program on the PATH does where the package is not installed.
+        serves: "asgi" for ASGI applications, "web" for others too, "" for no requests.
+        lifespans: values of `--lifespan` beside `each` that it knows.
+        replaces_workers: it replaces a worker whose private memory has passed a limit.
+        reforks: a worker of it can become the parent of the next ones.
+        guide: its page under docs/.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        module: str = "",
+        is_program: bool = True,
+        seen_by: str = "",
+        package: str | None = None,
+        imports: tuple[str, ...] = (),
+        installed_by: str = "",
+        on_path: bool = False,
+        serves: Serves = "",
+        lifespans: tuple[str, ...] = (),
+        replaces_workers: bool = False,
+        reforks: bool = False,
+        guide: str = "",
+    ) -> None:
+        self.name = name
+        self.module = f"pasture.servers.{module or name}"
+        self.is_program = is_program
+        self.seen_by = seen_by
+        self.package = name if package is None else package
+        self.imports = imports or (self.package,)
+        self.installed_by = installed_by or name
+        self.on_path = on_path
+        self.serves = serves
+        self.lifespans = lifespans
+        self.replaces_workers = replaces_workers
+        self.reforks = reforks
+        self.guide = guide
+
+
+_ROWS = (
+    Row(
+        "gunicorn",
+        seen_by="gunicorn.app.base",
+        imports=("gunicorn", "gevent", "greenlet"),
+        installed_by="pasture[gunicorn]",
+        serves="web",
+        lifespans=("warm-up", "once"),
+        replaces_workers=True,
+        reforks=True,
+        guide="gunicorn.md",
+    ),
+    Row(
+        "uwsgi",
+        package="pyuwsgi",
+        imports=("uwsgi", "pyuwsgi"),
+        installed_by="pasture[uwsgi]",
+        on_path=True,
+        serves="web",
+        replaces_workers=True,
+        guide="uwsgi.md",
+    ),
+    Row(
+        "celery",
+        seen_by="celery.apps.worker",
+        imports=("celery", "billiard"),
+        installed_by="pasture[celery]",
+        replaces_workers=True,
+        guide="queues.md",
+    ),
+    Row(
+        "uvicorn",
+        seen_by="uvicorn.main",
+        imports=("uvicorn", "fastapi_cli"),
+        installed_by="pasture[uvicorn]",
+        serves="asgi",
+        lifespans=("warm-up", "once"),
+        replaces_workers=True,
+        guide="uvicorn.md",
+    ),
+    Row(
+        "fastapi",
+        module="uvicorn.fastapi",
+        seen_by="uvicorn.main",
+        package="fastapi_cli",
+        installed_by="fastapi[standard]",
+        serves="asgi",
+        lifespans=("warm-up", "once"),
+        replaces_workers=True,
+        guide="uvicorn.md",
+    ),
+    Row(
+        "hypercorn",
+        seen_by="hypercorn.run",
+        serves="asgi",
+        lifespans=("warm-up",),
+        guide="uvicorn.md",
+    ),
+    Row(
+        "granian",
+        seen_by="granian.server.mp",
+        serves="asgi",
+        lifespans=("warm-up",),
+        guide="uvicorn.md",
+    ),
+    Row("rq", seen_by="rq.worker", guide="queues.md"),
+    Row("dramatiq", seen_by="dramatiq.cli", installed_by="dramatiq[redis]", guide="queues.md"),
+    Row("huey_consumer", module="huey", seen_by="huey.consumer", package="huey", guide="queues.md"),
+    Row("python", module="script", package="", guide="multiprocessing.md"),
+    Row("pyspark", is_program=False, guide="clusters.md"),
+    Row("dask", is_program=False, imports=("dask", "distributed"), guide="clusters.md"),
+    Row(
+        "multiprocessing",
+        module="process_start",
+        is_program=False,
+        seen_by="multiprocessing.popen_fork",
+        package="",
+    ),
+    Row(
+        "forkserver",
+        module="forkserver",
+        is_program=False,
+        seen_by="multiprocessing.forkserver",
+        package="",
+    ),
+)
+
+ENGINES: Mapping[str, Row] = {row.name: row for row in _ROWS}
+"""By name."""
+
+ASGI = tuple(row.name for row in _ROWS if row.serves == "asgi")
+WEB = tuple(row.name for row in _ROWS if row.serves)
+"""Names of the engines that serve requests: of ASGI applications alone, and of any."""

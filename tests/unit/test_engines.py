@@ -1,0 +1,43 @@
+"""The table of engines: what it names is there, and what must agree with it does."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from pasture.cli.run import command
+from pasture.servers.engines import ENGINES, Row
+from pasture.servers.settings import read_environment
+
+pytestmark = pytest.mark.once
+
+DOCS = Path(__file__).parents[2] / "docs"
+ROWS = pytest.mark.parametrize("row", ENGINES.values(), ids=lambda row: str(row.name))
+
+
+@ROWS
+def test_an_engine_has_its_module(row: Row) -> None:
+    assert importlib.util.find_spec(row.module) is not None
+
+
+@ROWS
+def test_an_engine_knows_lifespans_that_there_are(row: Row) -> None:
+    for word in row.lifespans:
+        assert read_environment({}, lifespan=word).lifespan == word != "each"
+
+
+@ROWS
+def test_a_documented_engine_is_named_where_users_look(row: Row) -> None:
+    if not row.guide:
+        pytest.skip("not for users by this name")
+    guide = (DOCS / row.guide).read_text()
+    if not row.is_program:
+        assert row.module in guide
+        return
+    assert re.search(rf"pasture run .*\b{row.name}\b", guide)
+    assert row.name in (command.help or "")
+    if row.seen_by:
+        assert re.search(
+            rf"^\|.*`{row.name}\b", (DOCS / "environment.md").read_text(), re.MULTILINE
+        )
