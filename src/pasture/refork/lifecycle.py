@@ -36,13 +36,8 @@ class Lifecycle:
         generation: the one from which workers are forked now; 0 is the server itself.
     """
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        limits: Limits | None = None,
-        children: Children | None = None,
-    ) -> None:
-        self.children = Children() if children is None else children
+    def __init__(self, schedule: Schedule, limits: Limits | None = None) -> None:
+        self.children = Children()
         self._schedule, self._limits = schedule, limits or Limits()
         self._queue: deque[Action] = deque()
         self._warned_of: set[int] = set()

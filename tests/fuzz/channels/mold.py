@@ -24,12 +24,12 @@ from gunicorn.app.base import BaseApplication
 
 from pasture.refork.actions import Kill
 from pasture.refork.children import Worker
-from pasture.refork.lifecycle import Lifecycle
-from pasture.refork.round import Round
+from pasture.refork.round import Limits, Round
 from pasture.refork.schedule import Schedule
 from pasture.refork.served import is_line
 from pasture.scoreboard.board import Scoreboard
 from pasture.servers.gunicorn.refork import spawn
+from pasture.servers.gunicorn.refork.refork import Refork
 from pasture.servers.gunicorn.refork.reforking_arbiter import ReforkingArbiter
 from pasture.servers.gunicorn.refork.spawn import SpawnFailed
 from pasture.servers.settings import read_environment
@@ -95,9 +95,11 @@ def _obey(end: socket.socket) -> None:
 class Mold:
     """An arbiter and the ends of channels that attackers hold."""
 
-    def __init__(self, arbiter: ReforkingArbiter, child: Sender, grandchild: Sender) -> None:
+    def __init__(self, arbiter: Any, child: Sender, grandchild: Sender) -> None:
         self.outcomes: Counter[str] = Counter()
-        self._arbiter: Any = arbiter
+        self._arbiter, self._refork = arbiter, arbiter._refork
+        self._spawner = self._refork._spawner
+        self._children = self._refork._children
         self._child, self._grandchild = child, grandchild
 
     def sample(self, random: Random) -> bytes:
@@ -113,7 +115,7 @@ class Mold:
         return json.dumps(said).encode()
 
     def take(self, data: bytes, random: Random) -> None:
-        self._arbiter._cycle = Lifecycle(Schedule((5, 50)), children=self._arbiter.children)
+        self._refork._cycle.reload(0.0)
         if not random.randrange(LOADS_EACH):
             self._load(data, random)
         elif random.randrange(2):
@@ -124,31 +126,29 @@ class Mold:
     # --- What a promoted worker says ---------------------------------------------------
 
     def _promote(self, data: bytes, random: Random) -> None:
-        arbiter = self._arbiter
         mold, there = self._new(self._child.child)
         mold.role = "mold"
-        round = Round(mold, 1, arbiter.children, arbiter._limits(), 0.0)
+        round = Round(mold, 1, self._children, Limits(), 0.0)
         round.phase = "promoting"
-        arbiter._cycle.round = round
+        self._refork._cycle.round = round
         for message in (data,) * random.choice((1, 1, 2, 50)):
             self._say(there, message, random)
-        arbiter._hear_molds()
+        self._refork._hear(mold)
         actions = self._performed()
         self.outcomes["mold: " + ("killed" if Kill in actions else round.phase)] += 1
-        assert all(map(is_line, arbiter._served)) and len(arbiter._served) <= 50
+        assert all(map(is_line, self._refork.served)) and len(self._refork.served) <= 50
         self._forget(mold, there)
 
     # --- What is said when a worker is ordered -----------------------------------------
 
     def _spawn(self, data: bytes, random: Random) -> None:
-        arbiter = self._arbiter
         mold, there = self._new(self._child.child if random.randrange(2) else 0)
         mold.role, mold.generation, mold.forks = "mold", 1, True
         says = random.choice((self._say, self._say_by_child, self._say_by_grandchild))
         on_workers_channel = random.randrange(4)
         if not on_workers_channel:
             says(there, data, random)
-        prepare = arbiter._prepare_spawn
+        prepare = self._spawner._prepare_spawn
 
         def prepare_spawn(generation: int) -> Any:
             worker, its = prepare(generation)
@@ -156,7 +156,7 @@ class Mold:
                 says(its, data, random)
             return worker, its
 
-        with mock.patch.object(arbiter, "_prepare_spawn", prepare_spawn):
+        with mock.patch.object(self._spawner, "_prepare_spawn", prepare_spawn):
             self._order(mold)
         self._performed()
         self._forget(mold, there)
@@ -164,14 +164,14 @@ class Mold:
     def _order(self, mold: Worker) -> None:
         arbiter, known = self._arbiter, self._child.child
         try:
-            worker = arbiter._order_worker(1, mold)
+            worker = self._spawner.order(1, mold)
         except SpawnFailed as error:
             self.outcomes["order: " + ("killed" if error.mold_is_at_fault else "failed")] += 1
             assert not arbiter.WORKERS and str(error).isprintable()
             return
         self.outcomes["order: a worker"] += 1
         assert worker.pid == known != mold.pid and list(arbiter.WORKERS) == [known]
-        arbiter._cycle.spawned(worker)
+        self._refork._cycle.spawned(worker)
         arbiter.kill_workers(15)
         self._forget(worker, None)
 
@@ -184,7 +184,7 @@ class Mold:
         mold, there = self._new(child)
         mold.role = "first mold"
         self._say(there, data, random)
-        code = self._arbiter._await_load(mold)
+        code = self._spawner._await_load(mold)
         self.outcomes[f"load: {'done' if code is None else 'ended'}"] += 1
         there.close()
         if code is None:
@@ -195,24 +195,24 @@ class Mold:
 
     def _new(self, pid: int) -> tuple[Worker, Any]:
         """A record of a process, and the end of the channel that is the process's."""
-        worker, there = self._arbiter._prepare_spawn(0)
+        worker, there = self._spawner._prepare_spawn(0)
         worker.pid = pid
-        self._arbiter.children.add(worker)
+        self._children.add(worker)
         return worker, there
 
     def _forget(self, worker: Worker, there: Any) -> None:
         if there is not None:
             there.close()
-        self._arbiter.children.remove(worker.pid)
-        self._arbiter._let_go_of(worker)
+        self._children.remove(worker.pid)
+        self._spawner.let_go_of(worker)
 
     def _performed(self) -> list[type]:
         """Carry out what the life cycle wants done with processes that are there."""
-        arbiter, done = self._arbiter, []
-        while arbiter._cycle._queue:
-            action = arbiter._cycle._queue.popleft()
+        refork, done = self._refork, []
+        while refork._cycle._queue:
+            action = refork._cycle._queue.popleft()
             done.append(type(action))
-            arbiter._perform(action)
+            refork._perform(action)
         return done
 
     def _say(self, channel: Any, data: bytes, random: Random) -> None:
@@ -245,7 +245,8 @@ def open_target() -> Iterator[Mold]:
         settings = read_environment({}, refork="5,50")
         arbiter: Any = ReforkingArbiter(Application(Path(folder)), settings)
         # As `start` does, without sockets and without becoming a subreaper.
-        arbiter.pid, arbiter._board = os.getpid(), Scoreboard(16)
+        arbiter.pid = os.getpid()
+        arbiter._refork = Refork(arbiter, Schedule((5, 50)), Scoreboard(16))
         try:
             yield Mold(arbiter, child, grandchild)
         finally:

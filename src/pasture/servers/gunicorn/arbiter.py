@@ -47,22 +47,23 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     told: asgi.Told | None = None
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
-        self._settings = settings
-        self._sealer = self._make_sealer()
-        self._backoff = Backoff()
+        self.take_settings(settings)
+        self.backoff = Backoff()
         self._lifespan: SharedLifespan | None = None
         self._as_in_worker: cooperative.AsInWorker = nullcontext
         self._workers_forked = self._is_halting = False
         self._control_server_wanted = False
         super().__init__(app)
 
-    def _make_sealer(self) -> Sealer:
-        return Sealer(
-            self._settings,
+    def take_settings(self, settings: ServerSettings) -> None:
+        """Seal by these settings from now on. Before the first seal."""
+        self.settings = settings
+        self._sealer = Sealer(
+            settings,
             log=self._write_to_log,
             prepare=self._without_control_server,
             stop_agents=True,
-            begin_anew=self._begin_anew if self._settings.refork is None else None,
+            begin_anew=self._begin_anew if settings.refork is None else None,
         )
 
     def setup(self, app: Any) -> None:
@@ -70,12 +71,12 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         preload = not app.cfg.reload
         asked_for = app.cfg.preload_app
         if preload:
-            begin_loading(self._settings.policy)
+            begin_loading(self.settings.policy)
             # Loaded below, once the log is there to say so.
             app.cfg.set("preload_app", False)
         super().setup(app)
         call_before_fork(app.cfg, self._before_fork)
-        call_after_request(app.cfg, self._settings.memory_limit)
+        call_after_request(app.cfg, self.settings.memory_limit)
         asgi.watch_requests(app.cfg, self.told)
         if not preload:
             self.log.warning("pasture: --reload loads the application in each worker: no seal")
@@ -88,7 +89,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self.log.info("pasture: preload is on: HUP does not load new code, USR2 does")
         application = self.load_as_in_worker()
         asgi.import_server(self.worker_class)
-        if self._settings.lifespan == "once" and self._lifespan is None:
+        if self.settings.lifespan == "once" and self._lifespan is None:
             self._start_once(application)
 
     def load_as_in_worker(self) -> Any:
@@ -106,9 +107,9 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         self._lifespan = lifespan = SharedLifespan(application, self._write_to_log)
         try:
             lifespan.start()
-            lifespan.share(strict=self._settings.strict)
+            lifespan.share(strict=self.settings.strict)
         except PastureError as error:
-            self._unlink_and_end(complain(error))
+            self.unlink_and_end(complain(error))
         self.app.callable = lifespan.wrap(application)
 
     def stop(self, graceful: bool = True) -> None:
@@ -144,7 +145,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
 
     def spawn_worker(self) -> int | None:
         """Fork a worker; later, where the system has nothing for it now."""
-        if not self._backoff.may_try(monotonic()):
+        if not self.backoff.may_try(monotonic()):
             return None
         own = os.getpid()
         try:
@@ -152,13 +153,13 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         except OSError as error:
             if os.getpid() != own or not is_shortage(error):
                 raise
-            self._try_again_later(error)
+            self.try_again_later(error)
             return None
-        self._backoff.succeeded()
+        self.backoff.succeeded()
         return pid
 
-    def _try_again_later(self, error: Exception) -> None:
-        wait_s = self._backoff.failed(monotonic())
+    def try_again_later(self, error: Exception) -> None:
+        wait_s = self.backoff.failed(monotonic())
         self.log.error("pasture: no new worker: %s; next try in %.0f s", error, wait_s)
 
     def manage_workers(self) -> None:
@@ -193,9 +194,9 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
 
     def _before_fork(self, worker: Any) -> None:
         if self.cfg.preload_app:
-            self._seal_or_end(worker)
+            self.seal_or_end(worker)
 
-    def _seal_or_end(self, worker: Any = None) -> None:
+    def seal_or_end(self, worker: Any = None) -> None:
         """Seal, if this is the first fork or the seal is worth a new round."""
         try:
             with self._as_in_worker(False):
@@ -204,7 +205,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
                 )
         except PastureError as error:
             # Nothing is forked yet. gunicorn would take an exception for a worker's.
-            self._unlink_and_end(complain(error))
+            self.unlink_and_end(complain(error))
 
     def _begin_anew(self, left_out: LeftOut) -> None:
         """Start gunicorn anew in this process, with the listeners: no connection is lost.
@@ -237,7 +238,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def _write_to_log(self, level: int, line: str) -> None:
         self.log.log(level, "pasture: %s", line)
 
-    def _unlink_and_end(self, status: int) -> NoReturn:
+    def unlink_and_end(self, status: int) -> NoReturn:
         if self.pidfile is not None:
             self.pidfile.unlink()
         sock.close_sockets(self.LISTENERS, self.cfg.reuse_port is False)
@@ -270,14 +271,14 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def _warm_up(self) -> WarmUpReport:
         report = warm_up_as_set(
             self.app.wsgi(),
-            self._settings,
+            self.settings,
             host=self._host(),
             on_start=lambda name: self.log.info("pasture: warm-up: %s", name),
             on_answer=self._log_answer,
             session=None if self._lifespan is None else self._lifespan.session,
         )
         if self._lifespan is not None:  # a request may have opened what does not cross a fork
-            self._lifespan.share(strict=self._settings.strict)
+            self._lifespan.share(strict=self.settings.strict)
         counts = report.counts
         self.log.info("pasture: warm-up: %d requests, %d failed", *counts.values())
         return report

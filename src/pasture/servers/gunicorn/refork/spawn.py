@@ -1,23 +1,18 @@
-"""How the processes of a reforking gunicorn come into being, and what the arbiter keeps of them.
+"""How the processes of a reforking gunicorn are forked, and what the arbiter keeps of them.
 
-Owns the two ways to spawn: the first mold is the arbiter's own child, every worker is
-forked by a mold and adopted. Invariant: each process of the tree is a child of the arbiter and
-has a record in `children` until it is reaped; those that serve are in gunicorn's WORKERS too.
+Owns the two ways to spawn: the arbiter forks the first mold itself, a mold forks every worker, and
+the arbiter adopts it. Invariant: each process of the tree is a child of the arbiter and has a
+record in `Children` until it is reaped; those that serve are in gunicorn's WORKERS too.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
-import sys
 from dataclasses import astuple
 from time import monotonic, sleep
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from gunicorn import util
-
-from pasture.interpreter import native
 from pasture.proc.own_child import is_own_child
 from pasture.refork.channel import (
     CLOSED,
@@ -29,14 +24,11 @@ from pasture.refork.channel import (
 )
 from pasture.refork.children import Children, Worker
 from pasture.refork.mold import FORK_S, Start
-from pasture.refork.served import VARIABLE, requests_of
 from pasture.refork.shortage import is_shortage
 from pasture.refork.vocabulary import FROM_CHILDREN
 from pasture.scoreboard.board import Scoreboard
-from pasture.sealing.policy import PrepareStep
 from pasture.servers.gunicorn.arbiter import SealingArbiter
-from pasture.servers.gunicorn.refork.worker_process import live
-from pasture.servers.settings import ServerSettings
+from pasture.servers.gunicorn.refork.worker_process import live, make_handle
 from pasture.trust.untrusted_text import printable
 
 SENT_WHAT_NO_MOLD_SENDS = "its mold sent what no mold sends"
@@ -47,10 +39,6 @@ _POLL_S = 0.01
 _NO_ANSWER = Message("no answer")
 _FAULTS = {_NO_ANSWER.word: "its mold hangs", MALFORMED.word: SENT_WHAT_NO_MOLD_SENDS}
 _ENDED = "its mold has ended"
-
-_WARM_S = 10.0
-"""The arbiter waits for the first mold, and does nothing else meanwhile."""
-
 
 _LOADS = 3
 """In a row, if the mold that loads is ended from outside: by the system for want of memory, say."""
@@ -94,51 +82,27 @@ def has_ended(child: int) -> bool:
     return os.waitid(os.P_PID, child, options) is not None
 
 
-class SpawningArbiter(SealingArbiter):
-    """An arbiter that forks one process, which loads the application, and adopts the others."""
+class Spawner:
+    """Forks one process, which loads the application, and adopts those that molds fork.
 
-    _board: Scoreboard
-    reexec_pid: int
+    Args:
+        arbiter: gunicorn's, whose workers these are.
 
-    def __init__(self, app: Any, settings: ServerSettings) -> None:
-        self.children = Children()
-        self._served = tuple(os.environ.pop(VARIABLE, "").splitlines())
-        super().__init__(app, settings)
+    Attributes:
+        served: lines of the requests that a process which loads the application is warmed up with.
+    """
 
-    def warm_as_served(self) -> None:
-        """Have the first mold warmed up with what the server has served before, in that mold.
+    def __init__(
+        self,
+        arbiter: SealingArbiter,
+        board: Scoreboard,
+        children: Children,
+        served: tuple[str, ...],
+    ) -> None:
+        self.served = served
+        self._arbiter, self._board, self._children = arbiter, board, children
 
-        A warm-up that the user has asked for takes precedence. Clients chose these requests, and
-        workers reported them: they are served as the workers' user, or not at all.
-        """
-        if self._settings.warm_up or not self._settings.refork_warms:
-            return
-        requests = requests_of(self._served)
-        if not requests or not self._has_become_workers_user():
-            return
-        policy = self._settings.policy
-        prepare: tuple[PrepareStep, ...] = ("warm-up", *policy.prepare)
-        self._settings = dataclasses.replace(
-            self._settings,
-            warm_up=requests,
-            warm_total_timeout_s=min(self._settings.warm_total_timeout_s or _WARM_S, _WARM_S),
-            policy=dataclasses.replace(policy, prepare=tuple(dict.fromkeys(prepare))),
-        )
-        self._sealer = self._make_sealer()
-
-    def _has_become_workers_user(self) -> bool:
-        """Give up the rights that workers do not have, for good; False where that fails."""
-        cfg = self.cfg
-        try:
-            util.set_owner_process(cfg.uid, cfg.gid, initgroups=cfg.initgroups)
-        except (OSError, OverflowError) as error:
-            self.log.warning("pasture: no warm-up with what was served: %s", error)
-            return False
-        cfg.set("initgroups", False)  # done, and not allowed any more
-        native().die_with_parent(signal.SIGTERM)  # a change of user takes it back
-        return True
-
-    def _load(self) -> Worker:
+    def load(self) -> Worker:
         """A mold of generation 0 that has loaded the application.
 
         Raises:
@@ -153,9 +117,11 @@ class SpawningArbiter(SealingArbiter):
                 return mold
             if code > 0:
                 raise NotLoaded(code)
-            by = f"signal {-code}" if code else "itself, with 0"
-            self.log.error("pasture: the mold that loads the application was ended by %s", by)
-            self._served = ()  # it may have been one of these
+            self._arbiter.log.error(
+                "pasture: the mold that loads the application was ended by %s",
+                f"signal {-code}" if code else "itself, with 0",
+            )
+            self.served = ()  # it may have been one of these
         raise LoadEnded(f"the mold that loads the application was ended {_LOADS} times")
 
     def _fork_first_mold(self) -> Worker:
@@ -175,7 +141,7 @@ class SpawningArbiter(SealingArbiter):
             self._live(start, mold.channel)
         there.close()
         self._take_in(mold, pid)
-        self.children.add(mold)
+        self._children.add(mold)
         self._board.promote(mold.seat, 0)
         return mold
 
@@ -205,13 +171,13 @@ class SpawningArbiter(SealingArbiter):
         if not has_ended(mold.pid):
             os.kill(mold.pid, signal.SIGKILL)
         _, status = os.waitpid(mold.pid, 0)
-        self.children.remove(mold.pid)
-        self._let_go_of(mold)
+        self._children.remove(mold.pid)
+        self.let_go_of(mold)
         return os.waitstatus_to_exitcode(status)
 
     def _is_to_end(self) -> bool:
         """Whether a signal that ends the server waits to be handled."""
-        queue = self.SIG_QUEUE  # a list in gunicorn 23
+        queue = self._arbiter.SIG_QUEUE  # a list in gunicorn 23
         waiting = list(queue) if isinstance(queue, list) else []
         if not isinstance(queue, list):
             while not queue.empty():
@@ -220,31 +186,25 @@ class SpawningArbiter(SealingArbiter):
                 queue.put_nowait(number)
         return any(number in _ENDING for number in waiting)
 
-    def _let_go_of(self, worker: Worker) -> None:
+    def let_go_of(self, worker: Worker) -> None:
         """A process has been reaped."""
         worker.channel.close()
         worker.handle.tmp.close()
         self._board.release(worker.seat.number)
-        self.WORKERS.pop(worker.pid, None)
+        self._arbiter.WORKERS.pop(worker.pid, None)
         if worker.role != "first mold":  # which was no worker
-            self.cfg.child_exit(self, worker.handle)
+            self._arbiter.cfg.child_exit(self._arbiter, worker.handle)
 
     def _live(self, start: Start, arbiters_end: Channel) -> NoReturn:
         """In the new process: close what is the arbiter's, then live until the end."""
         arbiters_end.close()
-        for sibling in self.children:
+        for sibling in self._children:
             sibling.channel.close()
             sibling.handle.tmp.close()
-        self.children.clear()
-        live(self, start, self._board)
+        self._children.clear()
+        live(self._arbiter, start, self._board, self.served)
 
-    def _unlink_and_end(self, status: int) -> NoReturn:
-        if os.getpid() != self.pid:  # a mold: what would be unlinked is the arbiter's
-            sys.stdout.flush()
-            os._exit(status)
-        super()._unlink_and_end(status)
-
-    def _order_worker(self, generation: int, mold: Worker | None) -> Worker:
+    def order(self, generation: int, mold: Worker | None) -> Worker:
         """Have a mold fork a worker, and wait for it: milliseconds, or FORK_S at the most.
 
         Raises:
@@ -278,8 +238,10 @@ class SpawningArbiter(SealingArbiter):
         The arbiter signals its workers, as root where they are not: only a child of its own, and
         none that it knows already, becomes one.
         """
-        known = (self.reexec_pid, getattr(self, "dirty_arbiter_pid", 0), *self.WORKERS)
-        return pid not in known and self.children.get(pid) is None and is_own_child(pid)
+        arbiter = self._arbiter
+        others = (arbiter.reexec_pid, getattr(arbiter, "dirty_arbiter_pid", 0))
+        known = pid in others or pid in arbiter.WORKERS or self._children.get(pid) is not None
+        return not known and is_own_child(pid)
 
     def _prepare_spawn(self, generation: int) -> tuple[Worker, Channel]:
         """What a new process needs: its record, and its own end of its channel.
@@ -293,7 +255,8 @@ class SpawningArbiter(SealingArbiter):
             raise SpawnFailed("the scoreboard is full", for_now=True)
         handle = None
         try:
-            handle = self._make_handle()
+            self._arbiter.worker_age += 1
+            handle = make_handle(self._arbiter, self._arbiter.worker_age)
             here, there = open_channel(FROM_CHILDREN)
         except OSError as error:
             if handle is not None:
@@ -321,20 +284,12 @@ class SpawningArbiter(SealingArbiter):
                     return message if message.word == expected[ready] else MALFORMED
         return _NO_ANSWER if expected else CLOSED
 
-    def _make_handle(self) -> Any:
-        """gunicorn's own object for a worker."""
-        self.worker_age += 1
-        return self.worker_class(
-            *(self.worker_age, self.pid, self.LISTENERS, self.app, self.timeout / 2.0),
-            *(self.cfg, self.log),
-        )
-
     def _adopt(self, worker: Worker, pid: int) -> None:
         """Take a new child in; among gunicorn's WORKERS it comes last."""
         worker.handle.pid = pid
         self._take_in(worker, pid)
-        self.WORKERS[pid] = worker.handle
-        stats = getattr(self, "_stats", None)  # from gunicorn 25 on
+        self._arbiter.WORKERS[pid] = worker.handle
+        stats = getattr(self._arbiter, "_stats", None)  # from gunicorn 25 on
         if stats is not None:
             stats["workers_spawned"] += 1
 

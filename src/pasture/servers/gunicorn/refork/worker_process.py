@@ -7,9 +7,11 @@ hundredth generation as in the first.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, NoReturn
 
@@ -20,13 +22,16 @@ from pasture.errors import PastureError
 from pasture.interpreter import native
 from pasture.refork.channel import Channel
 from pasture.refork.mold import Refused, Start, fork_for, make_mold, policy_of_molds
+from pasture.refork.served import requests_of
 from pasture.scoreboard.board import Row, Scoreboard
 from pasture.sealing import exit
+from pasture.sealing.policy import PrepareStep
 from pasture.servers.complaint import complain
 from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.hooks import BeforeFork
 from pasture.servers.gunicorn.refork import promotion
 from pasture.servers.gunicorn.refork.promotion import Promotable
+from pasture.servers.settings import ServerSettings
 
 BROKEN_MOLD = 70
 """Exit code of a worker that cannot boot although others of its generation's parents could.
@@ -35,23 +40,35 @@ gunicorn's own codes would end the whole server."""
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _IDLE_S = 1.0
 
+_WARM_S = 10.0
+"""The arbiter waits for the first mold, and does nothing else meanwhile."""
 
-def live(arbiter: Any, start: Start, board: Scoreboard) -> NoReturn:
+
+def make_handle(arbiter: Any, age: int) -> Any:
+    """gunicorn's own object for a worker: the arbiter's, or made in a mold for the one it forks."""
+    return arbiter.worker_class(
+        *(age, arbiter.pid, arbiter.LISTENERS, arbiter.app, arbiter.timeout / 2.0),
+        *(arbiter.cfg, arbiter.log),
+    )
+
+
+def live(arbiter: Any, start: Start, board: Scoreboard, served: Iterable[str]) -> NoReturn:
     """Load the application and live as the mold of generation 0. In the arbiter's child.
 
-    Those whom it forks live here as workers, and then, if promoted, as molds.
+    The processes that it forks live here as workers, and then, if promoted, as molds.
 
     Args:
         arbiter: this process's copy of it.
+        served: lines of requests to warm up with, unless the user has asked for others.
     """
-    child = _live_as_first_mold(arbiter, start)
+    child = _live_as_first_mold(arbiter, start, served)
     while True:
         start.worker.tmp.close()  # the mold's
         start = child
         child = _life(arbiter, start, board)
 
 
-def _live_as_first_mold(arbiter: Any, start: Start) -> Start:
+def _live_as_first_mold(arbiter: Any, start: Start, served: Iterable[str]) -> Start:
     """Returns in the workers that it forks."""
     worker = start.worker
     util._setproctitle(f"mold [{arbiter.proc_name}]")
@@ -65,9 +82,9 @@ def _live_as_first_mold(arbiter: Any, start: Start) -> Start:
         arbiter.log.exception("pasture: the application cannot be loaded")
         is_missing = isinstance(error, AppImportError)
         os._exit(arbiter.APP_LOAD_ERROR if is_missing else arbiter.WORKER_BOOT_ERROR)
-    arbiter.warm_as_served()
-    arbiter._seal_or_end()
-    if "leave" in arbiter._settings.policy.at_exit:
+    _will_warm_up_with(arbiter, served)
+    arbiter.seal_or_end()
+    if "leave" in arbiter.settings.policy.at_exit:
         exit.install()  # finalization would write to what the workers share
     start.channel.send("loaded")
     child = fork_for(start.channel, partial(_make_worker, arbiter), worker.notify, _IDLE_S)
@@ -76,6 +93,43 @@ def _live_as_first_mold(arbiter: Any, start: Start) -> Start:
             signal.signal(number, signal.SIG_DFL)
         sys.exit(0)
     return child
+
+
+def _will_warm_up_with(arbiter: Any, served: Iterable[str]) -> None:
+    """Have this process warmed up with what the server has served before.
+
+    A warm-up that the user has asked for takes precedence. Clients chose these requests, and
+    workers reported them: they are served as the workers' user, or not at all.
+    """
+    settings: ServerSettings = arbiter.settings
+    if settings.warm_up or not settings.refork_warms:
+        return
+    requests = requests_of(served)
+    if not requests or not _has_become_workers_user(arbiter):
+        return
+    policy = settings.policy
+    prepare: tuple[PrepareStep, ...] = ("warm-up", *policy.prepare)
+    arbiter.take_settings(
+        dataclasses.replace(
+            settings,
+            warm_up=requests,
+            warm_total_timeout_s=min(settings.warm_total_timeout_s or _WARM_S, _WARM_S),
+            policy=dataclasses.replace(policy, prepare=tuple(dict.fromkeys(prepare))),
+        )
+    )
+
+
+def _has_become_workers_user(arbiter: Any) -> bool:
+    """Give up the rights that workers do not have, for good; False where that fails."""
+    cfg = arbiter.cfg
+    try:
+        util.set_owner_process(cfg.uid, cfg.gid, initgroups=cfg.initgroups)
+    except (OSError, OverflowError) as error:
+        arbiter.log.warning("pasture: no warm-up with what was served: %s", error)
+        return False
+    cfg.set("initgroups", False)  # done, and not allowed any more
+    native().die_with_parent(signal.SIGTERM)  # a change of user takes it back
+    return True
 
 
 def _reset_signals(worker: Any) -> None:
@@ -154,7 +208,7 @@ def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Start | 
         return None
     try:
         promotable.leave_service()
-        report = make_mold(policy_of_molds(arbiter._settings.policy), promotable.hazards)
+        report = make_mold(policy_of_molds(arbiter.settings.policy), promotable.hazards)
     except Refused as refusal:
         channel.send("refused", why=str(refusal))
         promotable.wake_arbiter()
@@ -172,10 +226,7 @@ def _make_worker(arbiter: Any, start: Start) -> Any:
 
     In the mold, before the fork; what is done here it would have to do in each process.
     """
-    worker = arbiter.worker_class(
-        *(start.age, arbiter.pid, arbiter.LISTENERS, arbiter.app),
-        *(arbiter.timeout / 2.0, arbiter.cfg, arbiter.log),
-    )
+    worker = make_handle(arbiter, start.age)
     os.dup2(start.files[0], worker.tmp.fileno(), inheritable=False)
     hook = arbiter.cfg.pre_fork
     users = hook.users if isinstance(hook, BeforeFork) else hook

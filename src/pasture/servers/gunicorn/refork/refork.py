@@ -1,0 +1,336 @@
+"""Reforks of one gunicorn: what the life cycle decides is done to processes.
+
+Owns when a process is forked, asked to end, and reaped. `spawn` knows how it is forked; `promotion`
+and `worker_process` run in workers and molds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from typing import Any, Literal
+
+from gunicorn.errors import HaltServer
+
+from pasture.proc.again import read_again
+from pasture.proc.own_child import is_own_child
+from pasture.proc.smaps import total_pss_bytes
+from pasture.refork.actions import (
+    Action,
+    Dismiss,
+    Kill,
+    Measure,
+    Note,
+    Promote,
+    Retire,
+    Spawn,
+)
+from pasture.refork.channel import CLOSED
+from pasture.refork.children import Worker
+from pasture.refork.lifecycle import Lifecycle
+from pasture.refork.round import Limits
+from pasture.refork.schedule import Schedule
+from pasture.scoreboard.board import Scoreboard
+from pasture.servers.gunicorn.arbiter import SealingArbiter
+from pasture.servers.gunicorn.refork.promotion import LOOK
+from pasture.servers.gunicorn.refork.spawn import (
+    SENT_WHAT_NO_MOLD_SENDS,
+    LoadEnded,
+    NotLoaded,
+    Spawner,
+    SpawnFailed,
+)
+from pasture.trust.untrusted_text import printable
+
+_SEAL_S = 30.0
+_MEASURE_TRIES = 5
+_LOAD_AGAIN_S, _LOAD_SOON_S = 10.0, 1.0
+
+
+class Refork:
+    """The molds and workers of one gunicorn, and their life cycle.
+
+    Args:
+        arbiter: gunicorn's own figures, hooks and records of workers are its.
+        served: lines of requests that the server before this one has answered.
+    """
+
+    def __init__(
+        self,
+        arbiter: SealingArbiter,
+        schedule: Schedule,
+        board: Scoreboard,
+        served: tuple[str, ...] = (),
+    ) -> None:
+        self._arbiter, self._board = arbiter, board
+        self._cycle = Lifecycle(schedule, _limits(arbiter))
+        self._children = self._cycle.children
+        self._spawner = Spawner(arbiter, board, self._children, served)
+        self._first_mold: Worker | None = None
+        self._no_load_before = 0.0
+
+    @property
+    def _log(self) -> Any:
+        return self._arbiter.log
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """Lines of requests that a new generation 0 is warmed up with."""
+        return self._spawner.served
+
+    # --- What is to be done ------------------------------------------------------------
+
+    def go_on(self) -> None:
+        """Carry out what the life cycle wants, until there is nothing more for now."""
+        for mold in self._children.molds:
+            self._hear(mold)
+        wanted = self._arbiter.num_workers
+        while True:
+            statuses = {w.pid: self._board.status(w.seat) for w in self._children.serving}
+            action = self._cycle.next_action(time.monotonic(), wanted, statuses)
+            if action is None:
+                break
+            if isinstance(action, Spawn) and not self._can_fork(action):
+                break
+            self._perform(action)
+        self._board.wake_at(self._cycle.limit)
+        if self._cycle.is_settled:
+            self._dismiss_first_mold()
+
+    def _perform(self, action: Action) -> None:
+        match action:
+            case Spawn(generation):
+                self.order(generation)
+            case Promote(pid, generation) if worker := self._children.get(pid):
+                self._promote(worker, generation)
+            case Retire(pid):
+                self._arbiter.kill_worker(pid, signal.SIGTERM)
+            case Dismiss(pid) if mold := self._children.get(pid):
+                mold.channel.close()
+            case Kill(pid) if self._children.get(pid):
+                _signal(pid, signal.SIGKILL)
+            case Measure():
+                self._cycle.measured(self._total_pss_bytes(), time.monotonic())
+            case Note(level, text):
+                (self._log.warning if level == "warning" else self._log.info)("pasture: %s", text)
+
+    def _promote(self, worker: Worker, generation: int) -> None:
+        del self._arbiter.WORKERS[worker.pid]
+        self._board.promote(worker.seat, generation)
+        if worker.channel.send("promote", generation=generation):
+            _signal(worker.pid, LOOK)
+        self._log.info(
+            "pasture: worker %s is to become the mold of generation %s after %s requests",
+            *(worker.pid, generation, self._board.status(worker.seat).requests),
+        )
+
+    def _total_pss_bytes(self) -> int | None:
+        def wait() -> None:
+            time.sleep(0.02)  # most likely one of them is about to end
+            self._arbiter.reap_workers()
+
+        def read() -> int | None:
+            return total_pss_bytes((os.getpid(), *(worker.pid for worker in self._children)))
+
+        total = read_again(read, _MEASURE_TRIES, between=wait)
+        if total is None:
+            self._log.info("pasture: total PSS cannot be read")
+        return total
+
+    def _hear(self, mold: Worker) -> None:
+        """Take what a mold has to say: how its promotion came out, and nothing more."""
+        now = time.monotonic()
+        while (message := mold.channel.receive()) and message != CLOSED:
+            has_answered, mold.has_answered = mold.has_answered, True
+            if message.word == "sealed" and not has_answered:
+                report, served = message.values["report"], message.values["served"]
+                self._log.info("pasture: mold %s: %s", mold.pid, printable(report))
+                self._spawner.served = tuple(served) or self._spawner.served
+                self._cycle.sealed(mold.pid, now)
+            elif message.word == "refused" and not has_answered:
+                self._cycle.refused(mold.pid, printable(message.values["why"]), now)
+            else:
+                self._disown(mold, now)
+
+    def _disown(self, mold: Worker, now: float) -> None:
+        """End a mold that says what none says: it runs other code than it was started with."""
+        self._log.error("pasture: mold %s is killed: %s", mold.pid, SENT_WHAT_NO_MOLD_SENDS)
+        mold.channel.close()
+        if mold is self._first_mold:
+            self._first_mold = None
+        self._cycle.hung(mold.pid, now, SENT_WHAT_NO_MOLD_SENDS)
+
+    # --- Spawning ----------------------------------------------------------------------
+
+    def order(self, generation: int) -> None:
+        """Have the mold of a generation fork a worker, and let the life cycle know."""
+        mold = self._children.mold_of(generation) if generation else self._first_mold
+        try:
+            worker = self._spawner.order(generation, mold)
+        except SpawnFailed as error:
+            if error.for_now:  # the mold is as good as before
+                self._arbiter.try_again_later(error)
+                return
+            if mold is not None and error.mold_is_at_fault:
+                self._cycle.hung(mold.pid, time.monotonic(), str(error))
+            if generation == 0:
+                self._log.warning("pasture: mold of generation 0 lost: %s", error)
+                self._dismiss_first_mold()
+            self._cycle.not_spawned(generation, str(error), time.monotonic())
+        else:
+            self._arbiter.backoff.succeeded()
+            self._cycle.spawned(worker)
+            self._log.info("pasture: worker %s of generation %s", worker.pid, generation)
+
+    def reload(self) -> None:
+        """Load the application anew; from now on what there is is outdated.
+
+        Raises:
+            NotLoaded, LoadEnded, SpawnFailed: it cannot be loaded. All goes on as before.
+        """
+        before, self._first_mold = self._first_mold, None
+        try:
+            self._first_mold = self._spawner.load()
+        except (NotLoaded, LoadEnded, SpawnFailed):
+            self._first_mold = before
+            raise
+        if before is not None:
+            before.channel.close()
+        self._cycle.reload(time.monotonic())
+
+    def _can_fork(self, action: Spawn) -> bool:
+        """Whether it is time for it, and its mold is there if that is of generation 0."""
+        if not self._arbiter.backoff.may_try(time.monotonic()):
+            return False
+        return bool(action.generation) or self._can_load()
+
+    def _can_load(self) -> bool:
+        """Whether there is a mold of generation 0, after an attempt to make one."""
+        if self._first_mold is not None:
+            return True
+        if time.monotonic() < self._no_load_before:
+            return False
+        try:
+            self._first_mold = self._spawner.load()
+        except SpawnFailed as error:
+            self._arbiter.try_again_later(error)
+            return False
+        except NotLoaded as error:
+            if not self._arbiter.WORKERS:
+                self._arbiter.unlink_and_end(error.status)
+            return self._load_again_later(error, _LOAD_AGAIN_S)
+        except LoadEnded as error:
+            return self._load_again_later(error, _LOAD_SOON_S)
+        return True
+
+    def _load_again_later(self, error: Exception, wait_s: float) -> Literal[False]:
+        self._no_load_before = time.monotonic() + wait_s
+        self._log.error("pasture: %s; next try in %.0f s", error, wait_s)
+        return False
+
+    def _dismiss_first_mold(self) -> None:
+        """End it: it is not needed any more, and no process shares its memory."""
+        if self._first_mold is not None:
+            self._first_mold.channel.close()
+            self._first_mold = None
+
+    # --- Ends --------------------------------------------------------------------------
+
+    def reap_all(self) -> None:
+        """Wait for all that have ended: workers, molds, and orphans of either."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            self.reap(pid, status)
+
+    def reap(self, pid: int, status: int) -> None:
+        """Take note of the end of a process.
+
+        Raises:
+            HaltServer: a worker of generation 0 could not boot.
+        """
+        arbiter = self._arbiter
+        if (ended := self._children.get(pid)) and ended.role != "worker":
+            self._hear(ended)  # its last words, such as why it refused
+        if pid == arbiter.reexec_pid:
+            arbiter.reexec_pid = 0
+        elif pid == getattr(arbiter, "dirty_arbiter_pid", 0):
+            arbiter.handle_dirty_arbiter_exit(pid, status)
+        elif worker := self._cycle.ended(pid, status == 0, time.monotonic()):
+            self._has_ended(worker, os.waitstatus_to_exitcode(status))
+        else:
+            self._log.debug("Reaped unknown child process (pid:%s, status:%s)", pid, status)
+
+    def _has_ended(self, worker: Worker, code: int) -> None:
+        if worker is self._first_mold:
+            self._first_mold = None
+        self._spawner.let_go_of(worker)
+        if code < 0:
+            log = self._log.error if code == -signal.SIGKILL else self._log.warning
+            what = "Worker" if worker.role == "worker" else "Mold"
+            log("%s (pid:%s) was sent %s!", what, worker.pid, _name(-code))
+        elif code > 0:
+            self._log.error("Worker (pid:%s) exited with code %s.", worker.pid, code)
+        if code == self._arbiter.WORKER_BOOT_ERROR:
+            raise HaltServer("Worker failed to boot.", code)
+        if code == self._arbiter.APP_LOAD_ERROR:
+            raise HaltServer("App failed to load.", code)
+
+    def kill_molds_that_hang(self) -> None:
+        """Those whose heartbeat is older than gunicorn's timeout, and than a seal may take."""
+        longest_s = max(self._arbiter.timeout, _SEAL_S)
+        for mold in self._children.molds:
+            if self._board.status(mold.seat).ready:
+                continue  # it finishes its requests; the life cycle has the clock
+            if time.monotonic() - mold.handle.tmp.last_update() > longest_s:
+                self._cycle.hung(mold.pid, time.monotonic())
+
+    def signal_molds(self, number: int) -> None:
+        for mold in self._children.molds:
+            _signal(mold.pid, number)
+
+    def dismiss_molds(self) -> None:
+        """The server ends. From now on one that still has requests is a worker again."""
+        for mold in self._children.molds:
+            if self._board.status(mold.seat).ready:
+                mold.role = "worker"
+                self._arbiter.WORKERS[mold.pid] = mold.handle
+            mold.channel.close()
+
+    def end_molds(self) -> None:
+        """Wait a second for their end, then kill those that are left."""
+        deadline = time.monotonic() + 1.0
+        while self._children.molds and time.monotonic() < deadline:
+            self._arbiter.reap_workers()
+            time.sleep(0.01)
+        for mold in self._children.molds:
+            _signal(mold.pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):  # gunicorn 23's handler was faster
+                os.waitpid(mold.pid, 0)
+            self._children.remove(mold.pid)
+
+
+def _limits(arbiter: SealingArbiter) -> Limits:
+    timeout_s = float(arbiter.timeout or _SEAL_S)
+    return Limits(
+        boot_s=max(timeout_s, 1.0),
+        mold_s=float(arbiter.cfg.graceful_timeout) + timeout_s,
+    )
+
+
+def _signal(pid: int, number: int) -> None:
+    if is_own_child(pid):
+        os.kill(pid, number)
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
