@@ -2,7 +2,7 @@
 
 memory: `stock`, `seal` with a complete warm-up list and `refork` with none, until each worker
 has served 1,000 requests. service: 20,000 requests through at least five generations; each
-has to be answered, served once, and answered as stock answers it; latencies inside of rounds
+has to be answered, served once, and answered as stock answers it; latencies inside of rollouts
 are compared with those outside. asgi: `refork_asgi`.
 """
 
@@ -34,7 +34,7 @@ WORKERS = CLIENTS = 4
 LEAST_GENERATIONS = 5
 GOAL_STOCK, GOAL_SEAL, GOAL_P99 = 0.5, 1.05, 1.5
 BEGIN_S = 1.0
-"""Before the log says that a round has begun: the spare worker is forked, memory measured."""
+"""Before the log says that a rollout has started: the spare worker is forked, memory measured."""
 
 _BEGINS, _ENDS = "is to become the mold", "all workers are of generation"
 
@@ -62,7 +62,7 @@ def total_pss(result: TrialResult, name: str) -> float:
 
 
 def serve(words: Sequence[str], name: str, requests: int) -> tuple[Herd, list[Sent], list[Window]]:
-    """Load one server; returns what was sent, and when rounds were under way."""
+    """Load one server; returns what was sent, and when rollouts were under way."""
     plan = make_plan(requests, WORKERS, 1, POLICIES, DIRECTORY / "logs")
     access = DIRECTORY / f"access-{name}.log"
     access.unlink(missing_ok=True)
@@ -79,7 +79,7 @@ def serve(words: Sequence[str], name: str, requests: int) -> tuple[Herd, list[Se
 
 
 def watch(herd: Herd, load: Load) -> Iterator[Window]:
-    """Begin and end of each round, as the log tells, by our clock."""
+    """Begin and end of each rollout, as the log says, by our clock."""
     began: float | None = None
     seen = 0
     while True:
@@ -109,7 +109,7 @@ def is_inside(sent: Sent, windows: Sequence[Window]) -> bool:
 
 
 def service(requests: int) -> dict[str, Any]:
-    """20,000 requests: answered, once, equal; and the p99 inside and outside of rounds."""
+    """20,000 requests: answered, once, equal; and the p99 inside and outside of rollouts."""
     _, expected, _ = serve(["--policy", "stock"], "stock", max(600, requests // 20))
     herd, sent, windows = serve(["--refork", LIMITS], "refork", requests)
     numbers = Counter((DIRECTORY / "access-refork.log").read_text().split())

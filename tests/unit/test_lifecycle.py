@@ -22,7 +22,7 @@ from pasture.refork.actions import (
 )
 from pasture.refork.children import Worker
 from pasture.refork.lifecycle import Lifecycle
-from pasture.refork.round import Limits
+from pasture.refork.rollout import Limits
 from pasture.refork.schedule import Schedule
 from pasture.scoreboard.board import WorkerStatus
 
@@ -129,13 +129,13 @@ class Server:
             self.processes[pid].requests += requests
 
     def chosen(self) -> int:
-        """The worker that the present round makes a mold."""
-        assert self.lifecycle.round is not None
-        return self.lifecycle.round.chosen.pid
+        """The worker that the present rollout makes a mold."""
+        assert self.lifecycle.rollout is not None
+        return self.lifecycle.rollout.chosen.pid
 
     def canary(self) -> int:
-        assert self.lifecycle.round is not None and self.lifecycle.round.canary is not None
-        return self.lifecycle.round.canary.pid
+        assert self.lifecycle.rollout is not None and self.lifecycle.rollout.canary is not None
+        return self.lifecycle.rollout.canary.pid
 
     def mold(self, generation: int) -> int:
         mold = self.lifecycle.children.mold_of(generation)
@@ -173,7 +173,7 @@ def test_the_worker_that_served_most_becomes_the_mold(server: Server) -> None:
     assert Promote(3, 1) in server.done
 
 
-def test_a_round_ends_with_all_workers_of_the_new_generation(server: Server) -> None:
+def test_a_rollout_ends_with_all_workers_of_the_new_generation(server: Server) -> None:
     server.serve(10)
     server.run(5)
     assert server.generations() == {1} and len(server.workers()) == 4
@@ -290,8 +290,8 @@ def test_without_a_safe_worker_the_service_goes_on_as_it_is(server: Server) -> N
     assert server.generations() == {0} and len(server.log) == 4
 
 
-def fail_round(server: Server, how: str) -> None:
-    """Provoke a failure of the mold of the next round."""
+def fail_rollout(server: Server, how: str) -> None:
+    """Provoke a failure of the mold of the next rollout."""
     if how == "does not start":
         server.mold_obeys = False
         server.run()
@@ -344,7 +344,7 @@ def test_after_a_failure_the_last_good_generation_goes_on(how: str, good: int) -
         server.serve(100)
     else:
         server.serve(10)
-    fail_round(server, how)
+    fail_rollout(server, how)
     server.run(6)
     assert server.lifecycle.generation == good
     assert server.generations() == {good} and len(server.workers()) == 4
@@ -355,7 +355,7 @@ def test_after_a_failure_the_last_good_generation_goes_on(how: str, good: int) -
 @pytest.mark.parametrize("how", FAILURES)
 def test_a_failed_refork_is_tried_again_later(server: Server, how: str) -> None:
     server.serve(10)
-    fail_round(server, how)
+    fail_rollout(server, how)
     server.serve(100)
     server.run(40)
     assert server.generations() == {2} and len(server.workers()) == 4
@@ -379,7 +379,7 @@ def test_after_three_failures_in_a_row_nothing_is_tried_until_a_reload(server: S
     assert server.generations() == {1}
 
 
-def test_a_mold_that_dies_in_service_is_replaced_by_generation_0_and_a_new_round(
+def test_a_mold_that_dies_in_service_is_replaced_by_generation_0_and_a_new_rollout(
     server: Server,
 ) -> None:
     server.serve(10)
@@ -456,7 +456,7 @@ def test_a_reload_goes_back_to_generation_0(server: Server) -> None:
 
 
 @pytest.mark.parametrize("phase", ["backfilling", "promoting", "canary", "rolling"])
-def test_a_reload_in_the_middle_of_a_round_leaves_nothing_of_it(phase: str) -> None:
+def test_a_reload_in_the_middle_of_a_rollout_leaves_nothing_of_it(phase: str) -> None:
     server = Server()
     server.run()
     server.serve(10)
@@ -523,7 +523,7 @@ def test_a_chosen_worker_that_ends_before_its_promotion_is_no_failure(server: Se
     assert server.generations() == {1} and not server.logged("failed")
 
 
-def test_a_mold_that_is_lost_right_after_the_measurement_does_not_end_all_further_rounds(
+def test_a_mold_that_is_lost_right_after_the_measurement_does_not_end_all_further_rollouts(
     server: Server,
 ) -> None:
     server.serve(10)

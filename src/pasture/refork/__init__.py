@@ -6,5 +6,5 @@ the user's guide, docs/internals/refork.md the design.
 
 Terms: a *mold* is a process that serves no request and forks workers; the server's own
 first process is the mold of generation 0. A *generation* is a mold and the workers that it
-forked. A *round* is the way from one generation to the next.
+forked. A *rollout* is the way from one generation to the next.
 """

@@ -2,12 +2,12 @@
 
 It is told what happened (`spawned`, `sealed`, `ended` ...) and asked, one `next_action` at a
 time, what is to be done. It touches no process and no clock, so every course of events can be
-played through in a test. Between two rounds (`round`) it is idle.
+played through in a test. Between two rollouts (`rollout`) it is idle.
 
 Invariants:
-- Until a round is over the mold before is kept. The server's own process, the mold of
+- Until a rollout is over the mold before is kept. The server's own process, the mold of
   generation 0, is always there. So whatever fails, there is a parent that has proven itself.
-- A round ends in success, or with one note that says why it failed.
+- A rollout ends in success, or with one note that says why it failed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Literal
 
 from pasture.refork.actions import Action, Dismiss, Kill, Measure, Note, Retire, Spawn
 from pasture.refork.children import OUTDATED, Children, Worker, mean_requests, ready
-from pasture.refork.round import Limits, Outcome, Phase, Round
+from pasture.refork.rollout import Limits, Outcome, Phase, Rollout
 from pasture.refork.schedule import Attempts, Payoff, Schedule
 from pasture.scoreboard.board import WorkerStatus
 
@@ -28,11 +28,11 @@ STILLBORN = 2
 
 
 class Lifecycle:
-    """The processes of one server and the round under way.
+    """The processes of one server and the rollout under way.
 
     Attributes:
         children: the processes; shared with the server, which keeps its own in their records.
-        round: the one under way; None between rounds.
+        rollout: the one under way; None between rollouts.
         generation: the one from which workers are forked now; 0 is the server itself.
     """
 
@@ -41,10 +41,10 @@ class Lifecycle:
         self._schedule, self._limits = schedule, limits or Limits()
         self._queue: deque[Action] = deque()
         self._warned_of: set[int] = set()
-        self._begin_anew()
+        self._start_anew()
 
-    def _begin_anew(self) -> None:
-        self.round: Round | None = None
+    def _start_anew(self) -> None:
+        self.rollout: Rollout | None = None
         self.generation = 0
         self._last_generation = 0
         self._attempts = Attempts(self._schedule, self._limits.backoff_s)
@@ -53,16 +53,16 @@ class Lifecycle:
 
     @property
     def phase(self) -> Phase:
-        """Phase of the round; "idle" between rounds."""
-        return "idle" if self.round is None else self.round.phase
+        """Phase of the rollout; "idle" between rollouts."""
+        return "idle" if self.rollout is None else self.rollout.phase
 
     # --- What happened -----------------------------------------------------------------
 
     def spawned(self, worker: Worker) -> None:
         """A worker was forked."""
         self.children.add(worker)
-        if self.round is not None:
-            self.round.spawned(worker)
+        if self.rollout is not None:
+            self.rollout.spawned(worker)
 
     def not_spawned(self, generation: int, why: str, now: float) -> None:
         """The mold of a generation did not fork. It is not asked again."""
@@ -70,8 +70,8 @@ class Lifecycle:
 
     def sealed(self, pid: int, now: float) -> None:
         """The promoted worker can fork from now on."""
-        if self.round is not None:
-            self.round.sealed(self.children.get(pid), now)
+        if self.rollout is not None:
+            self.rollout.sealed(self.children.get(pid), now)
 
     def refused(self, pid: int, why: str, now: float) -> None:
         """The promoted worker cannot become a mold, and ends."""
@@ -107,9 +107,9 @@ class Lifecycle:
 
     def measured(self, total_bytes: int | None, now: float) -> None:
         """What the whole server takes; None if it cannot be told."""
-        if self.round is not None:
+        if self.rollout is not None:
             requests, least = mean_requests(self.children.workers), self._schedule.least_saving
-            self.round.measured(Payoff(self.round.target, total_bytes, requests, least), now)
+            self.rollout.measured(Payoff(self.rollout.target, total_bytes, requests, least), now)
             return
         payoff, self._open_payoff = self._open_payoff, None
         verdict = payoff and total_bytes is not None and payoff.verdict(total_bytes)
@@ -124,17 +124,17 @@ class Lifecycle:
             if mold.role == "mold":
                 self._dismiss(mold, now)
         self.children.outdate()
-        self._begin_anew()
+        self._start_anew()
 
     @property
     def is_settled(self) -> bool:
         """Whether generation 0 is of no use: a later one has replaced all workers."""
-        return self.round is None and self.generation > 0
+        return self.rollout is None and self.generation > 0
 
     @property
     def limit(self) -> int:
         """Requests of a worker at which something may have to be done."""
-        payoff = self._open_payoff if self.round is None else self.round.payoff
+        payoff = self._open_payoff if self.rollout is None else self.rollout.payoff
         return self._attempts.limit if payoff is None else math.ceil(payoff.settled_at)
 
     # --- What is to be done ------------------------------------------------------------
@@ -160,9 +160,9 @@ class Lifecycle:
 
     def _population(self, now: float, wanted: int) -> Action | None:
         workers, extra = self.children.workers, 0
-        if self.round is not None:
-            workers = [w for w in workers if w is not self.round.canary]
-            extra = self.round.extra(wanted)
+        if self.rollout is not None:
+            workers = [w for w in workers if w is not self.rollout.canary]
+            extra = self.rollout.extra(wanted)
         if len(workers) < wanted:
             return Spawn(self.generation)
         if len(workers) > wanted + extra:
@@ -171,41 +171,41 @@ class Lifecycle:
         return None
 
     def _go_on(self, now: float, wanted: int) -> Action | None:
-        if self.round is None:
-            return self._begin_round(now, wanted)
-        result = self.round.advance(now, wanted, self.generation)
+        if self.rollout is None:
+            return self._start_rollout(now, wanted)
+        result = self.rollout.advance(now, wanted, self.generation)
         if not isinstance(result, Outcome):
             return result
         match result.kind:
             case "proven":
-                self.round.take_over(self.generation, now)
-                self.generation = self.round.target
+                self.rollout.take_over(self.generation, now)
+                self.generation = self.rollout.target
             case "complete":
-                self._succeed(self.round, now)
+                self._succeed(self.rollout, now)
             case "given up":
                 self._last_generation -= 1
-                self.round = None
+                self.rollout = None
             case "failed":
                 self._fail(result.why, now)
             case "late":
-                self.round.chosen.leave(now)
-                self._queue.append(Kill(self.round.chosen.pid))
+                self.rollout.chosen.leave(now)
+                self._queue.append(Kill(self.rollout.chosen.pid))
                 self._fail(result.why, now)
         return None
 
-    def _begin_round(self, now: float, wanted: int) -> Action | None:
-        """Measure what came of the last round, or begin one if a worker has served enough."""
+    def _start_rollout(self, now: float, wanted: int) -> Action | None:
+        """Measure what came of the last rollout, or start one if a worker has served enough."""
         workers = self.children.workers
         if self._open_payoff is not None:
             is_settled = mean_requests(workers) >= self._open_payoff.settled_at
             return Measure() if is_settled else None
-        if not self._attempts.may_begin(now) or not self._is_full(wanted):
+        if not self._attempts.may_start(now) or not self._is_full(wanted):
             return None
         chosen = self._warmed(workers)
         if chosen is None:
             return None
         self._last_generation += 1
-        self.round = Round(chosen, self._last_generation, self.children, self._limits, now)
+        self.rollout = Rollout(chosen, self._last_generation, self.children, self._limits, now)
         return Measure()
 
     def _is_full(self, wanted: int) -> bool:
@@ -230,27 +230,27 @@ class Lifecycle:
                 mold.leaving_at = now
                 self._queue.append(Kill(mold.pid))
 
-    # --- Ends of rounds and of molds ---------------------------------------------------
+    # --- Ends of rollouts and of molds ---------------------------------------------------
 
-    def _succeed(self, round: Round, now: float) -> None:
+    def _succeed(self, rollout: Rollout, now: float) -> None:
         self._note("info", f"all workers are of generation {self.generation}")
-        self._end_mold(round.before, now)
+        self._end_mold(rollout.before, now)
         self._attempts.succeeded()
-        self._open_payoff, self.round = round.payoff, None
+        self._open_payoff, self.rollout = rollout.payoff, None
 
     def _fail(self, why: str, now: float) -> None:
-        """End the round; the mold that was good before is good again."""
-        round, self.round = self.round, None
-        if round is None:
+        """End the rollout; the mold that was good before is good again."""
+        rollout, self.rollout = self.rollout, None
+        if rollout is None:
             return
-        if round.phase == "rolling":
-            self.generation = round.before
-        if round.canary is not None:
-            self._end_canary(round.canary, now)
-        self._end_mold(round.target, now)
+        if rollout.phase == "rolling":
+            self.generation = rollout.before
+        if rollout.canary is not None:
+            self._end_canary(rollout.canary, now)
+        self._end_mold(rollout.target, now)
         self._note(
             "warning",
-            f"refork to generation {round.target} failed: {why}; "
+            f"refork to generation {rollout.target} failed: {why}; "
             f"generation {self.generation} goes on; {self._attempts.failed(now)}",
         )
 
@@ -270,11 +270,11 @@ class Lifecycle:
         mold.forks = False
         if is_there:
             self._dismiss(mold, now)
-        round, lost = self.round, mold.generation
-        if round is not None and round.before == lost:
-            round.before = 0
+        rollout, lost = self.rollout, mold.generation
+        if rollout is not None and rollout.before == lost:
+            rollout.before = 0
         needed_in = "canary" if lost != self.generation else "rolling"
-        if round is not None and lost == round.target and round.phase == needed_in:
+        if rollout is not None and lost == rollout.target and rollout.phase == needed_in:
             self._fail(why, now)
         elif lost == self.generation:
             self._lose_generation(why)
@@ -283,8 +283,8 @@ class Lifecycle:
         lost, self.generation = self.generation, 0
         self._attempts.lost()
         self._open_payoff = None
-        if self.round is not None:
-            self.round.payoff = None
+        if self.rollout is not None:
+            self.rollout.payoff = None
         self._note(
             "warning",
             f"mold of generation {lost} lost: {why}; "
@@ -298,8 +298,8 @@ class Lifecycle:
             self._lose_mold(mold, f"its mold (pid {mold.pid}) ended", now, is_there=False)
 
     def _worker_ended(self, worker: Worker, clean: bool, now: float) -> None:
-        if self.round is not None and worker is self.round.canary:
-            self.round.canary = None
+        if self.rollout is not None and worker is self.rollout.canary:
+            self.rollout.canary = None
             self._fail("its first worker ended before it had proven itself", now)
             return
         if clean or worker.generation <= 0 or worker.status.requests or not worker.active:
@@ -310,7 +310,7 @@ class Lifecycle:
             self._lose_mold(mold, "its workers end before their first answer", now)
 
     def _is_chosen(self, worker: Worker) -> bool:
-        return self.round is not None and worker is self.round.chosen
+        return self.rollout is not None and worker is self.rollout.chosen
 
     def _end_mold(self, generation: int, now: float) -> None:
         mold = self.children.mold_of(generation)

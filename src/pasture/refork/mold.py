@@ -60,7 +60,7 @@ class ForkFailed(Exception):
 
 @dataclass(slots=True)
 class Start:
-    """What a new process of the server begins with.
+    """What a new process of the server starts with.
 
     Attributes:
         channel: its own to the server.

@@ -17,7 +17,7 @@ LEAST_SAVING = 0.01
 """Less is within what the figure itself wavers by."""
 
 MOST_FAILURES = 3
-"""In a row; then no further round is begun until a reload."""
+"""In a row; then no further rollout starts until a reload."""
 
 _HINT = "as in 50,500,2000: requests that a worker has served, by generation"
 
@@ -36,7 +36,7 @@ class Schedule:
     least_saving: float = LEAST_SAVING
 
     def limit(self, level: int) -> int:
-        """Requests that make a worker a candidate after `level` successful rounds."""
+        """Requests that make a worker a candidate after `level` successful rollouts."""
         return self.limits[min(level, len(self.limits) - 1)]
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ class Schedule:
 
 
 class Attempts:
-    """When the next round may begin, after what came of those before.
+    """When the next rollout may start, after what came of those before.
 
     Args:
         backoff_s: pause after a failure; doubles with each in a row.
@@ -57,14 +57,14 @@ class Attempts:
 
     @property
     def limit(self) -> int:
-        """Requests that make a worker a candidate for the next round."""
+        """Requests that make a worker a candidate for the next rollout."""
         return self._schedule.limit(self._level)
 
-    def may_begin(self, now: float) -> bool:
+    def may_start(self, now: float) -> bool:
         return not self._stopped and self._backoff.may_try(now)
 
     def stop(self) -> None:
-        """No further round: reforks do not pay."""
+        """No further rollout: reforks do not pay."""
         self._stopped = True
 
     def succeeded(self) -> None:
@@ -72,7 +72,7 @@ class Attempts:
         self._backoff.succeeded()
 
     def lost(self) -> None:
-        """What the latest round had reached is gone, so that the same is to be reached again."""
+        """What the latest rollout had reached is gone, so that the same is to be reached again."""
         self._level = max(0, self._level - 1)
 
     def failed(self, now: float) -> str:
@@ -101,7 +101,7 @@ def parse_schedule(text: str, least_saving: str | float = LEAST_SAVING) -> Sched
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one round came to.
+    """What one rollout came to.
 
     Attributes:
         generation: the one that was reached.
@@ -140,7 +140,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class Payoff:
-    """The open question of one round.
+    """The open question of one rollout.
 
     Attributes:
         before_bytes: None while it is not measured, or cannot be.

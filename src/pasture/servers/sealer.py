@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 WORTH_A_ROUND_OBJECTS = 20_000
 """New objects that make another seal worth it: about 2 MB of private memory in each worker forked
-from then on. Another round walks the whole heap again and leaves the older workers with pages that
+from then on. Another seal walks the whole heap again and leaves the older workers with pages that
 the parent has changed under them. docs/internals/child-and-exit.md has the figures."""
 
 log = logging.getLogger("pasture")
@@ -98,7 +98,7 @@ class Sealer:
         warm_up: Callable[[], WarmUpReport] | None = None,
         play: Play = lambda replay: replay.serve(),
     ) -> None:
-        """Seal before the first fork, and before a later one if it is worth another round.
+        """Seal before the first fork, and before a later one if sealing again is worth it.
 
         Call it in the parent, right before the fork.
 

@@ -24,7 +24,7 @@ from gunicorn.app.base import BaseApplication
 
 from pasture.refork.actions import Kill
 from pasture.refork.children import Worker
-from pasture.refork.round import Limits, Round
+from pasture.refork.rollout import Limits, Rollout
 from pasture.refork.schedule import Schedule
 from pasture.refork.served import is_line
 from pasture.scoreboard.board import Scoreboard
@@ -128,14 +128,14 @@ class Mold:
     def _promote(self, data: bytes, random: Random) -> None:
         mold, there = self._new(self._child.child)
         mold.role = "mold"
-        round = Round(mold, 1, self._children, Limits(), 0.0)
-        round.phase = "promoting"
-        self._refork._cycle.round = round
+        rollout = Rollout(mold, 1, self._children, Limits(), 0.0)
+        rollout.phase = "promoting"
+        self._refork._cycle.rollout = rollout
         for message in (data,) * random.choice((1, 1, 2, 50)):
             self._say(there, message, random)
         self._refork._hear(mold)
         actions = self._performed()
-        self.outcomes["mold: " + ("killed" if Kill in actions else round.phase)] += 1
+        self.outcomes["mold: " + ("killed" if Kill in actions else rollout.phase)] += 1
         assert all(map(is_line, self._refork.served)) and len(self._refork.served) <= 50
         self._forget(mold, there)
 

@@ -197,7 +197,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self.seal_or_end(worker)
 
     def seal_or_end(self, worker: Any = None) -> None:
-        """Seal, if this is the first fork or the seal is worth a new round."""
+        """Seal, if this is the first fork or it is worth sealing again."""
         try:
             with self._as_in_worker(False):
                 self._sealer.before_fork(

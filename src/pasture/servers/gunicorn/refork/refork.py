@@ -30,7 +30,7 @@ from pasture.refork.actions import (
 from pasture.refork.channel import CLOSED
 from pasture.refork.children import Worker
 from pasture.refork.lifecycle import Lifecycle
-from pasture.refork.round import Limits
+from pasture.refork.rollout import Limits
 from pasture.refork.schedule import Schedule
 from pasture.scoreboard.board import Scoreboard
 from pasture.servers.gunicorn.arbiter import SealingArbiter

@@ -1,4 +1,4 @@
-"""One round, from a generation to the next: its phases and what each waits for. Pure.
+"""One rollout, from a generation to the next: its phases and what each waits for. Pure.
 
     measuring -> backfilling -> promoting -> canary -> rolling
 
@@ -8,8 +8,8 @@
 - canary: the new mold has forked one worker, which has to prove itself.
 - rolling: workers are replaced, each only after its replacement is ready.
 
-Invariant: of `wanted` workers a round takes away at most a tenth, rounded down, at any time.
-What a round comes to is returned as an `Outcome`; the life cycle draws the conclusions.
+Invariant: of `wanted` workers a rollout takes away at most a tenth, rounded down, at any time.
+What a rollout comes to is returned as an `Outcome`; the life cycle draws the conclusions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a round has come to.
+    """What a rollout has come to.
 
     Attributes:
         kind: "proven": the new mold can take over; "complete": all workers are replaced;
@@ -62,15 +62,15 @@ def batch(wanted: int) -> int:
     return max(1, wanted // 10)
 
 
-class Round:
-    """The round under way.
+class Rollout:
+    """The rollout under way.
 
     Attributes:
         chosen: the worker that becomes the mold.
-        target: the generation that the round leads to.
+        target: the generation that the rollout leads to.
         before: the generation to go back to if the new mold fails while workers are replaced.
         canary: first worker of the new mold, while it is to prove itself.
-        payoff: what was measured at the beginning; None before, and if it has lost its meaning.
+        payoff: what was measured at the start; None before, and if it has lost its meaning.
     """
 
     def __init__(
