@@ -27,6 +27,7 @@ from pasture.probe import cause, replay
 from pasture.probe.expectation import Expectation
 from pasture.probe.replay import Replay
 from pasture.proc import memory_file
+from pasture.proc.parent import end_with_parent
 from pasture.warmup.guard import Guard
 from pasture.warmup.interrupts import ENDING
 from pasture.warmup.warmup import WarmUpReport
@@ -43,7 +44,6 @@ _LEAVING_S = 5.0
 _LOOK_S = 0.2
 _STACKS_S = 0.3
 _DUMP = signal.SIGRTMAX - 5
-_PR_SET_PDEATHSIG = 1
 _STACKS_BYTES = 1 << 20
 
 log = logging.getLogger("pasture")
@@ -86,10 +86,11 @@ def probe(
     listener = _Listener(expected, _threads_lost())
     deadline_s = begin + limit_s
     stacks = read_end = write_end = -1
+    parent = os.getpid()
 
     def child() -> None:
         os.close(read_end)
-        _prepare_child(stacks, mask, handler)
+        _prepare_child(parent, stacks, mask, handler)
         one = Replay(served, expected, write_end, deadline_s, with_lifespan=with_lifespan)
         one.run(play)
 
@@ -229,23 +230,15 @@ def _fork(child: Callable[[], object]) -> int:
     return pid
 
 
-def _prepare_child(stacks: int, mask: set[Any], handler: Any) -> None:
+def _prepare_child(parent: int, stacks: int, mask: set[Any], handler: Any) -> None:
     """A group of its own, signals as a worker has them, and an end with the parent's."""
     os.setpgid(0, 0)
-    _die_with_parent()
+    end_with_parent(parent)
     if handler is not None:
         signal.signal(signal.SIGCHLD, handler)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     if stacks >= 0:
         faulthandler.register(_DUMP, stacks, all_threads=True)
-
-
-def _die_with_parent() -> None:
-    try:
-        import ctypes  # not in every build of CPython
-    except ImportError:
-        return
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 @contextmanager

@@ -43,8 +43,8 @@ def main(loaded: Iterable[str]) -> None:
     streams.remember()
 
     channel = socket.socket(fileno=int(sys.argv[1]))
+    from pasture.proc.parent import end_with_parent
     from pasture.zygote.orders import Built, receive, send
-    from pasture.zygote.parent import end_with_parent
 
     end_with_parent(os.getppid())
     order, [environ, *images] = receive(channel)
@@ -126,9 +126,9 @@ def _stand_still(inherited: list[int], report_to: int, python: str, parent: int)
     """Seal, and wait to be copied. Returns in no process: what comes to life becomes a program."""
     import pasture
     from pasture.interpreter import native
+    from pasture.proc.parent import end_with_parent
     from pasture.sealing.seal import HAS_LAZY_IMPORTS
     from pasture.zygote import begin
-    from pasture.zygote.parent import end_with_parent
 
     try:
         end_with_parent(parent)

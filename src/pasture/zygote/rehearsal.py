@@ -21,8 +21,8 @@ from time import monotonic
 
 from pasture.errors import PastureError, ZygoteFailed
 from pasture.interpreter import native
+from pasture.proc.parent import end_with_parent
 from pasture.zygote import variables
-from pasture.zygote.parent import end_with_parent
 
 Rehearsal = Callable[[], object]
 

@@ -27,22 +27,19 @@ from typing import Any
 
 from billiard.pool import Pool, Worker
 from billiard.process import current_process
-from billiard.util import set_pdeathsig
 
+from pasture.proc.parent import end_with_parent
 from pasture.refork.shortage import Backoff, is_shortage
 
 log = logging.getLogger("pasture")
 
 
-def end_with_parent() -> None:
+def end_pool_with_parent() -> None:
     """Have the pool processes that this one forks end when it does."""
     after_fork = Worker.after_fork
 
     def after_fork_of_a_child(worker: Any) -> None:
-        with contextlib.suppress(OSError):  # as Celery does, when it sets the same
-            set_pdeathsig(signal.SIGKILL)
-        if os.getppid() != current_process()._parent_pid:
-            os._exit(1)  # the parent had ended before the kernel knew
+        end_with_parent(current_process()._parent_pid)
         after_fork(worker)
 
     Worker.after_fork = after_fork_of_a_child

@@ -19,7 +19,7 @@ from celery import signals
 from pasture.errors import PastureError, UsageError
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers.celery.pool import end_with_parent, survive_shortages
+from pasture.servers.celery.pool import end_pool_with_parent, survive_shortages
 from pasture.servers.complaint import complain
 from pasture.servers.recycle import MemoryLimit, UssWatch
 from pasture.servers.sealer import seal_before_forks
@@ -65,7 +65,7 @@ def after_setup(worker: Any, settings: ServerSettings) -> None:
         count_private_memory(MemoryLimit(worker.max_memory_per_child * 1024))
     import_transports(worker.app)
     survive_shortages()
-    end_with_parent()
+    end_pool_with_parent()
     seal_before_forks(settings)
 
 

@@ -25,6 +25,7 @@ from gunicorn.workers.base import Worker
 from pasture.fork_safety import close, survey
 from pasture.fork_safety.hazard import Hazard
 from pasture.interpreter import native
+from pasture.proc.parent import end_with_parent
 from pasture.refork.channel import Channel
 from pasture.refork.served import Served, host_of
 from pasture.scoreboard.board import Row
@@ -66,9 +67,7 @@ class Promotable:
         signal.siginterrupt(LOOK, False)
         signal.signal(signal.SIGTERM, self._end)
         signal.siginterrupt(signal.SIGTERM, False)
-        native().die_with_parent(signal.SIGTERM)
-        if os.getppid() != self._worker.ppid:
-            return
+        end_with_parent(self._worker.ppid, signal.SIGTERM)
         self.begin()
         self._run()
         self.row.show_serving(False)

@@ -19,7 +19,7 @@ from gunicorn import util
 from gunicorn.errors import AppImportError
 
 from pasture.errors import PastureError
-from pasture.interpreter import native
+from pasture.proc.parent import end_with_parent
 from pasture.refork.channel import Channel
 from pasture.refork.mold import Refused, Start, fork_for, make_mold, policy_of_molds
 from pasture.refork.served import requests_of
@@ -73,7 +73,7 @@ def _live_as_first_mold(arbiter: Any, start: Start, served: Iterable[str]) -> St
     worker = start.worker
     util._setproctitle(f"mold [{arbiter.proc_name}]")
     _reset_signals(worker)
-    native().die_with_parent(signal.SIGTERM)
+    end_with_parent(arbiter.pid, signal.SIGTERM)
     try:
         arbiter.load_as_in_worker()
     except PastureError as error:
@@ -128,7 +128,7 @@ def _has_become_workers_user(arbiter: Any) -> bool:
         arbiter.log.warning("pasture: no warm-up with what was served: %s", error)
         return False
     cfg.set("initgroups", False)  # done, and not allowed any more
-    native().die_with_parent(signal.SIGTERM)  # a change of user takes it back
+    end_with_parent(arbiter.pid, signal.SIGTERM)  # a change of user takes it back
     return True
 
 

@@ -1,0 +1,43 @@
+"""A process that ends with its parent: the kernel signals it, even one that is stopped.
+
+Source: PR_SET_PDEATHSIG(2const).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from pasture.errors import UnsupportedInterpreter
+from pasture.interpreter import native
+
+_PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
+    """Have this process get a signal when its parent ends, and now if that has ended already.
+
+    Not inherited by a fork; a change of user takes it back. Without the extension and without
+    ctypes nothing is asked of the kernel.
+
+    Args:
+        parent: its pid.
+        number: of the signal.
+
+    Raises:
+        OSError: no such signal.
+    """
+    try:
+        native().die_with_parent(number)
+    except UnsupportedInterpreter:
+        _ask_by_ctypes(number)
+    if os.getppid() != parent:
+        signal.raise_signal(number)
+
+
+def _ask_by_ctypes(number: int) -> None:
+    try:
+        import ctypes  # not in every build of CPython
+    except ImportError:
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)

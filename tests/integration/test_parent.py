@@ -1,0 +1,55 @@
+"""Processes that end with their parent: the extension asks the kernel for it, or ctypes does."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.once
+
+BEGIN = """
+import os, signal, sys, time
+from pasture.errors import UnsupportedInterpreter
+from pasture.proc import parent
+
+def refuse():
+    raise UnsupportedInterpreter("none")
+
+if sys.argv[1] == "without the extension":
+    parent.native = refuse
+"""
+
+
+@pytest.fixture(params=["with the extension", "without the extension"])
+def run(request):
+    def run(program):
+        return subprocess.run(
+            [sys.executable, "-c", BEGIN + program, request.param],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    return run
+
+
+def test_a_process_gets_the_signal_when_its_parent_ends(run):
+    ended = run("""
+own = os.getpid()
+ready, is_ready = os.pipe()
+if os.fork():
+    os.read(ready, 1)
+    os._exit(0)
+signal.signal(signal.SIGTERM, lambda *_: os.write(1, b"asked to end") and os._exit(0))
+parent.end_with_parent(own, signal.SIGTERM)
+os.write(is_ready, b".")
+time.sleep(30)
+print("lives")
+""")
+    assert (ended.stdout, ended.stderr) == ("asked to end", "")
+
+
+def test_a_process_whose_parent_has_ended_already_gets_the_signal_at_once(run):
+    ended = run("parent.end_with_parent(os.getppid() + 1)\nprint('lives')")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGKILL, "", "")
