@@ -37,7 +37,7 @@ class Process:
     requests: int = 0
     unsafe: bool = False
     alive: bool = True
-    told: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
 
 
 class Server:
@@ -54,7 +54,7 @@ class Server:
         self.mold_obeys = True
         self.boots: Callable[[int], bool] = lambda generation: True
         self.mold_forks: Callable[[int], bool] = lambda generation: True
-        self.least_capacity = wanted
+        self.min_capacity = wanted
         self._pid = 0
 
     def less_and_less(self) -> int:
@@ -105,7 +105,7 @@ class Server:
                 if self.mold_obeys:
                     cycle.sealed(pid, self.now)
             case Retire(pid) | Dismiss(pid):
-                self.processes[pid].told.append("end")
+                self.processes[pid].asked.append("end")
                 if self.mold_obeys or isinstance(action, Retire):
                     self.end(pid)
             case Kill(pid):
@@ -116,7 +116,7 @@ class Server:
                 self.log.append(text)
         if cycle.phase != "idle":
             ready = [p for p in self.processes.values() if p.alive and p.serves and p.ready]
-            self.least_capacity = min(self.least_capacity, len(ready))
+            self.min_capacity = min(self.min_capacity, len(ready))
 
     def end(self, pid: int, clean: bool = True) -> None:
         if self.processes[pid].alive:
@@ -188,7 +188,7 @@ def test_at_most_a_tenth_of_the_workers_is_missing_at_any_time(wanted: int) -> N
     server.serve(10)
     server.run(5)
     assert server.generations() == {1}
-    assert server.least_capacity >= wanted - wanted // 10
+    assert server.min_capacity >= wanted - wanted // 10
 
 
 def test_one_worker_is_replaced_after_the_other(server: Server) -> None:
@@ -237,7 +237,7 @@ def test_the_old_mold_is_dismissed_when_the_new_generation_is_complete(server: S
     server.serve(100)
     server.run(5)
     assert server.generations() == {2}
-    assert server.processes[first_mold].told == ["end"]
+    assert server.processes[first_mold].asked == ["end"]
 
 
 def test_limits_grow_and_the_last_one_holds_on() -> None:

@@ -21,7 +21,7 @@ def test_what_stays_as_it_is_is_no_shortage(error: BaseException) -> None:
 
 
 def test_each_failure_in_a_row_doubles_the_wait_up_to_a_limit() -> None:
-    backoff = Backoff(first_s=1, most_s=10)
+    backoff = Backoff(first_s=1, max_s=10)
     assert [backoff.failed(0) for _ in range(6)] == [1, 2, 4, 8, 10, 10]
     assert backoff.failures == 6
 

@@ -1,4 +1,4 @@
-"""Refork: a warmed worker becomes the next parent, whatever the server.
+"""Refork: a warmed worker becomes the next parent. The part that is the same for all servers.
 
 `lifecycle` decides and touches no process; `channel` and `mold` are the edges.
 A server carries it out in its own folder (`pasture.servers.gunicorn.refork`). docs/refork.md is

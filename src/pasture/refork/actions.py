@@ -1,4 +1,4 @@
-"""What a life cycle asks its server to do. Data only; the server reports what came of it."""
+"""Actions that a life cycle asks its server for. Data only: the server reports their outcome."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Spawn:
 
 @dataclass(frozen=True, slots=True)
 class Promote:
-    """Tell a worker to finish what it has and to become the mold of a generation."""
+    """Ask a worker to finish its requests and to become the mold of a generation."""
 
     pid: int
     generation: int
@@ -23,28 +23,28 @@ class Promote:
 
 @dataclass(frozen=True, slots=True)
 class Retire:
-    """Tell a worker to finish what it has and to end."""
+    """Ask a worker to finish its requests and to end."""
 
     pid: int
 
 
 @dataclass(frozen=True, slots=True)
 class Dismiss:
-    """Tell a mold to end."""
+    """Ask a mold to end."""
 
     pid: int
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """End a process that does not do as it is told."""
+    """End a process that does not do what it was asked to."""
 
     pid: int
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Measure what the whole server takes and report it with `measured`."""
+    """Measure the memory of the whole server and report it with `measured`."""
 
 
 @dataclass(frozen=True, slots=True)

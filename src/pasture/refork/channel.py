@@ -2,6 +2,7 @@
 
 A message is a word, a few numbers or texts, and open files. When a process ends, its end of the
 channel is closed. So the other side always learns of it and never waits for a dead process.
+`socket.recv_fds` would do for the files, but ignores its flags, MSG_CMSG_CLOEXEC among them.
 
 The server's end may be root's, and the other one an unprivileged worker's, which runs whatever an
 attacker has brought into it. Invariant: that end gives out only messages of its vocabulary, without
@@ -89,11 +90,11 @@ class Channel:
         if not wait_for([self], timeout_s):
             return None
         trusts = self._vocabulary is None
-        # Without room for files the kernel takes none over, and says so.
-        room = socket.CMSG_SPACE(_MAX_FILES * 4) if trusts else socket.CMSG_LEN(_CREDENTIALS.size)
+        # Without space for files the kernel takes none over, and says so.
+        space = socket.CMSG_SPACE(_MAX_FILES * 4) if trusts else socket.CMSG_LEN(_CREDENTIALS.size)
         try:
             data, ancillary, flags, _ = self._socket.recvmsg(
-                _MAX_BYTES, room, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+                _MAX_BYTES, space, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
             )
         except BlockingIOError:
             return None

@@ -25,7 +25,7 @@ class Worker:
         generation: generation of the mold that forked it; of a mold, the one that it forks.
         spawned_at, ready_at, leaving_at: seconds of the monotonic clock; None: not yet.
         role: "worker" until the promotion, "mold" from then on; "first mold": the process
-            that loaded the application for generation 0, of which the life cycle is told nothing.
+            that loaded the application for generation 0, which the life cycle does not know.
         forks: this mold is sealed and workers are forked from it.
         has_answered: it has said how its load or its promotion came out. It says so once.
         channel, seat, handle: the server's own, never looked at here: its end of the channel,
@@ -47,11 +47,11 @@ class Worker:
 
     @property
     def active(self) -> bool:
-        """Serves, or will: it has not been told to leave."""
+        """Serves, or will: it has not been asked to leave."""
         return self.role == "worker" and self.leaving_at is None
 
     def leave(self, now: float) -> None:
-        """It is told to leave now, unless it has been before."""
+        """It is asked to leave now, unless it has been before."""
         if self.leaving_at is None:
             self.leaving_at = now
 
@@ -82,7 +82,7 @@ class Children:
         return self._processes.get(pid)
 
     def update(self, statuses: Mapping[int, WorkerStatus], now: float) -> None:
-        """Take over what the workers say of themselves."""
+        """Take over the status that workers report of themselves."""
         for pid, status in statuses.items():
             worker = self._processes.get(pid)
             if worker is not None:
@@ -98,7 +98,7 @@ class Children:
 
     @property
     def serving(self) -> list[Worker]:
-        """Workers, those that were told to leave included."""
+        """Workers, those that were asked to leave included."""
         return [w for w in self if w.role == "worker"]
 
     @property

@@ -1,8 +1,8 @@
-"""Who forks whom and when: the life cycle of molds and generations, a pure state machine.
+"""Which process forks which, and when: the life cycle of molds and generations.
 
-It is told what happened (`spawned`, `sealed`, `ended` ...) and asked, one `next_action` at a
-time, what is to be done. It touches no process and no clock, so every course of events can be
-played through in a test. Between two rollouts (`rollout`) it is idle.
+A pure state machine. The server reports what happened (`spawned`, `sealed`, `ended` ...) and asks
+for one `next_action` at a time. The life cycle touches no process and no clock, so a test can play
+every course of events. Between two rollouts (`rollout`) it is idle.
 
 Invariants:
 - Until a rollout is over the mold before is kept. The server's own process, the mold of
@@ -106,9 +106,9 @@ class Lifecycle:
         self._lose_mold(self.children.get(pid), why, now, is_there=False)
 
     def measured(self, total_bytes: int | None, now: float) -> None:
-        """What the whole server takes; None if it cannot be told."""
+        """The memory of the whole server is known; None if it could not be read."""
         if self.rollout is not None:
-            requests, least = mean_requests(self.children.workers), self._schedule.least_saving
+            requests, least = mean_requests(self.children.workers), self._schedule.min_saving
             self.rollout.measured(Payoff(self.rollout.target, total_bytes, requests, least), now)
             return
         payoff, self._open_payoff = self._open_payoff, None

@@ -60,7 +60,7 @@ class ForkFailed(Exception):
 
 @dataclass(slots=True)
 class Start:
-    """What a new process of the server starts with.
+    """The things that a new process of the server starts with.
 
     Attributes:
         channel: its own to the server.
@@ -129,12 +129,10 @@ def make_mold(policy: Policy, look: Callable[[], Sequence[Hazard]] = survey.surv
 
 
 def _is_worth_plugging() -> bool:
-    """Whether enough lies between the holes of this heap.
+    """Whether enough was allocated since holes were last plugged.
 
-    What was not there when holes were last plugged lies in memory that workers took fresh from
-    the system. Where that is next to empty, its holes are as good as fresh memory: whoever takes
-    them copies pages on which little else is. Plugged in each generation they would be lost, and
-    all generations to come would be larger by as much.
+    Workers took fresh memory from the system for it. Pages of that with few objects cost no more
+    than fresh ones when written, while plugs stay allocated in all later generations.
     """
     blocks = sys.getallocatedblocks()
     if not blocks or _blocks_when_plugged is None:  # not pymalloc, or never plugged

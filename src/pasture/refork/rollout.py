@@ -45,11 +45,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a rollout has come to.
+    """How a rollout goes on, or how it ended.
 
     Attributes:
         kind: "proven": the new mold can take over; "complete": all workers are replaced;
-            "given up": the chosen worker is not there or not safe any more, which is nobody's
+            "given up": the chosen worker is not there or not safe any more, which is no
             failure; "failed": see `why`; "late": failed, because the chosen worker hangs.
     """
 

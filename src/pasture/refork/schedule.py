@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pasture.errors import UsageError
 from pasture.refork.shortage import Backoff
 
-LEAST_SAVING = 0.01
-"""Less is within what the figure itself wavers by."""
+MIN_SAVING = 0.01
+"""A smaller saving is within the spread of the figure itself."""
 
-MOST_FAILURES = 3
+MAX_FAILURES = 3
 """In a row; then no further rollout starts until a reload."""
 
 _HINT = "as in 50,500,2000: requests that a worker has served, by generation"
@@ -28,12 +28,12 @@ class Schedule:
 
     Attributes:
         limits: one number or more, each at least 1; the last holds for all later generations.
-        least_saving: fraction of the server's memory that a refork has to save, or it is the
+        min_saving: fraction of the server's memory that a refork has to save, or it is the
             last one.
     """
 
     limits: tuple[int, ...]
-    least_saving: float = LEAST_SAVING
+    min_saving: float = MIN_SAVING
 
     def limit(self, level: int) -> int:
         """Requests that make a worker a candidate after `level` successful rollouts."""
@@ -72,19 +72,19 @@ class Attempts:
         self._backoff.succeeded()
 
     def lost(self) -> None:
-        """What the latest rollout had reached is gone, so that the same is to be reached again."""
+        """The latest generation is gone: the next rollout has to reach the same level again."""
         self._level = max(0, self._level - 1)
 
     def failed(self, now: float) -> str:
         """Returns when the next try is, for the log."""
         wait_s = self._backoff.failed(now)
-        if self._backoff.failures >= MOST_FAILURES:
+        if self._backoff.failures >= MAX_FAILURES:
             self._stopped = True
             return f"{self._backoff.failures} failures in a row, no further try until the next HUP"
         return f"the next try is in {wait_s:.0f} s at the earliest"
 
 
-def parse_schedule(text: str, least_saving: str | float = LEAST_SAVING) -> Schedule:
+def parse_schedule(text: str, min_saving: str | float = MIN_SAVING) -> Schedule:
     """A schedule as a user writes it: `50,500,2000`.
 
     Raises:
@@ -94,27 +94,27 @@ def parse_schedule(text: str, least_saving: str | float = LEAST_SAVING) -> Sched
     if not all(word.isdecimal() and int(word) > 0 for word in words):
         raise UsageError(f"{text!r} is no schedule of reforks", hint=_HINT)
     try:
-        return Schedule(tuple(map(int, words)), float(least_saving))
+        return Schedule(tuple(map(int, words)), float(min_saving))
     except ValueError:
-        raise UsageError(f"{least_saving!r} is no fraction", hint="as in 0.01") from None
+        raise UsageError(f"{min_saving!r} is no fraction", hint="as in 0.01") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one rollout came to.
+    """The result of one rollout.
 
     Attributes:
         generation: the one that was reached.
         before_bytes, after_bytes: total PSS of the server.
         requests: how many a worker had served on average, both times.
-        least_saving: fraction of the memory before that makes it pay.
+        min_saving: fraction of the memory before that makes it pay.
     """
 
     generation: int
     before_bytes: int
     after_bytes: int
     requests: int
-    least_saving: float
+    min_saving: float
 
     @property
     def saved_bytes(self) -> int:
@@ -122,7 +122,7 @@ class Verdict:
 
     @property
     def pays(self) -> bool:
-        return self.saved_bytes >= self.least_saving * self.before_bytes
+        return self.saved_bytes >= self.min_saving * self.before_bytes
 
     def __str__(self) -> str:
         figures = (
@@ -145,17 +145,17 @@ class Payoff:
     Attributes:
         before_bytes: None while it is not measured, or cannot be.
         settled_at: requests a worker, on average, from which `after` counts.
-        least_saving: see `Verdict`.
+        min_saving: see `Verdict`.
     """
 
     generation: int
     before_bytes: int | None
     settled_at: float
-    least_saving: float
+    min_saving: float
 
     def verdict(self, after_bytes: int) -> Verdict | None:
         """None where there is nothing to compare with."""
         if self.before_bytes is None:
             return None
         requests = round(self.settled_at)
-        return Verdict(self.generation, self.before_bytes, after_bytes, requests, self.least_saving)
+        return Verdict(self.generation, self.before_bytes, after_bytes, requests, self.min_saving)

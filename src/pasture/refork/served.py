@@ -1,9 +1,9 @@
-"""Which requests the workers have answered: what a new generation 0 is warmed up with.
+"""Requests that the workers have answered, to warm up a new generation 0 with.
 
 After HUP and USR2 the application is loaded anew, and its first workers build again what the old
 ones had built, each for itself: until the next refork the server is as large as an unsealed one.
-Kept are safe methods that were answered more than once, by path, query and host. No other header is
-kept, and no request that came once: links with a secret in them are followed once.
+Keeps GET and HEAD requests answered at least twice, by path, query and Host. A request seen once is
+dropped: one-time links carry secrets. No other header is kept.
 
 The counts are inherited from worker to mold to worker. Not shared between threads under a lock: a
 count that is lost does no harm.
@@ -33,7 +33,7 @@ _LINE = re.compile(rf"(?:{'|'.join(_SAFE)}) http://{_HOST.pattern}{_PATH.pattern
 
 
 class Served:
-    """Counts of what one line of workers has answered."""
+    """Counts of the requests that one line of workers has answered."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}

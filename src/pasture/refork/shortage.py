@@ -11,7 +11,7 @@ _SHORTAGES = frozenset(
     (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT)
 )
 _FIRST_S = 1.0
-_MOST_S = 30.0
+_MAX_S = 30.0
 
 
 def is_shortage(error: BaseException) -> bool:
@@ -26,14 +26,14 @@ class Backoff:
         failures: number of failures in a row.
     """
 
-    def __init__(self, first_s: float = _FIRST_S, most_s: float = _MOST_S) -> None:
+    def __init__(self, first_s: float = _FIRST_S, max_s: float = _MAX_S) -> None:
         self.failures = 0
-        self._first_s, self._most_s = first_s, most_s
+        self._first_s, self._max_s = first_s, max_s
         self._not_before = 0.0
 
     def failed(self, now: float) -> float:
         """Returns the seconds until the next try."""
-        wait_s = min(self._first_s * 2.0**self.failures, self._most_s)
+        wait_s = min(self._first_s * 2.0**self.failures, self._max_s)
         self.failures += 1
         self._not_before = now + wait_s
         return wait_s

@@ -1,6 +1,6 @@
-"""What the processes of a server may say to it: each word once, with the types of its values.
+"""Words that the processes of a server may send to it: each once, with the types of its values.
 
-Pure. Who may say which word when is the arbiter's to know.
+Pure. The arbiter checks which process may send which word when.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from pasture.errors import PastureError, UsageError
-from pasture.refork.schedule import LEAST_SAVING, Schedule, parse_schedule
+from pasture.refork.schedule import MIN_SAVING, Schedule, parse_schedule
 from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, Policy, find_policy
 from pasture.servers.recycle import DEFAULT_JITTER, MemoryLimit, parse_limit
 from pasture.servers.setting import Raw, Setting, setting
@@ -206,8 +206,8 @@ class ServerSettings:
             Setting(
                 variable="PASTURE_REFORK_LEAST_SAVING",
                 help="Fraction of the server's memory that a refork has to save, or it is the last "
-                f"one.  [default: {LEAST_SAVING}]",
-                default=LEAST_SAVING,
+                f"one.  [default: {MIN_SAVING}]",
+                default=MIN_SAVING,
             ),
         ),
         engines=("gunicorn",),

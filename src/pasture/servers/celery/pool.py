@@ -3,9 +3,9 @@
 Two things, each by a method of billiard's that is wrapped:
 
 - No pool process outlives its parent, however early in its life that is killed. Celery has the
-  kernel kill each pool process when its parent ends, but only once the process has begun to set
+  kernel kill each pool process when its parent ends, but only once the process has started to set
   itself up. If the parent is killed before that, two such processes keep each other alive: each
-  holds the end of the other's pipe whose closing would tell it.
+  holds the end of the other's pipe whose closing would show it.
 - The pool goes on when the system has no process for a replacement. Celery takes a fork that fails
   for a reason to end, and its tasks with it. Here what is left of the pool works on, and the
   pool's own timer tries again.
@@ -72,8 +72,8 @@ def survive_shortages() -> None:
 def _undo(pool: Any, new: Sequence[Any]) -> None:
     """The last of new processes has failed, after the pool has noted it and its queues.
 
-    If it was forked, nobody listens to it: there was no descriptor left to do so. Its end, which
-    the pool's timer notices, frees its place.
+    If it was forked, its results are not read: there was no descriptor left to do so. Its end,
+    which the pool's timer notices, frees its place.
     """
     for worker in new[-1:]:
         if worker._popen is not None:
@@ -86,7 +86,7 @@ def _undo(pool: Any, new: Sequence[Any]) -> None:
 
 
 def _close_pipe_of(trace: TracebackType | None) -> None:
-    """The pipe that billiard has opened for the fork; nobody else would close it."""
+    """The pipe that billiard has opened for the fork; nothing else would close it."""
     while trace is not None:
         if trace.tb_frame.f_code.co_name == "_launch":
             for name in ("parent_r", "child_w"):

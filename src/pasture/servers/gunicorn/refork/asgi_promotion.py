@@ -51,14 +51,14 @@ class LoopPromotable(Promotable):
 
     def finish(self) -> None:
         signal.signal(signal.SIGALRM, self._is_late)
-        signal.setitimer(signal.ITIMER_REAL, self._most_s())
+        signal.setitimer(signal.ITIMER_REAL, self._max_s())
         self.end_main_loop()
 
     def end_main_loop(self) -> None:
         super().finish()
 
-    def _most_s(self) -> float:
-        """Before the arbiter would kill it, and tell nobody what it waited for."""
+    def _max_s(self) -> float:
+        """Earlier than the arbiter kills it, so that the log can name what it waited for."""
         cfg = self._worker.cfg
         return float(cfg.graceful_timeout) + max(1.0, float(cfg.timeout or 30) / 2)
 
@@ -97,7 +97,7 @@ class LoopPromotable(Promotable):
 
 
 class UvicornPromotable(LoopPromotable):
-    """One of uvicorn's, which ends at TERM alone and asks nobody else."""
+    """One of uvicorn's, which ends at TERM and does not look at `alive`."""
 
     _server: Any = None
     _ends = False
@@ -151,7 +151,7 @@ class UvicornPromotable(LoopPromotable):
 
 
 def _wait_for_ending_threads() -> None:
-    """Those of executors are told to end when the loop is closed, and end a moment later."""
+    """Executors' threads are asked to end when the loop is closed, and end a moment later."""
     deadline = time.monotonic() + _THREADS_END_S
     while threading.active_count() > 1 and time.monotonic() < deadline:
         time.sleep(0.005)

@@ -23,10 +23,10 @@ from pasture.servers.gunicorn import cooperative
 from pasture.servers.gunicorn.refork.promotion import Promotable, take_signals
 
 _NEEDED = ("os", "select", "socket", "time")
-"""Modules of which a mold uses what gevent replaces. Not those of threads: who the main thread is,
-gevent has changed for good."""
+"""Modules of which a mold uses what gevent replaces. Not those of threads: gevent has changed for
+good which thread is the main one."""
 
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 
 
 class GeventPromotable(Promotable):
@@ -62,7 +62,7 @@ class GeventPromotable(Promotable):
 
 
 def _greenlets() -> Iterator[Hazard]:
-    """Those that have begun and not ended, but for this one and the hub."""
+    """Those that have started and not ended, but for this one and the hub."""
     hub: Any = gevent.get_hub()
     if hub._threadpool is not None:
         hub._threadpool.kill()
@@ -71,7 +71,7 @@ def _greenlets() -> Iterator[Hazard]:
         alive = [one for one in instances((greenlet,)) if one]
         own = (gevent.getcurrent(), hub)
         names = sorted({_named(one) for one in alive if one not in own})
-    for name in names[:_MOST_NAMES]:
+    for name in names[:_MAX_NAMES]:
         yield Hazard(f"the greenlet {name}", "start it in each worker, and end it before a fork")
 
 

@@ -1,4 +1,4 @@
-"""A gunicorn worker that may become a mold: what is different inside of the worker.
+"""A gunicorn worker that may become a mold: the inside of the worker.
 
 Owns the worker's side of a promotion. It begins like a graceful end: the worker's own main loop
 finishes its requests as it does at TERM, and returns. Written for the workers
@@ -39,7 +39,7 @@ WAKE = signal.SIGCHLD
 _current: Promotable | None = None
 
 served = Served()
-"""What this process has answered, and those that it comes from."""
+"""Requests that this process has answered, and those that it comes from."""
 
 
 class Promotable:
@@ -80,7 +80,7 @@ class Promotable:
     def _end(self, number: int, frame: FrameType | None) -> None:
         self._worker.handle_exit(number, frame)
         if os.getppid() != self._worker.ppid:
-            # Nobody is left to end a worker that hangs.
+            # No arbiter is left to end a worker that hangs.
             signal.alarm(max(1, int(self._worker.cfg.graceful_timeout)))
 
     def _look(self, number: int, frame: FrameType | None) -> None:
@@ -116,7 +116,7 @@ class Promotable:
             pass  # of another user, or gone: it looks by itself, or never
 
     def become_mold(self) -> AbstractContextManager[None]:
-        """A context for the life as a mold; those whom it forks leave it."""
+        """A context for the life as a mold; the workers that it forks leave it."""
         return nullcontext()
 
     def handle_end(self, number: int, frame: FrameType | None) -> None:

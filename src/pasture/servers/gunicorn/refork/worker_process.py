@@ -141,7 +141,7 @@ def _reset_signals(worker: Any) -> None:
 
 
 def _life(arbiter: Any, start: Start, board: Scoreboard) -> Start:
-    """One worker's life. Returns in those alone whom it has forked in the course of it."""
+    """One worker's life. Returns only in the workers that it forks in the course of it."""
     worker = start.worker
     child: Start | None = None
     worker.pid = os.getpid()
@@ -176,7 +176,7 @@ def _life(arbiter: Any, start: Start, board: Scoreboard) -> Start:
 
 def _promotable(worker: Any, channel: Channel, row: Row) -> Promotable:
     """The worker as one that may become a mold."""
-    # Only here: without such a worker nobody needs asyncio or gevent.
+    # Only here: other workers need neither asyncio nor gevent.
     if asgi.is_of(type(worker), cooperative.OF_GEVENT):
         from pasture.servers.gunicorn.refork.gevent_promotion import GeventPromotable
 
