@@ -621,3 +621,24 @@ print(len(ended), report.warnings)
 """
     )
     assert out == "2000 ()\n"
+
+
+def test_a_datetime_without_a_time_zone_owns_nothing_that_freed_memory_behind_it_names(run_program):
+    if not HAS_IMMORTALITY:
+        pytest.skip("without immortal objects nothing is made immortal")
+    out = run_program(
+        """
+from datetime import datetime
+class Ends:
+    def __del__(self): print("ended")
+ends = Ends()
+# The same size for pymalloc; the words where a time zone would be are left there when it is freed.
+before = datetime.__basicsize__ - 8 - (bytes.__basicsize__ - 1)
+freed = [bytes(before) + id(ends).to_bytes(8, "little")[:7] for _ in range(500)]
+del freed
+kept = [datetime(2000, 1, 1) for _ in range(500)]
+assert pasture.seal().sealed
+print(sum(map(_native.is_immortal, kept)), _native.is_immortal(ends))
+"""
+    )
+    assert out == "500 False\nended\n"
