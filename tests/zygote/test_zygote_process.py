@@ -64,6 +64,23 @@ def test_three_hundred_descriptors_are_no_obstacle(zygotes: Zygotes) -> None:
             os.close(number)
 
 
+SLOW = """
+import os, threading
+class Slow:
+    def __del__(self, sleep=__import__("time").sleep):
+        sleep(6)  # longer than any lock is waited for
+        os.write(1, b"destroyed")
+slow = Slow()
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+"""
+
+
+def test_the_end_of_a_program_with_threads_waits_for_a_slow_destructor(zygotes: Zygotes) -> None:
+    served = zygotes.run("-c", SLOW, env={**zygotes.environ, "PASTURE_ZYGOTE_VERBOSE": "1"})
+    assert (served.status, served.out) == (0, b"destroyed")
+    assert b"served by the zygote" in served.err
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
 def test_a_signal_that_ends_the_program_is_what_the_caller_sees(
     zygotes: Zygotes, number: int
