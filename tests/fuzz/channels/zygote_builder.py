@@ -24,6 +24,7 @@ from pasture.zygote.times import file_times
 from pasture.zygote.tree import Plan
 
 PYTHON = str(Path(sys.executable).parent / "python")
+NEW_EACH = 10
 
 
 class Reported:
@@ -57,6 +58,7 @@ class Reports:
             bytes=4096,
         )
         self._sample = json.dumps(dataclasses.asdict(built)).encode()
+        self._messages = 0
 
     def sample(self, random: Random) -> bytes:
         return self._sample
@@ -75,6 +77,9 @@ class Reports:
         self.server._tree.choose("", PYTHON, (), ("a",))
         if zygote.state == "ready":
             self.server._is_outdated(zygote)
+        self._messages += 1
+        if self._messages % NEW_EACH == 0:
+            self.server._drop(zygote)  # a zygote that is ready has files open
 
     @staticmethod
     def _say(theirs: socket.socket, data: bytes, random: Random) -> None:
