@@ -70,11 +70,11 @@ class Finding:
 
 
 @contextmanager
-def dirtying(cause: str, count: int, census: Path | None) -> Iterator[dict[str, int]]:
+def dirtying(cause: str, count: int, snapshot: Path | None) -> Iterator[dict[str, int]]:
     """Run the program until its worker waits; what it said of itself."""
     environ = {"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "1"}
-    if census is not None:
-        environ["PASTURE_CENSUS"] = str(census)
+    if snapshot is not None:
+        environ["PASTURE_SNAPSHOT"] = str(snapshot)
     process = subprocess.Popen(
         [sys.executable, str(PROGRAM), cause, str(count)],
         stdin=subprocess.PIPE,
@@ -91,19 +91,19 @@ def dirtying(cause: str, count: int, census: Path | None) -> Iterator[dict[str, 
         process.communicate()
 
 
-def explained(cause: str, count: int, census: Path | None) -> tuple[int, Explanation]:
+def explained(cause: str, count: int, snapshot: Path | None) -> tuple[int, Explanation]:
     """Pages dirtied according to the worker, and the explanation of them."""
-    with dirtying(cause, count, census) as said:
-        return said["os_pages"], explain(said["parent"], said["worker"], census)
+    with dirtying(cause, count, snapshot) as said:
+        return said["os_pages"], explain(said["parent"], said["worker"], snapshot)
 
 
 def pages_of(found: Explanation, cause: str) -> int:
     return sum(share.os_pages for name, share in found.causes if name.label == cause)
 
 
-def measure(cause: str, count: int, control: Explanation, census: Path | None) -> Finding:
+def measure(cause: str, count: int, control: Explanation, snapshot: Path | None) -> Finding:
     """Dirty pages for one cause and explain them."""
-    true, found = explained(cause, count, census)
+    true, found = explained(cause, count, snapshot)
     noise = pages_of(control, cause)
     return Finding(cause, true, pages_of(found, cause) - noise, noise, pages_of(found, "unknown"))
 
@@ -111,15 +111,15 @@ def measure(cause: str, count: int, control: Explanation, census: Path | None) -
 @click.command()
 @click.option("--count", default=2000, show_default=True, help="Pages or objects of each cause.")
 @click.option("--cause", "causes", multiple=True, type=click.Choice(CAUSES), help="Only these.")
-@click.option("--census/--no-census", default=True, help="Let the parent write a census.")
+@click.option("--snapshot/--no-snapshot", default=True, help="Let the parent write a snapshot.")
 @click.option("--tolerance", default=0.02, show_default=True, help="Largest error allowed.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the figures.")
 def main(
-    count: int, causes: tuple[str, ...], census: bool, tolerance: float, json_file: Path | None
+    count: int, causes: tuple[str, ...], snapshot: bool, tolerance: float, json_file: Path | None
 ) -> None:
     """Compare what `pasture explain` finds with what was dirtied, cause by cause."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "census" if census else None
+        path = Path(folder) / "snapshot" if snapshot else None
         _, control = explained(CONTROL, 1, path)
         findings = [measure(cause, count, control, path) for cause in causes or CAUSES]
     show(findings, tolerance)

@@ -36,7 +36,7 @@ Document = dict[str, Any]
 
 
 @contextmanager
-def server(policy: str, folder: Path, census: bool) -> Iterator[tuple[int, int]]:
+def server(policy: str, folder: Path, snapshot: bool) -> Iterator[tuple[int, int]]:
     """A gunicorn of two workers; yields its pid and port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -48,8 +48,8 @@ def server(policy: str, folder: Path, census: bool) -> Iterator[tuple[int, int]]
         *("gunicorn", "meadow.wsgi:application", "-w", "2", "-b", f"127.0.0.1:{port}"),
     ]
     environ = {**os.environ, **site}
-    if census:
-        environ["PASTURE_CENSUS"] = str(folder / f"census-{policy}")
+    if snapshot:
+        environ["PASTURE_SNAPSHOT"] = str(folder / f"snapshot-{policy}")
     with (folder / f"{policy}.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=SITE, env=environ, stdout=log, stderr=log)
     try:
@@ -86,9 +86,9 @@ def send(port: int, count: int) -> None:
             connection.close()
 
 
-def explained(policy: str, requests: int, census: bool) -> Document:
+def explained(policy: str, requests: int, snapshot: bool) -> Document:
     """The document of `pasture explain` for one policy."""
-    with tempfile.TemporaryDirectory() as name, server(policy, Path(name), census) as (pid, port):
+    with tempfile.TemporaryDirectory() as name, server(policy, Path(name), snapshot) as (pid, port):
         send(port, requests)
         file = Path(name) / "found.json"
         command = [sys.executable, "-m", "pasture", "explain", str(pid), "--json", str(file)]
@@ -118,10 +118,10 @@ def is_right(document: Document) -> bool:
 @click.command(help=__doc__)
 @click.option("--requests", default=1000, show_default=True, help="In all.")
 @click.option("--policy", "policies", multiple=True, default=("stock", "freeze", "seal"))
-@click.option("--census/--no-census", default=False, help="Let the parent write a census.")
+@click.option("--snapshot/--no-snapshot", default=False, help="Let the parent write a snapshot.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="All documents.")
-def main(requests: int, policies: tuple[str, ...], census: bool, json_file: Path | None) -> None:
-    found = [explained(policy, requests, census) for policy in policies]
+def main(requests: int, policies: tuple[str, ...], snapshot: bool, json_file: Path | None) -> None:
+    found = [explained(policy, requests, snapshot) for policy in policies]
     click.echo("| " + " | ".join(("cause", *policies)) + " |")
     click.echo("| --- " * (1 + len(policies)) + "|")
     for row in rows(found):

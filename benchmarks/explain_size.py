@@ -93,7 +93,7 @@ def get(port: int, path: str) -> dict[str, Any]:
 
 
 @contextmanager
-def server(records: int, census: Path | None, log: Path) -> Iterator[tuple[int, int, int]]:
+def server(records: int, snapshot: Path | None, log: Path) -> Iterator[tuple[int, int, int]]:
     """A gunicorn of one worker; yields its port, its pid and the worker's."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -102,7 +102,7 @@ def server(records: int, census: Path | None, log: Path) -> Iterator[tuple[int, 
         *("big_app:application", "-w", "1", "-b", f"127.0.0.1:{port}", "-t", str(PATIENCE_S)),
     ]
     environ = {**os.environ, "BIG_RECORDS": str(records)}
-    environ |= {} if census is None else {"PASTURE_CENSUS": str(census)}
+    environ |= {} if snapshot is None else {"PASTURE_SNAPSHOT": str(snapshot)}
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=PROGRAMS, env=environ, stdout=output, stderr=output)
     try:
@@ -162,11 +162,11 @@ def show(cost: Cost, resident_bytes: int) -> bool:
 
 @click.command(help=__doc__)
 @click.option("--records", default=2_400_000, show_default=True, help="450 bytes each.")
-@click.option("--census/--no-census", default=False, help="Let the parent write a census.")
-def main(records: int, census: bool) -> None:
+@click.option("--snapshot/--no-snapshot", default=False, help="Let the parent write a snapshot.")
+def main(records: int, snapshot: bool) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        written = folder / "census" if census else None
+        written = folder / "snapshot" if snapshot else None
         with server(records, written, folder / "log") as (port, master, worker):
             if tree.forked_workers(master) != (worker,):
                 raise click.ClickException("the server has other workers than expected")

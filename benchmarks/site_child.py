@@ -136,7 +136,7 @@ def in_child(work: Callable[[], Found]) -> tuple[int, Found, Callable[[], None]]
 @click.option("--older", type=(int, int), help="Thresholds of generations 1 and 2.")
 @click.option("--trim/--no-trim", default=None, help="Give free memory back after collections.")
 @click.option("--between", is_flag=True, help="Collect between requests as well.")
-@click.option("--census", type=click.Path(path_type=Path), help="Written, and used to explain.")
+@click.option("--snapshot", type=click.Path(path_type=Path), help="Written, and used to explain.")
 @click.option("--explain", "explains", is_flag=True, help="Say what is private, and why.")
 def main(
     requests: int,
@@ -145,7 +145,7 @@ def main(
     older: tuple[int, int] | None,
     trim: bool | None,
     between: bool,
-    census: Path | None,
+    snapshot: Path | None,
     explains: bool,
 ) -> None:
     application, asked = load_site()
@@ -153,7 +153,7 @@ def main(
     def warm_up() -> pasture.WarmUpReport:
         return pasture.warm_up(application, asked.requests * passes, headers=asked.headers)
 
-    pasture.seal(policy, warm_up=warm_up, census=census)
+    pasture.seal(policy, warm_up=warm_up, snapshot=snapshot)
 
     def work() -> Found:
         settle(older, trim)
@@ -169,7 +169,7 @@ def main(
     click.echo(f"processor    {found.cpu_s:.2f} s for {requests} requests")
     if explains:  # by a third process: what this one writes would be compared as well
         command = [sys.executable, "-m", "pasture", "explain", str(pid)]
-        subprocess.run([*command, *(("--census", str(census)) if census else ())], check=True)
+        subprocess.run([*command, *(("--snapshot", str(snapshot)) if snapshot else ())], check=True)
     let_go()
 
 

@@ -247,7 +247,7 @@ class Trial:
                 "SINK_PORT": str(self._sink.port),
                 "SINK_UDP_PORT": str(self._sink.udp_port),
                 "SCRAPED_PORT": str(self._scraped_port),
-                **({"PASTURE_CENSUS": f"{self._folder}/census"} if self._explain else {}),
+                **({"PASTURE_SNAPSHOT": f"{self._folder}/snapshot"} if self._explain else {}),
                 **self._service.variables,
                 **filled,
             }

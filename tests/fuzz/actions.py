@@ -36,16 +36,16 @@ def seal(rng: Random, world: World) -> None:
     policy = pasture.POLICIES[rng.choice(("seal", "seal", "seal", *pasture.POLICIES))]
     if rng.random() < 0.1:
         policy = dataclasses.replace(policy, name="finalizing", at_exit=())
-    census = (
-        Path(tempfile.gettempdir(), f"fuzz-{os.getpid()}.census") if rng.random() < 0.05 else None
+    snapshot = (
+        Path(tempfile.gettempdir(), f"fuzz-{os.getpid()}.snapshot") if rng.random() < 0.05 else None
     )
     try:
-        pasture.seal(policy, allow_threads=rng.random() < 0.5, census=census)
+        pasture.seal(policy, allow_threads=rng.random() < 0.5, snapshot=snapshot)
     finally:
         world.note_sealed()
-        if census is not None:
-            census.unlink(missing_ok=True)
-            census.with_suffix(".json").unlink(missing_ok=True)
+        if snapshot is not None:
+            snapshot.unlink(missing_ok=True)
+            snapshot.with_suffix(".json").unlink(missing_ok=True)
 
 
 def _one_step(rng: Random, world: World) -> None:

@@ -49,10 +49,10 @@ chromium = shutil.which("chromium") or shutil.which("google-chrome")
 
 
 @contextmanager
-def dirtying(cause, census=None, count=COUNT):
-    environ = {k: v for k, v in os.environ.items() if k != "PASTURE_CENSUS"}
-    if census:
-        environ["PASTURE_CENSUS"] = str(census)
+def dirtying(cause, snapshot=None, count=COUNT):
+    environ = {k: v for k, v in os.environ.items() if k != "PASTURE_SNAPSHOT"}
+    if snapshot:
+        environ["PASTURE_SNAPSHOT"] = str(snapshot)
     process = subprocess.Popen(
         [sys.executable, str(PROGRAM), cause, str(count)],
         stdin=subprocess.PIPE,
@@ -72,21 +72,21 @@ def pages_of(found, label):
 
 
 @pytest.fixture(scope="module")
-def census(tmp_path_factory):
-    return tmp_path_factory.mktemp("census") / "census"
+def snapshot(tmp_path_factory):
+    return tmp_path_factory.mktemp("snapshot") / "snapshot"
 
 
 @pytest.fixture(scope="module")
-def noise(census):
+def noise(snapshot):
     """What a worker that dirties nothing is explained by."""
-    with dirtying("nothing", census) as said:
-        return explain(said["parent"], said["worker"], census)
+    with dirtying("nothing", snapshot) as said:
+        return explain(said["parent"], said["worker"], snapshot)
 
 
 @pytest.mark.parametrize("cause", CAUSES)
-def test_pages_dirtied_for_a_known_cause_are_explained_by_it(cause, census, noise):
-    with dirtying(cause, census) as said:
-        found = explain(said["parent"], said["worker"], census)
+def test_pages_dirtied_for_a_known_cause_are_explained_by_it(cause, snapshot, noise):
+    with dirtying(cause, snapshot) as said:
+        found = explain(said["parent"], said["worker"], snapshot)
     true, explained = said["os_pages"], pages_of(found, cause) - pages_of(noise, cause)
     assert true > COUNT / 2
     # Noise differs from run to run by a few pages.
@@ -94,10 +94,10 @@ def test_pages_dirtied_for_a_known_cause_are_explained_by_it(cause, census, nois
     assert pages_of(found, "unknown") == 0
 
 
-def test_bytes_of_all_causes_add_up_to_what_the_kernel_counts_as_private(census):
+def test_bytes_of_all_causes_add_up_to_what_the_kernel_counts_as_private(snapshot):
     # Much, since pages of libraries become shared and private as other programs come and go.
-    with dirtying("new memory", census, count=8000) as said:
-        found = explain(said["parent"], said["worker"], census)
+    with dirtying("new memory", snapshot, count=8000) as said:
+        found = explain(said["parent"], said["worker"], snapshot)
     assert found.explained_bytes == pytest.approx(found.private_bytes, rel=0.02)
     assert found.os_pages * 4096 == pytest.approx(found.explained_bytes)
 
@@ -109,9 +109,9 @@ def test_pages_with_one_cause_are_no_more_than_pages_with_it(noise):
             assert share.only_os_pages == share.os_pages
 
 
-def test_objects_in_memory_that_the_parent_never_had_are_told_by_their_type(census):
-    with dirtying("new objects", census) as said:
-        found = explain(said["parent"], said["worker"], census)
+def test_objects_in_memory_that_the_parent_never_had_are_told_by_their_type(snapshot):
+    with dirtying("new objects", snapshot) as said:
+        found = explain(said["parent"], said["worker"], snapshot)
     new = {str(label): share for cause, label, share in found.fields if cause is Cause.NEW_MEMORY}
     assert new["__main__.Lamb"].os_pages == pytest.approx(said["os_pages"], rel=0.02)
     assert new["__main__.Lamb"].bytes <= said["os_pages"] * 4096
@@ -120,19 +120,19 @@ def test_objects_in_memory_that_the_parent_never_had_are_told_by_their_type(cens
     )
 
 
-def test_without_a_census_objects_are_recognised_and_the_lack_is_named():
+def test_without_a_snapshot_objects_are_recognised_and_the_lack_is_named():
     with dirtying("object field") as said:
         found = explain(said["parent"], said["worker"])
-    assert found.census is None
-    assert any("no census" in sentence for sentence in found.missing)
+    assert found.snapshot is None
+    assert any("no snapshot" in sentence for sentence in found.missing)
     fields = {(str(label)): share.os_pages for _, label, share in found.fields}
     assert fields["Wide.slot_300"] >= COUNT
     assert found.owners == ()
 
 
-def test_an_owner_is_named_by_its_way_from_a_module(census):
-    with dirtying("object field", census) as said:
-        found = explain(said["parent"], said["worker"], census)
+def test_an_owner_is_named_by_its_way_from_a_module(snapshot):
+    with dirtying("object field", snapshot) as said:
+        found = explain(said["parent"], said["worker"], snapshot)
     assert any(owner.type == "__main__.Wide" for owner in found.owners)
 
 
@@ -142,7 +142,7 @@ from pathlib import Path
 import numpy
 import pasture
 names = numpy.array([f"a name of some length {i}" for i in range(40_000)], dtype=object)
-pasture.seal("stock", census=Path(sys.argv[1]))
+pasture.seal("stock", snapshot=Path(sys.argv[1]))
 read, write = os.pipe()
 if (pid := os.fork()) == 0:
     sum(len(name) for name in names)
@@ -156,15 +156,15 @@ os.waitpid(pid, 0)
 """
 
 
-def test_strings_of_a_numpy_array_that_were_only_read_are_named_by_the_array(census):
+def test_strings_of_a_numpy_array_that_were_only_read_are_named_by_the_array(snapshot):
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLDS_STRINGS, str(census)],
+        [sys.executable, "-c", HOLDS_STRINGS, str(snapshot)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
     try:
         parent, worker = json.loads(process.stdout.readline())
-        found = explain(parent, worker, census)
+        found = explain(parent, worker, snapshot)
     finally:
         process.communicate()
     [largest, *_] = found.holders
@@ -182,9 +182,9 @@ def test_the_document_gives_the_same_explanation_again(noise):
     assert as_document(again) == as_document(noise)
 
 
-def test_a_census_of_another_process_is_refused(census, noise):
-    with dirtying("nothing") as said, pytest.raises(UsageError, match="census of process"):
-        explain(said["parent"], said["worker"], census)
+def test_a_snapshot_of_another_process_is_refused(snapshot, noise):
+    with dirtying("nothing") as said, pytest.raises(UsageError, match="snapshot of process"):
+        explain(said["parent"], said["worker"], snapshot)
 
 
 def test_a_process_that_is_gone_is_named():
@@ -208,7 +208,7 @@ def test_a_process_without_workers_is_refused():
 
 
 def test_nobody_is_stopped_and_the_server_answers_meanwhile(serve, tmp_path):
-    server = serve(workers=2, env={"PASTURE_CENSUS": str(tmp_path / "census")})
+    server = serve(workers=2, env={"PASTURE_SNAPSHOT": str(tmp_path / "snapshot")})
     for _ in range(20):
         server.get("/who")
     [worker, *_] = server.workers()
@@ -235,10 +235,10 @@ def test_explaining_makes_nothing_private():
         assert read_memory(said["worker"]).private_dirty_bytes <= before
 
 
-def test_a_second_look_says_the_same_since_the_first_left_no_page_in_the_parent(census):
-    with dirtying("new objects", census) as said:
+def test_a_second_look_says_the_same_since_the_first_left_no_page_in_the_parent(snapshot):
+    with dirtying("new objects", snapshot) as said:
         steady_private_bytes(said["worker"], said["parent"])
-        first, second = (explain(said["parent"], said["worker"], census) for _ in range(2))
+        first, second = (explain(said["parent"], said["worker"], snapshot) for _ in range(2))
     told = [
         {c: s.os_pages for c, s in found.causes if c is not Cause.FILE_PAGE}
         for found in (first, second)

@@ -25,12 +25,12 @@ pytestmark = [
 
 
 @contextmanager
-def dirtying(*command, census):
+def dirtying(*command, snapshot):
     process = subprocess.Popen(
         [*command, str(PROGRAMS / "dirty_pages.py"), "object field", str(COUNT)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PASTURE_CENSUS": str(census)},
+        env={**os.environ, "PASTURE_SNAPSHOT": str(snapshot)},
     )
     try:
         yield json.loads(process.stdout.readline())
@@ -53,7 +53,7 @@ def folder():
 
 def test_pages_of_the_same_user_are_explained_and_what_a_recording_misses_is_named(folder):
     document = folder / "found.json"
-    with dirtying(*AS_NOBODY, census=folder / "census") as said:
+    with dirtying(*AS_NOBODY, snapshot=folder / "snapshot") as said:
         assert f"Uid:\t{65534}" in Path(f"/proc/{said['worker']}/status").read_text()
         done = explain_as_nobody(said["worker"], "--record", "0.2", "--json", str(document))
     assert done.returncode == 0, done.stderr
@@ -67,7 +67,7 @@ def test_pages_of_the_same_user_are_explained_and_what_a_recording_misses_is_nam
 
 
 def test_processes_of_another_user_are_refused_with_the_way_to_mend_it(folder):
-    with dirtying(sys.executable, census=folder / "census") as said:
+    with dirtying(sys.executable, snapshot=folder / "snapshot") as said:
         done = explain_as_nobody(said["worker"])
     assert done.returncode == 9
     assert "not allowed" in done.stderr
@@ -81,26 +81,26 @@ def explain(worker, *options):
 
 @pytest.mark.timeout(90)
 @pytest.mark.parametrize("kind", ["fifo", "link", "garbage", "of a third user"])
-def test_root_is_not_held_up_or_misled_by_the_census_of_another_user(folder, kind):
-    census = folder / "census"
-    with dirtying(*AS_NOBODY, census=census) as said:
+def test_root_is_not_held_up_or_misled_by_the_snapshot_of_another_user(folder, kind):
+    snapshot = folder / "snapshot"
+    with dirtying(*AS_NOBODY, snapshot=snapshot) as said:
         replaced = explain(said["worker"], "--json", str(folder / "with.json"))
-        assert "no census" not in replaced.stdout
+        assert "no snapshot" not in replaced.stdout
         if kind == "of a third user":
-            os.chown(census, 12345, 12345)
+            os.chown(snapshot, 12345, 12345)
         else:
-            census.unlink()
+            snapshot.unlink()
             if kind == "fifo":
-                os.mkfifo(census)
+                os.mkfifo(snapshot)
             elif kind == "link":
-                census.symlink_to("/etc/shadow")
+                snapshot.symlink_to("/etc/shadow")
             else:
-                census.write_bytes(b"\x1b[31m garbage")
-            os.chown(census, 65534, 65534, follow_symlinks=False)
+                snapshot.write_bytes(b"\x1b[31m garbage")
+            os.chown(snapshot, 65534, 65534, follow_symlinks=False)
         done = explain(said["worker"])
-        asked = explain(said["worker"], "--census", str(census))
+        asked = explain(said["worker"], "--snapshot", str(snapshot))
     assert done.returncode == 0, done.stderr
-    assert f"note: cannot read {census}" in done.stdout or "is no census" in done.stdout
+    assert f"note: cannot read {snapshot}" in done.stdout or "is no snapshot" in done.stdout
     assert asked.returncode == 2 and "Traceback" not in asked.stderr
 
 
@@ -109,15 +109,15 @@ def test_root_writes_no_report_where_another_user_can_put_a_link(folder):
     (folder / "victim").write_text("precious")
     (folder / "his" / "found.json").symlink_to(folder / "victim")
     os.chown(folder / "his", 65534, 65534)
-    with dirtying(sys.executable, census=folder / "census") as said:
+    with dirtying(sys.executable, snapshot=folder / "snapshot") as said:
         done = explain(said["worker"], "--json", str(folder / "his" / "found.json"))
     assert done.returncode == 2 and "belongs to user 65534" in done.stderr
     assert (folder / "victim").read_text() == "precious"
 
 
-def test_a_census_can_be_read_by_its_user_alone(folder):
-    with dirtying(sys.executable, census=folder / "census") as said:
-        done = explain_as_nobody(said["worker"], "--census", str(folder / "census"))
-        mode = (folder / "census").stat().st_mode
+def test_a_snapshot_can_be_read_by_its_user_alone(folder):
+    with dirtying(sys.executable, snapshot=folder / "snapshot") as said:
+        done = explain_as_nobody(said["worker"], "--snapshot", str(folder / "snapshot"))
+        mode = (folder / "snapshot").stat().st_mode
     assert mode & 0o777 == 0o600
     assert done.returncode != 0

@@ -37,7 +37,7 @@ def hostile(folder):
         [sys.executable, str(PROGRAM), str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PASTURE_CENSUS": str(folder / "census")},
+        env={**os.environ, "PASTURE_SNAPSHOT": str(folder / "snapshot")},
     )
     try:
         yield json.loads(process.stdout.readline())
@@ -88,7 +88,7 @@ def test_a_page_has_no_element_that_a_process_named(explained):
 def test_a_document_that_was_written_before_is_shown_as_harmlessly(explained):
     path = explained[1] / "found.json"
     document = json.loads(path.read_text())
-    document["policy"] = document["census"] = document["missing"][:1] or "\x1b[31m"
+    document["policy"] = document["snapshot"] = document["missing"][:1] or "\x1b[31m"
     document["missing"] = ["\x1b[31m\u202e[red]no[/red]"]
     other = path.with_name("other.json")
     other.write_text(json.dumps(document))
@@ -119,7 +119,7 @@ def test_a_process_is_found_whatever_it_is_called(hostile):
 
 
 def lie_of(kind, rows, fields):
-    """Change the records or the offsets of a census in a way that its head does not betray."""
+    """Change the records or the offsets of a snapshot in a way that its head does not betray."""
     drawn = np.random.default_rng(len(kind)).integers(0, len(rows), len(rows))
     if kind == "owners in rings":
         rows["owner"] = drawn
@@ -140,14 +140,14 @@ KINDS = ("owners in rings", "other kinds", "no types", "absurd sizes", "other pl
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_census_that_lies_makes_an_explanation_wrong_and_nothing_else(
+def test_a_snapshot_that_lies_makes_an_explanation_wrong_and_nothing_else(
     hostile, folder, kind, tmp_path
 ):
-    data = (folder / "census").read_bytes()
+    data = (folder / "snapshot").read_bytes()
     magic, head, records = data.split(b"\n", 2)
     said, rows = json.loads(head), np.frombuffer(records, dtype=RECORD).copy()
     lie_of(kind, rows, said["fields"])
-    lying = tmp_path / "census"
+    lying = tmp_path / "snapshot"
     lying.write_bytes(magic + b"\n" + json.dumps(said).encode() + b"\n" + rows.tobytes())
 
     found = explain(hostile["parent"], hostile["worker"], lying)

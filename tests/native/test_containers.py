@@ -276,7 +276,7 @@ print(step.counts["containers_failed"], all(sealed), len(sealed))
 
 
 @needs_numpy
-def test_the_census_names_the_array_as_the_owner(run_program):
+def test_the_snapshot_names_the_array_as_the_owner(run_program):
     out = run_program(
         ARRAYS
         + """

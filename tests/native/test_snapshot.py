@@ -1,8 +1,8 @@
-"""The census: every object is in it, where it is, with its type and the way to it."""
+"""The snapshot: every object is in it, where it is, with its type and the way to it."""
 
 READ = """
 import struct, tempfile
-def census():
+def snapshot():
     with tempfile.TemporaryFile() as file:
         count = _native.write_snapshot(file.fileno())
         file.seek(0)
@@ -18,7 +18,7 @@ def test_objects_of_the_collector_are_recorded_once_with_their_types(run_program
         + """
 kept = [[i] for i in range(1000)]
 there = gc.get_objects()
-records = census()
+records = snapshot()
 objects = {r[0]: r for r in records if r[4] == 0}
 assert len(objects) == sum(1 for r in records if r[4] == 0)
 def check():
@@ -39,7 +39,7 @@ import types
 module = types.ModuleType("meadow")
 module.answer = ["grass"]
 sys.modules["meadow"] = module
-records = census()
+records = snapshot()
 number = {r[0]: i for i, r in enumerate(records)}
 at, way = number[id(module.answer)], []
 while at != 0xFFFFFFFF:
@@ -58,7 +58,7 @@ def test_storage_of_containers_is_recorded_with_its_size(run_program):
 import ctypes
 numbers, table, bag = list(range(5000)), {str(i): i for i in range(5000)}, set(range(5000))
 pointer = lambda o, offset: ctypes.c_size_t.from_address(id(o) + offset).value
-records = {r[0]: r for r in census() if r[4]}
+records = {r[0]: r for r in snapshot() if r[4]}
 items = records[pointer(numbers, 24)]
 assert items[4] == 3 and items[2] >= 8 * 5000
 keys = records[pointer(table, dict.__basicsize__ - 16)]
@@ -74,7 +74,7 @@ def test_sizes_are_at_least_what_objects_say_and_pieces_do_not_overlap(run_progr
         READ
         + """
 text, number, row = "x" * 777, 1 << 3000, tuple(range(50))
-records = sorted((r[0] - r[5], r[0] + r[2], r) for r in census())
+records = sorted((r[0] - r[5], r[0] + r[2], r) for r in snapshot())
 by_address = {r[2][0]: r[2] for r in records}
 for o, header in ((text, 0), (number, 0), (row, 16)):
     r = by_address[id(o)]
@@ -85,13 +85,13 @@ assert overlapping < len(records) / 1000, overlapping
     )
 
 
-def test_writing_a_census_leaves_reference_counts_as_they_were(run_program):
+def test_writing_a_snapshot_leaves_reference_counts_as_they_were(run_program):
     run_program(
         READ
         + """
 things = [object(), [], {}, type("Sheep", (), {})]
 before = [sys.getrefcount(o) for o in things]
-census()
+snapshot()
 assert [sys.getrefcount(o) for o in things] == before
 """
     )

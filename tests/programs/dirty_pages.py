@@ -333,7 +333,7 @@ def main():
     cause, count = sys.argv[1], int(sys.argv[2])
     gc.disable()
     work = CAUSES[cause](count)
-    if os.environ.get("PASTURE_CENSUS"):
+    if os.environ.get("PASTURE_SNAPSHOT"):
         import pasture
 
         pasture.seal("stock")

@@ -38,7 +38,7 @@ def main(folder):
     library = map_library(folder)
     thread = threading.Thread(target=time.sleep, args=(600,), daemon=True)
     ready, written = os.pipe()
-    if os.environ.get("PASTURE_CENSUS"):
+    if os.environ.get("PASTURE_SNAPSHOT"):
         import pasture
 
         pasture.seal("freeze")

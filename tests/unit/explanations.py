@@ -25,7 +25,7 @@ def explanation(causes: dict[Cause, float], **changed: Any) -> Explanation:
         "private_bytes": int(sum(causes.values()) * MB),
         "os_pages": 1000,
         "seconds": 0.5,
-        "census": None,
+        "snapshot": None,
         "policy": None,
         "missing": (),
         "causes": tuple((cause, share(size)) for cause, size in ranked),
@@ -39,7 +39,7 @@ def explanation(causes: dict[Cause, float], **changed: Any) -> Explanation:
 
 FULL = explanation(
     {Cause.REFERENCE_COUNT: 20, Cause.NEW_MEMORY: 4},
-    census="/tmp/census",
+    snapshot="/tmp/snapshot",
     policy="freeze",
     missing=("something could not be told",),
     fields=((Cause.REFERENCE_COUNT, Label("dict", "ob_refcnt"), share(20)),),

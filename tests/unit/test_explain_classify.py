@@ -53,10 +53,12 @@ PARENT = Space(0x101, 0x101, 0x101, 0x100 | FREE_BEFORE, 0xC01)
 UNCHANGED = PARENT
 
 
-def classified(worker: Space, addresses: Iterable[int], *, has_census: bool = False) -> Classified:
+def classified(
+    worker: Space, addresses: Iterable[int], *, has_snapshot: bool = False
+) -> Classified:
     parent: Any = PARENT
     changed: Any = worker
-    classifier = Classifier(parent, changed, None, same_version=False, has_census=has_census)
+    classifier = Classifier(parent, changed, None, same_version=False, has_snapshot=has_snapshot)
     words = np.array(sorted(addresses), dtype=np.uint64)
     pages = np.unique(words // np.uint64(4096) * np.uint64(4096))
     return classifier.classify(
@@ -92,12 +94,12 @@ def test_the_size_of_a_chunk_is_a_header() -> None:
 
 
 @pytest.mark.parametrize(
-    ("has_census", "cause"), [(False, Cause.UNKNOWN), (True, Cause.C_ALLOCATION)]
+    ("has_snapshot", "cause"), [(False, Cause.UNKNOWN), (True, Cause.C_ALLOCATION)]
 )
-def test_memory_in_use_is_of_c_code_only_if_a_census_would_know_better(
-    has_census: bool, cause: Cause
+def test_memory_in_use_is_of_c_code_only_if_a_snapshot_would_know_better(
+    has_snapshot: bool, cause: Cause
 ) -> None:
-    assert causes(classified(UNCHANGED, (HEAP + 0x20,), has_census=has_census)) == [cause]
+    assert causes(classified(UNCHANGED, (HEAP + 0x20,), has_snapshot=has_snapshot)) == [cause]
 
 
 def words(count: int, labels: Labels) -> Words:

@@ -1,4 +1,4 @@
-"""What a census has where, from arrays made by hand."""
+"""What a snapshot has where, from arrays made by hand."""
 
 import pytest
 

@@ -74,8 +74,8 @@ OBJECTS: Any = SimpleNamespace(
 )
 
 
-def census(*rows: tuple[int, int, Kind]) -> Any:
-    """A census of (address, number of the owner, kind)."""
+def snapshot(*rows: tuple[int, int, Kind]) -> Any:
+    """A snapshot of (address, number of the owner, kind)."""
     records = np.array(
         [(address, 0, 64, owner, kind, 0) for address, owner, kind in rows], dtype=RECORD
     )
@@ -84,7 +84,7 @@ def census(*rows: tuple[int, int, Kind]) -> Any:
     )
 
 
-CENSUS = census(
+SNAPSHOT = snapshot(
     (MODULES, NO_OWNER, Kind.OBJECT),
     (MODULE, 0, Kind.OBJECT),
     (NAMESPACE, 1, Kind.OBJECT),
@@ -110,7 +110,7 @@ CENSUS = census(
     ],
 )
 def test_the_way_from_a_module_is_written_as_python_would_write_it(number: int, path: str) -> None:
-    assert Owners(CENSUS, OBJECTS).path(number) == path
+    assert Owners(SNAPSHOT, OBJECTS).path(number) == path
 
 
 def test_attributes_that_lie_apart_from_their_instance_are_named() -> None:
@@ -126,7 +126,7 @@ def test_attributes_that_lie_apart_from_their_instance_are_named() -> None:
             [(0x901, LIST, cells)] if (keys, cells) == (table, values) else []
         ),
     )
-    held = census((flock, NO_OWNER, Kind.OBJECT), (LIST, 0, Kind.OBJECT))
+    held = snapshot((flock, NO_OWNER, Kind.OBJECT), (LIST, 0, Kind.OBJECT))
     assert Owners(held, objects).path(1).endswith(".sheep")
 
 
@@ -140,17 +140,17 @@ def test_the_table_of_interned_strings_is_known_by_keys_that_are_their_own_value
         objects: Any = SimpleNamespace(
             **{**vars(OBJECTS), "dict_items": lambda address, most, items=items: items[:most]}
         )
-        held = census((MODULES, NO_OWNER, Kind.OBJECT), (NAMESPACE, NO_OWNER, Kind.OBJECT))
+        held = snapshot((MODULES, NO_OWNER, Kind.OBJECT), (NAMESPACE, NO_OWNER, Kind.OBJECT))
         assert Owners(held, objects).path(1) == path
 
 
 def test_a_way_that_never_ends_is_cut() -> None:
-    circle = census((LIST, 1, Kind.OBJECT), (LOST, 0, Kind.OBJECT))
+    circle = snapshot((LIST, 1, Kind.OBJECT), (LOST, 0, Kind.OBJECT))
     assert Owners(circle, OBJECTS).path(0).startswith("...")
 
 
 def test_code_is_named_with_its_file_and_line() -> None:
-    assert Owners(CENSUS, OBJECTS).code_name(CODE) == ("app", "routes", 12)
+    assert Owners(SNAPSHOT, OBJECTS).code_name(CODE) == ("app", "routes", 12)
 
 
 def touched(number: int, address: int, kind: Kind, pages: int, type_: int = 0) -> Touched:
@@ -166,7 +166,7 @@ def test_code_is_listed_apart_and_of_a_kind_the_first_three() -> None:
         {each.group: each.os_pages for each in kept},
         frozenset({CODE_TYPE}),
     )
-    owners, codes = most_touched(CENSUS, OBJECTS, objects)
+    owners, codes = most_touched(SNAPSHOT, OBJECTS, objects)
     assert [(owner.type, owner.os_pages) for owner in owners] == [
         *(("list", 5),) * 3,
         ("list items", 2),
@@ -174,7 +174,7 @@ def test_code_is_listed_apart_and_of_a_kind_the_first_three() -> None:
     assert [(code.path, code.file) for code in codes] == [("app", "routes:12")]
 
 
-def test_without_a_census_nobody_owns_anything() -> None:
+def test_without_a_snapshot_nobody_owns_anything() -> None:
     assert most_touched(None, OBJECTS, TouchedObjects()) == ((), ())
 
 
@@ -183,7 +183,7 @@ def test_objects_are_named_by_the_container_that_holds_many_of_them() -> None:
         samples={(Kind.OBJECT, LIST_TYPE): [Sampled(4, 30.0), Sampled(6, 20.0), Sampled(4, 10.0)]},
         restored={(Kind.OBJECT, LIST_TYPE): [Sampled(4, 99.0)]},
     )
-    assert most_holding(CENSUS, OBJECTS, touched) == (
+    assert most_holding(SNAPSHOT, OBJECTS, touched) == (
         Holder("list", "list", "app.routes", 99, restored=True),
         Holder("list", "list", "app.routes", 40, restored=False),
     )
@@ -192,7 +192,7 @@ def test_objects_are_named_by_the_container_that_holds_many_of_them() -> None:
 
 def test_containers_of_a_few_pages_are_not_spoken_of() -> None:
     touched = TouchedObjects(samples={(Kind.OBJECT, LIST_TYPE): [Sampled(4, 3.0)]})
-    assert most_holding(CENSUS, OBJECTS, touched) == ()
+    assert most_holding(SNAPSHOT, OBJECTS, touched) == ()
 
 
 PAGE = 0x700000000000

@@ -29,16 +29,16 @@ def environ(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return found
 
 
-def census_of(monkeypatch: pytest.MonkeyPatch, pid: int, hexversion: int) -> Any:
-    census = SimpleNamespace(pid=pid, hexversion=hexversion, fields={"object": {}})
-    monkeypatch.setattr(sources, "open_census", lambda path, owners: census)
-    return census
+def snapshot_of(monkeypatch: pytest.MonkeyPatch, pid: int, hexversion: int) -> Any:
+    snapshot = SimpleNamespace(pid=pid, hexversion=hexversion, fields={"object": {}})
+    monkeypatch.setattr(sources, "open_snapshot", lambda path, owners: snapshot)
+    return snapshot
 
 
-def test_without_a_census_offsets_are_those_of_this_interpreter() -> None:
+def test_without_a_snapshot_offsets_are_those_of_this_interpreter() -> None:
     found = find_sources(parent(HERE), None)
-    assert found.census is None and found.same_version and found.fields
-    assert len(found.missing) == 1 and "PASTURE_CENSUS" in found.missing[0]
+    assert found.snapshot is None and found.same_version and found.fields
+    assert len(found.missing) == 1 and "PASTURE_SNAPSHOT" in found.missing[0]
 
 
 @pytest.mark.parametrize(("version", "shown"), [("3.4", "3.4"), ("", "of an unknown version")])
@@ -51,21 +51,21 @@ def test_objects_of_another_interpreter_are_not_guessed_at(version: str, shown: 
     )
 
 
-def test_a_census_brings_offsets_of_any_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    census = census_of(monkeypatch, 7, 0x03040000)
-    found = find_sources(parent(HERE), Path("census"))
-    assert found.census is census and not found.same_version
+def test_a_snapshot_brings_offsets_of_any_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = snapshot_of(monkeypatch, 7, 0x03040000)
+    found = find_sources(parent(HERE), Path("snapshot"))
+    assert found.snapshot is snapshot and not found.same_version
     assert found.fields == {"object": {}}
     assert "counters of code are not told" in found.missing[0]
 
 
-def test_a_census_of_another_process_is_refused_if_it_was_asked_for(
+def test_a_snapshot_of_another_process_is_refused_if_it_was_asked_for(
     monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], tmp_path: Path
 ) -> None:
-    census_of(monkeypatch, 8, sys.hexversion)
+    snapshot_of(monkeypatch, 8, sys.hexversion)
     with pytest.raises(UsageError, match="of process 8, not of 7"):
-        find_sources(parent(HERE), tmp_path / "census")
-    (tmp_path / "census").touch()
-    environ["PASTURE_CENSUS"] = str(tmp_path / "census")
+        find_sources(parent(HERE), tmp_path / "snapshot")
+    (tmp_path / "snapshot").touch()
+    environ["PASTURE_SNAPSHOT"] = str(tmp_path / "snapshot")
     found = find_sources(parent(HERE), None)
-    assert found.census is None and "of process 8, not of 7" in found.missing[0]
+    assert found.snapshot is None and "of process 8, not of 7" in found.missing[0]

@@ -109,7 +109,7 @@ sys.stdin.read()
 
 
 def test_variables_that_a_title_was_written_over_are_found_where_libc_has_them() -> None:
-    environ = {"PASTURE_CENSUS": "/run/census-{pid}", "LONG": "x" * 9000}
+    environ = {"PASTURE_SNAPSHOT": "/run/snapshot-{pid}", "LONG": "x" * 9000}
     child = subprocess.Popen(
         [sys.executable, "-c", _OVERWRITES],
         env=environ,

@@ -1,4 +1,4 @@
-"""A census is another process' word: it is doubted, record by record."""
+"""A snapshot is another process' word: it is doubted, record by record."""
 
 import json
 import os
@@ -17,9 +17,9 @@ import numpy as np
 from pasture.errors import UsageError
 from pasture.explain import snapshot
 from pasture.explain.extents import Windows
-from pasture.explain.snapshot import NO_OWNER, RECORD, open_census
+from pasture.explain.snapshot import NO_OWNER, RECORD, open_snapshot
 from pasture.interpreter import native
-from pasture.sealing.snapshot import MAGIC
+from pasture.sealing.snapshot import MAGIC, path_for
 
 HEAD = {
     "pid": os.getpid(),
@@ -38,7 +38,7 @@ def write(tmp_path: Path) -> Write:
     def write(records: Any = (), **head: Any) -> Path:
         rows = np.array(list(records), dtype=RECORD)
         text = json.dumps({**HEAD, **head}).encode()
-        path = tmp_path / "census"
+        path = tmp_path / "snapshot"
         path.write_bytes(MAGIC + text + b"\n" + rows.tobytes())
         return path
 
@@ -47,7 +47,7 @@ def write(tmp_path: Path) -> Write:
 
 def extents_of(path: Path) -> list[tuple[int, int]]:
     pages = np.arange(PAGE, PAGE + 40 * 4096, 4096, dtype=np.uint64)
-    windows = Windows(open_census(path), pages, 4)
+    windows = Windows(open_snapshot(path), pages, 4)
     found: list[tuple[int, int]] = []
     for window in range(10):
         extents = windows.extents(window)
@@ -55,19 +55,25 @@ def extents_of(path: Path) -> list[tuple[int, int]]:
     return found
 
 
-def test_a_census_is_for_its_owner_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("variable", ["PASTURE_SNAPSHOT", "PASTURE_CENSUS"])
+def test_the_environment_names_the_file_by_the_variable_or_its_old_name(variable: str) -> None:
+    assert path_for(7, {variable: "/run/heap-{pid}"}) == Path("/run/heap-7")
+    assert path_for(7, {}) is None
+
+
+def test_a_snapshot_is_for_its_owner_alone(tmp_path: Path) -> None:
     from pasture.sealing import snapshot as written
 
     before = os.umask(0)
     try:
-        path = tmp_path / "census"
+        path = tmp_path / "snapshot"
         count = written.write(path, "seal")
     finally:
         os.umask(before)
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert list(tmp_path.iterdir()) == [path]
-    assert len(open_census(path).records) == count
+    assert len(open_snapshot(path).records) == count
 
 
 def test_what_the_head_was_made_of_is_gone_when_the_records_are_written(
@@ -90,18 +96,18 @@ def test_what_the_head_was_made_of_is_gone_when_the_records_are_written(
             return sum(one() is not None for one in made)
 
     monkeypatch.setattr(written, "native", Native)
-    assert written.write(tmp_path / "census", "seal") == 0
+    assert written.write(tmp_path / "snapshot", "seal") == 0
     assert made
 
 
-def test_a_census_is_not_written_through_a_link(tmp_path: Path) -> None:
+def test_a_snapshot_is_not_written_through_a_link(tmp_path: Path) -> None:
     from pasture.sealing import snapshot as written
 
     (tmp_path / "victim").write_text("precious")
-    (tmp_path / "census").symlink_to("victim")
+    (tmp_path / "snapshot").symlink_to("victim")
 
     with pytest.raises(OSError, match="no plain file"):
-        written.write(tmp_path / "census", "seal")
+        written.write(tmp_path / "snapshot", "seal")
     assert (tmp_path / "victim").read_text() == "precious"
 
 
@@ -153,9 +159,9 @@ def test_a_record_that_cannot_be_one_stands_for_nothing(
 def test_a_head_that_cannot_be_one_is_an_error_with_a_hint(
     write: Write, head: dict[str, Any]
 ) -> None:
-    with pytest.raises(UsageError, match="no census") as caught:
-        open_census(write(**head))
-    assert "PASTURE_CENSUS" in caught.value.hint
+    with pytest.raises(UsageError, match="no snapshot") as caught:
+        open_snapshot(write(**head))
+    assert "PASTURE_SNAPSHOT" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -170,31 +176,31 @@ def test_a_head_that_cannot_be_one_is_an_error_with_a_hint(
     ],
 )
 def test_a_file_that_is_none_is_an_error_with_a_hint(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "census").write_bytes(content)
+    (tmp_path / "snapshot").write_bytes(content)
 
-    with pytest.raises(UsageError, match="no census"):
-        open_census(tmp_path / "census")
+    with pytest.raises(UsageError, match="no snapshot"):
+        open_snapshot(tmp_path / "snapshot")
 
 
-def test_a_census_that_is_cut_short_while_it_is_read_is_an_error(write: Write) -> None:
+def test_a_snapshot_that_is_cut_short_while_it_is_read_is_an_error(write: Write) -> None:
     path = write([(PAGE, 0, 64, NO_OWNER, 0, 0)] * 1000)
-    opened = open_census(path)
+    opened = open_snapshot(path)
     os.truncate(path, 4000)
 
     with pytest.raises(UsageError, match="ends too early"):
         Windows(opened, np.array([PAGE], dtype=np.uint64), 4)
 
 
-def test_a_census_without_end_is_refused(write: Write) -> None:
+def test_a_snapshot_without_end_is_refused(write: Write) -> None:
     path = write()
     os.truncate(path, 1 << 40)
 
     with pytest.raises(UsageError, match="more than"):
-        open_census(path)
+        open_snapshot(path)
 
 
-def test_the_policy_that_a_census_names_is_cut(write: Write) -> None:
-    assert len(open_census(write(policy="x" * 10_000)).policy) < 200
+def test_the_policy_that_a_snapshot_names_is_cut(write: Write) -> None:
+    assert len(open_snapshot(write(policy="x" * 10_000)).policy) < 200
 
 
 def test_every_field_that_is_taken_for_granted_is_one_that_is_written() -> None:

@@ -34,10 +34,13 @@ _FILE = click.Path(path_type=Path)
 @click.command("explain")
 @click.argument("pid", type=click.IntRange(min=1), required=False)
 @click.option(
+    "--snapshot",
     "--census",
+    "snapshot",
     type=_FILE,
     metavar="FILE",
-    help="What the parent wrote at its seal.  [default: the file that its PASTURE_CENSUS names]",
+    help="Heap snapshot that the parent wrote at its seal (old name: --census).  "
+    "[default: the file that its PASTURE_SNAPSHOT names]",
 )
 @click.option(
     "--record",
@@ -58,7 +61,7 @@ _FILE = click.Path(path_type=Path)
 )
 def command(
     pid: int | None,
-    census: Path | None,
+    snapshot: Path | None,
     record_s: float,
     json_file: Path | None,
     html_file: Path | None,
@@ -85,7 +88,7 @@ def command(
             raise UsageError("--open shows a file", hint="leave PID and --record away")
         found = _read(recorded)
     else:
-        found = _explain(pid if pid is not None else only_master(), census, record_s)
+        found = _explain(pid if pid is not None else only_master(), snapshot, record_s)
     if json_file is not None:
         write_json(json_file, as_document(found))
     if html_file is not None:
@@ -93,7 +96,7 @@ def command(
     print_explanation(found, output_terminal())
 
 
-def _explain(pid: int, census: Path | None, record_s: float) -> Explanation:
+def _explain(pid: int, snapshot: Path | None, record_s: float) -> Explanation:
     from pasture.explain.explain import explain
     from pasture.explain.sources import find_pair
 
@@ -101,7 +104,7 @@ def _explain(pid: int, census: Path | None, record_s: float) -> Explanation:
     with error_terminal().status(f"recording for {record_s:g} s") as status:
         if not record_s:
             status.stop()
-        return explain(parent, worker, census, record_s=record_s)
+        return explain(parent, worker, snapshot, record_s=record_s)
 
 
 def _read(path: Path) -> Explanation:

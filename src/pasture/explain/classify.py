@@ -1,7 +1,7 @@
 """The cause of each word that differs between a parent and its worker.
 
 Joins the difference with what lies there. Owns the order in which the sources are asked: a
-block that is free in the parent holds no object, whatever an old census says.
+block that is free in the parent holds no object, whatever an old snapshot says.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Classifier:
         parent, worker: their memory.
         fields: offsets of the interpreter; None if they are not known.
         same_version: whether the interpreter's instructions are those of this one.
-        has_census: whether memory in use without a record is known to be no object.
+        has_snapshot: whether memory in use without a record is known to be no object.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Classifier:
         fields: Fields | None,
         *,
         same_version: bool,
-        has_census: bool,
+        has_snapshot: bool,
     ) -> None:
         self.parent, self.worker = parent, worker
         self.fields = fields
@@ -47,7 +47,7 @@ class Classifier:
         heaps = [(heap.start, heap.end) for heap in find_heaps(worker)]
         self.regions = Regions(worker.mappings, heaps=heaps)
         self.allocated = Allocated(parent, worker)
-        self._same_version, self._has_census = same_version, has_census
+        self._same_version, self._has_snapshot = same_version, has_snapshot
         self._labels = Labels()
         self._in_objects = (
             ObjectWords(self.objects, worker, same_version=same_version) if self.objects else None
@@ -60,7 +60,7 @@ class Classifier:
             worker,
             self.fields,
             same_version=self._same_version,
-            has_census=self._has_census,
+            has_snapshot=self._has_snapshot,
         )
 
     def classify(self, batch: Batch, extents: Extents) -> Classified:
@@ -85,7 +85,7 @@ class Classifier:
             name = self.regions.name(int(i))
             inside = words.open & (mappings == i)
             words.set(inside, Cause.LIBRARY_DATA, Label(name, ""))
-        if self._has_census:
+        if self._has_snapshot:
             heap = words.open & (words.block_starts != 0)
             words.set(heap, Cause.C_ALLOCATION, Label("C allocation", "block"))
             mapped = words.open & (words.regions == Region.ANONYMOUS)

@@ -1,6 +1,6 @@
 """Why each private page of a worker is private.
 
-Joins difference, census and memory for one pair of processes and says what came of it as
+Joins difference, snapshot and memory for one pair of processes and says what came of it as
 frozen measurements. Stops neither process. What could not be told, and why, is part of the
 answer.
 """
@@ -25,7 +25,7 @@ from pasture.explain.extents import NOTHING, Windows, extents_in
 from pasture.explain.fields import Label
 from pasture.explain.new_memory import NewMemory
 from pasture.explain.objects import Objects
-from pasture.explain.snapshot import Census
+from pasture.explain.snapshot import Snapshot
 from pasture.explain.tally import Tally
 from pasture.explain.touched import TouchedObjects, Window
 from pasture.explain.writers import Recording, Sampled
@@ -48,7 +48,7 @@ _BETWEEN_TRIES_S = 0.3
 def explain(
     parent_pid: int,
     worker_pid: int | None,
-    census: Path | None = None,
+    snapshot: Path | None = None,
     *,
     record_s: float = 0.0,
     tick: Callable[[], None] = lambda: None,
@@ -59,18 +59,18 @@ def explain(
         worker_pid: None is the worker with the most private memory, once recording is over.
         record_s: how long to sample page faults before; 0 for not at all.
         tick: called now and then meanwhile.
-        census: file that the parent wrote; None is the one that its environment names, if any.
+        snapshot: file that the parent wrote; None is the one that its environment names, if any.
 
     Raises:
         ProcessEnded: one of the two ended meanwhile.
         NoPrivilege: the kernel does not let this user look.
-        UsageError: the census that was asked for is none, or of another process.
+        UsageError: the snapshot that was asked for is none, or of another process.
     """
     sampled = writers.sample(parent_pid, record_s, tick) if record_s else None
     if worker_pid is not None:
-        return _explain(parent_pid, worker_pid, census, sampled)
+        return _explain(parent_pid, worker_pid, snapshot, sampled)
     found = read_again(
-        lambda: _explain(parent_pid, sources.largest_worker(parent_pid), census, sampled),
+        lambda: _explain(parent_pid, sources.largest_worker(parent_pid), snapshot, sampled),
         _MOST_TRIES,
         between=lambda: time.sleep(_BETWEEN_TRIES_S),
     )
@@ -79,7 +79,7 @@ def explain(
 
 
 def _explain(
-    parent_pid: int, worker_pid: int, census: Path | None, sampled: Sampled | None
+    parent_pid: int, worker_pid: int, snapshot: Path | None, sampled: Sampled | None
 ) -> Explanation:
     begin = perf_counter()
     server = sources.look_at_server(parent_pid, worker_pid)
@@ -89,34 +89,34 @@ def _explain(
         memory = smaps.read_memory(worker_pid)
         if memory is None:
             raise ended(worker_pid)
-        known = sources.find_sources(parent, census)
+        known = sources.find_sources(parent, snapshot)
         classifier = Classifier(
             parent,
             worker,
             known.fields,
             same_version=known.same_version,
-            has_census=known.census is not None,
+            has_snapshot=known.snapshot is not None,
         )
-        tally, touched = _tally(classifier, pages, known.census)
-        recording = None if sampled is None else _join(classifier, known.census, sampled)
+        tally, touched = _tally(classifier, pages, known.snapshot)
+        recording = None if sampled is None else _join(classifier, known.snapshot, sampled)
         without_kernel = sampled is not None and not sampled.with_kernel
         missing = (*known.missing, WITHOUT_KERNEL) if without_kernel else known.missing
-        objects, codes = owners.most_touched(known.census, classifier.objects, touched)
+        objects, codes = owners.most_touched(known.snapshot, classifier.objects, touched)
         return Explanation(
             worker_pid=worker_pid,
             parent_pid=parent_pid,
             private_bytes=memory.private_bytes,
             os_pages=pages.count,
             seconds=perf_counter() - begin,
-            census=str(known.census.path) if known.census else None,
-            policy=known.census.policy if known.census else server.policy,
+            snapshot=str(known.snapshot.path) if known.snapshot else None,
+            policy=known.snapshot.policy if known.snapshot else server.policy,
             missing=missing,
             causes=tally.ranked_causes(),
             fields=tally.ranked_fields(),
             types=tally.ranked_types(),
             owners=objects,
             codes=codes,
-            holders=holders.most_holding(known.census, classifier.objects, touched),
+            holders=holders.most_holding(known.snapshot, classifier.objects, touched),
             recording=recording,
             python=known.version,
             requests=server.requests,
@@ -125,11 +125,11 @@ def _explain(
         )
 
 
-def _join(like: Classifier, census: Census | None, sampled: Sampled) -> Recording:
+def _join(like: Classifier, snapshot: Snapshot | None, sampled: Sampled) -> Recording:
     """Join samples with causes, each in its own worker; in the parent if that has ended."""
     page = np.uint64(OS_PAGE_BYTES)
     addresses = np.array([fault.address for fault in sampled.faults], dtype=np.uint64)
-    extents = extents_in(census, np.unique(addresses // page * page)) if census else NOTHING
+    extents = extents_in(snapshot, np.unique(addresses // page * page)) if snapshot else NOTHING
     with ExitStack() as opened:
 
         def classifier_of(pid: int) -> Classifier:
@@ -142,10 +142,10 @@ def _join(like: Classifier, census: Census | None, sampled: Sampled) -> Recordin
 
 
 def _tally(
-    classifier: Classifier, pages: PrivatePages, census: Census | None
+    classifier: Classifier, pages: PrivatePages, snapshot: Snapshot | None
 ) -> tuple[Tally, TouchedObjects]:
     tally, touched = Tally(), TouchedObjects()
-    windows = Windows(census, pages.compared, _WINDOW_OS_PAGES) if census else None
+    windows = Windows(snapshot, pages.compared, _WINDOW_OS_PAGES) if snapshot else None
     for i, first in enumerate(range(0, len(pages.compared), _WINDOW_OS_PAGES)):
         extents = windows.extents(i) if windows else NOTHING
         window = Window(extents)

@@ -61,7 +61,7 @@ class Explanation:
         private_bytes: what `smaps_rollup` said right after.
         os_pages: private pages that were found.
         seconds: time that explaining took.
-        census: the file that was used; None without one.
+        snapshot: the file that was used; None without one.
         policy: name of the policy that the parent was sealed with; None if it did not say.
         python: major and minor version of its interpreter; None if it is not known.
         requests: answered by the worker so far; None where its server does not tell.
@@ -82,7 +82,7 @@ class Explanation:
     private_bytes: int
     os_pages: int
     seconds: float
-    census: str | None
+    snapshot: str | None
     policy: str | None
     missing: tuple[str, ...]
     causes: tuple[tuple[Cause, Share], ...]

@@ -1,4 +1,4 @@
-"""What a census has in some OS pages: objects and their storage, in the order of addresses.
+"""What a snapshot has in some OS pages: objects and their storage, in the order of addresses.
 
 Keeps in memory only what lies in pages that are asked about.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pasture.explain.distinct import of_ascending
-from pasture.explain.snapshot import CHUNK_RECORDS, Census
+from pasture.explain.snapshot import CHUNK_RECORDS, Snapshot
 from pasture.proc.address_space import Array
 from pasture.proc.os_page import OS_PAGE_BYTES
 
@@ -29,7 +29,7 @@ class Extents:
         addresses: uint64, of the object; the start of memory that is none.
         types: uint64, address of the type; 0 for memory that is no object.
         kinds: uint8, of `Kind`.
-        numbers: int64, of the record in the census; -1 without one.
+        numbers: int64, of the record in the snapshot; -1 without one.
     """
 
     starts: Array
@@ -49,7 +49,7 @@ class Extents:
 
 
 class PageRanks:
-    """How many of some OS pages lie before an address: a table, since a census asks it twice
+    """How many of some OS pages lie before an address: a table, since a snapshot asks it twice
     for each of its records.
 
     Args:
@@ -84,26 +84,26 @@ class PageRanks:
 
 
 class Windows:
-    """A census cut into windows of OS pages, so that memory stays bounded.
+    """A snapshot cut into windows of OS pages, so that memory stays bounded.
 
     Keeps 2 bytes a record; the records themselves are read from the file when their window
     comes, and let go of after it.
 
     Args:
-        census: the parent's.
+        snapshot: the parent's.
         os_pages: addresses of pages that are asked about, uint64, ascending.
         size: pages of a window.
     """
 
-    def __init__(self, census: Census, os_pages: Array, size: int) -> None:
-        self._census = census
-        self._window_of = np.full(len(census.records), _NO_WINDOW, dtype=np.uint16)
+    def __init__(self, snapshot: Snapshot, os_pages: Array, size: int) -> None:
+        self._snapshot = snapshot
+        self._window_of = np.full(len(snapshot.records), _NO_WINDOW, dtype=np.uint16)
         spanning = []
         if not len(os_pages):
             os_pages = np.full(1, np.iinfo(np.uint64).max)  # in which no record lies
         ranks = PageRanks(os_pages)
-        for first in range(0, len(census.records), CHUNK_RECORDS):
-            part = census.records.read(first, CHUNK_RECORDS)
+        for first in range(0, len(snapshot.records), CHUNK_RECORDS):
+            part = snapshot.records.read(first, CHUNK_RECORDS)
             low, high = _places(part, ranks)
             start, end = low // size, high // size
             single = (low <= high) & (start == end)
@@ -115,12 +115,14 @@ class Windows:
         """What lies in the pages of one window, and what lies in several."""
         numbers = np.concatenate((np.flatnonzero(self._window_of == window), self._spanning))
         numbers.sort()
-        return Extents(*_sorted(self._census.records.chosen(numbers), numbers))
+        return Extents(*_sorted(self._snapshot.records.chosen(numbers), numbers))
 
 
-def extents_in(census: Census, os_pages: Array) -> Extents:
-    """All that a census has in some OS pages, for few of them."""
-    return Windows(census, os_pages, max(1, len(os_pages))).extents(0) if len(os_pages) else NOTHING
+def extents_in(snapshot: Snapshot, os_pages: Array) -> Extents:
+    """All that a snapshot has in some OS pages, for few of them."""
+    return (
+        Windows(snapshot, os_pages, max(1, len(os_pages))).extents(0) if len(os_pages) else NOTHING
+    )
 
 
 def _sorted(records: Array, numbers: Array) -> tuple[Array, ...]:
@@ -151,4 +153,4 @@ def _places(records: Array, ranks: PageRanks) -> tuple[Array, Array]:
 
 _EMPTY = np.zeros(0, dtype=np.uint64)
 NOTHING = Extents(_EMPTY, _EMPTY, _EMPTY, _EMPTY, _EMPTY.astype(np.uint8), _EMPTY.astype(np.int64))
-"""Extents without a census."""
+"""Extents without a snapshot."""

@@ -13,7 +13,7 @@ from typing import TypeVar
 from pasture.explain.explanation import Holder
 from pasture.explain.objects import Objects
 from pasture.explain.owners import Owners, type_name
-from pasture.explain.snapshot import Census, Kind
+from pasture.explain.snapshot import Kind, Snapshot
 from pasture.explain.touched import Group, Sampled, TouchedObjects
 
 Key = TypeVar("Key", bound=Hashable)
@@ -25,12 +25,12 @@ _LEAST_OS_PAGES = 25
 
 
 def most_holding(
-    census: Census | None, objects: Objects | None, touched: TouchedObjects
+    snapshot: Snapshot | None, objects: Objects | None, touched: TouchedObjects
 ) -> tuple[Holder, ...]:
     """Of the kinds with the most private pages the containers that hold most of them."""
-    if census is None or objects is None:
+    if snapshot is None or objects is None:
         return ()
-    names = Owners(census, objects)
+    names = Owners(snapshot, objects)
     found: list[Holder] = []
     for samples, restored in ((touched.samples, False), (touched.restored, True)):
         sizes = {group: sum(one.os_pages for one in some) for group, some in samples.items()}

@@ -1,6 +1,6 @@
 """What objects say of words that differ: the field, counter or storage that was written.
 
-Objects are known from a census, or recognised in the blocks that hold them. Both are named
+Objects are known from a snapshot, or recognised in the blocks that hold them. Both are named
 the same way: by type and offset.
 """
 
@@ -44,12 +44,12 @@ class ObjectWords:
         return frozenset(self._code_types)
 
     def decide(self, words: Words) -> None:
-        """Decide words of objects: those of the census first, then those recognised."""
-        self._by_census(words)
+        """Decide words of objects: those of the snapshot first, then those recognised."""
+        self._by_snapshot(words)
         self._by_recognition(words)
         self._by_gathered_code(words)
 
-    def _by_census(self, words: Words) -> None:
+    def _by_snapshot(self, words: Words) -> None:
         at = np.flatnonzero(words.open & (words.extents >= 0))
         if not len(at):
             return

@@ -1,6 +1,6 @@
 """The objects that a worker's writes fell on most: how to reach them, what code is called.
 
-The census has the way as numbers of records; names are read from the parent's memory.
+The snapshot has the way as numbers of records; names are read from the parent's memory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from itertools import pairwise
 from pasture.explain.explanation import Owner
 from pasture.explain.fields import INLINE_VALUES
 from pasture.explain.objects import Objects, TypeInfo
-from pasture.explain.snapshot import NO_OWNER, Census, Kind
+from pasture.explain.snapshot import NO_OWNER, Kind, Snapshot
 from pasture.explain.touched import Touched, TouchedObjects
 
 _MOST_OWNERS = 30
@@ -34,15 +34,15 @@ class _Record:
 
 
 class Owners:
-    """Finds paths for records of one census.
+    """Finds paths for records of one snapshot.
 
     Args:
-        census: the parent's.
+        snapshot: the parent's.
         objects: a reader of the parent.
     """
 
-    def __init__(self, census: Census, objects: Objects) -> None:
-        self._census, self._objects = census, objects
+    def __init__(self, snapshot: Snapshot, objects: Objects) -> None:
+        self._snapshot, self._objects = snapshot, objects
         self._known: dict[int, _Record] = {}
 
     def path(self, number: int) -> str:
@@ -58,7 +58,7 @@ class Owners:
         chain.reverse()
         if cut:
             text = "..."
-        elif chain[0].address == int(self._census.records.read(0, 1)["address"][0]):
+        elif chain[0].address == int(self._snapshot.records.read(0, 1)["address"][0]):
             text = ""
         else:
             text = self._without_module(chain[0].address)
@@ -104,7 +104,7 @@ class Owners:
 
     def _record(self, number: int) -> _Record:
         if number not in self._known:
-            row = self._census.records.read(number, 1)[0]
+            row = self._snapshot.records.read(number, 1)[0]
             self._known[number] = _Record(
                 int(row["address"]), Kind(int(row["kind"])), int(row["owner"])
             )
@@ -192,12 +192,12 @@ class Owners:
 
 
 def most_touched(
-    census: Census | None, objects: Objects | None, touched: TouchedObjects
+    snapshot: Snapshot | None, objects: Objects | None, touched: TouchedObjects
 ) -> tuple[tuple[Owner, ...], tuple[Owner, ...]]:
     """Of the kinds with the most private pages the objects with the most; code apart."""
-    if objects is None or census is None:
+    if objects is None or snapshot is None:
         return (), ()
-    names = Owners(census, objects)
+    names = Owners(snapshot, objects)
     owners: list[Owner] = []
     codes: list[Owner] = []
     for group in touched.groups():

@@ -1,4 +1,4 @@
-"""The census of a parent, read back: what lay where when it was written.
+"""The heap snapshot of a parent, read back: what lay where when it was written.
 
 Owns the format of the file on the reading side. Records stay in the file and are looked up by
 number; what lies in which pages is `extents`'.
@@ -88,7 +88,7 @@ Fields = dict[str, dict[str, int]]
 
 @dataclass(slots=True)
 class Records:
-    """The records of an open census file, read when they are asked for.
+    """The records of an open snapshot file, read when they are asked for.
 
     Args:
         path: name of the file, for errors.
@@ -122,7 +122,7 @@ class Records:
         while left:
             done = os.preadv(self.number, [left], at)
             if not done:
-                raise _no_census(self.path, "it ends too early")
+                raise _no_snapshot(self.path, "it ends too early")
             left, at = left[done:], at + done
         return _without_impossible(rows, self.count)
 
@@ -138,8 +138,8 @@ class Records:
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
-    """An open census file.
+class Snapshot:
+    """An open snapshot file.
 
     Attributes:
         pid: process that wrote it.
@@ -165,8 +165,8 @@ def fields_from(rows: list[tuple[str, str, int]]) -> Fields:
     return fields
 
 
-def open_census(path: Path, owners: Iterable[int] = ()) -> Census:
-    """Open a census file.
+def open_snapshot(path: Path, owners: Iterable[int] = ()) -> Snapshot:
+    """Open a snapshot file.
 
     Args:
         owners: ids of users, beside this one and root, whose file it may be.
@@ -179,10 +179,10 @@ def open_census(path: Path, owners: Iterable[int] = ()) -> Census:
     line, end, _ = head[start:].partition(b"\n")
     records = Records(path, number, start + len(line) + 1)
     if not head.startswith(MAGIC) or not end:
-        raise _no_census(path, "it does not begin as one")
+        raise _no_snapshot(path, "it does not start as one")
     try:
         said = json.loads(line)
-        return Census(
+        return Snapshot(
             path,
             _number(said["pid"]),
             printable(str(said["policy"]), _LONGEST_POLICY),
@@ -191,7 +191,7 @@ def open_census(path: Path, owners: Iterable[int] = ()) -> Census:
             records,
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _no_census(path, str(error)) from None
+        raise _no_snapshot(path, str(error)) from None
 
 
 def _number(value: object) -> int:
@@ -224,10 +224,10 @@ def _checked_fields(rows: Any) -> Fields:
     return fields
 
 
-def _no_census(path: Path, why: str) -> UsageError:
+def _no_snapshot(path: Path, why: str) -> UsageError:
     return UsageError(
-        f"{path} is no census of pasture: {why}",
-        hint="set PASTURE_CENSUS for the server, so that the seal writes one",
+        f"{path} is no heap snapshot of pasture: {why}",
+        hint="set PASTURE_SNAPSHOT for the server, so that the seal writes one",
     )
 
 

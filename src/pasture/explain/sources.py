@@ -1,6 +1,6 @@
 """Which two processes are compared, and what is known of the parent before its memory is read.
 
-A worker is compared with the process that forked it. Of that its census and its interpreter are
+A worker is compared with the process that forked it. Of that its snapshot and its interpreter are
 looked for, and it is said what cannot be told without them.
 """
 
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pasture.errors import ProcessEnded, UsageError
-from pasture.explain.snapshot import Census, Fields, fields_from, open_census
+from pasture.explain.snapshot import Fields, Snapshot, fields_from, open_snapshot
 from pasture.interpreter import native
 from pasture.proc import smaps, tree
 from pasture.proc.address_space import AddressSpace
 from pasture.proc.environ import read_environ
 from pasture.proc.maps import ZYGOTE_IMAGE, python_version
 from pasture.scoreboard import reader
-from pasture.sealing import snapshot as census_file
+from pasture.sealing import snapshot as snapshot_file
 from pasture.servers import engines
 from pasture.trust.foreign_files import user_of
 from pasture.trust.untrusted_text import printable
@@ -113,14 +113,14 @@ class Sources:
     """What a classifier works with.
 
     Attributes:
-        census: open; None without one.
+        snapshot: open; None without one.
         fields: offsets of the parent's interpreter; None if they are not known.
         same_version: whether it is the version that runs this.
         missing: what cannot be told for want of these, one sentence each.
         version: of the parent's interpreter, major and minor; None if it is not known.
     """
 
-    census: Census | None
+    snapshot: Snapshot | None
     fields: Fields | None
     same_version: bool
     missing: tuple[str, ...]
@@ -131,67 +131,67 @@ def find_sources(parent: AddressSpace, asked: Path | None) -> Sources:
     """Look for what a parent left to be read.
 
     Args:
-        asked: file of the census; None is the one that the parent's environment names, if any.
+        asked: file of the snapshot; None is the one that the parent's environment names, if any.
 
     Raises:
-        UsageError: the census that was asked for cannot be used.
+        UsageError: the snapshot that was asked for cannot be used.
     """
-    census, missing = _find_census(parent.pid, asked)
-    version = _version(parent, census)
+    snapshot, missing = _find_snapshot(parent.pid, asked)
+    version = _version(parent, snapshot)
     same = version == sys.version_info[:2]
     if not same:
-        missing = (*missing, _of_another_version(version, census))
-    if census:
-        return Sources(census, census.fields, same, missing, version)
+        missing = (*missing, _of_another_version(version, snapshot))
+    if snapshot:
+        return Sources(snapshot, snapshot.fields, same, missing, version)
     fields = fields_from(native().field_offsets()) if same else None
     return Sources(None, fields, same, missing, version)
 
 
-def _version(parent: AddressSpace, census: Census | None) -> tuple[int, int] | None:
-    if census:
-        return census.hexversion >> 24, census.hexversion >> 16 & 255
+def _version(parent: AddressSpace, snapshot: Snapshot | None) -> tuple[int, int] | None:
+    if snapshot:
+        return snapshot.hexversion >> 24, snapshot.hexversion >> 16 & 255
     return python_version(mapping.path for mapping in parent.mappings)
 
 
-def _of_another_version(version: tuple[int, int] | None, census: Census | None) -> str:
+def _of_another_version(version: tuple[int, int] | None, snapshot: Snapshot | None) -> str:
     shown = f"{version[0]}.{version[1]}" if version else "of an unknown version"
     lost = (
         "counters of code are not told from its caches"
-        if census
+        if snapshot
         else "its objects cannot be recognised; use a pasture on the same version"
     )
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     return f"the process runs Python {shown}, pasture runs {own}: {lost}"
 
 
-def _find_census(parent_pid: int, asked: Path | None) -> tuple[Census | None, tuple[str, ...]]:
-    """The census to use, and what is missing without one.
+def _find_snapshot(parent_pid: int, asked: Path | None) -> tuple[Snapshot | None, tuple[str, ...]]:
+    """The snapshot to use, and what is missing without one.
 
     Raises:
         UsageError: the one that was asked for cannot be used.
     """
     if asked:
-        return _census_of(parent_pid, asked), ()
-    named = census_file.path_for(parent_pid, read_environ(parent_pid))
+        return _snapshot_of(parent_pid, asked), ()
+    named = snapshot_file.path_for(parent_pid, read_environ(parent_pid))
     missing = (
-        "no census: objects are recognised by their type pointers, without owners, and the "
+        "no heap snapshot: objects are recognised by their type pointers, without owners, and the "
         "storage of dictionaries and lists is not told from other memory; start the server "
-        "with PASTURE_CENSUS=/path/{pid} for more",
+        "with PASTURE_SNAPSHOT=/path/{pid} for more",
     )
     if named is None:
         return None, missing
     path = Path(f"/proc/{parent_pid}/cwd") / named  # a relative one is the parent's
     try:
-        return (_census_of(parent_pid, path), ()) if os.path.lexists(path) else (None, missing)
+        return (_snapshot_of(parent_pid, path), ()) if os.path.lexists(path) else (None, missing)
     except UsageError as error:
         return None, (error.message, *missing)
 
 
-def _census_of(parent_pid: int, path: Path) -> Census:
-    census = open_census(path, owners=user_of(parent_pid))
-    if census.pid != parent_pid:
+def _snapshot_of(parent_pid: int, path: Path) -> Snapshot:
+    snapshot = open_snapshot(path, owners=user_of(parent_pid))
+    if snapshot.pid != parent_pid:
         raise UsageError(
-            f"{path} is the census of process {census.pid}, not of {parent_pid}",
+            f"{path} is the heap snapshot of process {snapshot.pid}, not of {parent_pid}",
             hint="give the file that this worker's parent wrote",
         )
-    return census
+    return snapshot

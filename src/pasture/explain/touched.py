@@ -1,8 +1,8 @@
 """Which objects of the parent, and storage of objects, a worker's writes fell on.
 
-Counts pages and words of each while a window of the census is looked at; keeps of each kind
+Counts pages and words of each while a window of the snapshot is looked at; keeps of each kind
 the few with the most. Words in memory that was free in the parent are no object's, whatever the
-census says. A page with several objects is charged to them in proportion to the words of each, as
+snapshot says. A page with several objects is charged to them in proportion to the words of each, as
 it is to its causes, so that the pages of all objects are no more than there are. A kind is the type
 of an object, or what sort of storage it is: ranked by itself, an object of which thousands were
 written once would never be shown.
@@ -46,7 +46,7 @@ class Touched:
     """One object, or storage of one, in which words differ.
 
     Attributes:
-        number: number of its record in the census.
+        number: number of its record in the snapshot.
         address, type, kind: what the record says.
         os_pages, words: number of those that differ.
     """
@@ -68,7 +68,7 @@ class Sampled:
     """One of some objects of a kind.
 
     Attributes:
-        number: number of its record in the census.
+        number: number of its record in the snapshot.
         os_pages: number of pages that it stands for.
     """
 

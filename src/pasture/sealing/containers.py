@@ -1,7 +1,7 @@
 """Types whose objects hold others out of the collector's sight, and how to see what they hold.
 
 Owns the list of such types: numpy's arrays, if the application has imported numpy, and what
-it registers itself. The seal asks them for their items, and so does the census.
+it registers itself. The seal asks them for their items, and so does the snapshot.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ PEAK_PARTS: Mapping[str, float] = {
     "immortalize": 0.02,
     "plug-malloc": 0.01,
     "plug-pymalloc": 0.01,
-    "census": 0.05,
+    "snapshot": 0.05,
 }
 """Of the resident memory, by step. Other steps need nothing to speak of."""
 

@@ -24,7 +24,7 @@ from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.libraries import all_of
 from pasture.interpreter import current, hint_for, left_out, native
 from pasture.sealing import child, exit, gc_settings, room, unshared
-from pasture.sealing import snapshot as census_file
+from pasture.sealing import snapshot as snapshot_file
 from pasture.sealing.policy import Policy, PrepareStep, find_policy
 from pasture.sealing.report import COLLECTING, NO_MEMORY, NOT_BEGUN, SealReport, StepReport
 from pasture.sealing.steps import (
@@ -58,6 +58,7 @@ def seal(
     keep_connections: bool = False,
     strict: bool = False,
     warm_up: WarmUp | None = None,
+    snapshot: Path | None = None,
     census: Path | None = None,
 ) -> SealReport:
     """Take the steps of a policy before a fork, in the process that forks.
@@ -77,8 +78,9 @@ def seal(
         strict: raise if the process did not get sealed.
         warm_up: serves requests first, if the policy has a warm-up: a function without
             arguments that calls `pasture.warm_up`.
-        census: where to write what lies where, for `pasture explain`; None is where the
-            variable PASTURE_CENSUS says, or nowhere.
+        snapshot: where to write what lies where, for `pasture explain`; None is where the
+            variable PASTURE_SNAPSHOT says, or nowhere.
+        census: old name of `snapshot`.
 
     Returns:
         What was done, counted and timed, and what was not and why.
@@ -108,9 +110,9 @@ def seal(
         reason = _failure(chosen, steps) or running
     else:
         steps += [StepReport(name, skipped=NOT_BEGUN) for name in chosen.heap]
-    path = census or census_file.path_for(os.getpid())
+    path = snapshot or census or snapshot_file.path_for(os.getpid())
     if path is not None:
-        steps += [_take_census(path, chosen, interpreter.unsupported)]
+        steps += [_take_snapshot(path, chosen, interpreter.unsupported)]
     report = SealReport(interpreter, chosen.name, reason is None, reason, _rounds, tuple(steps))
     if strict:
         _insist(chosen, report)
@@ -262,19 +264,19 @@ def _take(name: str, work: Callable[[], Counts | Noted] | None = None) -> StepRe
     return StepReport(name, seconds, done)
 
 
-def _take_census(path: Path, policy: Policy, unsupported: str | None) -> StepReport:
+def _take_snapshot(path: Path, policy: Policy, unsupported: str | None) -> StepReport:
     """Last of all: objects do not move any more."""
     if unsupported is not None:
-        return StepReport("census", skipped=unsupported)
-    refusal = room.look().refusal("census")
+        return StepReport("snapshot", skipped=unsupported)
+    refusal = room.look().refusal("snapshot")
     if refusal is not None:
-        return StepReport("census", skipped=f"{NO_MEMORY}: {refusal}")
+        return StepReport("snapshot", skipped=f"{NO_MEMORY}: {refusal}")
     start = perf_counter()
     try:
-        counts = {"records": census_file.write(path, policy.name)}
+        counts = {"records": snapshot_file.write(path, policy.name)}
     except (OSError, MemoryError) as error:
-        return StepReport("census", perf_counter() - start, problems=(_describe(error),))
-    return StepReport("census", perf_counter() - start, counts)
+        return StepReport("snapshot", perf_counter() - start, problems=(_describe(error),))
+    return StepReport("snapshot", perf_counter() - start, counts)
 
 
 def _failure(policy: Policy, steps: list[StepReport]) -> str | None:

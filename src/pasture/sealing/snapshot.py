@@ -1,4 +1,4 @@
-"""The census file: what lies where in this process, for `pasture explain` to read.
+"""The heap snapshot: what lies where in this process, for `pasture explain` to read.
 
 Owns the file's head and where it goes; the records are the extension's. A file is there
 completely or not at all, and only this user and root can read it: it has every address of the
@@ -17,20 +17,21 @@ from pasture.interpreter import native
 from pasture.sealing import containers
 from pasture.trust import private_files
 
-VARIABLE = "PASTURE_CENSUS"
-"""Environment variable with the name of the file; `{pid}` in it stands for the writer's."""
+VARIABLE, OLD_VARIABLE = "PASTURE_SNAPSHOT", "PASTURE_CENSUS"
+"""Environment variables with the name of the file; `{pid}` in it stands for the writer's."""
 
 MAGIC = b"pasture census 1\n"
+"""The name of a heap snapshot in earlier versions, whose files stay readable."""
 
 
 def path_for(pid: int, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Where a process with that environment writes its census; None if nowhere."""
-    name = environ.get(VARIABLE)
+    """Where a process with that environment writes its snapshot; None if nowhere."""
+    name = environ.get(VARIABLE) or environ.get(OLD_VARIABLE)
     return Path(name.replace("{pid}", str(pid))) if name else None
 
 
 def write(path: Path, policy: str) -> int:
-    """Write the census of this process; returns the number of records.
+    """Write the snapshot of this process; returns the number of records.
 
     To be called in the process that forks, last thing before the fork, with no other
     Python thread running. Allocates nothing that outlasts the call but for a few objects.

@@ -67,9 +67,9 @@ def _recorded(policy: str, seconds: float, bench: Bench) -> Measured:
         raise NotMeasurable(
             f"{error.name} is not installed", hint="pip install 'pasture[lab]'"
         ) from None
-    census = bench.directory / "census"
+    snapshot = bench.directory / "snapshot"
     with (
-        serving(bench, _plan(policy, {"PASTURE_CENSUS": str(census)})) as server,
+        serving(bench, _plan(policy, {"PASTURE_SNAPSHOT": str(snapshot)})) as server,
         SteadyLoad(server.port, instagram_site.RATE),
     ):
         found = explain(server.group.pid, None, record_s=seconds, tick=lambda: bench.pause(0))
