@@ -124,7 +124,7 @@ def test_without_a_snapshot_objects_are_recognised_and_the_lack_is_named():
     with dirtying("object field") as said:
         found = explain(said["parent"], said["worker"])
     assert found.snapshot is None
-    assert any("no snapshot" in sentence for sentence in found.missing)
+    assert any("no heap snapshot" in sentence for sentence in found.missing)
     fields = {(str(label)): share.os_pages for _, label, share in found.fields}
     assert fields["Wide.slot_300"] >= COUNT
     assert found.owners == ()

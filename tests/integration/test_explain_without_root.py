@@ -85,7 +85,7 @@ def test_root_is_not_held_up_or_misled_by_the_snapshot_of_another_user(folder, k
     snapshot = folder / "snapshot"
     with dirtying(*AS_NOBODY, snapshot=snapshot) as said:
         replaced = explain(said["worker"], "--json", str(folder / "with.json"))
-        assert "no snapshot" not in replaced.stdout
+        assert "no heap snapshot" not in replaced.stdout
         if kind == "of a third user":
             os.chown(snapshot, 12345, 12345)
         else:
@@ -100,7 +100,7 @@ def test_root_is_not_held_up_or_misled_by_the_snapshot_of_another_user(folder, k
         done = explain(said["worker"])
         asked = explain(said["worker"], "--snapshot", str(snapshot))
     assert done.returncode == 0, done.stderr
-    assert f"note: cannot read {snapshot}" in done.stdout or "is no snapshot" in done.stdout
+    assert f"note: cannot read {snapshot}" in done.stdout or "is no heap snapshot" in done.stdout
     assert asked.returncode == 2 and "Traceback" not in asked.stderr
 
 
