@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,12 @@ def test_a_new_setting_is_a_row_in_one_file(tmp_path: Path) -> None:
     assert "--grass SECONDS" in done.stdout and "How long grass grows." in done.stdout, done.stderr
     assert done.stdout.splitlines()[-3:] == ["7.0 7.0", "3.0", "2.0"]
     assert "-7.0 is no time limit" in done.stderr
+
+
+def test_the_page_of_settings_is_what_the_rows_say() -> None:
+    root = Path(__file__).parents[2]
+    page = runpy.run_path(str(root / "tools/settings-page"))["page"]()
+    assert (root / "docs/settings.md").read_text() == page, "run tools/settings-page"
 
 
 def test_the_variable_of_each_setting_is_named_as_its_option_and_its_argument_are() -> None:

@@ -13,6 +13,7 @@ import os
 import sys
 
 from pasture.errors import PastureError
+from pasture.sealing.policy import find_policy
 from pasture.servers.complaint import complain
 from pasture.servers.sealer import show_log
 from pasture.servers.settings import SETTINGS, read_environment
@@ -32,7 +33,7 @@ def switch_on(module: str, policy: str) -> None:
         return
     before = os.environ.get(POLICY)
     try:
-        read_environment({**os.environ, POLICY: policy})  # its own mistake, even if it is not used
+        find_policy(policy)  # its own mistake, even if it is not used
         os.environ[POLICY] = before or policy
         read_environment()
         if module != _LOGS_BY_ITSELF:

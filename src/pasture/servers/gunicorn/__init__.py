@@ -69,7 +69,8 @@ def configure(**settings: Any) -> None:
             raise TypeError(f"configure() got an unexpected keyword argument {name!r}")
     _configured.clear()
     _configured.update((name, raw) for name, raw in settings.items() if raw not in ("", None))
-    find_policy(settings.get("policy"))  # a mistake here is one of the configuration file
+    if settings.get("policy") is not None:  # a mistake here is one of the configuration file
+        _configured["policy"] = find_policy(settings["policy"])
 
 
 def _make_arbiter(app: Any) -> Arbiter:
