@@ -59,7 +59,10 @@ def command(command: tuple[str, ...], **options: Any) -> None:
     given = {name: raw for name, raw in options.items() if raw not in (None, ())}
     _check(given)
     row = _row_of(command[0])
-    _check_engine(row, given)
+    for name, raw in given.items():
+        if raw:
+            SETTINGS[name].require(row)
+    _check_lifespan(row, given.get("lifespan", "each"), reforks="refork" in given)
     variables = to_environment(**given)
     # A bare `python` is the one that pasture is installed for.
     python = command[0] if row.name == "python" and os.sep in command[0] else sys.executable
@@ -77,17 +80,6 @@ def _check(given: Mapping[str, Any]) -> None:
         for each in raw if isinstance(raw, tuple) else (raw,):
             check(each)
     read_environment({}, **whole)
-
-
-def _check_engine(row: Row, given: Mapping[str, Any]) -> None:
-    """Refuse options that an engine has no use for."""
-    if given.get("after") and row.name != "python":
-        raise UsageError(f"--after is of no use to {row.name}", hint="it preloads by itself")
-    if "max_uss" in given and not row.replaces_workers:
-        raise UsageError(f"{row.name} has no way to replace a worker", hint="leave --max-uss out")
-    if "refork" in given and not row.reforks:
-        raise UsageError(f"{row.name} cannot refork", hint="only gunicorn can")
-    _check_lifespan(row, given.get("lifespan", "each"), reforks="refork" in given)
 
 
 def _check_lifespan(row: Row, lifespan: str, *, reforks: bool) -> None:

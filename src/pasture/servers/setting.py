@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pasture.errors import UsageError
+from pasture.servers.engines import Row
 
 Raw = Any
 """A value as users give it: text, or what an option or `configure` takes."""
@@ -30,7 +31,9 @@ class Setting:
         check: raises if a value of the option makes no sense, where `parse` is for all of them or
             is not used by `pasture run`.
         parts: settings that are read with this one.
-        engines: that know it, where not all do.
+        engines: whether an engine knows it; None if all do.
+        refusal: message and hint where the option is given to an engine that does not; `{}` is its
+            name.
         since: the version of pasture that had it first.
     """
 
@@ -44,7 +47,8 @@ class Setting:
     parse: Callable[..., Any] | None = None
     check: Callable[[str], object] | None = None
     parts: tuple[Setting, ...] = ()
-    engines: tuple[str, ...] = ()
+    engines: Callable[[Row], bool] | None = None
+    refusal: tuple[str, str] = ("", "")
     since: str = "0.1.0"
 
     @property
@@ -52,6 +56,19 @@ class Setting:
         """In code and in `configure()`: `max_uss` for `--max-uss` and `PASTURE_MAX_USS`."""
         option = self.option.partition("/")[0].removeprefix("--").replace("-", "_")
         return option or self.variable.removeprefix("PASTURE_").lower()
+
+    def is_known_to(self, engine: Row) -> bool:
+        return self.engines is None or self.engines(engine)
+
+    def require(self, engine: Row) -> None:
+        """Raise if an engine does not know it.
+
+        Raises:
+            UsageError: with the words of the row.
+        """
+        if not self.is_known_to(engine):
+            message, hint = self.refusal
+            raise UsageError(message.format(engine.name), hint=hint)
 
     def read(self, environ: Mapping[str, str], given: Mapping[str, Raw]) -> Any:
         """The value; variables win, and an empty one is unset.

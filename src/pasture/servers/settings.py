@@ -184,6 +184,8 @@ class ServerSettings:
         metavar="SIZE",
         help="Replace a worker of a server whose private memory passes this, as in 200M.",
         parse=parse_limit,
+        engines=lambda engine: engine.replaces_workers,
+        refusal=("{} has no way to replace a worker", "leave --max-uss out"),
         parts=(
             Setting(
                 variable="PASTURE_MAX_USS_JITTER",
@@ -210,7 +212,8 @@ class ServerSettings:
                 default=MIN_SAVING,
             ),
         ),
-        engines=("gunicorn",),
+        engines=lambda engine: engine.reforks,
+        refusal=("{} cannot refork", "only gunicorn can"),
     )
     refork_warms: bool = setting(
         "PASTURE_REFORK_WARM",
@@ -218,7 +221,7 @@ class ServerSettings:
         takes=bool,
         default=True,
         parse=_is_not_0,
-        engines=("gunicorn",),
+        engines=lambda engine: engine.reforks,
     )
     lifespan: str = setting(
         "PASTURE_LIFESPAN",
@@ -266,7 +269,8 @@ class ServerSettings:
         metavar="MODULE[:NAME]",
         help="Of python: no seal before this module is imported, or this name in it set.",
         default="",
-        engines=("python",),
+        engines=lambda engine: engine.name == "python",
+        refusal=("--after is of no use to {}", "it preloads by itself"),
     )
     report_file: Path | None = setting(
         "PASTURE_REPORT_FILE", takes=Path, help="Where the seal's report goes, as JSON."

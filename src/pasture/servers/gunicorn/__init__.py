@@ -32,6 +32,7 @@ from gunicorn.arbiter import Arbiter
 from pasture.sealing.policy import find_policy
 from pasture.servers import restart
 from pasture.servers.complaint import complain
+from pasture.servers.engines import ENGINES
 from pasture.servers.gunicorn.arbiter import SealingArbiter
 from pasture.servers.settings import SETTINGS, settings_or_end
 from pasture.trust.private_files import require_temporary_file
@@ -40,7 +41,7 @@ _ANOTHER_FOLDER = "give gunicorn --worker-tmp-dir, /dev/shm say, or set TMPDIR"
 _CONFIGURABLE = {
     name
     for name, row in SETTINGS.items()
-    if not row.engines or "gunicorn" in row.engines
+    if row.is_known_to(ENGINES["gunicorn"])
     if name != "lazy_imports"  # the seal reads the variable
 }
 _configured: dict[str, Any] = {}
