@@ -98,12 +98,20 @@ def test_a_mistake_is_told_before_any_server_starts(
     assert replaced.argv == []
 
 
+@pytest.mark.parametrize(
+    ("server", "installed_by"),
+    [("gunicorn", "pasture[gunicorn]"), ("huey_consumer", "huey"), ("rq", "rq")],
+)
 def test_a_server_that_is_not_installed_is_named(
-    replaced: Exec, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    replaced: Exec,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    server: str,
+    installed_by: str,
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert run(["run", "gunicorn", "app:app"]) == MissingExtra.exit_code
-    assert "pip install 'pasture[gunicorn]'" in capsys.readouterr().err
+    assert run(["run", server, "app:app"]) == MissingExtra.exit_code
+    assert f"pip install '{installed_by}'" in capsys.readouterr().err
 
 
 def test_uwsgis_own_program_stands_in_for_a_package_that_is_not_installed(

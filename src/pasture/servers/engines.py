@@ -58,7 +58,7 @@ class Row:
         self.seen_by = seen_by
         self.package = name if package is None else package
         self.imports = imports or (self.package,)
-        self.installed_by = installed_by or name
+        self.installed_by = installed_by or self.package or name
         self.on_path = on_path
         self.serves = serves
         self.lifespans = lifespans
