@@ -242,3 +242,18 @@ def test_a_lifespan_that_is_run_once_is_the_masters_and_survives_hup(serve):
         assert answer["life"] == [["startup", master]]
     assert server.stop() == 0
     assert server.log.count(f"ended in {master}") == server.log.count("ended in") == 1
+
+
+@needs_asgi
+@pytest.mark.once
+def test_a_lifespan_that_is_run_once_and_fails_ends_the_server_without_a_traceback(serve):
+    server = serve(
+        *("-k", "uvicorn.workers.UvicornWorker"),
+        options=("--lifespan", "once"),
+        app="uvicorn_app:app",
+        env={"HERD_FAILS": "1"},
+        ready=False,
+    )
+    assert server.wait_for_end() == 5
+    assert "error: the application's lifespan: startup: no database" in server.log
+    assert "Traceback" not in server.log

@@ -45,6 +45,8 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     """
 
     told: asgi.Told | None = None
+    pid: Any = None
+    pidfile: Any = None  # gunicorn sets both after `setup`
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
         self.take_settings(settings)
