@@ -59,11 +59,11 @@ def test_a_process_that_is_no_child_of_the_server_is_not_taken_for_its_mold(
     make_children(4711)
     board = Scoreboard()
     for pid, promoted in ((4711, False), (1, True), (2**64 - 1, True)):
-        seat = board.reserve()
-        assert seat is not None
-        board.register(seat, pid, 3)
+        slot = board.reserve()
+        assert slot is not None
+        board.register(slot, pid, 3)
         if promoted:
-            board.promote(seat, 3)
+            board.promote(slot, 3)
     assert len(entries()) == 3
     assert forked_by(4711, os.getpid()) == os.getpid() and molds_of(os.getpid()) == frozenset()
 

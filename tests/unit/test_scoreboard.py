@@ -19,7 +19,7 @@ import pytest
 from pasture.proc.stat import HIGHEST_PID, has_ended, start_time
 from pasture.scoreboard import board as module
 from pasture.scoreboard import layout, reader
-from pasture.scoreboard.board import Row, Scoreboard, Seat
+from pasture.scoreboard.board import Row, Scoreboard, Slot
 from pasture.scoreboard.figures import PAUSE_BOUNDS_S, Counts, Table, row
 from pasture.scoreboard.layout import Entry, Snapshot, understand
 from pasture.scoreboard.recorder import Recorder, recorder
@@ -62,15 +62,15 @@ def memory_file() -> Path:
     return path
 
 
-def worker(board: Scoreboard, pid: int = NO_PROCESS, **counts: int) -> Seat:
+def worker(board: Scoreboard, pid: int = NO_PROCESS, **counts: int) -> Slot:
     """A row as a worker leaves it behind."""
-    seat = board.reserve()
-    assert seat is not None
-    words = Row(board.words, seat).words
+    slot = board.reserve()
+    assert slot is not None
+    words = Row(board.words, slot).words
     words[layout.PID], words[layout.STARTED] = pid, 1
     for name, value in {"starts": 1, **counts}.items():
         words[layout.COUNTS.at[name]] = value
-    return seat
+    return slot
 
 
 def test_what_a_worker_counts_is_read_by_pid_and_in_the_sum() -> None:
@@ -120,18 +120,18 @@ def test_wherever_the_move_into_the_sum_is_cut_short_nobody_sees_the_sum_change(
     while True:
         board = Scoreboard(rows=4)
         board.release(worker(board, requests=4).number)
-        seat, memory = worker(board, requests=7, recycles=1), board.words
+        slot, memory = worker(board, requests=7, recycles=1), board.words
         stopped: Any = Stores(memory, stores)
         board.words = stopped
         try:
-            board.release(seat.number)
+            board.release(slot.number)
             is_whole = True
         except Interrupted:
             is_whole = False
         board.words = memory
         assert seen(board).total == expected, f"after {stores} stores"
-        board.release(seat.number)
-        board.release(seat.number)
+        board.release(slot.number)
+        board.release(slot.number)
         assert seen(board).total == expected, f"done again after {stores} stores"
         if is_whole:
             break
@@ -141,9 +141,9 @@ def test_wherever_the_move_into_the_sum_is_cut_short_nobody_sees_the_sum_change(
 
 def test_a_signal_handler_in_the_middle_of_a_change_leaves_its_row_to_the_next_sweep() -> None:
     board = Scoreboard()
-    seat = worker(board, requests=5)
+    slot = worker(board, requests=5)
     with board._changing:
-        board.release(seat.number)
+        board.release(slot.number)
     assert seen(board).total.requests == 5 and NO_PROCESS in seen(board).entries
     board.sweep()
     assert seen(board).total.requests == 5 and seen(board).entries == {}
@@ -320,8 +320,8 @@ def test_a_server_stands_whatever_its_workers_write_to_the_memory() -> None:
         for at in chance.sample(range(len(board.words)), 40):
             board.words[at] = chance.choice((0, 1, os.getpid(), 2**64 - 1, chance.getrandbits(64)))
         board.sweep()
-        if (seat := board.reserve()) is not None and chance.random() < 0.5:
-            board.release(seat.number)
+        if (slot := board.reserve()) is not None and chance.random() < 0.5:
+            board.release(slot.number)
     assert len(board._free) + len(board._taken) == 8
 
 

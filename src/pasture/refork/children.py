@@ -28,7 +28,7 @@ class Worker:
             that loaded the application for generation 0, which the life cycle does not know.
         forks: this mold is sealed and workers are forked from it.
         has_answered: it has said how its load or its promotion came out. It says so once.
-        channel, seat, handle: the server's own, never looked at here: its end of the channel,
+        channel, slot, handle: the server's own, never looked at here: its end of the channel,
             the process's row on the scoreboard, and its own object for the process.
     """
 
@@ -42,7 +42,7 @@ class Worker:
     ready_at: float | None = None
     leaving_at: float | None = None
     channel: Any = None
-    seat: Any = None
+    slot: Any = None
     handle: Any = None
 
     @property

@@ -19,7 +19,7 @@ from pasture.fork_safety import close, survey
 from pasture.fork_safety.hazard import Hazard
 from pasture.refork.channel import CLOSED, Channel, Message, channel_of
 from pasture.refork.shortage import is_shortage
-from pasture.scoreboard.board import Seat
+from pasture.scoreboard.board import Slot
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.policy import Policy
 from pasture.sealing.report import SealReport
@@ -64,7 +64,7 @@ class Start:
 
     Attributes:
         channel: its own to the server.
-        seat: its row on the scoreboard.
+        slot: its row on the scoreboard.
         generation: generation of the mold that forks it.
         age: number that the server gave it.
         files: descriptors that the server sent along, open until the fork.
@@ -72,7 +72,7 @@ class Start:
     """
 
     channel: Channel
-    seat: Seat
+    slot: Slot
     generation: int
     age: int
     files: tuple[int, ...] = ()
@@ -194,7 +194,7 @@ def fork_for(
         if is_worker:
             channel.close()
             _introduce(start.channel, server)
-            recorder.begin(start.seat)
+            recorder.begin(start.slot)
             return start
         start.channel.close()
         if start.worker is not None:
@@ -203,7 +203,7 @@ def fork_for(
 
 def _start(order: Message) -> Start:
     channel, *files = order.files
-    values = {**order.values, "seat": Seat(*order.values["seat"])}
+    values = {**order.values, "slot": Slot(*order.values["slot"])}
     return Start(channel_of(channel), **values, files=tuple(files))
 
 

@@ -30,7 +30,7 @@ _MAX_WORD = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class Slot:
     """A row that was reserved for one process.
 
     Attributes:
@@ -64,10 +64,10 @@ class Row:
         words: the row's, at the positions that `layout` names.
     """
 
-    def __init__(self, board: memoryview, seat: Seat) -> None:
-        at = seat.number * layout.ROW_WORDS
+    def __init__(self, board: memoryview, slot: Slot) -> None:
+        at = slot.number * layout.ROW_WORDS
         self.words = board[at : at + layout.ROW_WORDS]
-        self._board, self._token = board, seat.token
+        self._board, self._token = board, slot.token
 
     def claim(self) -> bool:
         """Say that this process is the one; False if the row has been taken back."""
@@ -123,7 +123,7 @@ class Scoreboard:
         self._no_sweep_before = 0.0
         self.words[layout.MAGIC_AT] = layout.MAGIC
 
-    def reserve(self) -> Seat | None:
+    def reserve(self) -> Slot | None:
         """An empty row for a process about to be forked; None if there is none."""
         with self._changing:
             if not self._free:
@@ -135,7 +135,7 @@ class Scoreboard:
             self._clear(number)
             self.words[number * layout.ROW_WORDS + layout.TOKEN] = self._tokens
             self._taken[number] = self._tokens, time.monotonic()
-            return Seat(number, self._tokens)
+            return Slot(number, self._tokens)
 
     def sweep(self, *, if_due: bool = False) -> None:
         """Free the rows of processes that have ended. In the server, before a fork.
@@ -211,22 +211,22 @@ class Scoreboard:
 
     # --- For servers that refork --------------------------------------------------------
 
-    def register(self, seat: Seat, pid: int, generation: int) -> None:
+    def register(self, slot: Slot, pid: int, generation: int) -> None:
         """A process was forked."""
-        at = seat.number * layout.ROW_WORDS
+        at = slot.number * layout.ROW_WORDS
         self.words[at + layout.GENERATION] = generation
         self.words[at + layout.ROLE] = layout.WORKER
         self.words[at + layout.STARTED] = start_time(pid)
         self.words[at + layout.PID] = pid
 
-    def promote(self, seat: Seat, generation: int) -> None:
+    def promote(self, slot: Slot, generation: int) -> None:
         """The worker is to become the mold of a generation."""
-        at = seat.number * layout.ROW_WORDS
+        at = slot.number * layout.ROW_WORDS
         self.words[at + layout.GENERATION] = generation
         self.words[at + layout.ROLE] = layout.MOLD
 
-    def status(self, seat: Seat) -> WorkerStatus:
-        words, at = self.words, seat.number * layout.ROW_WORDS
+    def status(self, slot: Slot) -> WorkerStatus:
+        words, at = self.words, slot.number * layout.ROW_WORDS
         return WorkerStatus(
             ready=bool(words[at + layout.READY]),
             requests=words[at + _REQUESTS],

@@ -20,7 +20,7 @@ from typing import Any
 
 from pasture.proc.smaps import own_private_bytes
 from pasture.scoreboard import layout, reader
-from pasture.scoreboard.board import Row, Scoreboard, Seat
+from pasture.scoreboard.board import Row, Scoreboard, Slot
 from pasture.scoreboard.figures import GENERATIONS, PAUSE_BOUNDS_S
 
 log = logging.getLogger("pasture")
@@ -39,7 +39,7 @@ class Recorder:
         self._is_descendant = False
         self._ran_out = False
         # By thread that is about to fork: two may do so at once.
-        self._expected: dict[int, Seat] = {}
+        self._expected: dict[int, Slot] = {}
         self._tells_requests = False
         self._row: Row | None = None
         self._row_pid = 0
@@ -80,9 +80,9 @@ class Recorder:
         if board is None:
             return
         board.sweep(if_due=True)
-        seat = board.reserve()
-        if seat is not None:
-            self._expected[thread] = seat
+        slot = board.reserve()
+        if slot is not None:
+            self._expected[thread] = slot
             return
         board.count_start()
         if not self._ran_out:
@@ -126,27 +126,27 @@ class Recorder:
         self._counting = threading.Lock()  # another thread of the parent may have held it
         if self._row_pid == os.getpid():
             return  # it has begun by hand already
-        seat = self._expected.get(threading.get_ident())
+        slot = self._expected.get(threading.get_ident())
         self._expected.clear()
         self._row = None
         self._is_descendant = self._board is not None
-        if seat is not None:
-            self.begin(seat)
+        if slot is not None:
+            self.begin(slot)
 
-    def begin(self, seat: Seat | None = None) -> None:
+    def begin(self, slot: Slot | None = None) -> None:
         """Count from now on, in a worker. By hand only after forks of C code and of molds.
 
         Args:
-            seat: reserved for this process; None for that of the fork that was announced.
+            slot: reserved for this process; None for that of the fork that was announced.
         """
         if self._row_pid == os.getpid() or self._board is None:
             return
-        seat = seat or self._expected.get(threading.get_ident())
+        slot = slot or self._expected.get(threading.get_ident())
         self._expected.clear()
         self._row, self._row_pid, self._is_descendant = None, os.getpid(), True
-        if seat is None:
+        if slot is None:
             return
-        row = Row(self._board.words, seat)
+        row = Row(self._board.words, slot)
         if not row.claim():
             return
         self._row = row

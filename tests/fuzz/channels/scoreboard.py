@@ -29,7 +29,7 @@ from pasture.refork.children import Worker
 from pasture.refork.lifecycle import Lifecycle
 from pasture.refork.schedule import Schedule
 from pasture.scoreboard import layout, reader
-from pasture.scoreboard.board import Row, Scoreboard, Seat
+from pasture.scoreboard.board import Row, Scoreboard, Slot
 
 ROWS = 6
 WANTED = 2
@@ -45,13 +45,13 @@ class Words:
         self.outcomes: Counter[str] = Counter()
         self._child = child
         self._board = Scoreboard(ROWS)
-        self._seats: list[Seat] = []
+        self._slots: list[Slot] = []
         self._now = 0.0
         self._begin_anew()
 
     def _begin_anew(self) -> None:
         self._cycle = Lifecycle(Schedule((5, 50)))
-        self._workers: dict[int, Seat] = {}
+        self._workers: dict[int, Slot] = {}
         self._spawned = 0
 
     def sample(self, random: Random) -> bytes:
@@ -81,17 +81,17 @@ class Words:
     def _serve(self, random: Random) -> None:
         """What a server does with its rows, and what a life cycle makes of them."""
         board = self._board
-        seat = board.reserve()
-        if seat is not None:
-            board.register(seat, self._child, random.randrange(5))
-            board.promote(seat, random.randrange(5))
-            Row(board.words, seat).claim()
-            self._seats.append(seat)
-        if seat is None or not random.randrange(3):
+        slot = board.reserve()
+        if slot is not None:
+            board.register(slot, self._child, random.randrange(5))
+            board.promote(slot, random.randrange(5))
+            Row(board.words, slot).claim()
+            self._slots.append(slot)
+        if slot is None or not random.randrange(3):
             board.sweep()
-            for one in self._seats:
+            for one in self._slots:
                 board.release(one.number)
-            self._seats.clear()
+            self._slots.clear()
         board.count_start()
         if not random.randrange(NEW_SERVER_EACH):
             self._begin_anew()
@@ -99,7 +99,7 @@ class Words:
 
     def _live(self) -> None:
         self._now += 1.0
-        statuses = {pid: self._board.status(seat) for pid, seat in self._workers.items()}
+        statuses = {pid: self._board.status(slot) for pid, slot in self._workers.items()}
         cycle = self._cycle
         for _ in range(20):
             action = cycle.next_action(self._now, WANTED, statuses)
@@ -115,7 +115,7 @@ class Words:
             case Spawn(generation):
                 self._spawned += 1
                 pid = self._spawned + 1
-                self._workers[pid] = Seat(layout.FIRST_ROW + pid % ROWS, 1)
+                self._workers[pid] = Slot(layout.FIRST_ROW + pid % ROWS, 1)
                 cycle.spawned(Worker(pid, generation, self._now))
             case Measure():
                 cycle.measured(None if self._now % 2 else 10**9, self._now)

@@ -88,7 +88,7 @@ class Refork:
             self._hear(mold)
         wanted = self._arbiter.num_workers
         while True:
-            statuses = {w.pid: self._board.status(w.seat) for w in self._children.serving}
+            statuses = {w.pid: self._board.status(w.slot) for w in self._children.serving}
             action = self._cycle.next_action(time.monotonic(), wanted, statuses)
             if action is None:
                 break
@@ -118,12 +118,12 @@ class Refork:
 
     def _promote(self, worker: Worker, generation: int) -> None:
         del self._arbiter.WORKERS[worker.pid]
-        self._board.promote(worker.seat, generation)
+        self._board.promote(worker.slot, generation)
         if worker.channel.send("promote", generation=generation):
             _signal(worker.pid, LOOK)
         self._log.info(
             "pasture: worker %s is to become the mold of generation %s after %s requests",
-            *(worker.pid, generation, self._board.status(worker.seat).requests),
+            *(worker.pid, generation, self._board.status(worker.slot).requests),
         )
 
     def _total_pss_bytes(self) -> int | None:
@@ -286,7 +286,7 @@ class Refork:
         """Those whose heartbeat is older than gunicorn's timeout, and than a seal may take."""
         longest_s = max(self._arbiter.timeout, _SEAL_S)
         for mold in self._children.molds:
-            if self._board.status(mold.seat).ready:
+            if self._board.status(mold.slot).ready:
                 continue  # it finishes its requests; the life cycle has the clock
             if time.monotonic() - mold.handle.tmp.last_update() > longest_s:
                 self._cycle.hung(mold.pid, time.monotonic())
@@ -298,7 +298,7 @@ class Refork:
     def dismiss_molds(self) -> None:
         """The server ends. From now on one that still has requests is a worker again."""
         for mold in self._children.molds:
-            if self._board.status(mold.seat).ready:
+            if self._board.status(mold.slot).ready:
                 mold.role = "worker"
                 self._arbiter.WORKERS[mold.pid] = mold.handle
             mold.channel.close()

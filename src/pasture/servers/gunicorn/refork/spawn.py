@@ -137,12 +137,12 @@ class Spawner:
             self._call_off(mold, there)
             raise SpawnFailed(f"{error}", for_now=is_shortage(error)) from None
         if pid == 0:
-            start = Start(there, mold.seat, 0, mold.handle.age, worker=mold.handle)
+            start = Start(there, mold.slot, 0, mold.handle.age, worker=mold.handle)
             self._live(start, mold.channel)
         there.close()
         self._take_in(mold, pid)
         self._children.add(mold)
-        self._board.promote(mold.seat, 0)
+        self._board.promote(mold.slot, 0)
         return mold
 
     def _await_load(self, mold: Worker) -> int | None:
@@ -190,7 +190,7 @@ class Spawner:
         """A process has been reaped."""
         worker.channel.close()
         worker.handle.tmp.close()
-        self._board.release(worker.seat.number)
+        self._board.release(worker.slot.number)
         self._arbiter.WORKERS.pop(worker.pid, None)
         if worker.role != "first mold":  # which was no worker
             self._arbiter.cfg.child_exit(self._arbiter, worker.handle)
@@ -214,7 +214,7 @@ class Spawner:
         files = (there.fileno(), worker.handle.tmp.fileno())
         values = {
             "age": worker.handle.age,
-            "seat": astuple(worker.seat),
+            "slot": astuple(worker.slot),
             "generation": generation,
         }
         sent = mold is not None and mold.channel.send("spawn", files, **values)
@@ -250,8 +250,8 @@ class Spawner:
             SpawnFailed: the scoreboard is full, or the system has no descriptors or files for
                 it now.
         """
-        seat = self._board.reserve()
-        if seat is None:
+        slot = self._board.reserve()
+        if slot is None:
             raise SpawnFailed("the scoreboard is full", for_now=True)
         handle = None
         try:
@@ -261,15 +261,15 @@ class Spawner:
         except OSError as error:
             if handle is not None:
                 handle.tmp.close()
-            self._board.release(seat.number)
+            self._board.release(slot.number)
             raise SpawnFailed(f"{error}", for_now=is_shortage(error)) from None
-        return Worker(0, generation, channel=here, seat=seat, handle=handle), there
+        return Worker(0, generation, channel=here, slot=slot, handle=handle), there
 
     def _call_off(self, worker: Worker, there: Channel) -> None:
         worker.channel.close()
         there.close()
         worker.handle.tmp.close()
-        self._board.release(worker.seat.number)
+        self._board.release(worker.slot.number)
 
     def _await_spawn(self, worker: Worker, mold: Worker) -> Message:
         """The answer of the new worker, or what its mold says instead."""
@@ -295,4 +295,4 @@ class Spawner:
 
     def _take_in(self, worker: Worker, pid: int) -> None:
         worker.pid, worker.spawned_at = pid, monotonic()
-        self._board.register(worker.seat, pid, worker.generation)
+        self._board.register(worker.slot, pid, worker.generation)

@@ -149,7 +149,7 @@ def _life(arbiter: Any, start: Start, board: Scoreboard) -> Start:
         util._setproctitle(f"worker [{arbiter.proc_name}]")
         arbiter.log.info("Booting worker with pid: %s", worker.pid)
         arbiter.cfg.post_fork(arbiter, worker)
-        promotable = _promotable(worker, start.channel, Row(board.words, start.seat))
+        promotable = _promotable(worker, start.channel, Row(board.words, start.slot))
         worker.init_process()
         if promotable.generation is not None:
             with promotable.become_mold():
