@@ -15,7 +15,7 @@ from pasture.explain.objects import TypeInfo
 from pasture.explain.owners import Owners, most_touched
 from pasture.explain.recognition import gather, recognise
 from pasture.explain.snapshot import NO_OWNER, RECORD, Kind
-from pasture.explain.touched import Sampled, Touched, TouchedObjects
+from pasture.explain.touched import Example, Touched, TouchedObjects
 
 pytestmark = pytest.mark.interpreter
 
@@ -180,8 +180,8 @@ def test_without_a_snapshot_nobody_owns_anything() -> None:
 
 def test_objects_are_named_by_the_container_that_holds_many_of_them() -> None:
     touched = TouchedObjects(
-        samples={(Kind.OBJECT, LIST_TYPE): [Sampled(4, 30.0), Sampled(6, 20.0), Sampled(4, 10.0)]},
-        restored={(Kind.OBJECT, LIST_TYPE): [Sampled(4, 99.0)]},
+        samples={(Kind.OBJECT, LIST_TYPE): [Example(4, 30.0), Example(6, 20.0), Example(4, 10.0)]},
+        restored={(Kind.OBJECT, LIST_TYPE): [Example(4, 99.0)]},
     )
     assert most_holding(SNAPSHOT, OBJECTS, touched) == (
         Holder("list", "list", "app.routes", 99, restored=True),
@@ -191,7 +191,7 @@ def test_objects_are_named_by_the_container_that_holds_many_of_them() -> None:
 
 
 def test_containers_of_a_few_pages_are_not_spoken_of() -> None:
-    touched = TouchedObjects(samples={(Kind.OBJECT, LIST_TYPE): [Sampled(4, 3.0)]})
+    touched = TouchedObjects(samples={(Kind.OBJECT, LIST_TYPE): [Example(4, 3.0)]})
     assert most_holding(SNAPSHOT, OBJECTS, touched) == ()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pasture.display.units import count, megabytes
+from pasture.display.units import count, megabytes, some
 from pasture.doctor.evidence import Evidence, Worker
 from pasture.doctor.finding import Finding
 from pasture.proc.mapped_files import InMemory
@@ -15,7 +15,7 @@ _NOT_PRELOADED = 0.6
 _LEAST_PRIVATE_BYTES = 8_000_000
 _LEAST_FREE_BYTES = 5_000_000
 _WORTH_TELLING_BYTES = 100_000
-_MOST_NAMES = 12
+_MAX_NAMES = 12
 
 
 def preloading(seen: Evidence) -> Iterator[Finding]:
@@ -144,7 +144,7 @@ def late_imports(seen: Evidence) -> Iterator[Finding]:
     yield Finding(
         "late-imports",
         large,
-        f"every worker imports for itself: {_some(names)}",
+        f"every worker imports for itself: {some(names, _MAX_NAMES)}",
         cost=_cost_of_imports(own) if large else "",
         mend="import them while the application is loaded, or in the warm-up" if large else "",
     )
@@ -181,7 +181,7 @@ def pending_imports(seen: Evidence) -> Iterator[Finding]:
     pending = len(names) if count is None else count
     if not pending:
         return
-    shown = f": {_some(sorted(names))}" if names else ""
+    shown = f": {some(sorted(names), _MAX_NAMES)}" if names else ""
     stdlib = [n for n in names if package_of_module(n) == STANDARD_LIBRARY]
     mend = (
         "`pasture run`, which makes those of the standard library before the fork"
@@ -214,8 +214,3 @@ def free_memory(seen: Evidence) -> Iterator[Finding]:
         cost="memory of the master, and of each worker that allocates there",
         mend="the policy seal gives it back before the fork: `pasture run`",
     )
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more

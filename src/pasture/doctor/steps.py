@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from pasture.display.units import some
 from pasture.doctor.evidence import Evidence
 from pasture.doctor.finding import Finding
 from pasture.doctor.threads import Thread
@@ -13,7 +14,7 @@ from pasture.fork_safety.survey import remedy_for_thread, starts_again
 from pasture.interpreter import FIRST_WITH, SUPPORTED
 from pasture.proc.maps import python_version
 
-_MOST_NAMES = 12
+_MAX_NAMES = 12
 _THREADS_RUN = "Python thread(s) running"
 _BESIDE = "not beside a thread that runs"
 _LACKS = {
@@ -153,9 +154,7 @@ def _verb(found: Sequence[Thread], one: str, many: str) -> str:
 
 
 def _some(found: Sequence[Thread]) -> str:
-    distinct = sorted(set(map(str, found)))
-    more = f" and {len(distinct) - _MOST_NAMES} more" if len(distinct) > _MOST_NAMES else ""
-    return ", ".join(distinct[:_MOST_NAMES]) + more
+    return some(sorted(set(map(str, found))), _MAX_NAMES)
 
 
 def interpreter(seen: Evidence) -> Iterator[Finding]:

@@ -28,7 +28,7 @@ from pasture.explain.objects import Objects
 from pasture.explain.snapshot import Snapshot
 from pasture.explain.tally import Tally
 from pasture.explain.touched import TouchedObjects, Window
-from pasture.explain.writers import Recording, Sampled
+from pasture.explain.writers import Recording, SampledFaults
 from pasture.proc import smaps
 from pasture.proc.address_space import AddressSpace, Array, ended
 from pasture.proc.again import read_again
@@ -79,7 +79,7 @@ def explain(
 
 
 def _explain(
-    parent_pid: int, worker_pid: int, snapshot: Path | None, sampled: Sampled | None
+    parent_pid: int, worker_pid: int, snapshot: Path | None, sampled: SampledFaults | None
 ) -> Explanation:
     begin = perf_counter()
     server = sources.look_at_server(parent_pid, worker_pid)
@@ -125,7 +125,7 @@ def _explain(
         )
 
 
-def _join(like: Classifier, snapshot: Snapshot | None, sampled: Sampled) -> Recording:
+def _join(like: Classifier, snapshot: Snapshot | None, sampled: SampledFaults) -> Recording:
     """Join samples with causes, each in its own worker; in the parent if that has ended."""
     page = np.uint64(OS_PAGE_BYTES)
     addresses = np.array([fault.address for fault in sampled.faults], dtype=np.uint64)

@@ -14,7 +14,7 @@ from pasture.explain.explanation import Holder
 from pasture.explain.objects import Objects
 from pasture.explain.owners import Owners, type_name
 from pasture.explain.snapshot import Kind, Snapshot
-from pasture.explain.touched import Group, Sampled, TouchedObjects
+from pasture.explain.touched import KindAndType, Example, TouchedObjects
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -40,11 +40,11 @@ def most_holding(
     return tuple(sorted(found, key=lambda holder: -holder.os_pages))
 
 
-def _is_code(group: Group, touched: TouchedObjects) -> bool:
+def _is_code(group: KindAndType, touched: TouchedObjects) -> bool:
     return group[0] == Kind.OBJECT and group[1] in touched.code_types
 
 
-def _holders(names: Owners, kind: str, sample: list[Sampled], *, restored: bool) -> list[Holder]:
+def _holders(names: Owners, kind: str, sample: list[Example], *, restored: bool) -> list[Holder]:
     ways = [(names.ancestors(one.number), one.os_pages) for one in sample]
     below: dict[int, float] = defaultdict(float)
     for way, pages in ways:

@@ -37,7 +37,7 @@ _OF_NO_OBJECT = (
 _IN_PAGE = np.arange(1, 8, 2, dtype=np.uint64) * np.uint64(OS_PAGE_BYTES // 8)
 """Where in a page it is looked what lies there."""
 
-Group = tuple[Kind, int]
+KindAndType = tuple[Kind, int]
 """A kind: of storage, or `Kind.OBJECT` and the address of the type."""
 
 
@@ -59,12 +59,12 @@ class Touched:
     words: int
 
     @property
-    def group(self) -> Group:
+    def group(self) -> KindAndType:
         return self.kind, self.type if self.kind == Kind.OBJECT else 0
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class Example:
     """One of some objects of a kind.
 
     Attributes:
@@ -152,10 +152,10 @@ class TouchedObjects:
     """
 
     kept: dict[int, Touched] = field(default_factory=dict)
-    os_pages: dict[Group, float] = field(default_factory=dict)
+    os_pages: dict[KindAndType, float] = field(default_factory=dict)
     code_types: frozenset[int] = frozenset()
-    samples: dict[Group, list[Sampled]] = field(default_factory=dict)
-    restored: dict[Group, list[Sampled]] = field(default_factory=dict)
+    samples: dict[KindAndType, list[Example]] = field(default_factory=dict)
+    restored: dict[KindAndType, list[Example]] = field(default_factory=dict)
 
     def add(self, window: Window) -> None:
         """Keep those of a window with the most pages; what spans windows is added up."""
@@ -163,7 +163,7 @@ class TouchedObjects:
         for place, pages in window.restored:
             kind = Kind(int(window.extents.kinds[place]))
             group = kind, int(window.extents.types[place]) if kind == Kind.OBJECT else 0
-            sampled = Sampled(int(window.extents.numbers[place]), pages)
+            sampled = Example(int(window.extents.numbers[place]), pages)
             self.restored.setdefault(group, []).append(sampled)
         at = np.flatnonzero(window.pages_of)
         kinds, types = window.extents.kinds[at], window.extents.types[at]
@@ -186,16 +186,16 @@ class TouchedObjects:
             before = self.kept.get(found.number)
             self.kept[found.number] = found if before is None else _joined(before, found)
 
-    def _sample(self, window: Window, places: Array, group: Group, pages: float) -> None:
+    def _sample(self, window: Window, places: Array, group: KindAndType, pages: float) -> None:
         """Keep some of a window's objects of a kind, every n-th by address."""
         chosen = places[:: -(-len(places) // _SAMPLED)]
         numbers = window.extents.numbers[chosen].tolist()
         each = pages / len(numbers)
-        self.samples.setdefault(group, []).extend(Sampled(number, each) for number in numbers)
+        self.samples.setdefault(group, []).extend(Example(number, each) for number in numbers)
 
     def groups(self) -> list[list[Touched]]:
         """Those that were kept, by kind: kinds and objects with the most pages first."""
-        found: dict[Group, list[Touched]] = {}
+        found: dict[KindAndType, list[Touched]] = {}
         for touched in sorted(self.kept.values(), key=lambda t: (-t.os_pages, -t.words)):
             found.setdefault(touched.group, []).append(touched)
         return sorted(found.values(), key=lambda group: -self.os_pages[group[0].group])

@@ -70,7 +70,7 @@ class Recording:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class SampledFaults:
     """Faults as they were sampled.
 
     Attributes:
@@ -86,7 +86,9 @@ class Sampled:
     with_kernel: bool
 
 
-def sample(parent_pid: int, seconds: float, tick: Callable[[], None] = lambda: None) -> Sampled:
+def sample(
+    parent_pid: int, seconds: float, tick: Callable[[], None] = lambda: None
+) -> SampledFaults:
     """Sample the faults of a parent's workers, and of those it forks meanwhile.
 
     Raises:
@@ -107,11 +109,11 @@ def sample(parent_pid: int, seconds: float, tick: Callable[[], None] = lambda: N
                 )
         found += sampler.read()
         found = [fault for fault in found if fault.pid != parent_pid]
-        return Sampled(seconds, found, sampler.lost, sampler.with_kernel)
+        return SampledFaults(seconds, found, sampler.lost, sampler.with_kernel)
 
 
 def join(
-    sampled: Sampled, classifier_of: Callable[[int], Classifier], extents: Extents
+    sampled: SampledFaults, classifier_of: Callable[[int], Classifier], extents: Extents
 ) -> Recording:
     """Say of each fault who wrote what.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pasture.display.pages import plot_markup, render_page
-from pasture.display.units import count, megabytes, percent, seconds
+from pasture.display.units import count, megabytes, percent, seconds, some
 from pasture.trial import summary
 from pasture.trial.figures import COLUMNS, PRIVATE, TOTAL
 from pasture.trial.measurement import (
@@ -99,8 +99,6 @@ def _setting(result: TrialResult, made_at: datetime) -> list[tuple[str, str]]:
     """What was run, as pairs of a term and its value."""
     plan, interpreter = result.plan, result.interpreter
     urls = result.reference.typical.paths
-    shown = ", ".join(urls[:_MAX_URLS])
-    more = f" and {len(urls) - _MAX_URLS} more" if len(urls) > _MAX_URLS else ""
     return [
         ("Application", plan.app),
         ("Interpreter", f"{interpreter['implementation']} {interpreter['version']}"),
@@ -109,7 +107,7 @@ def _setting(result: TrialResult, made_at: datetime) -> list[tuple[str, str]]:
         ("Load", f"{count(plan.requests, 'request')} by {count(plan.users, 'user')}"),
         ("Rounds", str(plan.rounds)),
         ("Answers", f"compared by status; {result.bodies}"),
-        ("URLs", shown + more),
+        ("URLs", some(urls, _MAX_URLS)),
         *_seals(result),
         ("Made", made_at.strftime("%Y-%m-%d %H:%M")),
     ]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from pasture.display.units import count
+from pasture.display.units import count, some
 from pasture.sealing.policy import POLICIES
 from pasture.trial import responses
 from pasture.trial.measurement import PolicyResult
 from pasture.trial.plan import TrialPlan
 from pasture.trial.servers.facts import STOCK
 
-_MOST_URLS = 5
+_MAX_URLS = 5
 _DENIALS = frozenset((401, 403))
 
 
@@ -32,7 +30,7 @@ def notes_on(plan: TrialPlan, policies: tuple[PolicyResult, ...]) -> tuple[str, 
             notes.append(f"{name}: memory was swapped out, which no figure here counts")
         if sum(run.load.failures for run in runs) > result.timeouts:
             failures = sum(run.load.failures for run in runs) - result.timeouts
-            urls = _listed(responses.failing(responses.merge(run.answers for run in runs)))
+            urls = some(responses.failing(responses.merge(run.answers for run in runs)), _MAX_URLS)
             notes.append(f"{name}: {count(failures, 'request')} failed ({urls})")
         if result.timeouts:
             notes.append(f"{name}: {_timed_out(result)} within {plan.server_timeout_s:g} s")
@@ -49,11 +47,6 @@ def _timed_out(result: PolicyResult) -> str:
     """As in `3 requests had no answer (GET /slow)`."""
     urls = responses.timed_out(responses.merge(run.answers for run in result.runs))
     return f"{count(result.timeouts, 'request')} timed out, with no answer ({', '.join(urls)})"
-
-
-def _listed(urls: Sequence[str]) -> str:
-    more = f" and {len(urls) - _MOST_URLS} more" if len(urls) > _MOST_URLS else ""
-    return ", ".join(urls[:_MOST_URLS]) + more
 
 
 def _without_page(plan: TrialPlan, result: PolicyResult) -> list[str]:
