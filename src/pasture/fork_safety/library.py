@@ -103,20 +103,19 @@ class Library:
     """One library.
 
     Attributes:
-        package: its name in an index of packages, in lower case; "" if only names of threads are
-            known.
+        package: its name in an index of packages, in lower case; "" if it has none.
         remedy: what to do about threads of this package; "" for the usual.
-        threads: threads of its that are known by their names.
-        restarted: how the names of threads begin that it starts again in each worker.
-        restarts_all: all threads of the package are started again, whatever their names.
-        restarted_now: identifiers of threads of which the same is known at this moment.
-        known_elsewhere: its native threads are no hazard, or are reported by `hazards`.
-        native_files: regular expression of the files on the stack of native threads without which
-            its children do; "" for none.
-        closed_at_fork: end of the address of connections that it closes at each fork itself; "".
+        threads: threads that are known by their names.
+        restarted: begin of the names of threads that it starts again in each worker.
+        restarts_all: it does so with all threads of the package.
+        restarted_now: identifiers of threads with which it does so.
+        known_elsewhere: its native threads are no hazard, or one of `hazards`.
+        native_files: regular expression of files on the stack of native threads that children do
+            without; "" for none.
+        closed_at_fork: end of the address of connections that it closes at each fork; "".
         hazards: what else of it does not survive a fork.
-        fork_aware: how it copes with a fork; None if it does not, or that was not tried.
-        on_loop: classes of asynchronous clients; pools before the connections that they close.
+        fork_aware: how it copes with a fork, if that was tried.
+        on_loop: asynchronous clients; pools before the connections that they close.
         closings: connections that are closed before the fork.
         prepare_children: have each child put its copy in order. Called before each seal.
         while_sealing, while_warming: what is done with it during the seal, and the warm-up.

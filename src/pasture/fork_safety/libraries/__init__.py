@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from pasture.fork_safety.libraries import (
-    asynchronous,
     ddtrace,
     django,
     gevent,
@@ -20,7 +19,6 @@ from pasture.fork_safety.libraries import (
     plain,
     redis,
     sqlalchemy,
-    torch,
     urllib3,
 )
 from pasture.fork_safety.library import Library
@@ -33,10 +31,9 @@ LIBRARIES: tuple[Library, ...] = (
     django.CARD,
     sqlalchemy.CARD,
     redis.CARD,
-    asynchronous.CARD,
+    plain.CLIENTS,
     grpc.CARD,
     *plain.CARDS,
-    torch.CARD,
     urllib3.CARD,
 )
 

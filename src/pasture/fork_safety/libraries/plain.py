@@ -1,11 +1,72 @@
-"""Libraries of which no more is known than their threads."""
+"""Libraries of which a row or two is known: their threads, or how their objects are closed."""
 
 from __future__ import annotations
 
-from pasture.fork_safety.library import Library, Named
+import sys
+from collections.abc import Awaitable, Iterator
+from typing import Any
+
+from pasture.fork_safety.hazard import Hazard
+from pasture.fork_safety.library import Close, Library, LoopOwned, Named
 
 _ONE_THREAD = "set OPENBLAS_NUM_THREADS=1 for the master, or compute in workers only"
 _OWN_PROCESS = "run it in a process of its own"
+
+
+def _close(one: Any) -> Awaitable[object]:
+    closing: Awaitable[object] = one.close()
+    return closing
+
+
+def _is_open(one: Any) -> bool:
+    return not one.closed
+
+
+def _unbound(module: str, name: str, close: Close, attribute: str) -> LoopOwned:
+    return LoopOwned(module, name, close, is_for_good=False, unbind=(attribute,))
+
+
+def _pool_of_httpcore(module: str) -> LoopOwned:
+    def is_open(pool: Any) -> bool:
+        return bool(pool.connections)
+
+    name = "AsyncConnectionPool"
+    return LoopOwned(module, name, lambda pool: pool.aclose(), is_open, is_for_good=False)
+
+
+def _hazards_of_torch() -> Iterator[Hazard]:
+    cuda = sys.modules.get("torch.cuda")
+    if cuda is not None and getattr(cuda, "_initialized", False):
+        yield Hazard("CUDA, which is initialized", "use the GPU in workers only")
+
+
+CLIENTS = Library(
+    on_loop=(
+        _pool_of_httpcore("httpcore"),
+        _pool_of_httpcore("httpcore2"),
+        _unbound("elastic_transport", "AsyncTransport", lambda one: None, "_loop"),
+        _unbound("elastic_transport", "AiohttpHttpNode", _close, "_loop"),
+        _unbound("motor.core", "AgnosticClient", lambda one: None, "_io_loop"),
+        LoopOwned(
+            "pymongo", "AsyncMongoClient", _close, lambda one: bool(getattr(one, "_opened", True))
+        ),
+        LoopOwned("aiohttp", "ClientSession", _close, _is_open),
+        LoopOwned(
+            "asyncpg.pool",
+            "Pool",
+            _close,
+            lambda one: bool(getattr(one, "_initialized", True)) and not one.is_closing(),
+        ),
+        LoopOwned("asyncpg.connection", "Connection", _close, lambda one: not one.is_closed()),
+        LoopOwned("psycopg_pool", "AsyncConnectionPool", _close, _is_open),
+        LoopOwned("psycopg", "AsyncConnection", _close, _is_open),
+        LoopOwned(
+            "aiosqlite", "Connection", _close, lambda one: bool(getattr(one, "_connection", None))
+        ),
+    )
+)
+"""Asynchronous clients. Tried with httpcore 1.0, elastic-transport 9.4, aiohttp 3.14, asyncpg 0.32,
+psycopg 3.3, aiosqlite 0.22."""
 
 CARDS = (
     Library(package="sentry-sdk", restarted=("sentry",), restarts_all=True),
@@ -29,4 +90,5 @@ CARDS = (
     Library(package="numexpr", native_files="/numexpr/"),
     Library(package="tokenizers", native_files="/tokenizers/"),
     Library(package="uvloop", native_files="/uvloop/"),
+    Library(package="torch", hazards=_hazards_of_torch),
 )
