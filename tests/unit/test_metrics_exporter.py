@@ -31,7 +31,15 @@ def sample(*private: int) -> Sample:
     return Sample(0.0, 0, process(10, 100), workers)
 
 
-COUNTS = Counts(3, 1, 40, (5, 2, 1), (9, 0, 4), (1, 0, 2, 0, 0, 0, 0, 0, 0, 1), 1_500_000_000)
+COUNTS = Counts(
+    starts=3,
+    recycles=1,
+    requests=40,
+    collections=(5, 2, 1),
+    collected=(9, 0, 4),
+    pauses=(1, 0, 2, 0, 0, 0, 0, 0, 0, 1),
+    pause_ns=1_500_000_000,
+)
 SEAL = SealFigures("seal", "3.14", True, 2, 1000, 4096, 0.25)
 
 
