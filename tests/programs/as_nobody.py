@@ -28,6 +28,7 @@ def import_what_is_needed():
     import importlib
     import json  # noqa: F401
     import opcode  # noqa: F401
+    import pkgutil  # noqa: F401
     import weakref  # noqa: F401
 
     import numpy  # noqa: F401
@@ -37,6 +38,7 @@ def import_what_is_needed():
         "pasture.cli.main",
         "pasture.cli.explain",
         "pasture.cli.metrics",
+        "pasture.sealing.seal",
         "pasture.sealing.snapshot",
         "pasture.explain.explain",
         "pasture.explain.document",

@@ -14,7 +14,7 @@ from pasture.explain.explanation import Holder
 from pasture.explain.objects import Objects
 from pasture.explain.owners import Owners, type_name
 from pasture.explain.snapshot import Kind, Snapshot
-from pasture.explain.touched import KindAndType, Example, TouchedObjects
+from pasture.explain.touched import Example, KindAndType, TouchedObjects
 
 Key = TypeVar("Key", bound=Hashable)
 
