@@ -84,10 +84,6 @@ class Row:
     def show_unsafe(self) -> None:
         self.words[layout.UNSAFE] = 1
 
-    def count(self, name: str, more: int = 1, *, part: int = 0) -> None:
-        """Add to a figure of `Counts`, or to one of the numbers that it has."""
-        self.words[layout.COUNTS.at[name] + part] += more
-
     @property
     def requests(self) -> int:
         """Responses sent so far."""

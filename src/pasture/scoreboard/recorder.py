@@ -26,6 +26,7 @@ from pasture.scoreboard.figures import GENERATIONS, PAUSE_BOUNDS_S
 log = logging.getLogger("pasture")
 
 _NO_LONGER_NEEDED = "PASTURE_METRICS_DIR"
+_AT = layout.COUNTS.at
 _BOUNDS_NS = tuple(int(bound * 1e9) for bound in PAUSE_BOUNDS_S)
 
 
@@ -150,7 +151,7 @@ class Recorder:
         if not row.claim():
             return
         self._row = row
-        row.words[layout.COUNTS.at["starts"]] = 1
+        row.words[_AT["starts"]] = 1
         row.words[layout.TELLS_REQUESTS] = self._tells_requests
         with contextlib.suppress(OSError):
             row.words[layout.PRIVATE_AT_START] = own_private_bytes()
@@ -159,9 +160,10 @@ class Recorder:
 
     def count(self, name: str) -> None:
         """Add one to a figure of `Counts`. Threads of a worker may call it at once."""
-        if self._row is not None:
+        row = self._row
+        if row is not None:
             with self._counting:
-                self._row.count(name)
+                row.words[_AT[name]] += 1
 
     def _count_collection(self, phase: str, info: dict[str, Any]) -> None:
         """As the collector calls it, in the middle of anything: it takes no lock."""
@@ -173,10 +175,10 @@ class Recorder:
             return
         pause_ns = perf_counter_ns() - self._began_ns
         generation = min(info["generation"], GENERATIONS - 1)
-        row.count("collections", part=generation)
-        row.count("collected", info["collected"], part=generation)
-        row.count("pauses", part=bisect.bisect_left(_BOUNDS_NS, pause_ns))
-        row.count("pause_ns", pause_ns)
+        row.words[_AT["collections"] + generation] += 1
+        row.words[_AT["collected"] + generation] += info["collected"]
+        row.words[_AT["pauses"] + bisect.bisect_left(_BOUNDS_NS, pause_ns)] += 1
+        row.words[_AT["pause_ns"]] += pause_ns
 
 
 recorder = Recorder()
