@@ -158,6 +158,14 @@ def test_a_running_thread_leaves_the_heap_unsealed_and_is_named(serve):
     assert server.get("/who")["pid"] in server.workers()
 
 
+@pytest.mark.once
+def test_a_configuration_of_logging_in_the_application_leaves_the_masters_log_on(serve):
+    server = serve(options=("--warm", "/who"), env={"HERD_LOGGING": "1"})
+    assert SEALED in server.log and "pasture: probe: 1 request answered" in server.log
+    assert server.stop() == 0
+    assert "Shutting down: Master" in server.log
+
+
 def test_under_reload_nothing_is_preloaded_nor_sealed(serve):
     server = serve("--reload")
     assert "--reload loads the application in each worker: no seal" in server.log

@@ -219,6 +219,18 @@ def test_what_the_application_set_at_its_import_holds_in_each_worker(serve, tmp_
 
 
 @pytest.mark.once
+def test_a_configuration_of_logging_in_the_application_leaves_the_parents_log_on(serve):
+    server = serve(options=("--warm", "/"), env={"HERD_LOGGING": "1"}, ready=False)
+    server.wait_until_it_logs("pasture: probe: 1 request answered")
+    server.wait_for(lambda: listens(server.port), "an answer")
+    server.ask_each(2)
+    assert SEALED in server.log
+    assert STARTED not in server.log  # workers have the application's word, as without pasture
+    assert server.stop() == 0
+    assert "Stopping parent process" in server.log
+
+
+@pytest.mark.once
 def test_requests_are_counted_and_a_worker_past_its_limit_is_replaced(serve):
     server = serve(options=("--max-uss", "24M"))
     server.ask_each(2)

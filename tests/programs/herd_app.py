@@ -5,6 +5,7 @@ Holds a heap large enough for a page to count: 60,000 dictionaries, about 20 MB.
 
 import gc
 import json
+import logging.config
 import os
 import sys
 import threading
@@ -25,6 +26,8 @@ def _run_or_wait():
 
 if os.environ.get("HERD_THREAD"):
     threading.Thread(target=_run_or_wait, name="herd-thread", daemon=True).start()
+if os.environ.get("HERD_LOGGING"):
+    logging.config.dictConfig({"version": 1})  # which disables all loggers that there are
 if os.environ.get("HERD_BROKEN"):
     raise RuntimeError("this application is broken on purpose")
 

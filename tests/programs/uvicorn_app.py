@@ -5,7 +5,7 @@ import atexit
 import errno
 import functools
 import json
-import logging
+import logging.config
 import os
 import signal
 import sys
@@ -27,6 +27,8 @@ def fork_if_allowed(fork):
 logging.getLogger("herd").addHandler(logging.StreamHandler(sys.stderr))
 logging.getLogger("herd").setLevel("INFO")
 logging.getLogger("uvicorn.access").disabled = True  # what the application says counts
+if os.environ.get("HERD_LOGGING"):
+    logging.config.dictConfig({"version": 1})  # which disables all loggers that there are
 if os.environ.get("HERD_LOAD_S"):
     print("loading", flush=True)
     time.sleep(float(os.environ["HERD_LOAD_S"]))

@@ -9,6 +9,7 @@ manage_workers, _start_control_server and _stop_control_server.
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import signal
 import sys
@@ -99,7 +100,12 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         if self._as_in_worker is nullcontext:
             self._as_in_worker = cooperative.patch_as(self.worker_class)
         with self._as_in_worker():
-            return self.app.wsgi()
+            application = self.app.wsgi()
+        # A configuration of logging disables what it does not name. Without a preload it does so in
+        # workers alone, and the arbiter still reports what becomes of them.
+        if isinstance(log := getattr(self.log, "error_log", None), logging.Logger):
+            log.disabled = False
+        return application
 
     def _start_once(self, application: Any) -> None:
         """Start an ASGI application here; from now on workers serve what is started."""

@@ -123,7 +123,10 @@ class SealingSupervisor(Multiprocess):
         with _ended_by_term():
             self._application = load(config)
             self._lifespan = self._start_once(config)
+        log.disabled = False  # so does one that the application's import makes
         logs.compare()
+        # Workers have the application's word. The parent would not have imported it.
+        logging.getLogger("uvicorn.error").disabled = False
         recorder.will_count_requests()
         config.loaded_app = AfterRequest(config.loaded_app, settings.memory_limit)
         self._inherited = inherited = Inheritance(config, logs, self._close_pipes)
