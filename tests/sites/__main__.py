@@ -52,8 +52,9 @@ def examine(site: Site, modes: Sequence[Mode], resume: bool) -> bool:
     click.echo(f"=== {site.name}: {site.about}", err=True)
     make_environment(site)
     plain = Plain(*(obtain(site, PLAIN, name, resume) for name in ("plain", "plain-again")))
-    if plain.first.failure or not plain.first.steps:
-        click.echo(f"{site.name}: says nothing, it fails plain: {plain.first.failure}")
+    failure = plain.first.failure or plain.second.failure
+    if failure or not plain.first.steps:
+        click.echo(f"{site.name}: says nothing, it fails plain: {failure}")
         return False
     for step in plain.first.steps:
         if step.name.endswith("broke off") or step.status >= 500:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from tests.sites import __main__ as command
 from tests.sites.browser import Step, _Forms, mask
 from tests.sites.catalog import load_sites
 from tests.sites.comparison import Plain, compare
@@ -52,6 +55,19 @@ def test_what_differs_between_plain_runs_is_not_compared() -> None:
     plain = Plain(RUN, with_text(RUN, "changes"))
     assert compare(plain, with_text(RUN, "changes again")) == []
     assert len(compare(plain, replace(RUN, rows={}))) == 1
+
+
+@pytest.mark.parametrize("failed", [0, 1])
+def test_a_site_that_fails_plain_once_is_compared_with_nothing(
+    monkeypatch: pytest.MonkeyPatch, failed: int
+) -> None:
+    runs = [RUN, RUN, replace(RUN, failure="it does not answer")]
+    runs[failed] = runs[2]
+    asked = iter(runs)
+    monkeypatch.setattr(command, "make_environment", lambda site: None)
+    monkeypatch.setattr(command, "obtain", lambda *_: next(asked))
+    assert not command.examine(load_sites()["notes"], [MODES["run"]], resume=False)
+    assert len(list(asked)) == 1
 
 
 def test_each_site_has_a_session_and_no_mode_changes_the_plain_command() -> None:
