@@ -243,6 +243,10 @@ test-packages: .venv/.stamp ## Other people's tests in a sealed child: numpy, Dj
 test-sites: .venvs/3.14/.stamp ## Other people's applications, plain and under pasture: every answer, row and error (ARGS="NAME... --resume")
 	@.venvs/3.14/bin/python -m tests.sites $(ARGS)
 
+.PHONY: test-versions
+test-versions: .venvs/3.14/.stamp ## A small application on old and new versions of libraries; writes docs/versions.md (ARGS="NAME... --resume")
+	@.venvs/3.14/bin/python -m tests.sites --versions $(ARGS)
+
 .PHONY: test-cpython-all
 test-cpython-all: .venv/.stamp ## All of them in three ways, on every interpreter: hours, taken up again where it was left
 	@.venv/bin/python tests/cpython/everything.py $(CPYTHON_ALL_MATRIX) $(ARGS)

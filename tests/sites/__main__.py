@@ -1,11 +1,12 @@
 """Runs other people's applications plain and under pasture, and compares what they do.
 
-    python -m tests.sites [NAME...] [--resume] [--mode NAME] [--lock]
+    python -m tests.sites [NAME...] [--resume] [--mode NAME] [--lock] [--versions]
 
 Each site's session logs in, creates, changes, uploads and deletes, before and after a reload. The
 session runs twice against the plain server, then in each mode of pasture's. Statuses, masked
 bodies, rows of databases, errors in logs and the end are compared. A difference that is not in
-expected.toml, with its reason, makes the exit status 1.
+expected.toml, with its reason, makes the exit status 1. With --versions the same is done to a small
+application on old and new versions of libraries (versions.toml), and docs/versions.md is written.
 """
 
 from __future__ import annotations
@@ -13,24 +14,24 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
-from tests.sites.catalog import HERE, Site, load_sites
+from tests.sites.catalog import HERE, Site, load_sites, load_versions
 from tests.sites.comparison import Difference, Plain, compare
 from tests.sites.environments import lock, make_environment
 from tests.sites.kept import keep, kept
-from tests.sites.modes import MODES, PLAIN, Mode
+from tests.sites.modes import MODES, PLAIN, PLAIN_RUNS, SEALED_AND_WARM, Mode
+from tests.sites.page import write_page
 from tests.sites.runs import Run, run_site
 
 EXPECTED: dict[str, dict[str, str]] = tomllib.loads((HERE / "expected.toml").read_text())
 """By site: pattern of what differs, and why."""
 
 
-def choose(names: Sequence[str]) -> list[Site]:
+def choose(names: Sequence[str], sites: Mapping[str, Site]) -> list[Site]:
     """The sites of those names; all if there are none."""
-    sites = load_sites()
     unknown = [name for name in names if name not in sites]
     if unknown:
         raise click.UsageError(f"no such site: {unknown[0]}; there are {', '.join(sites)}")
@@ -51,7 +52,7 @@ def examine(site: Site, modes: Sequence[Mode], resume: bool) -> bool:
     """Run and compare one site; whether all that differs is expected."""
     click.echo(f"=== {site.name}: {site.about}", err=True)
     make_environment(site)
-    plain = Plain(*(obtain(site, PLAIN, name, resume) for name in ("plain", "plain-again")))
+    plain = Plain(*(obtain(site, PLAIN, name, resume) for name in PLAIN_RUNS))
     failure = plain.first.failure or plain.second.failure
     if failure or not plain.first.steps:
         click.echo(f"{site.name}: says nothing, it fails plain: {failure}")
@@ -86,13 +87,17 @@ def report(site: Site, mode: Mode, differences: Sequence[Difference], run: Run) 
 @click.option("--resume", is_flag=True, help="Not what was run before, on the same sources.")
 @click.option("--mode", "modes", multiple=True, type=click.Choice(list(MODES)))
 @click.option("--lock", "locks", is_flag=True, help="Pin versions anew, and run nothing.")
-def main(names: Sequence[str], resume: bool, modes: Sequence[str], locks: bool) -> None:
-    sites = choose(names)
+@click.option("--versions", is_flag=True, help="Old and new versions of libraries, and their page.")
+def main(
+    names: Sequence[str], resume: bool, modes: Sequence[str], locks: bool, versions: bool
+) -> None:
+    known = load_versions() if versions else load_sites()
+    sites = choose(names, known)
     if locks:
         for site in sites:
             lock(site)
         return
-    chosen = [MODES[name] for name in modes or MODES]
+    chosen = [MODES[name] for name in modes or ([SEALED_AND_WARM] if versions else MODES)]
     failed = []
     for site in sites:
         try:
@@ -102,6 +107,8 @@ def main(names: Sequence[str], resume: bool, modes: Sequence[str], locks: bool) 
             fine = False
         if not fine:
             failed.append(site.name)
+    if versions:
+        write_page(list(known.values()))
     if failed:
         click.echo(f"differ: {', '.join(failed)}")
     sys.exit(1 if failed else 0)

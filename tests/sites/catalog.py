@@ -11,9 +11,12 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 FILE = HERE / "sites.toml"
+VERSIONS = HERE / "versions.toml"
+AGES = ("oldest", "newest")
 REPOSITORY = HERE.parent.parent
 BUILD = REPOSITORY / "build" / "test-sites"
 
@@ -31,6 +34,7 @@ class Site:
         command: a command that ends by itself, run in the middle of a session.
         prepare: the script that makes its data, from the top of the repository; the default
             is prepare/make_NAME.py, which need not be there.
+        session: whose session it has; the default is its own.
         start_s: how long the server may take to answer.
     """
 
@@ -46,6 +50,7 @@ class Site:
     ready: str = "/"
     command: Sequence[str] = ()
     prepare: str = ""
+    session: str = ""
     reload: bool = True
     chdir: str = ""
     start_s: float = 120.0
@@ -71,6 +76,10 @@ class Site:
     def prepare_script(self) -> Path:
         default = HERE / "prepare" / f"make_{self.name.replace('-', '_')}.py"
         return REPOSITORY / self.prepare if self.prepare else default
+
+    @property
+    def session_file(self) -> Path:
+        return HERE / "sessions" / f"{(self.session or self.name).replace('-', '_')}.py"
 
     @property
     def python_program(self) -> Path:
@@ -101,3 +110,28 @@ def load_sites(file: Path = FILE) -> dict[str, Site]:
     """Dict of name to site, in the order of the file."""
     tables = tomllib.loads(file.read_text(encoding="utf-8"))
     return {name: Site(name=name, **table) for name, table in tables.items()}
+
+
+def load_versions(file: Path = VERSIONS) -> dict[str, Site]:
+    """Dict of name to site: each library of versions.toml, oldest and newest."""
+    tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    found = [_of_age(name, table, age) for name, table in tables.items() for age in AGES]
+    return {site.name: site for site in found}
+
+
+def _of_age(library: str, table: Mapping[str, Any], age: str) -> Site:
+    python, *packages = table[age]
+    redis = {"REDIS_URL": "{REDIS_URL}"} if "redis" in table.get("services", ()) else {}
+    return Site(
+        name=f"{library}-{age}",
+        about=f"{library}, the {age}",
+        python=python,
+        packages=[*packages, *table["packages"]],
+        serve=table["serve"],
+        beside=table.get("beside", ()),
+        env={"PYTHONPATH": "{here}/apps", "SITE_DATA": "{data}", **redis},
+        services=table.get("services", ()),
+        warm=["/rows"],
+        ready="/rows",
+        session="rows",
+    )

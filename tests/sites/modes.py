@@ -34,12 +34,14 @@ class Mode:
 
 
 PLAIN = Mode("plain")
+PLAIN_RUNS = ("plain", "plain-again")
+SEALED_AND_WARM = "run-warm"
 SEAL = {"PASTURE": "seal"}
 MODES: Mapping[str, Mode] = {
     mode.name: mode
     for mode in (
         Mode("run", run=True),
-        Mode("run-warm", run=True, warm=True),
+        Mode(SEALED_AND_WARM, run=True, warm=True),
         Mode("seal", variables=SEAL),
         Mode("seal-warm", variables=SEAL, warm=True),
     )

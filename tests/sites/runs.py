@@ -28,7 +28,7 @@ from pasture.launch.ports import LOOPBACK, free_port
 from pasture.launch.session import Group
 from pasture.proc import tree
 from tests.sites.browser import Browser, Step, mask
-from tests.sites.catalog import HERE, Site
+from tests.sites.catalog import Site
 from tests.sites.environments import PREPARE_S, restore_data, variables
 from tests.sites.modes import Mode
 
@@ -204,9 +204,8 @@ class _Running:
 
 
 def _session(site: Site) -> ModuleType:
-    name = site.name.replace("-", "_")
-    path = HERE / "sessions" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"session_{name}", path)
+    path = site.session_file
+    spec = importlib.util.spec_from_file_location(f"session_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.sites import __main__ as command
 from tests.sites.browser import Step, _Forms, mask
-from tests.sites.catalog import load_sites
+from tests.sites.catalog import load_sites, load_versions
 from tests.sites.comparison import Plain, compare
 from tests.sites.modes import MODES
 from tests.sites.runs import Run
@@ -71,6 +71,7 @@ def test_a_site_that_fails_plain_once_is_compared_with_nothing(
 
 
 def test_each_site_has_a_session_and_no_mode_changes_the_plain_command() -> None:
-    for site in load_sites().values():
+    for site in [*load_sites().values(), *load_versions().values()]:
         assert (site.folder.name, bool(site.serve)) == (site.name, True)
+        assert site.session_file.exists()
         assert MODES["seal"].command(site.serve) == list(site.serve)
