@@ -10,7 +10,9 @@ def session(browser: Browser) -> None:
     made = browser.post(f"{API}/experiments/create", json={"name": name})
     browser.post(f"{API}/experiments/create", json={"name": name})
     number = made.json()["experiment_id"]
-    run = browser.post(f"{API}/runs/create", json={"experiment_id": number, "start_time": 1})
+    run = browser.post(
+        f"{API}/runs/create", json={"experiment_id": number, "start_time": 1, "run_name": "r"}
+    )
     run_id = run.json()["run"]["info"]["run_id"]
     for step in range(5):
         metric = {
