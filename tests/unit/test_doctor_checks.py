@@ -347,6 +347,14 @@ def test_a_probe_that_found_nothing_is_no_obstacle(outcome: str, begin: str) -> 
     assert not found.is_obstacle and found.what.startswith(begin)
 
 
+def test_requests_of_the_warm_up_that_failed_are_an_obstacle() -> None:
+    for failed, words in ((0, "3 requests before the fork"), (2, "2 of 3 requests of the warm-up")):
+        seen = replace(HEALTHY, seal=replace(SEALED, warm_up=(3, failed, "GET /a: 500")))
+        (found,) = (finding for finding in diagnose(seen) if finding.check == "warm-up")
+        assert found.what.startswith(words) and found.is_obstacle == bool(failed)
+    assert not [f for f in diagnose(replace(HEALTHY, seal=SEALED)) if f.check == "warm-up"]
+
+
 def test_a_probe_that_failed_is_an_obstacle() -> None:
     assert "probe" in obstacles(replace(HEALTHY, seal=replace(SEALED, probe="failed")))
     for what in ("warm-up", "pasture"):

@@ -76,7 +76,15 @@ def test_a_report_tells_which_steps_were_left_out_and_why(tmp_path: Path) -> Non
         step("immortalize", skipped="not beside a thread that runs"),
         step("freeze"),
         step("plug-malloc", failed="OSError: no"),
-        step("warm-up", skipped="no requests were given"),
+        step(
+            "warm-up",
+            counts={"requests": 3, "failed": 1},
+            problems=[
+                "requests had no time limit",
+                "GET /a\x1b: 500",
+                "a request started thread t",
+            ],
+        ),
         step("resolve-imports", counts={"resolved": 1, "pending": 4}),
     ]
     hazards = [{"kind": "task", "what": "the task x()", "hint": "start it later", "count": 1}]
@@ -91,6 +99,7 @@ def test_a_report_tells_which_steps_were_left_out_and_why(tmp_path: Path) -> Non
     }
     assert (seal.pending_imports, seal.freezes, seal.gives_back) == (4, True, True)
     assert seal.hazards == (("the task x()", "start it later"),)
+    assert seal.warm_up == (3, 1, "GET /a\\x1b: 500")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"steps": [1]}', '{"steps": [{}], "reason": 1}'])

@@ -125,6 +125,7 @@ CHECKS: tuple[Check, ...] = (
     sharing.pending_imports,
     sharing.free_memory,
     steps.seal,
+    steps.warm_up,
     probe,
     steps.threads,
     garbage_collector,

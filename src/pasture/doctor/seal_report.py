@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from pasture.servers.settings import SETTINGS
 from pasture.trust.untrusted_text import printable
 
 _MOST_HAZARDS = 50
+_MOST_CHARACTERS = 200
 _NOT_TOLD = ("not begun", "no requests were given", "before CPython ")
 """Begin of reasons for which steps are left out that say nothing of this server, or are told
 of its interpreter."""
@@ -37,6 +38,8 @@ class SealSeen:
         probe: outcome of its probe, "" without one.
         has_report: whether the report could be read: else all but the first three are not known.
         hazards: what does not survive a fork, and what to do about it.
+        warm_up: number of requests served before the fork, how many of them failed, and the first
+            that did, with its reason.
     """
 
     sealed: bool
@@ -48,6 +51,7 @@ class SealSeen:
     has_report: bool = False
     probe: str = ""
     hazards: tuple[tuple[str, str], ...] = ()
+    warm_up: tuple[int, int, str] = (0, 0, "")
 
     @property
     def freezes(self) -> bool:
@@ -74,40 +78,37 @@ def read_seal(
     named = asked or environ.get(SETTINGS["report_file"].variable) or None
     path = None if named is None else Path(f"/proc/{pid}/cwd") / named
     report = None if path is None else _report(read_text(str(path)))
-    if report is None:
-        return SealSeen(known.sealed, known.policy, known.objects, probe=known.probe)
-    reason, left_out, pending, hazards = report
-    return SealSeen(
-        known.sealed,
-        known.policy,
-        known.objects,
-        reason,
-        left_out,
-        pending,
-        has_report=True,
-        probe=known.probe,
-        hazards=hazards,
-    )
+    seen = SealSeen(known.sealed, known.policy, known.objects, probe=known.probe)
+    return seen if report is None else replace(seen, has_report=True, **report)
 
 
-_Pairs = tuple[tuple[str, str], ...]
-
-
-def _report(text: str) -> tuple[str, _Pairs, int | None, _Pairs] | None:
-    """Reason, steps left out, pending imports and hazards; None if the text is no report."""
+def _report(text: str) -> Mapping[str, Any] | None:
+    """The fields of a `SealSeen` that a report has; None if the text is no report."""
     try:
         document: Any = json.loads(text)
         steps = [dict(step) for step in document["steps"]]
         left = tuple((str(s["name"]), _shown(s)) for s in steps if s["skipped"] or s["failed"])
         found = [s["counts"].get("pending") for s in steps if s["name"] == "resolve-imports"]
-        pending = int(found[0]) if found and found[0] is not None else None
-        hazards = tuple(
-            (printable(str(one["what"])), printable(str(one["hint"])))
-            for one in document.get("hazards", ())[:_MOST_HAZARDS]
-        )
-        return printable(str(document["reason"] or "")), _worth_telling(left), pending, hazards
+        warm_ups = [_warm_up(s) for s in steps if s["name"] == "warm-up"]
+        return {
+            "reason": printable(str(document["reason"] or "")),
+            "left_out": _worth_telling(left),
+            "pending_imports": int(found[0]) if found and found[0] is not None else None,
+            "hazards": tuple(
+                (printable(str(one["what"])), printable(str(one["hint"])))
+                for one in document.get("hazards", ())[:_MOST_HAZARDS]
+            ),
+            "warm_up": warm_ups[0] if warm_ups else (0, 0, ""),
+        }
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def _warm_up(step: Mapping[str, Any]) -> tuple[int, int, str]:
+    lines = [printable(str(line)) for line in step.get("problems", ())]
+    first = next((line for line in lines if line.partition(" ")[0].isupper()), "")
+    counts = step["counts"]
+    return int(counts.get("requests", 0)), int(counts.get("failed", 0)), first[:_MOST_CHARACTERS]
 
 
 def _shown(step: Mapping[str, Any]) -> str:

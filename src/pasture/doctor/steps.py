@@ -54,8 +54,25 @@ def seal(seen: Evidence) -> Iterator[Finding]:
             True,
             f"the step {name} was left out: {why}",
             cost="what that step would have kept shared: docs/seal.md",
-            mend="mend the reason, and start the server again",
+            mend="fix the reason, and start the server again",
         )
+
+
+def warm_up(seen: Evidence) -> Iterator[Finding]:
+    """Whether the requests before the fork were answered."""
+    requests, failed, first = (0, 0, "") if seen.seal is None else seen.seal.warm_up
+    if failed:
+        yield Finding(
+            "warm-up",
+            True,
+            f"{failed} of {requests} requests of the warm-up failed: {first}",
+            cost="what they load is each worker's own, and the probe does not send them",
+            mend="`--lifespan warm-up` or `once` if they need the application's start; else fix "
+            "them or leave them out",
+        )
+    elif requests:
+        what = f"{requests} request{'' if requests == 1 else 's'} before the fork, all answered"
+        yield Finding("warm-up", False, what)
 
 
 def _not_sealed(seen: Evidence) -> Finding:
