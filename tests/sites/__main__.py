@@ -39,9 +39,9 @@ def choose(names: Sequence[str], sites: Mapping[str, Site]) -> list[Site]:
 
 
 def obtain(site: Site, mode: Mode, name: str, resume: bool) -> Run:
-    """A run that is kept, or a new one."""
+    """A run that is kept, or a new one: plain ones that failed are tried again."""
     run = kept(site, name) if resume else None
-    if run is None:
+    if run is None or (mode is PLAIN and run.failure):
         click.echo(f"  {name} ...", err=True)
         run = run_site(site, mode)
         keep(site, name, run)
