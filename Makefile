@@ -244,7 +244,7 @@ test-sites: .venvs/3.14/.stamp ## Other people's applications, plain and under p
 	@.venvs/3.14/bin/python -m tests.sites $(ARGS)
 
 .PHONY: test-versions
-test-versions: .venvs/3.14/.stamp ## A small application on old and new versions of libraries; writes docs/versions.md (ARGS="NAME... --resume")
+test-versions: .venvs/3.14/.stamp ## A small application on old and new versions of libraries; writes docs/results/versions.md (ARGS="NAME... --resume")
 	@.venvs/3.14/bin/python -m tests.sites --versions $(ARGS)
 
 .PHONY: test-cpython-all

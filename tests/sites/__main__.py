@@ -6,7 +6,8 @@ Each site's session logs in, creates, changes, uploads and deletes, before and a
 session runs twice against the plain server, then in each mode of pasture's. Statuses, masked
 bodies, rows of databases, errors in logs and the end are compared. A difference that is not in
 expected.toml, with its reason, makes the exit status 1. With --versions the same is done to a small
-application on old and new versions of libraries (versions.toml), and docs/versions.md is written.
+application on old and new versions of libraries (versions.toml), which writes
+docs/results/versions.md.
 """
 
 from __future__ import annotations

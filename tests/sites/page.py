@@ -1,4 +1,4 @@
-"""The page about versions of libraries: docs/versions.md, out of what is kept of each row."""
+"""docs/results/versions.md, out of what is kept of each row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.sites.comparison import Plain, compare
 from tests.sites.kept import kept
 from tests.sites.modes import PLAIN_RUNS, SEALED_AND_WARM
 
-PAGE = REPOSITORY / "docs" / "versions.md"
+PAGE = REPOSITORY / "docs" / "results" / "versions.md"
 
 _HEAD = ("library", "CPython", "with", "steps", "under pasture")
 
@@ -22,7 +22,7 @@ that pasture is tried with, or on the newest: rows in SQLite that many clients r
 and removes them, a job, a page that fails, and the same again after SIGHUP. It ran twice as its
 command stands there, and then under `pasture run` with a warm-up and its probe. Compared are the
 status and the body of each answer, the rows, the errors in the log, the exit code and what is left
-([tests/sites](../tests/sites/README.md)). *Steps* are what was compared.
+([tests/sites](../../tests/sites/README.md)). *Steps* are what was compared.
 
 {table}
 """
@@ -60,8 +60,9 @@ def _outcome(site: Site) -> tuple[str, str]:
     first, second, other = (kept(site, name) for name in (*PLAIN_RUNS, SEALED_AND_WARM))
     if first is None or second is None or other is None:
         return "", "not run"
-    if first.failure:
-        return "", f"it fails plain: {first.failure}"
+    broken = [step.name for step in first.steps if step.status >= 500]
+    if first.failure or broken:
+        return "", f"it fails plain: {first.failure or broken[0]}"
     differences = compare(Plain(first, second), other)
     word = f"{len(differences)} differ" if differences else "as plain"
     return f"{len(first.steps)}", word
