@@ -12,23 +12,18 @@ docs/results/versions.md.
 
 from __future__ import annotations
 
-import re
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 
 import click
 
-from tests.sites.catalog import HERE, Site, load_sites, load_versions
-from tests.sites.comparison import Difference, Plain, compare
+from tests.sites.catalog import Site, load_sites, load_versions
+from tests.sites.comparison import Difference, Plain, compare, reason
 from tests.sites.environments import lock, make_environment
 from tests.sites.kept import keep, kept
 from tests.sites.modes import MODES, PLAIN, PLAIN_RUNS, SEALED_AND_WARM, Mode
 from tests.sites.page import write_page
 from tests.sites.runs import Run, run_site
-
-EXPECTED: dict[str, dict[str, str]] = tomllib.loads((HERE / "expected.toml").read_text())
-"""By site: pattern of what differs, and why."""
 
 
 def choose(names: Sequence[str], sites: Mapping[str, Site]) -> list[Site]:
@@ -72,8 +67,7 @@ def examine(site: Site, modes: Sequence[Mode], resume: bool) -> bool:
 
 def report(site: Site, mode: Mode, differences: Sequence[Difference], run: Run) -> bool:
     """Print what differs under one mode; whether all of it is expected."""
-    listed = EXPECTED.get(site.name, {})
-    new = [one for one in differences if not any(re.search(each, one.what) for each in listed)]
+    new = [one for one in differences if reason(site.name, one) is None]
     word = "as plain" if not differences else f"{len(differences)} differ, {len(new)} not listed"
     click.echo(f"{site.name} {mode.name}: {word}; {len(run.hazards)} lines of pasture's warn")
     for one in new:

@@ -1,16 +1,22 @@
-"""What differs between a plain run and one under pasture.
+"""What differs between a plain run and one under pasture, and which of it has a reason.
 
-Pure. Two plain runs say what differs by itself; that is not compared.
+Two plain runs say what differs by itself; that is not compared. Pure but for expected.toml.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tests.sites.browser import Step
+from tests.sites.catalog import HERE
 from tests.sites.runs import Run
+
+EXPECTED: dict[str, dict[str, str]] = tomllib.loads((HERE / "expected.toml").read_text())
+"""By site: pattern of what differs, and why."""
 
 _SHOWN = 6
 
@@ -49,6 +55,12 @@ def compare(plain: Plain, other: Run) -> list[Difference]:
     unsteady = plain.unsteady
     found = _differences(plain.first, other)
     return [one for one in found if one.what not in unsteady and not _as_second(plain, one, other)]
+
+
+def reason(site: str, one: Difference) -> str | None:
+    """Why a site may differ so; None if that is not listed."""
+    listed = EXPECTED.get(site, {})
+    return next((why for each, why in listed.items() if re.search(each, one.what)), None)
 
 
 def _as_second(plain: Plain, one: Difference, other: Run) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tests.sites.catalog import REPOSITORY, Site
-from tests.sites.comparison import Plain, compare
+from tests.sites.comparison import Plain, compare, reason
 from tests.sites.kept import kept
 from tests.sites.modes import PLAIN_RUNS, SEALED_AND_WARM
 
@@ -64,5 +64,7 @@ def _outcome(site: Site) -> tuple[str, str]:
     if first.failure or broken:
         return "", f"it fails plain: {first.failure or broken[0]}"
     differences = compare(Plain(first, second), other)
-    word = f"{len(differences)} differ" if differences else "as plain"
-    return f"{len(first.steps)}", word
+    reasons = dict.fromkeys(reason(site.name, one) for one in differences)
+    if None in reasons:
+        return f"{len(first.steps)}", f"{len(differences)} differ"
+    return f"{len(first.steps)}", ", but: ".join(("as plain", *map(str, reasons)))
