@@ -277,6 +277,13 @@ def test_an_interpreter_that_lacks_a_step_is_told_with_the_first_that_has_it() -
     assert "interpreter" not in obstacles(later)
 
 
+def test_a_step_that_the_interpreter_lacks_is_said_once_and_as_the_interpreters() -> None:
+    seal = replace(SEALED, objects=0, left_out=(("immortalize", "not before CPython 3.12"),))
+    old = replace(HEALTHY, files=("/usr/bin/python3.11",), seal=seal)
+    assert obstacles(old) == {"interpreter"}
+    assert "seal" in obstacles(replace(old, files=HEALTHY.files))
+
+
 def test_callers_of_pasture_itself_are_no_library_that_turns_the_collector_on() -> None:
     callers = ("pasture.gc (gc.py:1)", "__main__ (run.py:2)")
     assert obstacles(replace(HEALTHY, notes=Notes(gc_callers=callers))) == set()

@@ -14,14 +14,14 @@ from typing import Any
 from pasture.proc.packages import read_text
 from pasture.scoreboard.layout import Snapshot
 from pasture.sealing.policy import POLICIES
+from pasture.sealing.report import NOT_BEGUN
 from pasture.servers.settings import SETTINGS
 from pasture.trust.untrusted_text import printable
 
 _MOST_HAZARDS = 50
 _MOST_CHARACTERS = 200
-_NOT_TOLD = ("not begun", "no requests were given", "before CPython ")
-"""Begin of reasons for which steps are left out that say nothing of this server, or are told
-of its interpreter."""
+_NOT_TOLD = (NOT_BEGUN, "no requests were given")
+"""Begin of reasons for which steps are left out that say nothing of this server."""
 
 
 @dataclass(frozen=True, slots=True)

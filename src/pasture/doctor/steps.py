@@ -42,7 +42,8 @@ def seal(seen: Evidence) -> Iterator[Finding]:
     if seen.seal is None:
         return
     found = seen.seal
-    others = [(name, why) for name, why in found.left_out if why != _BESIDE]
+    lacking = _lacking(seen)
+    others = [(n, why) for n, why in found.left_out if why != _BESIDE and n not in lacking]
     if found.sealed and not others:
         what = f"{found.objects:,} objects are immortal" if found.objects else "it is frozen"
         yield Finding("seal", False, f"the master is sealed by the policy {found.policy}: {what}")
@@ -187,7 +188,7 @@ def interpreter(seen: Evidence) -> Iterator[Finding]:
             cost="its heap cannot be sealed",
             mend="use the build with the GIL",
         )
-    elif missing := [step for step, first in FIRST_WITH.items() if version < first]:
+    elif missing := _lacking(seen):
         yield _older(version, missing)
     elif not seen.refusals:
         yield Finding("interpreter", False, f"Python {version[0]}.{version[1]}")
@@ -200,6 +201,12 @@ def interpreter(seen: Evidence) -> Iterator[Finding]:
             cost="its heap cannot be sealed, or not in full",
             mend=f"`{mend}" if mend else f"use {SUPPORTED}",
         )
+
+
+def _lacking(seen: Evidence) -> list[str]:
+    """Steps that the interpreter does not have."""
+    version = python_version(seen.files)
+    return [step for step, first in FIRST_WITH.items() if version is not None and version < first]
 
 
 def _older(version: tuple[int, int], missing: Sequence[str]) -> Finding:
