@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from pasture.proc.sampler import ProcessMemory, Sample
 from pasture.proc.smaps import Memory
@@ -20,6 +21,10 @@ MB = 1_000_000
 MakeRun = Callable[..., Run]
 MakeResult = Callable[..., TrialResult]
 LoadTool = Callable[[str], ModuleType]
+
+# No test asserts a time: on a busy machine the first examples take a second by themselves.
+settings.register_profile("timeless", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("timeless")
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 
