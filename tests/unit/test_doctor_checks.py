@@ -14,6 +14,7 @@ from pasture.doctor.table import as_document, verdict
 from pasture.doctor.threads import Thread
 from pasture.proc.mapped_files import InMemory
 from pasture.proc.smaps import Memory
+from pasture.proc.thread_stacks import owner_of
 
 MB = 1_000_000
 SHARED = Memory(100 * MB, 40 * MB, 0, 10 * MB, 90 * MB)
@@ -223,10 +224,18 @@ def test_hazards_that_the_seal_has_found_come_first() -> None:
     assert first.mend == "start it in each worker"
 
 
+def test_a_thread_of_python_code_is_of_no_library_that_belongs_to_no_package() -> None:
+    inside = ["/lib/libc.so.6", "/usr/bin/python3.14", "/usr/lib/libsqlite3.so.0"]
+    assert owner_of(inside) == ("", True)
+    assert owner_of(["/lib/libc.so.6", "/usr/lib/libgomp.so.1"]) == ("libgomp.so.1", False)
+
+
 def test_threads_of_native_code_that_no_worker_has_are_an_obstacle() -> None:
     native = Thread("tokio-rt", package="chromadb 1.5", is_python=False, copes=False)
     [finding] = [f for f in diagnose(replace(HEALTHY, threads=(native,))) if f.is_obstacle]
     assert finding.check == "native-threads"
+    seal = replace(SEALED, hazards=(("native thread tokio-rt of chromadb 1.5", "not in workers"),))
+    assert obstacles(replace(HEALTHY, threads=(native,), seal=seal)) == {"hazards"}
     assert finding.what.endswith("runs in the master alone: tokio-rt of chromadb 1.5")
     late = replace(native, after_fork=True)
     assert obstacles(replace(HEALTHY, threads=(late,))) == set()

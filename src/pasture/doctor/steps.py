@@ -94,7 +94,8 @@ def threads(seen: Evidence) -> Iterator[Finding]:
     """Threads of the master: a seal leaves out steps beside one that runs."""
     early = [thread for thread in seen.threads if not thread.after_fork]
     late = [thread for thread in seen.threads if thread.after_fork]
-    if missed := [thread for thread in early if not thread.copes]:
+    missed = [thread for thread in early if not thread.copes]
+    if missed and not _seal_names_native_threads(seen):
         yield Finding(
             "native-threads",
             True,
@@ -103,7 +104,7 @@ def threads(seen: Evidence) -> Iterator[Finding]:
             cost="a worker that needs one waits for it for ever",
             mend=native_threads.HINT,
         )
-        early = [thread for thread in early if thread.copes]
+    early = [thread for thread in early if thread.copes]
     if seen.seal is not None and _THREADS_RUN in seen.seal.reason:
         yield _kept_from_sealing(seen, early)
         return
@@ -132,6 +133,11 @@ def threads(seen: Evidence) -> Iterator[Finding]:
     if late:
         what = f"the master ran a single thread when it forked; later began {_some(late)}"
     yield Finding("threads", False, what)
+
+
+def _seal_names_native_threads(seen: Evidence) -> bool:
+    """Whether `hazards` has said it: the seal looks at the same threads, from inside."""
+    return seen.seal is not None and any("native thread" in what for what, _ in seen.seal.hazards)
 
 
 def _in_workers(early: Sequence[Thread]) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePath
 
 from pasture.proc.maps import Mapping
-from pasture.proc.packages import package_of, read_text
+from pasture.proc.packages import distribution_of, package_of, read_text
 
 _LIBC = re.compile(r"^(libc[.-]|libpthread|libc\.musl|ld-musl)")
 _SYSTEM = re.compile(
@@ -48,6 +48,8 @@ def owner_of(files: Sequence[str]) -> tuple[str, bool]:
     inside = own_code(files)
     is_python = not inside or _is_python(inside[0])
     own = (f for f in inside if not _is_python(f) and "/lib-dynload/" not in f)
+    if is_python:  # which the C libraries of the standard library's modules have not started
+        own = (f for f in own if distribution_of(f) is not None)
     return next(map(package_of, own), ""), is_python
 
 
