@@ -23,7 +23,7 @@ from case import Operation, Setting, setting_of
 
 PROGRAM = Path(__file__).with_name("program.py")
 PROGRESS = "fuzz: operations done: "
-TIMEOUT_SECONDS = 60.0
+TIMEOUT_SECONDS = 300.0
 STACKS_SECONDS = 5.0
 START_SECONDS = 120.0
 KEPT_OUTPUT = 20_000
