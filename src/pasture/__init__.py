@@ -4,6 +4,7 @@ The library's whole interface. It imports the standard library and the extension
 the process that is sealed imports it.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,24 @@ from pasture.errors import (
     UsageError,
 )
 
-if TYPE_CHECKING:
+
+def _is_command() -> bool:
+    """Whether this process is `pasture` or `python -m pasture`, which needs little of the library.
+
+    Any other program has it from the import on: at a seal there may be no memory left for it.
+    """
+    program = sys.orig_argv[1:3]
+    return program == ["-m", "pasture"] or "".join(program[:1]).rpartition("/")[2] == "pasture"
+
+
+if TYPE_CHECKING or not _is_command():
     from pasture.fork_safety.close import before_fork, close_connections, fork_unsafe
     from pasture.gc import collect
     from pasture.sealing.containers import register_container
     from pasture.sealing.policy import POLICIES, Policy
     from pasture.sealing.report import SealReport, StepReport
     from pasture.sealing.seal import seal
+if TYPE_CHECKING:
     from pasture.servers.pools import sealed, sealed_forkserver
     from pasture.warmup.warmup import WarmUpReport, warm_up
 
@@ -47,8 +59,8 @@ __all__ = [
     "warm_up",
 ]
 
-# Not at import: what a process has no use for would be sealed into it, and `pasture --help` would
-# wait for it.
+# Not at import: what a process has no use for would be sealed into it, `multiprocessing` and
+# `urllib` for instance, or the command would wait for it.
 _AT_FIRST_USE = {
     "POLICIES": "pasture.sealing.policy",
     "Policy": "pasture.sealing.policy",
@@ -68,9 +80,6 @@ _AT_FIRST_USE = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "gc":
-        return import_module("pasture.gc")
     if name in _AT_FIRST_USE:
-        found = globals()[name] = getattr(import_module(_AT_FIRST_USE[name]), name)
-        return found
+        return getattr(import_module(_AT_FIRST_USE[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
