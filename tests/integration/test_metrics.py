@@ -206,7 +206,7 @@ def test_totals_never_fall_while_workers_end_all_the_time(serve, export):
         # By the memory that all share: the exporter keeps a text for a second.
         collector = CollectorRegistry()
         collector.register(ServerCollector(server.process.pid))
-        while server.log.count("Booting worker") < 30:
+        while server.log.count("Booting worker") < 30 or scrapes < 10:
             now = samples(generate_latest(collector).decode())
             assert_no_total_falls(seen, now)
             seen, scrapes = now, scrapes + 1
@@ -214,7 +214,6 @@ def test_totals_never_fall_while_workers_end_all_the_time(serve, export):
         stop.set()
         for client in clients:
             client.join()
-    assert scrapes > 10
     server.wait_for(
         lambda: (
             samples(generate_latest(collector).decode())["pasture_worker_starts_total", ()]
