@@ -68,6 +68,8 @@ class Promotable:
         signal.signal(signal.SIGTERM, self._end)
         signal.siginterrupt(signal.SIGTERM, False)
         end_with_parent(self._worker.ppid, signal.SIGTERM)
+        if not self._worker.alive:  # the arbiter has ended already
+            return
         self.begin()
         self._run()
         self.row.show_serving(False)
