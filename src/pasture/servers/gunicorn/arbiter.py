@@ -42,10 +42,10 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     """An arbiter that takes a policy's steps before it forks workers.
 
     Attributes:
-        told: called after each request of an ASGI worker; None for nothing more.
+        after_answer: called after each request of an ASGI worker; None for nothing more.
     """
 
-    told: asgi.Told | None = None
+    after_answer: asgi.AfterAnswer | None = None
     pid: Any = None
     pidfile: Any = None  # gunicorn sets both after `setup`
 
@@ -80,7 +80,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         super().setup(app)
         call_before_fork(app.cfg, self._before_fork)
         call_after_request(app.cfg, self.settings.memory_limit)
-        asgi.watch_requests(app.cfg, self.told)
+        asgi.watch_requests(app.cfg, self.after_answer)
         if not preload:
             self.log.warning("pasture: --reload loads the application in each worker: no seal")
             return

@@ -1,8 +1,7 @@
 """gunicorn's workers for ASGI applications: which they are, and what is done after a response.
 
-uvicorn's workers call no `post_request`. What gunicorn's own do after each response is done around
-the application there: the count of requests, a collection, a look at memory. The user's own hook is
-not called, as without pasture.
+uvicorn's workers call no `post_request`. So the count of requests, a collection and a look at
+memory are done around the application. The user's own hook is not called, as without pasture.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ OF_UVICORN = ("uvicorn.workers", "uvicorn_worker._workers")
 _AT_START = ("loop", "http", "ws", "lifespan")
 """Options of uvicorn that name what a worker imports."""
 
-Told = Callable[[Any, int], None]
+AfterAnswer = Callable[[Any, int], None]
 """Takes the scope of a request and the status code of its answer, 0 if there was none."""
 
 
@@ -35,9 +34,9 @@ def is_of(worker_class: type, modules: tuple[str, ...]) -> bool:
 class Watched:
     """An ASGI application, and after each request a call with what came of it."""
 
-    def __init__(self, application: Any, told: Told) -> None:
+    def __init__(self, application: Any, then: AfterAnswer) -> None:
         self._application = application
-        self._told = told
+        self._then = then
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -54,18 +53,18 @@ class Watched:
         try:
             await self._application(scope, receive, sent)
         finally:
-            self._told(scope, status)
+            self._then(scope, status)
 
 
 def import_server(worker_class: type) -> None:
     """Import what uvicorn's workers import when they start: protocols, and the event loop.
 
-    For who forks them, before the seal. What is not there is for the worker to complain of.
+    In the process that forks them, before the seal. A module that is missing is the worker's error.
     """
     if not is_of(worker_class, OF_UVICORN):
         return
-    told: dict[str, Any] = getattr(worker_class, "CONFIG_KWARGS", {})
-    options = {name: told[name] for name in _AT_START if name in told}
+    given: dict[str, Any] = getattr(worker_class, "CONFIG_KWARGS", {})
+    options = {name: given[name] for name in _AT_START if name in given}
     with contextlib.suppress(Exception, SystemExit):
         config = sys.modules["uvicorn.config"].Config(_no_application, log_config=None, **options)
         config.load()
@@ -77,7 +76,7 @@ async def _no_application(scope: Any, receive: Any, send: Any) -> None:
     """Stands for the application where a server is loaded without one."""
 
 
-def watch_requests(cfg: Any, then: Told | None = None) -> None:
+def watch_requests(cfg: Any, then: AfterAnswer | None = None) -> None:
     """Have workers for ASGI do after each request what gunicorn's others do. At the start and HUP.
 
     Args:
@@ -94,8 +93,8 @@ def watch_requests(cfg: Any, then: Told | None = None) -> None:
     call_after_load(cfg, watch)
 
 
-def _count_and(then: Told | None, after: AfterRequest, worker: Any) -> Told:
-    def told(scope: Any, status: int) -> None:
+def _count_and(then: AfterAnswer | None, after: AfterRequest, worker: Any) -> AfterAnswer:
+    def count(scope: Any, status: int) -> None:
         was_alive = worker.alive
         after.count(worker)
         if was_alive and not worker.alive:  # which uvicorn does not look at
@@ -103,4 +102,4 @@ def _count_and(then: Told | None, after: AfterRequest, worker: Any) -> Told:
         if then is not None:
             then(scope, status)
 
-    return told
+    return count

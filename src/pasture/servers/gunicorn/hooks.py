@@ -70,7 +70,7 @@ class AfterRequest:
             self._look(worker, self._limit)
 
     def _look(self, worker: Any, limit: MemoryLimit) -> None:
-        if self._watch is None or self._worker is not worker:  # forked, of whomever
+        if self._watch is None or self._worker is not worker:  # the watch is the parent's
             self._watch, self._worker = UssWatch(limit), worker
         if worker.alive and self._watch.has_passed():
             worker.log.info("pasture: recycling worker %s: %s", worker.pid, self._watch)

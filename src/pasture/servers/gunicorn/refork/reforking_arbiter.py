@@ -37,7 +37,7 @@ _ABLE = (
 class ReforkingArbiter(SealingArbiter):
     """An arbiter whose workers become parents, unless something speaks against it."""
 
-    told = staticmethod(has_answered_asgi)
+    after_answer = staticmethod(has_answered_asgi)
     _last_logged_active_worker_count: int | None
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
