@@ -223,6 +223,20 @@ def test_an_unsupported_interpreter_leaves_the_heap_alone(
         seal.seal(strict=True)
 
 
+def test_a_survey_that_fails_is_reported_and_raised_by_strict_alone(
+    heap: Heap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(survey, "survey", fail)
+    report = seal.seal()
+    assert report.sealed
+    assert [step.failed for step in report.steps if step.name == "survey"] == ["MemoryError"]
+    with pytest.raises(SealFailed, match="not known whether the process is safe to fork"):
+        seal.seal(strict=True)
+
+
 def test_strict_raises_after_a_failure(heap: Heap) -> None:
     heap.fails["plug-malloc"] = MemoryError()
     with pytest.raises(SealFailed, match="plug-malloc failed"):

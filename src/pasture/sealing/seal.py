@@ -128,10 +128,16 @@ def _survey(strict: bool, others: Sequence[Hazard]) -> list[StepReport]:
         others: hazards that steps before it have found.
 
     Raises:
-        SealFailed: `strict`, and there is.
+        SealFailed: `strict`, and there is, or it is not known.
     """
     start = perf_counter()
-    found = survey.survey()
+    try:
+        found = survey.survey()
+    except Exception as error:  # a MemoryError, under a limit
+        failed = _describe(error)
+        if strict:
+            raise SealFailed(f"not known whether the process is safe to fork: {failed}") from error
+        return [StepReport("survey", perf_counter() - start, failed=failed)]
     hazards = (*others, *found)
     if hazards and strict:
         raise SealFailed(
