@@ -8,7 +8,7 @@ import pytest
 
 from pasture.display.terminal import Terminal
 from pasture.errors import UsageError
-from pasture.servers.complaint import complain
+from pasture.trust.complaint import complain
 from pasture.trust.untrusted_text import printable, printable_lines, to_json
 
 EVERY = "".join(

@@ -1,4 +1,4 @@
-"""`pasture.servers.forkserver`, whose line goes to stderr: for `pasture run -- python`.
+"""`pasture.servers.forkserver`, whose line goes to stderr: for `pasture run -- python` and Dask.
 
 Importing it is the switch.
 """

@@ -16,9 +16,9 @@ from typing import Any
 
 from pasture.errors import PastureError, UsageError
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers.complaint import complain
 from pasture.servers.sealer import seal_before_forks, show_log
 from pasture.servers.settings import read_environment
+from pasture.trust.complaint import complain
 
 _FORKSERVER = "pasture.servers.logged_forkserver"
 

@@ -21,9 +21,9 @@ from pasture.sealing.policy import Policy
 from pasture.sealing.report import SealReport, StepReport
 from pasture.sealing.seal import seal
 from pasture.servers import fork_hook, preload
-from pasture.servers.complaint import complain
 from pasture.servers.settings import ServerSettings
 from pasture.trust import private_files
+from pasture.trust.complaint import complain
 from pasture.trust.untrusted_text import to_json
 from pasture.warmup.guard import Guard
 from pasture.warmup.warmup import WarmUpReport
@@ -202,6 +202,14 @@ def _unfrozen_objects() -> int:
 def level_of(policy: Policy, report: SealReport) -> int:
     """The level at which a report is logged: a warning if the heap should be sealed and is not."""
     return logging.INFO if report.sealed or not policy.heap else logging.WARNING
+
+
+def without_exit(settings: ServerSettings) -> ServerSettings:
+    """The same settings for workers whose server ends them without finalization, or with its own.
+
+    The seal then takes no step of the policy's at their exit.
+    """
+    return replace(settings, policy=replace(settings.policy, at_exit=()))
 
 
 def seal_before_forks(

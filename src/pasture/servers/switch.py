@@ -14,9 +14,9 @@ import sys
 
 from pasture.errors import PastureError
 from pasture.sealing.policy import find_policy
-from pasture.servers.complaint import complain
 from pasture.servers.sealer import show_log
 from pasture.servers.settings import SETTINGS, read_environment
+from pasture.trust.complaint import complain
 
 POLICY = SETTINGS["policy"].variable
 _LOGS_BY_ITSELF = "pasture.servers.gunicorn"

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pasture.servers import restart
+from pasture.servers.sealer import Log, write_to_log
 from pasture.servers.settings import ServerSettings
 from pasture.warmup.warmup import WarmUpReport, warm_up
+
+if TYPE_CHECKING:
+    from pasture.servers.lifespan import SharedLifespan
 
 _ANY = ("", "0.0.0.0", "::")
 
@@ -26,23 +31,35 @@ def host_at(address: str | None, port: int | str) -> str:
 
 
 def warm_up_as_set(
-    application: Callable[..., Any], settings: ServerSettings, **named: Any
+    application: Callable[..., Any],
+    settings: ServerSettings,
+    *,
+    log: Log = write_to_log,
+    shared: SharedLifespan | None = None,
+    **named: Any,
 ) -> WarmUpReport:
     """Serve the settings' requests, within their limits of time.
 
     Args:
+        log: takes a line before each request.
+        shared: the application's lifespan, where it has been started once for all workers.
         named: of `pasture.warm_up`, besides.
     """
     if restart.is_without_warm_up():
         host, headers = named.get("host", "localhost"), settings.warm_up.headers
         why = str(restart.earlier)
         return WarmUpReport(refused=why, application=application, headers=headers, host=host)
-    return warm_up(
+    report = warm_up(
         application,
         settings.warm_up.requests,
         headers=settings.warm_up.headers,
         timeout_s=settings.warm_timeout_s,
         total_timeout_s=settings.warm_total_timeout_s,
         lifespan=settings.lifespan == "warm-up",
+        on_start=lambda name: log(logging.INFO, f"warm-up: {name}"),
+        session=None if shared is None else shared.session,
         **named,
     )
+    if shared is not None:  # a request may have opened what does not cross a fork
+        shared.share(strict=settings.strict)
+    return report

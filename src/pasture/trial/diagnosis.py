@@ -20,7 +20,7 @@ from pasture.trial.responses import UrlAnswers
 from pasture.trial.servers.facts import Phrases
 
 _PORT_TAKEN = re.compile(r"address already in use|connection in use", re.IGNORECASE)
-# What `pasture run` prints last of an error of its own (pasture.servers.complaint).
+# What `pasture run` prints last of an error of its own (pasture.trust.complaint).
 _OWN_ERROR = re.compile(r"^error: (.+)(?:\nhint: (.+(?:\n[ \t]+.+)*))?\s*\Z", re.MULTILINE)
 
 

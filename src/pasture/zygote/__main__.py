@@ -5,7 +5,7 @@ import signal
 import sys
 
 from pasture.errors import PastureError
-from pasture.servers.complaint import complain
+from pasture.trust.complaint import complain
 from pasture.zygote.listen import listener
 from pasture.zygote.server import Server
 

@@ -1,6 +1,6 @@
 """What is changed of Celery's pool, for its pool processes to be there and to end when they should.
 
-Two things, each by a method of billiard's that is wrapped:
+Three things, each by a method of billiard's that is wrapped:
 
 - No pool process outlives its parent, however early in its life that is killed. Celery has the
   kernel kill each pool process when its parent ends, but only once the process has started to set
@@ -25,11 +25,14 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
+import billiard.pool
 from billiard.pool import Pool, Worker
 from billiard.process import current_process
 
 from pasture.proc.parent import end_with_parent
 from pasture.refork.shortage import Backoff, is_shortage
+from pasture.scoreboard.recorder import recorder
+from pasture.servers.recycle import MemoryLimit, UssWatch
 
 log = logging.getLogger("pasture")
 
@@ -93,3 +96,25 @@ def _close_pipe_of(trace: TracebackType | None) -> None:
                 with contextlib.suppress(KeyError, OSError):
                     os.close(trace.tb_frame.f_locals[name])
         trace = trace.tb_next
+
+
+def count_private_memory(limit: MemoryLimit) -> None:
+    """Have `worker_max_memory_per_child` count private memory in place of peak RSS.
+
+    Celery looks after each task, in the pool process, once the result is sent; it then ends
+    the process as it does at `worker_max_tasks_per_child`.
+    """
+    watches: dict[int, UssWatch] = {}
+
+    def memory_kib() -> int:
+        watch = watches.get(os.getpid())
+        if watch is None:
+            watches.clear()  # those of the parent
+            watch = watches[os.getpid()] = UssWatch(limit)
+        if not watch.has_passed():
+            return 1  # 0 would mean that it is not known
+        recorder.count("recycles")
+        log.warning("recycling pool process %s: %s", os.getpid(), watch)
+        return max(watch.uss_bytes, limit.limit_bytes) // 1024 + 1
+
+    billiard.pool.mem_rss = memory_kib

@@ -31,10 +31,10 @@ from gunicorn.arbiter import Arbiter
 
 from pasture.sealing.policy import find_policy
 from pasture.servers import restart
-from pasture.servers.complaint import complain
 from pasture.servers.engines import ENGINES
 from pasture.servers.gunicorn.arbiter import SealingArbiter
 from pasture.servers.settings import SETTINGS, settings_or_end
+from pasture.trust.complaint import complain
 from pasture.trust.private_files import require_temporary_file
 
 _ANOTHER_FOLDER = "give gunicorn --worker-tmp-dir, /dev/shm say, or set TMPDIR"

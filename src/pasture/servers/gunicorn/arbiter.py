@@ -27,7 +27,6 @@ from pasture.proc.own_child import is_own_child
 from pasture.refork.shortage import Backoff, is_shortage
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import restart
-from pasture.servers.complaint import complain
 from pasture.servers.gunicorn import asgi, cooperative, rehearsal
 from pasture.servers.gunicorn.hooks import call_after_request, call_before_fork
 from pasture.servers.lifespan import SharedLifespan
@@ -35,6 +34,7 @@ from pasture.servers.restart import LeftOut
 from pasture.servers.sealer import Sealer
 from pasture.servers.settings import ServerSettings
 from pasture.servers.warming import host_at, warm_up_as_set
+from pasture.trust.complaint import complain
 from pasture.warmup.warmup import Answer, WarmUpReport, is_asgi
 
 
@@ -281,12 +281,10 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self.app.wsgi(),
             self.settings,
             host=self._host(),
-            on_start=lambda name: self.log.info("pasture: warm-up: %s", name),
+            log=self._write_to_log,
+            shared=self._lifespan,
             on_answer=self._log_answer,
-            session=None if self._lifespan is None else self._lifespan.session,
         )
-        if self._lifespan is not None:  # a request may have opened what does not cross a fork
-            self._lifespan.share(strict=self.settings.strict)
         counts = report.counts
         self.log.info("pasture: warm-up: %d requests, %d failed", *counts.values())
         return report

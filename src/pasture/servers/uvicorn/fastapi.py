@@ -1,10 +1,10 @@
 """`python -m pasture.servers.uvicorn.fastapi ARGS`: what `pasture run fastapi ARGS` becomes."""
 
-from __future__ import annotations
+import sys
 
 from fastapi_cli.cli import app
 
-from pasture.servers.uvicorn.__main__ import run
+from pasture.servers.uvicorn import engine
 
 if __name__ == "__main__":
-    run("fastapi", lambda: app(prog_name="fastapi"))
+    sys.exit(engine.run("fastapi", lambda: app(prog_name="fastapi")))

@@ -1,15 +1,12 @@
 """uvicorn's parent process: it loads the application once and forks its workers, sealed.
 
-Owns when that is, and what is refused. Everything else is uvicorn's: which workers there are, the
-signals of the parent, the health checks. Written for uvicorn 0.30 to 0.54; leans on the names
-`Config` and `Multiprocess` in `uvicorn.main`, on `uvicorn._subprocess.spawn`, and on `Config.load`,
-which imports the application and does not start its lifespan.
+Owns when that is. Everything else is uvicorn's: which workers there are, the signals of the parent,
+the health checks. Leans on `uvicorn._subprocess.spawn`, and on `Config.load`, which imports the
+application and does not start its lifespan.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import importlib
 import logging
 import signal
 import sys
@@ -23,7 +20,7 @@ import uvicorn._subprocess
 from uvicorn.config import Config
 from uvicorn.supervisors import Multiprocess
 
-from pasture.errors import AppImportFailed, ProbeFailed, UsageError
+from pasture.errors import AppImportFailed, ProbeFailed
 from pasture.refork.shortage import Backoff, is_shortage
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
@@ -31,8 +28,8 @@ from pasture.servers import restart
 from pasture.servers.import_failure import importing
 from pasture.servers.lifespan import SharedLifespan
 from pasture.servers.restart import LeftOut
-from pasture.servers.sealer import Sealer, show_log
-from pasture.servers.settings import ServerSettings, settings_or_end
+from pasture.servers.sealer import Sealer, without_exit
+from pasture.servers.settings import ServerSettings
 from pasture.servers.uvicorn.log_setup import LogSetup
 from pasture.servers.uvicorn.requests import AfterRequest, as_in_uvicorn
 from pasture.servers.uvicorn.worker import ForkContext, Inheritance
@@ -47,60 +44,6 @@ log = logging.getLogger("pasture")
 
 _LOAD_FAILED = 3  # uvicorn's STARTUP_FAILURE, which each version keeps elsewhere
 
-refuses = False
-"""Whether a server that forks nothing is ended, rather than warned and let run."""
-
-
-def install() -> None:
-    """Have the workers of this process's `uvicorn.run` forked and sealed."""
-    settings = settings_or_end()
-    if restart.is_without_pasture():
-        show_log()
-        log.error("%s: no seal", restart.earlier)
-        return
-
-    def checked_config(*arguments: Any, **named: Any) -> Config:
-        """A configuration, which uvicorn pickles for the process of --reload: of its own class."""
-        config = Config(*arguments, **named)
-        refuse(config, strict=refuses or settings.strict)
-        return config
-
-    class SealedMultiprocess(SealingSupervisor):
-        """uvicorn's supervisor with the settings of this process."""
-
-        def __init__(self, config: Config, *arguments: Any, **named: Any) -> None:
-            super().__init__(settings, config, *arguments, **named)
-
-    run: Any = importlib.import_module("uvicorn.main")  # whose name in the package is a command's
-    run.Config, run.Multiprocess = checked_config, SealedMultiprocess
-
-
-def refuse(config: Config, *, strict: bool) -> None:
-    """Refuse a configuration under which no worker is forked from a parent that has loaded.
-
-    Args:
-        strict: raise, rather than write a warning.
-
-    Raises:
-        UsageError: the application is served by this process, or loaded anew at each change.
-    """
-    if config.reload:
-        error = UsageError(
-            "with --reload uvicorn has one process, which it starts anew at each change of a "
-            "file: there is nothing to share",
-            hint="leave --reload out (`fastapi dev` has it), or leave pasture out",
-        )
-    elif config.workers <= 1:
-        error = UsageError(
-            "uvicorn without --workers serves in one process: there is nothing to share",
-            hint="give --workers 2 or more, or set WEB_CONCURRENCY; or leave pasture out",
-        )
-    else:
-        return
-    if strict:
-        raise error
-    log.warning("not sealed: %s", error)
-
 
 class SealingSupervisor(Multiprocess):
     """uvicorn's supervisor of workers that are forked from a parent that has loaded."""
@@ -110,15 +53,10 @@ class SealingSupervisor(Multiprocess):
     ) -> None:
         self._settings = settings
         # uvicorn's workers end by os._exit, or by the signal that told them to.
-        policy = dataclasses.replace(settings.policy, at_exit=())
-        self._sealer = Sealer(
-            dataclasses.replace(settings, policy=policy),
-            stop_agents=True,
-            begin_anew=self._begin_anew,
-        )
+        self._sealer = Sealer(without_exit(settings), stop_agents=True, begin_anew=self._begin_anew)
         log.disabled = False  # a configuration of logging disables what it does not name
         logs = LogSetup()
-        begin_loading(policy)
+        begin_loading(settings.policy)
         # uvicorn's own handlers of signals come next: those only note that there was one.
         with _ended_by_term():
             self._application = load(config)
@@ -213,16 +151,12 @@ class SealingSupervisor(Multiprocess):
 
     def _warm_up(self) -> WarmUpReport:
         config = self.config
-        report = warm_up_as_set(
+        return warm_up_as_set(
             as_in_uvicorn(self._application, config),
             self._settings,
             host=host_at(config.host, config.port),
-            on_start=lambda name: log.info("warm-up: %s", name),
-            session=None if self._lifespan is None else self._lifespan.session,
+            shared=self._lifespan,
         )
-        if self._lifespan is not None:  # a request may have opened what does not cross a fork
-            self._lifespan.share(strict=self._settings.strict)
-        return report
 
 
 def load(config: Config) -> Any:
@@ -240,7 +174,7 @@ def load(config: Config) -> Any:
             if hasattr(config, "get_loop_factory"):
                 config.get_loop_factory()  # imports uvloop
     except SystemExit as end:
-        if end.code != _LOAD_FAILED:  # somebody else's
+        if end.code != _LOAD_FAILED:  # the application's own
             raise
         raise AppImportFailed(
             f"{config.app} cannot be loaded", hint="uvicorn's line above says why"

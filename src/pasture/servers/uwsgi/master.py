@@ -8,7 +8,6 @@ Written for uWSGI 2.0.21 to 2.0.31; leans on `uwsgi.opt`, `uwsgi.post_fork_hook`
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import logging
 import os
@@ -23,12 +22,12 @@ from pasture.errors import PastureError, UsageError
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import restart
-from pasture.servers.complaint import complain
 from pasture.servers.restart import LeftOut
-from pasture.servers.sealer import Sealer, or_end, show_log
+from pasture.servers.sealer import Sealer, or_end, show_log, without_exit
 from pasture.servers.settings import ServerSettings, read_environment
 from pasture.servers.uwsgi import arguments, hooks, worker
 from pasture.servers.warming import warm_up_as_set
+from pasture.trust.complaint import complain
 from pasture.warmup.warmup import WarmUpReport
 
 if TYPE_CHECKING:
@@ -156,9 +155,8 @@ class _Master:
         self._settings = settings
         self._leaves = "leave" in settings.policy.at_exit
         # How a worker leaves is decided by uWSGI's exit status, which Python does not know.
-        policy = dataclasses.replace(settings.policy, at_exit=())
         self._sealer = Sealer(
-            dataclasses.replace(settings, policy=policy),
+            without_exit(settings),
             begin_anew=self._begin_anew if hooks.may_fork() else None,
         )
         self._pid = os.getpid()
@@ -214,11 +212,7 @@ class _Master:
         )
 
     def _warm_up(self) -> WarmUpReport:
-        return warm_up_as_set(
-            self._application(),
-            self._settings,
-            on_start=lambda name: log.info("warm-up: %s", name),
-        )
+        return warm_up_as_set(self._application(), self._settings)
 
     def _application(self) -> Callable[..., Any]:
         """The WSGI application that uWSGI was told to load.

@@ -26,12 +26,12 @@ from pasture.refork.served import requests_of
 from pasture.scoreboard.board import Row, Scoreboard
 from pasture.sealing import exit
 from pasture.sealing.policy import PrepareStep
-from pasture.servers.complaint import complain
 from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.hooks import BeforeFork
 from pasture.servers.gunicorn.refork import promotion
 from pasture.servers.gunicorn.refork.promotion import Promotable
 from pasture.servers.settings import ServerSettings
+from pasture.trust.complaint import complain
 
 BROKEN_MOLD = 70
 """Exit code of a worker that cannot boot although others of its generation's parents could.

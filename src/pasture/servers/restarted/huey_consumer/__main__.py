@@ -1,6 +1,8 @@
 """What Huey starts when a consumer of `pasture run huey_consumer` is told to restart."""
 
-from pasture.servers.huey.__main__ import run
+import sys
+
+from pasture.servers.huey import engine
 
 if __name__ == "__main__":
-    run()
+    sys.exit(engine.run())

@@ -1,15 +1,20 @@
-"""`python -m pasture.servers.pyspark WORKER_MODULE`: what Spark starts as its Python daemon.
+"""PySpark's workers, forked from a sealed daemon.
 
-Owns what is loaded and sealed before the daemon is PySpark's own. Written for PySpark 4.3;
-leans on `pyspark.daemon.manager`, which forks a worker for each connection, and on the workers'
-import of their module after the fork. Invariant: nothing but PySpark writes to standard output,
-where Spark reads the daemon's port.
+    spark.python.daemon.module      pasture.servers.pyspark
+    spark.executorEnv.PASTURE_PRELOAD   pandas,pyarrow,my_job
+
+Spark then starts `python -m pasture.servers.pyspark WORKER_MODULE` on each node where it would
+start `python -m pyspark.daemon`. docs/clusters.md is the user's guide.
+
+Owns what is loaded and sealed before the daemon is PySpark's own. Written for PySpark 4.3; leans on
+`pyspark.daemon.manager`, which forks a worker for each connection, and on the workers' import of
+their module after the fork. Invariant: nothing but PySpark writes to standard output, where Spark
+reads the daemon's port.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fcntl
 import importlib
 import os
@@ -19,12 +24,12 @@ from collections.abc import Iterator, Sequence
 from pasture.errors import MissingExtra, PastureError
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import fork_hook, preload
-from pasture.servers.complaint import complain
-from pasture.servers.sealer import Sealer, or_end, show_log
+from pasture.servers.sealer import Sealer, or_end, show_log, without_exit
 from pasture.servers.settings import read_environment
+from pasture.trust.complaint import complain
 
 _WORKER = "pyspark.worker"
-_MOST_PIPE_BYTES = 1 << 20  # what the kernel allows everybody
+_MAX_PIPE_BYTES = 1 << 20  # what the kernel allows everybody
 
 
 def main() -> None:
@@ -50,9 +55,7 @@ def prepare(arguments: Sequence[str]) -> Sealer:
     """
     settings = read_environment()
     show_log()
-    # Workers end by os._exit: PySpark's daemon sees to that.
-    policy = dataclasses.replace(settings.policy, at_exit=())
-    begin_loading(policy)
+    begin_loading(settings.policy)
     try:
         importlib.import_module("pyspark.daemon")
     except ImportError as error:
@@ -61,7 +64,7 @@ def prepare(arguments: Sequence[str]) -> Sealer:
             hint="this is the module of Spark's daemon: name it in spark.python.daemon.module",
         ) from error
     preload.load([worker_module(arguments)], strict=settings.strict)
-    sealer = Sealer(dataclasses.replace(settings, policy=policy))
+    sealer = Sealer(without_exit(settings))  # workers end by os._exit, in PySpark's daemon
     sealer.before_fork()
     return sealer
 
@@ -79,7 +82,7 @@ def _all_output_to_the_log() -> Iterator[None]:
     Spark does not read standard error before it has the port: a full pipe would be the end.
     """
     with contextlib.suppress(OSError):
-        fcntl.fcntl(2, fcntl.F_SETPIPE_SZ, _MOST_PIPE_BYTES)
+        fcntl.fcntl(2, fcntl.F_SETPIPE_SZ, _MAX_PIPE_BYTES)
     sys.stdout.flush()
     port = os.dup(1)
     os.dup2(2, 1)

@@ -1,6 +1,8 @@
 """What Celery starts when a worker of `pasture run celery` is told to restart."""
 
-from pasture.servers.celery.__main__ import run
+import sys
+
+from pasture.servers.celery import engine
 
 if __name__ == "__main__":
-    run()
+    sys.exit(engine.run())

@@ -4,7 +4,7 @@
 
 or, in Dask's configuration, `distributed.nanny.preload: [pasture.servers.dask]`. A nanny then
 starts its workers through the forkserver of `multiprocessing`, which is sealed before its first
-fork. Nothing happens at the import: Dask calls `dask_setup` in each nanny. docs/clusters.md is the
+fork. Importing this has no effect; Dask calls `dask_setup` in each nanny. docs/clusters.md is the
 user's guide. Written for distributed 2026.8; leans on `distributed.utils.get_mp_context`.
 """
 
@@ -25,7 +25,7 @@ METHOD = "distributed.worker.multiprocessing-method"
 PRELOADED = "pasture.preload"
 """Key of Dask's configuration with a list of modules, which every worker then shares."""
 
-SEALING = "pasture.servers.dask.forkserver"
+SEALING = "pasture.servers.logged_forkserver"
 
 log = logging.getLogger("distributed.nanny")
 

@@ -1,7 +1,0 @@
-"""Preload module of the forkserver from which Dask's workers come. Importing it is the switch."""
-
-from pasture.servers.sealer import show_log
-
-show_log()
-
-import pasture.servers.forkserver  # noqa: E402, F401  it seals before the first fork

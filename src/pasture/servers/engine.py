@@ -1,0 +1,182 @@
+"""What all engines have in common, from the import of an engine's module to its end.
+
+The module of an engine holds a class with what is its own, and ends with
+
+    engine = ThatClass.switch_on()
+
+Its import is the switch: what the engine starts from then on is sealed. `python -m` of it is what
+`pasture run` becomes: the engine's own command, in a process that must seal or end.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn, Self
+
+from pasture.errors import MissingExtra, PastureError
+from pasture.sealing.gc_settings import begin_loading
+from pasture.servers import process_name, restart
+from pasture.servers.engines import ENGINES
+from pasture.servers.sealer import seal_before_forks, show_log
+from pasture.servers.settings import settings_or_end
+from pasture.trust.complaint import complain
+
+log = logging.getLogger("pasture")
+
+
+@contextmanager
+def installed(name: str) -> Iterator[None]:
+    """Import an engine's package in the `with` block.
+
+    Args:
+        name: of the engine's row.
+
+    Raises:
+        MissingExtra: it cannot be imported.
+    """
+    try:
+        yield
+    except ImportError as error:
+        row = ENGINES[name]
+        bringing = f"'{row.installed_by}'" if "[" in row.installed_by else row.installed_by
+        raise MissingExtra(
+            f"{row.package} cannot be imported: {error}", hint=f"pip install {bringing}"
+        ) from error
+
+
+class Engine:
+    """An engine in this process.
+
+    Attributes:
+        name: of its row.
+        works: its parent does the program's work between the forks, as of `Sealer`.
+        loads_early: the application is imported before the engine starts, so that the policy's
+            steps for that are taken at the switch.
+        settings: those of this process.
+        is_command: this process is the engine's own command, run by pasture.
+    """
+
+    name: ClassVar[str]
+    works: ClassVar[bool] = False
+    loads_early: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self.settings = settings_or_end()
+        self.is_command = False
+        self._began = False
+
+    @classmethod
+    def switch_on(cls) -> Self:
+        """Have what this engine starts sealed; run its command if it is this process's program."""
+        main = vars(sys.modules["__main__"])
+        if cls.__module__ == "__main__":
+            module = importlib.import_module(main["__spec__"].name)
+            main["__spec__"] = ModuleSpec("__main__", None)  # multiprocessing would run it again
+            sys.exit(module.engine.run())
+        engine = cls()
+        if restart.is_without_pasture():
+            show_log()
+            log.error("%s: no seal", restart.earlier)
+            return engine
+        if cls.loads_early:
+            begin_loading(engine.settings.policy)
+        engine.install()
+        return engine
+
+    def run(self, name: str = "", command: Callable[[], Any] | None = None) -> int:
+        """Be the engine's command, which must seal or end; returns its exit code.
+
+        Args:
+            name, command: another of the engine's.
+        """
+        process_name.take(name or self.name)
+        show_log()
+        self.is_command = True
+        try:
+            return int((command or self.command)() or 0)
+        except PastureError as error:
+            return complain(error)
+
+    @property
+    def restarted(self) -> str:
+        """The script that comes back here, for an engine that starts `sys.argv` anew.
+
+        A folder of its own: Python puts a script's folder in front of the path.
+        """
+        return str(Path(__file__).parent / "restarted" / self.name)
+
+    def before(self, owner: Any, method: str, what: Callable[[Any], object]) -> None:
+        """Have `begin` called before a method of the engine's.
+
+        Args:
+            owner: the class or module with the method.
+            what: makes the argument of `begin` of the method's first one.
+        """
+        theirs = getattr(owner, method)
+
+        @functools.wraps(theirs)
+        def begin_and_go_on(first: Any, *arguments: Any, **named: Any) -> Any:
+            self.begin(what(first))
+            return theirs(first, *arguments, **named)
+
+        setattr(owner, method, begin_and_go_on)
+
+    def begin(self, started: Any) -> None:
+        """Watch the forks of what is about to start, if it forks.
+
+        The first in this process alone: what that forks starts in a sealed process already.
+        """
+        if self._began:
+            return
+        self._began = True
+        try:
+            if self.is_refused(started):
+                return
+            if not self.loads_early:
+                begin_loading(self.settings.policy)
+            self.load(started)
+        except PastureError as error:
+            self.end(error)
+        seal_before_forks(self.settings, works=self.works)
+
+    def is_refused(self, started: Any) -> bool:
+        """Whether nothing is forked from a parent that has loaded; a warning is written then.
+
+        Raises:
+            UsageError: it is so, and `pasture run` or the settings want a seal or an end.
+        """
+        try:
+            self.check(started)
+        except PastureError as error:
+            if self.is_command or self.settings.strict:
+                raise
+            log.warning("not sealed: %s", error)
+            return True
+        return False
+
+    # What an engine has of its own.
+
+    def install(self) -> None:
+        """Have `begin` called when the engine starts, or do what stands for it."""
+        raise NotImplementedError
+
+    def command(self) -> Any:
+        """The engine's own command; returns its exit code, or nothing."""
+        raise NotImplementedError
+
+    def check(self, started: Any) -> None:
+        """Raise a UsageError if what is about to start is not forked from this process."""
+
+    def load(self, started: Any) -> None:
+        """Import what the workers would, before the seal. May raise a PastureError."""
+
+    def end(self, error: PastureError) -> NoReturn:
+        """End this program, which cannot be sealed and must be."""
+        sys.exit(complain(error))

@@ -1,0 +1,114 @@
+"""granian's workers, forked from a sealed parent. Importing this module is the switch.
+
+In the program that calls `granian.Granian(...).serve()`:
+
+    import pasture.servers.granian
+
+or `pasture run granian --interface asgi app:app --workers 8`. The parent loads the application
+once, binds and serves nothing, watches its workers and replaces them; the runtime in Rust starts in
+each worker. docs/uvicorn.md is the user's guide.
+
+Written for granian 2.8; leans on `AbstractServer._serve`, which is given the function that loads
+the application in a worker, and on `WorkerProcess._spawn`, which makes a process of
+multiprocessing's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pasture.errors import UsageError
+from pasture.sealing.gc_settings import begin_loading
+from pasture.servers import restart
+from pasture.servers.engine import Engine, installed
+from pasture.servers.forked_process import Forking
+from pasture.servers.import_failure import importing
+from pasture.servers.restart import LeftOut
+from pasture.servers.sealer import Sealer, without_exit
+from pasture.servers.warming import host_at, warm_up_as_set
+from pasture.warmup.warmup import WarmUpReport
+
+with installed("granian"):
+    from granian.server.common import AbstractServer
+    from granian.server.mp import WorkerProcess
+
+Loader = Callable[[], Any]
+
+
+class Granian(Engine):
+    """Its servers. Those that load anew at each change of a file are refused."""
+
+    name = "granian"
+
+    def install(self) -> None:
+        server_class: Any = AbstractServer
+        serve, reload = server_class._serve, server_class._serve_with_reloader
+
+        def sealed_serve(server: Any, spawn_target: Any, target_loader: Loader) -> None:
+            serve(server, spawn_target, self.prepare(server, target_loader))
+
+        def refused_reload(server: Any, *arguments: Any) -> None:
+            self.is_refused(server)
+            reload(server, *arguments)
+
+        server_class._serve, server_class._serve_with_reloader = sealed_serve, refused_reload
+
+    def check(self, started: Any) -> None:
+        raise UsageError(
+            "with --reload granian starts its workers anew at each change of a file: there is "
+            "nothing to share",
+            hint="leave --reload out, or leave pasture out",
+        )
+
+    def prepare(self, server: Any, load: Loader) -> Loader:
+        """Load the application, have workers forked; what gives a worker the application.
+
+        Raises:
+            AppImportFailed: the application cannot be imported or made.
+        """
+        settings = without_exit(self.settings)
+
+        def begin_anew(left_out: LeftOut) -> None:
+            if restart.is_possible():
+                _unlink(getattr(server, "bind_uds", None))
+                restart.again(left_out)
+
+        sealer = Sealer(settings, begin_anew=begin_anew)
+        begin_loading(settings.policy)
+        server._env_loader(server.env_files)
+        hint = "check the name and --working-dir"
+        with importing(str(server.target), server="granian", hint=hint):
+            application = load()
+
+        def warm_up() -> WarmUpReport:
+            if str(server.interface.value) == "rsgi":
+                return WarmUpReport(refused="only applications of ASGI and WSGI are warmed up")
+            host = host_at(server.bind_addr, server.bind_port)
+            return warm_up_as_set(application, settings, host=host)
+
+        context = Forking(lambda: sealer.before_fork(warm_up))
+
+        def spawn(worker: Any, target: Any, arguments: Any) -> None:
+            worker.inner = context.Process(name="granian-worker", target=target, args=arguments)
+
+        process_class: Any = WorkerProcess
+        process_class._spawn = spawn
+        return lambda: application
+
+    def command(self) -> Any:
+        from granian.cli import entrypoint
+
+        sys.argv[0] = self.name
+        return entrypoint()
+
+
+def _unlink(uds: str | Path | None) -> None:
+    """Make way for the new start, which binds it again."""
+    if uds is not None:
+        Path(uds).unlink(missing_ok=True)
+
+
+engine = Granian.switch_on()

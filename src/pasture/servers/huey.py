@@ -1,0 +1,50 @@
+"""Huey's worker processes, forked from a sealed parent. Importing this module is the switch.
+
+In a program that makes a `huey.consumer.Consumer` with `worker_type="process"`:
+
+    import pasture.servers.huey
+
+or `pasture run huey_consumer my_app.huey -k process`. A worker that has ended is replaced by one
+forked from the sealed parent. docs/queues.md is the user's guide.
+
+Written for Huey 2.5 to 3.5; leans on `Consumer.start` and `worker_type`, and on a restart (HUP)
+that runs `sys.argv` as a script.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from pasture.errors import UsageError
+from pasture.servers.engine import Engine, installed
+
+with installed("huey_consumer"):
+    from huey.consumer import Consumer
+
+
+class Huey(Engine):
+    """Consumers."""
+
+    name = "huey_consumer"
+    works = True
+    loads_early = True
+
+    def install(self) -> None:
+        self.before(Consumer, "start", lambda consumer: consumer)
+
+    def check(self, started: Any) -> None:
+        if started.worker_type != "process":
+            raise UsageError(
+                f"huey's workers are of the type {str(started.worker_type)!r}: nothing is forked",
+                hint="give huey_consumer -k process, or leave pasture out",
+            )
+
+    def command(self) -> Any:
+        from huey.bin.huey_consumer import consumer_main
+
+        sys.argv[0] = self.restarted
+        consumer_main()
+
+
+engine = Huey.switch_on()

@@ -1,0 +1,113 @@
+"""hypercorn's workers, forked from a sealed parent. Importing this module is the switch.
+
+In the program that calls `hypercorn.run.run(config)`:
+
+    import pasture.servers.hypercorn
+
+or `pasture run hypercorn app:app --workers 8`. The parent loads the application once, waits for its
+workers, and starts new ones in place of those that have ended as they should. docs/uvicorn.md is
+the user's guide.
+
+Written for hypercorn 0.18; leans on the names `get_context`, `load_application` and `run` in
+`hypercorn.run`, and on the workers' loading of the application, which finds it imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+from pasture.errors import UsageError
+from pasture.sealing.gc_settings import begin_loading
+from pasture.servers import restart
+from pasture.servers.engine import Engine, installed
+from pasture.servers.forked_process import Forking
+from pasture.servers.import_failure import importing
+from pasture.servers.sealer import Sealer, without_exit
+from pasture.servers.warming import host_at, warm_up_as_set
+from pasture.warmup.warmup import WarmUpReport
+
+with installed("hypercorn"):
+    import hypercorn.run
+    from hypercorn.config import Config
+    from hypercorn.utils import load_application
+
+
+class Hypercorn(Engine):
+    """Its function that starts workers, by their configuration."""
+
+    name = "hypercorn"
+
+    def install(self) -> None:
+        where: Any = hypercorn.run
+        theirs = where.run
+
+        def run(config: Config) -> Any:
+            if not self.is_refused(config):
+                self.prepare(config)
+            return theirs(config)
+
+        where.run = vars(importlib.import_module("hypercorn.__main__"))["run"] = run
+
+    def check(self, started: Config) -> None:
+        if started.use_reloader:
+            raise UsageError(
+                "with --reload hypercorn starts its workers anew at each change of a file: there "
+                "is nothing to share",
+                hint="leave --reload out, or leave pasture out",
+            )
+        if started.workers == 0:
+            raise UsageError(
+                "hypercorn with --workers 0 serves in one process: there is nothing to share",
+                hint="give --workers 2 or more, or leave pasture out",
+            )
+
+    def prepare(self, config: Config) -> None:
+        """Load the application and have `hypercorn.run.run` fork where it would spawn.
+
+        Raises:
+            AppImportFailed: the application cannot be imported.
+        """
+        settings = without_exit(self.settings)
+        sealer = Sealer(settings, begin_anew=restart.again)
+        begin_loading(settings.policy)
+        application = load(config)
+
+        def warm_up() -> WarmUpReport:
+            return warm_up_as_set(application.app, settings, host=bound_to(config.bind[0]))
+
+        # hypercorn's parent asks all workers to end, and terminates the rest when the first has
+        # ended: sealed ones end so quickly that none of the rest would come to its own end.
+        context = Forking(
+            lambda: sealer.before_fork(warm_up), config.graceful_timeout + config.shutdown_timeout
+        )
+        where: Any = hypercorn.run
+        where.get_context = lambda method=None: context
+
+    def command(self) -> Any:
+        from hypercorn.__main__ import main
+
+        sys.argv[0] = self.name
+        return main()
+
+
+def load(config: Config) -> Any:
+    """Import the application and what serves it; the application, as hypercorn wraps it.
+
+    Raises:
+        AppImportFailed: it cannot be imported.
+    """
+    loop = "trio" if config.worker_class == "trio" else "asyncio"
+    with importing(config.application_path, server="hypercorn", hint="check the name"):
+        importlib.import_module(f"hypercorn.{loop}.run")
+        return load_application(config.application_path, config.wsgi_max_body_size)
+
+
+def bound_to(address: str) -> str:
+    """The host that a request from this machine would name, of hypercorn's `HOST:PORT`."""
+    host, _, port = address.rpartition(":")
+    return host_at(host, port) if port.isdigit() else "localhost:80"
+
+
+engine = Hypercorn.switch_on()
