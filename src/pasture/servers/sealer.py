@@ -114,9 +114,8 @@ class Sealer:
         """
         if self._is_probing:
             return
-        log.disabled = (
-            False  # the application's configuration disables loggers that it does not name
-        )
+        # The application's configuration of logging disables what it does not name.
+        log.disabled = False
         if self.report is None:
             preload.load(self._settings.preload, strict=self._settings.strict)
             self._seal_and_prove(warm_up, play)
