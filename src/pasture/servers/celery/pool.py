@@ -31,8 +31,8 @@ from billiard.process import current_process
 
 from pasture.proc.parent import end_with_parent
 from pasture.refork.shortage import Backoff, is_shortage
-from pasture.scoreboard.recorder import recorder
-from pasture.servers.recycle import MemoryLimit, UssWatch
+from pasture.servers.after_response import AfterResponse
+from pasture.servers.recycle import MemoryLimit
 
 log = logging.getLogger("pasture")
 
@@ -104,16 +104,12 @@ def count_private_memory(limit: MemoryLimit) -> None:
     Celery looks after each task, in the pool process, once the result is sent; it then ends
     the process as it does at `worker_max_tasks_per_child`.
     """
-    watches: dict[int, UssWatch] = {}
+    after = AfterResponse(limit)
 
     def memory_kib() -> int:
-        watch = watches.get(os.getpid())
+        watch = after.passed()
         if watch is None:
-            watches.clear()  # those of the parent
-            watch = watches[os.getpid()] = UssWatch(limit)
-        if not watch.has_passed():
             return 1  # 0 would mean that it is not known
-        recorder.count("recycles")
         log.warning("recycling pool process %s: %s", os.getpid(), watch)
         return max(watch.uss_bytes, limit.limit_bytes) // 1024 + 1
 

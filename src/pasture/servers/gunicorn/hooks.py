@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pasture.scoreboard.recorder import recorder
-from pasture.sealing import gc_settings
-from pasture.servers.recycle import MemoryLimit, UssWatch
+from pasture.servers.after_response import AfterResponse
+from pasture.servers.recycle import MemoryLimit
 
 
 class BeforeFork:
@@ -50,9 +50,7 @@ class AfterRequest:
     def __init__(self, users: Callable[..., object], limit: MemoryLimit | None) -> None:
         self.then: Callable[[Any, Any], None] | None = None
         self._users = users
-        self._limit = limit
-        self._watch: UssWatch | None = None
-        self._worker: Any = None
+        self._after = AfterResponse(limit)
 
     def __call__(self, worker: Any, req: Any, environ: Any, resp: Any) -> None:
         try:
@@ -64,17 +62,9 @@ class AfterRequest:
 
     def count(self, worker: Any) -> None:
         """Do all of it but for the user's hook and `then`."""
-        recorder.count("requests")
-        gc_settings.collect_between_requests()
-        if self._limit is not None:
-            self._look(worker, self._limit)
-
-    def _look(self, worker: Any, limit: MemoryLimit) -> None:
-        if self._watch is None or self._worker is not worker:  # the watch is the parent's
-            self._watch, self._worker = UssWatch(limit), worker
-        if worker.alive and self._watch.has_passed():
-            worker.log.info("pasture: recycling worker %s: %s", worker.pid, self._watch)
-            recorder.count("recycles")
+        watch = self._after(looks=worker.alive)
+        if watch is not None:
+            worker.log.info("pasture: recycling worker %s: %s", worker.pid, watch)
             worker.alive = False
 
 

@@ -9,9 +9,8 @@ from typing import Any
 
 from uvicorn.config import Config
 
-from pasture.scoreboard.recorder import recorder
-from pasture.sealing import gc_settings
-from pasture.servers.recycle import MemoryLimit, UssWatch
+from pasture.servers.after_response import AfterResponse
+from pasture.servers.recycle import MemoryLimit
 
 log = logging.getLogger("pasture")
 
@@ -25,26 +24,19 @@ class AfterRequest:
 
     def __init__(self, application: Any, limit: MemoryLimit | None) -> None:
         self._application = application
-        self._limit = limit
-        self._watch: UssWatch | None = None
+        self._after = AfterResponse(limit)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         try:
             await self._application(scope, receive, send)
         finally:
             if scope["type"] == "http":
-                self._after()
+                self._count()
 
-    def _after(self) -> None:
-        recorder.count("requests")
-        gc_settings.collect_between_requests()
-        if self._limit is None:
-            return
-        if self._watch is None:
-            self._watch = UssWatch(self._limit)
-        if self._watch.has_passed():
-            log.info("recycling worker %s: %s", os.getpid(), self._watch)
-            recorder.count("recycles")
+    def _count(self) -> None:
+        watch = self._after()
+        if watch is not None:
+            log.info("recycling worker %s: %s", os.getpid(), watch)
             os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -16,13 +16,14 @@ import traceback
 from typing import Any
 
 from pasture.scoreboard.recorder import recorder
-from pasture.sealing import child, exit, gc_settings
-from pasture.servers.recycle import MemoryLimit, UssWatch
+from pasture.sealing import child, exit
+from pasture.servers.after_response import AfterResponse
+from pasture.servers.recycle import MemoryLimit
 from pasture.servers.uwsgi import hooks
 
 log = logging.getLogger("pasture")
 
-_watch: UssWatch | None = None
+_after = AfterResponse(None)
 
 _COOPERATIVE = ("async", "gevent", "asyncio")
 
@@ -36,8 +37,8 @@ def begin(uwsgi: Any, *, leaves: bool, limit: MemoryLimit | None = None) -> None
     """
     child.take_steps()
     recorder.begin()
-    global _watch
-    _watch = UssWatch(limit) if limit is not None else None
+    global _after
+    _after = AfterResponse(limit)
     # uWSGI calls no Python at the exit of such a worker.
     if leaves and not any(name in uwsgi.opt for name in _either(_COOPERATIVE)):
         hooks.at_exit(lambda status: _leave(uwsgi, status))
@@ -48,11 +49,9 @@ def after_request(uwsgi: Any) -> None:
 
     In the worker. It ends as at a graceful reload, with which uWSGI's master replaces it.
     """
-    recorder.count("requests")
-    gc_settings.collect_between_requests()
-    if _watch is not None and _watch.has_passed():
-        log.info("recycling worker %s: %s", uwsgi.worker_id(), _watch)
-        recorder.count("recycles")
+    watch = _after()
+    if watch is not None:
+        log.info("recycling worker %s: %s", uwsgi.worker_id(), watch)
         os.kill(os.getpid(), signal.SIGHUP)
 
 

@@ -1,0 +1,49 @@
+"""What a worker does after each response: a count, a collection if that pays, a look at its memory.
+
+How a worker ends that is to be replaced is the engine's own.
+"""
+
+from __future__ import annotations
+
+import os
+
+from pasture.scoreboard.recorder import recorder
+from pasture.sealing import gc_settings
+from pasture.servers.recycle import MemoryLimit, UssWatch
+
+
+class AfterResponse:
+    """One for all workers that a process forks: each has a watch of its own.
+
+    Args:
+        limit: of a worker's private memory; None for none.
+    """
+
+    def __init__(self, limit: MemoryLimit | None) -> None:
+        self._limit = limit
+        self._watch: UssWatch | None = None
+        self._pid = 0
+
+    def __call__(self, *, looks: bool = True) -> UssWatch | None:
+        """Do all of it, in a worker.
+
+        Args:
+            looks: whether the worker may still be replaced.
+
+        Returns:
+            As `passed`.
+        """
+        recorder.count("requests")
+        gc_settings.collect_between_requests()
+        return self.passed() if looks else None
+
+    def passed(self) -> UssWatch | None:
+        """The worker's watch, once, when it has passed its limit; it is to be replaced then."""
+        if self._limit is None:
+            return None
+        if self._watch is None or self._pid != os.getpid():  # forked since: that was the parent's
+            self._watch, self._pid = UssWatch(self._limit), os.getpid()
+        if not self._watch.has_passed():
+            return None
+        recorder.count("recycles")
+        return self._watch
