@@ -51,7 +51,7 @@ def make_environment(site: Site) -> Path:
     pip = ("pip", "install", "--quiet", "--python", python)
     uv(*pip, "-r", site.lock_file)
     uv(*pip, "--no-deps", "--reinstall", build_pasture(site.python))
-    uv(*pip, "click", "psutil", "rich")
+    uv(*pip, "click", "rich")
     return python
 
 

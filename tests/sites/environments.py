@@ -41,7 +41,7 @@ def make_environment(site: Site) -> None:
     pip = ("pip", "install", "--quiet", "--python", python)
     uv(*pip, "-r", site.lock_file)
     uv(*pip, "--no-deps", "--reinstall", build_pasture(site.python), REPOSITORY / "auto")
-    uv(*pip, "click", "psutil", "rich")
+    uv(*pip, "click", "rich")
 
 
 def variables(site: Site, services: Mapping[str, str]) -> dict[str, str]:

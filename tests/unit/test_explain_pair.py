@@ -4,7 +4,6 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
 
 from pasture.errors import ProcessEnded, UsageError
@@ -21,7 +20,7 @@ PRIVATE_BYTES = {11: 5, 12: 9, 13: 99}
 def processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree, "require_memory_of", lambda pid: None)
     monkeypatch.setattr(tree, "forked_workers", lambda pid: FORKED.get(pid, ()))
-    monkeypatch.setattr(psutil, "Process", lambda pid: SimpleNamespace(ppid=lambda: PARENT[pid]))
+    monkeypatch.setattr(tree, "read_stat", lambda pid: SimpleNamespace(parent_pid=PARENT[pid]))
     monkeypatch.setattr(reader, "read_entries", lambda pid: {13: SimpleNamespace(role="mold")})
     monkeypatch.setattr(
         smaps, "read_memory", lambda pid: SimpleNamespace(private_bytes=PRIVATE_BYTES[pid])

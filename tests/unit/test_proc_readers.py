@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pasture.errors import ProcessEnded
+from pasture.proc import tree
 from pasture.proc.again import read_again
 from pasture.proc.environ import read_environ
 from pasture.proc.maps import python_version
@@ -65,6 +66,42 @@ def test_processor_time_of_a_tree_is_that_of_children_that_live_and_that_have_en
     assert alone is not None and alone.processor_s >= least_s
     assert found >= alone.processor_s + least_s
     assert processor_s(parent.pid) == 0
+
+
+def _process(proc: Path, pid: int, parent: int, start: int, command: bytes = b"") -> None:
+    words = ["S", str(parent), *FIELDS.split()[2:]]
+    words[19] = str(start)
+    (proc / str(pid)).mkdir()
+    (proc / str(pid) / "stat").write_text(f"{pid} (a) {' '.join(words)}")
+    (proc / str(pid) / "cmdline").write_bytes(command)
+
+
+def test_children_are_those_that_began_after_their_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "_PROC", tmp_path)
+    for pid, parent, start in ((7, 1, 50), (9, 7, 51), (8, 7, 50), (6, 7, 49), (5, 8, 60)):
+        _process(tmp_path, pid, parent, start)
+    assert tree.children(7) == (8, 9)
+    assert tree.children(7, recursive=True) == (5, 8, 9)
+    assert tree.children(4, recursive=True) == ()
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"python\0-c\0\0x y\0", ("python", "-c", "", "x y")),
+        (b"gunicorn: master [app]\0\0\0", ("gunicorn:", "master", "[app]")),
+        (b"", ()),
+    ],
+)
+def test_a_command_is_its_arguments_or_the_words_of_its_title(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(tree, "_PROC", tmp_path)
+    _process(tmp_path, 7, 1, 1, data)
+    assert tree.command_of(7) == words
+    assert tree.command_of(8) == ()
 
 
 @pytest.mark.parametrize(("state", "ended"), [("R", False), ("D", False), ("Z", True), ("X", True)])

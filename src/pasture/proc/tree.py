@@ -2,20 +2,21 @@
 
 Owns no memory figures and sends no signals. A process found here may have ended by the
 time the caller looks at it; every answer is a snapshot.
+
+By hand, though psutil lists children: `proc.stat` reads the line that has the parent, in servers
+too, where psutil would be sealed in.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-
-import psutil
 
 from pasture.errors import NoPrivilege, ProcessEnded, UsageError
 from pasture.proc import smaps
 from pasture.proc.maps import read_maps
-from pasture.proc.stat import read_stat
+from pasture.proc.stat import Stat, read_stat
 
 _PROC = Path("/proc")
 _SPAWNED = "from multiprocessing.spawn import spawn_main"
@@ -30,21 +31,13 @@ def forked_workers(master_pid: int) -> tuple[int, ...]:
     A child that was started with exec (a resource tracker, a shell) has an address space
     of its own and shares nothing with the master, so it is no worker.
     """
-    try:
-        children = psutil.Process(master_pid).children()
-    except psutil.Error:
-        return ()
     image = _image(master_pid)
-    return tuple(sorted(child.pid for child in children if _image(child.pid) == image))
+    return tuple(pid for pid in children(master_pid) if _image(pid) == image)
 
 
 def spawned_workers(master_pid: int) -> tuple[int, ...]:
     """Pids of the children that `multiprocessing` has started anew to run a function, ascending."""
-    try:
-        children = psutil.Process(master_pid).children()
-    except psutil.Error:
-        return ()
-    return tuple(sorted(child.pid for child in children if _is_spawned(child.pid)))
+    return tuple(filter(_is_spawned, children(master_pid)))
 
 
 def workers_of(master_pid: int) -> tuple[int, ...]:
@@ -61,11 +54,8 @@ def master_of(pid: int, *, forked_only: bool = True) -> int | None:
     workers = forked_workers if forked_only else workers_of
     if workers(pid):
         return pid
-    try:
-        parent = psutil.Process(pid).ppid()
-    except psutil.Error:
-        return None
-    return parent if pid in workers(parent) else None
+    stat = read_stat(pid)
+    return stat.parent_pid if stat is not None and pid in workers(stat.parent_pid) else None
 
 
 def serves_asgi(pid: int, names: Iterable[str]) -> bool:
@@ -106,9 +96,42 @@ def _mapped(pid: int) -> tuple[str, ...]:
 def command_of(pid: int) -> tuple[str, ...]:
     """The arguments of a process; nothing if it has ended."""
     try:
-        return tuple(psutil.Process(pid).cmdline())
-    except psutil.Error:
+        text = os.fsdecode((_PROC / str(pid) / "cmdline").read_bytes()).rstrip("\0")
+    except OSError:
         return ()
+    # A title that a program has given itself is one string.
+    return tuple(text.split("\0" if "\0" in text else " ")) if text else ()
+
+
+def children(pid: int, *, recursive: bool = False) -> tuple[int, ...]:
+    """Pids of the children of a process, ascending, zombies included.
+
+    Args:
+        recursive: theirs, too, and so on.
+    """
+    stats = dict(_stats())
+    found: set[int] = set()
+    parents = {pid} & stats.keys()
+    while parents:
+        parents = {
+            child
+            for child, stat in stats.items()
+            if stat.parent_pid in parents
+            # Else the pid of an ended child has come around while the others were read.
+            and stat.start_time >= stats[stat.parent_pid].start_time
+        } - found
+        found |= parents
+        if not recursive:
+            break
+    return tuple(sorted(found))
+
+
+def _stats() -> Iterator[tuple[int, Stat]]:
+    """All processes that this user can see."""
+    for name in filter(str.isdecimal, os.listdir(_PROC)):  # noqa: PTH208
+        stat = read_stat(int(name), _PROC)
+        if stat is not None:
+            yield int(name), stat
 
 
 def descendants(pid: int) -> tuple[int, ...]:
@@ -117,11 +140,7 @@ def descendants(pid: int) -> tuple[int, ...]:
     A zombie holds no memory and runs no code. If orphans are not reaped it never goes away, and a
     wait for the end of its tree would never return.
     """
-    try:
-        found = psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return ()
-    return tuple(sorted(child.pid for child in found if is_running(child.pid)))
+    return tuple(filter(is_running, children(pid, recursive=True)))
 
 
 def processor_s(pid: int) -> float:
@@ -129,11 +148,7 @@ def processor_s(pid: int) -> float:
 
     Those have to have been waited for by a process that still lives, as masters do with workers.
     """
-    try:
-        children = psutil.Process(pid).children(recursive=True)
-    except psutil.Error:
-        return 0.0
-    stats = map(read_stat, (pid, *(child.pid for child in children)))
+    stats = map(read_stat, (pid, *children(pid, recursive=True)))
     return sum(stat.processor_s for stat in stats if stat is not None)
 
 
@@ -202,10 +217,7 @@ def find_masters() -> tuple[int, ...]:
 
     Of this user's processes; of all users' for root.
     """
-    parents = {}
-    for process in psutil.process_iter(["pid", "ppid", "name", "exe"]):
-        if "python" in f"{process.info['name']}{process.info['exe'] or ''}":
-            parents[process.info["pid"]] = process.info["ppid"]
+    parents = {pid: stat.parent_pid for pid, stat in _stats() if _is_python(pid)}
     workers = {
         pid: parent
         for pid, parent in parents.items()
@@ -231,3 +243,14 @@ def only_master() -> int:
         f"give the pid of a worker or its master: pre-fork servers found are {found}",
         hint="pasture explain PID",
     )
+
+
+def _is_python(pid: int) -> bool:
+    """By the name of its thread or of its program; the latter is shown to its user alone."""
+    folder = _PROC / str(pid)
+    try:
+        return b"python" in (folder / "comm").read_bytes() or "python" in str(
+            (folder / "exe").readlink()
+        )
+    except OSError:
+        return False
