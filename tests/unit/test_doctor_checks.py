@@ -12,8 +12,7 @@ from pasture.doctor.notes import Notes
 from pasture.doctor.seal_report import SealSeen
 from pasture.doctor.table import as_document, verdict
 from pasture.doctor.threads import Thread
-from pasture.proc.mapped_files import InMemory
-from pasture.proc.smaps import Memory
+from pasture.proc.smaps import InMemory, Memory
 from pasture.proc.thread_stacks import owner_of
 
 MB = 1_000_000

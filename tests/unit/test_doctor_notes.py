@@ -11,7 +11,7 @@ from pasture.doctor.boot import WATCH
 from pasture.doctor.notes import Notes, parse_notes
 from pasture.doctor.seal_report import read_seal
 from pasture.proc import packages
-from pasture.proc.mapped_files import InMemory, parse_mapped_files
+from pasture.proc.smaps import InMemory, parse_mapped_files
 from pasture.scoreboard.figures import Counts, SealFigures
 from pasture.scoreboard.layout import Snapshot
 

@@ -10,7 +10,8 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from pasture.explain.allocator import HEADER_BYTES, POOL_BYTES, Pools, decode_pools
+from pasture.explain.allocator import Pools, decode_pools
+from pasture.proc.pymalloc import HEADER_BYTES, POOL_BYTES
 
 pytestmark = pytest.mark.interpreter
 

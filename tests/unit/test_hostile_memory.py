@@ -13,8 +13,8 @@ from pasture.explain.objects import Objects
 from pasture.explain.snapshot import fields_from
 from pasture.interpreter import native
 from pasture.proc.address_space import AddressSpace
-from pasture.proc.mapped_files import InMemory, parse_mapped_files
 from pasture.proc.maps import parse_maps, parse_smaps, read_maps, read_smaps
+from pasture.proc.smaps import InMemory, parse_mapped_files
 
 FIELDS = fields_from(native().field_offsets())
 AT = FIELDS["type"]

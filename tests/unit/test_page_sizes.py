@@ -14,12 +14,12 @@ import numpy as np
 import pasture
 from pasture.errors import NoPrivilege
 from pasture.explain import allocator, new_memory, recognition
-from pasture.explain.allocator import HEADER_BYTES, POOL_BYTES
 from pasture.explain.chunks import NO_CHUNKS
 from pasture.explain.regions import Regions
 from pasture.proc import os_page
 from pasture.proc.maps import Mapping
 from pasture.proc.page_faults import call_number
+from pasture.proc.pymalloc import HEADER_BYTES, POOL_BYTES
 
 pytestmark = pytest.mark.interpreter
 

@@ -76,15 +76,12 @@ def _process(proc: Path, pid: int, parent: int, start: int, command: bytes = b""
     (proc / str(pid) / "cmdline").write_bytes(command)
 
 
-def test_children_are_those_that_began_after_their_parent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tree, "_PROC", tmp_path)
+def test_children_are_those_that_began_after_their_parent(tmp_path: Path) -> None:
     for pid, parent, start in ((7, 1, 50), (9, 7, 51), (8, 7, 50), (6, 7, 49), (5, 8, 60)):
         _process(tmp_path, pid, parent, start)
-    assert tree.children(7) == (8, 9)
-    assert tree.children(7, recursive=True) == (5, 8, 9)
-    assert tree.children(4, recursive=True) == ()
+    assert tree.children(7, tmp_path) == (8, 9)
+    assert tree.children(7, tmp_path, recursive=True) == (5, 8, 9)
+    assert tree.children(4, tmp_path, recursive=True) == ()
 
 
 @pytest.mark.parametrize(

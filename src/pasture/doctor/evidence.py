@@ -20,10 +20,9 @@ from pasture.errors import ProcessEnded, UsageError
 from pasture.interpreter import current, left_out
 from pasture.proc import smaps, tree
 from pasture.proc.environ import read_environ
-from pasture.proc.mapped_files import InMemory, parse_mapped_files
 from pasture.proc.maps import parse_maps
 from pasture.proc.packages import package_of, read_text
-from pasture.proc.smaps import Memory
+from pasture.proc.smaps import InMemory, Memory, parse_mapped_files
 from pasture.scoreboard.layout import Snapshot
 from pasture.scoreboard.reader import read_scoreboard
 from pasture.servers import engines

@@ -16,6 +16,7 @@ from pasture.explain.fields import Label
 from pasture.explain.regions import Region
 from pasture.explain.words import Words
 from pasture.proc.address_space import AddressSpace, Array
+from pasture.proc.pymalloc import HEADER_BYTES
 
 
 class Allocated:
@@ -75,7 +76,7 @@ class Allocated:
         words.set(at[gone], Cause.FREED, Label("pymalloc", "block freed"))
         live = ~head & ~was_free & same & ~is_free
         starts = before.addresses[index] + (
-            allocator.HEADER_BYTES + block * before.block_bytes[index]
+            HEADER_BYTES + block * before.block_bytes[index]
         ).astype(np.uint64)
         words.block_starts[at[live]] = starts[live]
 

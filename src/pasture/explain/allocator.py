@@ -1,9 +1,6 @@
 """Free or in use: what pymalloc says about a word of memory.
 
-Owns the layout of its pools, as far as a reader needs it. A pool is recognised by its header alone:
-five of its fields depend on each other.
-
-Source: CPython Objects/obmalloc.c (struct pool_header, the same from 3.11 to 3.15).
+A pool is recognised by its header alone (`pasture.proc.pymalloc`).
 """
 
 from __future__ import annotations
@@ -16,12 +13,9 @@ from pasture.explain.distinct import of_ascending
 from pasture.proc.address_space import WORD_BYTES, AddressSpace, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.proc.pagemap import OsPages, read_os_pages
+from pasture.proc.pymalloc import HEADER_BYTES, POOL_BYTES, STEP_BYTES, block_bytes, is_pool
 
-POOL_BYTES = 16384
-HEADER_BYTES = 48
-_STEP_BYTES = 16
-_CLASSES = 32
-_MOST_BLOCKS = (POOL_BYTES - HEADER_BYTES) // _STEP_BYTES
+_MAX_BLOCKS = (POOL_BYTES - HEADER_BYTES) // STEP_BYTES
 _POOL_WORDS = POOL_BYTES // WORD_BYTES
 
 PIECE_BYTES = min(POOL_BYTES, OS_PAGE_BYTES)
@@ -114,7 +108,7 @@ def decode_pools(bases: Array, words: Array) -> Pools:
     used, block, next_offset, valid = _decode_headers(words)
     block = np.where(valid, block, 1)
     free = _free_blocks(bases, words, valid, block)
-    numbers = np.arange(_MOST_BLOCKS)
+    numbers = np.arange(_MAX_BLOCKS)
     never_used = HEADER_BYTES + numbers[None, :] * block[:, None] >= next_offset[:, None]
     free |= (never_used | (used == 0)[:, None]) & valid[:, None]
     return Pools(bases, valid, block, used, free)
@@ -131,15 +125,8 @@ def _decode_headers(words: Array) -> tuple[Array, Array, Array, Array]:
     size_class = (words[:, 4] >> np.uint64(32)).astype(np.int64)
     next_offset = (words[:, 5] & low).astype(np.int64)
     last_offset = (words[:, 5] >> np.uint64(32)).astype(np.int64)
-    block = (np.minimum(size_class, _CLASSES - 1) + 1) * _STEP_BYTES
-    valid = (
-        (size_class < _CLASSES)
-        & (last_offset == POOL_BYTES - block)
-        & (next_offset >= HEADER_BYTES + block)
-        & (next_offset <= POOL_BYTES)
-        & ((next_offset - HEADER_BYTES) % block == 0)
-        & (used <= (POOL_BYTES - HEADER_BYTES) // block)
-    )
+    block = block_bytes(size_class)
+    valid = is_pool(used, size_class, next_offset, last_offset)
     return used, block, next_offset, valid
 
 
@@ -165,14 +152,14 @@ def _possible_pools(pages: OsPages) -> Array:
 
 def _free_blocks(bases: Array, words: Array, valid: Array, block: Array) -> Array:
     """Follow the lists of free blocks of all pools at once."""
-    free = np.zeros((len(bases), _MOST_BLOCKS), dtype=bool)
+    free = np.zeros((len(bases), _MAX_BLOCKS), dtype=bool)
     rows = np.flatnonzero(valid)
     following = words[rows, 1]
-    for _ in range(_MOST_BLOCKS):
+    for _ in range(_MAX_BLOCKS):
         offset = following - bases[rows]
         number = (offset.astype(np.int64) - HEADER_BYTES) // block[rows]
         inside = (following != 0) & (offset >= HEADER_BYTES) & (offset <= POOL_BYTES - 16)
-        inside &= (number >= 0) & (number < _MOST_BLOCKS)
+        inside &= (number >= 0) & (number < _MAX_BLOCKS)
         rows, number, offset = rows[inside], number[inside], offset[inside]
         if not len(rows):
             break

@@ -21,6 +21,7 @@ from pasture.explain.regions import Region, Regions
 from pasture.explain.words import Labels
 from pasture.proc.address_space import WORD_BYTES, AddressSpace, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
+from pasture.proc.pymalloc import HEADER_BYTES, POOL_BYTES
 
 _BATCH_OS_PAGES = (4 << 20) // OS_PAGE_BYTES
 _PAGE_WORDS = OS_PAGE_BYTES // WORD_BYTES
@@ -97,8 +98,8 @@ class NewMemory:
         """The number of a label for each block of each pool."""
         found = np.full(pools.free.shape, self._labels.number(FREE), dtype=np.int64)
         rows, blocks = np.nonzero(~pools.free & pools.valid[:, None])
-        offsets = allocator.HEADER_BYTES + blocks * pools.block_bytes[rows]
-        there = offsets + pools.block_bytes[rows] <= allocator.POOL_BYTES
+        offsets = HEADER_BYTES + blocks * pools.block_bytes[rows]
+        there = offsets + pools.block_bytes[rows] <= POOL_BYTES
         rows, blocks, offsets = rows[there], blocks[there], offsets[there]
         starts = pools.addresses[rows] + offsets.astype(np.uint64)
         found[rows, blocks] = self._types(starts, IN_USE)

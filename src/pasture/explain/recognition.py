@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pasture.explain.allocator import POOL_BYTES
 from pasture.explain.distinct import of_ascending
 from pasture.explain.objects import Objects, TypeInfo
 from pasture.proc.address_space import AddressSpace, Array
 from pasture.proc.os_page import ADDRESS_END, OS_PAGE_BYTES
+from pasture.proc.pymalloc import POOL_BYTES
 
 _PREHEADER = (1 << 3) | (1 << 4)
 _TYPE_SUBCLASS = 1 << 31

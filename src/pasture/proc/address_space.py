@@ -19,11 +19,12 @@ import numpy as np
 from pasture.errors import NoPrivilege, ProcessEnded
 from pasture.proc.maps import Mapping, read_maps
 from pasture.proc.os_page import OS_PAGE_BYTES
+from pasture.proc.page_entries import PRESENT, SWAPPED, open_entries, read_entries
 from pasture.proc.smaps import has_memory
 
 WORD_BYTES = 8
 _MOST_BYTES = 64 << 20  # a process may claim any size for what it holds
-_PRESENT_OR_SWAPPED = np.uint64(62)  # bits of a pagemap entry from there on
+_PRESENT_OR_SWAPPED = np.uint64(PRESENT | SWAPPED)
 
 Array = Any
 """A numpy array; numpy's own types cannot be checked for the oldest Python supported."""
@@ -108,15 +109,16 @@ class AddressSpace:
         """Whether pages (ascending) are in memory or in swap."""
         entries = np.zeros(len(addresses), dtype=np.uint64)
         try:
-            with Path(f"/proc/{self.pid}/pagemap").open("rb", buffering=0) as file:
+            file = open_entries(self.pid)
+            try:
                 for first, count in runs(addresses, OS_PAGE_BYTES):
-                    at = int(addresses[first]) // OS_PAGE_BYTES * WORD_BYTES
-                    data = os.pread(file.fileno(), count * WORD_BYTES, at)
-                    found = np.frombuffer(data, dtype=np.uint64)
+                    found = read_entries(file, int(addresses[first]), count)
                     entries[first : first + len(found)] = found
+            finally:
+                os.close(file)
         except (FileNotFoundError, ProcessLookupError):
             raise ended(self.pid) from None
-        return entries >> _PRESENT_OR_SWAPPED != 0
+        return entries & _PRESENT_OR_SWAPPED != 0
 
     def _read_into(self, address: int, words: Array) -> bool:
         """Fill an array from an address on; whether all of it could be read."""

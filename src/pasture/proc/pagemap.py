@@ -1,25 +1,26 @@
-"""Which OS pages of a process are its own: `/proc/PID/pagemap`.
+"""Which OS pages of a process are its own, as arrays: the entries of `proc.page_entries`.
 
 A page counts as private here exactly if `smaps` counts it as private: it is in memory and
 no other process maps it. That is bit 56, which needs no privilege; frame numbers, which
 need root, are not used.
-
-Source: Documentation/admin-guide/mm/pagemap.rst of Linux.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from pasture.errors import NoPrivilege
+from pasture.proc import page_entries
 from pasture.proc.address_space import Array, ended
 from pasture.proc.maps import Mapping
 from pasture.proc.os_page import OS_PAGE_BYTES
 
-_PRESENT, _SWAPPED, _FILE, _EXCLUSIVE = (np.uint64(1 << bit) for bit in (63, 62, 61, 56))
+_PRESENT, _SWAPPED = np.uint64(page_entries.PRESENT), np.uint64(page_entries.SWAPPED)
+_FILE, _EXCLUSIVE = np.uint64(page_entries.OF_FILE), np.uint64(page_entries.EXCLUSIVE)
 _UNMAPPABLE = ("[vsyscall]", "[vvar]", "[vvar_vclock]", "[vdso]")
 
 
@@ -71,9 +72,11 @@ def read_os_pages(pid: int, mapping: Mapping, proc: Path = Path("/proc")) -> OsP
         return decode(mapping, np.zeros(0, dtype=np.uint64))
     pages = (mapping.end - mapping.start) // OS_PAGE_BYTES
     try:
-        with (proc / str(pid) / "pagemap").open("rb", buffering=0) as file:
-            file.seek(mapping.start // OS_PAGE_BYTES * 8)
-            data = _read_all(file, pages * 8)
+        file = page_entries.open_entries(pid, proc)
+        try:
+            entries = page_entries.read_entries(file, mapping.start, pages)
+        finally:
+            os.close(file)
     except (FileNotFoundError, ProcessLookupError):
         raise ended(pid) from None
     except PermissionError:
@@ -81,16 +84,4 @@ def read_os_pages(pid: int, mapping: Mapping, proc: Path = Path("/proc")) -> OsP
             f"not allowed to read the page map of process {pid}",
             hint="run pasture as the user that owns the process, or as root",
         ) from None
-    return decode(mapping, np.frombuffer(data, dtype=np.uint64, count=len(data) // 8))
-
-
-def _read_all(file: object, size_bytes: int) -> bytes:
-    read = file.read  # type: ignore[attr-defined]
-    parts = []
-    while size_bytes:
-        part = read(size_bytes)
-        if not part:
-            break
-        parts.append(part)
-        size_bytes -= len(part)
-    return b"".join(parts)
+    return decode(mapping, np.frombuffer(entries, dtype=np.uint64))

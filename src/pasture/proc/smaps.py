@@ -1,6 +1,6 @@
-"""The memory of one process, from `/proc/PID/smaps_rollup`.
+"""The memory of one process, from `/proc/PID/smaps_rollup`, and that of each file from `smaps`.
 
-Owns the text format of that file and nothing else: no sampling, no trees of processes.
+Owns the figures and nothing else: no sampling, no trees of processes.
 Standard library alone, since servers read their own memory too.
 
 Invariant of a `Memory` that the kernel wrote in one go:
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pasture.errors import NoPrivilege
+from pasture.proc.maps import parse_smaps
 
-_BYTES_PER_KB = 1024
 _PROC = Path("/proc")
 
 
@@ -49,6 +49,22 @@ class Memory:
         return self.private_clean_bytes + self.private_dirty_bytes
 
 
+@dataclass(frozen=True, slots=True)
+class InMemory:
+    """What of a file one process has in memory.
+
+    Attributes:
+        bytes: all of it, shared or not.
+        private_bytes: what this process alone has.
+    """
+
+    bytes: int = 0
+    private_bytes: int = 0
+
+    def __add__(self, other: InMemory) -> InMemory:
+        return InMemory(self.bytes + other.bytes, self.private_bytes + other.private_bytes)
+
+
 def parse_rollup(text: str) -> Memory:
     """Parse the text of a `smaps_rollup` file.
 
@@ -58,7 +74,7 @@ def parse_rollup(text: str) -> Memory:
     Raises:
         ValueError: a field that every kernel with this file has is missing.
     """
-    fields = dict(_fields(text))
+    _, fields = next(parse_smaps(text), (None, {}))
     try:
         return Memory(
             rss_bytes=fields["Rss"],
@@ -74,13 +90,14 @@ def parse_rollup(text: str) -> Memory:
         raise ValueError(f"smaps_rollup has no field {missing}") from None
 
 
-def _fields(text: str) -> list[tuple[str, int]]:
-    """Name and bytes of each `Name:  123 kB` line."""
-    found = []
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) == 3 and words[2] == "kB" and words[0].endswith(":"):
-            found.append((words[0][:-1], int(words[1]) * _BYTES_PER_KB))
+def parse_mapped_files(text: str) -> dict[str, InMemory]:
+    """What the text of a `smaps` file says of each file, by its name."""
+    found: dict[str, InMemory] = {}
+    for mapping, figures in parse_smaps(text):
+        if mapping.is_file:
+            private = figures.get("Private_Clean", 0) + figures.get("Private_Dirty", 0)
+            size = InMemory(figures.get("Rss", 0), private)
+            found[mapping.path] = found.get(mapping.path, InMemory()) + size
     return found
 
 

@@ -17,6 +17,9 @@ _PROC = Path("/proc")
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of the kernel's include/linux/sched.h
 _DEAD_STATES = frozenset("ZX")
 
+FIRST_FIELD = 3
+"""Number in the manual page of the first field of `read_fields`."""
+
 # Positions counted from after the command name, which may itself hold spaces and brackets
 # (numbers of the manual page: state 3, ppid 4, flags 9, minflt 10, cminflt 11, majflt 12, utime to
 # cstime 14 to 17, starttime 22, startcode 26, startstack 28).
@@ -69,7 +72,7 @@ def parse_stat(data: bytes) -> Stat:
     Raises:
         ValueError: it is not what the kernel writes.
     """
-    fields = data.rpartition(b")")[2].split()
+    fields = _fields(data)
     if len(fields) <= _START_STACK:
         raise ValueError("the line is too short")
     return Stat(
@@ -84,6 +87,19 @@ def parse_stat(data: bytes) -> Stat:
         start_code=int(fields[_START_CODE]),
         start_stack=int(fields[_START_STACK]),
     )
+
+
+def _fields(data: bytes) -> list[bytes]:
+    return data.rpartition(b")")[2].split()
+
+
+def read_fields(pid: int, proc: Path = _PROC) -> list[bytes]:
+    """All fields of the file from the state on.
+
+    Raises:
+        OSError: the process is gone, or `/proc` hides it.
+    """
+    return _fields((proc / str(pid) / "stat").read_bytes())
 
 
 def read_stat(pid: int, proc: Path = _PROC) -> Stat | None:

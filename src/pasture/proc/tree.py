@@ -103,13 +103,13 @@ def command_of(pid: int) -> tuple[str, ...]:
     return tuple(text.split("\0" if "\0" in text else " ")) if text else ()
 
 
-def children(pid: int, *, recursive: bool = False) -> tuple[int, ...]:
+def children(pid: int, proc: Path = _PROC, *, recursive: bool = False) -> tuple[int, ...]:
     """Pids of the children of a process, ascending, zombies included.
 
     Args:
         recursive: theirs, too, and so on.
     """
-    stats = dict(_stats())
+    stats = dict(_stats(proc))
     found: set[int] = set()
     parents = {pid} & stats.keys()
     while parents:
@@ -126,10 +126,10 @@ def children(pid: int, *, recursive: bool = False) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def _stats() -> Iterator[tuple[int, Stat]]:
+def _stats(proc: Path) -> Iterator[tuple[int, Stat]]:
     """All processes that this user can see."""
-    for name in filter(str.isdecimal, os.listdir(_PROC)):  # noqa: PTH208
-        stat = read_stat(int(name), _PROC)
+    for name in filter(str.isdecimal, os.listdir(proc)):  # noqa: PTH208
+        stat = read_stat(int(name), proc)
         if stat is not None:
             yield int(name), stat
 
@@ -217,7 +217,7 @@ def find_masters() -> tuple[int, ...]:
 
     Of this user's processes; of all users' for root.
     """
-    parents = {pid: stat.parent_pid for pid, stat in _stats() if _is_python(pid)}
+    parents = {pid: stat.parent_pid for pid, stat in _stats(_PROC) if _is_python(pid)}
     workers = {
         pid: parent
         for pid, parent in parents.items()

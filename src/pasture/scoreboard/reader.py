@@ -19,6 +19,7 @@ from pathlib import Path
 
 from pasture.proc import memory_file
 from pasture.proc.stat import read_stat
+from pasture.proc.tree import children
 from pasture.scoreboard import layout
 from pasture.scoreboard.layout import Entry, Snapshot, understand
 
@@ -174,17 +175,16 @@ def _words(file: int, size: int) -> memoryview:
 def _translated(snapshot: Snapshot, server_pid: int, proc: Path) -> Snapshot:
     """The same with pids as this process knows them, where the server runs in a container.
 
-    Source: proc_pid_status(5), NSpid; proc_tid_children(5).
+    Source: proc_pid_status(5), NSpid.
     """
     mine, its = (proc / name / "ns" / "pid" for name in ("self", str(server_pid)))
     if not mine.is_symlink() or mine.readlink() == its.readlink():
         return snapshot
     entries = {}
-    for children in (proc / str(server_pid) / "task").glob("*/children"):
-        for pid in children.read_text().split():
-            inner = int(_status(proc / pid, "NSpid")[-1])
-            if inner in snapshot.entries:
-                entries[int(pid)] = replace(snapshot.entries[inner], pid=int(pid))
+    for pid in children(server_pid, proc):
+        inner = int(_status(proc / str(pid), "NSpid")[-1])
+        if inner in snapshot.entries:
+            entries[pid] = replace(snapshot.entries[inner], pid=pid)
     return replace(snapshot, entries=entries)
 
 

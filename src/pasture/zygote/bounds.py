@@ -9,6 +9,8 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from pasture.proc.cgroup import parse_paths
+
 _GROUPS = Path("/sys/fs/cgroup")
 _FREE = {
     **{"memory.max": "max", "memory.high": "max", "memory.swap.max": "max", "pids.max": "max"},
@@ -64,20 +66,14 @@ def cgroup_differs(own: str, other: str, mounted: Path = _GROUPS) -> str | None:
     """
     if own == other:
         return None
-    mine = dict(_groups(own))
-    for controllers, path in _groups(other):
+    mine = dict(parse_paths(own))
+    for controllers, path in parse_paths(other):
         if mine.get(controllers) == path or controllers.startswith("name="):
             continue
         limit = _first_limit(controllers, mine.get(controllers, "/"), path, mounted)
         if limit is not None:
             return f"another control group: {limit}"
     return None
-
-
-def _groups(text: str) -> Iterator[tuple[str, str]]:
-    for line in filter(None, text.split("\n")):  # a name may have other ends of lines in it
-        _, controllers, path = line.split(":", 2)
-        yield controllers, path
 
 
 def _first_limit(controllers: str, own: str, other: str, mounted: Path) -> str | None:

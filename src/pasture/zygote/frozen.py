@@ -8,6 +8,8 @@ from pathlib import Path
 
 from pasture.proc.maps import Mapping, read_smaps
 from pasture.proc.os_page import OS_PAGE_BYTES
+from pasture.proc.page_entries import OF_FILE, PRESENT, SWAPPED, open_entries, read_entries
+from pasture.proc.stat import FIRST_FIELD, read_fields
 
 FACTS = (
     *("entry", "stack_pointer", "thread_pointer", "tid_address", "robust_list"),
@@ -15,7 +17,7 @@ FACTS = (
 )
 """Fields of `freeze_facts` (src/native/zygote/freeze.h), in their order."""
 
-_PRESENT, _SWAPPED, _OF_FILE = 1 << 63, 1 << 62, 1 << 61
+_PIECE_OS_PAGES = 65536
 
 
 class Frozen:
@@ -34,7 +36,7 @@ class Frozen:
         self.pid = pid
         self._folder = Path(f"/proc/{pid}")
         self._memory = os.open(self._folder / "mem", os.O_RDONLY | os.O_CLOEXEC)
-        self._pagemap = os.open(self._folder / "pagemap", os.O_RDONLY | os.O_CLOEXEC)
+        self._pagemap = open_entries(pid)
         found = struct.unpack(f"<{len(FACTS)}Q", self.read(facts_address, 8 * len(FACTS)))
         self.facts = dict(zip(FACTS, found, strict=True))
 
@@ -53,25 +55,22 @@ class Frozen:
 
     def private_os_pages(self, mapping: Mapping) -> list[int]:
         """Indices of the pages of a mapping that are this process's own, and no file's."""
-        first, count = mapping.start // OS_PAGE_BYTES, mapping.length // OS_PAGE_BYTES
-        found = []
-        for begin in range(0, count, 65536):
-            raw = os.pread(self._pagemap, 8 * min(65536, count - begin), 8 * (first + begin))
-            entries = struct.unpack(f"<{len(raw) // 8}Q", raw)
+        count, found = mapping.length // OS_PAGE_BYTES, []
+        for begin in range(0, count, _PIECE_OS_PAGES):
+            at, piece = mapping.start + begin * OS_PAGE_BYTES, min(_PIECE_OS_PAGES, count - begin)
             found += [
                 begin + i
-                for i, entry in enumerate(entries)
-                if entry & (_PRESENT | _SWAPPED) and not entry & _OF_FILE
+                for i, entry in enumerate(read_entries(self._pagemap, at, piece))
+                if entry & (PRESENT | SWAPPED) and not entry & OF_FILE
             ]
         return found
 
     def layout(self) -> dict[str, int]:
         """Where the kernel counts code, data and stack of it (proc_pid_stat(5))."""
-        fields = (self._folder / "stat").read_text().rpartition(")")[2].split()
-        # The first of them is field 3.
+        fields = read_fields(self.pid)
         names = {"start_code": 26, "end_code": 27, "start_stack": 28, "start_data": 45}
         names |= {"end_data": 46, "start_brk": 47}
-        return {name: int(fields[number - 3]) for name, number in names.items()}
+        return {name: int(fields[number - FIRST_FIELD]) for name, number in names.items()}
 
     def auxiliary_vector(self) -> bytes:
         """What the kernel told the program at its start."""

@@ -6,7 +6,8 @@ import os
 import signal
 from collections.abc import Collection
 from contextlib import suppress
-from pathlib import Path
+
+from pasture.proc.tree import children
 
 _MAX_ROUNDS = 1000
 
@@ -18,7 +19,7 @@ def end_orphans(spared: Collection[int]) -> None:
         spared: children that go on.
     """
     for _ in range(_MAX_ROUNDS):
-        left = children() - set(spared)
+        left = set(children(os.getpid())) - set(spared)
         if not left:
             return
         for pid in left:
@@ -26,13 +27,3 @@ def end_orphans(spared: Collection[int]) -> None:
                 os.kill(pid, signal.SIGKILL)
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
-
-
-def children() -> set[int]:
-    """Of this process; none where the kernel does not list them."""
-    own = os.getpid()
-    try:
-        text = Path(f"/proc/{own}/task/{own}/children").read_text()
-    except OSError:  # a kernel without CONFIG_PROC_CHILDREN
-        return set()
-    return {int(word) for word in text.split()}

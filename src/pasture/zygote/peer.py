@@ -77,7 +77,7 @@ def _bounds_differ(pid: int) -> str | None:
     own, other = Path("/proc/self"), Path(f"/proc/{pid}")
     try:
         limit = limit_differs((own / "limits").read_text(), (other / "limits").read_text())
-        return limit or cgroup_differs((own / "cgroup").read_text(), (other / "cgroup").read_text())
+        return limit or cgroup_differs(_text(own / "cgroup"), _text(other / "cgroup"))
     except OSError:
         return "/proc does not show the process"
 
@@ -88,6 +88,10 @@ def _label(process: Path) -> bytes | None:
         return (process / "attr" / "current").read_bytes()
     except OSError:
         return None
+
+
+def _text(path: Path) -> str:
+    return os.fsdecode(path.read_bytes())
 
 
 def _link(path: Path) -> str | None:

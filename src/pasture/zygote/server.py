@@ -21,12 +21,13 @@ from typing import Any
 
 from pasture.errors import PastureError, UsageError, ZygoteFailed
 from pasture.interpreter import native
+from pasture.proc.tree import children
 from pasture.zygote import protocol
 from pasture.zygote.builds import Build, stub_of
 from pasture.zygote.changes import Changes
 from pasture.zygote.connections import MAX_SILENCE_S, Connections
 from pasture.zygote.orders import Built
-from pasture.zygote.orphans import children, end_orphans
+from pasture.zygote.orphans import end_orphans
 from pasture.zygote.pace import Pace
 from pasture.zygote.peer import bounds_differ, peer_differs
 from pasture.zygote.place import require_name
@@ -73,7 +74,7 @@ class Server:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         native().adopt_orphans()
-        self._strangers = children()
+        self._strangers = set(children(os.getpid()))
         tick_s = time.monotonic()
         while not self._is_stopping:
             self._carry_out(self._start_builds)

@@ -1,0 +1,40 @@
+"""The entries of `/proc/PID/pagemap`: the only reader of the file, and of their bits.
+
+Standard library alone, without a module that a process might see: zygotes read here, too. With
+numpy: `pasture.proc.pagemap`. Source: Documentation/admin-guide/mm/pagemap.rst of Linux.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pasture.proc.os_page import OS_PAGE_BYTES
+
+PRESENT, SWAPPED, OF_FILE, EXCLUSIVE = (1 << bit for bit in (63, 62, 61, 56))
+"""In memory; in swap; in the page cache; mapped by no other process."""
+
+_ENTRY_BYTES = 8
+_READ_BYTES = 1 << 19
+
+
+def open_entries(pid: int, proc: Path = Path("/proc")) -> int:
+    """A descriptor for `read_entries`.
+
+    Raises:
+        OSError: the process is gone, or belongs to another user.
+    """
+    return os.open(proc / str(pid) / "pagemap", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def read_entries(file: int, address: int, count: int) -> memoryview:
+    """A number for each of `count` pages from an address on; fewer at the end of the memory.
+
+    Raises:
+        OSError: the process is gone.
+    """
+    found = bytearray()
+    at, wanted = address // OS_PAGE_BYTES * _ENTRY_BYTES, count * _ENTRY_BYTES
+    while part := os.pread(file, min(_READ_BYTES, wanted - len(found)), at + len(found)):
+        found += part
+    return memoryview(found)[: len(found) // _ENTRY_BYTES * _ENTRY_BYTES].cast("Q")
