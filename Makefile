@@ -27,8 +27,8 @@ CHILD_PYTHON ?= 3.14
 MATRIX_WORDS ?=
 ARGS ?=
 
-NATIVE := $(wildcard src/native/*.[ch] src/native/*/*.[ch] src/stub/*.[ch])
-BUILT_FROM := pyproject.toml lab/pyproject.toml auto/pyproject.toml $(wildcard auto/src/*.pth) $(wildcard requirements/*.txt) CMakeLists.txt $(NATIVE)
+NATIVE := $(wildcard src/native/*.[ch] src/native/*/*.[ch] zygote/src/stub/*.[ch])
+BUILT_FROM := pyproject.toml lab/pyproject.toml auto/pyproject.toml zygote/pyproject.toml $(wildcard auto/src/*.pth) $(wildcard requirements/*.txt) CMakeLists.txt zygote/CMakeLists.txt $(NATIVE)
 EVERYTHING := test extras demo
 CHECK_BUILD := --config-settings-package pasture:cmake.define.PASTURE_CHECK=ON \
     --config-settings-package pasture:install.strip=false
@@ -112,8 +112,8 @@ lock: ## Pin what pyproject.toml names, in requirements/ (ARGS=--upgrade, ARGS="
 	@tools/lock $(ARGS)
 
 .PHONY: build
-build: ## Wheels and sdists of pasture and its lab in dist/
-	@for package in . lab auto; do \
+build: ## Wheels and sdists of pasture and its companions in dist/
+	@for package in . lab auto zygote; do \
 	    tools/uv build --quiet --python "$$(tools/interpreters best)" --out-dir dist $$package || exit; \
 	done
 	@ls -l dist

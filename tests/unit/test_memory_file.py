@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from pasture.proc import memory_file
-from pasture.zygote import copying
-from pasture.zygote import memory as zygote_memory
+from pasture_zygote import copying
+from pasture_zygote import memory as zygote_memory
 
 
 @pytest.fixture(params=["by Python", "by number"])

@@ -28,9 +28,12 @@ def library_that_needs(*versions: str) -> bytes:
 
 @pytest.fixture
 def make_wheel(tmp_path: Path, tool: ModuleType) -> Any:
-    def make(licences: tuple[str, ...] = tool.LICENCES, **files: bytes) -> Path:
-        path = tmp_path / "pasture-1.0-cp313-cp313-linux_x86_64.whl"
-        files |= {f"pasture-1.0.dist-info/licenses/{name}": b"text" for name in licences}
+    def make(
+        part: str = "pasture", licences: tuple[str, ...] | None = None, **files: bytes
+    ) -> Path:
+        path = tmp_path / f"{part}-1.0-cp313-cp313-linux_x86_64.whl"
+        kept = tool.LICENCES[part] if licences is None else licences
+        files |= {f"{part}-1.0.dist-info/licenses/{name}": b"text" for name in kept}
         with zipfile.ZipFile(path, "w") as archive:
             for name, content in files.items():
                 archive.writestr(name, content)
@@ -103,14 +106,13 @@ def test_a_wheel_that_needs_a_newer_glibc_is_not(
 def test_a_wheel_with_a_program_that_needs_a_newer_glibc_is_not(
     tool: ModuleType, make_wheel: Any
 ) -> None:
-    program = "pasture-1.0.data/scripts/pasture-python"
-    files = {extension(tool, X86): library_that_needs("GLIBC_2.17")}
+    program = "pasture_zygote-1.0.data/scripts/pasture-python"
     tool.check_contents(
-        make_wheel(**files, **{program: library_that_needs("GLIBC_2.28")}),
+        make_wheel("pasture_zygote", **{program: library_that_needs("GLIBC_2.28")}),
         "3.13",
         tool.TARGETS[X86],
     )
-    wheel = make_wheel(**files, **{program: library_that_needs("GLIBC_2.34")})
+    wheel = make_wheel("pasture_zygote", **{program: library_that_needs("GLIBC_2.34")})
     with pytest.raises(tool.WheelError, match=r"pasture-python of .* needs symbols of glibc 2\.34"):
         tool.check_contents(wheel, "3.13", tool.TARGETS[X86])
 
@@ -143,16 +145,18 @@ def test_a_wheel_with_the_extension_of_another_target_is_not_taken(
 def test_a_wheel_without_the_licence_of_a_c_library_is_not_taken(
     tool: ModuleType, make_wheel: Any
 ) -> None:
-    wheel = make_wheel(licences=("LICENSE",), **{extension(tool, X86): library_that_needs()})
+    wheel = make_wheel("pasture_zygote", licences=("licenses/LGPL-2.1.txt",))
     with pytest.raises(tool.WheelError, match=r"lacks licenses/musl\.txt, licenses/glibc\.txt"):
         tool.check_contents(wheel, "3.13", tool.TARGETS[X86])
 
 
 def test_the_licences_that_a_wheel_must_hold_are_those_of_the_project(tool: ModuleType) -> None:
     root = SCRIPT.parents[1]
-    texts = {f"licenses/{path.name}" for path in root.glob("licenses/*.txt")}
-    assert {"LICENSE", *texts} == set(tool.LICENCES)
-    assert 'license-files = ["LICENSE", "licenses/*.txt"]' in (root / "pyproject.toml").read_text()
+    texts = {f"licenses/{path.name}" for path in root.glob("zygote/licenses/*.txt")}
+    assert texts == set(tool.LICENCES["pasture_zygote"])
+    assert 'license-files = ["LICENSE"]' in (root / "pyproject.toml").read_text()
+    zygote = (root / "zygote" / "pyproject.toml").read_text()
+    assert 'license-files = ["licenses/*.txt"]' in zygote
 
 
 def test_a_wheel_that_brings_libraries_along_is_not_taken(

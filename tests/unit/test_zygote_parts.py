@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pasture.cli.zygote import _split
 from pasture.errors import UsageError
 from pasture.proc.maps import parse_smaps
-from pasture.zygote.image import ANONYMOUS, Region, _filled, _grouped, _joined
-from pasture.zygote.manifest import Needs, always_read
-from pasture.zygote.orders import Built
-from pasture.zygote.protocol import Request, parse
-from pasture.zygote.tree import Plan, Tree
+from pasture_zygote.command import _split
+from pasture_zygote.image import ANONYMOUS, Region, _filled, _grouped, _joined
+from pasture_zygote.manifest import Needs, always_read
+from pasture_zygote.orders import Built
+from pasture_zygote.protocol import Request, parse
+from pasture_zygote.tree import Plan, Tree
 
 SMAPS = """\
 00400000-00402000 r--p 00001000 fe:00 77                         /usr/bin/a file

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from pasture.errors import UsageError
-from pasture.zygote import peer, protocol, watch
-from pasture.zygote.bounds import cgroup_differs, limit_differs
-from pasture.zygote.changes import Changes
-from pasture.zygote.connections import Connections
-from pasture.zygote.pace import CALM_S, MAX_S, Pace
-from pasture.zygote.place import require_name
-from pasture.zygote.search import SearchFolder
-from pasture.zygote.times import file_times
+from pasture_zygote import peer, protocol, watch
+from pasture_zygote.bounds import cgroup_differs, limit_differs
+from pasture_zygote.changes import Changes
+from pasture_zygote.connections import Connections
+from pasture_zygote.pace import CALM_S, MAX_S, Pace
+from pasture_zygote.place import require_name
+from pasture_zygote.search import SearchFolder
+from pasture_zygote.times import file_times
 
 LIMITS = """\
 Limit                     Soft Limit           Hard Limit           Units

@@ -65,8 +65,8 @@ NO_READS = {
 }
 RECORDER = """
 import copy, ctypes, json, os, posix, subprocess, sys
-from pasture.zygote import starter, variables
-from pasture.zygote.observed import Observed
+from pasture_zygote import starter, variables
+from pasture_zygote.observed import Observed
 starts = {"TOKEN": sys.argv[2], "OTHER": "2", "PATH": os.environ["PATH"]}
 names = {**globals(), "__name__": "settings"}
 def by_the_interpreter(expression):
@@ -127,7 +127,7 @@ def test_what_a_module_sets_itself_is_not_read(recorded: Recorded, way: str) -> 
 
 UNWATCHED = """
 import ctypes, os
-from pasture.zygote import starter, variables
+from pasture_zygote import starter, variables
 file = os.memfd_create("environment")
 starter.write({"TOKEN": "1", "PWD": "/"}, file)
 if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0):  # PR_SET_MDWE: no memory is both written and run
@@ -156,7 +156,7 @@ def test_all_variables_count_where_getenv_cannot_be_watched() -> None:
 
 FORKS = """
 import ctypes, os, threading
-from pasture.zygote import starter, variables
+from pasture_zygote import starter, variables
 file = os.memfd_create("environment")
 starter.write({"TOKEN": "1"}, file)
 getenv = ctypes.CDLL(None).getenv

@@ -10,7 +10,7 @@ import pytest
 from zygotes import Zygotes
 
 from pasture.errors import ZygoteFailed
-from pasture.zygote import rehearsal
+from pasture_zygote import rehearsal
 
 pytestmark = pytest.mark.integration
 

@@ -16,7 +16,7 @@ import pytest
 from test_zygote_server import connected
 from zygotes import PATIENCE_S, Zygotes
 
-from pasture.zygote import protocol
+from pasture_zygote import protocol
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 

@@ -133,7 +133,7 @@ def test_a_module_that_looks_at_its_process_is_named(own_zygotes: Zygotes) -> No
 
 def test_no_audit_hook_is_left_in_a_program(zygotes: Zygotes) -> None:
     source = (
-        "import sys, pasture.zygote.observed as o; f = []; o.Observed._hear = "
+        "import sys, pasture_zygote.observed as o; f = []; o.Observed._hear = "
         "lambda *a: f.append(a); sys.audit('open', '/a', 'r', 0); print(f)"
     )
     assert zygotes.run("-c", source).out == b"[]\n"
@@ -155,7 +155,7 @@ def test_data_is_watched_beside_an_audit_hook_of_others(own_zygotes: Zygotes) ->
     module(own_zygotes, "reads", f"FOUND = open({str(data)!r}).read()\n")
     own_zygotes.pasture("start", "--preload", "reads", "--name", "x")
     source = (
-        "import reads, sitecustomize, sys, pasture.zygote.observed as o; f = []; "
+        "import reads, sitecustomize, sys, pasture_zygote.observed as o; f = []; "
         "o.Observed._hear = lambda *a: f.append(a); n = len(sitecustomize.HEARD); "
         "sys.audit('mine'); print(reads.FOUND, f, sitecustomize.HEARD[n:])"
     )
@@ -261,7 +261,7 @@ def test_a_program_under_a_pid_that_an_image_had_is_run_by_the_interpreter(
     module(
         own_zygotes,
         "any_pid",
-        "from pasture.zygote import begin\n"
+        "from pasture_zygote import begin\n"
         "class Any(set):\n    def __contains__(self, pid): return True\n"
         "begin.pids = Any()\n",
     )

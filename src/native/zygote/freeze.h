@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* What belongs to a process and is not in its memory. Read by whoever copies it (the order of the
-   fields is `FACTS` in pasture/zygote/frozen.py). */
+   fields is `FACTS` in pasture_zygote/frozen.py). */
 typedef struct {
     uint64_t entry;         /* of type freeze_entry, to be called with a message */
     uint64_t stack_pointer; /* to call it with: below is nothing of use */
@@ -20,7 +20,7 @@ typedef struct {
 } freeze_facts;
 
 /* What the process that the copy comes to life in hands over. The layout is shared with
-   src/stub/message.h. */
+   zygote/src/stub/message.h. */
 typedef struct {
     char **argv; /* as the program was called; ends with NULL, as the next one */
     char **envp;

@@ -39,22 +39,24 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "policies": "List the policies and the steps that each takes.",
     }
 )
-"""The first line of each command's help, in the order in which a user meets the commands. Those of
+"""The first line of each command's help, in the order in which a user meets the commands. Others of
 entry points follow."""
 
 ENTRY_POINTS = "pasture.commands"
-IN_EXTRAS = {"lab": "lab"}
-"""Commands that an extra brings, by name: the extra."""
+IN_EXTRAS = {"lab": "lab", "zygote": "zygote"}
+"""Commands that an extra brings, as entry points, by name: the extra."""
 
 
 class LazyGroup(click.Group):
     """The commands of the table and those of entry points, imported on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*COMMANDS, *sorted(_entry_points().names - set(COMMANDS))]
+        others = _entry_points().names
+        known = [name for name in COMMANDS if name not in IN_EXTRAS or name in others]
+        return known + sorted(others - set(COMMANDS))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in COMMANDS:
+        if cmd_name in COMMANDS and cmd_name not in IN_EXTRAS:
             module = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
             command = importlib.import_module(f"pasture.cli.{module}").command
             assert isinstance(command, click.Command)

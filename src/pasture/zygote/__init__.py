@@ -1,6 +1,13 @@
-"""Processes that start with their modules loaded: `pasture zygote` and `pasture-python`.
+"""What users import of the zygote, which is a distribution of its own: `pasture_zygote`.
 
-A zygote is an image of a sealed process that stands right before its program. `builder` makes the
-process, `image` copies it, `server` hands the copy out, `src/stub` maps it into a process of the
-caller's own, `begin` makes a new interpreter of it. docs/internals/zygote.md is the map.
+Holds the two names that a preloaded module or a command line may have: `pasture.zygote.jupyter` and
+`pasture.zygote.rehearsal`.
 """
+
+from importlib.util import find_spec
+
+if find_spec("pasture_zygote") is None:
+    raise ModuleNotFoundError(
+        "the zygote is a package of its own, which is not installed: pip install 'pasture[zygote]'",
+        name="pasture_zygote",
+    )

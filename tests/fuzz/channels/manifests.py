@@ -6,10 +6,10 @@ import os
 from random import Random
 
 from pasture.proc.maps import Mapping
-from pasture.zygote import memory
-from pasture.zygote.frozen import FACTS
-from pasture.zygote.image import ANONYMOUS, MAP_ANONYMOUS, MAP_PRIVATE, Image, Region, Stack
-from pasture.zygote.manifest import LAYOUT, Needs, OpenFile, write_manifest
+from pasture_zygote import memory
+from pasture_zygote.frozen import FACTS
+from pasture_zygote.image import ANONYMOUS, MAP_ANONYMOUS, MAP_PRIVATE, Image, Region, Stack
+from pasture_zygote.manifest import LAYOUT, Needs, OpenFile, write_manifest
 
 OS_PAGE = 4096
 AT = 0x400000

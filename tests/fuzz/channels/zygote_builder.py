@@ -19,9 +19,9 @@ from unittest import mock
 
 from unwatched import Unwatched
 
-from pasture.zygote import builds, changes, memory, orders, server
-from pasture.zygote.times import file_times
-from pasture.zygote.tree import Plan
+from pasture_zygote import builds, changes, memory, orders, server
+from pasture_zygote.times import file_times
+from pasture_zygote.tree import Plan
 
 PYTHON = str(Path(sys.executable).parent / "python")
 NEW_EACH = 10

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
-from pasture.zygote import memory
+from pasture_zygote import memory
 
 BIN = Path(sys.executable).parent
 PYTHON, STUB = str(BIN / "python"), str(BIN / "pasture-python")

@@ -22,9 +22,9 @@ from unittest import mock
 
 from unwatched import Unwatched
 
-from pasture.zygote import changes, memory, protocol, server
-from pasture.zygote.orders import Built
-from pasture.zygote.tree import Zygote
+from pasture_zygote import changes, memory, protocol, server
+from pasture_zygote.orders import Built
+from pasture_zygote.tree import Zygote
 
 PYTHON = str(Path(sys.executable).parent / "python")
 NAMES = ("", "x", "y", "bare", "z" * 101)

@@ -16,13 +16,13 @@ from types import ModuleType
 from pasture.errors import PastureError, ZygoteFailed
 from pasture.proc import memory_file
 from pasture.proc.maps import ZYGOTE_IMAGE
-from pasture.zygote import beside, memory, observed, sources, variables
-from pasture.zygote.frozen import Frozen
-from pasture.zygote.image import Copy, Image
-from pasture.zygote.manifest import Needs, OpenFile, beginnings, write_manifest
-from pasture.zygote.notes import Note
-from pasture.zygote.orders import Built, Order, send
-from pasture.zygote.times import FileTimes, file_times
+from pasture_zygote import beside, memory, observed, sources, variables
+from pasture_zygote.frozen import Frozen
+from pasture_zygote.image import Copy, Image
+from pasture_zygote.manifest import Needs, OpenFile, beginnings, write_manifest
+from pasture_zygote.notes import Note
+from pasture_zygote.orders import Built, Order, send
+from pasture_zygote.times import FileTimes, file_times
 
 _SEALS = (
     memory_file.SEAL_SEAL | memory_file.SEAL_SHRINK | memory_file.SEAL_GROW | memory_file.SEAL_WRITE

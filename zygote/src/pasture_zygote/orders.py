@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pasture.display.records import decoded
-from pasture.zygote import memory, protocol
-from pasture.zygote.notes import SENTENCES, Note
-from pasture.zygote.times import FileTimes
+from pasture_zygote import memory, protocol
+from pasture_zygote.notes import SENTENCES, Note
+from pasture_zygote.times import FileTimes
 
 _MAX_DESCRIPTORS = 64
 _HEAD = b"built"

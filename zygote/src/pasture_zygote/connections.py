@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import Callable
 
-from pasture.zygote import protocol
+from pasture_zygote import protocol
 
 BACKLOG = 1024
 MAX_SILENCE_S = 2.0

@@ -16,8 +16,8 @@ from typing import Any
 
 from pasture.errors import ZygoteFailed
 from pasture.interpreter import native
-from pasture.zygote.notes import Note
-from pasture.zygote.times import FileTimes, times_of
+from pasture_zygote.notes import Note
+from pasture_zygote.times import FileTimes, times_of
 
 _ON_THE_WAY = frozenset((
     *(__name__, "os", "posixpath", "genericpath", "pathlib", "pathlib._os", "pathlib._local", "io"),
@@ -27,7 +27,7 @@ _ON_THE_WAY = frozenset((
 
 _NOTHING_LEFT = (
     *("importlib", "_frozen_importlib", "zipimport", "multiprocessing.process", "numpy.random"),
-    *("pasture.", "platform", "ctypes.util"),
+    *("pasture.", "pasture_zygote.", "platform", "ctypes.util"),
 )
 """Beginnings of modules that keep nothing of it, or whose state `begin` renews."""
 

@@ -10,8 +10,8 @@ import time
 from collections.abc import Collection
 from importlib.machinery import all_suffixes
 
-from pasture.zygote.sources import PATH_FILES
-from pasture.zygote.times import MISSING, Times, changed_ns, times_of
+from pasture_zygote.sources import PATH_FILES
+from pasture_zygote.times import MISSING, Times, changed_ns, times_of
 
 _UNSETTLED_NS = 2_000_000_000
 """A folder that was changed so lately may change again without another time: FAT counts so."""

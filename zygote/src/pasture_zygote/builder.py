@@ -20,8 +20,8 @@ from pasture.errors import PastureError, ZygoteFailed
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pasture.zygote.orders import Built
-    from pasture.zygote.times import FileTimes
+    from pasture_zygote.orders import Built
+    from pasture_zygote.times import FileTimes
 
 _HIGH_DESCRIPTOR = 900
 _ROOM_FOR_DESCRIPTORS = 100
@@ -37,14 +37,14 @@ def main(loaded: Iterable[str]) -> None:
     """
     import socket
 
-    from pasture.zygote import beside, streams
+    from pasture_zygote import beside, streams
 
     beside.keep_start(loaded)
     streams.remember()
 
     channel = socket.socket(fileno=int(sys.argv[1]))
     from pasture.proc.parent import end_with_parent
-    from pasture.zygote.orders import Built, receive, send
+    from pasture_zygote.orders import Built, receive, send
 
     end_with_parent(os.getppid())
     order, [environ, *images] = receive(channel)
@@ -66,7 +66,7 @@ def main(loaded: Iterable[str]) -> None:
         inherited = [channel.detach(), reader, environ, *images]
         _stand_still(inherited, writer, order.python, parent)
     os.close(writer)
-    from pasture.zygote import copying, starter
+    from pasture_zygote import copying, starter
 
     # The process that is copied has been forked: from now on all variables may be in memory.
     copying.copy_and_send(channel, order, images, pid, reader, starter.read(environ), data)
@@ -87,8 +87,8 @@ def _load(preload: tuple[str, ...], environ: int) -> tuple[FileTimes, ...]:
     Raises:
         ZygoteFailed: not all of that can be recorded.
     """
-    from pasture.zygote.observed import Observed
-    from pasture.zygote.variables import VariablesRead
+    from pasture_zygote.observed import Observed
+    from pasture_zygote.variables import VariablesRead
 
     taken = _take_low_descriptors()
     with VariablesRead(environ) as variables, Observed(variables.read_all) as observed:
@@ -101,8 +101,8 @@ def _load(preload: tuple[str, ...], environ: int) -> tuple[FileTimes, ...]:
 
 def _choose_code(script: str, environ: int, close: list[int]) -> Built | None:
     """Have the seal gather what programs will run; returns what to say if that was in vain."""
-    from pasture.zygote import rehearsal
-    from pasture.zygote.orders import Built
+    from pasture_zygote import rehearsal
+    from pasture_zygote.orders import Built
 
     try:
         rehearsal.choose_code(script, environ, close)
@@ -128,7 +128,7 @@ def _stand_still(inherited: list[int], report_to: int, python: str, parent: int)
     from pasture.interpreter import native
     from pasture.proc.parent import end_with_parent
     from pasture.sealing.seal import HAS_LAZY_IMPORTS
-    from pasture.zygote import begin
+    from pasture_zygote import begin
 
     try:
         end_with_parent(parent)

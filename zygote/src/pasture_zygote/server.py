@@ -22,17 +22,17 @@ from typing import Any
 from pasture.errors import PastureError, UsageError, ZygoteFailed
 from pasture.interpreter import native
 from pasture.proc.tree import children
-from pasture.zygote import protocol
-from pasture.zygote.builds import Build, stub_of
-from pasture.zygote.changes import Changes
-from pasture.zygote.connections import MAX_SILENCE_S, Connections
-from pasture.zygote.orders import Built
-from pasture.zygote.orphans import end_orphans
-from pasture.zygote.pace import Pace
-from pasture.zygote.peer import bounds_differ, peer_differs
-from pasture.zygote.place import require_name
-from pasture.zygote.times import file_times
-from pasture.zygote.tree import Plan, Tree, Zygote, bare_name
+from pasture_zygote import protocol
+from pasture_zygote.builds import Build, stub_of
+from pasture_zygote.changes import Changes
+from pasture_zygote.connections import MAX_SILENCE_S, Connections
+from pasture_zygote.orders import Built
+from pasture_zygote.orphans import end_orphans
+from pasture_zygote.pace import Pace
+from pasture_zygote.peer import bounds_differ, peer_differs
+from pasture_zygote.place import require_name
+from pasture_zygote.times import file_times
+from pasture_zygote.tree import Plan, Tree, Zygote, bare_name
 
 MAX_BUILD_S = 600.0
 _TICK_S = 1.0

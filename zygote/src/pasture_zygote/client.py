@@ -11,9 +11,9 @@ import time
 from typing import Any
 
 from pasture.errors import ZygoteFailed
-from pasture.zygote import place, protocol
-from pasture.zygote.listen import is_served
-from pasture.zygote.peer import peer_differs
+from pasture_zygote import place, protocol
+from pasture_zygote.listen import is_served
+from pasture_zygote.peer import peer_differs
 
 _START_PATIENCE_S = 20.0
 
@@ -70,7 +70,7 @@ def start_server() -> None:
     with place.log_path().open("ab") as log:
         os.fchmod(log.fileno(), 0o600)
         process = subprocess.Popen(
-            [sys.executable, "-m", "pasture.zygote"],
+            [sys.executable, "-m", "pasture_zygote"],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from pasture.interpreter import native
 from pasture.sealing import exit
-from pasture.zygote import end, generators, reread, streams, variables
+from pasture_zygote import end, generators, reread, streams, variables
 
 _python = ""
 _prepared = False

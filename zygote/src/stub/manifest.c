@@ -97,7 +97,7 @@ is_in_region(const manifest *m, uint64_t address, uint64_t length, uint32_t prot
 static bool
 is_advice(uint32_t advice)
 {
-    static const uint32_t known[] = {0, 10, 14, 15, 16, 18, 102}; /* of pasture/zygote/image.py */
+    static const uint32_t known[] = {0, 10, 14, 15, 16, 18, 102}; /* of pasture_zygote/image.py */
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (advice == known[i]) {
             return true;

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pasture.zygote import observed
+from pasture_zygote import observed
 
 _MULTICAST = 1 << 40
 """Set in a node of `uuid` that was drawn, since no network card was found."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pasture.errors import ZygoteFailed
-from pasture.zygote import place
+from pasture_zygote import place
 
 _FIRST_DESCRIPTOR = 3  # sd_listen_fds(3)
 

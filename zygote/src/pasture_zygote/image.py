@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pasture.errors import ZygoteFailed
 from pasture.proc.maps import Mapping
 from pasture.proc.os_page import OS_PAGE_BYTES
-from pasture.zygote.frozen import Frozen
+from pasture_zygote.frozen import Frozen
 
 ANONYMOUS = 0xFFFFFFFF
 """In the place of a source: memory without a file."""

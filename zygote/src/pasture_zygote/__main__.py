@@ -1,4 +1,4 @@
-"""`python -m pasture.zygote`: the server, as `pasture zygote start` starts it in the background."""
+"""`python -m pasture_zygote`: the server, as `pasture zygote start` starts it in the background."""
 
 import os
 import signal
@@ -6,8 +6,8 @@ import sys
 
 from pasture.errors import PastureError
 from pasture.trust.complaint import complain
-from pasture.zygote.listen import listener
-from pasture.zygote.server import Server
+from pasture_zygote.listen import listener
+from pasture_zygote.server import Server
 
 
 def main() -> None:

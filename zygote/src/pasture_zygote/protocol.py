@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pasture.zygote import memory
+from pasture_zygote import memory
 
 RUN = b"run 2"
 ORDER = b"order 1"

@@ -54,7 +54,7 @@ def start(
     Returns when the zygote is ready. A server in the background is started if none runs. The
     zygote is for the environment that this command has.
     """
-    from pasture.zygote.place import require_name
+    from pasture_zygote.place import require_name
 
     fields = {
         "name": require_name(name),
@@ -68,7 +68,7 @@ def start(
     if foreground:
         _serve(fields)
         return
-    from pasture.zygote.client import ask, start_server
+    from pasture_zygote.client import ask, start_server
 
     start_server()
     status = ask({"do": "start", **fields}, patience_s=_BUILD_PATIENCE_S)
@@ -81,7 +81,7 @@ def start(
 )
 def status(json_file: Path | None) -> None:
     """Show the zygotes of this user."""
-    from pasture.zygote.client import ask
+    from pasture_zygote.client import ask
 
     found = ask({"do": "status"})
     if json_file is not None:
@@ -93,7 +93,7 @@ def status(json_file: Path | None) -> None:
 @_NAME
 def stop(name: str) -> None:
     """Stop the server, or one zygote with those on top of it. Running programs go on."""
-    from pasture.zygote.client import ask
+    from pasture_zygote.client import ask
 
     ask({"do": "stop", "name": name})
 
@@ -102,15 +102,15 @@ def stop(name: str) -> None:
 @_NAME
 def reload(name: str) -> None:
     """Make all zygotes again, or one with those on top of it."""
-    from pasture.zygote.client import ask
+    from pasture_zygote.client import ask
 
     _print(ask({"do": "reload", "name": name}, patience_s=_BUILD_PATIENCE_S)["zygotes"])
 
 
 def _serve(fields: dict[str, Any]) -> None:
-    from pasture.zygote.listen import listener
-    from pasture.zygote.server import Server
-    from pasture.zygote.tree import Plan
+    from pasture_zygote.listen import listener
+    from pasture_zygote.server import Server
+    from pasture_zygote.tree import Plan
 
     server = Server(listener(), os.dup(2))
     if fields["base"]:
@@ -123,7 +123,7 @@ def _serve(fields: dict[str, Any]) -> None:
 
 
 def _python() -> str:
-    from pasture.zygote.place import python_of
+    from pasture_zygote.place import python_of
 
     return python_of(sys.executable)
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pasture.zygote.orders import Built
-from pasture.zygote.pace import Pace
+from pasture_zygote.orders import Built
+from pasture_zygote.pace import Pace
 
 _MAX_REASONS = 100
 _OTHER_REASONS = "other reasons"

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pasture.zygote.beside import Name
-from pasture.zygote.frozen import FACTS
-from pasture.zygote.image import ANONYMOUS, Image
+from pasture_zygote.beside import Name
+from pasture_zygote.frozen import FACTS
+from pasture_zygote.image import ANONYMOUS, Image
 
 MAGIC = 0x3254464D475A5350
 """`PSZGMFT2`: the last digit is the version of the layout."""

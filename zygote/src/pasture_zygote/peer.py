@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-from pasture.zygote.bounds import cgroup_differs, limit_differs
+from pasture_zygote.bounds import cgroup_differs, limit_differs
 
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts", "pid_for_children")
 LINES = (

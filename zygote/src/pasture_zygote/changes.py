@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
-from pasture.zygote.search import SearchFolder
-from pasture.zygote.times import MISSING, FileTimes, Times, changed_ns, times_of
-from pasture.zygote.watch import IN_ATTRIB, IN_LOST, IN_OVERFLOW, Watch
+from pasture_zygote.search import SearchFolder
+from pasture_zygote.times import MISSING, FileTimes, Times, changed_ns, times_of
+from pasture_zygote.watch import IN_ATTRIB, IN_LOST, IN_OVERFLOW, Watch
 
 _ALL_EVERY_S = 0.25
 

@@ -17,12 +17,12 @@ from pathlib import Path
 
 from pasture.errors import ZygoteFailed
 from pasture.proc import memory_file
-from pasture.zygote import starter
-from pasture.zygote.manifest import always_read
-from pasture.zygote.orders import Built, Order, receive_built, send
-from pasture.zygote.tree import Plan, Zygote
+from pasture_zygote import starter
+from pasture_zygote.manifest import always_read
+from pasture_zygote.orders import Built, Order, receive_built, send
+from pasture_zygote.tree import Plan, Zygote
 
-_PROGRAM = "import sys; m = {*sys.modules}; import pasture.zygote.builder as b; b.main(m)"
+_PROGRAM = "import sys; m = {*sys.modules}; import pasture_zygote.builder as b; b.main(m)"
 _PATIENCE_S = 20.0
 STUB = "pasture-python"
 _FOLDER = "XDG_RUNTIME_DIR"
@@ -125,6 +125,6 @@ def stub_of(python: str) -> Path:
     if not os.access(path, os.X_OK):
         raise ZygoteFailed(
             f"there is no {STUB} beside {python}",
-            hint="install pasture into the environment of that interpreter",
+            hint="install pasture[zygote] into the environment of that interpreter",
         )
     return path

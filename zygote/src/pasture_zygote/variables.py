@@ -20,12 +20,12 @@ from typing import Any
 
 from pasture.errors import ZygoteFailed
 from pasture.interpreter import native
-from pasture.zygote import starter
-from pasture.zygote.manifest import UNCOUNTED, always_read, beginnings
-from pasture.zygote.reread import ALL_VARIABLES, is_read_again
+from pasture_zygote import starter
+from pasture_zygote.manifest import UNCOUNTED, always_read, beginnings
+from pasture_zygote.reread import ALL_VARIABLES, is_read_again
 
 _ON_THE_WAY = frozenset((
-    *(__name__, "pasture.zygote.observed", "os", "collections.abc", "subprocess", "copy", "pty"),
+    *(__name__, "pasture_zygote.observed", "os", "collections.abc", "subprocess", "copy", "pty"),
     *("multiprocessing.popen_fork", "multiprocessing.context", "multiprocessing.process"),
 ))  # fmt: skip
 """Modules whose functions only pass on what another one asks for."""
