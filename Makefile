@@ -119,7 +119,7 @@ build: ## Wheels and sdists of pasture and its companions in dist/
 	@ls -l dist
 
 .PHONY: wheels
-wheels: ## One wheel a minor version for manylinux_2_28 and musllinux, x86-64 and aarch64 (ARGS="3.13 --target ...")
+wheels: ## One wheel a minor version, and one of the zygote, for manylinux_2_28 and musllinux, x86-64 and aarch64 (ARGS="3.13 zygote --target ...")
 	@tools/wheels $(ARGS)
 
 .PHONY: clean

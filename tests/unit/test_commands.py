@@ -93,11 +93,14 @@ def test_a_command_whose_import_ends_the_process_does_not_end_pasture(tmp_path: 
 
 
 @pytest.mark.once
-def test_the_lab_that_is_not_installed_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["lab", "zygote"])
+def test_a_command_that_is_not_installed_names_its_extra(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     nothing = importlib.metadata.EntryPoints()
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: nothing)
     with pytest.raises(MissingExtra) as raised:
-        main.cli.get_command(click.Context(main.cli), "lab")
-    assert raised.value.hint == "pip install 'pasture[lab]'"
+        main.cli.get_command(click.Context(main.cli), name)
+    assert raised.value.hint == f"pip install 'pasture[{name}]'"
     assert isinstance(raised.value, PastureError)
-    assert "lab" not in main.cli.list_commands(click.Context(main.cli))
+    assert name not in main.cli.list_commands(click.Context(main.cli))

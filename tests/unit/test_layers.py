@@ -20,6 +20,7 @@ from pasture.servers.engines import ENGINES
 pytestmark = pytest.mark.once
 
 ROOT = Path(pasture.__file__).parent
+ZYGOTE = ROOT.parent.parent / "zygote" / "src" / "pasture_zygote"
 COMMANDS = frozenset(("trial", "explain", "top", "doctor", "metrics", "zygote"))
 FLOORS = (
     frozenset(("__main__",)),
@@ -184,6 +185,18 @@ def of_its_server(module: str) -> frozenset[str]:
     place = set(module.split(".")[2:]) if room(module) == "servers" else set()
     rows = (row for row in ENGINES.values() if place & {row.name, row.module.split(".")[2]})
     return frozenset(name for row in rows for name in row.imports)
+
+
+@pytest.mark.skipif(not ZYGOTE.is_dir(), reason="the package is installed without its sources")
+def test_the_zygotes_distribution_needs_no_server_and_no_command() -> None:
+    found = {
+        room(name)
+        for path in ZYGOTE.glob("*.py")
+        for name in imported(ast.parse(path.read_text(encoding="utf-8")), "pasture_zygote", True)
+        if name.partition(".")[0] == "pasture"
+    }
+    assert "proc" in found
+    assert found <= GROUND | {"__init__", "display", "errors", "interpreter"}
 
 
 def test_every_module_has_a_floor() -> None:
