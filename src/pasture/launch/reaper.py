@@ -8,7 +8,8 @@ does not end the guard; if it is killed nevertheless, the kernel kills the progr
 
 REPORT is the number of a descriptor that gets a line `pid N` or `error TEXT` at once, and `exit
 N` when the program has ended (negative: the signal). FOLDER, unless it is empty, is removed in
-the end. Started for each program, so it imports little, and nothing of pasture.
+the end. Started for each program, so it imports little, and nothing of pasture: that is why it
+lists its children itself.
 
 Source: PR_SET_CHILD_SUBREAPER(2const), PR_SET_PDEATHSIG(2const).
 """

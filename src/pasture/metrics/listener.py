@@ -1,8 +1,11 @@
 """A small HTTP server for one text: `GET` of any path answers what a function returns.
 
-Owns the limits of connections at once, of the bytes of a request and of its time: everybody who
+Owns the limits of connections at once, of the bytes of a request and of its time: every host that
 reaches the port may connect. A client that is slow or silent loses its connection. No client keeps
 another one waiting for longer than one reading takes.
+
+By hand, though prometheus_client has `start_http_server`: that starts a thread for each connection,
+has no limit of connections or of time, and reads the server's processes anew for each request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How much memory the control groups of a process allow it, and how much of that is used.
 
 Reads both versions of the kernel's interface and all groups from the process's own up to the
-root that it sees: the narrowest counts. Standard library alone, since servers read it too.
+root that it sees: the narrowest counts. Standard library alone, since servers read it too. By
+hand: psutil reads no control groups.
 
 Source: cgroups(7); Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of Linux.
 """

@@ -3,6 +3,9 @@
 Reads 64-bit little-endian files, the only ones that the extension supports. A file that is
 gone or is something else gives an `Elf` without contents.
 
+By hand, though pyelftools reads ELF: it would be in each server's install for two tables, and
+makes an object of each symbol, where one pass over the table is enough here.
+
 Source: elf(5).
 """
 

@@ -2,6 +2,9 @@
 
 Looking into the queue when nothing has happened is one system call. It knows nothing of another
 host, of writing through a mapping, and of what a path leads to: `changes` compares those.
+
+By hand, though packages wrap inotify: they read in a thread of their own or are compiled, and the
+server reads the queue itself between two requests.
 """
 
 from __future__ import annotations
