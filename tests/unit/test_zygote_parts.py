@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+
 import pytest
 
 from pasture.errors import UsageError
@@ -124,3 +127,14 @@ def test_options_are_split_as_the_stub_splits_them() -> None:
     for wrong in ("-c pass", "--help", "-X", "u", "'"):
         with pytest.raises(UsageError):
             _split(wrong)
+
+
+@pytest.mark.parametrize("name", ["pasture.zygote.jupyter", "pasture.zygote.rehearsal"])
+def test_the_names_for_preloaded_modules_say_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    for known in ("pasture.zygote", name):
+        monkeypatch.delitem(sys.modules, known, raising=False)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'pasture\[zygote\]'"):
+        importlib.import_module(name)
