@@ -88,4 +88,4 @@ def test_the_list_shows_the_first_line_of_each_commands_help(name: str) -> None:
 
 def test_every_module_beside_the_group_is_a_command_of_the_list() -> None:
     found = {module.name.rstrip("_") for module in pkgutil.iter_modules(cli.__path__)}
-    assert found - {"main"} == set(main.COMMANDS)
+    assert found - {"main"} == set(main.COMMANDS) - set(main.IN_EXTRAS)
