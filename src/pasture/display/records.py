@@ -6,6 +6,7 @@ have are left out, since later versions add some.
 
 from __future__ import annotations
 
+import functools
 import types
 import typing
 from collections.abc import Mapping
@@ -26,8 +27,8 @@ def decoded(kind: Any, value: Any) -> Any:
     """
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if is_dataclass(kind):
-        hints, fields = typing.get_type_hints(kind), _of(dict, value)
         build: Any = kind
+        hints, fields = _hints(build), _of(dict, value)
         return build(**{n: decoded(hint, fields[n]) for n, hint in hints.items() if n in fields})
     if origin in (typing.Union, types.UnionType):
         (some,) = (part for part in arguments if part is not types.NoneType)
@@ -37,7 +38,7 @@ def decoded(kind: Any, value: Any) -> Any:
     if origin is tuple:
         return _parts(arguments, value)
     if isinstance(kind, type) and issubclass(kind, tuple):
-        return kind(*_parts(tuple(typing.get_type_hints(kind).values()), value))
+        return kind(*_parts(tuple(_hints(kind).values()), value))
     if origin is list:
         return [decoded(arguments[0], part) for part in _list(value)]
     if origin is not None and issubclass(origin, Mapping):
@@ -46,6 +47,12 @@ def decoded(kind: Any, value: Any) -> Any:
     if kind is Any:
         return value
     return float(value) if kind is float and type(value) is int else _of(kind, value)
+
+
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """The annotations of a class; it takes longer to evaluate them than to decode a record."""
+    return typing.get_type_hints(kind)
 
 
 def _parts(kinds: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
