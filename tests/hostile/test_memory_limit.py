@@ -14,7 +14,7 @@ from pasture.proc import cgroup
 
 PROGRAM = """
 import gc, json, os, sys
-import pasture, pasture.proc.cgroup, pasture.sealing.room
+import pasture, pasture.proc.cgroup, pasture.sealing.headroom
 from pasture import _native
 if sys.version_info >= (3, 15):
     exec("lazy import decimal")
@@ -36,8 +36,8 @@ class Group:
     def __init__(self, folder: Path, limit: str, usage: str) -> None:
         self.folder, self._limit, self._usage = folder, folder / limit, folder / usage
 
-    def leave(self, room_bytes: int) -> None:
-        self._limit.write_text(str(int(self._usage.read_text()) + room_bytes))
+    def leave(self, headroom_bytes: int) -> None:
+        self._limit.write_text(str(int(self._usage.read_text()) + headroom_bytes))
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def group() -> Iterator[Group]:
     pytest.skip("no control group with a limit of memory can be made here (it takes root)")
 
 
-def seal_in(group: Group, room_bytes: int) -> tuple[dict[str, object], str]:
+def seal_in(group: Group, headroom_bytes: int) -> tuple[dict[str, object], str]:
     """The report of a process in the group, and what its child ended with."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
 
@@ -65,7 +65,7 @@ def seal_in(group: Group, room_bytes: int) -> tuple[dict[str, object], str]:
     command = [sys.executable, "-c", PROGRAM]
     with subprocess.Popen(command, **pipes, preexec_fn=join) as process:
         process.stdout.readline()
-        group.leave(room_bytes)
+        group.leave(headroom_bytes)
         out, _ = process.communicate(b"\n", timeout=60)
     assert process.returncode == 0, f"ended with {process.returncode}: the group's limit?"
     report, child = out.decode().splitlines()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pasture.proc.cgroup import Room, read_room, read_usage
+from pasture.proc.cgroup import Headroom, read_headroom, read_usage
 
 MB = 1_000_000
 
@@ -51,17 +51,17 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_without_a_limit_there_is_no_room_to_speak_of(machine: Machine) -> None:
+def test_without_a_limit_there_is_no_headroom_to_speak_of(machine: Machine) -> None:
     machine.belongs_to("4:memory:/a", "0::/a")
     machine.limit_v1("a", 9223372036854771712, 5)
     machine.limit_v2("a", "max", 5)
-    assert read_room(machine.proc) is None
+    assert read_headroom(machine.proc) is None
 
 
 def test_version_2_leaves_what_is_below_its_limit(machine: Machine) -> None:
     machine.belongs_to("0::/a")
     machine.limit_v2("a", 100 * MB, 70 * MB)
-    assert read_room(machine.proc) == Room(30 * MB, machine.v2 / "a")
+    assert read_headroom(machine.proc) == Headroom(30 * MB, machine.v2 / "a")
 
 
 @pytest.mark.parametrize("name", ["a\x0cb", "a\x85b", "a\rb", "a\u2028b", "a\udcffb"])
@@ -73,19 +73,19 @@ def test_names_of_groups_and_mounts_may_hold_any_character(machine: Machine, nam
         with (machine.proc / "self" / file).open("ab") as out:
             out.write(os.fsencode(f"{line}\n"))
     machine.limit_v2(name, 100 * MB, 70 * MB)
-    assert read_room(machine.proc) == Room(30 * MB, machine.v2 / name)
+    assert read_headroom(machine.proc) == Headroom(30 * MB, machine.v2 / name)
 
 
 def test_version_1_is_found_among_other_controllers(machine: Machine) -> None:
     machine.belongs_to("9:cpu,cpuacct:/b", "4:memory:/a", "0::/")
     machine.limit_v1("a", 100 * MB, 70 * MB)
-    assert read_room(machine.proc) == Room(30 * MB, machine.v1 / "a")
+    assert read_headroom(machine.proc) == Headroom(30 * MB, machine.v1 / "a")
 
 
 def test_clean_pages_of_files_are_free(machine: Machine) -> None:
     machine.belongs_to("0::/a")
     machine.limit_v2("a", 100 * MB, 99 * MB, files=20 * MB)
-    room = read_room(machine.proc)
+    room = read_headroom(machine.proc)
     assert room is not None and room.bytes == 21 * MB
 
 
@@ -94,13 +94,13 @@ def test_the_narrowest_of_nested_groups_counts(machine: Machine) -> None:
     machine.limit_v2("a", 100 * MB, 95 * MB)
     machine.limit_v2("a/b", "max", 50 * MB)
     machine.limit_v2("a/b/c", 60 * MB, 10 * MB)
-    assert read_room(machine.proc) == Room(5 * MB, machine.v2 / "a")
+    assert read_headroom(machine.proc) == Headroom(5 * MB, machine.v2 / "a")
 
 
 def test_a_group_over_its_limit_leaves_nothing(machine: Machine) -> None:
     machine.belongs_to("0::/a")
     machine.limit_v2("a", 10, 20)
-    room = read_room(machine.proc)
+    room = read_headroom(machine.proc)
     assert room is not None and room.bytes == 0
 
 
@@ -108,7 +108,7 @@ def test_a_container_sees_its_group_at_the_mount_point(machine: Machine) -> None
     machine.show_mounts(v2_root="/docker/0123")
     machine.belongs_to("0::/docker/0123")
     machine.limit_v2(".", 50 * MB, 45 * MB)
-    assert read_room(machine.proc) == Room(5 * MB, machine.v2)
+    assert read_headroom(machine.proc) == Headroom(5 * MB, machine.v2)
 
 
 @pytest.mark.parametrize("path", ["/../elsewhere", "/moved/away", "/"])
@@ -118,7 +118,7 @@ def test_a_path_that_leads_nowhere_falls_back_to_the_mount_point(
     machine.show_mounts(v2_root="/docker/0123")
     machine.belongs_to(f"0::{path}")
     machine.limit_v2(".", 50 * MB, 45 * MB)
-    room = read_room(machine.proc)
+    room = read_headroom(machine.proc)
     assert room is not None and room.bytes == 5 * MB
 
 
@@ -127,7 +127,7 @@ def test_files_that_make_no_sense_are_no_limit(machine: Machine, text: str) -> N
     machine.belongs_to("0::/a")
     machine.limit_v2("a", 50 * MB, 45 * MB)
     (machine.v2 / "a" / "memory.current").write_text(text)
-    room = read_room(machine.proc)
+    room = read_headroom(machine.proc)
     assert room is None or room.bytes >= 50 * MB
 
 
@@ -136,11 +136,11 @@ def test_lists_that_make_no_sense_are_no_limit(machine: Machine, name: str) -> N
     machine.belongs_to("0::/a")
     machine.limit_v2("a", 50 * MB, 45 * MB)
     (machine.proc / "self" / name).write_text("what - is\n\nthis")
-    assert read_room(machine.proc) is None
+    assert read_headroom(machine.proc) is None
 
 
 def test_without_proc_there_is_no_limit(tmp_path: Path) -> None:
-    assert read_room(tmp_path) is None
+    assert read_headroom(tmp_path) is None
 
 
 def test_the_group_of_another_process_is_found_by_its_pid(machine: Machine) -> None:

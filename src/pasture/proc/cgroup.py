@@ -20,7 +20,7 @@ _UNLIMITED_BYTES = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Headroom:
     """What a control group leaves.
 
     Attributes:
@@ -56,7 +56,7 @@ class Usage:
         return max(0, self.used_bytes - self.idle_file_bytes)
 
     @property
-    def room_bytes(self) -> int:
+    def headroom_bytes(self) -> int:
         """Until the limit, clean file pages counted as free."""
         files = min(self.idle_file_bytes + self.active_file_bytes, self.used_bytes)
         return max(0, self.limit_bytes - self.used_bytes + files)
@@ -79,18 +79,18 @@ _V1 = _Version(
 _V2 = _Version("memory.max", "memory.current", "inactive_file", "active_file")
 
 
-def read_room(proc: Path = _PROC) -> Room | None:
+def read_headroom(proc: Path = _PROC) -> Headroom | None:
     """What the narrowest control group of this process leaves; None where none has a limit.
 
     Args:
         proc: where proc(5) is mounted.
     """
     usage = read_usage(proc=proc)
-    return None if usage is None else Room(usage.room_bytes, usage.group)
+    return None if usage is None else Headroom(usage.headroom_bytes, usage.group)
 
 
 def read_usage(pid: int | None = None, proc: Path = _PROC) -> Usage | None:
-    """The control group of a process with the least room; None where none has a limit.
+    """The control group of a process with the least headroom; None where none has a limit.
 
     Args:
         pid: None is this process.
@@ -100,7 +100,7 @@ def read_usage(pid: int | None = None, proc: Path = _PROC) -> Usage | None:
         found = [use for folder, version in groups(proc, pid) if (use := _usage(folder, version))]
     except (OSError, ValueError, IndexError):  # no /proc, or one that is not the kernel's
         return None
-    return min(found, key=lambda use: use.room_bytes, default=None)
+    return min(found, key=lambda use: use.headroom_bytes, default=None)
 
 
 def _usage(folder: Path, version: _Version) -> Usage | None:

@@ -23,7 +23,7 @@ from pasture.fork_safety import close, survey, threads
 from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.libraries import all_of
 from pasture.interpreter import current, hint_for, left_out, native
-from pasture.sealing import child, exit, gc_settings, room, unshared
+from pasture.sealing import child, exit, gc_settings, headroom, unshared
 from pasture.sealing import snapshot as snapshot_file
 from pasture.sealing.policy import Policy, PrepareStep, find_policy
 from pasture.sealing.report import COLLECTING, NO_MEMORY, NOT_BEGUN, SealReport, StepReport
@@ -44,7 +44,7 @@ WarmUp = Callable[[], "WarmUpReport"]
 HAS_LAZY_IMPORTS = hasattr(types, "LazyImportType")
 """Whether the language has lazy imports (PEP 810, CPython 3.15)."""
 
-if HAS_LAZY_IMPORTS:  # now: a nearly full control group has no room for it during a seal
+if HAS_LAZY_IMPORTS:  # now: a nearly full control group has no memory for it during a seal
     import_module("pasture.warmup.lazy_imports")
 
 _rounds = 0
@@ -179,7 +179,7 @@ def _prepare(
 
             with gc_settings.running():
                 counts, problems = lazy_imports.resolve(
-                    refusal=lambda: room.look().refusal("resolve-imports")
+                    refusal=lambda: headroom.look().refusal("resolve-imports")
                 )
         else:
             counts, problems = closing()
@@ -226,7 +226,7 @@ def _work_on_heap(policy: Policy, running: str | None) -> list[StepReport]:
     _rounds += bool(policy.heap)
     done: list[StepReport] = []
     failed = False
-    fit = room.look()
+    budget = headroom.look()
     with gc_settings.paused():
         for name in policy.heap:
             if policy.needs_native and native().is_collecting():  # another thread's, since
@@ -239,7 +239,7 @@ def _work_on_heap(policy: Policy, running: str | None) -> list[StepReport]:
             if running is not None and name not in BESIDE_RUNNING:
                 done.append(StepReport(name, skipped="not beside a thread that runs"))
                 continue
-            step = _take_if_it_fits(name, fit)
+            step = _take_if_it_fits(name, budget)
             failed = failed or step.failed is not None
             done.append(step)
         if policy.at_exit and not (policy.needs_native and native().is_collecting()):
@@ -247,8 +247,8 @@ def _work_on_heap(policy: Policy, running: str | None) -> list[StepReport]:
     return done
 
 
-def _take_if_it_fits(name: str, fit: room.Fit) -> StepReport:
-    refusal = fit.refusal(name)
+def _take_if_it_fits(name: str, budget: headroom.Budget) -> StepReport:
+    refusal = budget.refusal(name)
     if refusal is None:
         return _take(name)
     if name in IN_LITTLE_MEMORY:
@@ -274,7 +274,7 @@ def _take_snapshot(path: Path, policy: Policy, unsupported: str | None) -> StepR
     """Last of all: objects do not move any more."""
     if unsupported is not None:
         return StepReport("snapshot", skipped=unsupported)
-    refusal = room.look().refusal("snapshot")
+    refusal = headroom.look().refusal("snapshot")
     if refusal is not None:
         return StepReport("snapshot", skipped=f"{NO_MEMORY}: {refusal}")
     start = perf_counter()

@@ -166,7 +166,7 @@ HEAP_STEPS: Mapping[str, HeapStep] = {
 """By name, as policies list them: the one place in Python that knows which steps there are."""
 
 IN_LITTLE_MEMORY: Mapping[str, Callable[[], Counts]] = {"collect": _collect_built_in}
-"""What is done in place of a step that does not fit into memory (room.py)."""
+"""What is done in place of a step that does not fit into memory (headroom.py)."""
 
 NATIVE_STEPS = frozenset(name for name, step in HEAP_STEPS.items() if step.is_native)
 BESIDE_RUNNING = frozenset(name for name, step in HEAP_STEPS.items() if step.beside_running)
