@@ -66,6 +66,9 @@ add_methods(PyObject *module)
     return 0;
 }
 
+/* The code of why_unsupported(): a pasture.reasons.Reason. */
+#define WHY "sub-interpreter"
+
 static const char *
 why_unsupported(void)
 {
@@ -77,6 +80,7 @@ static int
 add_constants(PyObject *module)
 {
     if (PyModule_AddObjectRef(module, "UNSUPPORTED", Py_None) < 0
+        || PyModule_AddObjectRef(module, "WHY", Py_None) < 0
         || PyModule_AddObjectRef(module, "HAS_IMMORTALITY",
                                  CPY_HAS_IMMORTALITY ? Py_True : Py_False)
                < 0) {
@@ -86,6 +90,8 @@ add_constants(PyObject *module)
 }
 
 #else /* CPY_UNSUPPORTED: never a module of methods */
+
+#define WHY "unsupported"
 
 static const char *
 why_unsupported(void)
@@ -112,6 +118,7 @@ static int
 add_reason(PyObject *module, const char *reason)
 {
     if (PyModule_AddStringConstant(module, "UNSUPPORTED", reason) < 0
+        || PyModule_AddStringConstant(module, "WHY", WHY) < 0
         || PyModule_AddIntConstant(module, "HAS_IMMORTALITY", 0) < 0) {
         return -1;
     }

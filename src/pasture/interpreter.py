@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from pasture.errors import UnsupportedInterpreter
+from pasture.reasons import Reason
 
 _native: ModuleType | None
 try:
@@ -25,14 +26,11 @@ _fits: ModuleType | None = None
 child had better not repeat it."""
 
 SUPPORTED = "CPython 3.11 to 3.15 with the GIL"
-FIRST_WITH = {"immortalize": (3, 12)}
-"""The version of CPython from which on a step of a seal exists, where that is not the oldest."""
+FIRST_IMMORTAL = (3, 12)
+"""The version of CPython from which on objects can be immortal."""
 
 BUILD_HERE = "`pip install --force-reinstall --no-binary pasture pasture` builds it here"
-
-
-_STEPS = frozenset({"immortal objects", "gathered code", "plugging of pools"})
-"""Parts of the extension that are steps of a seal."""
+"""The end of refusals with the code `Reason.BUILD`, those of the extension too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +43,7 @@ class Interpreter:
         free_threaded: built without the GIL.
         has_immortality: objects can be exempt from reference counting.
         unsupported: why its heap may not be touched; None if it may.
+        why: the code of that.
     """
 
     implementation: str
@@ -52,6 +51,7 @@ class Interpreter:
     free_threaded: bool
     has_immortality: bool
     unsupported: str | None
+    why: Reason | None = None
 
     def __str__(self) -> str:
         threading = " (free-threaded)" if self.free_threaded else ""
@@ -63,12 +63,14 @@ def current() -> Interpreter:
 
     Safe at any time, with other threads running too.
     """
+    refusal = _refusal()
     return Interpreter(
         implementation=_implementation(),
         version=sys.version.split()[0],
         free_threaded=_is_free_threaded(),
         has_immortality=bool(_native is not None and _native.HAS_IMMORTALITY),
-        unsupported=_why_unsupported(),
+        unsupported=None if refusal is None else refusal[1],
+        why=None if refusal is None else refusal[0],
     )
 
 
@@ -78,28 +80,34 @@ def native() -> ModuleType:
     Raises:
         UnsupportedInterpreter: there is none for this interpreter, or it must not be used.
     """
-    reason = _why_unsupported()
-    if reason is not None or _native is None:
-        raise UnsupportedInterpreter(reason or "no extension", hint=hint_for(reason))
+    refusal = _refusal()
+    if refusal is not None or _native is None:
+        why, sentence = refusal or (Reason.UNSUPPORTED, "no extension")
+        raise UnsupportedInterpreter(sentence, hint=hint_for(why))
     return _native
 
 
-def hint_for(reason: str | None) -> str:
-    """What to do about an extension that refuses for this reason; "" where that says it."""
-    if reason is not None and "sub-interpreter" in reason:
+def hint_for(why: Reason | None) -> str:
+    """What to do about an extension that refuses for this reason; "" where its sentence says it."""
+    if why is Reason.SUB_INTERPRETER:
         return "call it in the main interpreter (mod_wsgi: WSGIApplicationGroup %{GLOBAL})"
-    return "" if reason is not None and BUILD_HERE in reason else f"use {SUPPORTED}"
+    return "" if why is Reason.BUILD else f"use {SUPPORTED}"
 
 
-def left_out() -> tuple[str, ...]:
-    """What pasture does without on this interpreter, beside steps of a seal: each a sentence.
+def without_remedy(refusal: str) -> tuple[str, str]:
+    """A refusal, or a part that is left out, without its remedy; and the remedy."""
+    what, found, _ = refusal.partition(f": {BUILD_HERE}")
+    return what, BUILD_HERE if found else f"use {SUPPORTED}"
+
+
+def left_out() -> tuple[tuple[str, str], ...]:
+    """Parts of the extension that do not work on this interpreter, each with a sentence why.
 
     A private field of the interpreter that could not be verified takes a part of pasture away.
-    Steps of a seal that go with it say so themselves.
     """
-    if _why_unsupported() is not None or _native is None:
+    if _refusal() is not None or _native is None:
         return ()
-    return tuple(f"no {part}: {why}" for part, why in _native.left_out() if part not in _STEPS)
+    return tuple(_native.left_out())
 
 
 def _implementation() -> str:
@@ -112,26 +120,29 @@ def _is_free_threaded() -> bool:
     return "t" in sys.abiflags
 
 
-def _why_unsupported() -> str | None:
+def _refusal() -> tuple[Reason, str] | None:
+    """Why the heap may not be touched, as a code and a sentence; None if it may be."""
     if sys.implementation.name != "cpython":
-        return f"{_implementation()} keeps its heap in another way than CPython"
+        return Reason.UNSUPPORTED, f"{_implementation()} keeps its heap in another way than CPython"
     if _is_free_threaded():
         why = "a free-threaded build keeps its heap in another way than one with the GIL"
-        return f"{why}: run this on python{sys.version_info[0]}.{sys.version_info[1]}, which has it"
+        with_gil = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+        return Reason.UNSUPPORTED, f"{why}: run this on {with_gil}, which has it"
     if _native is None:
         why = f"the extension pasture._native cannot be imported: {_IMPORT_ERROR}"
-        return f"{why}: {BUILD_HERE}"
+        return Reason.BUILD, f"{why}: {BUILD_HERE}"
     if _native.UNSUPPORTED is not None:
-        return str(_native.UNSUPPORTED)
-    return _why_layout_differs(_native)
+        return Reason(_native.WHY), str(_native.UNSUPPORTED)
+    return _layout_refusal(_native)
 
 
-def _why_layout_differs(extension: ModuleType) -> str | None:
+def _layout_refusal(extension: ModuleType) -> tuple[Reason, str] | None:
     global _fits
     if extension is not _fits:
         try:
             extension.check_layout()
         except RuntimeError as error:
-            return str(error)
+            builds = BUILD_HERE in str(error)
+            return Reason.BUILD if builds else Reason.UNSUPPORTED, str(error)
         _fits = extension
     return None

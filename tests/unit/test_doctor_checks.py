@@ -9,11 +9,14 @@ from pasture.doctor.checks import diagnose
 from pasture.doctor.evidence import Evidence, Worker
 from pasture.doctor.modules import Module, Wheel
 from pasture.doctor.notes import Notes
-from pasture.doctor.seal_report import SealSeen
+from pasture.doctor.seal_report import LeftOut, SealSeen
 from pasture.doctor.table import as_document, verdict
 from pasture.doctor.threads import Thread
+from pasture.fork_safety.hazard import Hazard
+from pasture.interpreter import BUILD_HERE
 from pasture.proc.smaps import InMemory, Memory
 from pasture.proc.thread_stacks import owner_of
+from pasture.reasons import Reason
 
 MB = 1_000_000
 SHARED = Memory(100 * MB, 40 * MB, 0, 10 * MB, 90 * MB)
@@ -25,7 +28,9 @@ NOT_SEALED = replace(
     SEALED,
     sealed=False,
     reason=RUNS,
-    left_out=(("immortalize", "not beside a thread that runs"),),
+    why=Reason.THREAD_RUNS,
+    beside=frozenset({"ticker", "a name of more than 15"}),
+    left_out=(LeftOut("immortalize", "in other words", Reason.THREAD_RUNS),),
 )
 HEALTHY = Evidence(
     master_pid=1,
@@ -62,7 +67,7 @@ def test_nothing_stands_in_the_way_of_a_healthy_server() -> None:
         ({"threads": (Thread("ticker", waits=False),)}, "threads"),
         ({"notes": Notes(gc_callers=("msgpack (fallback.py:7)",))}, "gc-enable"),
         ({"seal": replace(SEALED, sealed=False, reason="immortalize failed")}, "seal"),
-        ({"seal": replace(SEALED, left_out=(("plug-malloc", "no memory"),))}, "seal"),
+        ({"seal": replace(SEALED, left_out=(LeftOut("plug-malloc", "no memory"),))}, "seal"),
         ({"seal": NOT_SEALED}, "threads"),
         ({"seal": replace(SEALED, pending_imports=3)}, "lazy-imports"),
         ({"notes": Notes(lazy=("json",))}, "lazy-imports"),
@@ -214,7 +219,7 @@ def test_threads_of_native_code_do_not_keep_a_seal_from_its_steps() -> None:
 
 
 def test_hazards_that_the_seal_has_found_come_first() -> None:
-    seen = replace(SEALED, hazards=(("the task refresh()", "start it in each worker"),))
+    seen = replace(SEALED, hazards=(Hazard("the task refresh()", "start it in each worker"),))
     first = diagnose(replace(HEALTHY, seal=seen, huge_pages="[always] madvise never"))[0]
     assert (first.check, first.what) == (
         "hazards",
@@ -233,7 +238,8 @@ def test_threads_of_native_code_that_no_worker_has_are_an_obstacle() -> None:
     native = Thread("tokio-rt", package="chromadb 1.5", is_python=False, copes=False)
     [finding] = [f for f in diagnose(replace(HEALTHY, threads=(native,))) if f.is_obstacle]
     assert finding.check == "native-threads"
-    seal = replace(SEALED, hazards=(("native thread tokio-rt of chromadb 1.5", "not in workers"),))
+    hazard = Hazard("tokio-rt of chromadb 1.5", "not in workers", Reason.NATIVE_THREAD)
+    seal = replace(SEALED, hazards=(hazard,))
     assert obstacles(replace(HEALTHY, threads=(native,), seal=seal)) == {"hazards"}
     assert finding.what.endswith("runs in the master alone: tokio-rt of chromadb 1.5")
     late = replace(native, after_fork=True)
@@ -247,6 +253,14 @@ def test_the_thread_that_kept_steps_from_being_taken_is_named_with_package_and_r
     assert finding.what == f"{RUNS}; ticker of apscheduler"
     assert finding.cost == "the seal left out immortalize"
     assert finding.mend == "apscheduler: run it in a process of its own"
+
+
+def test_a_thread_whose_name_the_kernel_has_cut_is_the_one_that_the_seal_names() -> None:
+    cut = Thread("a name of more ", package="apscheduler", waits=False, is_cut=True)
+    other = Thread("another name wi", package="celery", waits=False, is_cut=True)
+    evidence = replace(HEALTHY, threads=(cut, other), seal=NOT_SEALED)
+    [finding] = [f for f in diagnose(evidence) if f.is_obstacle]
+    assert finding.what == f"{RUNS}; {cut}"
 
 
 def test_threads_are_named_once_each_and_not_without_end() -> None:
@@ -286,10 +300,11 @@ def test_an_interpreter_that_lacks_a_step_is_told_with_the_first_that_has_it() -
 
 
 def test_a_step_that_the_interpreter_lacks_is_said_once_and_as_the_interpreters() -> None:
-    seal = replace(SEALED, objects=0, left_out=(("immortalize", "not before CPython 3.12"),))
+    seal = replace(SEALED, objects=0, left_out=(LeftOut("immortalize", "x", Reason.VERSION),))
     old = replace(HEALTHY, files=("/usr/bin/python3.11",), seal=seal)
     assert obstacles(old) == {"interpreter"}
-    assert "seal" in obstacles(replace(old, files=HEALTHY.files))
+    other = replace(seal, left_out=(LeftOut("immortalize", "x", Reason.UNAVAILABLE),))
+    assert obstacles(replace(old, seal=other)) == {"interpreter", "seal"}
 
 
 def test_callers_of_pasture_itself_are_no_library_that_turns_the_collector_on() -> None:
@@ -340,12 +355,13 @@ def test_the_document_has_every_finding_and_the_verdict_counts_the_obstacles() -
 
 
 def test_an_interpreter_that_the_extension_does_not_fit_comes_with_what_to_do() -> None:
-    refusal = "this wheel was built for a debug build: `pip install pasture` builds it here"
+    refusal = f"this wheel was built for a debug build: {BUILD_HERE}"
     [finding] = [
         f for f in diagnose(replace(HEALTHY, refusals=(refusal,))) if f.check == "interpreter"
     ]
     assert finding.is_obstacle and "debug build" in finding.what
-    assert finding.mend == "`pip install pasture` builds it here"
+    assert finding.mend == BUILD_HERE
+    assert finding.what.endswith("for a debug build")
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,11 @@ import pytest
 
 from pasture.doctor.boot import WATCH
 from pasture.doctor.notes import Notes, parse_notes
-from pasture.doctor.seal_report import read_seal
+from pasture.doctor.seal_report import LeftOut, read_seal
+from pasture.fork_safety.hazard import Hazard
 from pasture.proc import packages
 from pasture.proc.smaps import InMemory, parse_mapped_files
+from pasture.reasons import Reason
 from pasture.scoreboard.figures import Counts, SealFigures
 from pasture.scoreboard.layout import Snapshot
 
@@ -73,7 +75,8 @@ def step(name: str, **more: object) -> dict[str, object]:
 def test_a_report_tells_which_steps_were_left_out_and_why(tmp_path: Path) -> None:
     report = tmp_path / "report"
     steps = [
-        step("immortalize", skipped="not beside a thread that runs"),
+        step("gather-code", skipped="not beside a thread that runs", why="thread-runs"),
+        step("immortalize", skipped="this one is too old", why="version"),
         step("freeze"),
         step("plug-malloc", failed="OSError: no"),
         step(
@@ -85,20 +88,31 @@ def test_a_report_tells_which_steps_were_left_out_and_why(tmp_path: Path) -> Non
                 "a request started thread t",
             ],
         ),
+        step("trace-code", skipped="not begun", why="not-started"),
+        step("give-back", skipped="by a later pasture", why=["not known"]),
         step("resolve-imports", counts={"resolved": 1, "pending": 4}),
     ]
     hazards = [{"kind": "task", "what": "the task x()", "hint": "start it later", "count": 1}]
-    told = {"reason": "1 thread\x1b", "steps": steps, "hazards": hazards}
+    told = {
+        "reason": "1 thread\x1b",
+        "why": "thread-runs",
+        "threads": ["x\x1b"],
+        "steps": steps,
+        "hazards": hazards,
+    }
     report.write_text(json.dumps(told))
     seal = read_seal(1, BOARD, {"PASTURE_REPORT_FILE": str(report)}, None)
     assert seal is not None and seal.has_report
     assert seal.reason == "1 thread\\x1b"
-    assert dict(seal.left_out) == {
-        "immortalize": "not beside a thread that runs",
-        "plug-malloc": "failed: OSError: no",
-    }
-    assert (seal.pending_imports, seal.freezes, seal.gives_back) == (4, True, True)
-    assert seal.hazards == (("the task x()", "start it later"),)
+    assert (seal.why, seal.beside) == (Reason.THREAD_RUNS, frozenset(["x\\x1b"]))
+    assert seal.left_out == (
+        LeftOut("gather-code", "not beside a thread that runs", Reason.THREAD_RUNS),
+        LeftOut("immortalize", "this one is too old", Reason.VERSION),
+        LeftOut("plug-malloc", "failed: OSError: no"),
+        LeftOut("give-back", "by a later pasture"),
+    )
+    assert (seal.pending_imports, seal.freezes, seal.gives_back) == (4, True, False)
+    assert seal.hazards == (Hazard("the task x()", "start it later", Reason.TASK),)
     assert seal.warm_up == (3, 1, "GET /a\\x1b: 500")
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from pasture.fork_safety import close, kept
 from pasture.fork_safety.close import before_fork, close_connections
-from pasture.fork_safety.hazard import Kind
 from pasture.fork_safety.libraries import ddtrace, opentelemetry
+from pasture.reasons import Reason
 
 pytestmark = pytest.mark.interpreter
 
@@ -198,7 +198,7 @@ def test_a_connection_in_a_transaction_is_not_closed_and_is_a_hazard(
         assert close_connections() == ({"django_connections": 1}, ())
         assert idle.closed and not used.closed
         [hazard] = kept.hazards()
-    assert hazard.kind is Kind.TRANSACTION
+    assert hazard.kind is Reason.TRANSACTION
     assert "Django's connection 'default'" in hazard.what
 
 

@@ -15,8 +15,9 @@ from types import SimpleNamespace
 import pytest
 
 from pasture.fork_safety import native_threads
-from pasture.fork_safety.hazard import Hazard, Kind
+from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.survey import survey
+from pasture.reasons import Reason
 
 before: set[Hazard] = set()
 """What is pytest's and its plugins' own."""
@@ -188,7 +189,7 @@ def native_thread() -> Iterator[None]:
 @pytest.mark.usefixtures("native_thread")
 def test_a_thread_of_native_code_is_a_hazard_of_its_own_kind() -> None:
     [hazard] = found()
-    assert hazard.kind is Kind.NATIVE_THREAD
+    assert hazard.kind is Reason.NATIVE_THREAD
     assert "native thread" in hazard.what
 
 

@@ -1,9 +1,10 @@
 """The order of the steps, and what happens when one cannot run. No heap is touched here."""
 
 import gc
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -16,9 +17,11 @@ from pasture.fork_safety import close, libraries, survey, threads
 from pasture.fork_safety.library import Library
 from pasture.fork_safety.threads import Neighbour
 from pasture.interpreter import Interpreter
+from pasture.reasons import Reason
 from pasture.sealing import child, exit, gc_settings, seal
 from pasture.sealing.policy import POLICIES, Policy
 from pasture.sealing.report import SealReport, StepReport
+from pasture.sealing.steps import HEAP_STEPS, HeapStep, left_out_besides
 from pasture.warmup import lazy_imports
 from pasture.warmup.warmup import WarmUpReport, warm_up
 
@@ -35,7 +38,7 @@ class Heap:
     fails: dict[str, Exception] = field(default_factory=dict)
     neighbours: tuple[Neighbour, ...] = ()
     armed: list[Policy] = field(default_factory=list)
-    steps: dict[str, Callable[[], dict[str, int]]] = field(default_factory=dict)
+    steps: dict[str, HeapStep] = field(default_factory=dict)
 
     def take(self, name: str) -> dict[str, int]:
         self.ran.append(name)
@@ -47,7 +50,9 @@ class Heap:
 @pytest.fixture
 def heap(monkeypatch: pytest.MonkeyPatch) -> Heap:
     state = Heap()
-    state.steps = {name: partial(state.take, name) for name in POLICIES["seal"].heap}
+    state.steps = {
+        name: replace(row, work=partial(state.take, name)) for name, row in HEAP_STEPS.items()
+    }
     monkeypatch.setattr(seal, "HEAP_STEPS", state.steps)
     monkeypatch.setattr(seal, "current", lambda: SUPPORTED)
     extension = SimpleNamespace(
@@ -133,6 +138,7 @@ def test_a_failing_warm_up_does_not_keep_the_heap_from_being_sealed(heap: Heap) 
 
     report = seal.seal(warm_up=serve)
     assert step(report, "warm-up").failed == "ZeroDivisionError"
+    assert step(report, "warm-up").why is Reason.ERROR
     assert report.sealed
 
 
@@ -140,7 +146,10 @@ def test_a_step_that_does_not_exist_here_is_skipped_with_its_reason(heap: Heap) 
     heap.fails["immortalize"] = NotImplementedError("not before 3.12")
     report = seal.seal()
     assert report.sealed
-    assert step(report, "immortalize").skipped == "not before 3.12"
+    found = step(report, "immortalize")
+    assert found.skipped == "not before 3.12"
+    is_older = sys.version_info < (3, 12)
+    assert found.why is (Reason.VERSION if is_older else Reason.UNAVAILABLE)
     assert heap.ran[-1] == POLICIES["seal"].heap[-1]
 
 
@@ -149,6 +158,8 @@ def test_after_a_failure_the_heap_is_still_frozen_but_not_plugged(heap: Heap) ->
     report = seal.seal()
     assert heap.ran[-2:] == ["immortalize", "freeze"]
     assert not report.sealed and report.reason == "immortalize failed"
+    assert report.why is Reason.ERROR
+    assert step(report, "plug-malloc").why is Reason.EARLIER_STEP
     assert names(report, "failed") == ["immortalize"]
     after = ["empty-free-lists", "give-back", "plug-malloc", "plug-pymalloc"]
     assert names(report, "skipped") == ["warm-up", *after]
@@ -170,6 +181,8 @@ def test_a_running_thread_is_named_and_steps_that_need_it_to_wait_are_left_out(
     report = seal.seal()
     assert not report.sealed
     assert report.reason == "1 other Python thread(s) running: lookout (watch.py:7 in look)"
+    assert (report.why, report.threads) == (Reason.THREAD_RUNS, ("lookout",))
+    assert {one.why for one in report.steps} == {None, Reason.NO_REQUESTS, Reason.THREAD_RUNS}
     left_out = {"gather-code", "immortalize", "give-back", "plug-malloc", "plug-pymalloc"}
     assert left_out == set(names(report, "skipped")) - {"warm-up"}
     assert left_out.isdisjoint(heap.ran)
@@ -214,10 +227,11 @@ def test_freezing_alone_does_not_mind_threads(heap: Heap) -> None:
 def test_an_unsupported_interpreter_leaves_the_heap_alone(
     heap: Heap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    foreign = Interpreter("PyPy", "7.3", False, False, "another heap")
+    foreign = Interpreter("PyPy", "7.3", False, False, "another heap", Reason.UNSUPPORTED)
     monkeypatch.setattr(seal, "current", lambda: foreign)
     report = seal.seal()
     assert (report.sealed, report.reason) == (False, "another heap")
+    assert (report.why, step(report, "freeze").why) == (Reason.UNSUPPORTED, Reason.NOT_STARTED)
     assert heap.ran == ["hook"]
     with pytest.raises(UnsupportedInterpreter, match="another heap"):
         seal.seal(strict=True)
@@ -257,6 +271,7 @@ def test_stock_closes_connections_and_leaves_the_heap(heap: Heap) -> None:
     report = seal.seal("stock")
     assert heap.ran == ["hook"]
     assert report.reason == "policy stock leaves the heap as it is"
+    assert report.why is Reason.POLICY
 
 
 def test_an_unknown_policy_is_refused_before_anything_is_done(heap: Heap) -> None:
@@ -276,7 +291,7 @@ def test_the_collector_rests_during_the_steps_and_is_on_again_afterwards(heap: H
         seen.append(gc.isenabled())
         return {}
 
-    heap.steps["freeze"] = look
+    heap.steps["freeze"] = replace(HEAP_STEPS["freeze"], work=look)
     seal.seal(Policy("own", "", heap=("freeze",)))
     assert seen == [False]
     assert gc.isenabled()
@@ -310,7 +325,7 @@ def test_what_is_left_out_beside_the_steps_is_told_without_the_steps(
         left_out=lambda: parts,
     )
     monkeypatch.setattr(interpreter, "_native", extension)
-    assert interpreter.left_out() == ("no collections out of line: gc.callbacks moved",)
+    assert left_out_besides() == ("no collections out of line: gc.callbacks moved",)
 
 
 def test_an_extension_that_does_not_load_comes_with_what_to_do(

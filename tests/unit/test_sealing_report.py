@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-from pasture.fork_safety.hazard import Hazard, Kind
+from pasture.fork_safety.hazard import Hazard
 from pasture.interpreter import Interpreter, current
+from pasture.reasons import Reason
 from pasture.sealing.report import SealReport, StepReport
 
 pytestmark = pytest.mark.interpreter
@@ -62,8 +63,8 @@ def test_one_line_says_what_was_skipped_what_failed_and_what_went_wrong() -> Non
 
 
 def test_each_hazard_has_a_line_of_its_own_and_equal_ones_share_it() -> None:
-    file = Hazard("the open SQLite database a.db", "close it", Kind.DATABASE)
-    task = Hazard("the task refresh()", "start it in each worker", Kind.TASK)
+    file = Hazard("the open SQLite database a.db", "close it", Reason.DATABASE)
+    task = Hazard("the task refresh()", "start it in each worker", Reason.TASK)
     problems = tuple(map(str, (file, file)))
     found = report(
         StepReport("warm-up", problems=("GET /: 500", "GET /: 500"), hazards=(task,)),
@@ -103,6 +104,7 @@ def test_json_carries_everything() -> None:
         "free_threaded": False,
         "has_immortality": True,
         "unsupported": None,
+        "why": None,
     }
     assert (document["policy"], document["sealed"], document["round"]) == ("seal", True, 1)
     assert (document["objects"], document["plugged_bytes"]) == (1_234_567, 2_500_000)
@@ -115,6 +117,7 @@ def test_json_carries_everything() -> None:
         "problems": [],
         "note": None,
         "hazards": [],
+        "why": None,
     }
 
 

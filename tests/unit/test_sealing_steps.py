@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from pasture.cli.policies import command
 from pasture.errors import UnsupportedInterpreter
+from pasture.interpreter import native
 from pasture.sealing import steps
 from pasture.sealing.policy import DEFAULT_POLICY, POLICIES
 
@@ -29,7 +30,15 @@ def test_what_a_freeze_is_to_keep_is_made_ready_before_it(name: str) -> None:
 
 
 def test_a_step_after_a_failure_does_without_the_extension_and_allocates_nothing_for_good() -> None:
-    assert steps.AFTER_FAILURE and not steps.AFTER_FAILURE & steps.NATIVE_STEPS
+    after = [step for step in steps.HEAP_STEPS.values() if step.after_failure]
+    assert after and not any(step.is_native or step.peak for step in after)
+
+
+def test_what_a_step_needs_of_the_extension_is_a_part_that_it_has() -> None:
+    known = {part for row in native().private_fields() for part in row[3]}
+    rows = steps.HEAP_STEPS.values()
+    assert {step.part for step in rows if step.part} <= known
+    assert all(step.is_native for step in rows if step.part)
 
 
 @pytest.mark.parametrize("error", [UnsupportedInterpreter("x"), RuntimeError(), MemoryError()])
@@ -42,7 +51,7 @@ def test_where_no_collection_can_run_out_of_line_the_built_in_one_does(
 
     monkeypatch.setattr(steps, "native", Unable)
     monkeypatch.setattr(gc, "collect", lambda: 7)
-    assert steps.HEAP_STEPS["collect"]() == {"unreachable": 7}
+    assert steps.HEAP_STEPS["collect"].work() == {"unreachable": 7}
 
 
 def test_the_table_of_policies_has_a_row_for_each_and_marks_the_default() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pasture.fork_safety.hazard import Kind
+from pasture.reasons import Reason
 from pasture.warmup.warmup import WarmUpReport, warm_up
 
 pytestmark = pytest.mark.once
@@ -140,7 +140,7 @@ def test_an_object_of_before_that_has_kept_the_loop_is_a_hazard_with_its_name(mo
         bind.inner = (asyncio.get_running_loop(),)
 
     [hazard] = serve(page).hazards
-    assert hazard.kind is Kind.LOOP_OWNED
+    assert hazard.kind is Reason.LOOP_OWNED
     assert "the warm-up's event loop" in str(hazard)
 
 
@@ -158,7 +158,7 @@ def test_a_task_that_a_request_leaves_running_is_ended_and_named() -> None:
         await asyncio.sleep(0)
 
     [hazard] = serve(page).hazards
-    assert hazard.kind is Kind.TASK
+    assert hazard.kind is Reason.TASK
     assert "refresh() of tests" in hazard.what
     assert ended
 

@@ -12,8 +12,8 @@ from pathlib import PurePath
 from pasture.doctor import sharing, steps
 from pasture.doctor.evidence import Evidence
 from pasture.doctor.finding import Check, Finding
-from pasture.doctor.modules import FIRST_IMMORTAL
 from pasture.doctor.probe import probe
+from pasture.interpreter import FIRST_IMMORTAL
 from pasture.proc.maps import python_version
 
 _ALLOCATORS = re.compile(r"(jemalloc|tcmalloc|mimalloc|hoard|snmalloc|scudo)")

@@ -17,7 +17,7 @@ from pasture.doctor.notes import Notes
 from pasture.doctor.seal_report import SealSeen, read_seal
 from pasture.doctor.threads import Thread, read_threads
 from pasture.errors import ProcessEnded, UsageError
-from pasture.interpreter import current, left_out
+from pasture.interpreter import current
 from pasture.proc import smaps, tree
 from pasture.proc.environ import read_environ
 from pasture.proc.maps import parse_maps
@@ -25,6 +25,7 @@ from pasture.proc.packages import package_of, read_text
 from pasture.proc.smaps import InMemory, Memory, parse_mapped_files
 from pasture.scoreboard.layout import Snapshot
 from pasture.scoreboard.reader import read_scoreboard
+from pasture.sealing.steps import left_out_besides
 from pasture.servers import engines
 
 _PROC = Path("/proc")
@@ -171,7 +172,7 @@ def _is_own_interpreter(files: tuple[str, ...]) -> bool:
 
 def _refusals() -> tuple[str, ...]:
     unsupported = current().unsupported
-    return left_out() if unsupported is None else (unsupported,)
+    return left_out_besides() if unsupported is None else (unsupported,)
 
 
 def _files(pid: int) -> set[str]:

@@ -11,17 +11,33 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pasture.fork_safety.hazard import Hazard
 from pasture.proc.packages import read_text
+from pasture.reasons import Reason
 from pasture.scoreboard.layout import Snapshot
 from pasture.sealing.policy import POLICIES
-from pasture.sealing.report import NOT_BEGUN
 from pasture.servers.settings import SETTINGS
 from pasture.trust.untrusted_text import printable
 
-_MOST_HAZARDS = 50
-_MOST_CHARACTERS = 200
-_NOT_TOLD = (NOT_BEGUN, "no requests were given")
-"""Begin of reasons for which steps are left out that say nothing of this server."""
+_MAX_HAZARDS = 50
+_MAX_THREADS = 100
+_MAX_CHARACTERS = 200
+_NOT_SHOWN = (Reason.NOT_STARTED, Reason.NO_REQUESTS)
+"""They say nothing of this server."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A step that was not taken, or failed.
+
+    Attributes:
+        sentence: why.
+        why: the code of that; None where the report has none that is known here.
+    """
+
+    step: str
+    sentence: str
+    why: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +49,13 @@ class SealSeen:
         policy: name of the policy.
         objects: number of objects made immortal.
         reason: why it is not sealed; "" if it is, or where the report could not be read.
-        left_out: name and reason of each step that was not taken.
+        why: the code of that.
+        beside: names of the threads beside which it was sealed in part.
+        left_out: steps that were not taken.
         pending_imports: number of lazy imports that were left pending; None if it is not known.
         probe: outcome of its probe, "" without one.
         has_report: whether the report could be read: else all but the first three are not known.
-        hazards: what does not survive a fork, and what to do about it.
+        hazards: what does not survive a fork.
         warm_up: number of requests served before the fork, how many of them failed, and the first
             that did, with its reason.
     """
@@ -46,12 +64,14 @@ class SealSeen:
     policy: str
     objects: int
     reason: str = ""
-    left_out: tuple[tuple[str, str], ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     pending_imports: int | None = None
     has_report: bool = False
     probe: str = ""
-    hazards: tuple[tuple[str, str], ...] = ()
+    hazards: tuple[Hazard, ...] = ()
     warm_up: tuple[int, int, str] = (0, 0, "")
+    why: Reason | None = None
+    beside: frozenset[str] = frozenset()
 
     @property
     def freezes(self) -> bool:
@@ -65,7 +85,8 @@ class SealSeen:
 
     def _took(self, step: str) -> bool:
         policy = POLICIES.get(self.policy)
-        return policy is not None and step in policy.heap and step not in dict(self.left_out)
+        left = {one.step for one in self.left_out}
+        return policy is not None and step in policy.heap and step not in left
 
 
 def read_seal(
@@ -77,43 +98,55 @@ def read_seal(
     known = board.seal
     named = asked or environ.get(SETTINGS["report_file"].variable) or None
     path = None if named is None else Path(f"/proc/{pid}/cwd") / named
-    report = None if path is None else _report(read_text(str(path)))
     seen = SealSeen(known.sealed, known.policy, known.objects, probe=known.probe)
-    return seen if report is None else replace(seen, has_report=True, **report)
+    return seen if path is None else _with_report(seen, read_text(str(path)))
 
 
-def _report(text: str) -> Mapping[str, Any] | None:
-    """The fields of a `SealSeen` that a report has; None if the text is no report."""
+def _with_report(seen: SealSeen, text: str) -> SealSeen:
+    """The same, as it was, if the text is no report."""
     try:
         document: Any = json.loads(text)
         steps = [dict(step) for step in document["steps"]]
-        left = tuple((str(s["name"]), _shown(s)) for s in steps if s["skipped"] or s["failed"])
+        left = [_left_out(step) for step in steps if step["skipped"] or step["failed"]]
         found = [s["counts"].get("pending") for s in steps if s["name"] == "resolve-imports"]
         warm_ups = [_warm_up(s) for s in steps if s["name"] == "warm-up"]
-        return {
-            "reason": printable(str(document["reason"] or "")),
-            "left_out": _worth_telling(left),
-            "pending_imports": int(found[0]) if found and found[0] is not None else None,
-            "hazards": tuple(
-                (printable(str(one["what"])), printable(str(one["hint"])))
-                for one in document.get("hazards", ())[:_MOST_HAZARDS]
+        return replace(
+            seen,
+            reason=printable(str(document["reason"] or "")),
+            why=_code(document),
+            beside=frozenset(
+                printable(str(name)) for name in document.get("threads", ())[:_MAX_THREADS]
             ),
-            "warm_up": warm_ups[0] if warm_ups else (0, 0, ""),
-        }
+            left_out=tuple(one for one in left if one.why not in _NOT_SHOWN),
+            pending_imports=int(found[0]) if found and found[0] is not None else None,
+            has_report=True,
+            hazards=tuple(
+                Hazard(
+                    printable(str(one["what"])),
+                    printable(str(one["hint"])),
+                    _code(one, "kind") or Reason.LIBRARY,
+                )
+                for one in document.get("hazards", ())[:_MAX_HAZARDS]
+            ),
+            warm_up=warm_ups[0] if warm_ups else (0, 0, ""),
+        )
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return None
+        return seen
 
 
 def _warm_up(step: Mapping[str, Any]) -> tuple[int, int, str]:
     lines = [printable(str(line)) for line in step.get("problems", ())]
     first = next((line for line in lines if line.partition(" ")[0].isupper()), "")
     counts = step["counts"]
-    return int(counts.get("requests", 0)), int(counts.get("failed", 0)), first[:_MOST_CHARACTERS]
+    return int(counts.get("requests", 0)), int(counts.get("failed", 0)), first[:_MAX_CHARACTERS]
 
 
-def _shown(step: Mapping[str, Any]) -> str:
-    return printable(str(step["skipped"] or f"failed: {step['failed']}"))
+def _left_out(step: Mapping[str, Any]) -> LeftOut:
+    sentence = printable(str(step["skipped"] or f"failed: {step['failed']}"))
+    return LeftOut(printable(str(step["name"])), sentence, _code(step))
 
 
-def _worth_telling(steps: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    return tuple((printable(name), why) for name, why in steps if not why.startswith(_NOT_TOLD))
+def _code(said: Mapping[str, Any], key: str = "why") -> Reason | None:
+    """The code in a part of a report; None in one of before there were any."""
+    code = said.get(key)
+    return Reason(code) if code in list(Reason) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from pasture.display.units import some
 from pasture.doctor.evidence import Evidence
@@ -11,29 +11,25 @@ from pasture.doctor.finding import Finding
 from pasture.doctor.threads import Thread
 from pasture.fork_safety import native_threads
 from pasture.fork_safety.survey import remedy_for_thread, starts_again
-from pasture.interpreter import FIRST_WITH, SUPPORTED
+from pasture.interpreter import without_remedy
 from pasture.proc.maps import python_version
+from pasture.reasons import Reason
+from pasture.sealing.steps import HEAP_STEPS, Lack
 
 _MAX_NAMES = 12
-_THREADS_RUN = "Python thread(s) running"
-_BESIDE = "not beside a thread that runs"
-_LACKS = {
-    "immortalize": (
-        "has no immortal objects",
-        "reading an object writes its reference count: what a worker reads it copies",
-    ),
-}
+_SAID_ELSEWHERE = (Reason.THREAD_RUNS, Reason.VERSION)
+"""The checks of threads and of the interpreter say it."""
 
 
 def hazards(seen: Evidence) -> Iterator[Finding]:
     """What workers have inherited and cannot use, as the seal has found it."""
-    for what, hint in seen.seal.hazards if seen.seal is not None else ():
+    for hazard in seen.seal.hazards if seen.seal is not None else ():
         yield Finding(
             "hazards",
             True,
-            f"{what} does not survive a fork",
+            f"{hazard.what} does not survive a fork",
             cost="a worker that uses it fails, hangs, or disturbs the others",
-            mend=hint,
+            mend=hazard.hint,
         )
 
 
@@ -42,18 +38,17 @@ def seal(seen: Evidence) -> Iterator[Finding]:
     if seen.seal is None:
         return
     found = seen.seal
-    lacking = _lacking(seen)
-    others = [(n, why) for n, why in found.left_out if why != _BESIDE and n not in lacking]
+    others = [one for one in found.left_out if one.why not in _SAID_ELSEWHERE]
     if found.sealed and not others:
         what = f"{found.objects:,} objects are immortal" if found.objects else "it is frozen"
         yield Finding("seal", False, f"the master is sealed by the policy {found.policy}: {what}")
-    if not found.sealed and _THREADS_RUN not in found.reason:
+    if not found.sealed and found.why is not Reason.THREAD_RUNS:
         yield _not_sealed(seen)
-    for name, why in others if found.sealed else ():
+    for left in others if found.sealed else ():
         yield Finding(
             "seal",
             True,
-            f"the step {name} was left out: {why}",
+            f"the step {left.step} was left out: {left.sentence}",
             cost="what that step would have kept shared: docs/seal.md",
             mend="fix the reason, and start the server again",
         )
@@ -105,7 +100,7 @@ def threads(seen: Evidence) -> Iterator[Finding]:
             mend=native_threads.HINT,
         )
     early = [thread for thread in early if thread.copes]
-    if seen.seal is not None and _THREADS_RUN in seen.seal.reason:
+    if seen.seal is not None and seen.seal.why is Reason.THREAD_RUNS:
         yield _kept_from_sealing(seen, early)
         return
     running = [t for t in early if not t.waits and t.is_python]
@@ -137,7 +132,9 @@ def threads(seen: Evidence) -> Iterator[Finding]:
 
 def _seal_names_native_threads(seen: Evidence) -> bool:
     """Whether `hazards` has said it: the seal looks at the same threads, from inside."""
-    return seen.seal is not None and any("native thread" in what for what, _ in seen.seal.hazards)
+    return seen.seal is not None and Reason.NATIVE_THREAD in (
+        hazard.kind for hazard in seen.seal.hazards
+    )
 
 
 def _in_workers(early: Sequence[Thread]) -> str:
@@ -152,8 +149,8 @@ def _in_workers(early: Sequence[Thread]) -> str:
 
 def _kept_from_sealing(seen: Evidence, early: Sequence[Thread]) -> Finding:
     assert seen.seal is not None
-    left = [name for name, why in seen.seal.left_out if why == _BESIDE]
-    names = [thread for thread in early if thread.is_python and thread.name in seen.seal.reason]
+    left = [one.step for one in seen.seal.left_out if one.why is Reason.THREAD_RUNS]
+    names = [one for one in early if one.is_python and _is_among(one, seen.seal.beside)]
     whose = f"; {_some(names)}" if any(thread.package for thread in names) else ""
     return Finding(
         "threads",
@@ -162,6 +159,13 @@ def _kept_from_sealing(seen: Evidence, early: Sequence[Thread]) -> Finding:
         cost=f"the seal left out {', '.join(left) or 'steps'}",
         mend=_remedies(names or early),
     )
+
+
+def _is_among(thread: Thread, names: Collection[str]) -> bool:
+    """Whether it has one of these names, or the begin of one that the kernel has cut."""
+    if thread.is_cut:
+        return any(name.startswith(thread.name) for name in names)
+    return thread.name in names
 
 
 def _remedies(found: Sequence[Thread]) -> str:
@@ -194,33 +198,29 @@ def interpreter(seen: Evidence) -> Iterator[Finding]:
             cost="its heap cannot be sealed",
             mend="use the build with the GIL",
         )
-    elif missing := _lacking(seen):
+    elif missing := [
+        step.lack for step in HEAP_STEPS.values() if step.lack and version < step.lack.first
+    ]:
         yield _older(version, missing)
     elif not seen.refusals:
         yield Finding("interpreter", False, f"Python {version[0]}.{version[1]}")
     for refusal in seen.refusals:
-        what, _, mend = refusal.partition(": `")
+        what, remedy = without_remedy(refusal)
         yield Finding(
             "interpreter",
             True,
             f"pasture does not fit this build of Python: {what}",
             cost="its heap cannot be sealed, or not in full",
-            mend=f"`{mend}" if mend else f"use {SUPPORTED}",
+            mend=remedy,
         )
 
 
-def _lacking(seen: Evidence) -> list[str]:
-    """Steps that the interpreter does not have."""
-    version = python_version(seen.files)
-    return [step for step, first in FIRST_WITH.items() if version is not None and version < first]
-
-
-def _older(version: tuple[int, int], missing: Sequence[str]) -> Finding:
-    first = max(FIRST_WITH[step] for step in missing)
+def _older(version: tuple[int, int], missing: Sequence[Lack]) -> Finding:
+    first = max(lack.first for lack in missing)
     return Finding(
         "interpreter",
         True,
-        f"Python {version[0]}.{version[1]} " + " and ".join(_LACKS[step][0] for step in missing),
-        cost="; ".join(_LACKS[step][1] for step in missing),
+        f"Python {version[0]}.{version[1]} " + " and ".join(lack.what for lack in missing),
+        cost="; ".join(lack.cost for lack in missing),
         mend=f"Python {first[0]}.{first[1]} or newer",
     )

@@ -14,8 +14,8 @@ from pasture.display.units import megabytes, percent
 from pasture.explain.causes import Cause
 from pasture.explain.explanation import Explanation
 from pasture.explain.new_memory import FREE, FREE_CHUNKS
-from pasture.interpreter import FIRST_WITH
 from pasture.sealing.policy import POLICIES
+from pasture.sealing.steps import HEAP_STEPS
 
 _LEAST_BYTES = 300_000
 _LEAST_FRACTION = 0.02
@@ -103,10 +103,10 @@ def _remedy(remedy: _Remedy, found: Explanation) -> Iterable[tuple[float, str]]:
     size = _bytes(found, remedy.causes)
     if not _is_worth(size, found):
         return
-    first = FIRST_WITH.get(remedy.step)
+    lack = HEAP_STEPS[remedy.step].lack
     policy = POLICIES.get(found.policy or "")
-    if first is not None and found.python is not None and found.python < first:
-        shown, own = (f"{version[0]}.{version[1]}" for version in (first, found.python))
+    if lack is not None and found.python is not None and found.python < lack.first:
+        shown, own = (f"{version[0]}.{version[1]}" for version in (lack.first, found.python))
         help_ = f"Python {own} has no remedy, {shown} and later have one in the policy seal"
     elif policy is not None and remedy.step in policy.heap:
         return

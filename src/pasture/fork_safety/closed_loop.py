@@ -20,9 +20,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from pasture.fork_safety.event_loop import BOUND, describe
-from pasture.fork_safety.hazard import Hazard, Kind
+from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.loop_owned import Closed
 from pasture.fork_safety.names import Names
+from pasture.reasons import Reason
 
 _OPEN_IN_EACH = "close it in the lifespan's end, and open it in its start"
 _OF_SERVERS = ("asyncio", "gunicorn", "uvicorn", "uvicorn_worker")
@@ -50,7 +51,7 @@ def survey(loop: Loop) -> tuple[Hazard, ...]:
     with frozen_objects_listed():
         names = {_settle(keeper, held) for keeper in gc.get_referrers(held)} - {None}
     return tuple(
-        Hazard(f"{name}, which has kept the worker's event loop,", _OPEN_IN_EACH, Kind.LOOP_OWNED)
+        Hazard(f"{name}, which has kept the worker's event loop,", _OPEN_IN_EACH, Reason.LOOP_OWNED)
         for name in sorted(map(str, names), key=lambda name: (name == _PENDING, name))
     )
 
@@ -72,7 +73,7 @@ def leave(loop: Loop, closed: Closed, names: Names) -> tuple[tuple[Hazard, ...],
     left = {id(one): _named(one, described) for one, described in _bound(loop)}
     left |= {id(one): _named(one, describe(one)) for one in _alive(closed)}
     hazards = (
-        Hazard(f"{name}, which belongs to {_WARM_UPS}", _OPEN_IN_EACH, Kind.LOOP_OWNED)
+        Hazard(f"{name}, which belongs to {_WARM_UPS}", _OPEN_IN_EACH, Reason.LOOP_OWNED)
         for name in sorted(filter(None, left.values()))
     )
     return (*closed.hazards, *hazards), put_back

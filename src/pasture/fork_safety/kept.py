@@ -15,7 +15,8 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
-from pasture.fork_safety.hazard import Hazard, Kind
+from pasture.fork_safety.hazard import Hazard
+from pasture.reasons import Reason
 
 _IN_CHILDREN = (
     "end it before the fork: children open connections of their own, and do not see what it has "
@@ -136,4 +137,4 @@ def hazards() -> Iterator[Hazard]:
         for connection in django_connections():
             if is_in_transaction(connection):
                 name = f"the open transaction of Django's connection {connection.alias!r}"
-                yield Hazard(name, _IN_CHILDREN, Kind.TRANSACTION)
+                yield Hazard(name, _IN_CHILDREN, Reason.TRANSACTION)

@@ -15,10 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from pasture.fork_safety.hazard import Hazard, Kind
+from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.instances import instances
 from pasture.fork_safety.libraries import LIBRARIES
 from pasture.fork_safety.library import LoopOwned
+from pasture.reasons import Reason
 
 CLOSE_S = 5.0
 """Longest wait for all of them: a pool waits for connections that are in use."""
@@ -87,7 +88,7 @@ async def _end_tasks(own: Collection[object], found: Closed) -> None:
     if left:
         await asyncio.wait(left, timeout=_TASKS_END_S)
     for name in dict.fromkeys(names.values()):
-        found.hazards.append(Hazard(name, _START_EACH, Kind.TASK))
+        found.hazards.append(Hazard(name, _START_EACH, Reason.TASK))
 
 
 def name_of_task(task: asyncio.Task[Any]) -> str:

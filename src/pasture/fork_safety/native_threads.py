@@ -15,12 +15,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from pasture.fork_safety.hazard import Hazard, Kind
+from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.libraries import LIBRARIES
 from pasture.proc import packages
 from pasture.proc.maps import Mapping, parse_maps
 from pasture.proc.tasks import read_tasks
 from pasture.proc.thread_stacks import files_on_stack, own_code, owner_of
+from pasture.reasons import Reason
 
 _TASKS = Path("/proc/self/task")
 _LOOKS = 8
@@ -66,7 +67,7 @@ def hazards() -> Iterator[Hazard]:
         what = f"native thread {distinct}"
         if len(names) > 1:
             what = f"each of {len(names)} native threads ({distinct})"
-        yield Hazard(f"{what} of {package or 'a library'}", hint, Kind.NATIVE_THREAD)
+        yield Hazard(f"{what} of {package or 'a library'}", hint, Reason.NATIVE_THREAD)
 
 
 def copes(name: str, package: str, files: Sequence[str]) -> bool:

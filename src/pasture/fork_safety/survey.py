@@ -15,10 +15,11 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from pasture.fork_safety import fork_aware, kept, native_threads
-from pasture.fork_safety.hazard import Hazard, Kind
+from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.libraries import LIBRARIES
 from pasture.fork_safety.library import Named
 from pasture.fork_safety.open_files import name_of, open_files, peer
+from pasture.reasons import Reason
 
 _STANDARD_STREAMS = (0, 1, 2)
 _SQLITE_HEADER = b"SQLite format 3\0"
@@ -51,7 +52,8 @@ def _threads() -> Iterator[Hazard]:
         if thread is not own and not _is_restarted(thread):
             found.setdefault(_whose(thread), []).append(thread.name)
     for (owner, hint), names in found.items():
-        yield Hazard(f"{_named(names)} of {owner}" if owner else _named(names), hint, Kind.THREAD)
+        named = f"{_named(names)} of {owner}" if owner else _named(names)
+        yield Hazard(named, hint, Reason.THREAD, owner)
 
 
 def starts_again(name: str, package: str) -> bool:
@@ -130,7 +132,7 @@ def _connections() -> Iterator[Hazard]:
             yield Hazard(
                 f"the connection to {other_end}",
                 "close it in a function under @pasture.before_fork, or open it in each worker",
-                Kind.CONNECTION,
+                Reason.CONNECTION,
             )
 
 
@@ -146,7 +148,7 @@ def _databases() -> Iterator[Hazard]:
             yield Hazard(
                 f"the open SQLite database {name_of(number)}",
                 "close it in a function under @pasture.before_fork, or open it in each worker",
-                Kind.DATABASE,
+                Reason.DATABASE,
             )
 
 

@@ -24,6 +24,7 @@ from pasture.scoreboard.recorder import recorder
 from pasture.sealing.policy import Policy
 from pasture.sealing.report import SealReport
 from pasture.sealing.seal import seal
+from pasture.sealing.steps import HEAP_STEPS
 
 FORK_S = 5.0
 """How long a fork may take, through both processes and until the server knows."""
@@ -146,7 +147,7 @@ def _note_plugged() -> None:
 
 
 def _without_plugs(policy: Policy) -> Policy:
-    heap = tuple(step for step in policy.heap if not step.startswith("plug-"))
+    heap = tuple(step for step in policy.heap if not HEAP_STEPS[step].holds_plugs)
     return dataclasses.replace(policy, heap=heap)
 
 

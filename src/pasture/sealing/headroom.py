@@ -1,36 +1,39 @@
 """Which steps of the seal fit into the memory that control groups leave.
 
 A step that does not fit is not started: what goes over the limit of a group ends the process.
-Owns what a step may need at its peak: a part of what is in memory, and an amount besides, twice
-what was measured.
+Owns the amounts in which a need is put; each step says its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pasture.proc.cgroup import Headroom, read_headroom
 from pasture.proc.os_page import OS_PAGE_BYTES
 
-_MIB = 1 << 20
 _STATM = Path("/proc/self/statm")
 
-PEAK_PARTS: Mapping[str, float] = {
-    "resolve-imports": 0.0,
-    "collect": 0.04,
-    "gather-code": 0.01,
-    "immortalize": 0.02,
-    "plug-malloc": 0.01,
-    "plug-pymalloc": 0.01,
-    "snapshot": 0.05,
-}
-"""Of the resident memory, by step. Other steps need nothing to speak of."""
 
-BESIDES_BYTES: Mapping[str, int] = {"resolve-imports": 32 * _MIB}
-"""By step, where it is not 1 MiB. One import of the standard library takes up to 15 MB, as
-`doctest` does, and the steps that follow need memory, too."""
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """Memory that a step may need for a moment: twice what was measured.
+
+    Attributes:
+        part: of what the process has in memory.
+        besides_bytes: an amount besides.
+    """
+
+    part: float
+    besides_bytes: int = 1 << 20
+
+
+RESOLVE_IMPORTS = Peak(0.0, 32 << 20)
+"""One import of the standard library takes up to 15 MB, as `doctest` does, and the next steps need
+memory, too."""
+
+SNAPSHOT = Peak(0.05)
+"""Of the heap, written to a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +48,11 @@ class Budget:
     headroom: Headroom | None
     resident_bytes: int
 
-    def refusal(self, step: str) -> str | None:
-        """Why the step does not fit; None if it does."""
-        if self.headroom is None or step not in PEAK_PARTS:
+    def refusal(self, peak: Peak | None) -> str | None:
+        """Why a step does not fit; None if it does."""
+        if self.headroom is None or peak is None:
             return None
-        needed = int(self.resident_bytes * PEAK_PARTS[step]) + BESIDES_BYTES.get(step, _MIB)
+        needed = int(self.resident_bytes * peak.part) + peak.besides_bytes
         if needed <= self.headroom.bytes:
             return None
         return (

@@ -113,17 +113,7 @@ _TABLE: tuple[Policy, ...] = (
         "warm up, collect, gather the code that ran, make the heap immortal, freeze, "
         "give free memory back, plug its holes; leave without finalization",
         prepare=("warm-up", "resolve-imports", "close-connections"),
-        heap=(
-            "collect",
-            "precompute-types",
-            "gather-code",
-            "immortalize",
-            "freeze",
-            "empty-free-lists",
-            "give-back",
-            "plug-malloc",
-            "plug-pymalloc",
-        ),
+        heap=tuple(step for step in HEAP_STEPS if step != "trace-code"),
         in_child=("gc-on", "full-out-of-line"),
         at_exit=("flush-files", "leave"),
     ),
@@ -136,7 +126,7 @@ _TABLE += (
         summary="seal without a warm-up; then a worker that has served becomes the next parent, "
         "after 50, 500, and each 2,000 requests",
         prepare=("resolve-imports", "close-connections"),
-        heap=tuple("trace-code" if s == "gather-code" else s for s in _TABLE[-1].heap),
+        heap=tuple(step for step in HEAP_STEPS if step != "gather-code"),
         refork=(50, 500, 2000),
     ),
 )

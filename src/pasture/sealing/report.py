@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pasture.fork_safety.hazard import Hazard
 from pasture.interpreter import Interpreter
-
-NOT_BEGUN = "not begun"
-"""Why a step was skipped where the report as a whole has a reason."""
-
-COLLECTING = "a garbage collection is running, which hides objects: called by a finalizer?"
-"""Why a process, or a step, was left as it is."""
-
-NO_MEMORY = "no memory"
-"""How the reason begins where a step does not fit into what is left."""
+from pasture.reasons import Reason
+from pasture.sealing.steps import HEAP_STEPS, HeapStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +23,10 @@ class StepReport:
         counts: what the step counted, by name.
         skipped: why the step was not taken, or does not exist here; None if it ran.
         failed: the error that ended it; None if it ran through.
+        why: the code of either; None if it ran through.
         problems: what went wrong inside without stopping the step.
-        note: what the step found and did, in words, where counts do not tell it.
-        hazards: what the step found that does not survive a fork.
+        note: text for what counts cannot say, e.g. which allocator was found.
+        hazards: those that the step found.
     """
 
     name: str
@@ -43,11 +37,7 @@ class StepReport:
     problems: tuple[str, ...] = ()
     note: str | None = None
     hazards: tuple[Hazard, ...] = ()
-
-    @property
-    def lacks_memory(self) -> bool:
-        """Whether the step was left out for want of memory."""
-        return self.skipped is not None and self.skipped.startswith(NO_MEMORY)
+    why: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +50,8 @@ class SealReport:
         sealed: every heap step of the policy ran, or does not exist on this interpreter; none
             was left out for want of memory.
         reason: why the process is not sealed; None if it is.
+        why: the code of that.
+        threads: names of those beside which it was not sealed in full.
         round: how many times `seal()` changed this process's heap, this time included.
         steps: one report for each step of the policy, in their order.
     """
@@ -70,16 +62,18 @@ class SealReport:
     reason: str | None
     round: int
     steps: tuple[StepReport, ...]
+    why: Reason | None = None
+    threads: tuple[str, ...] = ()
 
     @property
     def objects(self) -> int:
         """Objects made immortal."""
-        return self._count("immortalize", "objects")
+        return self._count("objects", lambda step: step.makes_immortal)
 
     @property
     def plugged_bytes(self) -> int:
         """Free memory between shared objects that was taken out of use."""
-        return self._count("plug-malloc", "bytes") + self._count("plug-pymalloc", "bytes")
+        return self._count("bytes", lambda step: step.holds_plugs)
 
     @property
     def seconds(self) -> float:
@@ -127,7 +121,7 @@ class SealReport:
         if warm_up_s:
             what += f" after a warm-up of {warm_up_s:.2f} s"
         notes = [f"{s.name} failed: {s.failed}" for s in self.steps if s.failed]
-        skipped = [s for s in self.steps if s.skipped and s.skipped != NOT_BEGUN]
+        skipped = [s for s in self.steps if s.skipped and s.why is not Reason.NOT_STARTED]
         notes += [f"no {s.name}: {s.skipped}" for s in skipped]
         notes += [f"{s.name}: {s.note}" for s in self.steps if s.note]
         tail = "".join(f"; {note}" for note in notes)
@@ -142,6 +136,7 @@ class SealReport:
         ]
         return ", ".join(filter(None, ("sealed", *done)))
 
-    def _count(self, step: str, name: str) -> int:
-        report = self.step(step)
-        return report.counts.get(name, 0) if report else 0
+    def _count(self, name: str, of: Callable[[HeapStep], bool]) -> int:
+        """A sum over the steps that have something in their rows."""
+        chosen = [s for s in self.steps if s.name in HEAP_STEPS and of(HEAP_STEPS[s.name])]
+        return sum(step.counts.get(name, 0) for step in chosen)

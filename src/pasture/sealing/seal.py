@@ -8,6 +8,7 @@ docs/seal.md tells users what changes; docs/internals/child-and-exit.md what fol
 from __future__ import annotations
 
 import os
+import sys
 import types
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -22,18 +23,19 @@ from pasture.errors import SealFailed, UnsupportedInterpreter
 from pasture.fork_safety import close, survey, threads
 from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.libraries import all_of
-from pasture.interpreter import current, hint_for, left_out, native
+from pasture.fork_safety.threads import Neighbour
+from pasture.interpreter import Interpreter, current, hint_for, native
+from pasture.reasons import Reason
 from pasture.sealing import child, exit, gc_settings, headroom, unshared
 from pasture.sealing import snapshot as snapshot_file
 from pasture.sealing.policy import Policy, PrepareStep, find_policy
-from pasture.sealing.report import COLLECTING, NO_MEMORY, NOT_BEGUN, SealReport, StepReport
+from pasture.sealing.report import SealReport, StepReport
 from pasture.sealing.steps import (
-    AFTER_FAILURE,
-    BESIDE_RUNNING,
     HEAP_STEPS,
-    IN_LITTLE_MEMORY,
     Counts,
-    Noted,
+    HeapStep,
+    StepResult,
+    left_out_besides,
 )
 
 if TYPE_CHECKING:
@@ -46,6 +48,12 @@ HAS_LAZY_IMPORTS = hasattr(types, "LazyImportType")
 
 if HAS_LAZY_IMPORTS:  # now: a nearly full control group has no memory for it during a seal
     import_module("pasture.warmup.lazy_imports")
+
+_COLLECTING = "a garbage collection is running, which hides objects: called by a finalizer?"
+_NO_MEMORY = "no memory"
+
+_Why = tuple[Reason, str]
+"""Why the heap is not sealed: a code and a sentence."""
 
 _rounds = 0
 
@@ -99,21 +107,32 @@ def seal(
     steps = [_prepare(name, warm_up, closing) for name in chosen.prepare if _exists(name)]
     steps += _survey(strict, [hazard for step in steps for hazard in step.hazards])
     gc_settings.remember_thresholds()
-    reason = _obstacle(chosen, interpreter.unsupported)
-    if reason is None:
+    why = _obstacle(chosen, interpreter)
+    running: tuple[Neighbour, ...] = ()
+    if why is None:
         stops = stop_agents and chosen.needs_native
         with all_of(lambda library: library.while_sealing()) if stops else nullcontext():
             running = _running_threads(chosen, allow_threads)
             child.arm(chosen)  # first: an interrupt between two steps leaves a heap half sealed
-            steps += _work_on_heap(chosen, running)
+            steps += _work_on_heap(chosen, beside_running=bool(running))
         steps += _layout(chosen)
-        reason = _failure(chosen, steps) or running
+        why = _failure(chosen, steps) or _beside(running)
     else:
-        steps += [StepReport(name, skipped=NOT_BEGUN) for name in chosen.heap]
+        steps += [_not_taken(name, Reason.NOT_STARTED, "not begun") for name in chosen.heap]
     path = snapshot or census or snapshot_file.path_for(os.getpid())
     if path is not None:
-        steps += [_take_snapshot(path, chosen, interpreter.unsupported)]
-    report = SealReport(interpreter, chosen.name, reason is None, reason, _rounds, tuple(steps))
+        steps += [_take_snapshot(path, chosen, interpreter)]
+    code, reason = why or (None, None)
+    report = SealReport(
+        interpreter,
+        chosen.name,
+        why is None,
+        reason,
+        _rounds,
+        tuple(steps),
+        why=code,
+        threads=tuple(thread.name for thread in running),
+    )
     if strict:
         _insist(chosen, report)
     if report.sealed:
@@ -158,7 +177,7 @@ def _exists(name: PrepareStep) -> bool:
 
 def _layout(policy: Policy) -> list[StepReport]:
     """What had to be left out; a step of the report only where something was."""
-    problems = left_out() if policy.needs_native else ()
+    problems = left_out_besides() if policy.needs_native else ()
     return [StepReport("layout", problems=problems)] if problems else []
 
 
@@ -168,7 +187,7 @@ def _prepare(
     closing: Callable[[], tuple[Counts, tuple[str, ...]]],
 ) -> StepReport:
     if name == "warm-up" and warm_up is None:
-        return StepReport(name, skipped="no requests were given")
+        return _not_taken(name, Reason.NO_REQUESTS, "no requests were given")
     start = perf_counter()
     hazards: tuple[Hazard, ...] = ()
     try:
@@ -179,13 +198,23 @@ def _prepare(
 
             with gc_settings.running():
                 counts, problems = lazy_imports.resolve(
-                    refusal=lambda: headroom.look().refusal("resolve-imports")
+                    refusal=lambda: headroom.look().refusal(headroom.RESOLVE_IMPORTS)
                 )
         else:
             counts, problems = closing()
     except Exception as error:
-        return StepReport(name, perf_counter() - start, failed=_describe(error))
+        return _failed(name, _describe(error), perf_counter() - start)
     return StepReport(name, perf_counter() - start, counts, problems=problems, hazards=hazards)
+
+
+def _not_taken(name: str, why: Reason, sentence: str) -> StepReport:
+    return StepReport(name, skipped=sentence, why=why)
+
+
+def _failed(
+    name: str, sentence: str, seconds: float = 0.0, why: Reason = Reason.ERROR
+) -> StepReport:
+    return StepReport(name, seconds, failed=sentence, why=why)
 
 
 def _warm(warm_up: WarmUp) -> tuple[Counts, tuple[str, ...], tuple[Hazard, ...]]:
@@ -195,30 +224,34 @@ def _warm(warm_up: WarmUp) -> tuple[Counts, tuple[str, ...], tuple[Hazard, ...]]
     return report.counts, report.problems, report.hazards
 
 
-def _obstacle(policy: Policy, unsupported: str | None) -> str | None:
+def _obstacle(policy: Policy, interpreter: Interpreter) -> _Why | None:
     """Why the heap must be left alone; None if it need not be."""
     if not policy.needs_native:
         return None
-    if unsupported is not None:
-        return unsupported
-    return COLLECTING if native().is_collecting() else None
+    if interpreter.unsupported is not None:
+        return interpreter.why or Reason.UNSUPPORTED, interpreter.unsupported
+    return (Reason.COLLECTING, _COLLECTING) if native().is_collecting() else None
 
 
-def _running_threads(policy: Policy, allowed: bool) -> str | None:
-    """The other threads that are not proved to wait, in words; None if there are none."""
+def _running_threads(policy: Policy, allowed: bool) -> tuple[Neighbour, ...]:
+    """The other threads that are not proved to wait."""
     if allowed or not policy.needs_native:
-        return None
-    running = [one for one in threads.look(native().python_threads()) if not one.waits]
+        return ()
+    return tuple(one for one in threads.look(native().python_threads()) if not one.waits)
+
+
+def _beside(running: Sequence[Neighbour]) -> _Why | None:
     if not running:
         return None
-    return f"{len(running)} other Python thread(s) running: {', '.join(map(str, running))}"
+    named = ", ".join(map(str, running))
+    return Reason.THREAD_RUNS, f"{len(running)} other Python thread(s) running: {named}"
 
 
-def _work_on_heap(policy: Policy, running: str | None) -> list[StepReport]:
+def _work_on_heap(policy: Policy, *, beside_running: bool) -> list[StepReport]:
     """Take the heap steps. Nothing is allocated in between that need not be.
 
     Args:
-        running: threads beside which some steps are not safe; None if there are none.
+        beside_running: leave out steps that are not safe beside a thread that runs.
     """
     global _rounds
     if policy.at_exit:
@@ -229,17 +262,15 @@ def _work_on_heap(policy: Policy, running: str | None) -> list[StepReport]:
     budget = headroom.look()
     with gc_settings.paused():
         for name in policy.heap:
+            row = HEAP_STEPS[name]
             if policy.needs_native and native().is_collecting():  # another thread's, since
-                done.append(StepReport(name, failed=COLLECTING))
-                failed = True
-                continue
-            if failed and name not in AFTER_FAILURE:
-                done.append(StepReport(name, skipped="an earlier step failed"))
-                continue
-            if running is not None and name not in BESIDE_RUNNING:
-                done.append(StepReport(name, skipped="not beside a thread that runs"))
-                continue
-            step = _take_if_it_fits(name, budget)
+                step = _failed(name, _COLLECTING, why=Reason.COLLECTING)
+            elif failed and not row.after_failure:
+                step = _not_taken(name, Reason.EARLIER_STEP, "an earlier step failed")
+            elif beside_running and not row.beside_running:
+                step = _not_taken(name, Reason.THREAD_RUNS, "not beside a thread that runs")
+            else:
+                step = _take_if_it_fits(name, row, budget)
             failed = failed or step.failed is not None
             done.append(step)
         if policy.at_exit and not (policy.needs_native and native().is_collecting()):
@@ -247,36 +278,38 @@ def _work_on_heap(policy: Policy, running: str | None) -> list[StepReport]:
     return done
 
 
-def _take_if_it_fits(name: str, budget: headroom.Budget) -> StepReport:
-    refusal = budget.refusal(name)
+def _take_if_it_fits(name: str, row: HeapStep, budget: headroom.Budget) -> StepReport:
+    refusal = budget.refusal(row.peak)
     if refusal is None:
-        return _take(name)
-    if name in IN_LITTLE_MEMORY:
-        return replace(_take(name, IN_LITTLE_MEMORY[name]), note=f"built in: {refusal}")
-    return StepReport(name, skipped=f"{NO_MEMORY}: {refusal}")
+        return _take(name, row, row.work)
+    if row.in_little_memory is not None:
+        return replace(_take(name, row, row.in_little_memory), note=f"built in: {refusal}")
+    return _not_taken(name, Reason.NO_MEMORY, f"{_NO_MEMORY}: {refusal}")
 
 
-def _take(name: str, work: Callable[[], Counts | Noted] | None = None) -> StepReport:
+def _take(name: str, row: HeapStep, work: Callable[[], Counts | StepResult]) -> StepReport:
     start = perf_counter()
     try:
-        done = (work or HEAP_STEPS[name])()
+        done = work()
     except NotImplementedError as error:
-        return StepReport(name, skipped=str(error))
+        is_older = row.lack is not None and sys.version_info[:2] < row.lack.first
+        return _not_taken(name, Reason.VERSION if is_older else Reason.UNAVAILABLE, str(error))
     except Exception as error:
-        return StepReport(name, perf_counter() - start, failed=_describe(error))
+        return _failed(name, _describe(error), perf_counter() - start)
     seconds = perf_counter() - start
-    if isinstance(done, Noted):
+    if isinstance(done, StepResult):
         return StepReport(name, seconds, done.counts, note=done.note, problems=done.problems)
     return StepReport(name, seconds, done)
 
 
-def _take_snapshot(path: Path, policy: Policy, unsupported: str | None) -> StepReport:
+def _take_snapshot(path: Path, policy: Policy, interpreter: Interpreter) -> StepReport:
     """Last of all: objects do not move any more."""
-    if unsupported is not None:
-        return StepReport("snapshot", skipped=unsupported)
-    refusal = headroom.look().refusal("snapshot")
+    if interpreter.unsupported is not None:
+        why = interpreter.why or Reason.UNSUPPORTED
+        return _not_taken("snapshot", why, interpreter.unsupported)
+    refusal = headroom.look().refusal(headroom.SNAPSHOT)
     if refusal is not None:
-        return StepReport("snapshot", skipped=f"{NO_MEMORY}: {refusal}")
+        return _not_taken("snapshot", Reason.NO_MEMORY, f"{_NO_MEMORY}: {refusal}")
     start = perf_counter()
     try:
         counts = {"records": snapshot_file.write(path, policy.name)}
@@ -285,16 +318,17 @@ def _take_snapshot(path: Path, policy: Policy, unsupported: str | None) -> StepR
     return StepReport("snapshot", perf_counter() - start, counts)
 
 
-def _failure(policy: Policy, steps: list[StepReport]) -> str | None:
+def _failure(policy: Policy, steps: list[StepReport]) -> _Why | None:
     if not policy.heap:
-        return f"policy {policy.name} leaves the heap as it is"
+        return Reason.POLICY, f"policy {policy.name} leaves the heap as it is"
     failed = [step.name for step in steps if step.failed and step.name in policy.heap]
-    if any(step.failed == COLLECTING for step in steps):
-        return COLLECTING
+    if any(step.why is Reason.COLLECTING for step in steps):
+        return Reason.COLLECTING, _COLLECTING
     if failed:
-        return f"{failed[0]} failed"
-    left_out = [step.name for step in steps if step.lacks_memory and step.name in policy.heap]
-    return f"{NO_MEMORY} for {', '.join(left_out)}" if left_out else None
+        return Reason.ERROR, f"{failed[0]} failed"
+    no_memory = [step for step in steps if step.why is Reason.NO_MEMORY]
+    names = ", ".join(step.name for step in no_memory if step.name in policy.heap)
+    return (Reason.NO_MEMORY, f"{_NO_MEMORY} for {names}") if names else None
 
 
 def _describe(error: Exception) -> str:
@@ -307,7 +341,7 @@ def _insist(policy: Policy, report: SealReport) -> None:
         return
     if policy.needs_native and report.interpreter.unsupported is not None:
         raise UnsupportedInterpreter(
-            f"{report.interpreter} cannot be sealed: {report.reason}", hint=hint_for(report.reason)
+            f"{report.interpreter} cannot be sealed: {report.reason}", hint=hint_for(report.why)
         )
     raise SealFailed(
         f"the heap is not sealed: {report.reason}",

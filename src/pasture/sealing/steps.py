@@ -1,7 +1,8 @@
-"""The table of the steps on the heap: what each does, and what it needs.
+"""The table of the steps on the heap: what each does, and what it needs. A row a step.
 
-No order and no policy here. `NotImplementedError` means that this interpreter or allocator
-has no such step, with the reason as its text; the heap is then as it was before.
+The rows stand in the order in which the policy seal takes them. `NotImplementedError` means that
+this interpreter or allocator has no such step, with the reason as its text; the heap is then as it
+was before.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from pasture.errors import UnsupportedInterpreter
-from pasture.interpreter import native
+from pasture.interpreter import FIRST_IMMORTAL, left_out, native
 from pasture.sealing import containers
+from pasture.sealing.headroom import Peak
 
 Counts = Mapping[str, int]
 
@@ -23,8 +25,8 @@ PLUG_AFTER_OBJECTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
-    """What a step counted, and what it has to say besides."""
+class StepResult:
+    """Counts of a step; a note and problems say what counts cannot."""
 
     counts: Counts
     note: str | None = None
@@ -32,26 +34,50 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True)
-class HeapStep:
-    """One step, in the process that forks. It holds the interpreter's lock from begin to end.
+class Lack:
+    """An interpreter that is too old for a step, in words.
 
     Attributes:
-        work: does it and returns what it counted, by name; or that, and a note in words.
+        first: the version of CPython from which on the step exists.
+        what: as the end of a sentence about an older one.
+        cost: of that.
+    """
+
+    first: tuple[int, int]
+    what: str
+    cost: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeapStep:
+    """One step, in the process that forks. It holds the interpreter's lock from start to end.
+
+    Attributes:
+        work: does it and returns its counts, by name; or these with a note.
         is_native: touches the interpreter's memory through the extension.
         beside_running: safe beside a thread that runs, whatever that does: it does no more than
             the interpreter does by itself at any time. The others need threads that are proved
             to wait.
         after_failure: safe and worth while on a half-sealed heap. Plugging is neither: it
             allocates, and what failed most likely failed for want of memory.
+        peak: memory that it may need for a moment; None is nothing to speak of.
+        in_little_memory: work in its place where that does not fit.
+        makes_immortal: its count `objects` is of those that are never freed from then on.
+        holds_plugs: its count `bytes` is of memory that it keeps in use for good.
+        part: what it needs of the extension, by the name that `private_fields` gives it.
+        lack: where it does not exist on each version that is supported.
     """
 
-    work: Callable[[], Counts | Noted]
+    work: Callable[[], Counts | StepResult]
     is_native: bool = False
     beside_running: bool = False
     after_failure: bool = False
-
-    def __call__(self) -> Counts | Noted:
-        return self.work()
+    peak: Peak | None = None
+    in_little_memory: Callable[[], Counts] | None = None
+    makes_immortal: bool = False
+    holds_plugs: bool = False
+    part: str = ""
+    lack: Lack | None = None
 
 
 def _collect() -> Counts:
@@ -79,12 +105,12 @@ _OWNERS_LEFT_OUT = (
 )
 
 
-def _immortalize() -> Noted:
+def _immortalize() -> StepResult:
     containers.tell_extension()
     counts: Counts = native().immortalize()
     _holes.sealed += counts["objects"]
     _holes.counted = True
-    return Noted(counts, problems=(_OWNERS_LEFT_OUT,) if counts["owners_left_out"] else ())
+    return StepResult(counts, problems=(_OWNERS_LEFT_OUT,) if counts["owners_left_out"] else ())
 
 
 def _empty_free_lists() -> Counts:
@@ -102,7 +128,7 @@ def _freeze() -> Counts:
     return {}
 
 
-_STAYED_OPEN = Noted({"blocks": 0, "bytes": 0}, "little is new since holes were plugged")
+_STAYED_OPEN = StepResult({"blocks": 0, "bytes": 0}, "little is new since holes were plugged")
 
 
 @dataclass(slots=True)
@@ -131,15 +157,15 @@ class _Holes:
 _holes = _Holes()
 
 
-def _plug_malloc() -> Noted:
+def _plug_malloc() -> StepResult:
     if _holes.stay_open():
         return _STAYED_OPEN
     plugged = native().plug_malloc()
     counts = {"blocks": plugged["blocks"], "bytes": plugged["bytes"]}
-    return Noted(counts, f"{plugged['allocator']}: {plugged['means']}")
+    return StepResult(counts, f"{plugged['allocator']}: {plugged['means']}")
 
 
-def _plug_pymalloc() -> Counts | Noted:
+def _plug_pymalloc() -> Counts | StepResult:
     if _holes.stay_open():
         return _STAYED_OPEN
     counts: Counts = native().plug_pymalloc()
@@ -148,26 +174,51 @@ def _plug_pymalloc() -> Counts | Noted:
 
 
 HEAP_STEPS: Mapping[str, HeapStep] = {
-    "collect": HeapStep(_collect, beside_running=True),
+    "collect": HeapStep(
+        _collect, beside_running=True, peak=Peak(0.04), in_little_memory=_collect_built_in
+    ),
     "precompute-types": HeapStep(
         lambda: {"types": native().precompute_types()}, is_native=True, beside_running=True
     ),
     # Prepares "gather-code" in a child that becomes a parent in its turn.
     "trace-code": HeapStep(_trace_code, is_native=True, beside_running=True),
-    "gather-code": HeapStep(lambda: native().gather_code(), is_native=True),
-    "immortalize": HeapStep(_immortalize, is_native=True),
+    "gather-code": HeapStep(
+        lambda: native().gather_code(), is_native=True, peak=Peak(0.01), part="gathered code"
+    ),
+    "immortalize": HeapStep(
+        _immortalize,
+        is_native=True,
+        peak=Peak(0.02),
+        makes_immortal=True,
+        part="immortal objects",
+        lack=Lack(
+            FIRST_IMMORTAL,
+            "has no immortal objects",
+            "reading an object writes its reference count: what a worker reads it copies",
+        ),
+    ),
     "freeze": HeapStep(_freeze, beside_running=True, after_failure=True),
     "empty-free-lists": HeapStep(_empty_free_lists, beside_running=True),
     # What is free altogether would be carried through the fork.
     "give-back": HeapStep(lambda: {"bytes": native().trim()}, is_native=True),
-    "plug-malloc": HeapStep(_plug_malloc, is_native=True),
-    "plug-pymalloc": HeapStep(_plug_pymalloc, is_native=True),
+    "plug-malloc": HeapStep(_plug_malloc, is_native=True, peak=Peak(0.01), holds_plugs=True),
+    "plug-pymalloc": HeapStep(
+        _plug_pymalloc,
+        is_native=True,
+        peak=Peak(0.01),
+        holds_plugs=True,
+        part="plugging of pools",
+    ),
 }
 """By name, as policies list them: the one place in Python that knows which steps there are."""
 
-IN_LITTLE_MEMORY: Mapping[str, Callable[[], Counts]] = {"collect": _collect_built_in}
-"""What is done in place of a step that does not fit into memory (headroom.py)."""
-
 NATIVE_STEPS = frozenset(name for name, step in HEAP_STEPS.items() if step.is_native)
-BESIDE_RUNNING = frozenset(name for name, step in HEAP_STEPS.items() if step.beside_running)
-AFTER_FAILURE = frozenset(name for name, step in HEAP_STEPS.items() if step.after_failure)
+_PARTS = frozenset(step.part for step in HEAP_STEPS.values())
+
+
+def left_out_besides() -> tuple[str, ...]:
+    """What pasture does without on this interpreter, beside steps of a seal: each a sentence.
+
+    A step that is left out says so itself.
+    """
+    return tuple(f"no {part}: {why}" for part, why in left_out() if part not in _PARTS)

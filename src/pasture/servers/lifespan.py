@@ -26,8 +26,8 @@ from pasture.warmup.asgi import Application, Session
 from pasture.warmup.guard import Guard
 
 _THREADS_END_S = 1.0
-_IDLE = "of anyio"
-"""End of what the survey calls threads that wait for work. A worker starts its own."""
+_IDLE = "anyio"
+"""Its threads wait for work. A worker starts its own."""
 
 
 class SharedLifespan:
@@ -147,5 +147,5 @@ class SharedLifespan:
         return [
             hazard
             for hazard in survey()
-            if hazard.what not in self._before and not hazard.what.endswith(_IDLE)
+            if hazard.what not in self._before and hazard.owner != _IDLE
         ]

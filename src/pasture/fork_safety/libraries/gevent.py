@@ -9,6 +9,7 @@ from typing import Any
 
 from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.library import Library
+from pasture.reasons import Reason
 
 
 def gevent_has_patched() -> bool:
@@ -22,6 +23,7 @@ def _hazards() -> Iterator[Hazard]:
             "gevent's hub, which this fork does not renew",
             "call gevent.monkey.patch_all() before anything else is imported, or gevent.reinit() "
             "in each child",
+            Reason.GEVENT_HUB,
         )
 
 

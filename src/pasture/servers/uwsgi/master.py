@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from pasture.errors import PastureError, UsageError
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
+from pasture.sealing.steps import HEAP_STEPS
 from pasture.servers import restart
 from pasture.servers.restart import LeftOut
 from pasture.servers.sealer import Sealer, or_end, show_log, without_exit
@@ -171,7 +172,7 @@ class _Master:
         self._pid = os.getpid()  # uWSGI may have become a daemon meanwhile
         recorder.forked()  # the fork before this one: C code does not say when it is over
         self._take_post_fork_hook()
-        if "immortalize" in self._settings.policy.heap:
+        if any(HEAP_STEPS[step].makes_immortal for step in self._settings.policy.heap):
             arguments.keep_out_of_the_seal()
         try:
             or_end(lambda: self._sealer.before_fork(self._warm_up, self._play))

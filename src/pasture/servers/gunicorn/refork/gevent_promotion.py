@@ -19,6 +19,7 @@ from greenlet import greenlet
 from pasture.fork_safety.closed_loop import frozen_objects_listed
 from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.instances import instances
+from pasture.reasons import Reason
 from pasture.servers.gunicorn import cooperative
 from pasture.servers.gunicorn.refork.promotion import Promotable, take_signals
 
@@ -52,7 +53,7 @@ class GeventPromotable(Promotable):
 
     def hazards(self) -> tuple[Hazard, ...]:
         """What does not survive a fork; the hub is destroyed if there is nothing."""
-        found = (*(h for h in super().hazards() if not h.what.startswith("gevent's hub")),)
+        found = (*(h for h in super().hazards() if h.kind is not Reason.GEVENT_HUB),)
         found += tuple(_greenlets())
         if not found:
             hub = gevent.get_hub()

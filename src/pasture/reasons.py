@@ -1,0 +1,44 @@
+"""Codes of reasons, for programs: why a step was not taken, and what does not survive a fork.
+
+A sentence for people stands beside each. No module matches sentences of another one.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Stable: the report of a seal carries it."""
+
+    # Why a step of a seal was not taken, or the heap is not sealed.
+    NOT_STARTED = "not-started"
+    """The seal as a whole has a reason."""
+    POLICY = "policy"
+    NO_REQUESTS = "no-requests"
+    THREAD_RUNS = "thread-runs"
+    COLLECTING = "collecting"
+    NO_MEMORY = "no-memory"
+    EARLIER_STEP = "earlier-step"
+    ERROR = "error"
+    VERSION = "version"
+    """Later versions of CPython have the step."""
+    UNAVAILABLE = "unavailable"
+    """This build of the interpreter, or its allocator, lacks what the step needs."""
+
+    # Why the extension does not work on an interpreter.
+    UNSUPPORTED = "unsupported"
+    BUILD = "build"
+    """It works once it is built there."""
+    SUB_INTERPRETER = "sub-interpreter"
+
+    # What does not survive a fork.
+    CONNECTION = "connection"
+    TRANSACTION = "transaction"
+    DATABASE = "database-file"
+    THREAD = "thread"
+    NATIVE_THREAD = "native-thread"
+    TASK = "task"
+    LOOP_OWNED = "loop-owned"
+    LIBRARY = "library"
+    GEVENT_HUB = "gevent-hub"
