@@ -7,6 +7,9 @@ do about it. A user never sees a traceback for one of these.
 
 from typing import ClassVar
 
+ERROR, HINT = "error: ", "hint: "
+"""How the lines start with which a program ends on such an error, on its stderr."""
+
 
 class PastureError(Exception):
     """Something the user can mend.

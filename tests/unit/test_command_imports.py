@@ -46,7 +46,7 @@ def test_a_server_is_started_by_what_reads_its_settings() -> None:
     assert "pasture.servers.settings" in found
     assert rooms <= {
         *("cli", "errors", "trust", "servers", "sealing", "warmup", "refork", "proc"),
-        *("interpreter", "reasons", "_native"),
+        *("interpreter", "log_lines", "reasons", "_native"),
     }
 
 

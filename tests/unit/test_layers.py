@@ -31,7 +31,7 @@ FLOORS = (
     frozenset(("gc", "refork", "sealing", "probe", "warmup", "fork_safety", "scoreboard"))
     | frozenset(("launch", "proc", "trust")),
     frozenset(("interpreter",)),
-    frozenset(("errors", "reasons", "_native")),
+    frozenset(("errors", "log_lines", "reasons", "_native")),
 )
 """Packages and modules right below `pasture`, from the roof to the ground."""
 

@@ -17,6 +17,7 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from typing import Literal
 
+from pasture.log_lines import REFORK_FAILED, REFORKED
 from pasture.refork.actions import Action, Dismiss, Kill, Measure, Note, Retire, Spawn
 from pasture.refork.children import OUTDATED, Children, Worker, mean_requests, ready
 from pasture.refork.rollout import Limits, Outcome, Phase, Rollout
@@ -233,7 +234,7 @@ class Lifecycle:
     # --- Ends of rollouts and of molds ---------------------------------------------------
 
     def _succeed(self, rollout: Rollout, now: float) -> None:
-        self._note("info", f"all workers are of generation {self.generation}")
+        self._note("info", REFORKED % self.generation)
         self._end_mold(rollout.before, now)
         self._attempts.succeeded()
         self._open_payoff, self.rollout = rollout.payoff, None
@@ -250,8 +251,7 @@ class Lifecycle:
         self._end_mold(rollout.target, now)
         self._note(
             "warning",
-            f"refork to generation {rollout.target} failed: {why}; "
-            f"generation {self.generation} goes on; {self._attempts.failed(now)}",
+            REFORK_FAILED % (rollout.target, why, self.generation, self._attempts.failed(now)),
         )
 
     def _end_canary(self, canary: Worker, now: float) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Self
 
 from pasture.errors import MissingExtra, PastureError
+from pasture.log_lines import NO_SEAL
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import process_name, restart
 from pasture.servers.engines import ENGINES
@@ -83,7 +84,7 @@ class Engine:
         engine = cls()
         if restart.is_without_pasture():
             show_log()
-            log.error("%s: no seal", restart.earlier)
+            log.error(NO_SEAL, restart.earlier)
             return engine
         if cls.loads_early:
             begin_loading(engine.settings.policy)

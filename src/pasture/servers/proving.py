@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from pasture.errors import ProbeFailed
+from pasture.log_lines import PROBE, STARTING_ANEW, THE_WARM_UP
 from pasture.probe.expectation import Expectation, expectations
 from pasture.probe.probe import Play, ProbeReport, probe
 from pasture.sealing.report import StepReport
@@ -86,16 +87,16 @@ def _expected(served: WarmUpReport, requests: Iterable[Request]) -> tuple[Expect
 
 def _write(report: ProbeReport, log: Log) -> None:
     for difference in report.differences[:_MOST_LINES]:
-        log(logging.ERROR, f"probe: {difference}")
+        log(logging.ERROR, PROBE % difference)
     if len(report.differences) > _MOST_LINES:
-        log(logging.ERROR, f"probe: {len(report.differences) - _MOST_LINES} more differ")
+        log(logging.ERROR, PROBE % f"{len(report.differences) - _MOST_LINES} more differ")
     for doubt in report.doubts[:_MOST_LINES]:
-        log(logging.WARNING, f"probe: {doubt}; {_DOUBT}")
+        log(logging.WARNING, PROBE % f"{doubt}; {_DOUBT}")
     if report.incomplete is not None:
-        log(logging.WARNING, f"probe: {report.incomplete}")
+        log(logging.WARNING, PROBE % f"{report.incomplete}")
     elif not report.differences and not report.doubts:
         requests = f"{report.sent} request{'' if report.sent == 1 else 's'}"
-        log(logging.INFO, f"probe: {requests} answered as they should be, {report.seconds:.3f} s")
+        log(logging.INFO, PROBE % f"{requests} answered as they should be, {report.seconds:.3f} s")
 
 
 def _go_on(
@@ -112,15 +113,15 @@ def _go_on(
     """
     choice = settings.probe_failure
     if choice == "report":
-        log(logging.ERROR, "probe: it failed, and the server starts as it is")
+        log(logging.ERROR, PROBE % "it failed, and the server starts as it is")
         return
     if choice == "end" or settings.strict:
         raise ProbeFailed(f"a process forked after the seal fails: {difference}", hint=_HINT)
     whole = choice == "unsealed" or restart.earlier is not None
-    log(logging.ERROR, f"probe: starting anew without {'pasture' if whole else 'the warm-up'}")
+    log(logging.ERROR, STARTING_ANEW % ("pasture" if whole else THE_WARM_UP))
     known = {
         str(one.request): (200 if one.status is None else one.status, one.seconds or 0.0)
         for one in expected
     }
     begin_anew(LeftOut("pasture" if whole else "warm-up", difference, known))
-    log(logging.ERROR, "probe: this program cannot be started anew, and starts as it is")
+    log(logging.ERROR, PROBE % "this program cannot be started anew, and starts as it is")

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pasture.log_lines import WARM_UP_STEP
 from pasture.servers import restart
 from pasture.servers.sealer import Log, write_to_log
 from pasture.servers.settings import ServerSettings
@@ -56,7 +57,7 @@ def warm_up_as_set(
         timeout_s=settings.warm_timeout_s,
         total_timeout_s=settings.warm_total_timeout_s,
         lifespan=settings.lifespan == "warm-up",
-        on_start=lambda name: log(logging.INFO, f"warm-up: {name}"),
+        on_start=lambda name: log(logging.INFO, WARM_UP_STEP % name),
         session=None if shared is None else shared.session,
         **named,
     )

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 
 from pasture.errors import (
+    ERROR,
+    HINT,
     AppDidNotAnswer,
     AppImportFailed,
     PastureError,
@@ -21,7 +23,7 @@ from pasture.trial.servers.facts import Phrases
 
 _PORT_TAKEN = re.compile(r"address already in use|connection in use", re.IGNORECASE)
 # What `pasture run` prints last of an error of its own (pasture.trust.complaint).
-_OWN_ERROR = re.compile(r"^error: (.+)(?:\nhint: (.+(?:\n[ \t]+.+)*))?\s*\Z", re.MULTILINE)
+_OWN_ERROR = re.compile(rf"^{ERROR}(.+)(?:\n{HINT}(.+(?:\n[ \t]+.+)*))?\s*\Z", re.MULTILINE)
 
 
 def ended_early(app: str, log: str, exit_code: int, port: int, phrases: Phrases) -> PastureError:

@@ -23,6 +23,7 @@ from pasture.display.units import duration
 from pasture.errors import AppImportFailed, UsageError
 from pasture.launch.ports import LOOPBACK
 from pasture.launch.session import Group, environment
+from pasture.log_lines import WARM_UP_END, WARM_UP_STEP, find
 from pasture.servers.settings import to_environment
 from pasture.trial import diagnosis
 from pasture.trial.plan import TrialPlan
@@ -38,7 +39,6 @@ _ASK_S = 60.0
 _BETWEEN_WORDS_S = 10.0
 _ELSEWHERE = ("-c", "--config", "--pythonpath", "--chdir", "--paste", "--app-dir", "--python-path")
 _LONGEST_LINE = 160
-_WARMING, _WARMED = "pasture: warm-up: ", re.compile(r"pasture: warm-up: \d+ requests, ")
 
 Pause = Callable[[float], None]
 
@@ -300,7 +300,7 @@ class BootClock:
             log: what the server has printed so far.
         """
         since_s, self._last_s = elapsed_s - self._last_s, elapsed_s
-        if self._warms_up and _WARMING in log and not _WARMED.search(log):
+        if self._warms_up and find(WARM_UP_STEP, log) and not find(WARM_UP_END, log):
             self._stood_s = min(self._stood_s + since_s, TOTAL_S + STEP_S)
         if elapsed_s - self._stood_s <= self._limit_s:
             return False

@@ -5,20 +5,21 @@ A figure under a policy's name that the policy had no part in misleads more than
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from pasture.log_lines import (
+    NO_REFORK,
+    NO_SEAL,
+    PROBE,
+    REFORK_FAILED,
+    REFORKED,
+    STARTING_ANEW,
+    THE_WARM_UP,
+    find,
+)
 from pasture.proc.sampler import Sample
 from pasture.sealing.policy import Policy
-
-# What the server prints (pasture.refork, pasture.servers.gunicorn).
-_NO_REFORK = re.compile(r"pasture: no refork: (.+)")
-_FAILED_REFORK = re.compile(r"pasture: refork to generation \d+ failed: (.+?); generation ")
-_REFORKED = re.compile(r"pasture: all workers are of generation [1-9]")
-_NO_WARM_UP = re.compile(r"pasture: probe: starting anew without the warm-up")
-_DIFFERENCE = re.compile(r"pasture: probe: (.+)")
-_NO_SEAL = re.compile(r"pasture: ((?:--reload|left out, since) .+): no seal")
 
 
 def shortfalls(
@@ -33,18 +34,18 @@ def shortfalls(
     """
     found = []
     if policy.refork and not final.molds:
-        found.append(f"did not refork: {_reason(_NO_REFORK, log)}")
-    elif policy.refork and not _REFORKED.search(log) and (why := _FAILED_REFORK.search(log)):
-        found.append(f"did not refork: {why[1]}")
+        found.append(f"did not refork: {_reason(NO_REFORK, log)}")
+    elif policy.refork and not find(REFORKED, log) and (failed := find(REFORK_FAILED, log)):
+        found.append(f"did not refork: {failed[1]}")
     elif policy.heap and not policy.refork and report is None:
-        found.append(f"did not seal: {_reason(_NO_SEAL, log)}")
-    if policy.warms_up and report is not None and _NO_WARM_UP.search(log):
-        found.append(f"did not warm up, since its probe failed: {_reason(_DIFFERENCE, log)}")
+        found.append(f"did not seal: {_reason(NO_SEAL, log)}")
+    if policy.warms_up and report is not None and find(STARTING_ANEW, log) == (THE_WARM_UP,):
+        found.append(f"did not warm up, since its probe failed: {_reason(PROBE, log)}")
     if policy.heap and report is not None and report.get("sealed") is False:
         found.append(f"did not seal: {report.get('reason') or 'not all steps were taken'}")
     return tuple(found)
 
 
-def _reason(pattern: re.Pattern[str], log: str) -> str:
-    said = pattern.search(log)
-    return said[1].strip() if said else "the server did not say why"
+def _reason(line: str, log: str) -> str:
+    said = find(line, log)
+    return "the server did not say why" if said is None else said[0]

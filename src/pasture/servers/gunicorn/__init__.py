@@ -29,6 +29,7 @@ except ImportError as error:
 
 from gunicorn.arbiter import Arbiter
 
+from pasture.log_lines import NO_SEAL, PREFIX
 from pasture.sealing.policy import find_policy
 from pasture.servers import restart
 from pasture.servers.engines import ENGINES
@@ -107,7 +108,7 @@ class _PlainArbiter(Arbiter):  # type: ignore[misc]
 
 def _make_plain_arbiter(app: Any) -> Arbiter:
     arbiter = _PlainArbiter(app)
-    arbiter.log.error("pasture: %s: no seal", restart.earlier)
+    arbiter.log.error(PREFIX + NO_SEAL, restart.earlier)
     return arbiter
 
 

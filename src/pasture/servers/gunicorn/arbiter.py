@@ -23,6 +23,7 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.errors import HaltServer
 
 from pasture.errors import PastureError
+from pasture.log_lines import NO_SEAL, PREFIX, WARM_UP_END, WARM_UP_STEP
 from pasture.proc.own_child import is_own_child
 from pasture.refork.shortage import Backoff, is_shortage
 from pasture.sealing.gc_settings import begin_loading
@@ -82,7 +83,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         call_after_request(app.cfg, self.settings.memory_limit)
         asgi.watch_requests(app.cfg, self.after_answer)
         if not preload:
-            self.log.warning("pasture: --reload loads the application in each worker: no seal")
+            self.log.warning(PREFIX + NO_SEAL, "--reload loads the application in each worker")
             return
         app.cfg.set("preload_app", True)
         self._load_application(asked_for)
@@ -286,12 +287,12 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             on_answer=self._log_answer,
         )
         counts = report.counts
-        self.log.info("pasture: warm-up: %d requests, %d failed", *counts.values())
+        self.log.info(PREFIX + WARM_UP_END, *counts.values())
         return report
 
     def _log_answer(self, answer: Answer) -> None:
         log = self.log.warning if answer.failed else self.log.debug
-        log("pasture: warm-up: %s in %.3f s", answer, answer.seconds)
+        log(PREFIX + WARM_UP_STEP, f"{answer} in {answer.seconds:.3f} s")
 
     def _host(self) -> str:
         """The host that a request from this machine would name."""

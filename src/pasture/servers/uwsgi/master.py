@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pasture.errors import PastureError, UsageError
+from pasture.log_lines import NO_SEAL
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
 from pasture.sealing.steps import HEAP_STEPS
@@ -64,7 +65,7 @@ def install(uwsgi: Any) -> None:
         settings = read_environment()
         if restart.is_without_pasture():
             show_log()
-            log.error("%s: no seal", restart.earlier)
+            log.error(NO_SEAL, restart.earlier)
             return
     except PastureError as error:
         code = complain(error)

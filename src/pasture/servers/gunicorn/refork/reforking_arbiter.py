@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from pasture.errors import UnsupportedInterpreter
 from pasture.fork_safety.libraries.gevent import gevent_has_patched
 from pasture.interpreter import native
+from pasture.log_lines import NO_REFORK, PREFIX
 from pasture.proc.own_child import is_own_child
 from pasture.refork.mold import policy_of_server
 from pasture.refork.served import VARIABLE
@@ -63,14 +64,14 @@ class ReforkingArbiter(SealingArbiter):
         super().start()
         reason, schedule = self._why_not(), self.settings.refork
         if reason is not None or schedule is None:
-            self.log.warning("pasture: no refork: %s", reason)
+            self.log.warning(PREFIX + NO_REFORK, reason)
             return
         native().adopt_orphans()
         self._import_control_server()  # asyncio, which applications have too: one copy for all
         seal(policy_of_server(self.settings.policy))
         board = recorder.scoreboard()
         if board is None:
-            self.log.warning("pasture: no refork: there is no memory for a scoreboard")
+            self.log.warning(PREFIX + NO_REFORK, "there is no memory for a scoreboard")
             return
         self._refork = Refork(self, schedule, board, self._served_before)
 

@@ -1,0 +1,87 @@
+"""Log lines that are read again: what writes them, and what finds them."""
+
+import ast
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import pasture
+from pasture import log_lines
+from pasture.log_lines import PREFIX, find
+from pasture.servers import restart
+from pasture.servers.proving import _write
+
+pytestmark = pytest.mark.once
+
+FORMATS = {
+    name: value
+    for name, value in vars(log_lines).items()
+    if name.isupper() and isinstance(value, str) and "%s" in value
+}
+ROOT = Path(pasture.__file__).parent
+
+
+def log_of(*texts: str) -> str:
+    return "".join(f"[7] [INFO] {PREFIX}{text}\n" for text in ("before", *texts, "after"))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_line_is_found_with_the_values_that_were_written(name: str) -> None:
+    line = FORMATS[name]
+    values = tuple(f"(value; {n})" for n in range(line.count("%s")))
+    assert find(line, log_of(line % values)) == values
+    assert find(line, log_of()) is None
+    assert find(line, line % values) is None, "of another program than pasture"
+
+
+def test_a_value_ends_where_its_line_does() -> None:
+    log = log_of(log_lines.NO_REFORK % "policy seal  ", log_lines.NO_REFORK % "later")
+    assert find(log_lines.NO_REFORK, log) == ("policy seal",)
+
+
+def names_used(module: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+        if isinstance(node, ast.Name):
+            yield node.id
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_each_format_has_a_writer_and_a_reader(name: str) -> None:
+    users = {path for path in ROOT.rglob("*.py") if name in set(names_used(path))}
+    readers = {path for path in users if path.parent.name == "trial"}
+    assert readers and users - readers
+
+
+def test_no_module_has_such_a_line_of_its_own() -> None:
+    begins = [PREFIX + line.partition("%s")[0] for line in FORMATS.values()]
+    begins = [begin for begin in begins if begin != PREFIX]
+    own = [
+        (path.name, node.value)
+        for path in ROOT.rglob("*.py")
+        if path.name != "log_lines.py"
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if (PREFIX + node.value.removeprefix(PREFIX)).startswith(tuple(begins))
+    ]
+    assert own == []
+
+
+def test_a_probe_that_failed_is_found_in_what_it_writes() -> None:
+    said: list[str] = []
+
+    def log(level: int, text: str) -> None:
+        assert level == logging.ERROR
+        said.append(text)
+
+    report: Any = SimpleNamespace(differences=["GET /: 500"], doubts=[], incomplete=None)
+    _write(report, log)
+    assert find(log_lines.PROBE, log_of(*said)) == ("GET /: 500",)
+
+
+def test_why_a_start_is_unsealed_is_found_in_its_line() -> None:
+    left = restart.LeftOut("pasture", "GET /: 500", {})
+    assert find(log_lines.NO_SEAL, log_of(log_lines.NO_SEAL % left)) == (str(left),)
