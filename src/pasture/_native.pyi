@@ -210,8 +210,14 @@ def write_snapshot(file: int, /) -> int:
     """
 
 def field_offsets() -> list[tuple[str, str, int]]:
-    """Holder, name and offset in bytes of the fields of builtin objects, for a reader of
-    another process's memory."""
+    """Holder, name and offset in bytes of the fields of builtin objects, for a reader of another
+    process's memory. In holders in parentheses: sizes, numbers of bits, masks.
+
+    What `check_layout` found in another place is left out.
+
+    Raises:
+        RuntimeError: as `check_layout`.
+    """
 
 def atexit_run_last(func: Callable[[], object], /) -> None:
     """Register `func` with atexit so that it runs after all others, whenever they register."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -98,6 +99,27 @@ def without_remedy(refusal: str) -> tuple[str, str]:
     """A refusal, or a part that is left out, without its remedy; and the remedy."""
     what, found, _ = refusal.partition(f": {BUILD_HERE}")
     return what, BUILD_HERE if found else f"use {SUPPORTED}"
+
+
+Fields = dict[str, dict[str, int]]
+"""Offsets and sizes in bytes, masks, numbers of bits, by holder and name: `field_offsets`."""
+
+
+def fields() -> Fields:
+    """Those of this interpreter that its extension has verified.
+
+    Raises:
+        UnsupportedInterpreter: as `native`.
+    """
+    return fields_from(native().field_offsets())
+
+
+def fields_from(rows: Iterable[tuple[str, str, int]]) -> Fields:
+    """Offsets as the extension lists them."""
+    found: Fields = {}
+    for holder, name, offset in rows:
+        found.setdefault(holder, {})[name] = offset
+    return found
 
 
 def left_out() -> tuple[tuple[str, str], ...]:

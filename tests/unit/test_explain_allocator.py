@@ -10,8 +10,7 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from pasture.explain.allocator import Pools, decode_pools
-from pasture.proc.pymalloc import HEADER_BYTES, POOL_BYTES
+from pasture.explain.allocator import HEADER_BYTES, POOL_BYTES, Pools, decode_pools
 
 pytestmark = pytest.mark.interpreter
 

@@ -15,6 +15,8 @@ pytestmark = pytest.mark.interpreter
 
 FIELDS = {
     "object": {"ob_refcnt": 0, "ob_type": 8, "ob_size": 16},
+    "(before)": {"gc": 16, "dict": 24, "weakrefs": 32},
+    "(keys)": {"general": 0, "general_entry_bytes": 24, "unicode_entry_bytes": 16},
     "dict": {"ma_used": 16, "ma_keys": 32},
     "str": {"length": 16, "hash": 24},
     "keys": {
@@ -28,8 +30,8 @@ FIELDS = {
         "dk_indices": 32,
     },
 }
-PLAIN = TypeInfo(4096, "Plain", 1 << 14, 40, -32, 0, {24: "slot"})
-STR = TypeInfo(8192, "str", 0, 64, 0, 0)
+PLAIN = TypeInfo(4096, "Plain", frozenset(["HAVE_GC"]), 40, -32, 0, {24: "slot"})
+STR = TypeInfo(8192, "str", frozenset(), 64, 0, 0)
 
 
 @pytest.mark.parametrize(

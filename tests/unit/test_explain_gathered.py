@@ -46,12 +46,15 @@ class Space:
 
 def found(space: Space, *pages: int) -> list[tuple[int, int]]:
     types = {
-        CODE_TYPE: TypeInfo(CODE_TYPE, "code", 0, HEAD, 0, 0),
-        OTHER_TYPE: TypeInfo(OTHER_TYPE, "other", 0, 16, 0, 0),
+        CODE_TYPE: TypeInfo(CODE_TYPE, "code", frozenset(), HEAD, 0, 0),
+        OTHER_TYPE: TypeInfo(OTHER_TYPE, "other", frozenset(), 16, 0, 0),
     }
-    objects: Any = SimpleNamespace(
-        space=space, fields={"code": {"co_code_adaptive": HEAD}}, type_at=types.get
-    )
+    fields = {
+        "object": {"ob_type": 8, "ob_size": 16},
+        "code": {"co_code_adaptive": HEAD},
+        "(code)": {"unit_bytes": 2},
+    }
+    objects: Any = SimpleNamespace(space=space, fields=fields, type_at=types.get)
     addresses = np.array([START + 4096 * page for page in pages], dtype=np.uint64)
     starts, ends, _ = find_codes(objects, addresses)
     return [(s - START, e - START) for s, e in zip(starts.tolist(), ends.tolist(), strict=True)]

@@ -19,7 +19,7 @@ from pasture.explain.touched import Example, Touched, TouchedObjects
 
 pytestmark = pytest.mark.interpreter
 
-GC = 1 << 14
+GC = frozenset(["HAVE_GC"])
 MODULES, MODULE, NAMESPACE, LIST, ITEMS, CODE, LOST, KEY_TABLE = range(0x1000, 0x9000, 0x1000)
 DICT_TYPE, LIST_TYPE, CODE_TYPE, MODULE_TYPE = range(0x10000, 0x50000, 0x10000)
 TYPES = {
@@ -40,7 +40,10 @@ TYPE_OF = {
     LOST: LIST_TYPE,
 }
 KEYS = {0x901: "app", 0x902: "routes", 0x903: "x" * 60}
+BEFORE = {"gc": 16, "dict": 24, "weakrefs": 32}
 FIELDS = {
+    "object": {"ob_type": 8, "ob_size": 16},
+    "(before)": BEFORE,
     "list": {"ob_item": 24},
     "code": {"co_qualname": 8, "co_filename": 16, "co_firstlineno": 24},
 }
@@ -115,10 +118,10 @@ def test_the_way_from_a_module_is_written_as_python_would_write_it(number: int, 
 
 def test_attributes_that_lie_apart_from_their_instance_are_named() -> None:
     flock, table, values, instance_type = 0xA000, 0xB000, 0xC000, 0x50000
-    info = TypeInfo(instance_type, "Flock", GC | 1 << 4, 16, 0, -1)
+    info = TypeInfo(instance_type, "Flock", GC | {"MANAGED_DICT"}, 16, 0, -1)
     words = {flock - 24: values | 1, instance_type + 8: table}
     objects: Any = SimpleNamespace(
-        fields={"type": {"ht_cached_keys": 8}, "values": {"values": 0}},
+        fields={"type": {"ht_cached_keys": 8}, "values": {"values": 0}, "(before)": BEFORE},
         space=SimpleNamespace(word=lambda address: words.get(address, 0), read=read),
         type_of=lambda address: info if address == flock else None,
         text={0x901: "sheep"}.get,
@@ -201,13 +204,14 @@ PAGE = 0x700000000000
 class Heap:
     """One OS page, and the types that its words may point to."""
 
-    def __init__(self, **flags: int) -> None:
+    def __init__(self, **flags: frozenset[str]) -> None:
         self.words = np.zeros(512, dtype=np.uint64)
         self.types = {
             0x5000 + 8 * i: TypeInfo(0x5000 + 8 * i, name, value, 16, 0, 0)
             for i, (name, value) in enumerate(flags.items())
         }
         self.space = self
+        self.fields = FIELDS
         self.met: dict[int, TypeInfo] = {}
         self.pools = np.zeros(0, dtype=np.uint64)
         self.asked: list[int] = []
@@ -227,7 +231,7 @@ class Heap:
 
 
 def test_what_points_into_a_pool_is_not_asked_whether_it_is_a_type() -> None:
-    heap: Any = Heap(plain=0)
+    heap: Any = Heap(plain=frozenset())
     heap.put(0, 0, "plain")
     heap.words[(64 + 8) // 8] = 0x7F00_0000_4040  # an item of a list, say
     heap.words[(128 + 8) // 8] = 0x7F00_0001_0000
@@ -249,7 +253,7 @@ def test_blocks_of_a_type_that_was_met_ask_for_no_other() -> None:
 
 
 def test_an_object_is_recognised_only_where_its_type_puts_it() -> None:
-    heap: Any = Heap(plain=0, tracked=GC)
+    heap: Any = Heap(plain=frozenset(), tracked=GC)
     heap.put(0, 0, "plain")
     heap.put(64, 16, "tracked")
     heap.put(128, 0, "tracked")  # its header would lie before the block
@@ -262,7 +266,7 @@ def test_an_object_is_recognised_only_where_its_type_puts_it() -> None:
 
 
 def test_words_of_pages_that_are_not_mapped_are_zero() -> None:
-    heap: Any = Heap(plain=0)
+    heap: Any = Heap(plain=frozenset())
     heap.words[3] = 7
     starts = np.array([PAGE + 16, PAGE + 24, PAGE + 4080], dtype=np.uint64)
     at_8, at_16 = gather(heap, starts, [8, 16])

@@ -10,13 +10,12 @@ import pytest
 pytest.importorskip("numpy")
 
 from pasture.explain.objects import Objects
-from pasture.explain.snapshot import fields_from
-from pasture.interpreter import native
+from pasture.interpreter import fields
 from pasture.proc.address_space import AddressSpace
 from pasture.proc.maps import parse_maps, parse_smaps, read_maps, read_smaps
 from pasture.proc.smaps import InMemory, parse_mapped_files
 
-FIELDS = fields_from(native().field_offsets())
+FIELDS = fields()
 AT = FIELDS["type"]
 START, SIZE = 0x10000, 4096
 SUBCLASS = 1 << 31

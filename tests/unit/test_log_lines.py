@@ -15,8 +15,6 @@ from pasture.log_lines import PREFIX, find
 from pasture.servers import restart
 from pasture.servers.proving import _write
 
-pytestmark = pytest.mark.once
-
 FORMATS = {
     name: value
     for name, value in vars(log_lines).items()

@@ -14,12 +14,12 @@ import numpy as np
 import pasture
 from pasture.errors import NoPrivilege
 from pasture.explain import allocator, new_memory, recognition
+from pasture.explain.allocator import HEADER_BYTES, POOL_BYTES
 from pasture.explain.chunks import NO_CHUNKS
 from pasture.explain.regions import Regions
 from pasture.proc import os_page
 from pasture.proc.maps import Mapping
 from pasture.proc.page_faults import call_number
-from pasture.proc.pymalloc import HEADER_BYTES, POOL_BYTES
 
 pytestmark = pytest.mark.interpreter
 
@@ -171,13 +171,14 @@ def test_words_are_gathered_from_pages_of_any_size(os_page_bytes: int) -> None:
 
 def test_a_type_above_the_addresses_of_x86_programs_is_recognised() -> None:
     type_at = START + 0x100
-    info = SimpleNamespace(flags=1 << 14, has_gc=True)
+    info = SimpleNamespace(flags=frozenset(["HAVE_GC"]))
     words = np.zeros(2 * POOL_BYTES // 8, dtype=np.uint64)
     words[64 // 8 + 3] = type_at  # behind 16 bytes of header and the reference count
     objects: Any = SimpleNamespace(
         space=space_of(words, os_page.OS_PAGE_BYTES),
         type_at=lambda address: info if address == type_at else None,
         met={},
+        fields={"object": {"ob_type": 8}, "(before)": {"gc": 16, "weakrefs": 32}},
         pools=np.zeros(0, np.uint64),
     )
     found = recognition.recognise(objects, np.array([START + 64], dtype=np.uint64))

@@ -8,8 +8,6 @@ import pytest
 from pasture.servers.warming import host_at
 from pasture.warmup.requests import parse_lines
 
-pytestmark = pytest.mark.once
-
 
 @pytest.mark.parametrize(
     ("address", "host"),

@@ -1,11 +1,25 @@
 /* The table of fields: one line a field, by the name that CPython's headers give it. Fields that
  * have no public structure are counted from a neighbour.
+ *
+ * Sizes, bits and masks stand in holders in parentheses.
  */
 #include "fields.h"
 
+#include <string.h>
+
+#include "layout.h"
+#include "pymalloc.h"
+#if PY_VERSION_HEX < 0x030C0000
+#  include <structmember.h> /* PyMemberDef */
+#endif
+
 #ifndef CPY_UNSUPPORTED
 
-#define CPY_FIELD(holder, type, field) {holder, #field, offsetof(type, field)}
+#define CPY_FIELD(holder, type, field) \
+    {holder, #field, offsetof(type, field), #type "." #field, NULL}
+#define CPY_NUMBER(holder, name, number) {holder, name, (Py_ssize_t)(number), NULL, NULL}
+#define CPY_FLAG(name) CPY_NUMBER("(type flags)", #name, __builtin_ctzl(Py_TPFLAGS_##name))
+#define CPY_POOL(field) CPY_FIELD("(pool)", cpy_pool, field)
 #define CPY_CODE(field) CPY_FIELD("code", PyCodeObject, field)
 #define CPY_FUNC(field) CPY_FIELD("function", PyFunctionObject, field)
 #define CPY_TYPE(field) CPY_FIELD("type", PyTypeObject, field)
@@ -13,6 +27,23 @@
 #define CPY_KEYS(field) CPY_FIELD("keys", PyDictKeysObject, field)
 #define CPY_SET(field) CPY_FIELD("set", PySetObject, field)
 #define CPY_WEAKREF(field) CPY_FIELD("weakref", PyWeakReference, field)
+
+/* Masks of the bit fields of PyASCIIObject.state, in the word at its offset. */
+#define CPY_STATE_MASK(field, ones) \
+    static Py_ssize_t mask_of_##field(void) \
+    { \
+        PyASCIIObject string; \
+        uint32_t word; \
+        memset(&string, 0, sizeof string); \
+        string.state.field = ones; \
+        memcpy(&word, &string.state, sizeof word); \
+        return (Py_ssize_t)word; \
+    }
+CPY_STATE_MASK(kind, 7)
+CPY_STATE_MASK(compact, 1)
+CPY_STATE_MASK(ascii, 1)
+#undef CPY_STATE_MASK
+static_assert(sizeof(((PyASCIIObject *)NULL)->state) >= sizeof(uint32_t), "a word");
 
 const cpy_field cpy_fields[] = {
     CPY_FIELD("object", PyObject, ob_refcnt),
@@ -22,7 +53,7 @@ const cpy_field cpy_fields[] = {
 #if PY_VERSION_HEX >= 0x030E0000
     CPY_FIELD("dict", PyDictObject, _ma_watcher_tag),
 #else
-    {"dict", "ma_version_tag", offsetof(PyDictObject, ma_keys) - 8},
+    CPY_NUMBER("dict", "ma_version_tag", offsetof(PyDictObject, ma_keys) - 8),
 #endif
     CPY_FIELD("dict", PyDictObject, ma_keys),
     CPY_FIELD("dict", PyDictObject, ma_values),
@@ -44,11 +75,11 @@ const cpy_field cpy_fields[] = {
     CPY_FIELD("str", PyASCIIObject, length),
     CPY_FIELD("str", PyASCIIObject, hash),
     CPY_FIELD("str", PyASCIIObject, state),
-    {"str", "ascii_data", sizeof(PyASCIIObject)},
+    CPY_NUMBER("str", "ascii_data", sizeof(PyASCIIObject)),
     CPY_FIELD("str", PyCompactUnicodeObject, utf8_length),
     CPY_FIELD("str", PyCompactUnicodeObject, utf8),
-    {"str", "compact_data", sizeof(PyCompactUnicodeObject)},
-    {"bytes", "ob_shash", offsetof(PyBytesObject, ob_sval) - 8},
+    CPY_NUMBER("str", "compact_data", sizeof(PyCompactUnicodeObject)),
+    CPY_NUMBER("bytes", "ob_shash", offsetof(PyBytesObject, ob_sval) - 8),
     CPY_FIELD("bytes", PyBytesObject, ob_sval),
     CPY_SET(fill),
     CPY_SET(used),
@@ -63,7 +94,7 @@ const cpy_field cpy_fields[] = {
     CPY_WEAKREF(hash),
     CPY_WEAKREF(wr_prev),
     CPY_WEAKREF(wr_next),
-    {"module", "md_dict", sizeof(PyObject)},
+    CPY_NUMBER("module", "md_dict", sizeof(PyObject)),
     CPY_TYPE(tp_name),
     CPY_TYPE(tp_basicsize),
     CPY_TYPE(tp_itemsize),
@@ -81,7 +112,7 @@ const cpy_field cpy_fields[] = {
     CPY_TYPE(tp_version_tag),
 #if PY_VERSION_HEX >= 0x030D0000
     /* The same word. */
-    {"type", "tp_versions_used", offsetof(PyTypeObject, tp_versions_used) & ~(size_t)7},
+    CPY_NUMBER("type", "tp_versions_used", offsetof(PyTypeObject, tp_versions_used) & ~(size_t)7),
 #endif
     CPY_HEAP_TYPE(ht_name),
     CPY_HEAP_TYPE(ht_slots),
@@ -89,7 +120,7 @@ const cpy_field cpy_fields[] = {
     CPY_HEAP_TYPE(ht_cached_keys),
     CPY_HEAP_TYPE(ht_module),
     CPY_HEAP_TYPE(_spec_cache),
-    {"type", "members", sizeof(PyHeapTypeObject)},
+    CPY_NUMBER("type", "members", sizeof(PyHeapTypeObject)),
     CPY_FUNC(func_globals),
     CPY_FUNC(func_builtins),
     CPY_FUNC(func_name),
@@ -126,8 +157,44 @@ const cpy_field cpy_fields[] = {
 #endif
     CPY_CODE(co_extra),
     CPY_CODE(co_code_adaptive),
+    CPY_NUMBER("(code)", "unit_bytes", sizeof(_Py_CODEUNIT)),
+    {"(str state)", "kind", 0, "PyASCIIObject.state", mask_of_kind},
+    {"(str state)", "compact", 0, "PyASCIIObject.state", mask_of_compact},
+    {"(str state)", "ascii", 0, "PyASCIIObject.state", mask_of_ascii},
+#ifdef Py_TPFLAGS_INLINE_VALUES
+    CPY_FLAG(INLINE_VALUES),
+#endif
+#ifdef Py_TPFLAGS_MANAGED_WEAKREF
+    CPY_FLAG(MANAGED_WEAKREF),
+#endif
+    CPY_FLAG(MANAGED_DICT),
+    CPY_FLAG(HEAPTYPE),
+    CPY_FLAG(HAVE_GC),
+    CPY_FLAG(TYPE_SUBCLASS),
+    /* Bytes before the address of an object: what cpy_prefix_bytes() adds up. */
+    CPY_NUMBER("(before)", "gc", sizeof(PyGC_Head)),
+    CPY_NUMBER("(before)", "dict", sizeof(PyGC_Head) + sizeof(PyObject *)),
+    CPY_NUMBER("(before)", "weakrefs", sizeof(PyGC_Head) + 2 * sizeof(PyObject *)),
+    CPY_NUMBER("(keys)", "general", DICT_KEYS_GENERAL),
+    CPY_NUMBER("(keys)", "general_entry_bytes", sizeof(PyDictKeyEntry)),
+    CPY_NUMBER("(keys)", "unicode_entry_bytes", sizeof(PyDictUnicodeEntry)),
+    CPY_NUMBER("(member)", "bytes", sizeof(PyMemberDef)),
+    CPY_NUMBER("(member)", "name", offsetof(PyMemberDef, name)),
+    CPY_NUMBER("(member)", "offset", offsetof(PyMemberDef, offset)),
+    CPY_NUMBER("(pool)", "bytes", CPY_POOL_BYTES),
+    CPY_NUMBER("(pool)", "header_bytes", sizeof(cpy_pool)),
+    CPY_NUMBER("(pool)", "step_bytes", CPY_SMALL_BLOCK_STEP_BYTES),
+    CPY_NUMBER("(pool)", "max_block_bytes", CPY_SMALL_BLOCK_MAX_BYTES),
+    CPY_POOL(ref),
+    CPY_POOL(freeblock),
+    CPY_POOL(szidx),
+    CPY_POOL(nextoffset),
+    CPY_POOL(maxnextoffset),
 };
 #undef CPY_FIELD
+#undef CPY_NUMBER
+#undef CPY_FLAG
+#undef CPY_POOL
 #undef CPY_CODE
 #undef CPY_FUNC
 #undef CPY_TYPE
@@ -137,5 +204,17 @@ const cpy_field cpy_fields[] = {
 #undef CPY_WEAKREF
 
 const size_t cpy_field_count = Py_ARRAY_LENGTH(cpy_fields);
+
+Py_ssize_t
+cpy_field_value(const cpy_field *field)
+{
+    return field->find != NULL ? field->find() : field->offset;
+}
+
+bool
+cpy_field_is_right(const cpy_field *field)
+{
+    return field->verified_as == NULL || !layout_refuted(field->verified_as);
+}
 
 #endif

@@ -202,6 +202,19 @@ cpy_may_hide_in_list(PyObject *op)
     return PyType_HasFeature(Py_TYPE(op), Py_TPFLAGS_HAVE_GC) && !PyType_Check(op);
 }
 
+/* Have a collection that the interpreter was asked for run now, not in the midst of another one: in
+   a finalizer 3.12 would begin it, look at its own garbage as if it were alive, and crash. Returns
+   0, or -1 with the exception of a signal's handler, which is called here, too. */
+static inline int
+cpy_run_due_collection(void)
+{
+#if PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030D0000
+    return PyErr_CheckSignals();
+#else
+    return 0;
+#endif
+}
+
 /* New reference to the built-in gc.collect, whatever the module's attribute is by now. */
 static inline PyObject *
 cpy_builtin_collect(void)

@@ -20,9 +20,13 @@ struct cpy_found cpy_found = {
     offsetof(struct _gc_runtime_state, generations),
 };
 
+enum { MAX_ROWS = 128 };
+
 static enum { UNKNOWN, LOOKED } state;
 static const layout_row
     *missing[LAYOUT_PARTS]; /* the first that leaves this part out; NULL: none */
+
+static bool refuted[MAX_ROWS];
 
 #ifdef PASTURE_CHECK
 static size_t shifted_row = SIZE_MAX;
@@ -127,6 +131,10 @@ leave_out(const layout_row *row)
 static int
 verify_rows(layout_samples *samples)
 {
+    if (layout_row_count > MAX_ROWS) {
+        PyErr_SetString(PyExc_SystemError, "the table of fields has more rows than MAX_ROWS");
+        return -1;
+    }
     (void)layout_find_collector();
     for (size_t i = 0; i < layout_row_count && missing[LAYOUT_EVERYTHING] == NULL; i++) {
         const layout_row *row = &layout_rows[i];
@@ -134,6 +142,7 @@ verify_rows(layout_samples *samples)
         if (right < 0) {
             return -1;
         }
+        refuted[i] = !right;
         if (!right) {
             leave_out(row);
         }
@@ -183,6 +192,17 @@ bool
 layout_has(layout_part part)
 {
     return state == LOOKED && missing[part] == NULL && missing[LAYOUT_EVERYTHING] == NULL;
+}
+
+bool
+layout_refuted(const char *field)
+{
+    for (size_t i = 0; i < layout_row_count; i++) {
+        if (refuted[i] && strcmp(layout_rows[i].field, field) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static PyObject *

@@ -43,6 +43,9 @@ bool layout_has(layout_part part);
 /* The same: 0, or -1 with NotImplementedError set that says why not. */
 int layout_require(layout_part part);
 
+/* Whether layout_check() found something else where a row of the table has its field. */
+bool layout_refuted(const char *field);
+
 /* New list of (part, sentence) for what is left out, or NULL with an exception set. */
 PyObject *layout_left_out(void);
 

@@ -145,19 +145,6 @@ hook_out(void)
     }
 }
 
-/* Have a collection that the interpreter was asked for run now, not in the midst of this one: in a
-   finalizer 3.12 would begin it, look at its own garbage as if it were alive, and crash. Returns 0,
-   or -1 with the exception of a signal's handler, which is called here, too. */
-static int
-run_what_is_due(void)
-{
-#if PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030D0000
-    return PyErr_CheckSignals();
-#else
-    return 0;
-#endif
-}
-
 PyObject *
 collect_now(bool include_frozen)
 {
@@ -169,7 +156,7 @@ collect_now(bool include_frozen)
                         "other interpreters exist in this process, with objects of their own");
         return NULL;
     }
-    PyObject *builtin = run_what_is_due() < 0 ? NULL : cpy_builtin_collect();
+    PyObject *builtin = cpy_run_due_collection() < 0 ? NULL : cpy_builtin_collect();
     if (builtin == NULL || hook_in() < 0) {
         Py_XDECREF(builtin);
         return NULL;

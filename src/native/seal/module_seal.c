@@ -212,10 +212,17 @@ write_snapshot(PyObject *Py_UNUSED(module), PyObject *file)
 static PyObject *
 field_offsets(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
+    if (layout_check() < 0) {
+        return NULL;
+    }
     PyObject *fields = PyList_New(0);
     for (size_t i = 0; fields != NULL && i < cpy_field_count; i++) {
         const cpy_field *field = &cpy_fields[i];
-        PyObject *row = Py_BuildValue("(ssn)", field->holder, field->name, field->offset);
+        if (!cpy_field_is_right(field)) {
+            continue;
+        }
+        PyObject *row =
+            Py_BuildValue("(ssn)", field->holder, field->name, cpy_field_value(field));
         if (row == NULL || PyList_Append(fields, row) < 0) {
             Py_CLEAR(fields);
         }

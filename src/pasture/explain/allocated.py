@@ -9,14 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from pasture.explain import allocator
-from pasture.explain.allocator import Pools
+from pasture.explain.allocator import HEADER_BYTES, Pools
 from pasture.explain.causes import Cause
 from pasture.explain.chunks import Chunks, read_chunks
 from pasture.explain.fields import Label
 from pasture.explain.regions import Region
 from pasture.explain.words import Words
 from pasture.proc.address_space import AddressSpace, Array
-from pasture.proc.pymalloc import HEADER_BYTES
 
 
 class Allocated:

@@ -1,6 +1,7 @@
 """Free or in use: what pymalloc says about a word of memory.
 
-A pool is recognised by its header alone (`pasture.proc.pymalloc`).
+A pool is recognised by its header alone (`proc.pymalloc`). Its layout is that of the interpreter
+that runs this: it is the same from 3.11 to 3.15.
 """
 
 from __future__ import annotations
@@ -13,9 +14,15 @@ from pasture.explain.distinct import of_ascending
 from pasture.proc.address_space import WORD_BYTES, AddressSpace, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.proc.pagemap import OsPages, read_os_pages
-from pasture.proc.pymalloc import HEADER_BYTES, POOL_BYTES, STEP_BYTES, block_bytes, is_pool
+from pasture.proc.pymalloc import PoolLayout, own_pools
 
-_MAX_BLOCKS = (POOL_BYTES - HEADER_BYTES) // STEP_BYTES
+_NO_POOLS = PoolLayout(
+    OS_PAGE_BYTES, WORD_BYTES, WORD_BYTES, 0, used=0, free=0, size_class=0, next=0, last=0
+)
+"""There is no size class, so that no memory is a pool."""
+
+_LAYOUT = own_pools() or _NO_POOLS
+POOL_BYTES, HEADER_BYTES = _LAYOUT.pool_bytes, _LAYOUT.header_bytes
 _POOL_WORDS = POOL_BYTES // WORD_BYTES
 
 PIECE_BYTES = min(POOL_BYTES, OS_PAGE_BYTES)
@@ -108,7 +115,7 @@ def decode_pools(bases: Array, words: Array) -> Pools:
     used, block, next_offset, valid = _decode_headers(words)
     block = np.where(valid, block, 1)
     free = _free_blocks(bases, words, valid, block)
-    numbers = np.arange(_MAX_BLOCKS)
+    numbers = np.arange(_LAYOUT.max_blocks)
     never_used = HEADER_BYTES + numbers[None, :] * block[:, None] >= next_offset[:, None]
     free |= (never_used | (used == 0)[:, None]) & valid[:, None]
     return Pools(bases, valid, block, used, free)
@@ -118,16 +125,28 @@ def _decode_headers(words: Array) -> tuple[Array, Array, Array, Array]:
     """Blocks in use, bytes of a block, offset of what was never used; and whether it is a pool.
 
     Args:
-        words: uint64, one row a possible pool: its first 48 bytes, or more.
+        words: uint64, one row a possible pool: its header, or more.
     """
-    low = np.uint64(0xFFFFFFFF)
-    used = (words[:, 0] & low).astype(np.int64)
-    size_class = (words[:, 4] >> np.uint64(32)).astype(np.int64)
-    next_offset = (words[:, 5] & low).astype(np.int64)
-    last_offset = (words[:, 5] >> np.uint64(32)).astype(np.int64)
-    block = block_bytes(size_class)
-    valid = is_pool(used, size_class, next_offset, last_offset)
+    used = _half_words(words, _LAYOUT.used)
+    size_class = _half_words(words, _LAYOUT.size_class)
+    next_offset = _half_words(words, _LAYOUT.next)
+    last_offset = _half_words(words, _LAYOUT.last)
+    block = (np.clip(size_class, 0, max(0, _LAYOUT.classes - 1)) + 1) * _LAYOUT.step_bytes
+    valid = (
+        (size_class < _LAYOUT.classes)
+        & (last_offset == POOL_BYTES - block)
+        & (next_offset >= HEADER_BYTES + block)
+        & (next_offset <= POOL_BYTES)
+        & ((next_offset - HEADER_BYTES) % block == 0)
+        & (used <= (POOL_BYTES - HEADER_BYTES) // block)
+    )
     return used, block, next_offset, valid
+
+
+def _half_words(words: Array, offset: int) -> Array:
+    """The 4 bytes at an offset of each row."""
+    shift = np.uint64(offset % WORD_BYTES * 8)
+    return (words[:, offset // WORD_BYTES] >> shift & np.uint64(0xFFFFFFFF)).astype(np.int64)
 
 
 def pool_addresses(space: AddressSpace) -> Array:
@@ -152,19 +171,23 @@ def _possible_pools(pages: OsPages) -> Array:
 
 def _free_blocks(bases: Array, words: Array, valid: Array, block: Array) -> Array:
     """Follow the lists of free blocks of all pools at once."""
-    free = np.zeros((len(bases), _MAX_BLOCKS), dtype=bool)
+    free = np.zeros((len(bases), _LAYOUT.max_blocks), dtype=bool)
     rows = np.flatnonzero(valid)
-    following = words[rows, 1]
-    for _ in range(_MAX_BLOCKS):
+    following = words[rows, _LAYOUT.free // WORD_BYTES]
+    for _ in range(_LAYOUT.max_blocks):
         offset = following - bases[rows]
         number = (offset.astype(np.int64) - HEADER_BYTES) // block[rows]
-        inside = (following != 0) & (offset >= HEADER_BYTES) & (offset <= POOL_BYTES - 16)
-        inside &= (number >= 0) & (number < _MAX_BLOCKS)
+        inside = (
+            (following != 0)
+            & (offset >= HEADER_BYTES)
+            & (offset <= POOL_BYTES - _LAYOUT.step_bytes)
+        )
+        inside &= (number >= 0) & (number < _LAYOUT.max_blocks)
         rows, number, offset = rows[inside], number[inside], offset[inside]
         if not len(rows):
             break
         fresh = ~free[rows, number]
         rows, number, offset = rows[fresh], number[fresh], offset[fresh]
         free[rows, number] = True
-        following = words[rows, (offset // np.uint64(8)).astype(np.int64)]
+        following = words[rows, (offset // np.uint64(WORD_BYTES)).astype(np.int64)]
     return free

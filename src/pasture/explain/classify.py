@@ -17,8 +17,8 @@ from pasture.explain.fields import Label
 from pasture.explain.object_words import ObjectWords
 from pasture.explain.objects import Objects
 from pasture.explain.regions import Region, Regions
-from pasture.explain.snapshot import Fields
 from pasture.explain.words import Classified, Labels, Words
+from pasture.interpreter import Fields
 from pasture.proc.address_space import AddressSpace
 
 

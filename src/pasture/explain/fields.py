@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pasture.explain.causes import Cause
-from pasture.explain.objects import TypeInfo
-from pasture.explain.snapshot import Fields, Kind
+from pasture.explain.objects import TypeInfo, key_entry_bytes
+from pasture.explain.snapshot import Kind
+from pasture.interpreter import Fields
+from pasture.proc.address_space import WORD_BYTES
 
-INLINE_VALUES = 1 << 2
-_WEAKREFS_BEFORE, _DICT_BEFORE, _GC_BEFORE = -32, -24, -16
+_MIN_BYTES = 2 * WORD_BYTES
+"""Of an object: its count and its type."""
+
 _HOLDERS = {"tuple": "tuple", "frozenset": "set"}
 _WEAKREF_FIELDS = ("weakref", "weaklist", "wr_prev", "wr_next")
 _STORAGE = {
@@ -40,7 +44,7 @@ class Meaning:
 
 def limit_offset(info: TypeInfo | None) -> int:
     """From which offset on words of a type all mean the same, so that few are looked up."""
-    return max(info.basic_bytes, 16) if info else 16
+    return max(info.basic_bytes, _MIN_BYTES) if info else _MIN_BYTES
 
 
 def object_field(info: TypeInfo | None, offset: int, fields: Fields) -> Meaning:
@@ -50,23 +54,23 @@ def object_field(info: TypeInfo | None, offset: int, fields: Fields) -> Meaning:
     if info is None:
         return Meaning(Cause.UNKNOWN, Label("?", f"offset {offset}"))
     if offset < 0:
-        return _before(info, offset)
+        return _before(info, offset, fields["(before)"])
     name = _name(info, offset, fields)
     return Meaning(_cause(info, offset, name), Label(info.name, name))
 
 
-def _before(info: TypeInfo, offset: int) -> Meaning:
-    if offset >= _GC_BEFORE:
-        name = "_gc_next" if offset == _GC_BEFORE else "_gc_prev"
+def _before(info: TypeInfo, offset: int, before: Mapping[str, int]) -> Meaning:
+    if -offset <= before["gc"]:
+        name = "_gc_next" if -offset == before["gc"] else "_gc_prev"
         return Meaning(Cause.GC_HEADER, Label(info.name, name))
-    if offset == _WEAKREFS_BEFORE and info.weakref_offset == _WEAKREFS_BEFORE:
+    if offset == -before["weakrefs"] == info.weakref_offset:
         return Meaning(Cause.WEAKREF_LIST, Label(info.name, "weak references"))
-    name = "__dict__" if offset in (_DICT_BEFORE, _WEAKREFS_BEFORE) else f"offset {offset}"
+    name = "__dict__" if -offset in (before["dict"], before["weakrefs"]) else f"offset {offset}"
     return Meaning(Cause.OBJECT_FIELD, Label(info.name, name))
 
 
 def _holder(info: TypeInfo, fields: Fields) -> dict[str, int]:
-    if info.flags & 1 << 31:
+    if "TYPE_SUBCLASS" in info.flags:
         return fields["type"]
     return fields.get(_HOLDERS.get(info.name, info.name), {})
 
@@ -85,8 +89,8 @@ def _name(info: TypeInfo, offset: int, fields: Fields) -> str:
     if offset == fields["object"]["ob_type"]:
         return "ob_type"
     if offset >= info.basic_bytes:
-        return "values" if info.flags & INLINE_VALUES else "items"
-    if known and info.flags & 1 << 31 and offset >= known["_spec_cache"]:
+        return "values" if "INLINE_VALUES" in info.flags else "items"
+    if known and "TYPE_SUBCLASS" in info.flags and offset >= known["_spec_cache"]:
         return "_spec_cache"
     return f"offset {offset}"
 
@@ -110,14 +114,15 @@ def storage_field(kind: Kind, offset: int, head: bytes, fields: Fields) -> Meani
         head: the first bytes of it, as far as the indices of a key table.
     """
     if kind in (Kind.DICT_KEYS, Kind.SHARED_KEYS):
-        return _keys_field(kind, offset, head, fields["keys"])
+        return _keys_field(kind, offset, head, fields)
     if kind == Kind.BYTES:
         return Meaning(Cause.OBJECT_FIELD, Label("bytearray", "contents"))
     cause = _STORAGE[kind]
     return Meaning(cause, Label(cause.label, "items"))
 
 
-def _keys_field(kind: Kind, offset: int, head: bytes, at: dict[str, int]) -> Meaning:
+def _keys_field(kind: Kind, offset: int, head: bytes, fields: Fields) -> Meaning:
+    at = fields["keys"]
     what = "shared keys" if kind == Kind.SHARED_KEYS else "dict keys"
     if offset < at["dk_indices"]:
         name = next((n for n, o in at.items() if o & ~7 == offset and n != "dk_log2_size"), "head")
@@ -127,7 +132,8 @@ def _keys_field(kind: Kind, offset: int, head: bytes, at: dict[str, int]) -> Mea
     start = at["dk_indices"] + (1 << min(head[at["dk_log2_index_bytes"]], 40))
     if offset < start:
         return Meaning(Cause.DICT_KEYS, Label(what, "dk_indices"))
-    wide = 3 if head[at["dk_kind"]] == 0 else 2
-    if (offset - start) // 8 % wide == wide - 1 and kind == Kind.DICT_KEYS:
+    entry_bytes = key_entry_bytes(fields, head)
+    is_last = (offset - start) % entry_bytes // WORD_BYTES == entry_bytes // WORD_BYTES - 1
+    if is_last and kind == Kind.DICT_KEYS:
         return Meaning(Cause.DICT_VALUES, Label("dict", "values"))
     return Meaning(Cause.DICT_KEYS, Label(what, "dk_entries"))

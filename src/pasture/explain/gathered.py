@@ -15,10 +15,10 @@ from pasture.explain.regions import is_interpreter
 from pasture.proc.address_space import WORD_BYTES, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
 
-_TYPE_OFFSET, _SIZE_OFFSET = 8, 16
 _STEP_BYTES = 16
-_UNIT_BYTES = 2
-_MOST_UNITS = 1 << 21
+"""Where copies start: `COPY_ALIGNMENT` in src/native/seal/hotcode.c."""
+
+_MAX_UNITS = 1 << 21
 _BEFORE_BYTES = 1 << 16
 """Where a page begins within a code object, its head is most likely no farther back."""
 
@@ -40,12 +40,12 @@ def find_codes(objects: Objects, os_pages: Array) -> tuple[Array, Array, Array]:
     for first in range(0, len(near), _BATCH_OS_PAGES):
         found.append(_heads(objects, near[first : first + _BATCH_OS_PAGES]))
     starts, types = np.concatenate(found, axis=1)
-    [sizes] = gather(objects.space, starts, [_SIZE_OFFSET])
+    [sizes] = gather(objects.space, starts, [objects.fields["object"]["ob_size"]])
     units = sizes & np.uint64(0xFFFFFFFF)
-    possible = (units > 0) & (units <= _MOST_UNITS)
+    possible = (units > 0) & (units <= _MAX_UNITS)
     starts, types, units = starts[possible], types[possible], units[possible]
     head = objects.fields["code"]["co_code_adaptive"]
-    ends = starts + np.uint64(head) + units * np.uint64(_UNIT_BYTES)
+    ends = starts + np.uint64(head) + units * np.uint64(objects.fields["(code)"]["unit_bytes"])
     ends[:-1] = np.minimum(ends[:-1], starts[1:])
     return starts, ends, types
 
@@ -58,7 +58,7 @@ def _with_those_before(os_pages: Array) -> Array:
 def _heads(objects: Objects, os_pages: Array) -> Array:
     """Addresses of code objects that begin in some pages, and their types: two rows."""
     rows = objects.space.os_pages_there(os_pages)
-    offset = _TYPE_OFFSET // WORD_BYTES
+    offset = objects.fields["object"]["ob_type"] // WORD_BYTES
     words = rows[:, offset :: _STEP_BYTES // WORD_BYTES]
     low, high = _interpreter(objects)
     page, place = np.nonzero((words >= np.uint64(low)) & (words < np.uint64(high)))

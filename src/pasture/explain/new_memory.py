@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pasture.explain import allocator
-from pasture.explain.allocator import Pools
+from pasture.explain.allocator import HEADER_BYTES, POOL_BYTES, Pools
 from pasture.explain.chunks import Chunks
 from pasture.explain.fields import Label
 from pasture.explain.objects import Objects
@@ -21,7 +21,6 @@ from pasture.explain.regions import Region, Regions
 from pasture.explain.words import Labels
 from pasture.proc.address_space import WORD_BYTES, AddressSpace, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
-from pasture.proc.pymalloc import HEADER_BYTES, POOL_BYTES
 
 _BATCH_OS_PAGES = (4 << 20) // OS_PAGE_BYTES
 _PAGE_WORDS = OS_PAGE_BYTES // WORD_BYTES

@@ -18,8 +18,7 @@ from pasture.explain.snapshot import Kind
 from pasture.explain.words import Words
 from pasture.proc.address_space import AddressSpace, Array
 
-_TYPE_OFFSET = 8
-_MOST_CODE_BYTES = 4 << 20
+_MAX_CODE_BYTES = 4 << 20
 
 
 class ObjectWords:
@@ -57,7 +56,7 @@ class ObjectWords:
         kinds = words.pieces.kinds[index]
         offsets = (words.batch.addresses[at] - words.pieces.addresses[index]).astype(np.int64)
         is_object = kinds == Kind.OBJECT
-        retyped = np.unique(index[is_object & (offsets == _TYPE_OFFSET)])
+        retyped = np.unique(index[is_object & (offsets == self._fields["object"]["ob_type"])])
         replaced = np.zeros(len(at), dtype=bool)
         if len(retyped):
             replaced = np.isin(index, retyped) & is_object & (words.block_starts[at] != 0)
@@ -128,9 +127,9 @@ class ObjectWords:
         start = self._fields["code"]["co_code_adaptive"]
         for code in np.unique(codes):
             chosen = np.flatnonzero(codes == code)
-            begin, size = int(code) + start, _code_bytes(self._parent, int(code))
+            begin, size = int(code) + start, self._code_bytes(int(code))
             pad = begin % 8
-            if not 0 < size <= _MOST_CODE_BYTES:
+            if not 0 < size <= _MAX_CODE_BYTES:
                 continue
             before = self._parent.read(begin, size)
             after = self._worker.read(begin, size)
@@ -141,6 +140,10 @@ class ObjectWords:
             word = np.clip(word, 0, len(counters) - 1)
             counting = chosen[counters[word]]
             words.decide(at[counting], Cause.CODE_COUNTER, Label("code", "counter"))
+
+    def _code_bytes(self, address: int) -> int:
+        units = self._parent.word(address + self._fields["object"]["ob_size"]) & 0xFFFFFFFF
+        return self._fields["(code)"]["unit_bytes"] * units
 
     def _by_storage(self, words: Words, at: Array, index: Array, offsets: Array) -> None:
         """Decide words by the storage that holds them."""
@@ -164,7 +167,3 @@ class ObjectWords:
                 meanings.append(storage_field(kind, offset, head, self._fields))
             which[i] = known[place]
         words.mean(at, which, meanings)
-
-
-def _code_bytes(space: AddressSpace, address: int) -> int:
-    return 2 * (space.word(address + 16) & 0xFFFFFFFF)

@@ -9,21 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pasture.explain.allocator import pool_addresses
-from pasture.explain.snapshot import Fields
-from pasture.proc.address_space import AddressSpace, Array
+from pasture.interpreter import Fields
+from pasture.proc.address_space import WORD_BYTES, AddressSpace, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
 
-_TYPE_SUBCLASS = 1 << 31
-_HAVE_GC = 1 << 14
-_HEAP_TYPE = 1 << 9
-_LONGEST_TEXT = 1000
-_MOST_MEMBERS = 2000
-_MOST_MEMBERS_IN_ALL = 200_000
-_MOST_BASES = 100
-_MOST_NAMES = 2000
-_LARGEST_BASIC_BYTES = 1 << 16
-_MEMBER_BYTES = 40
-_KIND_GENERAL = 0
+_MAX_TEXT = 1000
+_MAX_MEMBERS = 2000
+_MAX_MEMBERS_IN_ALL = 200_000
+_MAX_BASES = 100
+_MAX_NAMES = 2000
+_MAX_BASIC_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +28,7 @@ class TypeInfo:
     Attributes:
         address: address of the type object.
         name: tp_name; heap types without their module.
-        flags: tp_flags.
+        flags: names of those of tp_flags that count here, as in "HAVE_GC".
         basic_bytes: tp_basicsize.
         weakref_offset, dict_offset: places in an instance, bytes; 0 or negative: none there.
         members: name by offset of its slots and members, those of its bases included.
@@ -41,15 +36,11 @@ class TypeInfo:
 
     address: int
     name: str
-    flags: int
+    flags: frozenset[str]
     basic_bytes: int
     weakref_offset: int
     dict_offset: int
     members: dict[int, str] = field(default_factory=dict)
-
-    @property
-    def has_gc(self) -> bool:
-        return bool(self.flags & _HAVE_GC)
 
 
 class Objects:
@@ -70,7 +61,7 @@ class Objects:
         self._types: dict[int, TypeInfo | None] = {}
         self._pools: Array | None = None
         self._being_read: set[int] = set()
-        self._members_left = _MOST_MEMBERS_IN_ALL
+        self._members_left = _MAX_MEMBERS_IN_ALL
 
     @property
     def pools(self) -> Array:
@@ -83,7 +74,7 @@ class Objects:
         """The type at an address, or None if there is none."""
         if address not in self._types:
             # Memory may hold anything: types that are each other's bases, or too many of them.
-            if address in self._being_read or len(self._being_read) > _MOST_BASES:
+            if address in self._being_read or len(self._being_read) > _MAX_BASES:
                 return None
             self._being_read.add(address)
             try:
@@ -103,7 +94,7 @@ class Objects:
         meta = self._pointer(address, "object", "ob_type")
         if meta != address and not self._is_type(meta, depth - 1):
             return False
-        return bool(self._pointer(meta, "type", "tp_flags") & _TYPE_SUBCLASS)
+        return "TYPE_SUBCLASS" in self._flags(self._pointer(meta, "type", "tp_flags"))
 
     def _read_type(self, address: int) -> TypeInfo | None:
         at = self.fields["type"]
@@ -122,23 +113,28 @@ class Objects:
         return TypeInfo(
             address,
             name or "?",
-            signed("tp_flags"),
-            max(0, min(signed("tp_basicsize"), _LARGEST_BASIC_BYTES)),
+            self._flags(signed("tp_flags")),
+            max(0, min(signed("tp_basicsize"), _MAX_BASIC_BYTES)),
             signed("tp_weaklistoffset"),
             signed("tp_dictoffset"),
             members,
         )
 
+    def _flags(self, flags: int) -> frozenset[str]:
+        return frozenset(n for n, bit in self.fields["(type flags)"].items() if flags >> bit & 1)
+
     def _members(self, address: int) -> dict[int, str]:
         """Name by offset from a PyMemberDef array."""
         found: dict[int, str] = {}
-        for i in range(min(_MOST_MEMBERS, self._members_left) if address else 0):
+        at = self.fields["(member)"]
+        for i in range(min(_MAX_MEMBERS, self._members_left) if address else 0):
             self._members_left -= 1
-            row = self.space.read(address + i * _MEMBER_BYTES, _MEMBER_BYTES)
-            name = self.c_string(int.from_bytes(row[:8], "little"))
+            row = self.space.read(address + i * at["bytes"], at["bytes"])
+            name = self.c_string(int.from_bytes(row[at["name"] :][:WORD_BYTES], "little"))
             if not name:
                 break
-            found[int.from_bytes(row[16:24], "little", signed=True)] = name
+            offset = row[at["offset"] :][:WORD_BYTES]
+            found[int.from_bytes(offset, "little", signed=True)] = name
         return found
 
     def qualified_type_name(self, address: int) -> str:
@@ -146,7 +142,7 @@ class Objects:
         info = self.type_at(address)
         if info is None:
             return "?"
-        if not info.flags & _HEAP_TYPE:
+        if "HEAPTYPE" not in info.flags:
             return info.name
         qualname = self.text(self._pointer(address, "type", "ht_qualname")) or info.name
         module = self.dict_get(self._pointer(address, "type", "tp_dict"), "__module__")
@@ -169,11 +165,12 @@ class Objects:
             return None
         at = self.fields["str"]
         state = self.space.word(address + at["state"])
-        compact, width, is_ascii = _string_state(state)
-        if not compact or width not in (1, 2, 4):
+        mask = self.fields["(str state)"]
+        width = (state & mask["kind"]) // (mask["kind"] & -mask["kind"])
+        if not state & mask["compact"] or width not in (1, 2, 4):
             return None
-        length = min(self._pointer(address, "str", "length"), _LONGEST_TEXT)
-        start = address + at["ascii_data" if is_ascii else "compact_data"]
+        length = min(self._pointer(address, "str", "length"), _MAX_TEXT)
+        start = address + at["ascii_data" if state & mask["ascii"] else "compact_data"]
         data = self.space.read(start, length * width)
         codec = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}[width]
         return data.decode(codec, "replace")
@@ -194,22 +191,23 @@ class Objects:
         count = int.from_bytes(head[at["dk_nentries"] :][:8], "little", signed=True)
         if not 0 <= count <= 1 << 32:
             return []
-        wide = 3 if head[at["dk_kind"]] == _KIND_GENERAL else 2
+        entry_bytes = key_entry_bytes(self.fields, head)
         start = keys + at["dk_indices"] + (1 << min(head[at["dk_log2_index_bytes"]], 40))
-        data = self.space.read(start, min(count, most) * wide * 8)
+        data = self.space.read(start, min(count, most) * entry_bytes)
         found = []
-        for i in range(len(data) // (wide * 8)):
-            row = data[i * wide * 8 : (i + 1) * wide * 8]
-            key = int.from_bytes(row[-16:-8], "little")
-            cell = cells + i * 8 if cells else start + (i + 1) * wide * 8 - 8
-            value = self.space.word(cell) if cells else int.from_bytes(row[-8:], "little")
+        for i in range(len(data) // entry_bytes):
+            row = data[i * entry_bytes : (i + 1) * entry_bytes]
+            key = int.from_bytes(row[-2 * WORD_BYTES : -WORD_BYTES], "little")
+            last = start + (i + 1) * entry_bytes - WORD_BYTES
+            cell = cells + i * WORD_BYTES if cells else last
+            value = self.space.word(cell) if cells else int.from_bytes(row[-WORD_BYTES:], "little")
             if key and value:
                 found.append((key, value, cell))
         return found
 
     def dict_get(self, address: int, key: str) -> int:
         """The value under a text key, or 0."""
-        for name, value, _ in self.dict_items(address, _MOST_NAMES) if address else ():
+        for name, value, _ in self.dict_items(address, _MAX_NAMES) if address else ():
             if self.text(name) == key:
                 return value
         return 0
@@ -218,6 +216,8 @@ class Objects:
         return self.space.word(address + self.fields[holder][name])
 
 
-def _string_state(state: int) -> tuple[int, int, int]:
-    """compact, bytes a character, ascii: bits of PyASCIIObject.state, 3.11 to 3.15."""
-    return state >> 5 & 1, state >> 2 & 7, state >> 6 & 1
+def key_entry_bytes(fields: Fields, head: bytes) -> int:
+    """Bytes of an entry of a key table, by its head; its last two words are key and value."""
+    size = fields["(keys)"]
+    is_general = head[fields["keys"]["dk_kind"]] == size["general"]
+    return size["general_entry_bytes" if is_general else "unicode_entry_bytes"]

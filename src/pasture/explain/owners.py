@@ -9,19 +9,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from pasture.explain.explanation import Owner
-from pasture.explain.fields import INLINE_VALUES
 from pasture.explain.objects import Objects, TypeInfo
 from pasture.explain.snapshot import NO_OWNER, Kind, Snapshot
 from pasture.explain.touched import Touched, TouchedObjects
 
-_MOST_OWNERS = 30
-_MOST_OF_A_TYPE = 3
-_MOST_STEPS = 24
-_MOST_ITEMS = 20_000
-_MOST_COMPARED = 100
-_LONGEST_KEY = 40
-_DICT_BEFORE = -24
-_MANAGED_DICT = 1 << 4
+_MAX_OWNERS = 30
+_MAX_OF_A_TYPE = 3
+_MAX_STEPS = 24
+_MAX_ITEMS = 20_000
+_MAX_COMPARED = 100
+_MAX_KEY = 40
 _PLAIN_NAMES = {"func_code": "__code__", "func_globals": "__globals__", "func_defaults": "defaults"}
 _TRANSPARENT = frozenset(("md_dict", "tp_dict", "__dict__", "func_dict"))
 
@@ -44,6 +41,7 @@ class Owners:
     def __init__(self, snapshot: Snapshot, objects: Objects) -> None:
         self._snapshot, self._objects = snapshot, objects
         self._known: dict[int, _Record] = {}
+        self._dict_before = objects.fields["(before)"]["dict"]
 
     def path(self, number: int) -> str:
         """The way to a record, as in `django.urls.resolvers._route_regexes['about/']`.
@@ -52,7 +50,7 @@ class Owners:
         object.
         """
         chain = [self._record(number)]
-        while chain[-1].owner != NO_OWNER and len(chain) < _MOST_STEPS:
+        while chain[-1].owner != NO_OWNER and len(chain) < _MAX_STEPS:
             chain.append(self._record(chain[-1].owner))
         cut = chain[-1].owner != NO_OWNER
         chain.reverse()
@@ -73,8 +71,8 @@ class Owners:
     def _without_module(self, address: int) -> str:
         """What is held by no module; the interpreter's table of strings is known by its items."""
         name = self._type_name(address)
-        items = self._objects.dict_items(address, _MOST_COMPARED) if name == "dict" else []
-        if len(items) == _MOST_COMPARED and all(key == value for key, value, _ in items):
+        items = self._objects.dict_items(address, _MAX_COMPARED) if name == "dict" else []
+        if len(items) == _MAX_COMPARED and all(key == value for key, value, _ in items):
             return "(interned strings)"
         return f"(no module) {name}"
 
@@ -92,7 +90,7 @@ class Owners:
         """Numbers of the records on the way to a record, the nearest first, without the root."""
         found: list[int] = []
         owner = self._record(number).owner
-        while owner != NO_OWNER and len(found) < _MOST_STEPS:
+        while owner != NO_OWNER and len(found) < _MAX_STEPS:
             found.append(owner)
             owner = self._record(owner).owner
         return found[:-1]
@@ -131,7 +129,7 @@ class Owners:
         return (f".{_PLAIN_NAMES.get(name, name)}" if name else f" -> {info.name}"), False
 
     def _dict_step(self, holder: int, held: int, is_attribute: bool) -> str:
-        for key, value, _ in self._objects.dict_items(holder, _MOST_ITEMS):
+        for key, value, _ in self._objects.dict_items(holder, _MAX_ITEMS):
             if value == held or key == held:
                 text = self._objects.text(key)
                 if text is None:
@@ -139,14 +137,14 @@ class Owners:
                 elif is_attribute:
                     return f".{text}"
                 else:
-                    cut = text[:_LONGEST_KEY] + ("..." if len(text) > _LONGEST_KEY else "")
+                    cut = text[:_MAX_KEY] + ("..." if len(text) > _MAX_KEY else "")
                     shown = repr(cut)
                 return f"[{shown}]" if value == held else f".key({shown})"
         return "[?]"
 
     def _item_step(self, info: TypeInfo, holder: int, held: int) -> str:
         at, space = self._objects.fields[info.name]["ob_item"], self._objects.space
-        count = min(space.word(holder + 16), _MOST_ITEMS)
+        count = min(space.word(holder + self._objects.fields["object"]["ob_size"]), _MAX_ITEMS)
         first = space.word(holder + at) if info.name == "list" else holder + at
         items = space.read(first, count * 8)
         for i in range(len(items) // 8):
@@ -169,17 +167,17 @@ class Owners:
 
     def _values_of(self, info: TypeInfo, holder: int) -> int:
         """Where the values of an instance's attributes begin; 0 if it has a dictionary."""
-        if info.flags & INLINE_VALUES:
+        if "INLINE_VALUES" in info.flags:
             return holder + info.basic_bytes
-        if not info.flags & _MANAGED_DICT:
+        if "MANAGED_DICT" not in info.flags:
             return 0
-        word = self._objects.space.word(holder + _DICT_BEFORE)
+        word = self._objects.space.word(holder - self._dict_before)
         return word - 1 if word & 1 else 0  # CPython 3.12 marks values so
 
     def _field_name(self, info: TypeInfo, holder: int, held: int) -> str:
-        if self._objects.space.word(holder + _DICT_BEFORE) == held:
+        if self._objects.space.word(holder - self._dict_before) == held:
             return "__dict__"
-        known = self._objects.fields.get("type" if info.flags & 1 << 31 else info.name, {})
+        known = self._objects.fields.get("type" if "TYPE_SUBCLASS" in info.flags else info.name, {})
         for name, offset in known.items():
             if self._objects.space.word(holder + offset) == held:
                 return name
@@ -202,10 +200,10 @@ def most_touched(
     codes: list[Owner] = []
     for group in touched.groups():
         if group[0].kind == Kind.OBJECT and group[0].type in touched.code_types:
-            codes += [_code(names, found) for found in group[:_MOST_OWNERS]]
+            codes += [_code(names, found) for found in group[:_MAX_OWNERS]]
             continue
         kind = type_name(objects, *group[0].group)
-        for found in group[: min(_MOST_OF_A_TYPE, _MOST_OWNERS - len(owners))]:
+        for found in group[: min(_MAX_OF_A_TYPE, _MAX_OWNERS - len(owners))]:
             owners.append(Owner(kind, names.path(found.number), "", found.os_pages, found.words))
     return tuple(owners), tuple(codes)
 

@@ -9,20 +9,18 @@ pointer to another block of pymalloc's, where no type lies: types are larger tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from pasture.explain.allocator import POOL_BYTES
 from pasture.explain.distinct import of_ascending
 from pasture.explain.objects import Objects, TypeInfo
+from pasture.interpreter import Fields
 from pasture.proc.address_space import AddressSpace, Array
 from pasture.proc.os_page import ADDRESS_END, OS_PAGE_BYTES
-from pasture.proc.pymalloc import POOL_BYTES
 
-_PREHEADER = (1 << 3) | (1 << 4)
-_TYPE_SUBCLASS = 1 << 31
-_PREFIXES = (0, 16, 32)
 _BATCH_OS_PAGES = (16 << 20) // OS_PAGE_BYTES
 
 
@@ -46,7 +44,10 @@ def recognise(objects: Objects, starts: Array) -> Recognised:
     found = Recognised(
         starts, np.zeros(len(starts), dtype=np.uint64), np.zeros(len(starts), dtype=np.int64)
     )
-    candidates = gather(objects.space, starts, [prefix + 8 for prefix in _PREFIXES])
+    type_offset = objects.fields["object"]["ob_type"]
+    candidates = gather(
+        objects.space, starts, [prefix + type_offset for prefix in _prefixes(objects.fields)]
+    )
     left = np.arange(len(starts))
     left = _match(objects, candidates, found, left)
     _meet(objects, np.concatenate([words[left] for words in candidates]))
@@ -59,8 +60,9 @@ def _match(objects: Objects, candidates: list[Array], found: Recognised, left: A
     known = np.array(sorted(objects.met), dtype=np.uint64)
     if not len(known):
         return left
-    fitting = np.array([[_fits(objects.met[int(t)], p) for t in known] for p in _PREFIXES])
-    for prefix, words, fits in zip(_PREFIXES, candidates, fitting, strict=True):
+    before, prefixes = objects.fields["(before)"], _prefixes(objects.fields)
+    fitting = np.array([[_fits(objects.met[int(t)], p, before) for t in known] for p in prefixes])
+    for prefix, words, fits in zip(prefixes, candidates, fitting, strict=True):
         at = np.minimum(np.searchsorted(known, words[left]), len(known) - 1)
         chosen = (known[at] == words[left]) & fits[at]
         found.types[left[chosen]] = words[left[chosen]]
@@ -83,12 +85,20 @@ def _meet(objects: Objects, words: Array) -> None:
             objects.met[address] = info
 
 
-def _fits(info: TypeInfo, prefix: int) -> bool:
+def _prefixes(fields: Fields) -> tuple[int, ...]:
+    """What may stand before an object, bytes: nothing, a GC header, and more."""
+    return 0, fields["(before)"]["gc"], fields["(before)"]["weakrefs"]
+
+
+def _fits(info: TypeInfo, prefix: int, before: Mapping[str, int]) -> bool:
     """Whether objects of a type have that much before them."""
+    header = before["gc"]
     # A type may be without a header while its heap types have one: both places are right.
-    if info.flags & _TYPE_SUBCLASS:
-        return prefix in (0, 16)
-    expected = (16 if info.has_gc else 0) + (16 if info.flags & _PREHEADER else 0)
+    if "TYPE_SUBCLASS" in info.flags:
+        return prefix in (0, header)
+    expected = header if "HAVE_GC" in info.flags else 0
+    if not info.flags.isdisjoint(("MANAGED_DICT", "MANAGED_WEAKREF")):
+        expected += before["weakrefs"] - header
     return prefix == expected
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from pasture.errors import UsageError
+from pasture.interpreter import Fields, fields_from
 from pasture.proc.address_space import WORD_BYTES, Array
 from pasture.proc.os_page import ADDRESS_END
 from pasture.sealing.snapshot import MAGIC
@@ -44,17 +45,17 @@ RECORD = np.dtype(
 CHUNK_RECORDS = 1 << 18
 """How many are read at a time."""
 
-_MOST_BYTES = 2 << 30  # 67 million records
-_MOST_HEAD_BYTES = 1 << 20
-_MOST_FIELDS = 1000
-_LONGEST_POLICY = 100
-_LARGEST_BYTES = np.uint64(1 << 44)
-_LARGEST_OFFSET = 1 << 16
-_LONGEST_PREFIX = 64
+_MAX_FILE_BYTES = 2 << 30  # 67 million records
+_MAX_HEAD_BYTES = 1 << 20
+_MAX_FIELDS = 1000
+_MAX_POLICY = 100
+_MAX_BYTES = np.uint64(1 << 44)
+_MAX_OFFSET = 1 << 16
+_MAX_PREFIX = 64
 
 # What the readers of objects take for granted.
 _NEEDED = {
-    "object": ("ob_type",),
+    "object": ("ob_refcnt", "ob_type", "ob_size"),
     "dict": ("ma_keys", "ma_values"),
     "keys": ("dk_log2_size", "dk_log2_index_bytes", "dk_kind", "dk_nentries", "dk_indices"),
     "values": ("values",),
@@ -67,6 +68,12 @@ _NEEDED = {
         *("tp_members", "tp_base", "tp_dict", "tp_dictoffset", "tp_version_tag"),
         *("ht_qualname", "ht_cached_keys", "_spec_cache", "members"),
     ),
+    "(code)": ("unit_bytes",),
+    "(str state)": ("kind", "compact", "ascii"),
+    "(type flags)": ("MANAGED_DICT", "HEAPTYPE", "HAVE_GC", "TYPE_SUBCLASS"),
+    "(before)": ("gc", "dict", "weakrefs"),
+    "(keys)": ("general", "general_entry_bytes", "unicode_entry_bytes"),
+    "(member)": ("bytes", "name", "offset"),
 }
 
 
@@ -80,10 +87,6 @@ class Kind(IntEnum):
     SET_TABLE = 4
     SHARED_KEYS = 5
     BYTES = 6
-
-
-Fields = dict[str, dict[str, int]]
-"""Offsets in bytes by holder and name."""
 
 
 @dataclass(slots=True)
@@ -157,14 +160,6 @@ class Snapshot:
     records: Records
 
 
-def fields_from(rows: list[tuple[str, str, int]]) -> Fields:
-    """Offsets as the extension lists them."""
-    fields: Fields = {}
-    for holder, name, offset in rows:
-        fields.setdefault(holder, {})[name] = offset
-    return fields
-
-
 def open_snapshot(path: Path, owners: Iterable[int] = ()) -> Snapshot:
     """Open a snapshot file.
 
@@ -174,8 +169,8 @@ def open_snapshot(path: Path, owners: Iterable[int] = ()) -> Snapshot:
     Raises:
         UsageError: it cannot be read, is another user's, or is none.
     """
-    number = open_foreign(path, most_bytes=_MOST_BYTES, owners=owners)
-    head, start = os.pread(number, _MOST_HEAD_BYTES, 0), len(MAGIC)
+    number = open_foreign(path, most_bytes=_MAX_FILE_BYTES, owners=owners)
+    head, start = os.pread(number, _MAX_HEAD_BYTES, 0), len(MAGIC)
     line, end, _ = head[start:].partition(b"\n")
     records = Records(path, number, start + len(line) + 1)
     if not head.startswith(MAGIC) or not end:
@@ -185,7 +180,7 @@ def open_snapshot(path: Path, owners: Iterable[int] = ()) -> Snapshot:
         return Snapshot(
             path,
             _number(said["pid"]),
-            printable(str(said["policy"]), _LONGEST_POLICY),
+            printable(str(said["policy"]), _MAX_POLICY),
             _number(said["hexversion"]),
             _checked_fields(said["fields"]),
             records,
@@ -206,12 +201,12 @@ def _checked_fields(rows: Any) -> Fields:
     Raises:
         ValueError, TypeError, KeyError: they are not.
     """
-    if len(rows) > _MOST_FIELDS:
+    if len(rows) > _MAX_FIELDS:
         raise ValueError("it has too many fields")
     for holder, name, offset in rows:
         if not isinstance(holder, str) or not isinstance(name, str) or len(name) > 100:
             raise TypeError("the name of a field is no text")
-        if not isinstance(offset, int) or not 0 <= offset < _LARGEST_OFFSET:
+        if not isinstance(offset, int) or not 0 <= offset < _MAX_OFFSET:
             raise ValueError(f"field {name!r} is at {offset!r}")
     fields = fields_from(rows)
     for holder, names in _NEEDED.items():
@@ -238,9 +233,9 @@ def _are_all_possible(records: Array, count: int) -> bool:
     owners = records["owner"] + np.uint32(1)  # 0 for none
     return bool(
         records["address"].max() < np.uint64(ADDRESS_END)
-        and records["address"].min() > _LONGEST_PREFIX
-        and records["prefix"].max() <= _LONGEST_PREFIX
-        and records["bytes"].max() < _LARGEST_BYTES
+        and records["address"].min() > _MAX_PREFIX
+        and records["prefix"].max() <= _MAX_PREFIX
+        and records["bytes"].max() < _MAX_BYTES
         and records["kind"].max() <= max(Kind)
         and owners.max() <= count
     )
@@ -253,8 +248,8 @@ def _without_impossible(records: Array, count: int) -> Array:
     possible = (
         (records["address"] < np.uint64(ADDRESS_END))
         & (records["address"] > records["prefix"])
-        & (records["prefix"] <= _LONGEST_PREFIX)
-        & (records["bytes"] < _LARGEST_BYTES)
+        & (records["prefix"] <= _MAX_PREFIX)
+        & (records["bytes"] < _MAX_BYTES)
         & (records["kind"] <= max(Kind))
         & ((records["owner"] < count) | (records["owner"] == NO_OWNER))
     )

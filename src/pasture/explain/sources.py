@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pasture.errors import ProcessEnded, UsageError
-from pasture.explain.snapshot import Fields, Snapshot, fields_from, open_snapshot
-from pasture.interpreter import native
+from pasture.explain.snapshot import Snapshot, open_snapshot
+from pasture.interpreter import Fields
+from pasture.interpreter import fields as own_fields
 from pasture.proc import smaps, tree
 from pasture.proc.address_space import AddressSpace
 from pasture.proc.environ import read_environ
@@ -143,7 +144,7 @@ def find_sources(parent: AddressSpace, asked: Path | None) -> Sources:
         missing = (*missing, _of_another_version(version, snapshot))
     if snapshot:
         return Sources(snapshot, snapshot.fields, same, missing, version)
-    fields = fields_from(native().field_offsets()) if same else None
+    fields = own_fields() if same else None
     return Sources(None, fields, same, missing, version)
 
 

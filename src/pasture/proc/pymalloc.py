@@ -1,39 +1,84 @@
-"""The header of pymalloc's pools, and how one is recognised: its fields depend on each other.
+"""A pool of pymalloc: its size, and what its header says. A header is recognised by itself.
 
-Takes numbers or arrays of them; imports nothing. Invariant of CPython leaned on: the layout of
-`struct pool_header`, the same from 3.11 to 3.15. Source: CPython Objects/obmalloc.c.
+Five of its fields depend on each other. Where they stand, the extension knows.
+
+Source: CPython Objects/obmalloc.c (struct pool_header).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
-POOL_BYTES = 16384
-HEADER_BYTES = 48
-STEP_BYTES = 16
-CLASSES = 32
+from pasture.errors import UnsupportedInterpreter
+from pasture.interpreter import fields
 
 
-def block_bytes(size_class: Any) -> Any:
-    """Size of the blocks of a pool."""
-    return (size_class + 1) * STEP_BYTES
+@dataclass(frozen=True, slots=True)
+class PoolLayout:
+    """Sizes in bytes, and offsets of the fields of a header.
 
-
-def is_pool(used: Any, size_class: Any, next_offset: Any, last_offset: Any) -> Any:
-    """Whether the fields of a header agree with each other.
-
-    Args:
-        used: blocks in use (`ref.count`).
-        size_class: `szidx`.
-        next_offset: offset of the first block that was never used (`nextoffset`).
-        last_offset: highest offset of a block (`maxnextoffset`).
+    Attributes:
+        pool_bytes: of a pool, which starts at a multiple of them.
+        header_bytes: before the first block.
+        step_bytes: between two size classes.
+        max_block_bytes: the largest class.
+        used: 4 bytes, blocks handed out.
+        free: 8 bytes, address of the first free block.
+        size_class, next, last: 4 bytes each: the class, the offset of what was never used, and
+            that of the last block.
     """
-    block = block_bytes(size_class)
-    return (
-        (size_class < CLASSES)
-        & (last_offset == POOL_BYTES - block)
-        & (next_offset >= HEADER_BYTES + block)
-        & (next_offset <= POOL_BYTES)
-        & ((next_offset - HEADER_BYTES) % block == 0)
-        & (used <= (POOL_BYTES - HEADER_BYTES) // block)
-    )
+
+    pool_bytes: int
+    header_bytes: int
+    step_bytes: int
+    max_block_bytes: int
+    used: int
+    free: int
+    size_class: int
+    next: int
+    last: int
+
+    @property
+    def classes(self) -> int:
+        """Number of size classes."""
+        return self.max_block_bytes // self.step_bytes
+
+    @property
+    def max_blocks(self) -> int:
+        """Of a pool with the smallest ones."""
+        return (self.pool_bytes - self.header_bytes) // self.step_bytes
+
+    def is_free(self, header: bytes) -> bool:
+        """Whether a header is that of a pool without a block in use."""
+
+        def number(offset: int) -> int:
+            return int.from_bytes(header[offset : offset + 4], "little")
+
+        block = (number(self.size_class) + 1) * self.step_bytes
+        return (
+            len(header) >= self.header_bytes
+            and number(self.used) == 0
+            and block <= self.max_block_bytes
+            and number(self.last) == self.pool_bytes - block
+            and self.header_bytes + block <= number(self.next) <= self.pool_bytes
+            and (number(self.next) - self.header_bytes) % block == 0
+        )
+
+
+def own_pools() -> PoolLayout | None:
+    """The layout in this interpreter; None where its extension does not know it."""
+    try:
+        at = fields()["(pool)"]
+        return PoolLayout(
+            at["bytes"],
+            at["header_bytes"],
+            at["step_bytes"],
+            at["max_block_bytes"],
+            used=at["ref"],
+            free=at["freeblock"],
+            size_class=at["szidx"],
+            next=at["nextoffset"],
+            last=at["maxnextoffset"],
+        )
+    except (KeyError, UnsupportedInterpreter):
+        return None
