@@ -120,6 +120,25 @@ def test_each_field_that_is_somewhere_else_is_noticed(run_program, direction):
 
 
 @check_build
+def test_what_is_somewhere_else_is_kept_from_readers_in_python(run_program):
+    out = run_program(
+        """
+        from pasture.interpreter import fields
+        from pasture.proc.pymalloc import own_pools
+        def shift(field, bytes):
+            rows = [row[0] for row in _native.private_fields()]
+            _native.shift_field(rows.index(field), bytes)
+            return fields()
+        print("hash" in shift("PyASCIIObject.hash", 8)["str"], own_pools() is not None)
+        print("hash" in shift("cpy_pool.szidx", 8)["str"], own_pools() is not None)
+        print("hash" in shift("cpy_pool.szidx", 0)["str"], own_pools() is not None)
+    """,
+        env=PLAIN,
+    )
+    assert out.splitlines() == ["False True", "True False", "True True"]
+
+
+@check_build
 def test_a_field_in_its_place_again_is_used_again(run_program):
     out = run_program("""
         _native.shift_field(0, 8)
