@@ -156,7 +156,7 @@ def _survey(strict: bool, others: Sequence[Hazard]) -> list[StepReport]:
         failed = _describe(error)
         if strict:
             raise SealFailed(f"not known whether the process is safe to fork: {failed}") from error
-        return [StepReport("survey", perf_counter() - start, failed=failed)]
+        return [_failed("survey", failed, perf_counter() - start)]
     hazards = (*others, *found)
     if hazards and strict:
         raise SealFailed(
