@@ -41,7 +41,7 @@ WAYS: Mapping[str, Mapping[str, str]] = {
 """fork is Airflow's own before Python 3.14, with gc.freeze(); forkserver its own from then on."""
 
 PROGRAM = Path(__file__).parent / "engines" / "programs" / "airflow_executor.py"
-PATIENCE_S = 300
+TIMEOUT_S = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def measure(way: str, workers: int, python: Path, folder: Path) -> Measured:
         click.ClickException: it does not start, or does not end well.
     """
     variables = {"AIRFLOW_HOME": str(folder), **WAYS[way]}
-    begun = subprocess.Popen(
+    started = subprocess.Popen(
         [python, PROGRAM, str(workers)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -75,17 +75,17 @@ def measure(way: str, workers: int, python: Path, folder: Path) -> Measured:
         env=environment(variables),
         cwd=folder,
     )
-    with begun as program:
+    with started as program:
         assert program.stdout is not None
         lines = iter(program.stdout.readline, "")
         said = next((line for line in lines if line.startswith("{")), None)
         if said is None:
-            raise click.ClickException(f"{way}: it ended with {program.wait(PATIENCE_S)}")
+            raise click.ClickException(f"{way}: it ended with {program.wait(TIMEOUT_S)}")
         pids = json.loads(said)["pids"]
         others = [one.pid for one in psutil.Process(program.pid).children(recursive=True)]
         private, pss = memory_of(pids, others=set(others) - set(pids))
         _, parent = memory_of([program.pid])
-        program.communicate(timeout=PATIENCE_S)
+        program.communicate(timeout=TIMEOUT_S)
     if program.returncode != 0 or any(psutil.pid_exists(pid) for pid in pids):
         raise click.ClickException(f"{way}: it did not end well: {program.returncode}")
     return Measured(private, pss, pss + parent)

@@ -31,7 +31,7 @@ from pasture.launch.ports import LOOPBACK, free_port, listens
 from pasture.launch.session import Group, environment
 
 DAGS = Path(__file__).parent / "engines" / "programs" / "airflow_dags"
-PATIENCE_S = 900.0
+TIMEOUT_S = 900.0
 SECRET = "of no use to anybody: all of it is on loopback, and ends with the benchmark"
 
 
@@ -69,7 +69,7 @@ class Deployment:
             done = subprocess.run(
                 [self._airflow, "db", "migrate"],
                 env=environment(self._settings), cwd=folder, capture_output=True, text=True,
-                timeout=PATIENCE_S,
+                timeout=TIMEOUT_S,
             )  # fmt: skip
             if done.returncode != 0:
                 raise click.ClickException(f"no database: {done.stderr[-2000:]}")
@@ -105,7 +105,7 @@ def served(deployment: Deployment) -> Iterator[None]:
     """API server and DAG processor, while the block runs."""
     words = ("api-server", "--host", LOOPBACK, "--port", str(deployment.port), "--workers", "1")
     with deployment.start(*words) as server, deployment.start("dag-processor"):
-        server.wait_for(lambda: listens(deployment.port), "no API server", timeout_s=PATIENCE_S)
+        server.wait_for(lambda: listens(deployment.port), "no API server", timeout_s=TIMEOUT_S)
         yield
 
 
@@ -122,7 +122,7 @@ def measure(deployment: Deployment, variables: Mapping[str, str], tasks: int) ->
             scheduler.wait_for(
                 lambda: len(list(marks.iterdir())) >= tasks,
                 f"not all of {tasks} tasks run",
-                timeout_s=PATIENCE_S,
+                timeout_s=TIMEOUT_S,
             )
             until_all_s = time.monotonic() - began
             running = {int(mark.name): int(mark.read_text()) for mark in marks.iterdir()}
@@ -135,10 +135,10 @@ def measure(deployment: Deployment, variables: Mapping[str, str], tasks: int) ->
             scheduler.wait_for(
                 lambda: not any(map(psutil.pid_exists, running)),
                 "the tasks did not end",
-                timeout_s=PATIENCE_S,
+                timeout_s=TIMEOUT_S,
             )
             scheduler.terminate()
-            scheduler.wait(PATIENCE_S)
+            scheduler.wait(TIMEOUT_S)
     return Measured(worker_bytes, task_bytes, pss, until_all_s)
 
 

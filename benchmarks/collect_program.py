@@ -142,9 +142,9 @@ def pauses(objects: int, installed: bool) -> dict[str, Any]:
             lengths.append((info["generation"], time.perf_counter() - starts.pop()))
 
     gc.callbacks.append(watch)
-    begun = time.perf_counter()
+    started = time.perf_counter()
     heap += ordered(objects)
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - started
     gc.callbacks.remove(watch)
     return {
         "full_s": [length for generation, length in lengths if generation == 2],

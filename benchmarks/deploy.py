@@ -26,7 +26,7 @@ from pasture.trial import TrialPlan
 DIRECTORY = DATA.parent / "bench-deploy"
 WORKERS = 4
 UNTIL_GENERATION_1, AFTER_HUP = 400, 150
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 MB = 1e6
 
 
@@ -84,7 +84,7 @@ def measure(plan: TrialPlan, warms: bool) -> Sizes:
         herd.wait_until_it_listens()
         ask(herd, plan, UNTIL_GENERATION_1)
         done = "all workers are of generation 1"
-        herd.wait_for(lambda: done in herd.log, "no refork", timeout_s=PATIENCE_S)
+        herd.wait_for(lambda: done in herd.log, "no refork", timeout_s=TIMEOUT_S)
         ask(herd, plan, AFTER_HUP)
         before, old = pss_bytes(herd), set(herd.pids("worker"))
         with PssWatch(herd) as watch:
@@ -92,7 +92,7 @@ def measure(plan: TrialPlan, warms: bool) -> Sizes:
             herd.wait_for(
                 lambda: not old & set(herd.pids("worker")),
                 "the old workers did not end",
-                timeout_s=PATIENCE_S,
+                timeout_s=TIMEOUT_S,
             )
             ask(herd, plan, AFTER_HUP)
             time.sleep(0.5)

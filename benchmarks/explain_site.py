@@ -27,11 +27,11 @@ import click
 from benchmarks.site import DATA, SITE, fill_site
 from pasture.warmup.requests import read_requests
 
-PATIENCE_S = 120
+TIMEOUT_S = 120
 CLIENTS = 2
 MB = 1e6
 SUM_TOLERANCE = 0.02
-MOST_UNKNOWN = 0.05
+MAX_UNKNOWN = 0.05
 Document = dict[str, Any]
 
 
@@ -57,11 +57,11 @@ def server(policy: str, folder: Path, snapshot: bool) -> Iterator[tuple[int, int
         yield process.pid, port
     finally:
         process.terminate()
-        process.wait(PATIENCE_S)
+        process.wait(TIMEOUT_S)
 
 
 def wait_for_answers(process: subprocess.Popen[bytes], port: int) -> None:
-    deadline = monotonic() + PATIENCE_S
+    deadline = monotonic() + TIMEOUT_S
     while process.poll() is None and monotonic() < deadline:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
@@ -76,9 +76,7 @@ def send(port: int, count: int) -> None:
     headers = dict((*walk.headers, *common.headers))
     paths = islice(cycle([request.path for request in walk.requests]), count)
     while batch := list(islice(paths, CLIENTS)):
-        open_now = [
-            http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S) for _ in batch
-        ]
+        open_now = [http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S) for _ in batch]
         for connection, path in zip(open_now, batch, strict=True):
             connection.request("GET", path, headers=headers)
         for connection in open_now:
@@ -112,7 +110,7 @@ def rows(found: Sequence[Document]) -> Iterator[tuple[str, ...]]:
 def is_right(document: Document) -> bool:
     off = abs(document["explained_bytes"] / document["private_bytes"] - 1)
     unknown = document["causes"]["unknown"]["bytes"] / document["private_bytes"]
-    return bool(off <= SUM_TOLERANCE and unknown <= MOST_UNKNOWN)
+    return bool(off <= SUM_TOLERANCE and unknown <= MAX_UNKNOWN)
 
 
 @click.command(help=__doc__)

@@ -30,14 +30,14 @@ from pasture.proc import tree
 from pasture.proc.smaps import read_memory
 
 PROGRAMS = Path(__file__).parent.parent / "tests" / "programs"
-PATIENCE_S = 300
+TIMEOUT_S = 300
 CPU_GOAL_S = 10.0
 MEMORY_GOAL_BYTES = 500e6
 MB = 1e6
 
 
 class Pinger(threading.Thread):
-    """Sends requests one after the other until told to stop.
+    """Sends requests one after the other until asked to stop.
 
     Attributes:
         seconds: that each answer took; an error ends the thread and is kept.
@@ -87,7 +87,7 @@ class Cost:
 
 
 def get(port: int, path: str) -> dict[str, Any]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=TIMEOUT_S) as answer:
         document: dict[str, Any] = json.load(answer)
         return document
 
@@ -99,7 +99,7 @@ def server(records: int, snapshot: Path | None, log: Path) -> Iterator[tuple[int
         port = free.getsockname()[1]
     command = [
         *(sys.executable, "-m", "pasture", "run", "--policy", "stock", "gunicorn"),
-        *("big_app:application", "-w", "1", "-b", f"127.0.0.1:{port}", "-t", str(PATIENCE_S)),
+        *("big_app:application", "-w", "1", "-b", f"127.0.0.1:{port}", "-t", str(TIMEOUT_S)),
     ]
     environ = {**os.environ, "BIG_RECORDS": str(records)}
     environ |= {} if snapshot is None else {"PASTURE_SNAPSHOT": str(snapshot)}
@@ -109,11 +109,11 @@ def server(records: int, snapshot: Path | None, log: Path) -> Iterator[tuple[int
         yield port, process.pid, first_worker(process, port)
     finally:
         process.terminate()
-        process.wait(PATIENCE_S)
+        process.wait(TIMEOUT_S)
 
 
 def first_worker(process: subprocess.Popen[bytes], port: int) -> int:
-    deadline = monotonic() + PATIENCE_S
+    deadline = monotonic() + TIMEOUT_S
     while process.poll() is None and monotonic() < deadline:
         try:
             return int(get(port, "/read")["pid"])

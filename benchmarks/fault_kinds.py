@@ -50,7 +50,7 @@ class Excuse:
     Attributes:
         pids: of those that served.
         everyone: whoever served.
-        nameless: number of requests that nobody had begun to serve; a connection may have been
+        nameless: number of requests that no process had started to serve; a connection may have been
             accepted and not read.
     """
 

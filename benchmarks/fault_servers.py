@@ -24,7 +24,7 @@ from pasture.scoreboard.reader import read_scoreboard
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "tests" / "programs"
 WORKERS = 3
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 SURROUNDINGS = ("plain", "no /proc", "read-only root")
 """What a server is started in."""
 
@@ -85,9 +85,9 @@ class Place:
     def step_clock(self, seconds: int) -> None:
         (self.state / "clock").write_bytes(struct.pack("q", seconds))
 
-    def begun(self) -> dict[int, int]:
+    def started(self) -> dict[int, int]:
         """Dict of request number to the pid that began to serve it last."""
-        lines = (self.state / "begun").read_text().split("\n")
+        lines = (self.state / "started").read_text().split("\n")
         return {int(line.split()[0]): int(line.split()[1]) for line in lines if line}
 
     def __exit__(self, *_: object) -> None:
@@ -147,7 +147,7 @@ class Server(Group):
     def stop(self) -> int | None:
         """Status after TERM; None if it does not end."""
         self.terminate()
-        return self.exit_code(PATIENCE_S)
+        return self.exit_code(TIMEOUT_S)
 
 
 @contextlib.contextmanager
@@ -162,6 +162,6 @@ def redis(directory: Path) -> Iterator[str]:
     options = ["--port", f"{port}", "--bind", LOOPBACK, "--save", "", "--dir", str(directory)]
     with Group([found.stdout.strip(), *options], log=directory / "redis.log") as server:
         server.wait_for(
-            lambda: "Ready to accept" in server.log, "Redis does not start", timeout_s=PATIENCE_S
+            lambda: "Ready to accept" in server.log, "Redis does not start", timeout_s=TIMEOUT_S
         )
         yield f"redis://{LOOPBACK}:{port}/0"

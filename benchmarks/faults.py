@@ -169,10 +169,10 @@ class Run:
     def judge(self, fault: str) -> None:
         """Look for an excuse for each loss."""
         assert self.load is not None
-        begun = self.place.begun() if self.load.losses else {}
+        started = self.place.started() if self.load.losses else {}
         while self.load.losses:
             loss = self.load.losses.popleft()
-            pid = begun.get(loss.number)
+            pid = started.get(loss.number)
             excuse = next((e for e in self.excuses if e.covers(loss, pid)), None)
             if excuse is not None and excuse.everyone:
                 self.record.without_server += 1
@@ -219,7 +219,7 @@ def names(pids: tuple[int, ...] | list[int]) -> list[str]:
 
 
 def whose(pid: int | None) -> str:
-    return "nobody had begun it" if pid is None else f"{pid} served it"
+    return "no process had started it" if pid is None else f"{pid} served it"
 
 
 def plan(kind: str, chance: random.Random) -> Iterator[str]:

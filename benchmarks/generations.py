@@ -26,9 +26,9 @@ WORKERS = 2
 REQUESTS = 5
 """Of a worker, until it becomes the next parent."""
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
-MOST_A_GENERATION: Mapping[str, float] = {
+MAX_A_GENERATION: Mapping[str, float] = {
     "descriptors": 0.0,
     "threads": 0.0,
     "mappings": 0.05,
@@ -88,7 +88,7 @@ def _is_asgi(worker_class: str) -> bool:
 def reach(herd: Herd, generation: int, clients: ThreadPoolExecutor, path: str) -> None:
     """Send requests until all workers are of a generation and the mold before is gone."""
     wanted = [("mold", generation)] + [("worker", generation)] * WORKERS
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while sorted((e.role, e.generation or 0) for e in herd.board().values()) != wanted:
         if time.monotonic() > deadline:
             raise Broken(f"generation {generation} is not reached; log:\n{herd.log[-3000:]}")
@@ -99,7 +99,7 @@ def reach(herd: Herd, generation: int, clients: ThreadPoolExecutor, path: str) -
 
 
 def get(url: str) -> None:
-    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+    with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
         answer.read()
 
 
@@ -116,7 +116,7 @@ def grown(role: str, samples: Sequence[Size]) -> list[str]:
     first, last, rounds = asdict(samples[0]), asdict(samples[-1]), len(samples) - 1
     return [
         f"{role}: {name} {first[name]} -> {last[name]} in {rounds} generations"
-        for name, most in MOST_A_GENERATION.items()
+        for name, most in MAX_A_GENERATION.items()
         if last[name] - first[name] > most * rounds + WAVERS_BY[name]
     ]
 

@@ -61,7 +61,7 @@ def take_freeze() -> Steps:
 
 
 def take_cinderx() -> Steps:
-    """Its one call collects, freezes and makes immortal; the collection is told apart here."""
+    """Its one call collects, freezes and makes immortal; the collection is distinguished here."""
     import cinderx  # type: ignore[import-not-found,unused-ignore]
 
     collecting: list[float] = []

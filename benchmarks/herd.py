@@ -22,7 +22,7 @@ from pasture.scoreboard.layout import Entry
 from pasture.scoreboard.reader import read_scoreboard
 from pasture.warmup.requests import Request
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +74,14 @@ class Herd(Group):
         ]
 
     def wait_until_it_listens(self) -> None:
-        self.wait_for(
-            lambda: listens(self.port), "the server does not listen", timeout_s=PATIENCE_S
-        )
+        self.wait_for(lambda: listens(self.port), "the server does not listen", timeout_s=TIMEOUT_S)
 
     def port_is_free(self) -> bool:
         return not listens(self.port)
 
     def stop(self) -> int:
         self.terminate()
-        return self.wait(PATIENCE_S)
+        return self.wait(TIMEOUT_S)
 
     def __exit__(self, *_: object) -> None:
         self.end(polite_s=0)
@@ -114,7 +112,7 @@ class Load:
 
     @contextmanager
     def running(self) -> Iterator[Self]:
-        """Clients run inside; at the end they have finished what they had begun."""
+        """Clients run inside; at the end they have finished what they had started."""
         for thread in self._threads:
             thread.start()
         try:
@@ -147,7 +145,7 @@ class Load:
             self.sent.append(Sent(number, f"{request}", started, seconds, status, body))
 
     def _send(self, request: Request, number: int) -> tuple[int, str]:
-        connection = http.client.HTTPConnection(LOOPBACK, self._port, timeout=PATIENCE_S)
+        connection = http.client.HTTPConnection(LOOPBACK, self._port, timeout=TIMEOUT_S)
         try:
             headers = {**self._headers, "X-Request-ID": f"{number}"}
             connection.request(request.method, request.path, headers=headers)

@@ -31,7 +31,7 @@ DIRECTORY = DATA.parent / "bench-refork"
 LIMITS = "50,200,500,600,700,800,900"
 POLICIES = ("stock", "seal", "refork")
 WORKERS = CLIENTS = 4
-LEAST_GENERATIONS = 5
+MIN_GENERATIONS = 5
 GOAL_STOCK, GOAL_SEAL, GOAL_P99 = 0.5, 1.05, 1.5
 BEGIN_S = 1.0
 """Before the log says that a rollout has started: the spare worker is forked, memory measured."""
@@ -132,7 +132,7 @@ def service(requests: int) -> dict[str, Any]:
     ratio = found["p99_inside_ms"] / found["p99_outside_ms"]
     click.echo(
         f"{len(sent)} requests through {found['generations']} generations "
-        f"(goal {LEAST_GENERATIONS}); p99 during a refork {ratio:.2f} of p99 outside "
+        f"(goal {MIN_GENERATIONS}); p99 during a refork {ratio:.2f} of p99 outside "
         f"(goal {GOAL_P99})"
     )
     return found

@@ -23,7 +23,7 @@ from benchmarks.engines.redis_server import redis_server
 from benchmarks.engines.rows import rq
 from pasture.proc.smaps import read_memory
 
-MOST_GROWTH_BYTES = 1_000_000
+MAX_GROWTH_BYTES = 1_000_000
 MB = 1e6
 
 
@@ -42,7 +42,7 @@ def soak(variant: Variant, jobs: int, parts: int, folder: Path) -> list[tuple[in
                 found.append((parent.rss_bytes, parent.private_bytes, horse))
                 click.echo(f"{variant}, part {part + 1}: {found[-1]}", err=True)
             worker.send_signal(signal.SIGTERM)
-            worker.wait(queue_worker.PATIENCE_S)
+            worker.wait(queue_worker.TIMEOUT_S)
     return found
 
 
@@ -62,7 +62,7 @@ def main(jobs: int, parts: int) -> None:
         cells = (found[0][0], found[-1][0], mean(part[2] for part in found))
         table.add_row(variant, *(f"{value / MB:.1f}" for value in cells))
     Console(width=110).print(table)
-    if grown["sealed"] - grown["theirs"] > MOST_GROWTH_BYTES:
+    if grown["sealed"] - grown["theirs"] > MAX_GROWTH_BYTES:
         raise click.ClickException(f"the sealed parent has grown: {grown}")
 
 

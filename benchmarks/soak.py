@@ -26,7 +26,7 @@ import pasture.gc
 
 GROWTH_LIMIT = 0.05
 """Of the memory blocks in use at their fewest, as a share, from the second quarter of the time to
-the last. Resident memory is told, not judged: pymalloc's arenas fill up with survivors here and
+the last. Resident memory is reported, not judged: pymalloc's arenas fill up with survivors here and
 there, and it grows under either collector."""
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 
 import pasture
 
-LEAST_ROUNDS = 3
+MIN_ROUNDS = 3
 SEQUENCE: Callable[..., object] = tuple if sys.version_info >= (3, 14) else list
 """docs/internals/threads.md: a tuple of an iterator is what earlier versions do not bear."""
 
@@ -84,7 +84,7 @@ def main(seconds: float, seed: int) -> int:
         thread.start()
     deadline = time.monotonic() + seconds
     rounds = 0
-    while time.monotonic() < deadline or rounds < LEAST_ROUNDS:
+    while time.monotonic() < deadline or rounds < MIN_ROUNDS:
         pasture.seal(allow_threads=rounds % 2 == 0)
         rounds += 1
     stop.set()

@@ -36,7 +36,7 @@ VARIANTS: Mapping[str, Sequence[str]] = {
     "forked": (*PASTURE, "--policy", "stock", "uvicorn"),
     "sealed": (*PASTURE, *WARM, "uvicorn"),
 }
-PATIENCE_S = 300.0
+TIMEOUT_S = 300.0
 PRIVATE_GOAL = 0.15
 START_GOAL = 0.3
 APP = "benchmarks.uvicorn_app:app"
@@ -87,7 +87,7 @@ class Served(Group):
             log=folder / f"log-{self.port}",
             env=environment({"PYTHONPATH": os.getcwd()}),  # noqa: PTH109
         )
-        self.wait_for(self._all_serve, "the workers did not start", timeout_s=PATIENCE_S)
+        self.wait_for(self._all_serve, "the workers did not start", timeout_s=TIMEOUT_S)
         self.start_s = time.monotonic() - began
 
     def _all_serve(self) -> bool:
@@ -95,7 +95,7 @@ class Served(Group):
 
     def get(self, path: str) -> int:
         """The answer of `/who`: a pid; 1 for other pages."""
-        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=PATIENCE_S)
+        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=TIMEOUT_S)
         connection.request("GET", path)
         answer = connection.getresponse()
         body = json.loads(answer.read())
@@ -108,7 +108,7 @@ class Served(Group):
         """Until each worker has served several times as many requests as there are paths."""
         counts: dict[int, int] = {}
         least = 4 * len(PATHS)
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while len(counts) < self._workers or min(counts.values()) < least:
             if time.monotonic() > deadline:
                 raise click.ClickException(f"workers were asked unevenly: {counts}")
@@ -138,7 +138,7 @@ def measured(server: Served, workers: int) -> Measured:
     if len(private) != workers:
         raise click.ClickException(f"{len(private)} workers of {workers}")
     server.terminate()
-    if server.wait(PATIENCE_S) != 0:
+    if server.wait(TIMEOUT_S) != 0:
         raise server.failure("it did not end well")
     return Measured(sum(private) / workers, pss, server.start_s)
 

@@ -23,7 +23,7 @@ import click
 BIN = Path(sys.executable).parent
 PYTHON, STUB = BIN / "python", BIN / "pasture-python"
 PACKAGES = Path(sys.prefix) / "zygote-packages"
-PATIENCE_S = 900.0
+TIMEOUT_S = 900.0
 
 STARTS = ("pass", "import numpy, pandas")
 SESSION = Path(__file__).with_name("zygote_session.py")

@@ -19,7 +19,7 @@ import zmq
 from jupyter_client.connect import write_connection_file
 from jupyter_client.session import Session
 
-PATIENCE_S = 900
+TIMEOUT_S = 900
 KEY = b"kernels"
 
 
@@ -64,7 +64,7 @@ def ask_all(addresses: list[str], kernels: list[subprocess.Popen[bytes]]) -> Non
         session.send(channel, "kernel_info_request", {})
         poller.register(channel, zmq.POLLIN)
         waiting.append(channel)
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + TIMEOUT_S
     while waiting:
         for channel, _ in poller.poll(1000):
             _, answer = session.recv(channel)

@@ -27,7 +27,7 @@ SOURCE = (
     "import json, os, sys, time, subprocess as s; time.sleep({seconds}); "
     "sys.exit(json.loads('{status}'))"
 )
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 
 
 class Broken(click.ClickException):
@@ -89,7 +89,7 @@ def kill_one(environ: Environ, chance: random.Random) -> str:
 
 def check_statuses(running: dict[int, subprocess.Popen[bytes]], killed: int) -> None:
     for status, process in running.items():
-        ended = process.wait(PATIENCE_S)
+        ended = process.wait(TIMEOUT_S)
         if ended != status and not (status == killed and ended == -signal.SIGKILL):
             raise Broken(f"a program ended with {ended} in the place of {status}")
 
@@ -113,7 +113,7 @@ def main(kills: int, seed: int | None) -> None:
                 is_running = what == "program"
         finally:
             pasture(environ, "stop", check=False)
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + TIMEOUT_S
         while (left := marked(folder)) and time.monotonic() < end:
             time.sleep(0.1)
     if left:

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 import memory
-from uwsgi_server import PATIENCE_S, free_port
+from uwsgi_server import TIMEOUT_S, free_port
 
 POOL = 4
 TASKS = 40
@@ -59,13 +59,13 @@ def main():
         try:
             results = [price_tasks.value_of_stock.delay(0.1) for _ in range(TASKS)]
             for result in results:
-                result.get(timeout=PATIENCE_S)
+                result.get(timeout=TIMEOUT_S)
             found = memory.of_workers(worker.pid)
         finally:
             worker.send_signal(signal.SIGTERM)
-            worker.wait(PATIENCE_S)
+            worker.wait(TIMEOUT_S)
             redis.terminate()
-            redis.wait(PATIENCE_S)
+            redis.wait(TIMEOUT_S)
     print(json.dumps({"sealed": not plain, "workers": found}))
 
 

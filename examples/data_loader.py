@@ -41,7 +41,7 @@ def read_all(epochs):
         for sample in samples:
             path, label = sample["path"], sample["label"]
             total += len(path) + len(label) + sample["weight"]
-    barrier.wait(120)  # nobody has left while anybody measures
+    barrier.wait(120)  # no process has left while anybody measures
     found = {"pid": os.getpid(), "private": private_bytes(), "pss": pss_bytes(), "total": total}
     barrier.wait(120)
     return found

@@ -31,7 +31,7 @@ def memory_bytes():
 
 def child(barrier, results):
     total = price_list.value_of_stock()
-    barrier.wait(120)  # nobody has left while anybody measures
+    barrier.wait(120)  # no process has left while anybody measures
     results.put({"pid": os.getpid(), "total": str(total), **memory_bytes()})
     barrier.wait(120)
 

@@ -22,7 +22,7 @@ import memory
 
 WORKERS = 4
 REQUESTS = 100
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 def free_port():
@@ -45,12 +45,12 @@ def start(port, plain):
 
 def ask(port):
     """Which worker answered."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PATIENCE_S) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=TIMEOUT_S) as answer:
         return int(answer.read().split()[0])
 
 
 def wait_until_it_answers(port):
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while True:
         try:
             return ask(port)
@@ -74,7 +74,7 @@ def main():
         found = memory.of_workers(server.pid)
     finally:
         server.send_signal(signal.SIGINT)
-        server.wait(PATIENCE_S)
+        server.wait(TIMEOUT_S)
     print(json.dumps({"sealed": not plain, "workers": found}))
 
 

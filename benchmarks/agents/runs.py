@@ -36,7 +36,7 @@ REQUESTS = 10
 AT_A_TIME = 2 * WORKERS
 
 LAST_REQUESTS = 4
-"""Right before the server is told to end."""
+"""Right before the server is asked to end."""
 
 BOOT_S = 120.0
 DELIVERY_S = 20.0

@@ -20,7 +20,7 @@ from pasture.errors import ServerFailed
 from pasture.launch.ports import LOOPBACK, free_port
 from pasture.launch.session import Group, environment
 
-PATIENCE_S = 900.0
+TIMEOUT_S = 900.0
 PROGRAMS = Path(__file__).with_name("programs")
 REGISTERED = "Registered to:"
 SEALED_WORDS = ("--preload-nanny", "pasture.servers.dask")
@@ -59,7 +59,7 @@ class Node:
             env=environment({"PYTHONPATH": str(PROGRAMS)}),
             capture_output=True,
             text=True,
-            timeout=PATIENCE_S,
+            timeout=TIMEOUT_S,
             check=False,
         )
         if done.returncode != 0:
@@ -74,7 +74,7 @@ def scheduler(place: Place) -> Iterator[str]:
     url = f"tcp://{LOOPBACK}:{free_port()}"
     command = [place.script("dask"), "scheduler", "--host", url, "--no-dashboard"]
     with Group(command, log=place.folder / "scheduler.log", env=dask_environment()) as group:
-        group.wait_for(lambda: "Scheduler at:" in group.log, "no scheduler", timeout_s=PATIENCE_S)
+        group.wait_for(lambda: "Scheduler at:" in group.log, "no scheduler", timeout_s=TIMEOUT_S)
         yield url
 
 
@@ -96,7 +96,7 @@ def node(
             group.wait_for(
                 lambda: group.log.count(REGISTERED) >= workers,
                 "the workers did not start",
-                timeout_s=PATIENCE_S,
+                timeout_s=TIMEOUT_S,
             )
             yield Node(place, url, group, workers, time.monotonic() - began)
 

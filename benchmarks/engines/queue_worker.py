@@ -17,7 +17,7 @@ import click
 from pasture.launch.session import Group, environment
 
 PROGRAMS = Path(__file__).with_name("programs")
-PATIENCE_S = 300
+TIMEOUT_S = 300
 
 
 def start(command: Sequence[str], folder: Path, **variables: str) -> Group:
@@ -70,7 +70,7 @@ def put_and_time(python: Path, client: str, *arguments: str) -> Results:
     jobs: list[dict[str, Any]] = []
     times: list[float] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
-        timer = threading.Timer(PATIENCE_S, process.kill)
+        timer = threading.Timer(TIMEOUT_S, process.kill)
         timer.start()
         assert process.stdout is not None
         for line in process.stdout:
@@ -99,7 +99,7 @@ def put_until_all_work(
     rates: list[float] = []
     began = time.monotonic()
     while len(counts) < workers or min(counts.values()) < least:
-        if time.monotonic() - began > PATIENCE_S:
+        if time.monotonic() - began > TIMEOUT_S:
             raise click.ClickException(f"workers were asked unevenly: {counts}")
         found = put_and_time(python, client, url, str(10 * workers))
         rates.append(found.jobs_a_second)

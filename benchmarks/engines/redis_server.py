@@ -11,7 +11,7 @@ from benchmarks.uv import REPOSITORY
 from pasture.launch.ports import free_port, listens
 from pasture.launch.session import Group
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 @contextmanager
@@ -31,5 +31,5 @@ def redis_server(folder: Path) -> Iterator[str]:
     port = free_port()
     options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
     with Group([found.stdout.strip(), *options], log=folder / "redis.log") as group:
-        group.wait_for(lambda: listens(port), "Redis does not listen", timeout_s=PATIENCE_S)
+        group.wait_for(lambda: listens(port), "Redis does not listen", timeout_s=TIMEOUT_S)
         yield f"redis://127.0.0.1:{port}/0"

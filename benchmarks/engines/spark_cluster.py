@@ -24,7 +24,7 @@ from pasture.launch.session import Group, environment
 
 NODES = 2
 CORES_A_NODE = 4
-PATIENCE_S = 900.0
+TIMEOUT_S = 900.0
 PROGRAMS = Path(__file__).with_name("programs")
 SEALED_DAEMON = "pasture.servers.pyspark"
 _DAEMON = re.compile(r"-m (pyspark\.daemon|pasture\.servers\.pyspark)")
@@ -46,7 +46,7 @@ class Driver(Group):
     def wait_until_ready(self) -> Mapping[str, Any]:
         """What it wrote of its first jobs."""
         path = self.folder / "ready.json"
-        self.wait_for(path.exists, "the jobs did not end", timeout_s=PATIENCE_S)
+        self.wait_for(path.exists, "the jobs did not end", timeout_s=TIMEOUT_S)
         found: Mapping[str, Any] = json.loads(path.read_text())
         return found
 
@@ -54,7 +54,7 @@ class Driver(Group):
         """Have it run all jobs once more, checked by itself."""
         self.ask_again()
         done = self.folder / "done-again"
-        self.wait_for(done.exists, "the jobs did not end", timeout_s=PATIENCE_S)
+        self.wait_for(done.exists, "the jobs did not end", timeout_s=TIMEOUT_S)
         done.unlink()
 
     def ask_again(self) -> None:
@@ -64,7 +64,7 @@ class Driver(Group):
     def finish(self) -> int:
         """Have it stop its session; its exit code."""
         (self.folder / "end").touch()
-        return self.wait(PATIENCE_S)
+        return self.wait(TIMEOUT_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,4 +174,4 @@ def _home(place: Place) -> Path:
 
 
 def _wait(group: Group, line: str) -> None:
-    group.wait_for(lambda: line in group.log, f"no line {line!r}", timeout_s=PATIENCE_S)
+    group.wait_for(lambda: line in group.log, f"no line {line!r}", timeout_s=TIMEOUT_S)

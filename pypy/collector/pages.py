@@ -2,7 +2,7 @@
 
 Takes the place of RPython's minimarkpage.ArenaCollection, which puts a header into each page,
 relinks every page in every sweep, and threads its free lists through dead objects. Here a
-page holds objects and nothing else. Beside it stand its size class, when it was begun, and
+page holds objects and nothing else. Beside it stand its size class, when it was started, and
 a bitmap of the blocks in use; the sweep of a page is `allocated &= marks`, 16 words, and
 writes only what changes.
 
@@ -13,7 +13,7 @@ of it falls to the next sweep, because nothing unallocated is ever marked. A pag
 a number: 64 times the slot of its arena, plus its place in it.
 
 An epoch begins with each sweep and with each fork. A page remembers in which one it was
-begun. Thus the sweep knows pages begun since it started, whose objects have no marks and
+started. Thus the sweep knows pages started since it started, whose objects have no marks and
 live; and a child knows pages from before the fork: it neither fills their free blocks nor
 writes their bitmaps, so what it shares with its parent it goes on sharing. Pages all of whose
 objects died it does free, and arenas of such pages it unmaps.
@@ -32,7 +32,7 @@ from rpython.rtyper.lltypesystem import lltype, llmemory, llarena, rffi
 from collector.native import WORDS, function
 
 PAGES_SHIFT = 6
-MOST_PAGES = 1 << PAGES_SHIFT   # of an arena
+MAX_PAGES = 1 << PAGES_SHIFT   # of an arena
 WORDS_OF_PAGE = 16              # of the bitmap, for a page of 1,024 words
 NO_PAGE = -1
 KEPT_AT_LEAST = 8               # empty arenas, 4 MiB
@@ -41,12 +41,12 @@ ARENA = lltype.Struct(
     'pasture_arena',
     ('base', llmemory.Address),
     ('free_pages', lltype.Signed),
-    ('begun', lltype.Signed),                                       # epoch
+    ('started', lltype.Signed),                                       # epoch
     ('kept', lltype.Signed),                                        # 1: empty, for later
     ('allocated', WORDS),                                           # 16 words a page
-    ('size_class', rffi.CFixedArray(lltype.Signed, MOST_PAGES)),    # 0: the page is free
-    ('epoch', rffi.CFixedArray(lltype.Signed, MOST_PAGES)),
-    ('next_partial', rffi.CFixedArray(lltype.Signed, MOST_PAGES)))
+    ('size_class', rffi.CFixedArray(lltype.Signed, MAX_PAGES)),    # 0: the page is free
+    ('epoch', rffi.CFixedArray(lltype.Signed, MAX_PAGES)),
+    ('next_partial', rffi.CFixedArray(lltype.Signed, MAX_PAGES)))
 ARENA_PTR = lltype.Ptr(ARENA)
 NO_ARENA = lltype.nullptr(ARENA)
 ARENA_TABLE = rffi.CArray(ARENA_PTR)
@@ -117,7 +117,7 @@ class PageStore(object):
         self.arena_size = arena_size
         self.page_size = page_size
         self.small_request_threshold = small_request_threshold
-        self.pages_of_arena = min(arena_size // page_size, MOST_PAGES)
+        self.pages_of_arena = min(arena_size // page_size, MAX_PAGES)
         self.size_classes = small_request_threshold // WORD + 1
         self.allocations = lltype.malloc(rffi.CArray(ALLOCATION), self.size_classes,
                                          flavor='raw', zero=True, immortal=True)
@@ -187,7 +187,7 @@ class PageStore(object):
                 self._begin_page(size_class)
                 return
             arena = self.arenas[page >> PAGES_SHIFT]
-            allocation.partial = arena.next_partial[page & (MOST_PAGES - 1)]
+            allocation.partial = arena.next_partial[page & (MAX_PAGES - 1)]
             allocation.page = page
             allocation.block = 0
     _take_run._dont_inline_ = True
@@ -195,7 +195,7 @@ class PageStore(object):
     def _take_run_of_page(self, size_class, page):
         allocation = self.allocations[size_class]
         arena = self.arenas[page >> PAGES_SHIFT]
-        place = page & (MOST_PAGES - 1)
+        place = page & (MAX_PAGES - 1)
         allocated = arena.allocated
         first_bit = place * (WORDS_OF_PAGE * LONG_BIT)
         block_count = self.blocks_of_page[size_class]
@@ -259,7 +259,7 @@ class PageStore(object):
         """Prefers the arena with the fewest free pages, so that others may become empty."""
         best = -1
         if self.search_arenas:
-            fewest = MOST_PAGES + 1
+            fewest = MAX_PAGES + 1
             slot = 0
             while slot < self.slots_used:
                 arena = self.arenas[slot]
@@ -283,7 +283,7 @@ class PageStore(object):
         # A MemoryError must not leave from here: a minor collection would stop half-way.
         try:
             arena = lltype.malloc(ARENA, flavor='raw', zero=True, track_allocation=False)
-            arena.allocated = lltype.malloc(WORDS.TO, MOST_PAGES * WORDS_OF_PAGE, flavor='raw',
+            arena.allocated = lltype.malloc(WORDS.TO, MAX_PAGES * WORDS_OF_PAGE, flavor='raw',
                                             zero=True, track_allocation=False)
             slot = self._free_slot()
         except MemoryError:
@@ -291,7 +291,7 @@ class PageStore(object):
             return -1
         arena.base = base
         arena.free_pages = self.pages_of_arena
-        arena.begun = self.epoch
+        arena.started = self.epoch
         self.total_memory_alloced += r_uint(self.arena_size)
         if self.total_memory_alloced > self.peak_memory_alloced:
             self.peak_memory_alloced = self.total_memory_alloced
@@ -328,7 +328,7 @@ class PageStore(object):
         if self.current_slot == slot:
             self.current_slot = -1
         room = max(self.arenas_count - self.kept_count, KEPT_AT_LEAST)
-        if arena.begun >= self.shared_before and self.kept_count + 1 - arena.kept <= room:
+        if arena.started >= self.shared_before and self.kept_count + 1 - arena.kept <= room:
             if arena.kept == 0:
                 arena.kept = 1
                 self.kept_count += 1
@@ -399,7 +399,7 @@ class PageStore(object):
         elif owned and survivors < block_count:
             allocation = self.allocations[size_class]
             arena.next_partial[place] = allocation.partial
-            allocation.partial = slot * MOST_PAGES + place
+            allocation.partial = slot * MAX_PAGES + place
 
     def mass_free(self, ok_to_free_func):
         self.mass_free_prepare()

@@ -127,19 +127,19 @@ class CountHistory(TypedDict):
     """How often counts were looked at, in this process and before the fork in its parent."""
     counts: int
     """Counts looked at, in all."""
-    mended: int
+    fixed: int
     """Of them, those that had drifted and were set again."""
     bytes: int
     """Memory for remembering which objects were made immortal."""
 
-def mend_counts() -> CountHistory:
+def fix_counts() -> CountHistory:
     """Look at the counts of objects that `immortalize` has made immortal, on pages that the
     process has to itself, and set again those that extensions for an old stable ABI moved.
 
     Runs by itself when a collection starts, if enough processor time has passed.
     """
 
-def mend_counts_if_due() -> None:
+def fix_counts_if_due() -> None:
     """The same, if enough processor time has passed: for programs that never collect."""
 
 def forget_code_runs() -> None:
@@ -160,7 +160,7 @@ def code_that_ran() -> bytes:
 
 def choose_code(addresses: bytes, /) -> None:
     """Have the next `gather_code` copy the code at these addresses (as `code_that_ran` gives them)
-    and no other, whether it has run or not; b"" for what ran, as ever.
+    and no other, whether it has run or not; b"" for what ran, as before.
 
     Raises:
         ValueError: these are no addresses.
@@ -186,7 +186,7 @@ def plug_malloc() -> PluggedMalloc:
 
     Raises:
         NotImplementedError: malloc is glibc's and does not serve this thread from its main heap,
-            or it cannot be told which memory is in use.
+            or it is not known which memory is in use.
     """
 
 def plug_pymalloc() -> Plugged:
@@ -253,7 +253,7 @@ def note_frozen_files() -> None:
     now. They get a weak reference each. Call it after `gc.freeze()`.
 
     Raises:
-        MemoryError, TypeError: `files()` walks as ever; the latter for a file of a type that knows
+        MemoryError, TypeError: `files()` walks as before; the latter for a file of a type that knows
             no weak references.
     """
 
@@ -356,7 +356,7 @@ def freeze() -> tuple[list[bytes], list[bytes], int, str, bytes, int]:
         to be run: `c`, `m`, `f` or `s`, its text, and the index of its first own argument.
 
     Raises:
-        OSError: the kernel does not tell what a copy needs.
+        OSError: the kernel does not say what a copy needs.
     """
 
 def run_main(

@@ -12,7 +12,7 @@ ERROR, HINT = "error: ", "hint: "
 
 
 class PastureError(Exception):
-    """Something the user can mend.
+    """Something the user can fix.
 
     Attributes:
         exit_code: status with which the command line ends.

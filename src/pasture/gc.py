@@ -136,7 +136,7 @@ def collect_between_requests() -> int:
     return collect() if native().full_collection_pays() or is_nearly_due() else 0
 
 
-def mend_counts() -> None:
+def fix_counts() -> None:
     """Restore reference counts of sealed objects that old extensions have moved, if that is due.
 
     Every garbage collection does this. Call it now and then in a process that never collects: the
@@ -146,4 +146,4 @@ def mend_counts() -> None:
     Raises:
         UnsupportedInterpreter: there is no extension for this interpreter.
     """
-    native().mend_counts_if_due()
+    native().fix_counts_if_due()

@@ -103,11 +103,11 @@ def compare_all(
     bench: Bench, modules: Iterable[str], changes: Sequence[Change], console: Console
 ) -> Iterator[Verdict]:
     for module in modules:
-        begun = time.monotonic()
+        started = time.monotonic()
         verdict = bench.compare(module, changes)
         if verdict is None:
             continue
-        if time.monotonic() - begun > 0.1 or verdict.new:
+        if time.monotonic() - started > 0.1 or verdict.new:
             show(verdict, bench, console)
         yield verdict
 

@@ -27,7 +27,7 @@ MODULES = (
     *("test_threading", "test_multiprocessing_spawn.test_misc", "test_utf8_mode"),
 )
 OPTIONS = ("", "-X faulthandler -I", "-X faulthandler -E", "-X faulthandler", "-I", "-E", "-u")
-PATIENCE_S = 1800
+TIMEOUT_S = 1800
 
 Outcomes = Mapping[str, str]
 
@@ -80,7 +80,7 @@ def outcomes(zygotes: Zygotes, module: str, executable: Path) -> Outcomes:
         try:
             subprocess.run(
                 command, env=zygotes.environ, cwd=folder, stdout=file, stderr=file,
-                stdin=subprocess.DEVNULL, timeout=PATIENCE_S, check=False,
+                stdin=subprocess.DEVNULL, timeout=TIMEOUT_S, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             pass

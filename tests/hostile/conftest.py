@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 EXTENSIONS = Path(__file__).parent / "extensions"
-PATIENCE_S = 150
+TIMEOUT_S = 150
 
 PRELUDE = """
 import gc, os, signal, sys, weakref
@@ -78,7 +78,7 @@ def run_program(tmp_path: Path) -> Callable[..., str]:
         env: Mapping[str, str] | None = None,
         path: Sequence[Path] = (),
         words: Sequence[str] = (),
-        patience_s: int = PATIENCE_S,
+        timeout_s: int = TIMEOUT_S,
     ) -> str:
         variables = {**os.environ, "PYTHONFAULTHANDLER": "1", **(env or {})}
         variables["PYTHONPATH"] = os.pathsep.join(map(str, path))
@@ -86,7 +86,7 @@ def run_program(tmp_path: Path) -> Callable[..., str]:
             [sys.executable, *words, "-c", PRELUDE + textwrap.dedent(source)],
             capture_output=True,
             text=True,
-            timeout=patience_s,
+            timeout=timeout_s,
             env=variables,
             cwd=tmp_path,
         )

@@ -121,7 +121,7 @@ assert pasture.seal().sealed and all(map(_native.is_immortal, kept))
 sealed = [sys.getrefcount(one) for one in kept]
 for one in kept: oldabi.take(one, 2**22)
 moved = [sys.getrefcount(one) for one in kept]
-_native.mend_counts()
+_native.fix_counts()
 print(moved != sealed, [sys.getrefcount(one) for one in kept] == sealed)
 """,
         path=[build_extension("zoo"), build_extension("oldabi")],

@@ -164,6 +164,6 @@ def work():
 in_child(work)
 """.replace("instance = Klass()", "    method_of_class = 'a text ' + text\ninstance = Klass()"),
         path=[build_extension("oldabi")],
-        patience_s=3500,
+        timeout_s=3500,
     )
     assert out == "('alive', 'alive')\n"

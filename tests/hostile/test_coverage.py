@@ -49,7 +49,7 @@ PLACES = {
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("sealed", [False, True])
-def test_lines_that_run_behind_the_seal_are_told(run_program, generators, core, place, sealed):
+def test_lines_that_run_behind_the_seal_are_reported(run_program, generators, core, place, sealed):
     if core == "sysmon" and sys.version_info < (3, 12):
         pytest.skip("sys.monitoring is new in CPython 3.12")
     out = run_program(

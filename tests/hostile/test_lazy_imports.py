@@ -31,7 +31,7 @@ def modules(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_imports_that_go_wrong_stay_pending_and_are_told(run_program, modules):
+def test_imports_that_go_wrong_stay_pending_and_are_reported(run_program, modules):
     out = run_program(
         """
         lazy import no_such_module

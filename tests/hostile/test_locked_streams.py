@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-PATIENCE_S = 15
+TIMEOUT_S = 15
 
 PROGRAM = """
 import os, select, sys, threading, time
@@ -60,7 +60,7 @@ def test_the_process_ends(tmp_path, policy, parent_itself):
     }
     try:
         for stream, process in processes.items():
-            assert process.wait(PATIENCE_S) == 0, stream
+            assert process.wait(TIMEOUT_S) == 0, stream
             assert (tmp_path / stream / "ended").read_text() not in ("", "0"), stream
     except subprocess.TimeoutExpired:
         pytest.fail(f"{stream}: the child waits for a lock that a daemon thread holds")
@@ -92,7 +92,7 @@ def test_a_file_that_a_thread_of_the_parent_keeps_locked_does_not_keep_a_child(t
         [sys.executable, "-W", "ignore", "-c", INHERITED],
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=TIMEOUT_S,
     )
     assert (done.stdout, done.stderr) == ("the child's0\n", "")
 
@@ -136,7 +136,7 @@ def test_data_that_a_thread_keeps_from_being_written_is_no_success(
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.wait(PATIENCE_S) == 0
+        assert process.wait(TIMEOUT_S) == 0
         _, errors = process.communicate()
     assert (tmp_path / "ended").read_text() == str(expected)
     assert errors.startswith("pasture: a thread keeps <_io.TextIOWrapper name=")
@@ -204,7 +204,7 @@ def end_with_streams_of_c(folder, work):
         start_new_session=True,
     ) as process:
         try:
-            _, errors = process.communicate(timeout=PATIENCE_S)
+            _, errors = process.communicate(timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             pytest.fail("the child waits for the lock of a stream of C")

@@ -209,6 +209,6 @@ def body():
     return constants, [_native.is_immortal(c) for c in constants]
 in_child(body)
 """,
-        patience_s=3500,
+        timeout_s=3500,
     )
     assert out == "([7654321.5, 'constant text %s'], [True, True])\n"

@@ -22,7 +22,7 @@ there('''
 report = pasture.seal()
 print(report.sealed, report.reason)
 for work in (pasture.gc.install, pasture.gc.uninstall, pasture.gc.collect,
-             pasture.gc.mend_counts, lambda: pasture.seal(strict=True)):
+             pasture.gc.fix_counts, lambda: pasture.seal(strict=True)):
     try:
         work()
         print("done")

@@ -104,7 +104,7 @@ def test_a_thread_that_sleeps_half_a_millisecond_at_a_time_goes_on_found_asleep_
     assert out == "1000\n" * 3
 
 
-def test_a_thread_of_c_code_counts_although_nobody_knows_its_name(run_program):
+def test_a_thread_of_c_code_counts_although_no_one_knows_its_name(run_program):
     out = run_program("""
         import _thread, time
         from pasture import _native

@@ -25,7 +25,7 @@ default = gc.get_threshold()
 pasture.seal()
 def work():
     saved = gc.get_threshold()
-    assert saved != default, "the pace has not begun"
+    assert saved != default, "the pace has not started"
     def change(): gc.set_threshold(50_000, 20, 100)
     def restore(): gc.set_threshold(*saved)
     exec(AROUND, {**globals(), "change": change, "restore": restore})
@@ -46,7 +46,7 @@ def test_a_sealed_child_is_not_left_with_full_collections_at_any_price(run_each)
     assert all(out.startswith("(True, ") for out in told.values()), told
 
 
-def test_thresholds_that_somebody_sets_for_good_stay(run_program):
+def test_thresholds_that_a_program_sets_for_good_stay(run_program):
     out = run_program("""
         pasture.seal()
         def work():

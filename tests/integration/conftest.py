@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import PATIENCE_S, Running, environment, listens
+from running import TIMEOUT_S, Running, environment, listens
 
 from pasture.launch.ports import free_port
 
@@ -25,7 +25,7 @@ class Server(Running):
 
     def get(self, path: str) -> dict[str, Any]:
         url = f"http://127.0.0.1:{self.port}{path}"
-        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
             return json.load(answer)
 
     def workers(self, master: int | None = None) -> list[int]:

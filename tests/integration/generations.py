@@ -105,7 +105,7 @@ def assert_port_is_free(server):
 
 
 def wait_for_roles(server, *expected):
-    # A process that has just begun has no generation yet.
+    # A process that has just started has no generation yet.
     server.wait_for(
         lambda: sorted(roles(server).values(), key=str) == sorted(expected, key=str), f"{expected}"
     )

@@ -9,20 +9,20 @@ import psutil
 from pasture.launch.ports import listens
 from pasture.launch.session import Group, environment
 
-__all__ = ["PATIENCE_S", "Running", "environment", "listens"]
+__all__ = ["TIMEOUT_S", "Running", "environment", "listens"]
 
-PATIENCE_S = 30
+TIMEOUT_S = 30
 
 
 class Running(Group):
     """A program that writes to a log file, in whose folder it runs.
 
     Attributes:
-        patience_s: how long each wait for something of it may take.
+        timeout_s: how long each wait for something of it may take.
         process: the program itself.
     """
 
-    patience_s = PATIENCE_S
+    timeout_s = TIMEOUT_S
 
     def __init__(self, command: Sequence[str], log_path: Path, env: Mapping[str, str]) -> None:
         super().__init__(command, log=log_path, env=env, cwd=log_path.parent)
@@ -34,10 +34,10 @@ class Running(Group):
         return {child.pid for child in children if _is_alive(child)}
 
     def wait_for(self, condition: Callable[[], object], what: str) -> None:
-        super().wait_for(condition, f"{what} did not happen", timeout_s=self.patience_s)
+        super().wait_for(condition, f"{what} did not happen", timeout_s=self.timeout_s)
 
     def wait_for_end(self) -> int:
-        return self.wait(self.patience_s)
+        return self.wait(self.timeout_s)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.send_signal(number)

@@ -81,7 +81,7 @@ def test_another_variable_has_it_sealed_again():
         {"PASTURE": "seel", "PASTURE_POLICY": "seal"},
     ],
 )
-def test_a_mistake_is_told_and_the_program_goes_on_unsealed(variables):
+def test_a_mistake_is_reported_and_the_program_goes_on_unsealed(variables):
     done = run("working_parent.py", "pool", **variables)
     assert done.returncode == 0
     assert done.stdout.splitlines() == ["[false]", "[false, false]"]

@@ -24,7 +24,7 @@ pytest.importorskip("redis")
 PROGRAMS = Path(__file__).parent.parent / "programs"
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 SEALED = "pasture: policy seal on "
-PATIENCE_S = 40
+TIMEOUT_S = 40
 
 needs_immortality = pytest.mark.skipif(
     not _native.HAS_IMMORTALITY, reason="on CPython before 3.12 reading un-shares pages"
@@ -45,20 +45,20 @@ def broker(tmp_path_factory):
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen([found.stdout.strip(), *options], stdout=log, stderr=log)
     try:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while b"Ready to accept" not in (folder / "log").read_bytes():
             assert time.monotonic() < deadline and server.poll() is None, "Redis does not start"
             time.sleep(0.05)
         yield f"redis://127.0.0.1:{port}"
     finally:
         server.terminate()
-        server.wait(PATIENCE_S)
+        server.wait(TIMEOUT_S)
 
 
 class Worker(Running):
     """A Celery worker and a client of its tasks, each with a database of Redis of its own."""
 
-    patience_s = PATIENCE_S
+    timeout_s = TIMEOUT_S
 
     def __init__(self, command, directory, broker, env):
         super().__init__(command, directory / "celery.log", {**env, "HERD_BROKER": broker})
@@ -68,7 +68,7 @@ class Worker(Running):
         return self.app.send_task(f"herd_tasks.{task}", args=args)
 
     def call(self, task, *args):
-        return self.send(task, *args).get(timeout=PATIENCE_S)
+        return self.send(task, *args).get(timeout=TIMEOUT_S)
 
     def destroy(self):
         super().destroy()
@@ -108,7 +108,7 @@ def work(tmp_path, broker, request):
 def read_with_all(worker, count=6):
     """Answers of `read` that keep each pool process busy, so that all take part."""
     results = [worker.send("read", 0.3) for _ in range(count)]
-    return [result.get(timeout=PATIENCE_S) for result in results]
+    return [result.get(timeout=TIMEOUT_S) for result in results]
 
 
 @pytest.mark.interpreter
@@ -140,7 +140,7 @@ def test_no_task_is_lost_when_a_pool_process_is_killed(work):
         time.sleep(0.3)
         os.kill(min(worker.children()), signal.SIGKILL)
         worker.wait_for(lambda: len(worker.children()) == 2, "a replacement")
-    assert [result.get(timeout=PATIENCE_S) for result in results] == list(range(1, 41))
+    assert [result.get(timeout=TIMEOUT_S) for result in results] == list(range(1, 41))
 
 
 @pytest.mark.once
@@ -150,7 +150,7 @@ def test_no_pool_process_outlives_a_killed_worker(work):
     pool = worker.children()
     worker.process.kill()
     worker.process.wait()
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while any(is_running(pid) for pid in pool):
         assert time.monotonic() < deadline, pool
         time.sleep(0.1)
@@ -297,7 +297,7 @@ def test_a_restart_seals_again_and_loses_no_task(work):
     worker.process.send_signal(signal.SIGHUP)
     worker.wait_for(lambda: worker.log.count(SEALED) == 2, "a second seal")
     worker.wait_for(lambda: worker.log.count(" ready.") == 2, "a second start")
-    assert [result.get(timeout=PATIENCE_S) for result in results] == list(range(1, 21))
+    assert [result.get(timeout=TIMEOUT_S) for result in results] == list(range(1, 21))
     assert worker.stop() == 0
 
 
@@ -305,7 +305,7 @@ def test_a_restart_seals_again_and_loses_no_task(work):
 @pytest.mark.once
 def test_a_pool_that_does_not_fork_is_refused(work, pool):
     worker = work("--pool", pool, ready=False)
-    assert worker.process.wait(PATIENCE_S) == 2
+    assert worker.process.wait(TIMEOUT_S) == 2
     assert "does not fork: there is nothing to share" in worker.log
     assert "Traceback" not in worker.log
 
@@ -321,12 +321,12 @@ def test_a_pool_that_does_not_fork_is_a_warning_for_the_import(work):
 @pytest.mark.once
 def test_a_pool_of_fresh_interpreters_is_refused(work):
     worker = work(ready=False, conf={"worker_pool_start_method": "spawn"})
-    assert worker.process.wait(PATIENCE_S) == 2
+    assert worker.process.wait(TIMEOUT_S) == 2
     assert "starts fresh interpreters" in worker.log
 
 
 @pytest.mark.once
-def test_an_unknown_policy_is_told_without_a_traceback(work):
+def test_an_unknown_policy_is_reported_without_a_traceback(work):
     worker = work(plain=True, env={"HERD_SWITCH": "1", "PASTURE_POLICY": "seel"}, ready=False)
-    assert worker.process.wait(PATIENCE_S) == 4
+    assert worker.process.wait(TIMEOUT_S) == 4
     assert "did you mean seal?" in worker.log and "Traceback" not in worker.log

@@ -106,7 +106,7 @@ os.wait()
 
 
 @pytest.mark.once
-def test_a_worker_left_behind_is_told_to_end_before_it_is_killed(tmp_path):
+def test_a_worker_left_behind_is_asked_to_end_before_it_is_killed(tmp_path):
     (tmp_path / "server.py").write_text(LEAVES_A_WORKER)
     doctor("--", sys.executable, "server.py", cwd=tmp_path)
     assert (tmp_path / "told").exists()

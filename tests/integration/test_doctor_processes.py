@@ -57,7 +57,7 @@ def threads_of(pid):
     return read_threads(pid, tree.forked_workers(pid), mappings, Notes(), PROC)
 
 
-def test_threads_are_told_apart_by_when_they_began_and_whether_they_wait():
+def test_threads_are_distinguished_by_when_they_began_and_whether_they_wait():
     with running(THREADS) as pid:
         threads = threads_of(pid)
     assert [thread.after_fork for thread in threads] == [False, False, True]

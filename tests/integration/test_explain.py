@@ -109,7 +109,7 @@ def test_pages_with_one_cause_are_no_more_than_pages_with_it(noise):
             assert share.only_os_pages == share.os_pages
 
 
-def test_objects_in_memory_that_the_parent_never_had_are_told_by_their_type(snapshot):
+def test_objects_in_memory_that_the_parent_never_had_are_reported_by_their_type(snapshot):
     with dirtying("new objects", snapshot) as said:
         found = explain(said["parent"], said["worker"], snapshot)
     new = {str(label): share for cause, label, share in found.fields if cause is Cause.NEW_MEMORY}
@@ -207,7 +207,7 @@ def test_a_process_without_workers_is_refused():
         find_pair(os.getpid())
 
 
-def test_nobody_is_stopped_and_the_server_answers_meanwhile(serve, tmp_path):
+def test_no_one_is_stopped_and_the_server_answers_meanwhile(serve, tmp_path):
     server = serve(workers=2, env={"PASTURE_SNAPSHOT": str(tmp_path / "snapshot")})
     for _ in range(20):
         server.get("/who")
@@ -243,7 +243,7 @@ def test_a_second_look_says_the_same_since_the_first_left_no_page_in_the_parent(
         {c: s.os_pages for c, s in found.causes if c is not Cause.FILE_PAGE}
         for found in (first, second)
     ]
-    # A page at the end of the heap may be told apart otherwise: its words change as threads wait.
+    # A page at the end of the heap may be distinguished otherwise: its words change as threads wait.
     moved = sum(abs(told[0].get(c, 0) - told[1].get(c, 0)) for c in told[0].keys() | told[1].keys())
     assert moved <= 4, told
 

@@ -38,7 +38,7 @@ def dirtying(*command, snapshot):
         process.communicate()
 
 
-def explain_as_nobody(worker, *options):
+def explain_as_no_one(worker, *options):
     command = [*AS_NOBODY, "-m", "pasture", "explain", str(worker), *options]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
@@ -55,7 +55,7 @@ def test_pages_of_the_same_user_are_explained_and_what_a_recording_misses_is_nam
     document = folder / "found.json"
     with dirtying(*AS_NOBODY, snapshot=folder / "snapshot") as said:
         assert f"Uid:\t{65534}" in Path(f"/proc/{said['worker']}/status").read_text()
-        done = explain_as_nobody(said["worker"], "--record", "0.2", "--json", str(document))
+        done = explain_as_no_one(said["worker"], "--record", "0.2", "--json", str(document))
     assert done.returncode == 0, done.stderr
     found = from_json(document.read_text())
     [field] = [share for _, label, share in found.fields if str(label) == "Wide.slot_300"]
@@ -68,7 +68,7 @@ def test_pages_of_the_same_user_are_explained_and_what_a_recording_misses_is_nam
 
 def test_processes_of_another_user_are_refused_with_the_way_to_mend_it(folder):
     with dirtying(sys.executable, snapshot=folder / "snapshot") as said:
-        done = explain_as_nobody(said["worker"])
+        done = explain_as_no_one(said["worker"])
     assert done.returncode == 9
     assert "not allowed" in done.stderr
     assert "root" in done.stderr
@@ -117,7 +117,7 @@ def test_root_writes_no_report_where_another_user_can_put_a_link(folder):
 
 def test_a_snapshot_can_be_read_by_its_user_alone(folder):
     with dirtying(sys.executable, snapshot=folder / "snapshot") as said:
-        done = explain_as_nobody(said["worker"], "--snapshot", str(folder / "snapshot"))
+        done = explain_as_no_one(said["worker"], "--snapshot", str(folder / "snapshot"))
         mode = (folder / "snapshot").stat().st_mode
     assert mode & 0o777 == 0o600
     assert done.returncode != 0

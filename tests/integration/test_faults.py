@@ -8,7 +8,7 @@ import pytest
 
 pytestmark = pytest.mark.once
 
-PATIENCE_S = 160  # below pytest's own
+TIMEOUT_S = 160  # below pytest's own
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = {"uwsgi": "pyuwsgi", "celery": "redis"}
 SERVERS = ("gunicorn", "gunicorn-refork", "uwsgi", "celery")
@@ -37,7 +37,7 @@ def run(command):
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     try:
-        output, _ = process.communicate(timeout=PATIENCE_S)
+        output, _ = process.communicate(timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.terminate()
         output, _ = process.communicate()

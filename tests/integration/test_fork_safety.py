@@ -213,10 +213,10 @@ import pasture
 from pasture.fork_safety.survey import survey
 
 answer = Handler.do_GET
-begun = threading.Event()
+started = threading.Event()
 
 def slowly(self):
-    begun.set()
+    started.set()
     time.sleep(0.3)
     answer(self)
 
@@ -224,7 +224,7 @@ Handler.do_GET = slowly
 manager = urllib3.PoolManager()
 asking = threading.Thread(target=manager.request, args=("GET", url))
 asking.start()
-begun.wait()
+started.wait()
 counts, problems = pasture.close_connections()
 asking.join()
 named = [str(hazard) for hazard in survey() if f":{server.server_port} " in hazard.what + " "]

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.once
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 WORKERS = 3
-MOST_BYTES = 20_000_000
+MAX_BYTES = 20_000_000
 """Of 35 MB of small containers. Celery uses 10 MB of its own modules before the first task."""
 
 SETTLED_S = 0.5
@@ -66,4 +66,4 @@ def fresh_workers(tmp_path):
 @pytest.mark.parametrize("server", COMMANDS)
 def test_a_fresh_worker_holds_little_of_its_own(fresh_workers, server, policy):
     private = fresh_workers(server, policy)
-    assert max(private) < MOST_BYTES, private
+    assert max(private) < MAX_BYTES, private

@@ -62,7 +62,7 @@ def test_gunicorn_without_the_line_in_its_configuration_is_not_touched(serve):
     assert "pasture" not in serve(plain=True).log
 
 
-def test_an_unknown_policy_is_told_without_a_traceback(serve):
+def test_an_unknown_policy_is_reported_without_a_traceback(serve):
     conf = "from pasture.servers.gunicorn import *"
     server = serve(plain=True, conf=conf, env={"PASTURE_POLICY": "seel"}, ready=False)
     assert server.wait_for_end() == 4
@@ -78,7 +78,7 @@ def test_an_unknown_policy_is_told_without_a_traceback(serve):
         ("herd_app:app", {"HERD_BROKEN": "1"}, "RuntimeError: this application is broken"),
     ],
 )
-def test_an_application_that_cannot_be_imported_is_told_with_its_own_exit_code(
+def test_an_application_that_cannot_be_imported_is_reported_with_its_own_exit_code(
     serve, app, env, told
 ):
     server = serve(app=app, env=env, ready=False)

@@ -1,17 +1,17 @@
-"""A master whose warm-up does what it should not: it starts, serves, and ends when it is told."""
+"""A master whose warm-up does what it should not: it starts, serves, and ends when it is reported."""
 
 import signal
 import urllib.request
 
 import pytest
-from running import PATIENCE_S
+from running import TIMEOUT_S
 
 pytestmark = pytest.mark.once
 
 
 def who(server):
     url = f"http://127.0.0.1:{server.port}/who"
-    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+    with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
         return int(answer.read())
 
 

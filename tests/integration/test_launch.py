@@ -43,7 +43,7 @@ if os.fork() == 0:
 os.wait()
 print("ready", flush=True)
 """
-# Shares 40 MB with a child that writes to all of it when it is told to end.
+# Shares 40 MB with a child that writes to all of it when it is asked to end.
 SPREADING = """
 import os, signal, sys, time
 pages = bytearray(40_000_000)

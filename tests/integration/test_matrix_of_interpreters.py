@@ -95,7 +95,7 @@ def test_other_interpreters_than_the_first_run_marked_tests_unless_the_whole_is_
     assert len(rows) == len(sessions)
 
 
-def test_a_test_that_fails_again_fails_the_run_and_is_told_from_one_that_passes(matrix):
+def test_a_test_that_fails_again_fails_the_run_and_is_distinguished_from_one_that_passes(matrix):
     """Sessions run side by side: each runs again what failed in it, and nothing else."""
     tests = {"tests/test_server.py": UNSTEADY, "tests/native/test_broken.py": BROKEN}
     code, summary = matrix(tests, "3.98", "3.14")

@@ -17,7 +17,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from running import PATIENCE_S, listens
+from running import TIMEOUT_S, listens
 
 from pasture.errors import NoPrivilege
 from pasture.launch.ports import free_port
@@ -35,7 +35,7 @@ DASHBOARD = REPOSITORY / "docs" / "grafana-dashboard.json"
 
 
 def fetch(url):
-    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+    with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
         return answer.read().decode()
 
 
@@ -64,11 +64,11 @@ def export():
     yield start
     for process in started:
         process.kill()
-        process.wait(PATIENCE_S)
+        process.wait(TIMEOUT_S)
         process.stderr.close()
 
 
-def test_the_exporter_tells_memory_collections_and_the_seal(serve, export):
+def test_the_exporter_says_memory_collections_and_the_seal(serve, export):
     server = serve()
     for _ in range(6):
         server.get("/collect")
@@ -110,7 +110,7 @@ def test_totals_do_not_fall_when_workers_end_and_the_exporter_ends_with_its_serv
         if key[0].endswith(("_total", "_count", "_bucket")) and "faults" not in key[0]:
             assert after[key] >= before[key], key
     assert server.stop() == 0
-    assert process.wait(PATIENCE_S) == 0
+    assert process.wait(TIMEOUT_S) == 0
     assert "has ended" in process.stderr.read()
 
 
@@ -152,30 +152,30 @@ def test_the_middleware_answers_from_any_worker_and_leaves_other_paths_alone(ser
     [(["4194999"], 14, "there is no process 4194999"), (["0"], 2, "PID")],
 )
 @pytest.mark.once
-def test_a_process_that_is_not_there_is_told(words, code, told):
+def test_a_process_that_is_not_there_is_reported(words, code, told):
     command = [sys.executable, "-m", "pasture", "metrics", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert done.returncode == code and told in done.stderr
 
 
 @pytest.mark.once
-def test_a_process_without_memory_is_told():
+def test_a_process_without_memory_is_reported():
     zombie = subprocess.Popen(["true"])
     os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
     command = [sys.executable, "-m", "pasture", "metrics", f"{zombie.pid}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert done.returncode == 14 and "(a zombie)" in done.stderr
     zombie.wait()
 
 
 @pytest.mark.once
-def test_a_taken_port_is_told():
+def test_a_taken_port_is_reported():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
         command = [sys.executable, "-m", "pasture", "metrics", str(os.getpid()), "--port", port]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert done.returncode == 8 and f"port {port} is taken" in done.stderr
 
 
@@ -249,7 +249,7 @@ def test_an_exporter_of_root_writes_nothing_where_the_watched_user_says(export, 
 
 @pytest.mark.parametrize("kind", ["malformed", "fifo"])
 @pytest.mark.once
-def test_the_report_that_a_watched_process_names_is_nobody_elses_problem(export, tmp_path, kind):
+def test_the_report_that_a_watched_process_names_is_no_one_elses_problem(export, tmp_path, kind):
     report = tmp_path / "report.json"
     report.write_text("{}") if kind == "malformed" else os.mkfifo(report)
     with other_users_process(PASTURE_REPORT_FILE=str(report)) as process:
@@ -259,7 +259,7 @@ def test_the_report_that_a_watched_process_names_is_nobody_elses_problem(export,
 
 
 @pytest.mark.once
-def test_a_neighbour_who_holds_a_lock_holds_up_nobody(serve, export, tmp_path):
+def test_a_neighbour_who_holds_a_lock_holds_up_no_one(serve, export, tmp_path):
     with (tmp_path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         server = serve(env={"PASTURE_METRICS_DIR": str(tmp_path)})
@@ -269,7 +269,7 @@ def test_a_neighbour_who_holds_a_lock_holds_up_nobody(serve, export, tmp_path):
 
 
 @pytest.mark.once
-def test_a_folder_for_the_counts_is_told_to_be_needless_once(serve, tmp_path):
+def test_a_folder_for_the_counts_is_asked_to_be_needless_once(serve, tmp_path):
     server = serve(env={"PASTURE_METRICS_DIR": str(tmp_path / "counts")})
     assert server.log.count("PASTURE_METRICS_DIR is no longer needed") == 1
     assert not (tmp_path / "counts").exists()
@@ -342,7 +342,7 @@ def test_servers_whose_masters_have_the_same_pid_are_kept_apart(serve, tmp_path)
 def test_a_client_that_never_ends_its_request_loses_its_connection(serve, export):
     _, url = export(serve().process.pid)
     port = int(url.split(":")[2].split("/")[0])
-    slow = [socket.create_connection(("127.0.0.1", port), PATIENCE_S) for _ in range(150)]
+    slow = [socket.create_connection(("127.0.0.1", port), TIMEOUT_S) for _ in range(150)]
     try:
         for client in slow:
             with contextlib.suppress(ConnectionError):
@@ -369,7 +369,7 @@ def test_a_request_that_is_none_is_refused(serve, export):
     _, url = export(serve(workers=1).process.pid)
     port = int(url.split(":")[2].split("/")[0])
     for request, status in NO_REQUESTS.items():
-        with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as client:
+        with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as client:
             client.sendall(request)
             answer = client.makefile("rb").read()
         assert answer.split(b" ")[1] == status, request[:40]
@@ -378,13 +378,13 @@ def test_a_request_that_is_none_is_refused(serve, export):
 
 
 @pytest.mark.once
-def test_a_server_of_another_user_is_told_and_not_scraped(serve):
+def test_a_server_of_another_user_is_reported_and_not_scraped(serve):
     if os.getuid() != 0:
         pytest.skip("runs as another user")
     server = serve()
     as_nobody = str(PROGRAMS / "as_nobody.py")
     command = [sys.executable, as_nobody, "-m", "pasture", "metrics", str(server.process.pid)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert done.returncode == NoPrivilege.exit_code, done.stderr
     assert "or as root" in done.stderr
 
@@ -441,7 +441,7 @@ def prometheus(tmp_path):
     yield start
     for process in started:
         process.terminate()
-        process.wait(PATIENCE_S)
+        process.wait(TIMEOUT_S)
     print((tmp_path / "prometheus.log").read_text())
 
 
@@ -458,7 +458,7 @@ def test_a_real_prometheus_answers_every_query_of_the_dashboard(serve, export, p
     server = serve()
     _, url = export(server.process.pid)
     base = prometheus(url.removeprefix("http://").removesuffix("/metrics"))
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     queries = [
         query.replace("$instance", ".*").replace("$__rate_interval", "30s")
         for query in dashboard_queries()

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from running import PATIENCE_S, Running, environment, listens
+from running import TIMEOUT_S, Running, environment, listens
 
 from pasture.launch.ports import free_port
 from pasture.scoreboard.reader import read_scoreboard
@@ -33,7 +33,7 @@ def options(*paths, others=()):
 
 
 def fetch(port, path="/"):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=TIMEOUT_S) as answer:
         return answer.read()
 
 
@@ -143,7 +143,7 @@ def test_a_connection_that_waits_during_the_first_start_is_served_by_the_second(
     server.wait_until_it_logs("pasture: warm-up: GET /slow")
     with ThreadPoolExecutor(1) as clients:
         answer = clients.submit(fetch, server.port)
-        assert b"<b>" in answer.result(PATIENCE_S)
+        assert b"<b>" in answer.result(TIMEOUT_S)
     assert ANEW_PLAIN in server.log
 
 
@@ -250,7 +250,7 @@ def test_uvicorn_starts_without_pasture_where_its_workers_hang(tmp_path):
         assert fetch(server.port)
 
 
-def test_the_probe_starts_and_ends_an_application_unless_told_otherwise(tmp_path):
+def test_the_probe_starts_and_ends_an_application_unless_reported_otherwise(tmp_path):
     with uvicorn(tmp_path, *options("/")) as server:
         wait_for_workers(server)
         lifespans = re.findall(r"lifespan (startup|shutdown) in (\d+)", server.log)

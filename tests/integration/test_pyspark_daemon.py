@@ -69,7 +69,7 @@ def test_the_heap_is_sealed_once_and_the_log_says_so(good):
 
 
 @pytest.mark.once
-def test_a_module_that_cannot_be_imported_is_told_and_the_daemon_goes_on(good):
+def test_a_module_that_cannot_be_imported_is_reported_and_the_daemon_goes_on(good):
     assert b"not preloaded: broken" in good.stderr
     assert b"no such table" in good.stderr
     assert b"not preloaded: script" in good.stderr

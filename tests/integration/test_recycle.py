@@ -18,7 +18,7 @@ from running import Running, environment
 from pasture.launch.ports import free_port
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
-PATIENCE_S = 60
+TIMEOUT_S = 60
 LIMIT_BYTES = 40 << 20
 LEAK_BYTES = 2 << 20
 SLACK_BYTES = 3 << 20  # what a request takes besides what it keeps
@@ -49,7 +49,7 @@ SERVERS = {
 
 
 class Recycling(Running):
-    patience_s = PATIENCE_S
+    timeout_s = TIMEOUT_S
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def start(tmp_path):
 
 
 def ask(port, path="/"):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=TIMEOUT_S) as answer:
         return json.load(answer)
 
 

@@ -375,7 +375,7 @@ def test_where_reforks_are_impossible_the_log_says_so(start, args, told):
 
 
 def test_a_trial_compares_reforks_with_other_policies(tmp_path):
-    # Long enough that the refork at 50 is over at the end, and none at 500 has begun.
+    # Long enough that the refork at 50 is over at the end, and none at 500 has started.
     command = [
         *(sys.executable, "-m", "pasture", "try", "refork_app:app", "--policy", "stock"),
         *("--policy", "refork", "--url", "/serve", "-n", "800", "-w", "2", "--chdir", tmp_path),

@@ -102,7 +102,7 @@ def test_every_request_is_served_exactly_once_through_the_generations(start, tmp
     assert_ends_without_a_trace(server)
 
 
-def test_what_is_under_way_when_a_worker_becomes_a_mold_is_finished_or_told(start):
+def test_what_is_under_way_when_a_worker_becomes_a_mold_is_finished_or_reported(start):
     from websockets.exceptions import ConnectionClosed
     from websockets.sync.client import connect
 
@@ -189,7 +189,7 @@ def test_what_does_not_cross_a_fork_is_named_and_the_server_works_on(start, path
     assert server.stop() == 0
 
 
-def test_a_lifespan_that_does_not_end_or_start_is_told_and_the_server_works_on(start, tmp_path):
+def test_a_lifespan_that_does_not_end_or_start_is_reported_and_the_server_works_on(start, tmp_path):
     server = start(*TIMES, refork="6")
     (tmp_path / "mood").write_text("hangs")
     load(server, 24)

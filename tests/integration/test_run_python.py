@@ -54,13 +54,13 @@ def test_the_two_forks_of_a_daemon_do_not_seal(tmp_path):
     out = tmp_path / "out"
     with out.open("wb") as stream:
         command = [sys.executable, "-m", "pasture", "run", "--", "python"]
-        begun = subprocess.run(
+        started = subprocess.run(
             [*command, str(PROGRAMS / "forking_app.py"), "daemon"],
             stdout=stream,
             stderr=subprocess.STDOUT,
             timeout=60,
         )
-    assert begun.returncode == 0
+    assert started.returncode == 0
     deadline = time.monotonic() + 30
     while '"after"' not in out.read_text():
         assert time.monotonic() < deadline, out.read_text()
@@ -72,7 +72,7 @@ def test_the_two_forks_of_a_daemon_do_not_seal(tmp_path):
     ]
 
 
-def test_the_seal_waits_for_what_it_was_told_to_wait_for():
+def test_the_seal_waits_for_what_it_was_asked_to_wait_for():
     done = run("early", "--after", "__main__:RECORDS")
     assert workers(done) == {"early": False, "late": IMMORTAL}
     assert done.stderr.count(SEALED) == 1
@@ -114,7 +114,7 @@ def test_modules_and_code_run_as_python_runs_them(program, shown):
         ([], "error: cannot run python"),
     ],
 )
-def test_what_cannot_be_run_is_told_without_a_traceback(program, told):
+def test_what_cannot_be_run_is_reported_without_a_traceback(program, told):
     command = [sys.executable, "-m", "pasture", "run", "--", "python", *program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
@@ -129,14 +129,14 @@ def test_other_servers_have_no_use_for_after():
 
 @pytest.mark.once
 @pytest.mark.parametrize(("option", "second"), [("--once", False), ("--again", True)])
-def test_a_parent_that_works_is_sealed_once_or_again_as_it_was_told(option, second):
+def test_a_parent_that_works_is_sealed_once_or_again_as_it_was_reported(option, second):
     done = run("", option, program=[str(PROGRAMS / "working_parent.py"), "fork"])
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert rows == [[True], [True, second]]
 
 
 @pytest.mark.once
-def test_modules_are_preloaded_before_the_seal_and_one_that_fails_is_told(tmp_path):
+def test_modules_are_preloaded_before_the_seal_and_one_that_fails_is_reported(tmp_path):
     (tmp_path / "tables.py").write_text("print('tables', flush=True)")
     (tmp_path / "broken.py").write_text("import nothing_there")
     program = tmp_path / "app.py"

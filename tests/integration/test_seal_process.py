@@ -174,7 +174,7 @@ def test_thresholds_that_a_child_sets_for_itself_stay():
     assert found["child"] == [True, [700, 4, 1]]
 
 
-def test_thresholds_of_older_generations_that_somebody_has_set_stay():
+def test_thresholds_of_older_generations_that_a_program_has_set_stay():
     found = run("""
         gc.set_threshold(700, 11, 12)
         pasture.seal()

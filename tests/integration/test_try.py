@@ -127,7 +127,7 @@ def test_a_trial_of_another_server_compares_with_the_plain_one(server, module, a
 @pytest.mark.once
 @pytest.mark.parametrize("server", ["uvicorn", "uwsgi"])
 @pytest.mark.parametrize("policy", ["stock", "seal"])
-def test_an_application_that_another_server_cannot_import_is_told_at_once(server, policy):
+def test_an_application_that_another_server_cannot_import_is_reported_at_once(server, policy):
     pytest.importorskip("pyuwsgi" if server == "uwsgi" else server)
     done = pasture_try("broken_app:application", "--server", server, *SMALL, *policies(policy))
 
@@ -136,7 +136,7 @@ def test_an_application_that_another_server_cannot_import_is_told_at_once(server
 
 
 @pytest.mark.once
-def test_an_asgi_application_under_uwsgi_which_answers_nothing_then_is_told_what_serves_it():
+def test_an_asgi_application_under_uwsgi_which_answers_nothing_then_is_reported_what_serves_it():
     pytest.importorskip("pyuwsgi")
     done = pasture_try("steady_app:asgi", "--server", "uwsgi", *SMALL, *policies("stock"))
 
@@ -224,7 +224,7 @@ def test_answers_that_differ_are_named_and_fail_after_the_reports_are_written(tm
     ],
 )
 @pytest.mark.once
-def test_an_application_that_does_not_import_is_told_by_its_reason(app, words):
+def test_an_application_that_does_not_import_is_reported_by_its_reason(app, words):
     done = pasture_try(app, *SMALL)
 
     assert done.returncode == errors.AppImportFailed.exit_code
@@ -250,7 +250,7 @@ def test_a_page_that_always_fails_is_not_compared():
 
 
 @pytest.mark.once
-def test_a_page_that_is_never_answered_is_told_with_the_clients_reason():
+def test_a_page_that_is_never_answered_is_reported_with_the_clients_reason():
     done = pasture_try("failing_app:application", *SMALL, "--url", "/", "--url", "/closed")
 
     assert done.returncode == errors.AppDidNotAnswer.exit_code
@@ -258,7 +258,7 @@ def test_a_page_that_is_never_answered_is_told_with_the_clients_reason():
 
 
 @pytest.mark.once
-def test_a_server_that_dies_under_load_is_told_by_its_policy():
+def test_a_server_that_dies_under_load_is_reported_by_its_policy():
     done = pasture_try(
         "failing_app:application", *SMALL, "--url", "/", "--url", "/fatal", *policies("freeze")
     )

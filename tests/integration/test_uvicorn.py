@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from running import PATIENCE_S, Running, environment, listens
+from running import TIMEOUT_S, Running, environment, listens
 
 from pasture import _native
 from pasture.launch.ports import free_port
@@ -40,7 +40,7 @@ class Uvicorn(Running):
         self.port = port
 
     def get(self, path="/"):
-        return ask(http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S), path)
+        return ask(http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S), path)
 
     def ask_each(self, count, path="/"):
         """An answer of each worker, by pid; they share a socket, and some are asked often."""
@@ -150,7 +150,7 @@ def test_a_worker_that_is_killed_is_replaced_and_signals_do_what_they_do_in_uvic
 
 
 @pytest.mark.once
-def test_a_worker_that_is_told_to_end_right_after_its_fork_ends(serve):
+def test_a_worker_that_is_asked_to_end_right_after_its_fork_ends(serve):
     server = serve()
     server.ask_each(2)
     for turn in range(1, 4):
@@ -401,7 +401,7 @@ def finished(*words):
         env=environment({"PYTHONPATH": str(PROGRAMS)}),
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=TIMEOUT_S,
     )
 
 

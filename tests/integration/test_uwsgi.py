@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from running import PATIENCE_S, Running, environment, listens
+from running import TIMEOUT_S, Running, environment, listens
 
 from pasture import _native
 from pasture.launch.ports import free_port
@@ -40,7 +40,7 @@ class Uwsgi(Running):
 
     def get(self, path, port=None):
         url = f"http://127.0.0.1:{port or self.port}{path}"
-        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
             return json.load(answer)
 
     def workers(self):
@@ -86,7 +86,7 @@ def serve(tmp_path):
 def until_all_answered(server, path, workers):
     """An answer of each worker: dict of pid to answer."""
     answers = {}
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while not workers <= answers.keys():
         assert time.monotonic() < deadline, f"only {set(answers)} of {workers} answer"
         with ThreadPoolExecutor(4) as clients:
@@ -321,7 +321,7 @@ def test_lazy_apps_are_refused(serve, how):
     ini = "import = pasture.servers.uwsgi\n" if how == "ini" else None
     server = serve("--lazy-apps", ini=ini, ready=False)
     try:
-        code = server.process.wait(PATIENCE_S)
+        code = server.process.wait(TIMEOUT_S)
     finally:
         assert "error: with lazy-apps each worker loads the application for itself" in server.log
     assert code == (2 if how == "pasture-run" else 0)  # uWSGI's own for a stop by a worker
@@ -335,7 +335,7 @@ def test_a_thread_is_refused_when_strict_and_reported_otherwise(serve):
     told = "not sealed (1 other Python thread(s) running: herd-thread ("
     server.wait_for(lambda: told in server.log, "the report of the seal")
     strict = serve(env={"HERD_THREAD": "1"}, options=("--strict",), ready=False)
-    assert strict.process.wait(PATIENCE_S) == 12
+    assert strict.process.wait(TIMEOUT_S) == 12
     assert "herd-thread" in strict.log and "error: " in strict.log
 
 
@@ -349,16 +349,16 @@ def test_an_option_with_which_uwsgi_itself_cannot_work_is_named(serve):
 
 
 @pytest.mark.once
-def test_an_unknown_policy_is_told_without_a_traceback(serve):
+def test_an_unknown_policy_is_reported_without_a_traceback(serve):
     server = serve(
         ini="import = pasture.servers.uwsgi\n", env={"PASTURE_POLICY": "seel"}, ready=False
     )
-    assert server.process.wait(PATIENCE_S) == 4
+    assert server.process.wait(TIMEOUT_S) == 4
     assert "did you mean seal?" in server.log and "Traceback" not in server.log
 
 
 @pytest.mark.once
-def test_a_warm_up_without_an_application_to_find_is_told(serve, tmp_path):
+def test_a_warm_up_without_an_application_to_find_is_reported(serve, tmp_path):
     (tmp_path / "mounted.py").write_text("from herd_app import app as application\n")
     server = serve("--mount", "/=mounted.py", options=("--warm", "/who"), app=False)
     assert "the application to warm up was not found" in server.log
@@ -411,7 +411,7 @@ def test_behind_nginx_every_request_is_answered_while_workers_are_replaced(serve
         assert len(pids) > 2
     finally:
         proxy.terminate()
-        assert proxy.wait(PATIENCE_S) == 0
+        assert proxy.wait(TIMEOUT_S) == 0
 
 
 @pytest.mark.once

@@ -16,7 +16,7 @@ HIDDEN = (
     "sh",
 )
 
-# Ends the server a while after it has begun; the server takes the place of this process.
+# Ends the server a while after it has started; the server takes the place of this process.
 START = """
 import os, signal, subprocess, sys
 end = f"import os, time; time.sleep(6); os.kill({os.getpid()}, 15)"

@@ -260,7 +260,7 @@ class Filler:
 
 
 class Lamb:
-    """As large as a filler, and told apart from it by its type alone."""
+    """As large as a filler, and distinguished from it by its type alone."""
 
     __slots__ = ("a", "b", "c", "d")
 

@@ -1,7 +1,7 @@
 """A WSGI application whose every answer is accounted for, and whose clock can be stepped.
 
 FAULT_STATE names a folder. Before a request is served its number and this process's pid go to the
-file `begun` there, in one write: so it is known who served what was never answered. The file
+file `started` there, in one write: so it is known who served what was never answered. The file
 `clock` holds seconds that `time.time` is off by.
 """
 
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 STATE = Path(os.environ["FAULT_STATE"])
-BEGUN = os.open(STATE / "begun", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+STARTED = os.open(STATE / "started", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 CLOCK = os.open(STATE / "clock", os.O_RDONLY)
 RECORDS = [{"id": i, "tags": [f"tag {i}"]} for i in range(10_000)]
 CACHE = {}
@@ -28,7 +28,7 @@ time.time = stepped_time
 
 def serve(number):
     """Read some of the heap, and build some of it lazily."""
-    os.write(BEGUN, f"{number} {os.getpid()}\n".encode())
+    os.write(STARTED, f"{number} {os.getpid()}\n".encode())
     CACHE.setdefault(number % 500, [f"record {number}"] * 20)
     time.sleep(number % 5 * 0.02)  # so that a kill finds somebody at work
     total = sum(len(record["tags"]) for record in RECORDS[number % 90 * 100 :][:2_000])

@@ -1,4 +1,4 @@
-"""A program that calls `uvicorn.run` itself, on the port and with the workers that it is told."""
+"""A program that calls `uvicorn.run` itself, on the port and with the workers that it is reported."""
 
 import sys
 

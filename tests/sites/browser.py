@@ -18,7 +18,7 @@ from typing import Any
 import requests
 
 TIMEOUT_S = 60.0
-_MOST_BODY = 200_000
+_MAX_BODY = 200_000
 _USERS = 4
 
 _MASKS = (
@@ -179,7 +179,7 @@ def mask(text: str) -> str:
 
 def _body(answer: requests.Response, kind: str) -> str:
     if kind.startswith("text/") or "json" in kind or "xml" in kind or "javascript" in kind:
-        return answer.text[:_MOST_BODY]
+        return answer.text[:_MAX_BODY]
     return f"{len(answer.content) > 0} bytes"
 
 

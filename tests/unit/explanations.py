@@ -41,7 +41,7 @@ FULL = explanation(
     {Cause.REFERENCE_COUNT: 20, Cause.NEW_MEMORY: 4},
     snapshot="/tmp/snapshot",
     policy="freeze",
-    missing=("something could not be told",),
+    missing=("something was not known",),
     fields=((Cause.REFERENCE_COUNT, Label("dict", "ob_refcnt"), share(20)),),
     types=(("dict", share(20)),),
     owners=(Owner("dict", "app.settings", "", 12, 30),),

@@ -24,7 +24,7 @@ def module(name: str) -> ModuleType:
     return importlib.import_module(f"benchmarks.agents.{name}")
 
 
-def test_marks_that_are_lost_and_that_come_twice_are_told_by_their_kind() -> None:
+def test_marks_that_are_lost_and_that_come_twice_are_reported_by_their_kind() -> None:
     arrived = {("trace", 7, 0): 1, ("log", 7, 0): 2, ("trace", 7, 1): 1, ("trace", 9, 0): 1}
     agent = module("catalog").Agent("a", "", (), kinds=("trace", "log"))
     found = module("runs").delivery(agent, {7: [0, 1]}, arrived)

@@ -31,7 +31,7 @@ ANY = {row.seen_by for row in ENGINES.values() if row.seen_by} - {FORKSERVER}
         ([], ("", "")),
     ],
 )
-def test_a_command_line_tells_what_it_runs(words: list[str], program: tuple[str, str]) -> None:
+def test_a_command_line_says_what_it_runs(words: list[str], program: tuple[str, str]) -> None:
     assert program_of(words) == program
 
 

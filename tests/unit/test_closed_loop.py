@@ -102,7 +102,7 @@ def test_a_lock_that_is_held_for_good_is_named() -> None:
     ]
 
 
-def test_a_future_that_nobody_will_finish_is_named() -> None:
+def test_a_future_that_no_one_will_finish_is_named() -> None:
     async def work() -> None:
         kept.append(asyncio.get_running_loop().create_future())
 
@@ -111,7 +111,7 @@ def test_a_future_that_nobody_will_finish_is_named() -> None:
     ]
 
 
-def test_what_a_loop_still_waits_for_is_told_without_the_servers_own_tasks() -> None:
+def test_what_a_loop_still_waits_for_is_reported_without_the_servers_own_tasks() -> None:
     told = []
 
     async def backup() -> None:

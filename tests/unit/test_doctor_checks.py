@@ -84,7 +84,7 @@ def test_each_obstacle_is_found_with_its_cost_and_a_remedy(
     evidence = replace(HEALTHY, **change)
     assert obstacles(evidence) == {check}
     [finding] = [f for f in diagnose(evidence) if f.is_obstacle]
-    assert finding.cost and finding.mend
+    assert finding.cost and finding.fix
     assert diagnose(evidence)[0] is not None and diagnose(evidence)[0].is_obstacle
 
 
@@ -104,7 +104,7 @@ def told(evidence: Evidence, check: str) -> str:
     return finding.what
 
 
-def test_a_server_without_workers_is_told_to_have_forked_nothing() -> None:
+def test_a_server_without_workers_is_asked_to_have_forked_nothing() -> None:
     assert told(replace(HEALTHY, workers=()), "preload") == "no workers: nothing was forked yet"
 
 
@@ -132,7 +132,7 @@ def test_data_of_a_lifespan_is_named_and_not_taken_for_a_missing_preload() -> No
     assert "built 277 MB for itself before its first request, in its lifespan" in what
     reforking = replace(evidence, environ={"PASTURE_REFORK": "50,500"})
     [advice, another] = [
-        next(finding.mend for finding in diagnose(seen) if finding.check == "own-data")
+        next(finding.fix for finding in diagnose(seen) if finding.check == "own-data")
         for seen in (evidence, reforking)
     ]
     assert advice.startswith("`--lifespan once` of `pasture run`; or load it while modules")
@@ -225,7 +225,7 @@ def test_hazards_that_the_seal_has_found_come_first() -> None:
         "hazards",
         "the task refresh() does not survive a fork",
     )
-    assert first.mend == "start it in each worker"
+    assert first.fix == "start it in each worker"
 
 
 def test_a_thread_of_python_code_is_of_no_library_that_belongs_to_no_package() -> None:
@@ -252,7 +252,7 @@ def test_the_thread_that_kept_steps_from_being_taken_is_named_with_package_and_r
     [finding] = [f for f in diagnose(evidence) if f.is_obstacle]
     assert finding.what == f"{RUNS}; ticker of apscheduler"
     assert finding.cost == "the seal left out immortalize"
-    assert finding.mend == "apscheduler: run it in a process of its own"
+    assert finding.fix == "apscheduler: run it in a process of its own"
 
 
 def test_a_thread_whose_name_the_kernel_has_cut_is_the_one_that_the_seal_names() -> None:
@@ -287,14 +287,14 @@ def test_free_memory_that_the_seal_gave_back_is_no_obstacle() -> None:
     assert obstacles(replace(HEALTHY, free_bytes=9 * MB, seal=SEALED)) == set()
 
 
-def test_an_interpreter_that_lacks_a_step_is_told_with_the_first_that_has_it() -> None:
+def test_an_interpreter_that_lacks_a_step_is_reported_with_the_first_that_has_it() -> None:
     [finding] = [
         f
         for f in diagnose(replace(HEALTHY, files=("/usr/bin/python3.11",)))
         if f.check == "interpreter"
     ]
     assert finding.what == "Python 3.11 has no immortal objects"
-    assert finding.mend == "Python 3.12 or newer"
+    assert finding.fix == "Python 3.12 or newer"
     later = replace(HEALTHY, files=("/usr/bin/python3.12",))
     assert "interpreter" not in obstacles(later)
 
@@ -326,7 +326,7 @@ def test_a_module_that_does_not_count_or_knows_immortality_is_no_obstacle() -> N
         assert told(seen, "abi3") == "no extension for the stable ABI counts references inline"
 
 
-def test_what_each_worker_holds_is_told_beside_what_they_share() -> None:
+def test_what_each_worker_holds_is_reported_beside_what_they_share() -> None:
     what = "workers share 90 % of their memory, and hold 10.0 MB each for themselves"
     assert told(HEALTHY, "preload") == what
 
@@ -334,14 +334,14 @@ def test_what_each_worker_holds_is_told_beside_what_they_share() -> None:
 def test_an_interpreter_that_no_file_names_is_no_obstacle() -> None:
     evidence = replace(HEALTHY, files=("/usr/bin/server",))
     assert obstacles(evidence) == set()
-    assert told(evidence, "interpreter") == "which Python this is could not be told"
+    assert told(evidence, "interpreter") == "which Python this is was not known"
 
 
 @pytest.mark.parametrize(
     ("content", "state"),
     [("0\n", "off"), ("1\n", "on"), ("2\n", "off, and unmerged"), ("", "absent")],
 )
-def test_merging_of_equal_pages_is_told(content: str, state: str) -> None:
+def test_merging_of_equal_pages_is_reported(content: str, state: str) -> None:
     assert told(replace(HEALTHY, ksm=content), "ksm") == f"kernel same-page merging: {state}"
 
 
@@ -360,7 +360,7 @@ def test_an_interpreter_that_the_extension_does_not_fit_comes_with_what_to_do() 
         f for f in diagnose(replace(HEALTHY, refusals=(refusal,))) if f.check == "interpreter"
     ]
     assert finding.is_obstacle and "debug build" in finding.what
-    assert finding.mend == BUILD_HERE
+    assert finding.fix == BUILD_HERE
     assert finding.what.endswith("for a debug build")
 
 

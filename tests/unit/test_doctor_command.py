@@ -66,7 +66,7 @@ def test_an_obstacle_is_an_error_after_the_findings_are_printed_and_written(
     result = run("13", "--json", str(tmp_path / "found.json"))
     assert isinstance(result.exception, ObstaclesFound)
     assert "! threads: " in result.output and "ticker" in result.output
-    assert "mend:" in result.output
+    assert "fix:" in result.output
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["master"] == 13
     assert [each["check"] for each in found["findings"] if each["is_obstacle"]] == ["threads"]

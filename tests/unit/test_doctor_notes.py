@@ -32,7 +32,7 @@ os.wait()
 
 
 @pytest.mark.once
-def test_a_watched_program_tells_of_threads_at_its_fork_and_of_imports_after_it(
+def test_a_watched_program_says_of_threads_at_its_fork_and_of_imports_after_it(
     tmp_path: Path,
 ) -> None:
     environ = {"PYTHONPATH": str(WATCH), "PASTURE_DOCTOR_FILE": str(tmp_path / "told")}
@@ -72,7 +72,7 @@ def step(name: str, **more: object) -> dict[str, object]:
     return {"name": name, "skipped": None, "failed": None, "counts": {}, **more}
 
 
-def test_a_report_tells_which_steps_were_left_out_and_why(tmp_path: Path) -> None:
+def test_a_report_says_which_steps_were_left_out_and_why(tmp_path: Path) -> None:
     report = tmp_path / "report"
     steps = [
         step("gather-code", skipped="not beside a thread that runs", why="thread-runs"),
@@ -88,7 +88,7 @@ def test_a_report_tells_which_steps_were_left_out_and_why(tmp_path: Path) -> Non
                 "a request started thread t",
             ],
         ),
-        step("trace-code", skipped="not begun", why="not-started"),
+        step("trace-code", skipped="not started", why="not-started"),
         step("give-back", skipped="by a later pasture", why=["not known"]),
         step("resolve-imports", counts={"resolved": 1, "pending": 4}),
     ]

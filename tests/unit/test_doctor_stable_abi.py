@@ -45,7 +45,7 @@ def test_packages_of_which_there_is_no_other_build_are_named_once_and_are_no_obs
     files = install(site, "cryptography-50.0.2", "cp311-abi3", "cryptography/_rust.abi3.so")
     files += install(site, "psutil-7.2.2", "cp36-abi3", "psutil/_linux.abi3.so")
     [finding] = look(monkeypatch, *files)
-    assert not finding.is_obstacle and not finding.mend
+    assert not finding.is_obstacle and not finding.fix
     assert finding.what.startswith("cryptography 50.0.2 (built for cp311-abi3), psutil 7.2.2 (")
 
 

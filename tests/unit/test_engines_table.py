@@ -129,7 +129,7 @@ def test_the_page_keeps_what_was_measured_elsewhere_and_forgets_rows_that_are_go
     assert write_page([(other, None)], first) == write_page([(other, here)])
 
 
-def test_a_row_that_fails_is_told_and_does_not_stop_the_others(
+def test_a_row_that_fails_is_reported_and_does_not_stop_the_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(engine: Engine, rounds: int, again: bool) -> None:

@@ -49,7 +49,7 @@ def test_no_warm_up_is_advised_for_versions_of_types_that_the_seal_has_set() -> 
     assert "requests in the warm-up" in sentence
 
 
-def test_new_memory_is_told_first_and_how_much_of_it_is_free() -> None:
+def test_new_memory_is_reported_first_and_how_much_of_it_is_free() -> None:
     fields = ((Cause.NEW_MEMORY, FREE, share(1)), (Cause.HOLE, FREE, share(9)))
     found = explanation({Cause.NEW_MEMORY: 6, Cause.GC_HEADER: 8}, fields=fields)
     first, second = advice(found)
@@ -91,7 +91,7 @@ def test_gathered_code_is_advised_where_the_policy_lacks_it() -> None:
     assert "was gathered; the rest runs first in workers" in sealed
 
 
-def test_reference_counts_under_a_seal_of_an_interpreter_without_immortality_are_told() -> None:
+def test_reference_counts_under_a_seal_of_an_interpreter_without_immortality_are_reported() -> None:
     found = explanation({Cause.REFERENCE_COUNT: 9}, policy="seal", python=(3, 11))
     [sentence] = advice(found)
     assert "3.12 and later have one" in sentence
@@ -112,7 +112,7 @@ def test_no_warm_up_is_advised_for_a_worker_that_has_served_nothing() -> None:
     assert "lifespan" not in sentence and "warm-up" not in sentence
 
 
-def test_what_a_lifespan_builds_is_told_from_what_requests_build() -> None:
+def test_what_a_lifespan_builds_is_distinguished_from_what_requests_build() -> None:
     [sentence] = advice(
         explanation({Cause.NEW_MEMORY: 277}, policy="seal", requests=500, is_asgi=True)
     )
@@ -120,7 +120,7 @@ def test_what_a_lifespan_builds_is_told_from_what_requests_build() -> None:
     assert "a warm-up with these requests shares what is built once" in sentence
 
 
-def test_code_that_ran_first_in_the_worker_is_told_under_the_seal_too() -> None:
+def test_code_that_ran_first_in_the_worker_is_reported_under_the_seal_too() -> None:
     causes = {Cause.CODE_COUNTER: 2.0, Cause.CODE_CACHE: 1.5}
     [plain] = advice(explanation(causes))
     assert plain.startswith("3.5 MB by running code") and "the policy seal gathers" in plain

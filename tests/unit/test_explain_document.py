@@ -50,7 +50,7 @@ def test_all_that_was_found_is_printed() -> None:
     text = printed(FULL)
     for part in ("app.settings", "app.py:7", "50 faults in 2 workers, 2 lost", "main"):
         assert part in text
-    assert "note: something could not be told" in text
+    assert "note: something was not known" in text
 
 
 def test_what_was_not_looked_for_has_no_table() -> None:

@@ -66,7 +66,9 @@ def test_an_offset_in_an_object_has_a_cause_and_a_name(
         (64, Cause.DICT_KEYS, "dk_entries"),
     ],
 )
-def test_words_of_a_table_with_text_keys_are_told_apart(offset: Any, cause: Any, name: Any) -> None:
+def test_words_of_a_table_with_text_keys_are_distinguished(
+    offset: Any, cause: Any, name: Any
+) -> None:
     head = bytes(8) + bytes((4, 4, 1)) + bytes(21)  # 16 bytes of indices, keys are texts
     meaning = storage_field(Kind.DICT_KEYS, offset, head, FIELDS)
     assert (meaning.cause, meaning.label.field) == (cause, name)

@@ -177,7 +177,7 @@ def test_code_is_listed_apart_and_of_a_kind_the_first_three() -> None:
     assert [(code.path, code.file) for code in codes] == [("app", "routes:12")]
 
 
-def test_without_a_snapshot_nobody_owns_anything() -> None:
+def test_without_a_snapshot_no_one_owns_anything() -> None:
     assert most_touched(None, OBJECTS, TouchedObjects()) == ((), ())
 
 

@@ -49,7 +49,7 @@ def test_a_process_that_was_started_by_exec_and_forked_none_has_nothing_to_compa
     assert "preloading" in raised.value.hint
 
 
-def test_a_program_out_of_a_zygote_is_told_from_one_that_shares_nothing(
+def test_a_program_out_of_a_zygote_is_distinguished_from_one_that_shares_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sources, "AddressSpace", mapping("/memfd:pasture-zygote (deleted)"))

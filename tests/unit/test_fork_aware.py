@@ -1,4 +1,4 @@
-"""Connections that their library opens anew in each child are told from those that it does not."""
+"""Connections that their library opens anew in each child are distinguished from those that it does not."""
 
 import os
 import select

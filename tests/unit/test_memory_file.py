@@ -45,7 +45,7 @@ def test_a_sealed_file_takes_no_more_seals(file: int) -> None:
         fcntl.fcntl(file, memory_file.ADD_SEALS, memory_file.SEAL_GROW)
 
 
-def test_a_machine_whose_number_is_not_known_is_told_as_a_call_that_is_not_there(
+def test_a_machine_whose_number_is_not_known_is_reported_as_a_call_that_is_not_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr(os, "memfd_create", raising=False)

@@ -53,7 +53,7 @@ def collected(collector: ServerCollector) -> Told:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Readings that `sample_tree` gives in turn, and the molds that it was told of."""
+    """Readings that `sample_tree` gives in turn, and the molds that it was reported of."""
     told: dict[str, Any] = {"readings": [], "molds": []}
 
     def read(master_pid: int, molds: Any = ()) -> Sample | None:
@@ -68,7 +68,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Any:
     return told
 
 
-def test_memory_and_faults_are_told_of_each_process(server: Any) -> None:
+def test_memory_and_faults_are_reported_of_each_process(server: Any) -> None:
     server["readings"] = [sample(5, 6)]
     told = collected(ServerCollector(10, lambda pid: None))
     assert told["pasture_up", ()] == 1
@@ -87,7 +87,7 @@ def test_a_torn_reading_is_taken_again_and_a_server_that_never_rests_is_down(ser
     assert told == {("pasture_up", ()): 0} and server["readings"] == []
 
 
-def test_counts_are_told_of_a_server_whose_memory_may_not_be_read(server: Any) -> None:
+def test_counts_are_reported_of_a_server_whose_memory_may_not_be_read(server: Any) -> None:
     server["readings"] = [NoPrivilege("no", hint="")]
     told = collected(ServerCollector(10, lambda pid: Snapshot({}, COUNTS, None)))
     assert told["pasture_up", ()] == 0
@@ -106,7 +106,7 @@ def test_pauses_are_cumulated_and_the_last_bucket_holds_all(server: Any) -> None
     assert told["pasture_collected_objects_total", ("0",)] == 9
 
 
-def test_growth_is_since_the_fork_where_the_worker_tells_and_else_since_the_first_look(
+def test_growth_is_since_the_fork_where_the_worker_says_and_else_since_the_first_look(
     server: Any,
 ) -> None:
     server["readings"] = [sample(50, 60), sample(58, 40)]
@@ -118,14 +118,14 @@ def test_growth_is_since_the_fork_where_the_worker_tells_and_else_since_the_firs
     assert (second[name, ("worker", "11")], second[name, ("worker", "12")]) == (28, 0)
 
 
-def test_the_reader_of_memory_is_told_which_processes_are_molds(server: Any) -> None:
+def test_the_reader_of_memory_is_reported_which_processes_are_molds(server: Any) -> None:
     server["readings"] = [sample(5)]
     entries = {11: Entry(11, 1, "worker"), 12: Entry(12, 1, "mold")}
     collected(ServerCollector(10, lambda pid: Snapshot(entries, Counts(), None)))
     assert server["molds"] == [{12}]
 
 
-def test_the_seal_is_told_where_there_was_one(server: Any) -> None:
+def test_the_seal_is_reported_where_there_was_one(server: Any) -> None:
     server["readings"] = [sample(), sample()]
     told = collected(ServerCollector(10, lambda pid: Snapshot({}, Counts(), SEAL)))
     assert told["pasture_seal_info", ("seal", "3.14")] == 1

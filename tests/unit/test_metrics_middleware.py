@@ -15,7 +15,7 @@ def site(environ: dict[str, Any], start_response: object) -> list[bytes]:
     return [b"the site"]
 
 
-def test_whoever_asks_again_and_again_has_the_figures_read_once(
+def test_the_one_that_asks_again_and_again_has_the_figures_read_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     readings = []

@@ -12,7 +12,7 @@ def test_the_only_pre_fork_server_is_meant(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(("masters", "told"), [([], "are none"), ([42, 77], "are 42, 77")])
-def test_none_or_several_are_told_and_none_is_chosen(
+def test_none_or_several_are_reported_and_none_is_chosen(
     monkeypatch: pytest.MonkeyPatch, masters: list[int], told: str
 ) -> None:
     monkeypatch.setattr(tree, "find_masters", lambda: masters)

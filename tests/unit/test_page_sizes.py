@@ -148,7 +148,7 @@ def test_pools_come_from_pages_that_were_read_already(os_page_bytes: int) -> Non
     assert read == []
 
 
-def test_new_memory_is_told_pool_by_pool_within_a_page(os_page_bytes: int) -> None:
+def test_new_memory_is_reported_pool_by_pool_within_a_page(os_page_bytes: int) -> None:
     words = memory_of_pools()
     mapping = Mapping(START, START + words.nbytes, "rw-p", "")
     regions = Regions([mapping], loaded_bytes=lambda path: 0)

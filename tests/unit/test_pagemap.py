@@ -56,7 +56,7 @@ def test_bss_belongs_to_its_file_and_what_follows_it_does_not() -> None:
     assert found == [Region.INTERPRETER, Region.INTERPRETER, Region.ANONYMOUS, Region.HEAP]
 
 
-def test_stack_libraries_and_anonymous_memory_are_told_apart() -> None:
+def test_stack_libraries_and_anonymous_memory_are_distinguished() -> None:
     regions = Regions(parse_maps(MAPS), loaded_bytes=lambda path: 0)
     wanted = np.array([0x7FFC00000000, 0x7F0000200000, 0x7F0000000000], dtype=np.uint64)
     found = [Region(int(kind)) for kind in regions.lookup(wanted)]

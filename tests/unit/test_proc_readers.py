@@ -108,7 +108,7 @@ def test_a_zombie_has_ended(tmp_path: Path, state: str, ended: bool) -> None:
     assert stat is not None and stat.has_ended is ended
 
 
-def test_a_thread_of_the_kernel_is_told_by_its_flags() -> None:
+def test_a_thread_of_the_kernel_is_reported_by_its_flags() -> None:
     words = FIELDS.split()
     words[6] = str(0x00200000 | 64)
     assert parse_stat(f"2 (kthreadd) {' '.join(words)}".encode()).is_kernel_thread
@@ -175,7 +175,7 @@ def test_an_overwritten_environment_of_a_process_whose_memory_cannot_be_read_is_
         ([], None),
     ],
 )
-def test_the_surest_name_tells_the_version(
+def test_the_surest_name_says_the_version(
     files: list[str], version: tuple[int, int] | None
 ) -> None:
     assert python_version(iter(files)) == version
@@ -193,7 +193,7 @@ def test_readings_that_are_always_torn_end_without_a_last_pause() -> None:
     assert len(pauses) == 2
 
 
-def test_the_end_of_a_process_is_told_only_after_the_last_try() -> None:
+def test_the_end_of_a_process_is_reported_only_after_the_last_try() -> None:
     left = [ProcessEnded("one", hint=""), ProcessEnded("two", hint="")]
 
     def read() -> int:

@@ -58,7 +58,7 @@ def test_a_piece_inside_of_another_moves_alone_and_gives_way_to_it() -> None:
     assert " 50%" in shown(*events[:5], terminal=True)
 
 
-def test_what_was_done_before_is_told_without_a_start() -> None:
+def test_what_was_done_before_is_reported_without_a_start() -> None:
     events = (
         Finished("micro stock", "kept"),
         Moved(1.0, "nothing is open"),

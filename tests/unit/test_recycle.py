@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pasture.errors import UsageError
 from pasture.proc.smaps import own_private_bytes
 from pasture.servers.recycle import (
-    LEAST_BYTES,
     LOOK_AT_LEAST_EVERY,
+    MIN_BYTES,
     MemoryLimit,
     UssWatch,
     most_bytes_per_fault,
@@ -108,7 +108,7 @@ def test_memory_that_became_private_without_a_fault_is_seen_after_a_while() -> N
 
 
 @given(
-    st.integers(LEAST_BYTES, 50 << 20),
+    st.integers(MIN_BYTES, 50 << 20),
     st.lists(st.integers(0, 2000), min_size=1, max_size=200),
     st.integers(0, 20 << 20),
 )
@@ -125,7 +125,7 @@ def test_a_watch_agrees_with_one_that_reads_after_every_request(
             break
 
 
-def test_a_worker_is_told_to_end_once_only() -> None:
+def test_a_worker_is_asked_to_end_once_only() -> None:
     watch = Worker(20 << 20).watch(10 << 20)
     assert watch.has_passed()
     assert not watch.has_passed()

@@ -91,7 +91,7 @@ def test_variables_that_no_option_sets_stay_as_they_are(
         ([], UsageError.exit_code),
     ],
 )
-def test_a_mistake_is_told_before_any_server_starts(
+def test_a_mistake_is_reported_before_any_server_starts(
     replaced: Exec, arguments: list[str], exit_code: int
 ) -> None:
     assert run(["run", *arguments]) == exit_code

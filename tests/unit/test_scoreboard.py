@@ -38,7 +38,7 @@ REPORT = {
 
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recorder that has not begun, and forgets what the test did."""
+    """A recorder that has not started, and forgets what the test did."""
     for name, value in vars(Recorder()).items():
         monkeypatch.setattr(recorder, name, value)
     monkeypatch.setattr(recorder, "_watching", True)
@@ -114,7 +114,7 @@ class Stores:
         self._words[at] = value
 
 
-def test_wherever_the_move_into_the_sum_is_cut_short_nobody_sees_the_sum_change() -> None:
+def test_wherever_the_move_into_the_sum_is_cut_short_no_one_sees_the_sum_change() -> None:
     expected = Counts(starts=2, recycles=1, requests=11)
     stores = 0
     while True:
@@ -187,7 +187,7 @@ def test_a_row_that_another_process_has_claimed_cannot_be_claimed() -> None:
     assert not Row(board.words, worker(board, os.getpid() + 1)).claim()
 
 
-def test_where_rows_run_out_that_is_told_once_and_starts_are_counted(
+def test_where_rows_run_out_that_is_reported_once_and_starts_are_counted(
     fresh: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(recorder, "_board", Scoreboard(rows=1))
@@ -233,7 +233,7 @@ def test_a_python_built_for_an_old_c_library_counts_too(monkeypatch: pytest.Monk
     assert reader.read_scoreboard(os.getpid()) == seen(board)
 
 
-def test_nobody_can_cut_the_memory_or_finds_a_hole_in_it() -> None:
+def test_no_one_can_cut_the_memory_or_finds_a_hole_in_it() -> None:
     board = Scoreboard()
     path = memory_file()
     size = path.stat().st_size
@@ -291,12 +291,12 @@ def test_a_scoreboard_that_is_laid_out_otherwise_is_left_alone() -> None:
     assert reader.read_scoreboard(os.getpid()) is None
 
 
-def test_requests_are_told_only_by_servers_that_count_them() -> None:
+def test_requests_are_reported_only_by_servers_that_count_them() -> None:
     assert Entry(1).requests is None
     assert Entry(1, tells_requests=True).requests == 0
 
 
-def test_the_seal_is_shown_to_whoever_reads(fresh: None) -> None:
+def test_the_seal_is_shown_to_the_one_that_reads(fresh: None) -> None:
     recorder.show_seal({**REPORT, "policy": "naïve\x1b[2Jpolicy of a very great length, " * 3})
     snapshot = reader.read_scoreboard(os.getpid())
     assert snapshot is not None and snapshot.seal is not None

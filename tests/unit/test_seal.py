@@ -314,7 +314,7 @@ def test_a_layout_that_differs_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> N
     assert interpreter.current().unsupported == "the collector's lists are elsewhere"
 
 
-def test_what_is_left_out_beside_the_steps_is_told_without_the_steps(
+def test_what_is_left_out_beside_the_steps_is_reported_without_the_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     parts = [("collections out of line", "gc.callbacks moved"), ("immortal objects", "flags moved")]

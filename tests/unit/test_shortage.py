@@ -71,7 +71,7 @@ def test_a_process_that_could_not_be_forked_leaves_its_place_and_its_queues(pool
     assert pool._queues == {"queues": None}
 
 
-def test_a_process_that_nobody_listens_to_is_killed_and_keeps_its_place_until_its_end(
+def test_a_process_that_no_one_listens_to_is_killed_and_keeps_its_place_until_its_end(
     pool: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""How policy, warm-up and the user's settings reach the server; what the load is told."""
+"""How policy, warm-up and the user's settings reach the server; what the load is reported."""
 
 import os
 from dataclasses import replace
@@ -70,19 +70,19 @@ def _clock(*moments: tuple[float, str], warms_up: bool = True, steps: str = "[IN
 
 
 def test_the_clock_of_a_boot_stands_still_while_the_server_warms_up() -> None:
-    begun = "[INFO] pasture: warm-up: GET /\n"
-    ended = begun + "[INFO] pasture: warm-up: 1 requests, 0 failed\n"
+    started = "[INFO] pasture: warm-up: GET /\n"
+    ended = started + "[INFO] pasture: warm-up: 1 requests, 0 failed\n"
 
-    assert _clock((4.0, "[INFO]"), (5.0, begun), (40.0, begun), (44.0, ended), (51.0, ended)) == [
+    assert _clock((4.0, "[INFO]"), (5.0, started), (40.0, started), (44.0, ended), (51.0, ended)) == [
         False, False, False, False, True,
     ]  # fmt: skip
 
 
 def test_a_warm_up_that_hangs_does_not_stop_the_clock_for_good() -> None:
-    begun = "[INFO] pasture: warm-up: GET /\n"
+    started = "[INFO] pasture: warm-up: GET /\n"
     allowed_s = TOTAL_S + STEP_S
 
-    assert _clock((4.0, "[INFO]"), (5.0, begun), (allowed_s, begun), (allowed_s + 15, begun)) == [
+    assert _clock((4.0, "[INFO]"), (5.0, started), (allowed_s, started), (allowed_s + 15, started)) == [
         False, False, False, True,
     ]  # fmt: skip
 
@@ -168,7 +168,7 @@ def load_files(tmp_path: Path) -> RunFiles:
     return RunFiles(tmp_path, tmp_path / "load.log")
 
 
-def test_progress_tells_not_begun_from_nothing_done(load_files: RunFiles) -> None:
+def test_progress_says_not_started_from_nothing_done(load_files: RunFiles) -> None:
     assert load.read_progress(load_files) is None
     load_files.progress.write_text("")
     assert load.read_progress(load_files) == Progress(0, 0)

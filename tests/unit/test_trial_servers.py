@@ -172,7 +172,7 @@ def test_uvicorns_reason_stands_in_for_an_error_of_pastures_that_points_to_it() 
     assert error.message.endswith('Could not import module "nowhere".')
 
 
-def test_why_uvicorns_workers_died_is_told() -> None:
+def test_why_uvicorns_workers_died_is_reported() -> None:
     missing, starting, unknown = _died(NO_MODULE + DIED), _died(NO_START + DIED), _died(DIED)
 
     assert isinstance(missing, AppImportFailed)

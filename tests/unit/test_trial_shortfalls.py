@@ -19,7 +19,7 @@ FAILED = (
 )
 
 
-def test_a_refork_with_workers_that_cannot_is_told_with_the_servers_reason(
+def test_a_refork_with_workers_that_cannot_is_reported_with_the_servers_reason(
     make_run: MakeRun,
 ) -> None:
     final = make_run().final
@@ -38,7 +38,7 @@ def test_a_refork_that_has_a_mold_kept_its_promise(make_run: MakeRun) -> None:
     assert shortfalls(POLICIES["refork"], replace(final, molds=(final.master,)), None, "") == ()
 
 
-def test_a_refork_that_the_worker_refused_is_told_unless_a_later_one_succeeded(
+def test_a_refork_that_the_worker_refused_is_reported_unless_a_later_one_succeeded(
     make_run: MakeRun,
 ) -> None:
     run = make_run().final
@@ -54,7 +54,7 @@ def test_a_refork_that_the_worker_refused_is_told_unless_a_later_one_succeeded(
     assert shortfalls(POLICIES["refork"], final, {"sealed": True}, later) == ()
 
 
-def test_a_heap_that_was_not_sealed_is_told(make_run: MakeRun) -> None:
+def test_a_heap_that_was_not_sealed_is_reported(make_run: MakeRun) -> None:
     final = make_run().final
     refused = {"sealed": False, "reason": "thread worker-1 runs"}
 
@@ -72,7 +72,9 @@ def test_a_heap_that_was_not_sealed_is_told(make_run: MakeRun) -> None:
 PROBE = "[7] [ERROR] pasture: probe: GET /: hung in wait (threading.py:1)\n"
 
 
-def test_a_warm_up_that_was_left_out_is_told_with_what_the_probe_found(make_run: MakeRun) -> None:
+def test_a_warm_up_that_was_left_out_is_reported_with_what_the_probe_found(
+    make_run: MakeRun,
+) -> None:
     log = f"{PROBE}[7] [ERROR] pasture: probe: starting anew without the warm-up\n"
 
     found = shortfalls(POLICIES["seal"], make_run().final, {"sealed": True}, log)

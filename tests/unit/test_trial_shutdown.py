@@ -12,7 +12,7 @@ MB = 1_000_000
 
 
 class Server:
-    """A master, pid 1, with workers 2 and 3. What each pause of a second brings is told by `life`:
+    """A master, pid 1, with workers 2 and 3. What each pause of a second brings is reported by `life`:
     a dict of pid to PSS in MB for each second after SIGTERM.
     """
 

@@ -222,7 +222,7 @@ def test_threads_that_requests_started_are_reported() -> None:
     assert report.problems == ("a request started thread queue-reader",)
 
 
-def test_each_answer_is_told_as_it_comes() -> None:
+def test_each_answer_is_reported_as_it_comes() -> None:
     told: list[str] = []
     warm_up(Application(), ["/a", "/b"], on_answer=lambda a: told.append(str(a)))
     assert told == ["GET /a: 200", "GET /b: 200"]

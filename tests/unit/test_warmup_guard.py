@@ -165,7 +165,7 @@ def test_what_is_left_over_when_the_time_is_over_is_not_served() -> None:
 
 
 @both
-def test_names_are_told_before_the_requests_are_served(make: Any) -> None:
+def test_names_are_reported_before_the_requests_are_served(make: Any) -> None:
     told: list[str] = []
     warm_up(make(lambda: told.append("served")), ["/bad"], on_start=told.append)
     assert told.index("GET /bad") < told.index("served")
@@ -260,7 +260,9 @@ def state() -> object:
 
 @both
 @pytest.mark.parametrize("what", CHANGES)
-def test_what_a_request_changes_of_the_process_is_put_back_and_told(make: Any, what: str) -> None:
+def test_what_a_request_changes_of_the_process_is_put_back_and_reported(
+    make: Any, what: str
+) -> None:
     locale.setlocale(locale.LC_ALL, "C.UTF-8")
     before = state()
     report = warm_up(make(CHANGES[what]), ["/bad"])

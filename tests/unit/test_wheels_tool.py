@@ -117,7 +117,7 @@ def test_a_wheel_with_a_program_that_needs_a_newer_glibc_is_not(
         tool.check_contents(wheel, "3.13", tool.TARGETS[X86])
 
 
-def test_what_a_compiler_complains_of_is_told_and_not_what_it_was_asked(
+def test_what_a_compiler_complains_of_is_reported_and_not_what_it_was_asked(
     tool: ModuleType,
 ) -> None:
     script = "echo 'cc -Werror=vla x.c'; echo 'error: unknown option' >&2; exit 1"

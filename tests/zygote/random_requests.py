@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from zygotes import BIN, STUB, Zygotes
 
 STATE = Path(__file__).resolve().parent.parent.parent / "var" / "zygote-requests.json"
-PATIENCE_S = 120
+TIMEOUT_S = 120
 
 PARTS = (
     "import sys; print(sys.argv, sys.path[0], sys.flags.utf8_mode, sys.warnoptions, sys._xoptions)",
@@ -162,7 +162,7 @@ def outcome(program: Path, one: Request, environ: dict[str, str]) -> tuple[int, 
             capture_output=True,
             preexec_fn=surroundings(one, folder),
             close_fds=False,
-            timeout=PATIENCE_S,
+            timeout=TIMEOUT_S,
             check=False,
         )
         bare = [without_run(text, name) for text in (done.stdout, done.stderr)]

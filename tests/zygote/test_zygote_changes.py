@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from zygotes import PATIENCE_S, Zygotes
+from zygotes import TIMEOUT_S, Zygotes
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -164,7 +164,7 @@ def test_what_modules_do_not_depend_on_may_change_beside_them(
 
 
 def wait_until_served(zygotes: Zygotes, source: str, name: str = "x") -> None:
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + TIMEOUT_S
     while f"served by the zygote: {name}" not in zygotes.why("-c", source):
         assert time.monotonic() < end
         time.sleep(0.1)
@@ -230,7 +230,7 @@ def test_a_zygote_recovers_from_an_installation_under_traffic(
     own_zygotes.pasture("start", "--preload", "installed", "--name", "x")
     source = "import installed; print(installed.VALUE)"
     (package / "part.py").unlink()
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + TIMEOUT_S
     while own_zygotes.status()["x"]["state"] != "failed":
         assert own_zygotes.run("-c", source).status == 1  # as the interpreter itself
         assert time.monotonic() < end

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from zygotes import PATIENCE_S, Zygotes
+from zygotes import TIMEOUT_S, Zygotes
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -180,7 +180,7 @@ ended.set()
 
 
 def test_a_fork_while_a_thread_is_in_getenv_does_not_hang_the_child() -> None:
-    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS], check=True, timeout=PATIENCE_S)
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS], check=True, timeout=TIMEOUT_S)
 
 
 SETTINGS = {
@@ -270,10 +270,10 @@ def memory_of_a_program(zygotes: Zygotes, name: str) -> bytes:
     try:
         assert process.stdout.read(1) == b"."
         found = readable_memory(process.pid)
-        process.communicate(b"\n", PATIENCE_S)
+        process.communicate(b"\n", TIMEOUT_S)
     finally:
         process.kill()
-        process.wait(PATIENCE_S)
+        process.wait(TIMEOUT_S)
     assert source.encode() in found
     return found
 

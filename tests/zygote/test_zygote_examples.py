@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 
 import pytest
-from zygotes import BIN, PATIENCE_S, Zygotes
+from zygotes import BIN, TIMEOUT_S, Zygotes
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -56,7 +56,7 @@ def test_workers_of_xdist_come_out_of_a_zygote(own_zygotes: Zygotes) -> None:
     done = subprocess.run(
         [EXAMPLES / "xdist.sh", "2", "-p", "no:cacheprovider", "test_it.py"],
         env={**without_pytest, "PATH": f"{BIN}:{os.environ['PATH']}"},
-        cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+        cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
     )  # fmt: skip
     assert "2 passed" in done.stdout, done.stdout + done.stderr
     assert own_zygotes.served() >= 2

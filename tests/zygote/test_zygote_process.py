@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from zygotes import PATIENCE_S, STUB, Zygotes
+from zygotes import STUB, TIMEOUT_S, Zygotes
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -21,7 +21,7 @@ WAIT = "import time; print(1, flush=True); time.sleep(60)"
 def test_the_program_has_the_id_the_parent_and_the_session_of_the_stub(zygotes: Zygotes) -> None:
     source = "import os; print(os.getpid(), os.getppid(), os.getsid(0), os.getpgrp())"
     process = zygotes.popen(["-c", source], stdout=subprocess.PIPE, start_new_session=True)
-    out, _ = process.communicate(timeout=PATIENCE_S)
+    out, _ = process.communicate(timeout=TIMEOUT_S)
     assert out.split() == [f"{n}".encode() for n in (process.pid, os.getpid(), *[process.pid] * 2)]
 
 
@@ -89,7 +89,7 @@ def test_a_signal_that_ends_the_program_is_what_the_caller_sees(
     assert process.stdout is not None
     process.stdout.readline()
     process.send_signal(number)
-    assert process.wait(PATIENCE_S) == -number
+    assert process.wait(TIMEOUT_S) == -number
     process.stdout.close()
 
 
@@ -100,7 +100,7 @@ def test_the_server_has_no_process_below_it_while_a_program_runs(zygotes: Zygote
     server = zygotes.pid()
     assert Path(f"/proc/{server}/task/{server}/children").read_text() == ""
     process.kill()
-    process.wait(PATIENCE_S)
+    process.wait(TIMEOUT_S)
     process.stdout.close()
 
 
@@ -168,7 +168,7 @@ def test_control_z_stops_the_program_itself(zygotes: Zygotes) -> None:
 
 
 def wait_for_state(pid: int, state: str) -> None:
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + TIMEOUT_S
     while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != state:
         assert time.monotonic() < end
         time.sleep(0.02)

@@ -98,7 +98,7 @@ def test_a_rehearsal_that_does_not_end_is_ended_with_all_that_it_started(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     note = tmp_path / "pid"
-    monkeypatch.setattr(rehearsal, "PATIENCE_S", 2.0)
+    monkeypatch.setattr(rehearsal, "TIMEOUT_S", 2.0)
     script = tmp_path / "script.py"
     script.write_text(
         "import os, signal\n"

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from zygotes import PATIENCE_S, Zygotes
+from zygotes import TIMEOUT_S, Zygotes
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.once, pytest.mark.integration]
 def connected(zygotes: Zygotes) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.connect(str(zygotes.folder / "pasture" / "zygote"))
-    connection.settimeout(PATIENCE_S)
+    connection.settimeout(TIMEOUT_S)
     return connection
 
 
@@ -78,7 +78,7 @@ def test_a_module_that_appears_before_a_loaded_one_is_noticed(own_zygotes: Zygot
 
 
 def wait_until_served(zygotes: Zygotes, source: str) -> None:
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + TIMEOUT_S
     while "served" not in zygotes.why("-c", source):
         assert time.monotonic() < end
         time.sleep(0.1)
@@ -131,7 +131,7 @@ def test_a_message_without_sense_does_not_stop_the_server(zygotes: Zygotes, mess
     assert "served" in zygotes.why("-c", "pass")
 
 
-def test_a_client_that_says_nothing_keeps_nobody_waiting(zygotes: Zygotes) -> None:
+def test_a_client_that_says_nothing_keeps_no_one_waiting(zygotes: Zygotes) -> None:
     with connected(zygotes), connected(zygotes):
         assert "served" in zygotes.why("-c", "pass")
 
@@ -141,7 +141,7 @@ def test_programs_go_on_when_the_server_is_killed(own_zygotes: Zygotes) -> None:
     process = own_zygotes.popen(["-c", "input(); import json; print(json.dumps([1]))"],
                                 stdin=-1, stdout=-1)  # fmt: skip
     os.kill(own_zygotes.pid(), signal.SIGKILL)
-    out, _ = process.communicate(b"\n", PATIENCE_S)
+    out, _ = process.communicate(b"\n", TIMEOUT_S)
     assert (out, process.returncode) == (b"[1]\n", 0)
     assert own_zygotes.run("-c", "print(1)").out == b"1\n"
     own_zygotes.pasture("start", "--preload", "json", "--name", "x")  # in the place of the old
@@ -196,7 +196,7 @@ def test_a_socket_from_systemd_is_served(own_zygotes: Zygotes) -> None:
         wait_until_served(own_zygotes, "pass")
     finally:
         server.terminate()
-        assert server.wait(PATIENCE_S) == 0
+        assert server.wait(TIMEOUT_S) == 0
 
 
 def test_a_zygote_starts_again_after_what_makes_its_base_was_killed(own_zygotes: Zygotes) -> None:
@@ -204,7 +204,7 @@ def test_a_zygote_starts_again_after_what_makes_its_base_was_killed(own_zygotes:
     server = own_zygotes.pid()
     with connected(own_zygotes) as connection:
         connection.send(b'order 1\0{"do": "reload"}')
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + TIMEOUT_S
         while not (below := Path(f"/proc/{server}/task/{server}/children").read_text().split()):
             assert time.monotonic() < end
         os.kill(int(below[0]), signal.SIGKILL)
@@ -227,7 +227,7 @@ def test_nothing_stands_still_for_good_when_what_makes_zygotes_is_killed(
             for pid in Path(f"/proc/{server}/task/{server}/children").read_text().split():
                 os.kill(int(pid), signal.SIGKILL)
     own_zygotes.pasture("stop")
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + TIMEOUT_S
     while any(mark in variables for variables in environments()):
         assert time.monotonic() < end
         time.sleep(0.1)

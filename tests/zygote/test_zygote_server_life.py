@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from test_zygote_server import connected
-from zygotes import PATIENCE_S, Zygotes
+from zygotes import TIMEOUT_S, Zygotes
 
 from pasture_zygote import protocol
 
@@ -39,7 +39,7 @@ if HANGS: time.sleep(1e6)
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + TIMEOUT_S
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.05)
@@ -91,7 +91,7 @@ def test_children_of_a_preloaded_module_end_with_its_build(
     own_zygotes: Zygotes, tmp_path: Path
 ) -> None:
     starting = preloading(own_zygotes, tmp_path, hangs=False)
-    starting.wait(PATIENCE_S)
+    starting.wait(TIMEOUT_S)
     wait_until(lambda: not any(map(is_there, started_pids(tmp_path))))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from zygotes import PATIENCE_S, Zygotes
+from zygotes import TIMEOUT_S, Zygotes
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -24,7 +24,7 @@ def module(zygotes: Zygotes, name: str, text: str) -> Path:
 
 
 def wait_until_served(zygotes: Zygotes, source: str) -> None:
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + TIMEOUT_S
     while "served" not in zygotes.why("-c", source):
         assert time.monotonic() < end
         time.sleep(0.1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 BIN = Path(sys.executable).parent
 STUB = BIN / "pasture-python"
 
@@ -38,7 +38,7 @@ class Zygotes:
             env=self.environ,
             text=True,
             capture_output=True,
-            timeout=PATIENCE_S,
+            timeout=TIMEOUT_S,
             check=check,
         )
 
@@ -62,7 +62,7 @@ class Zygotes:
     def run(self, *words: str, program: Path = STUB, **options: Any) -> Ended:
         options.setdefault("env", self.environ)
         done = subprocess.run(
-            [program, *words], capture_output=True, timeout=PATIENCE_S, check=False, **options
+            [program, *words], capture_output=True, timeout=TIMEOUT_S, check=False, **options
         )
         return Ended(done.returncode, done.stdout, done.stderr)
 

@@ -18,13 +18,13 @@ from benchmarks.engines.environments import python_for
 from benchmarks.engines.queue_worker import PROGRAMS
 from benchmarks.engines.rows.granian import SERVER as GRANIAN
 from benchmarks.engines.rows.hypercorn import SERVER as HYPERCORN
-from benchmarks.uvicorn_workers import PATHS, PATIENCE_S, Served
+from benchmarks.uvicorn_workers import PATHS, TIMEOUT_S, Served
 from pasture.launch.ports import LOOPBACK, free_port
 from pasture.launch.session import Group, environment
 
 SEALED = "pasture: policy seal on "
 WORKERS = 2
-pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
+pytestmark = pytest.mark.timeout(2 * TIMEOUT_S)
 
 
 def started(server: AsgiServer, folder: Path, *words: str) -> Served:
@@ -59,17 +59,17 @@ def test_hup_replaces_the_workers_and_term_ends_all(server: AsgiServer, tmp_path
                 len(workers_of(running) - before) == WORKERS and not workers_of(running) & before
             ),
             "the workers were not replaced",
-            timeout_s=PATIENCE_S,
+            timeout_s=TIMEOUT_S,
         )
         running.wait_for(
             lambda: running.log.count(server.started) >= 2 * WORKERS,
             "the new workers did not start",
-            timeout_s=PATIENCE_S,
+            timeout_s=TIMEOUT_S,
         )
         serve_all(running)
         assert running.log.count(SEALED) == 1
         running.terminate()
-        assert running.wait(PATIENCE_S) == 0, running.log
+        assert running.wait(TIMEOUT_S) == 0, running.log
 
 
 def test_granian_replaces_a_killed_worker(tmp_path: Path) -> None:
@@ -79,12 +79,12 @@ def test_granian_replaces_a_killed_worker(tmp_path: Path) -> None:
         running.wait_for(
             lambda: running.log.count(GRANIAN.started) > WORKERS,
             "no new worker",
-            timeout_s=PATIENCE_S,
+            timeout_s=TIMEOUT_S,
         )
         serve_all(running)
         assert len(workers_of(running) & before) == WORKERS - 1
         running.terminate()
-        assert running.wait(PATIENCE_S) == 0, running.log
+        assert running.wait(TIMEOUT_S) == 0, running.log
 
 
 @pytest.mark.parametrize("server", [HYPERCORN, GRANIAN], ids=lambda server: server.name)
@@ -97,7 +97,7 @@ def test_reload_and_a_missing_application_are_refused_without_a_traceback(
         (["not_there:app"], 5, "error: not_there:app cannot be imported"),
     ):
         done = subprocess.run(
-            [*begin, *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+            [*begin, *words], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
         assert line in done.stderr, done.stderr
         assert done.returncode == code
@@ -126,12 +126,12 @@ def test_at_term_each_worker_ends_its_lifespan_and_answers_what_it_has_taken(
 
     clients = [threading.Thread(target=ask) for _ in range(2)]
     with Group(command, log=tmp_path / "log", env=env) as running:
-        running.wait_for(lambda: noted("startup") == workers, "no start", timeout_s=PATIENCE_S)
+        running.wait_for(lambda: noted("startup") == workers, "no start", timeout_s=TIMEOUT_S)
         for client in clients:
             client.start()
-        running.wait_for(lambda: noted("asked") == 2, "no request", timeout_s=PATIENCE_S)
+        running.wait_for(lambda: noted("asked") == 2, "no request", timeout_s=TIMEOUT_S)
         running.terminate()
-        assert running.wait(PATIENCE_S) == 0, running.log
+        assert running.wait(TIMEOUT_S) == 0, running.log
         for client in clients:
             client.join()
     assert (noted("shutdown"), answers) == (workers, [200, 200]), running.log

@@ -12,13 +12,13 @@ from typing import Any
 import psutil
 import pytest
 
-from benchmarks.engines.dask_node import PATIENCE_S, REGISTERED, SEALED_WORDS, node
+from benchmarks.engines.dask_node import REGISTERED, SEALED_WORDS, TIMEOUT_S, node
 from benchmarks.engines.engine import Place
 from benchmarks.engines.environments import python_for
 from benchmarks.engines.rows.dask import PRELOAD
 
 WORKERS = 2
-pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
+pytestmark = pytest.mark.timeout(2 * TIMEOUT_S)
 
 
 def started(folder: Path, settings: Mapping[str, str], words: Sequence[str] = SEALED_WORDS) -> Any:
@@ -33,7 +33,7 @@ def test_a_killed_worker_comes_back_out_of_the_same_forkserver(tmp_path: Path) -
         os.kill(first[0], signal.SIGKILL)
         group = running.group
         group.wait_for(
-            lambda: group.log.count(REGISTERED) > WORKERS, "no new worker", timeout_s=PATIENCE_S
+            lambda: group.log.count(REGISTERED) > WORKERS, "no new worker", timeout_s=TIMEOUT_S
         )
         second = running.run_jobs(1)["pids"]
         assert len(second) == WORKERS
@@ -42,7 +42,7 @@ def test_a_killed_worker_comes_back_out_of_the_same_forkserver(tmp_path: Path) -
         assert group.log.count("pasture: policy seal on ") == 1
         assert "not preloaded: not_there" in group.log
         group.terminate()
-        assert group.wait(PATIENCE_S) == 0
+        assert group.wait(TIMEOUT_S) == 0
 
 
 def test_under_the_method_fork_nothing_is_changed_and_a_warning_says_why(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from benchmarks.engines.environments import python_for
 from benchmarks.engines.redis_server import redis_server
 from benchmarks.engines.rows.granian import SERVER as GRANIAN
 from benchmarks.engines.rows.hypercorn import SERVER as HYPERCORN
-from benchmarks.uvicorn_workers import PATHS, PATIENCE_S, STARTED, Served
+from benchmarks.uvicorn_workers import PATHS, STARTED, TIMEOUT_S, Served
 from pasture.proc import tree
 
 # How vLLM and SGLang start their processes: a list of modules that is not the user's to change, and
@@ -44,7 +44,7 @@ FASTAPI = AsgiServer(
     lambda port: ["run", "benchmarks/uvicorn_app.py", "--host", "127.0.0.1", "--port", str(port)],
     started=STARTED,
 )
-pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
+pytestmark = pytest.mark.timeout(2 * TIMEOUT_S)
 
 
 def script(environment: str, name: str) -> str:
@@ -62,7 +62,7 @@ def test_workers_of_a_server_are_forked_from_a_sealed_parent(
         assert len(tree.forked_workers(running.pid)) == WORKERS
         assert running.log.count(SEALED) == 1, running.log
         running.terminate()
-        assert running.wait(PATIENCE_S) == 0, running.log
+        assert running.wait(TIMEOUT_S) == 0, running.log
 
 
 def test_a_forkserver_with_a_list_of_its_own_is_sealed(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_forkserver_with_a_list_of_its_own_is_sealed(tmp_path: Path) -> None:
     program.write_text(EARLY_FORKSERVER)
     command = [str(python_for("queues")), str(program)]
     with queue_worker.start(command, tmp_path, PASTURE="seal") as running:
-        assert running.wait(queue_worker.PATIENCE_S) == 0
+        assert running.wait(queue_worker.TIMEOUT_S) == 0
         assert running.log.count("True\n") == 2, running.log
         assert running.log.count(SEALED) == 1, running.log
 
@@ -86,7 +86,7 @@ def test_airflows_executor_is_sealed_once_however_it_starts_its_workers(
         airflow_executor.PRELOAD: airflow_executor.THEIR_PRELOAD,
     }
     with queue_worker.start(command, tmp_path, PASTURE="seal", **variables) as executor:
-        assert executor.wait(PATIENCE_S) == 0, executor.log
+        assert executor.wait(TIMEOUT_S) == 0, executor.log
         assert executor.log.count(SEALED) == 1, executor.log
         assert f'"method": "{method}"' in executor.log
 
@@ -122,4 +122,4 @@ def test_processes_of_a_queue_are_forked_from_a_sealed_parent(
         assert set(workers) <= set(tree.forked_workers(worker.pid))
         assert worker.log.count(SEALED) == 1, worker.log
         worker.send_signal(end)
-        assert worker.wait(queue_worker.PATIENCE_S) == 0, worker.log
+        assert worker.wait(queue_worker.TIMEOUT_S) == 0, worker.log

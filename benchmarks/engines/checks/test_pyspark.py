@@ -15,11 +15,11 @@ import pytest
 from benchmarks.engines.engine import Place
 from benchmarks.engines.environments import python_for
 from benchmarks.engines.rows.pyspark import SEALED, SETTINGS, WORKERS
-from benchmarks.engines.spark_cluster import PATIENCE_S, Cluster, Driver, cluster
+from benchmarks.engines.spark_cluster import TIMEOUT_S, Cluster, Driver, cluster
 
 ROUNDS = 2  # of the job; a worker collects after each of its tasks
 PRELOAD = "spark.executorEnv.PASTURE_PRELOAD"
-pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
+pytestmark = pytest.mark.timeout(2 * TIMEOUT_S)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def folder(running: Cluster) -> Path:
     return running.place.folder
 
 
-def test_jobs_go_on_after_workers_are_killed_and_a_bad_preload_is_told(
+def test_jobs_go_on_after_workers_are_killed_and_a_bad_preload_is_reported(
     running: Cluster, folder: Path
 ) -> None:
     settings = {**SETTINGS, **SEALED, PRELOAD: SEALED[PRELOAD] + ",not_there"}
@@ -80,5 +80,5 @@ def test_a_strict_daemon_that_cannot_preload_fails_the_task_with_the_reason(
 ) -> None:
     strict = {"spark.executorEnv.PASTURE_STRICT": "1", PRELOAD: "not_there"}
     with Driver(running, {**SETTINGS, **SEALED, **strict}) as driver:
-        assert driver.wait(PATIENCE_S) != 0
+        assert driver.wait(TIMEOUT_S) != 0
         assert "error: not_there cannot be imported" in driver.log

@@ -17,7 +17,7 @@ from benchmarks.engines.redis_server import redis_server
 
 SEALED = "policy seal on "
 PRELOADED = ("--preload", "rq_jobs")
-pytestmark = pytest.mark.timeout(2 * queue_worker.PATIENCE_S)
+pytestmark = pytest.mark.timeout(2 * queue_worker.TIMEOUT_S)
 
 
 python_of_queues = functools.cache(lambda: python_for("queues"))
@@ -48,7 +48,7 @@ def test_rq_is_sealed_once_and_a_killed_work_horse_fails_its_job_alone(
         assert "pid" in put("rq_jobs", url, "1")[0]
         assert worker.log.count(SEALED) == 1
         worker.send_signal(signal.SIGTERM)
-        assert worker.wait(queue_worker.PATIENCE_S) == 0
+        assert worker.wait(queue_worker.TIMEOUT_S) == 0
 
 
 def test_rqs_pool_is_sealed_in_its_parent_alone(tmp_path: Path, url: str) -> None:
@@ -57,7 +57,7 @@ def test_rqs_pool_is_sealed_in_its_parent_alone(tmp_path: Path, url: str) -> Non
         assert len(put("rq_jobs", url, "4")) == 4
         assert pool.log.count(SEALED) == 1
         pool.send_signal(signal.SIGTERM)
-        assert pool.wait(queue_worker.PATIENCE_S) == 0
+        assert pool.wait(queue_worker.TIMEOUT_S) == 0
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_what_forks_nothing_is_refused(
 ) -> None:
     command = [word.format(url=url) for word in words]
     with started(tmp_path, url, "pasture", "run", *command) as program:
-        assert program.wait(queue_worker.PATIENCE_S) == 2
+        assert program.wait(queue_worker.TIMEOUT_S) == 2
         assert why in program.log and "Traceback" not in program.log
 
 

@@ -16,7 +16,7 @@ import os
 import sys
 import time
 
-PATIENCE_S = 300
+TIMEOUT_S = 300
 FIRST_TASK = ("airflow.sdk.execution_time.supervisor", "airflow.sdk.execution_time.task_runner")
 
 
@@ -53,7 +53,7 @@ def main() -> None:
     while len(executor.workers) < count:
         executor._spawn_worker()
     done: set[object] = set()
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while done != set(executor.workers):
         if time.monotonic() > deadline:
             sys.exit(f"workers that answer: {len(done)} of {count}")

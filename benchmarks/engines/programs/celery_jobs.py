@@ -13,7 +13,7 @@ if __name__ == "__main__":
 import queue_stock
 from celery import Celery
 
-PATIENCE_S = 120
+TIMEOUT_S = 120
 URL = os.environ["QUEUE_URL"]
 app = Celery("jobs", broker=URL, backend=URL)
 
@@ -28,7 +28,7 @@ def read_all() -> dict[str, int]:
 def main() -> None:
     results = [read_all.delay() for _ in range(int(sys.argv[2]))]
     for result in results:
-        print(json.dumps(result.get(timeout=PATIENCE_S)), flush=True)
+        print(json.dumps(result.get(timeout=TIMEOUT_S)), flush=True)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from dramatiq.brokers.redis import RedisBroker
 from dramatiq.results import ResultMissing, Results
 from dramatiq.results.backends import RedisBackend
 
-PATIENCE_S = 120
+TIMEOUT_S = 120
 URL = os.environ["QUEUE_URL"]
 broker = RedisBroker(url=URL)
 broker.add_middleware(Results(backend=RedisBackend(url=URL), result_ttl=3_600_000))
@@ -47,7 +47,7 @@ def main() -> None:
         kill_itself.send()
         return
     messages = [read_all.send() for _ in range(int(count))]
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     for message in messages:
         print(json.dumps(result_of(message, deadline)), flush=True)
 

@@ -13,7 +13,7 @@ if __name__ == "__main__":
 import queue_stock
 from huey import RedisHuey
 
-PATIENCE_S = 120
+TIMEOUT_S = 120
 huey = RedisHuey("jobs", url=os.environ["QUEUE_URL"])
 
 
@@ -27,7 +27,7 @@ def read_all() -> dict[str, int]:
 def main() -> None:
     results = [read_all() for _ in range(int(sys.argv[2]))]
     for result in results:
-        print(json.dumps(result.get(blocking=True, timeout=PATIENCE_S)), flush=True)
+        print(json.dumps(result.get(blocking=True, timeout=TIMEOUT_S)), flush=True)
 
 
 if __name__ == "__main__":

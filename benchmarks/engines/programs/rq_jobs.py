@@ -15,7 +15,7 @@ import queue_stock
 from redis import Redis
 from rq import Queue
 
-PATIENCE_S = 300
+TIMEOUT_S = 300
 
 
 def read_all() -> dict[str, int]:
@@ -33,7 +33,7 @@ def main() -> None:
     queue = Queue(connection=Redis.from_url(url))
     name = names[0] if names else "read_all"
     jobs = [queue.enqueue(f"rq_jobs.{name}", result_ttl=3600) for _ in range(int(count))]
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     for job in jobs:
         while job.get_status() not in ("finished", "failed"):
             if time.monotonic() > deadline:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from benchmarks.engines.dask_node import PATIENCE_S, SEALED_WORDS, node
+from benchmarks.engines.dask_node import SEALED_WORDS, TIMEOUT_S, node
 from benchmarks.engines.engine import Engine, Figures, Place, Variant, memory_of
 
 WORKERS = 4
@@ -23,7 +23,7 @@ def measure(variant: Variant, place: Place) -> Figures:
         others = set(running.group.members()) - workers
         private, pss = memory_of(workers, others)
         running.group.terminate()
-        code = running.group.wait(PATIENCE_S)
+        code = running.group.wait(TIMEOUT_S)
         if code != 0:
             raise running.group.failure(f"the node ended with {code}")
     return Figures(private, pss, running.start_s, {"round of jobs, s": found["round_s"]})

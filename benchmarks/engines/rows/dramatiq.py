@@ -22,8 +22,8 @@ def command(variant: Variant, python: Path) -> list[str]:
 def measure(variant: Variant, place: Place) -> Figures:
     with redis_server(place.folder) as url:
         began = time.monotonic()
-        begun = queue_worker.start(command(variant, place.python), place.folder, QUEUE_URL=url)
-        with begun as group:
+        started = queue_worker.start(command(variant, place.python), place.folder, QUEUE_URL=url)
+        with started as group:
             queue_worker.put(place.python, "dramatiq_jobs", url, "1")
             start_s = time.monotonic() - began
             found = queue_worker.put_until_all_work(place.python, "dramatiq_jobs", url, WORKERS)
@@ -39,7 +39,7 @@ def measure(variant: Variant, place: Place) -> Figures:
             if variant == "sealed" and group.log.count("policy seal on") != 2:
                 raise group.failure("it is not sealed after the reload")
             group.terminate()
-            if group.wait(queue_worker.PATIENCE_S) != 0:
+            if group.wait(queue_worker.TIMEOUT_S) != 0:
                 raise group.failure("it did not end well")
     return Figures(private, pss, start_s, {"jobs a second": rate})
 

@@ -33,7 +33,7 @@ def measure(variant: Variant, place: Place) -> Figures:
             if workers[0] in _all_work(place.python, url)[0]:
                 raise group.failure("the killed worker works on")
             group.send_signal(signal.SIGINT)  # its graceful end
-            if group.wait(queue_worker.PATIENCE_S) != 0:
+            if group.wait(queue_worker.TIMEOUT_S) != 0:
                 raise group.failure("it did not end well")
     return Figures(private, pss, start_s, {"jobs a second": rate})
 

@@ -15,7 +15,7 @@ from pasture.launch.session import Group, environment
 WORKERS = 4
 PROGRAM = Path(__file__).parents[1] / "programs" / "livekit_agent.py"
 INITIALIZED = "process initialized"
-PATIENCE_S = 600.0
+TIMEOUT_S = 600.0
 
 
 def measure(variant: Variant, place: Place) -> Figures:
@@ -28,7 +28,7 @@ def measure(variant: Variant, place: Place) -> Figures:
         group.wait_for(
             lambda: group.log.count(INITIALIZED) >= WORKERS,
             "the job processes did not start",
-            timeout_s=PATIENCE_S,
+            timeout_s=TIMEOUT_S,
         )
         start_s = time.monotonic() - began
         if variant == "sealed" and not json.loads(report.read_text())["sealed"]:
@@ -38,7 +38,7 @@ def measure(variant: Variant, place: Place) -> Figures:
             raise click.ClickException(f"{len(workers)} job processes of {WORKERS}")
         private, pss = memory_of(workers, others=set(group.members()) - set(workers))
         group.terminate()
-        group.wait(PATIENCE_S)
+        group.wait(TIMEOUT_S)
     return Figures(private, pss, start_s)
 
 

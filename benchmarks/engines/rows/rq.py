@@ -38,7 +38,7 @@ def measure(variant: Variant, place: Place) -> Figures:
             if lost != [{"status": "failed"}] or "pid" not in after[0]:
                 raise click.ClickException(f"a killed work horse: {lost}, then {after}")
             worker.send_signal(signal.SIGTERM)
-            if worker.wait(queue_worker.PATIENCE_S) != 0:
+            if worker.wait(queue_worker.TIMEOUT_S) != 0:
                 raise worker.failure("it did not end well")
     return Figures(private, pss + parent, start_s, {"jobs a second": rate})
 

@@ -22,7 +22,7 @@ KILLING = (
 """Faults with a SIGKILL in them."""
 
 _BY_CHANCE = 3
-"""So many jobs may a killed process have in hand, or have taken and not begun."""
+"""So many jobs may a killed process have in hand, or have taken and not started."""
 
 FOLDER = REPOSITORY / "var" / "soak-engines"
 

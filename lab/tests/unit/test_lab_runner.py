@@ -17,7 +17,7 @@ TWICE = Rule(says="", of="second.size", to="first.size", least=1.5)
 
 
 class Counting:
-    """An experiment of two parts that counts its runs, and fails as it is told."""
+    """An experiment of two parts that counts its runs, and fails as it is reported."""
 
     def __init__(self) -> None:
         self.runs: list[str] = []
@@ -108,7 +108,7 @@ def test_what_this_machine_lacks_is_a_gap_with_its_hint_and_is_tried_again(
     assert result.verdict is Verdict.REPRODUCED
 
 
-def test_what_went_wrong_is_told_apart_from_what_is_missing(
+def test_what_went_wrong_is_distinguished_from_what_is_missing(
     counting: Counting, tmp_path: Path
 ) -> None:
     counting.failing["first"] = ServerFailed("the server ended", hint="its log\n    says")

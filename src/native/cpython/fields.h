@@ -16,7 +16,7 @@ typedef struct {
     Py_ssize_t (*find)(void); /* in the place of `offset`; NULL */
 } cpy_field;
 
-/* All that are told, in no particular order. */
+/* All that are reported, in no particular order. */
 extern const cpy_field cpy_fields[];
 extern const size_t cpy_field_count;
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 /* Whether traces may be made in this process: they hold addresses of code and of constants. Where
-   that cannot be told, they may. Never sets an exception. */
+   that is not known, they may. Never sets an exception. */
 bool jit_makes_traces(void);
 
 /* Whether jit_forget_traces() can do what it says, or has nothing to do. */

@@ -7,7 +7,7 @@
 
 #ifndef CPY_UNSUPPORTED
 
-#define MOST_OBJECTS ((Py_ssize_t)1 << 40)
+#define MAX_OBJECTS ((Py_ssize_t)1 << 40)
 
 /* The head of the youngest generation, or NULL where the newest object does not lead to one. */
 static PyGC_Head *
@@ -157,7 +157,7 @@ static int
 is_count(const layout_samples *samples, size_t at, size_t headers)
 {
     Py_ssize_t count = (Py_ssize_t)layout_word(cpy_gc_state(), at);
-    if (count < 0 || count > MOST_OBJECTS) {
+    if (count < 0 || count > MAX_OBJECTS) {
         return 0;
     }
 #if PY_VERSION_HEX >= 0x030E0000

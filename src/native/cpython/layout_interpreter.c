@@ -10,7 +10,7 @@
 /* --- Versions of key tables -------------------------------------------------------------- */
 
 #if PY_VERSION_HEX >= 0x030D0000
-#  define MOST_CALLS 64 /* until an instruction that reads a global name is specialized */
+#  define MAX_CALLS 64 /* until an instruction that reads a global name is specialized */
 
 static uint32_t
 next_version(size_t at)
@@ -26,7 +26,7 @@ static int
 give_version(const layout_samples *samples, size_t at, uint32_t *before, uint32_t *after)
 {
     const PyDictKeysObject *keys = ((PyDictObject *)samples->globals)->ma_keys;
-    for (int i = 0; i < MOST_CALLS && keys->dk_version == 0; i++) {
+    for (int i = 0; i < MAX_CALLS && keys->dk_version == 0; i++) {
         *before = next_version(at);
         PyObject *result = PyObject_CallNoArgs(samples->read);
         Py_XDECREF(result);
@@ -65,7 +65,7 @@ layout_next_keys_version(const layout_samples *samples, size_t at)
         return given;
     }
     uint32_t version = ((PyDictObject *)samples->globals)->ma_keys->dk_version;
-    return version >= before && version < after && after - before < MOST_CALLS;
+    return version >= before && version < after && after - before < MAX_CALLS;
 #else
     (void)samples, (void)at;
     return 1;

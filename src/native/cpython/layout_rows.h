@@ -19,7 +19,7 @@ typedef struct {
     PyObject *settle;    /* one that has not run yet */
     PyObject *read;      /* another one, which reads a global name */
     PyObject *later;     /* a third, whose first instruction is no RESUME */
-    PyObject *generator; /* what it gave, which has not begun */
+    PyObject *generator; /* what it gave, which has not started */
     PyObject *dict;      /* {key: mark} */
     PyObject *key;       /* "pasture" */
     PyObject *instance;  /* of ModuleSpec, whose first attribute is `name`: key */

@@ -23,7 +23,7 @@ static bool trimming;            /* give free memory back after each of them */
 static bool minding;             /* counts of immortal objects, whatever is collected */
 static bool asked;               /* collect_now() is running */
 static bool asked_include_frozen;
-static int depth; /* collections that have begun and not ended */
+static int depth; /* collections that have started and not ended */
 static collect_history history;
 
 /* Hide survivors, unless another interpreter may hold some of them. */

@@ -81,7 +81,7 @@ look_at_words(const mark_bits_leaf *leaf, size_t first, size_t end)
 static void
 look_at_chunk(int pagemap, size_t os_page_bytes, const mark_bits_leaf *leaf, size_t first)
 {
-    uint64_t entries[CHUNK_BYTES / LEAST_OS_PAGE_BYTES];
+    uint64_t entries[CHUNK_BYTES / MIN_OS_PAGE_BYTES];
     size_t count = CHUNK_BYTES / os_page_bytes;
     size_t words = MARK_BITS_CHUNK_WORDS / count;
     uintptr_t start = leaf->base + (first << (MARK_BITS_WORD_LOG2 + MARK_BITS_GRANULE_LOG2));
@@ -104,7 +104,7 @@ refcounts_restore(void)
     size_t os_page_bytes = os_page_get_bytes();
     int pagemap = pagemap_open();
     bool has_pagemap =
-        pagemap >= 0 && os_page_bytes >= LEAST_OS_PAGE_BYTES && os_page_bytes <= CHUNK_BYTES;
+        pagemap >= 0 && os_page_bytes >= MIN_OS_PAGE_BYTES && os_page_bytes <= CHUNK_BYTES;
     for (const mark_bits_leaf *leaf = watched.first; leaf != NULL; leaf = leaf->next) {
         for (size_t i = 0; (i = mark_bits_skip_untouched(leaf, i)) < MARK_BITS_LEAF_WORDS;
              i += MARK_BITS_CHUNK_WORDS) {

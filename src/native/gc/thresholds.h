@@ -1,7 +1,7 @@
 /* When full collections come, in the child of a sealed process.
  *
  * Nearly all of such a heap is frozen, and a full collection that examines little costs little: it
- * may come sooner than CPython would have it. Its cost cannot be told from the number of objects,
+ * may come sooner than CPython would have it. Its cost cannot be distinguished from the number of objects,
  * since one list may hold a million references. So it is measured, and the thresholds of
  * generations 1 and 2 follow. CPython's other condition stays: a quarter as many new objects as
  * old ones.

@@ -52,7 +52,7 @@ static void
 trim_arena(uintptr_t start, cpy_pool *free_pools, void *arg)
 {
     trimming *work = arg;
-    uint64_t entries[CPY_ARENA_BYTES / LEAST_OS_PAGE_BYTES];
+    uint64_t entries[CPY_ARENA_BYTES / MIN_OS_PAGE_BYTES];
     if (!pagemap_read(work->pagemap, start, work->os_page_bytes, entries,
                       CPY_ARENA_BYTES / work->os_page_bytes)) {
         return;
@@ -70,7 +70,7 @@ trim_pools(void)
     const char *allocator = cpy_allocator_name();
     trimming work = {.os_page_bytes = os_page_get_bytes()};
     if (!layout_has(LAYOUT_ARENAS) || allocator == NULL || strcmp(allocator, "pymalloc") != 0
-        || work.os_page_bytes < LEAST_OS_PAGE_BYTES || work.os_page_bytes >= CPY_POOL_BYTES) {
+        || work.os_page_bytes < MIN_OS_PAGE_BYTES || work.os_page_bytes >= CPY_POOL_BYTES) {
         return 0;
     }
     work.pagemap = pagemap_open();
@@ -98,7 +98,7 @@ trim_pools(void)
 #    define LEAVE_THE_BREAK ((size_t)PTRDIFF_MAX)
 
 /* Emptying the top chunk writes to its first and its last page. */
-#    define LEAST_TOP_OS_PAGES 4
+#    define MIN_TOP_OS_PAGES 4
 
 static bool
 is_in_main_heap(const char *block, size_t bytes, uintptr_t start)
@@ -113,7 +113,7 @@ trim_top(size_t os_page_bytes)
 {
     size_t top_bytes = mallinfo_read().top_bytes;
     uintptr_t start = procstat_read(PROCSTAT_HEAP_START);
-    if (start == 0 || top_bytes < LEAST_TOP_OS_PAGES * os_page_bytes) {
+    if (start == 0 || top_bytes < MIN_TOP_OS_PAGES * os_page_bytes) {
         return;
     }
     size_t bytes = top_bytes - os_page_bytes;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* What arrays with an entry for each OS page are sized by. */
-#define LEAST_OS_PAGE_BYTES ((size_t)4096)
+#define MIN_OS_PAGE_BYTES ((size_t)4096)
 
 /* A power of two. */
 static inline size_t

@@ -18,7 +18,7 @@ typedef struct {
     scratch_stack words;  /* a bit for each OS page of a range, the first page lowest */
 } residency;
 
-/* Look now. Returns 0; or errno, with `seen` empty, where /proc does not tell or memory cannot be
+/* Look now. Returns 0; or errno, with `seen` empty, where /proc does not say or memory cannot be
    had. Ranges of more than 64 GiB are left out: reservations of address space. */
 int residency_take(residency *seen);
 

@@ -185,17 +185,17 @@ is_immortal(PyObject *Py_UNUSED(module), PyObject *op)
 }
 
 static PyObject *
-mend_counts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+fix_counts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     refcounts_restore();
     const refcounts_history *history = refcounts_get_history();
     return Py_BuildValue("{s:n,s:n,s:n,s:n}", "looks", (Py_ssize_t)history->looks, "counts",
-                         (Py_ssize_t)history->counts, "mended", (Py_ssize_t)history->restored,
+                         (Py_ssize_t)history->counts, "fixed", (Py_ssize_t)history->restored,
                          "bytes", (Py_ssize_t)history->bytes);
 }
 
 static PyObject *
-mend_counts_if_due(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+fix_counts_if_due(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     refcounts_restore_if_due();
     Py_RETURN_NONE;
@@ -245,8 +245,8 @@ PyMethodDef module_seal_methods[] = {
     {"plug_malloc", plug_malloc, METH_NOARGS, NULL},
     {"plug_pymalloc", plug_pymalloc, METH_NOARGS, NULL},
     {"is_immortal", is_immortal, METH_O, NULL},
-    {"mend_counts", mend_counts, METH_NOARGS, NULL},
-    {"mend_counts_if_due", mend_counts_if_due, METH_NOARGS, NULL},
+    {"fix_counts", fix_counts, METH_NOARGS, NULL},
+    {"fix_counts_if_due", fix_counts_if_due, METH_NOARGS, NULL},
     {"write_snapshot", write_snapshot, METH_O, NULL},
     {"field_offsets", field_offsets, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

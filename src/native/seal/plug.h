@@ -19,7 +19,7 @@ typedef struct {
 /* What was done about the holes of malloc. */
 typedef struct {
     plug_counts counts;
-    const char *allocator; /* which one serves malloc, as far as it can be told; never NULL */
+    const char *allocator; /* which one serves malloc, as far as it is known; never NULL */
     const char *means;     /* how its holes were filled; or why they were not */
 } plug_malloc_report;
 

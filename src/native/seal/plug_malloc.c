@@ -67,7 +67,7 @@ plug_other(plug_malloc_report *report)
     size_t count = raw_memory_is_plain() ? 2 : 1;
     fresh_limit fresh = allocator != NULL ? allocator->fresh : UNKNOWN_FRESH;
     if (plug_resident_holes(sources, count, fresh, &report->counts) != 0) {
-        report->means = "it cannot be told which memory is in use (no /proc, or no memory)";
+        report->means = "it is not known which memory is in use (no /proc, or no memory)";
         return -1;
     }
     return 0;

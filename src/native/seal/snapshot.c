@@ -167,7 +167,7 @@ add_item(PyObject *item, void *arg)
     return err;
 }
 
-/* Last of all: Python code runs, and may allocate. What fails was told by the seal. */
+/* Last of all: Python code runs, and may allocate. What fails was reported by the seal. */
 static int
 add_containers(snapshot *all)
 {

@@ -1,6 +1,6 @@
 /* Collects the types by asking each for its subclasses, and gives each a version tag.
  *
- * Types are told apart by their address: a metaclass may forbid hashing, or define equality.
+ * Types are distinguished by their address: a metaclass may forbid hashing, or define equality.
  */
 #include "types.h"
 

@@ -1,4 +1,4 @@
-/* A process that stands still so that its memory can be copied, and comes to life in another. */
+/* A process that is stopped so that its memory can be copied, and comes to life in another. */
 #ifndef PASTURE_ZYGOTE_FREEZE_H
 #define PASTURE_ZYGOTE_FREEZE_H
 

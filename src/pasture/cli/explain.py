@@ -23,7 +23,7 @@ from pasture.trust.foreign_files import read_foreign
 if TYPE_CHECKING:
     from pasture.explain.explanation import Explanation
 
-_MOST_BYTES = 64 << 20
+_MAX_BYTES = 64 << 20
 _DAMAGED = (
     *(ValueError, ArithmeticError, LookupError),
     *(TypeError, AttributeError, RecursionError),
@@ -111,7 +111,7 @@ def _read(path: Path) -> Explanation:
     from pasture.explain.document import from_json
 
     try:
-        return from_json(read_foreign(path, most_bytes=_MOST_BYTES, owners=None).decode())
+        return from_json(read_foreign(path, most_bytes=_MAX_BYTES, owners=None).decode())
     except _DAMAGED as error:
         raise UsageError(
             f"{path} cannot be shown: {error}",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import jinja2
 
 _STYLE = Path(__file__).parent  # page.css, which every page includes
-_MOST_CHARACTERS = 20_000  # of one value
+_MAX_CHARACTERS = 20_000  # of one value
 
 
 def missing_packages() -> list[str]:
@@ -84,4 +84,4 @@ def _printable(value: Any) -> Any:
     """A value as a page shows it; markup is left as it is."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
-    return printable(value, _MOST_CHARACTERS)
+    return printable(value, _MAX_CHARACTERS)

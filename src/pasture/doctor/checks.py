@@ -47,7 +47,7 @@ def garbage_collector(seen: Evidence) -> Iterator[Finding]:
             True,
             f"{caller} called gc.enable()",
             cost="each full collection writes the header of every object that is not frozen",
-            mend="gc.freeze() before the fork (policies freeze, warm-freeze, seal), or "
+            fix="gc.freeze() before the fork (policies freeze, warm-freeze, seal), or "
             "gc.set_threshold(0), which gc.enable() does not undo",
         )
 
@@ -84,7 +84,7 @@ def huge_pages(seen: Evidence) -> Iterator[Finding]:
             True,
             "transparent huge pages are set to always",
             cost="a page counts as private as a whole, and memory grows 2 MB at a time",
-            mend="echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+            fix="echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
         )
     else:
         state = re.search(r"\[(\w+)\]", seen.huge_pages)
@@ -111,7 +111,7 @@ def allocator(seen: Evidence) -> Iterator[Finding]:
             True,
             f"PYTHONMALLOC is {choice}",
             cost="objects do not lie in pymalloc's pools, whose holes could be plugged",
-            mend="unset PYTHONMALLOC",
+            fix="unset PYTHONMALLOC",
         )
     elif not others:
         yield Finding("allocator", False, "glibc's malloc and pymalloc")

@@ -37,7 +37,7 @@ class Worker:
 
     Attributes:
         memory: all of it.
-        requests: answered so far; None where the server does not tell.
+        requests: answered so far; None where the server does not say.
         at_start_bytes: private memory right after the fork; 0 if it is not known.
         packages: what of each package it has in memory, by name.
     """
@@ -101,7 +101,7 @@ def gather(
 
     Args:
         notes: what it told of itself, if it was started for that.
-        report_file: where it was told to write the seal's report; None is where its environment
+        report_file: where it was asked to write the seal's report; None is where its environment
             says.
 
     Raises:

@@ -17,14 +17,14 @@ class Finding:
         is_obstacle: whether it costs shared memory.
         what: what was found, one sentence without a full stop.
         cost: what it costs; "" for what is in order.
-        mend: how to fix it; "" for what is in order.
+        fix: how to fix it; "" for what is in order.
     """
 
     check: str
     is_obstacle: bool
     what: str
     cost: str = ""
-    mend: str = ""
+    fix: str = ""
 
 
 Check = Callable[[Evidence], Iterator[Finding]]

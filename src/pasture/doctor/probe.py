@@ -9,7 +9,7 @@ from pasture.doctor.finding import Finding
 from pasture.servers import restart
 from pasture.trust.untrusted_text import printable
 
-_MEND = (
+_FIX = (
     "fix the page, or what the application holds across the fork, and start the server anew; "
     "docs/probe.md lists the causes"
 )
@@ -27,13 +27,13 @@ def probe(seen: Evidence) -> Iterator[Finding]:
             cost="what the warm-up loads is each worker's own"
             if earlier.what == "warm-up"
             else "nothing is shared but what the server itself preloads",
-            mend=_MEND,
+            fix=_FIX,
         )
         return
     outcome = "" if seen.seal is None else seen.seal.probe
     if outcome == "failed":
         what = "its probe failed, and it started as it is: the log names the requests"
-        yield Finding("probe", True, what, cost="workers fail or hang", mend=_MEND)
+        yield Finding("probe", True, what, cost="workers fail or hang", fix=_FIX)
     elif outcome == "doubtful":
         what = "its probe passed, but for bodies of another structure: the log names the requests"
         yield Finding("probe", False, what)

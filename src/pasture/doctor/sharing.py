@@ -12,8 +12,8 @@ from pasture.proc.smaps import InMemory
 from pasture.servers.settings import SETTINGS
 
 _NOT_PRELOADED = 0.6
-_LEAST_PRIVATE_BYTES = 8_000_000
-_LEAST_FREE_BYTES = 5_000_000
+_MIN_PRIVATE_BYTES = 8_000_000
+_MIN_FREE_BYTES = 5_000_000
 _WORTH_TELLING_BYTES = 100_000
 _MAX_NAMES = 12
 
@@ -29,9 +29,9 @@ def preloading(seen: Evidence) -> Iterator[Finding]:
     private = sum(worker.memory.private_bytes for worker in seen.workers) / len(seen.workers)
     rss = sum(worker.memory.rss_bytes for worker in seen.workers) / len(seen.workers)
     if seen.seal is None and _holds_little(seen, private, rss):
-        mend = "`pasture run gunicorn ...`, or gunicorn's --preload"
+        fix = "`pasture run gunicorn ...`, or gunicorn's --preload"
         if seen.is_asgi:
-            mend = "`pasture run` before the server's command"
+            fix = "`pasture run` before the server's command"
         yield Finding(
             "preload",
             True,
@@ -39,7 +39,7 @@ def preloading(seen: Evidence) -> Iterator[Finding]:
             f"master only {megabytes(seen.master.rss_bytes)}: the application is loaded after "
             "the fork",
             cost=f"up to {megabytes(private)} for each worker",
-            mend=f"load it before: {mend}",
+            fix=f"load it before: {fix}",
         )
     else:
         shared = 1 - private / rss if rss else 0
@@ -54,7 +54,7 @@ def _spawned(seen: Evidence) -> Finding:
         True,
         f"{_started_anew(seen.spawned)} and not forked: nothing is shared with the master",
         cost="all that the application holds, for each worker",
-        mend=f"`pasture run {server}` forks workers from a master that has loaded the application",
+        fix=f"`pasture run {server}` forks workers from a master that has loaded the application",
     )
 
 
@@ -65,7 +65,7 @@ def _started_anew(number: int) -> str:
 
 
 def _holds_little(seen: Evidence, private: float, rss: float) -> bool:
-    is_own = private > _NOT_PRELOADED * rss and private > _LEAST_PRIVATE_BYTES
+    is_own = private > _NOT_PRELOADED * rss and private > _MIN_PRIVATE_BYTES
     return is_own and seen.master.rss_bytes < 0.8 * rss
 
 
@@ -78,24 +78,24 @@ def own_data(seen: Evidence) -> Iterator[Finding]:
         yield from _built_since(seen)
         return
     built = min(w.memory.private_bytes - w.at_start_bytes for w in idle)
-    if built < _LEAST_PRIVATE_BYTES:
+    if built < _MIN_PRIVATE_BYTES:
         yield Finding("own-data", False, "workers hold little before their first request")
         return
     where = "its lifespan" if seen.is_asgi else "a hook like post_fork, or a thread"
-    mend = "load it while modules are imported"
+    fix = "load it while modules are imported"
     if seen.is_asgi:
-        mend += ", and leave connections and tasks in the lifespan"
+        fix += ", and leave connections and tasks in the lifespan"
         once = "`--lifespan once` of `pasture run`"
         schedule, policy = (SETTINGS[name].variable for name in ("refork", "policy"))
         reforks = seen.environ.get(schedule) or seen.environ.get(policy) == "refork"
-        mend = f"{mend} (no {once} where workers refork)" if reforks else f"{once}; or {mend}"
+        fix = f"{fix} (no {once} where workers refork)" if reforks else f"{once}; or {fix}"
     yield Finding(
         "own-data",
         True,
         f"each worker built {megabytes(built)} for itself before its first request, in {where}",
         cost=f"{megabytes(built)} for each worker: a warm-up does not help, since it is built "
         "again after the fork",
-        mend=mend,
+        fix=fix,
     )
 
 
@@ -103,7 +103,7 @@ def _built_since(seen: Evidence) -> Iterator[Finding]:
     """What workers that have served hold: whether a lifespan or requests built it is not known."""
     known = [w.memory.private_bytes - w.at_start_bytes for w in seen.workers if w.at_start_bytes]
     built = min(known, default=0)
-    if built < _LEAST_PRIVATE_BYTES:
+    if built < _MIN_PRIVATE_BYTES:
         return
     where = "in its lifespan or for requests" if seen.is_asgi else "for requests, or in a hook"
     yield Finding(
@@ -146,7 +146,7 @@ def late_imports(seen: Evidence) -> Iterator[Finding]:
         large,
         f"every worker imports for itself: {some(names, _MAX_NAMES)}",
         cost=_cost_of_imports(own) if large else "",
-        mend="import them while the application is loaded, or in the warm-up" if large else "",
+        fix="import them while the application is loaded, or in the warm-up" if large else "",
     )
 
 
@@ -183,7 +183,7 @@ def pending_imports(seen: Evidence) -> Iterator[Finding]:
         return
     shown = f": {some(sorted(names), _MAX_NAMES)}" if names else ""
     stdlib = [n for n in names if package_of_module(n) == STANDARD_LIBRARY]
-    mend = (
+    fix = (
         "`pasture run`, which makes those of the standard library before the fork"
         if seen.seal is None and stdlib
         else "`pasture run --lazy-imports 'stdlib,mysite.*'` names those to make before the fork"
@@ -193,7 +193,7 @@ def pending_imports(seen: Evidence) -> Iterator[Finding]:
         True,
         f"{pending} lazy imports were pending at the fork{shown}",
         cost="each worker makes them at their first use, into memory of its own",
-        mend=mend,
+        fix=fix,
     )
 
 
@@ -202,7 +202,7 @@ def free_memory(seen: Evidence) -> Iterator[Finding]:
     if seen.free_bytes is None:
         return
     given_back = seen.seal is not None and seen.seal.gives_back
-    if seen.free_bytes < _LEAST_FREE_BYTES or given_back:
+    if seen.free_bytes < _MIN_FREE_BYTES or given_back:
         yield Finding(
             "free-memory", False, f"{megabytes(seen.free_bytes)} of the master's pools is free"
         )
@@ -212,5 +212,5 @@ def free_memory(seen: Evidence) -> Iterator[Finding]:
         True,
         f"{megabytes(seen.free_bytes)} of the master's pools is free altogether",
         cost="memory of the master, and of each worker that allocates there",
-        mend="the policy seal gives it back before the fork: `pasture run`",
+        fix="the policy seal gives it back before the fork: `pasture run`",
     )

@@ -29,7 +29,7 @@ def hazards(seen: Evidence) -> Iterator[Finding]:
             True,
             f"{hazard.what} does not survive a fork",
             cost="a worker that uses it fails, hangs, or disturbs the others",
-            mend=hazard.hint,
+            fix=hazard.hint,
         )
 
 
@@ -50,7 +50,7 @@ def seal(seen: Evidence) -> Iterator[Finding]:
             True,
             f"the step {left.step} was left out: {left.sentence}",
             cost="what that step would have kept shared: docs/seal.md",
-            mend="fix the reason, and start the server again",
+            fix="fix the reason, and start the server again",
         )
 
 
@@ -63,7 +63,7 @@ def warm_up(seen: Evidence) -> Iterator[Finding]:
             True,
             f"{failed} of {requests} requests of the warm-up failed: {first}",
             cost="what they load is each worker's own, and the probe does not send them",
-            mend="`--lifespan warm-up` or `once` if they need the application's start; else fix "
+            fix="`--lifespan warm-up` or `once` if they need the application's start; else fix "
             "them or leave them out",
         )
     elif requests:
@@ -81,7 +81,7 @@ def _not_sealed(seen: Evidence) -> Finding:
         True,
         f"the master is not sealed by the policy {seen.seal.policy}: {reason}",
         cost="reading and collecting write to what workers share",
-        mend="`pasture run` with the policy seal, which is the default",
+        fix="`pasture run` with the policy seal, which is the default",
     )
 
 
@@ -97,7 +97,7 @@ def threads(seen: Evidence) -> Iterator[Finding]:
             f"{_counted(missed)} of native code {_verb(missed, 'runs', 'run')} in the master "
             f"alone: {_some(missed)}",
             cost="a worker that needs one waits for it for ever",
-            mend=native_threads.HINT,
+            fix=native_threads.HINT,
         )
     early = [thread for thread in early if thread.copes]
     if seen.seal is not None and seen.seal.why is Reason.THREAD_RUNS:
@@ -112,7 +112,7 @@ def threads(seen: Evidence) -> Iterator[Finding]:
             f"{_counted(running)} of the master {_verb(running, 'runs', 'run')}: {_some(running)}",
             cost="a seal leaves out the steps that are not safe beside a thread that runs; locks "
             "that it holds stay locked in workers",
-            mend=_remedies(running),
+            fix=_remedies(running),
         )
         return
     if early:
@@ -157,7 +157,7 @@ def _kept_from_sealing(seen: Evidence, early: Sequence[Thread]) -> Finding:
         True,
         f"{seen.seal.reason}{whose}",
         cost=f"the seal left out {', '.join(left) or 'steps'}",
-        mend=_remedies(names or early),
+        fix=_remedies(names or early),
     )
 
 
@@ -189,14 +189,14 @@ def interpreter(seen: Evidence) -> Iterator[Finding]:
     """Whether the interpreter has all steps of a seal."""
     version = python_version(seen.files)
     if version is None:
-        yield Finding("interpreter", False, "which Python this is could not be told")
+        yield Finding("interpreter", False, "which Python this is was not known")
     elif any(re.search(r"python3\.\d+t", f) for f in (*seen.files, *seen.command)):
         yield Finding(
             "interpreter",
             True,
             f"Python {version[0]}.{version[1]} without the GIL",
             cost="its heap cannot be sealed",
-            mend="use the build with the GIL",
+            fix="use the build with the GIL",
         )
     elif missing := [
         step.lack for step in HEAP_STEPS.values() if step.lack and version < step.lack.first
@@ -211,7 +211,7 @@ def interpreter(seen: Evidence) -> Iterator[Finding]:
             True,
             f"pasture does not fit this build of Python: {what}",
             cost="its heap cannot be sealed, or not in full",
-            mend=remedy,
+            fix=remedy,
         )
 
 
@@ -222,5 +222,5 @@ def _older(version: tuple[int, int], missing: Sequence[Lack]) -> Finding:
         True,
         f"Python {version[0]}.{version[1]} " + " and ".join(lack.what for lack in missing),
         cost="; ".join(lack.cost for lack in missing),
-        mend=f"Python {first[0]}.{first[1]} or newer",
+        fix=f"Python {first[0]}.{first[1]} or newer",
     )

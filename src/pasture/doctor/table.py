@@ -20,8 +20,8 @@ def print_findings(findings: Sequence[Finding], console: Console) -> None:
         console.print(Text(f"{mark} {finding.check}: {finding.what}", style=style))
         if finding.cost:
             console.print(Text(f"    costs: {finding.cost}"))
-        if finding.mend:
-            console.print(Text(f"    mend:  {finding.mend}"))
+        if finding.fix:
+            console.print(Text(f"    fix:  {finding.fix}"))
     obstacles = sum(finding.is_obstacle for finding in findings)
     console.print(Text(verdict(obstacles), style="bold"))
 

@@ -19,7 +19,7 @@ from pasture.proc.tasks import did_not_run, read_some
 from pasture.proc.thread_stacks import files_on_stack, own_code, owner_of
 from pasture.trust.untrusted_text import printable
 
-_MOST_THREADS = 200
+_MAX_THREADS = 200
 _MAX_COMM = 15  # TASK_COMM_LEN without its end
 _LOOKS = 4
 _BETWEEN_LOOKS_S = 0.05
@@ -34,7 +34,7 @@ class Thread:
             has no name but its program's.
         after_fork: whether it began after the oldest worker that is there was forked.
         waits: whether there was a moment in which it did not run at all.
-        package: whose it is; "" where that cannot be told.
+        package: whose it is; "" where that is not known.
         is_python: whether it runs Python code, as far as its stack tells.
         copes: whether workers can do without it, as far as that is known of native code.
         is_cut: whether the name may go on: the kernel keeps 15 characters.
@@ -62,7 +62,7 @@ def read_threads(
         numbers = sorted(int(path.name) for path in folder.iterdir() if path.name != str(pid))
     except OSError:
         return ()
-    del numbers[_MOST_THREADS:]
+    del numbers[_MAX_THREADS:]
     first = min((began for w in workers if (began := _began(proc / str(w), w))), default=None)
     waiting = _waiting(folder, numbers)
     found = []

@@ -17,8 +17,8 @@ from pasture.explain.new_memory import FREE, FREE_CHUNKS
 from pasture.sealing.policy import POLICIES
 from pasture.sealing.steps import HEAP_STEPS
 
-_LEAST_BYTES = 300_000
-_LEAST_FRACTION = 0.02
+_MIN_BYTES = 300_000
+_MIN_FRACTION = 0.02
 
 
 _FILLS_AT_USE = frozenset((Cause.DICT_KEYS, Cause.DICT_VALUES, Cause.TYPE_VERSION, Cause.HASH))
@@ -187,7 +187,7 @@ def _who_builds(found: Explanation) -> str:
 
 def _libraries(found: Explanation) -> Iterable[str]:
     for cause, label, share in found.fields:
-        if cause is Cause.LIBRARY_DATA and share.bytes >= _LEAST_BYTES / 2:
+        if cause is Cause.LIBRARY_DATA and share.bytes >= _MIN_BYTES / 2:
             yield f"{megabytes(share.bytes)} is data that {label.type} writes"
 
 
@@ -196,4 +196,4 @@ def _bytes(found: Explanation, causes: frozenset[Cause]) -> float:
 
 
 def _is_worth(size: float, found: Explanation) -> bool:
-    return size >= max(_LEAST_BYTES, _LEAST_FRACTION * found.private_bytes)
+    return size >= max(_MIN_BYTES, _MIN_FRACTION * found.private_bytes)

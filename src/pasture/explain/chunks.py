@@ -21,7 +21,7 @@ from pasture.proc.os_page import OS_PAGE_BYTES
 
 _CHUNK_FLAGS = 7
 _PREVIOUS_IN_USE = 1
-_LEAST_CHUNK_BYTES = 32
+_MIN_CHUNK_BYTES = 32
 _WINDOW_BYTES = 1 << 22
 
 _HEAP_BYTES = 64 << 20  # HEAP_MAX_SIZE where a long has 8 bytes
@@ -32,8 +32,8 @@ _STATE_BYTES = range(0x200, 0xF00, 16)
 
 _TOP_WITHIN_BYTES = 0x80  # of the state, in any version
 
-_MOST_LOOKS = 1 << 16
-_MOST_HEAPS = 64
+_MAX_LOOKS = 1 << 16
+_MAX_HEAPS = 64
 _ENOUGH_CHUNKS = 1000  # in a row: no other memory looks so
 
 
@@ -85,12 +85,12 @@ def find_heaps(space: AddressSpace) -> tuple[Heap, ...]:
     # The kernel may cut it in two, between what was there at a fork and what came after.
     parts = [mapping for mapping in space.mappings if mapping.path == "[heap]"]
     main = [Heap(parts[0].start, parts[-1].end, parts[0].start)] if parts else []
-    others = islice(_heaps_of_threads(space), _MOST_HEAPS)
+    others = islice(_heaps_of_threads(space), _MAX_HEAPS)
     return tuple(sorted((*main, *others), key=lambda heap: heap.start))
 
 
 def _heaps_of_threads(space: AddressSpace) -> Iterator[Heap]:
-    for start in islice(_possible_heaps(space), _MOST_LOOKS):
+    for start in islice(_possible_heaps(space), _MAX_LOOKS):
         arena, before, size, writable = _HEAP_INFO.unpack(_read_there(space, start, 32))
         head = arena % _HEAP_BYTES
         is_first = arena - start == head
@@ -121,12 +121,12 @@ def _first_chunk(space: AddressSpace, arena: int, end: int) -> int | None:
     state = words[: _TOP_WITHIN_BYTES // 8]
     for size in _STATE_BYTES:
         step = words[size // 8 + 1] & ~_CHUNK_FLAGS
-        if step < _LEAST_CHUNK_BYTES or arena + size + step > end:
+        if step < _MIN_CHUNK_BYTES or arena + size + step > end:
             continue  # what is no chunk's size is seen before anything is read
         starts, _ = _walk(space, arena + size, end, _ENOUGH_CHUNKS)
         if len(starts) < 2:
             continue
-        is_last = starts[-1] in state or starts[-1] + 2 * _LEAST_CHUNK_BYTES >= end
+        is_last = starts[-1] in state or starts[-1] + 2 * _MIN_CHUNK_BYTES >= end
         if is_last or len(starts) == _ENOUGH_CHUNKS:
             return arena + size
     return None
@@ -172,7 +172,7 @@ def _walk(
         flags.append(size & _PREVIOUS_IN_USE)
         starts.append(address)
         step = size & ~_CHUNK_FLAGS
-        if step < _LEAST_CHUNK_BYTES or step % 16 or address + step > end:
+        if step < _MIN_CHUNK_BYTES or step % 16 or address + step > end:
             if len(starts) < 3:  # no header of glibc's: another allocator, or none
                 return array("Q"), bytearray()
             break

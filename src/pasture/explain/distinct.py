@@ -6,7 +6,7 @@ import numpy as np
 
 from pasture.proc.address_space import Array
 
-_MOST_CODES = 1 << 24
+_MAX_CODES = 1 << 24
 
 
 def of_ascending(values: Array) -> Array:
@@ -21,7 +21,7 @@ def of_ascending(values: Array) -> Array:
 def of_codes(codes: Array) -> tuple[Array, Array]:
     """Distinct values of small non-negative numbers, and for each entry its place in them."""
     size = int(codes.max()) + 1 if len(codes) else 0
-    if size > _MOST_CODES:
+    if size > _MAX_CODES:
         found: tuple[Array, Array] = np.unique(codes, return_inverse=True)
         return found
     present = np.zeros(size, dtype=bool)

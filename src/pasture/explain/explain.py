@@ -1,7 +1,7 @@
 """Why each private page of a worker is private.
 
 Joins difference, snapshot and memory for one pair of processes and says what came of it as
-frozen measurements. Stops neither process. What could not be told, and why, is part of the
+frozen measurements. Stops neither process. What was not known, and why, is part of the
 answer.
 """
 
@@ -41,7 +41,7 @@ WITHOUT_KERNEL = (
 )
 
 _WINDOW_OS_PAGES = (64 << 20) // OS_PAGE_BYTES
-_MOST_TRIES = 5
+_MAX_TRIES = 5
 _BETWEEN_TRIES_S = 0.3
 
 
@@ -71,7 +71,7 @@ def explain(
         return _explain(parent_pid, worker_pid, snapshot, sampled)
     found = read_again(
         lambda: _explain(parent_pid, sources.largest_worker(parent_pid), snapshot, sampled),
-        _MOST_TRIES,
+        _MAX_TRIES,
         between=lambda: time.sleep(_BETWEEN_TRIES_S),
     )
     assert found is not None  # the last reading raises instead

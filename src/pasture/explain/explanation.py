@@ -1,6 +1,6 @@
 """What came of explaining the private memory of a worker: frozen measurements.
 
-What could not be told, and why, is part of them.
+What was not known, and why, is part of them.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class Explanation:
         snapshot: the file that was used; None without one.
         policy: name of the policy that the parent was sealed with; None if it did not say.
         python: major and minor version of its interpreter; None if it is not known.
-        requests: answered by the worker so far; None where its server does not tell.
+        requests: answered by the worker so far; None where its server does not say.
         is_asgi: whether its server is one for ASGI, whose applications may have a lifespan.
         warms_up: whether it serves web requests, for which there is a warm-up; not a queue's.
-        missing: what could not be told, one sentence each.
+        missing: what was not known, one sentence each.
         causes: share of each cause, largest first.
         fields: share of each field by its cause, largest first.
         types: share of each type, most pages first.

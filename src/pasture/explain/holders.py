@@ -18,10 +18,10 @@ from pasture.explain.touched import Example, KindAndType, TouchedObjects
 
 Key = TypeVar("Key", bound=Hashable)
 
-_MOST_KINDS = 8
-_MOST_OF_A_KIND = 3
-_LEAST_PART = 1 / 8
-_LEAST_OS_PAGES = 25
+_MAX_KINDS = 8
+_MAX_OF_A_KIND = 3
+_MIN_PART = 1 / 8
+_MIN_OS_PAGES = 25
 
 
 def most_holding(
@@ -35,7 +35,7 @@ def most_holding(
     for samples, restored in ((touched.samples, False), (touched.restored, True)):
         sizes = {group: sum(one.os_pages for one in some) for group, some in samples.items()}
         kinds = [group for group, _ in _largest(sizes)]
-        for group in [g for g in kinds if not _is_code(g, touched)][:_MOST_KINDS]:
+        for group in [g for g in kinds if not _is_code(g, touched)][:_MAX_KINDS]:
             found += _holders(names, type_name(objects, *group), samples[group], restored=restored)
     return tuple(sorted(found, key=lambda holder: -holder.os_pages))
 
@@ -50,7 +50,7 @@ def _holders(names: Owners, kind: str, sample: list[Example], *, restored: bool)
     for way, pages in ways:
         for number in way:
             below[number] += pages
-    enough = _LEAST_PART * sum(pages for _, pages in ways)
+    enough = _MIN_PART * sum(pages for _, pages in ways)
     held: dict[int, float] = defaultdict(float)
     for way, pages in ways:
         nearest = next((number for number in way if below[number] >= enough), None)
@@ -58,8 +58,8 @@ def _holders(names: Owners, kind: str, sample: list[Example], *, restored: bool)
             held[nearest] += pages
     return [
         Holder(kind, names.type_of(number), names.path(number), round(pages), restored)
-        for number, pages in _largest(held)[:_MOST_OF_A_KIND]
-        if pages >= max(enough, _LEAST_OS_PAGES)
+        for number, pages in _largest(held)[:_MAX_OF_A_KIND]
+        if pages >= max(enough, _MIN_OS_PAGES)
     ]
 
 

@@ -18,8 +18,8 @@ from pasture.explain.table import headline, megabytes2
 from pasture.explain.tally import Share
 from pasture.trust.untrusted_text import printable
 
-_MOST_ROWS = 60
-_MOST_LEAVES = 400
+_MAX_ROWS = 60
+_MAX_LEAVES = 400
 _MAP_PX = 520
 
 # One hue for each kind of remedy: reading, allocating, running, filling, and the rest.
@@ -47,7 +47,7 @@ def render_html(found: Explanation, made_at: datetime) -> str:
         causes=[_cause_row(found, cause, share) for cause, share in found.causes],
         fields=[
             (str(label), cause.label, color_of(cause), *_figures(share))
-            for cause, label, share in found.fields[:_MOST_ROWS]
+            for cause, label, share in found.fields[:_MAX_ROWS]
         ],
         memory_map=plot_markup(_memory_map(found), _MAP_PX),
         writer_map=plot_markup(_writer_map(found), _MAP_PX) if found.recording else "",
@@ -121,7 +121,7 @@ def _plain(name: str) -> str:
 def _memory_map(found: Explanation) -> Any:
     """By cause, then type, then field."""
     leaves = []
-    for cause, label, share in found.fields[:_MOST_LEAVES]:
+    for cause, label, share in found.fields[:_MAX_LEAVES]:
         names = (cause.label, label.type, label.field or label.type)
         leaves.append((names, share.bytes / 1e6, color_of(cause)))
     return _treemap(leaves, "MB", "private memory")
@@ -130,7 +130,7 @@ def _memory_map(found: Explanation) -> Any:
 def _writer_map(found: Explanation) -> Any:
     """By writing function, then what it wrote first."""
     leaves = []
-    for writer in found.recording.writers[:_MOST_LEAVES] if found.recording else ():
+    for writer in found.recording.writers[:_MAX_LEAVES] if found.recording else ():
         names = (writer.function, f"{writer.cause.label}: {writer.label}")
         leaves.append((names, float(writer.faults), color_of(writer.cause)))
     return _treemap(leaves, "faults", "page faults")

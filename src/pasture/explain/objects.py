@@ -138,7 +138,7 @@ class Objects:
         return found
 
     def qualified_type_name(self, address: int) -> str:
-        """A type's name with its module, where that can be told."""
+        """A type's name with its module, where that is known."""
         info = self.type_at(address)
         if info is None:
             return "?"

@@ -16,7 +16,7 @@ from pasture.explain.tally import Share
 from pasture.explain.writers import Recording
 from pasture.proc.os_page import OS_PAGE_BYTES
 
-_MOST_ROWS = 12
+_MAX_ROWS = 12
 _LONGEST_PATH = 90
 _CONTAINERS = {"numpy.ndarray": "a numpy array", "list": "a list", "dict": "a dict"}
 
@@ -28,7 +28,7 @@ def print_explanation(found: Explanation, console: Console) -> None:
     console.print()
     console.print(_causes(found))
     console.print(_fields(found))
-    for holder in found.holders[:_MOST_ROWS]:
+    for holder in found.holders[:_MAX_ROWS]:
         console.print(Text(held(holder)))
     if found.holders:
         console.print()
@@ -93,7 +93,7 @@ def _causes(found: Explanation) -> Table:
 def _fields(found: Explanation) -> Table:
     table = _table("what was written", "MB", "pages", "only", "words")
     table.add_column("cause")
-    for cause, label, share in found.fields[:_MOST_ROWS]:
+    for cause, label, share in found.fields[:_MAX_ROWS]:
         table.add_row(str(label), *_cells(share), Text(cause.label, style="dim"))
     table.add_row("")
     return table
@@ -112,7 +112,7 @@ def _writers(recording: Recording) -> Table:
     table = _table("writer", "faults")
     table.add_column("wrote first")
     table.add_column("called by")
-    for writer in recording.writers[: 2 * _MOST_ROWS]:
+    for writer in recording.writers[: 2 * _MAX_ROWS]:
         wrote = f"{writer.cause.label}: {writer.label}"
         callers = Text(" < ".join(writer.callers), style="dim")
         table.add_row(_cut(writer.function), f"{writer.faults:,}", _cut(wrote), callers)
@@ -132,7 +132,7 @@ def held(holder: Holder) -> str:
 def _owners(title: str, owners: tuple[Owner, ...]) -> Table:
     table = _table(title, "pages", "words")
     table.add_column("")
-    for owner in owners[:_MOST_ROWS]:
+    for owner in owners[:_MAX_ROWS]:
         place = owner.file if owner.file else owner.path
         name = owner.path if owner.file else owner.type
         table.add_row(_cut(name), f"{owner.os_pages:,}", f"{owner.words:,}", _cut(place))

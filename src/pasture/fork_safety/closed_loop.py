@@ -29,7 +29,7 @@ _OPEN_IN_EACH = "close it in the lifespan's end, and open it in its start"
 _OF_SERVERS = ("asyncio", "gunicorn", "uvicorn", "uvicorn_worker")
 _LIFESPANS = ("LifespanOn.main", "LifespanManager._run_lifespan")
 _WARM_UPS = "the warm-up's event loop,"
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 _PENDING = "a future that is not done"
 _STREAMS = (asyncio.StreamReader, asyncio.StreamWriter)
 
@@ -121,8 +121,8 @@ def waits_for(loop: asyncio.AbstractEventLoop | None) -> str:
     names = [name for task in tasks if (name := _task(task)) is not None]
     own = threading.main_thread()
     names += [f"thread {t.name}" for t in threading.enumerate() if t is not own and not t.daemon]
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more or "a request, or code without an await"
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more or "a request, or code without an await"
 
 
 def _task(task: asyncio.Task[Any]) -> str | None:

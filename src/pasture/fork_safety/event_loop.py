@@ -1,4 +1,4 @@
-"""What hangs on an event loop of asyncio that stands still, and works in no child.
+"""What hangs on an event loop of asyncio that is stopped, and works in no child.
 
 A child has a loop of its own. What the application has given to the parent's loop (tasks, timers,
 connections) does not run there, and what has kept the loop itself fails at its next use. Looks;

@@ -22,7 +22,7 @@ _DEEPEST = 6
 """Steps from a name's value to what belongs to the loop: a client in an object in a list, say. An
 object and its attributes are up to two."""
 
-_MOST_OBJECTS = 2_000
+_MAX_OBJECTS = 2_000
 """That are looked at behind one name."""
 
 _LARGEST_DICT = 1_000
@@ -147,6 +147,6 @@ def _leads_to(value: Any, wanted: frozenset[int]) -> bool:
             if id(one) not in seen and not issubclass(type(one), _NOT_ENTERED)
         ]
         seen.update(map(id, level))
-        if not level or len(seen) > _MOST_OBJECTS:
+        if not level or len(seen) > _MAX_OBJECTS:
             return False
     return not wanted.isdisjoint(map(id, level))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 _FILES = Path("/proc/self/fd")
-_MOST = 1 << 16
+_MAX = 1 << 16
 
 
 def open_files() -> Iterator[tuple[int, os.stat_result]]:
@@ -25,11 +25,11 @@ def _numbers() -> Iterable[int]:
     try:
         return [int(path.name) for path in _FILES.iterdir()]
     except OSError:  # without /proc: all that there can be, within reason
-        return range(min(os.sysconf("SC_OPEN_MAX"), _MOST))
+        return range(min(os.sysconf("SC_OPEN_MAX"), _MAX))
 
 
 def name_of(number: int) -> str:
-    """Path of an open file, as far as it can be told."""
+    """Path of an open file, as far as it is known."""
     try:
         return os.fspath((_FILES / str(number)).readlink())
     except OSError:

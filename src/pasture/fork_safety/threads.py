@@ -21,8 +21,8 @@ from pasture.proc.tasks import Task, did_not_run, read_tasks
 GRACE_S = 1.0
 """A thread that wakes from time to time has so long to be found waiting."""
 
-_LEAST_WINDOW_S = 0.01
-_MOST_WINDOW_S = 0.25
+_MIN_WINDOW_S = 0.01
+_MAX_WINDOW_S = 0.25
 _SHORT_WINDOW_S = 0.002
 """For threads that wake a hundred times a second, as those of profilers do."""
 
@@ -69,7 +69,7 @@ def look(states: int, *, grace_s: float = GRACE_S) -> tuple[Neighbour, ...]:
     if states <= 1:
         return ()
     begin = time.monotonic()
-    long_s = min(max(_LEAST_WINDOW_S, 2.5 * sys.getswitchinterval()), _MOST_WINDOW_S)
+    long_s = min(max(_MIN_WINDOW_S, 2.5 * sys.getswitchinterval()), _MAX_WINDOW_S)
     waited: frozenset[int] = frozenset()
     while True:
         spent_s = time.monotonic() - begin

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-MOST_CONNECTIONS = 64
-MOST_BYTES = 8192
+MAX_CONNECTIONS = 64
+MAX_BYTES = 8192
 """Of a request with its headers."""
 
 CONNECTION_S = 5.0
@@ -74,7 +74,7 @@ class Listener:
         Raises:
             OSError: the address cannot be listened on.
         """
-        server = await asyncio.start_server(self._connected, host, port, limit=MOST_BYTES)
+        server = await asyncio.start_server(self._connected, host, port, limit=MAX_BYTES)
         try:
             ready(server.sockets[0].getsockname()[1])
             while wanted():
@@ -87,7 +87,7 @@ class Listener:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(self._open) >= MOST_CONNECTIONS:
+        if len(self._open) >= MAX_CONNECTIONS:
             next(iter(self._open)).cancel()  # the oldest, which had the most time
         self._open[task] = None
         try:
@@ -112,7 +112,7 @@ class Listener:
             return _response("405 Method Not Allowed")
         try:
             text = await self.reading.text()
-        except Exception as error:  # the next request may find it mended
+        except Exception as error:  # the next request may find it fixed
             return _response("503 Service Unavailable", f"{error}\n".encode())
         return _response("200 OK", text, self.content_type, with_body=method == b"GET")
 

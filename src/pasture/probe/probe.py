@@ -80,7 +80,7 @@ def probe(
     In the parent, after the seal.
 
     Raises:
-        KeyboardInterrupt: the process was told to end, and the probe was ended.
+        KeyboardInterrupt: the process was asked to end, and the probe was ended.
     """
     begin = perf_counter()
     listener = _Listener(expected, _threads_lost())

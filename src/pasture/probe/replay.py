@@ -35,9 +35,9 @@ after `DONE` nothing counts."""
 
 WORKERS_START = "the worker's start"
 
-_LEAST_S = 5.0
+_MIN_S = 5.0
 _TIMES = 4
-"""A step may take so many times what it took in the parent, and `_LEAST_S` in any case: or half of
+"""A step may take so many times what it took in the parent, and `_MIN_S` in any case: or half of
 the probe's time, if that is less."""
 
 _ASKED_AGAIN = 3
@@ -85,7 +85,7 @@ class Replay:
         self._step = WORKERS_START
         self._began_s = perf_counter()
         self._step_ends_s: float | None = None
-        self._least_s = min(_LEAST_S, (stop_at_s - self._began_s) / 2)
+        self._least_s = min(_MIN_S, (stop_at_s - self._began_s) / 2)
 
     def run(self, play: Callable[[Replay], None]) -> None:
         """Have an engine start its worker and serve the requests; report all of it."""

@@ -23,7 +23,7 @@ from pasture.proc.page_entries import PRESENT, SWAPPED, open_entries, read_entri
 from pasture.proc.smaps import has_memory
 
 WORD_BYTES = 8
-_MOST_BYTES = 64 << 20  # a process may claim any size for what it holds
+_MAX_BYTES = 64 << 20  # a process may claim any size for what it holds
 _PRESENT_OR_SWAPPED = np.uint64(PRESENT | SWAPPED)
 
 Array = Any
@@ -64,7 +64,7 @@ class AddressSpace:
     def read(self, address: int, size_bytes: int) -> bytes:
         """Bytes at an address, 64 MB at most; fewer, or none, where nothing is mapped."""
         try:
-            found = os.pread(self._memory, min(size_bytes, _MOST_BYTES), address)
+            found = os.pread(self._memory, min(size_bytes, _MAX_BYTES), address)
         except OSError:  # EIO: nothing is mapped there
             found = b""
         except OverflowError:

@@ -30,9 +30,9 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _LOAD = 1
 _SYMTAB, _DYNSYM = 2, 11
 _OBJECT, _FUNCTION = 1, 2
-_MOST_BYTES = 1 << 30
-_MOST_TABLES = 8
-_MOST_SYMBOLS = 4_000_000
+_MAX_BYTES = 1 << 30
+_MAX_TABLES = 8
+_MAX_SYMBOLS = 4_000_000
 _LONGEST_NAME = 4096
 
 
@@ -77,7 +77,7 @@ class Elf:
 def read_elf(path: str) -> Elf:
     """Read a file; contents are absent if it cannot be read or understood."""
     try:
-        return parse_elf(read_foreign(Path(path), most_bytes=_MOST_BYTES, owners=None))
+        return parse_elf(read_foreign(Path(path), most_bytes=_MAX_BYTES, owners=None))
     except (UsageError, ValueError, struct.error, IndexError):
         return Elf()
 
@@ -89,7 +89,7 @@ def loaded_bytes(path: str) -> int:
     What `read_elf(path).end` says, without a look at the symbols.
     """
     try:
-        data = read_foreign(Path(path), most_bytes=_MOST_BYTES, owners=None)
+        data = read_foreign(Path(path), most_bytes=_MAX_BYTES, owners=None)
         return _end_of(_loads(data))
     except (UsageError, ValueError, struct.error, IndexError):
         return 0
@@ -148,11 +148,11 @@ def _entries(
 ) -> Iterable[tuple[int, int, int, int, str]]:
     """Section, kind, address, size and name of each symbol in tables of one type."""
     tables = (section for section in sections if section[1] == wanted)
-    for section in islice(tables, _MOST_TABLES):
+    for section in islice(tables, _MAX_TABLES):
         strings = sections[section[6]]
         names = data[strings[4] : strings[4] + strings[5]]
         table = data[section[4] : section[4] + section[5] // _SYMBOL.size * _SYMBOL.size]
-        for name, info, _, part, value, size in islice(_SYMBOL.iter_unpack(table), _MOST_SYMBOLS):
+        for name, info, _, part, value, size in islice(_SYMBOL.iter_unpack(table), _MAX_SYMBOLS):
             end = names.index(b"\0", name)
             text = names[name : min(end, name + _LONGEST_NAME)].decode("latin-1")
             yield part, info & 15, value, size, text

@@ -22,8 +22,8 @@ from pasture.proc.os_page import OS_PAGE_BYTES
 
 _PROC = Path("/proc")
 _WORD_BYTES = 8
-_MOST_VARIABLES = 10_000
-_MOST_BYTES = 8 << 20  # the kernel starts no program with more
+_MAX_VARIABLES = 10_000
+_MAX_BYTES = 8 << 20  # the kernel starts no program with more
 _LIBC = re.compile(r"^(libc[.-]|ld-musl)")
 _NAMES = ("environ", "__environ", "_environ")
 
@@ -48,7 +48,7 @@ def read_environ(pid: int, proc: Path = _PROC) -> dict[str, str]:
 
 
 def _elsewhere(pid: int, proc: Path) -> list[bytes]:
-    """The variables that the C library of a process knows; nothing where that cannot be told."""
+    """The variables that the C library of a process knows; nothing where that is not known."""
     try:
         mappings = read_maps(pid, proc)
         memory = (proc / str(pid) / "mem").open("rb", buffering=0)
@@ -78,8 +78,8 @@ def _places(mappings: Sequence[Mapping]) -> Iterator[int]:
 
 def _strings(memory: IO[bytes], table: int) -> Iterator[bytes]:
     """The strings that the words of a table point to, up to the first that is 0."""
-    left = _MOST_BYTES
-    for i in range(_MOST_VARIABLES if table else 0):
+    left = _MAX_BYTES
+    for i in range(_MAX_VARIABLES if table else 0):
         address = _word(memory, table + i * _WORD_BYTES)
         if not address or left <= 0:
             return

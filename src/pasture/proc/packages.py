@@ -13,7 +13,7 @@ from pasture.errors import UsageError
 from pasture.trust.foreign_files import read_foreign
 from pasture.trust.untrusted_text import printable
 
-_MOST_BYTES = 64 << 20
+_MAX_BYTES = 64 << 20
 _SITES = ("site-packages", "dist-packages")
 STANDARD_LIBRARY = "the standard library"
 
@@ -68,8 +68,6 @@ def _recorded(site: Path) -> dict[str, Path]:
 def read_text(path: str) -> str:
     """A file's content; "" if there is none, or none that can be read without harm."""
     try:
-        return read_foreign(Path(path), most_bytes=_MOST_BYTES, owners=None).decode(
-            errors="replace"
-        )
+        return read_foreign(Path(path), most_bytes=_MAX_BYTES, owners=None).decode(errors="replace")
     except UsageError:
         return ""

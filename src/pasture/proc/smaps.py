@@ -123,7 +123,7 @@ def own_private_bytes(proc: Path = _PROC) -> int:
     """Private memory of this process. Costs a walk over its pages: milliseconds.
 
     Raises:
-        OSError: there is no `/proc`, or a kernel that does not tell.
+        OSError: there is no `/proc`, or a kernel that does not say.
     """
     path = proc / "self" / "smaps_rollup"
     try:

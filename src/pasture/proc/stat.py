@@ -111,7 +111,7 @@ def read_stat(pid: int, proc: Path = _PROC) -> Stat | None:
 
 
 def start_time(pid: int) -> int:
-    """Clock ticks from the machine's boot to the process's start; 0 if that cannot be told.
+    """Clock ticks from the machine's boot to the process's start; 0 if that is not known.
 
     It cannot where /proc is missing or shows another namespace of pids than this process's.
     """
@@ -125,7 +125,7 @@ def start_time(pid: int) -> int:
 
 
 def has_ended(pid: int, started: int) -> bool:
-    """Whether a process is gone for certain. One that nobody has waited for yet is not.
+    """Whether a process is gone for certain. One that no process has waited for yet is not.
 
     Args:
         started: its `start_time`; 0 if that is not known.

@@ -17,7 +17,7 @@ from pasture.proc.maps import Mapping
 from pasture.trust.foreign_files import read_foreign, user_of
 
 _KERNEL = 1 << 63
-_MOST_BYTES = 256 << 20
+_MAX_BYTES = 256 << 20
 _LONGEST_NAME = 500
 
 
@@ -75,7 +75,7 @@ def read_perf_map(path: Path, owners: Iterable[int] = ()) -> tuple[list[int], li
     Lines that name no code are left out.
     """
     try:
-        data = read_foreign(path, most_bytes=_MOST_BYTES, owners=owners)
+        data = read_foreign(path, most_bytes=_MAX_BYTES, owners=owners)
     except UsageError:
         return [], [], []
     rows = sorted(row for line in data.split(b"\n") if (row := _code(line)) is not None)

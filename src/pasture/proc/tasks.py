@@ -46,7 +46,7 @@ def parse_status(text: str) -> Task:
 
 
 def read_tasks(pid: int | None = None, proc: Path = _PROC) -> Mapping[int, Task]:
-    """Every thread of a process by its number; empty where `/proc` does not tell.
+    """Every thread of a process by its number; empty where `/proc` does not say.
 
     A thread that has just ended is left out. Safe with other threads running.
 

@@ -23,7 +23,7 @@ _SYSTEM = re.compile(
     r"|libjemalloc|libtcmalloc|libmimalloc)"
 )
 _PYTHON = re.compile(r"^(libpython3|python(3[\d.]*t?)?$)")
-_MOST_STACK_BYTES = 1 << 18
+_MAX_STACK_BYTES = 1 << 18
 _WORD = struct.Struct("<Q")
 
 
@@ -74,7 +74,7 @@ def _stack_bytes(pid: int, stack: int, mappings: Sequence[Mapping], proc: Path) 
     except OSError:
         return b""
     try:
-        begin = max(stack, end - _MOST_STACK_BYTES) & -_WORD.size
+        begin = max(stack, end - _MAX_STACK_BYTES) & -_WORD.size
         return os.pread(memory, end - begin, begin)
     except OSError:
         return b""

@@ -47,7 +47,7 @@ class WorkerStatus:
     """What a worker says of itself to a server that reforks.
 
     Attributes:
-        ready: it has begun to accept connections.
+        ready: it has started to accept connections.
         requests: it has answered.
         unsafe: its application must not be forked any more.
     """

@@ -76,7 +76,7 @@ class Entry:
 
     @property
     def requests(self) -> int | None:
-        """Responses sent so far; None where the server does not tell."""
+        """Responses sent so far; None where the server does not say."""
         return self.counts.requests if self.tells_requests else None
 
 

@@ -27,8 +27,8 @@ _PROC = Path("/proc")
 _TRIES = 50
 _SEALS = memory_file.SEAL_SHRINK | memory_file.SEAL_GROW
 _LARGEST_BYTES = 2**20
-_MOST_FILES = 65536
-_MOST_CANDIDATES = 4
+_MAX_FILES = 65536
+_MAX_CANDIDATES = 4
 _EFFECTIVE = 1  # of the four user ids of a process
 
 
@@ -40,10 +40,10 @@ def read_scoreboard(server_pid: int, proc: Path = _PROC) -> Snapshot | None:
     folder = proc / str(server_pid)
     try:
         owner = int(_status(folder, "Uid")[_EFFECTIVE])
-        paths = list(itertools.islice((folder / "fd").iterdir(), _MOST_FILES))
+        paths = list(itertools.islice((folder / "fd").iterdir(), _MAX_FILES))
     except (OSError, ValueError):
         return None
-    for path in itertools.islice(filter(_has_the_name, paths), _MOST_CANDIDATES):
+    for path in itertools.islice(filter(_has_the_name, paths), _MAX_CANDIDATES):
         with contextlib.suppress(OSError, ValueError):  # closed meanwhile
             with _memory(path) as file:
                 snapshot = _read(file) if _is_scoreboard(file, owner) else None
@@ -137,7 +137,7 @@ def _mount_of(file: int) -> bytes:
     for line in Path(f"/proc/self/fdinfo/{file}").read_bytes().splitlines():
         if line.startswith(b"mnt_id:"):
             return line
-    raise OSError("no mount is told")
+    raise OSError("no mount is reported")
 
 
 def _is_scoreboard(file: int, owner: int) -> bool:

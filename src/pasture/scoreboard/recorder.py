@@ -41,7 +41,7 @@ class Recorder:
         self._ran_out = False
         # By thread that is about to fork: two may do so at once.
         self._expected: dict[int, Slot] = {}
-        self._tells_requests = False
+        self._says_requests = False
         self._row: Row | None = None
         self._row_pid = 0
         self._began_ns = 0
@@ -96,7 +96,7 @@ class Recorder:
 
     def will_count_requests(self) -> None:
         """Say that workers count requests, so that a worker without requests shows 0."""
-        self._tells_requests = True
+        self._says_requests = True
 
     def show_seal(self, report: Mapping[str, Any]) -> None:
         """Show the figures of a seal. In the process that loaded the application.
@@ -126,7 +126,7 @@ class Recorder:
     def _after_in_child(self) -> None:
         self._counting = threading.Lock()  # another thread of the parent may have held it
         if self._row_pid == os.getpid():
-            return  # it has begun by hand already
+            return  # it has started by hand already
         slot = self._expected.get(threading.get_ident())
         self._expected.clear()
         self._row = None
@@ -152,7 +152,7 @@ class Recorder:
             return
         self._row = row
         row.words[_AT["starts"]] = 1
-        row.words[layout.TELLS_REQUESTS] = self._tells_requests
+        row.words[layout.TELLS_REQUESTS] = self._says_requests
         with contextlib.suppress(OSError):
             row.words[layout.PRIVATE_AT_START] = own_private_bytes()
         if self._count_collection not in gc.callbacks:

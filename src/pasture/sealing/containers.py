@@ -19,7 +19,7 @@ _registered: dict[type, Iterate] = {}
 
 
 def register_container(container: type, iterate: Iterate) -> None:
-    """Tell the seal what objects of a type hold, where the type does not tell the collector.
+    """Tell the seal what objects of a type hold, where the type does not say the collector.
 
     An extension type without `tp_traverse` hides its items: the seal would pass over them,
     and each worker would copy the pages that it reads them from. numpy's arrays of objects

@@ -29,7 +29,7 @@ _C_LONG_MAX = 2**63 - 1
 
 LastWork = Callable[[int], int | None]
 """Gets the status with which the process would end and returns the one with which it shall end;
-None: the interpreter shall finalize as ever."""
+None: the interpreter shall finalize as before."""
 
 _installed = False
 _flushes_at_end = False

@@ -118,7 +118,7 @@ def seal(
         steps += _layout(chosen)
         why = _failure(chosen, steps) or _beside(running)
     else:
-        steps += [_not_taken(name, Reason.NOT_STARTED, "not begun") for name in chosen.heap]
+        steps += [_not_taken(name, Reason.NOT_STARTED, "not started") for name in chosen.heap]
     path = snapshot or census or snapshot_file.path_for(os.getpid())
     if path is not None:
         steps += [_take_snapshot(path, chosen, interpreter)]

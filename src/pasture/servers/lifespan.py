@@ -3,7 +3,7 @@
 By the protocol each worker starts the application for itself, and what that loads is each worker's
 own. Here the parent starts it before the seal, the workers adopt its state, and the parent ends it
 after the last of them. Owns the proof that the start has left nothing behind that does not cross a
-fork. Where it has, the application is ended again, and each worker starts it as ever.
+fork. Where it has, the application is ended again, and each worker starts it as before.
 """
 
 from __future__ import annotations

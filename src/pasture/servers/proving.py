@@ -24,7 +24,7 @@ Log = Callable[[int, str], object]
 Restart = Callable[[LeftOut], None]
 """Starts the server anew; returns only where that is impossible."""
 
-_MOST_LINES = 10
+_MAX_LINES = 10
 """Of differences, in the log: where many requests fail, it is often for one reason."""
 
 _DOUBT = (
@@ -46,7 +46,7 @@ def prove(
 
     Raises:
         ProbeFailed: the server shall not start.
-        KeyboardInterrupt: the process was told to end.
+        KeyboardInterrupt: the process was asked to end.
     """
     expected = _expected(served, settings.warm_up.requests)
     if not expected or served.application is None:
@@ -86,11 +86,11 @@ def _expected(served: WarmUpReport, requests: Iterable[Request]) -> tuple[Expect
 
 
 def _write(report: ProbeReport, log: Log) -> None:
-    for difference in report.differences[:_MOST_LINES]:
+    for difference in report.differences[:_MAX_LINES]:
         log(logging.ERROR, PROBE % difference)
-    if len(report.differences) > _MOST_LINES:
-        log(logging.ERROR, PROBE % f"{len(report.differences) - _MOST_LINES} more differ")
-    for doubt in report.doubts[:_MOST_LINES]:
+    if len(report.differences) > _MAX_LINES:
+        log(logging.ERROR, PROBE % f"{len(report.differences) - _MAX_LINES} more differ")
+    for doubt in report.doubts[:_MAX_LINES]:
         log(logging.WARNING, PROBE % f"{doubt}; {_DOUBT}")
     if report.incomplete is not None:
         log(logging.WARNING, PROBE % f"{report.incomplete}")

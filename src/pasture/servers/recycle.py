@@ -21,7 +21,7 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 _THP = Path("/sys/kernel/mm/transparent_hugepage")
 _FAULT_AROUND_BYTES = 64 * 2**10
 
-LEAST_BYTES = 2**20
+MIN_BYTES = 2**20
 DEFAULT_JITTER = 0.1
 LOOK_AT_LEAST_EVERY = 1000
 """Requests. Pages can become private without a fault of this process, when others end."""
@@ -60,7 +60,7 @@ def parse_limit(text: str, jitter: str | float = DEFAULT_JITTER) -> MemoryLimit:
         raise UsageError(
             f"{text!r} with jitter {jitter} is no limit of memory", hint="as in 200M, 1.5G"
         ) from None
-    if limit < LEAST_BYTES or not 0 <= fraction < 1:
+    if limit < MIN_BYTES or not 0 <= fraction < 1:
         raise UsageError(
             f"a limit of {text} with jitter {jitter} would replace workers without end",
             hint="a worker needs some megabytes; the jitter is a fraction such as 0.1",

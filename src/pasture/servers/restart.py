@@ -21,7 +21,7 @@ from typing import Any, Literal
 VARIABLE = "PASTURE_PROBE_FAILED"
 """From one start to the next: `LeftOut` as JSON. No variable of the user's."""
 
-_MOST_CHARACTERS = 100_000  # the kernel takes 128 KiB, execve(2)
+_MAX_CHARACTERS = 100_000  # the kernel takes 128 KiB, execve(2)
 _STANDARD_STREAMS = 2
 
 What = Literal["warm-up", "pasture"]
@@ -147,7 +147,7 @@ def again(
         return
     command = list(arguments or _arguments)
     told = json.dumps(asdict(left_out))
-    if len(told) > _MOST_CHARACTERS:
+    if len(told) > _MAX_CHARACTERS:
         told = json.dumps({**asdict(left_out), "answers": {}})
     variables = {**(first_environ if environ is None else environ), VARIABLE: told}
     for stream in (sys.stdout, sys.stderr):

@@ -110,7 +110,7 @@ class Sealer:
         Raises:
             PastureError: this is the first fork, and the settings are strict, or a probe failed
                 and they say that the server shall not start then.
-            KeyboardInterrupt: the process was told to end.
+            KeyboardInterrupt: the process was asked to end.
         """
         if self._is_probing:
             return

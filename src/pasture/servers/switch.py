@@ -2,7 +2,7 @@
 
 Called by the start file of `pasture[auto]`, right after the engine's own module was imported.
 Unlike `pasture run` it must never end a program, whose command did not ask for anything: settings
-that make no sense are told, and the program goes on unsealed. docs/environment.md is the user's
+that make no sense are reported, and the program goes on unsealed. docs/environment.md is the user's
 guide.
 """
 

@@ -22,7 +22,7 @@ from pasture.trust.untrusted_text import printable
 
 _WINDOW_S = 60.0
 _LONGEST_LIMIT = 30
-_LEAST_WINDOW_S = 5.0  # over less a rate a minute is noise
+_MIN_WINDOW_S = 5.0  # over less a rate a minute is noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def row(readings: list[Reading], shown: Entry | None = None) -> Row:
     growth = faults = None
     if len(readings) > 1:
         first = next(r for r in readings if last.seconds - r.seconds <= _WINDOW_S)
-        if last.seconds - first.seconds >= _LEAST_WINDOW_S:
+        if last.seconds - first.seconds >= _MIN_WINDOW_S:
             gained = last.memory.private_bytes - first.memory.private_bytes
             growth = gained * 60 / (last.seconds - first.seconds)
         before = readings[-2]

@@ -20,7 +20,7 @@ from pasture.trial import tools
 from pasture.trial.plan import TrialPlan
 from pasture.trial.server import Pause, features_of, require_module
 
-_LEAST_LOCUST = (2, 32)
+_MIN_LOCUST = (2, 32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _has_new_locust() -> bool:
         found = re.match(r"(\d+)\.(\d+)", version("locust"))
     except PackageNotFoundError:
         return False
-    return found is not None and tuple(map(int, found.groups())) >= _LEAST_LOCUST
+    return found is not None and tuple(map(int, found.groups())) >= _MIN_LOCUST
 
 
 def _own_path() -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from pasture.trust.foreign_files import read_foreign
 from pasture.trust.untrusted_text import to_json
 
 _SCHEMA = 1
-_MOST_BYTES = 1 << 30
+_MAX_BYTES = 1 << 30
 _FREE_TO_CHANGE = frozenset(("log_dir", "port", "load_python", "server_timeout_s", "run_timeout_s"))
 """Parts of a plan that say nothing about what is measured, or that a run failed for."""
 _SECRET = frozenset(("headers", "env"))
@@ -106,7 +106,7 @@ class RunKeeper:
 
     def _read(self) -> dict[str, Any]:
         try:
-            document = json.loads(read_foreign(self.path, most_bytes=_MOST_BYTES))
+            document = json.loads(read_foreign(self.path, most_bytes=_MAX_BYTES))
             if document["schema"] != _SCHEMA or not isinstance(document["settings"], dict):
                 raise ValueError("it has another form")
             decoded(tuple[Run, ...], document["runs"])

@@ -82,7 +82,7 @@ def start_load(
 
 
 def read_progress(files: RunFiles) -> Progress | None:
-    """How far the load is, None before it has begun."""
+    """How far the load is, None before it has started."""
     try:
         done, _, answered = files.progress.read_text(encoding="ascii").partition(" ")
     except FileNotFoundError:

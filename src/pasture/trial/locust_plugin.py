@@ -34,9 +34,9 @@ from locust.contrib.fasthttp import FastHttpSession
 from locust.exception import StopUser
 
 _HTTP_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
-_MOST_BODIES = 64  # digests kept a URL; more only says again that the body is not deterministic
-_MOST_SKELETONS = 8  # bodies a URL that are looked into: that takes time of the load's
-_MOST_PATHS = 500
+_MAX_BODIES = 64  # digests kept a URL; more only says again that the body is not deterministic
+_MAX_SKELETONS = 8  # bodies a URL that are looked into: that takes time of the load's
+_MAX_PATHS = 500
 _POLL_S = 0.02
 _LAST_REQUESTS_S = 10.0  # over the limit of a request
 _TIMEOUTS = (TimeoutError, gevent.Timeout, requests.Timeout)
@@ -90,10 +90,10 @@ class Record:
             if status == _NO_ANSWER:
                 self.errors[key] = repr(error)
         digest = _digest(response) if status and not timed_out else None
-        if digest and (digest in bodies or len(bodies) < _MOST_BODIES):
+        if digest and (digest in bodies or len(bodies) < _MAX_BODIES):
             bodies[digest] += 1
             self.look_into(key, digest, response)
-        if len(self.paths) < _MOST_PATHS:
+        if len(self.paths) < _MAX_PATHS:
             self.paths[f"{method} {_path(url or name)}"] = None
         self.latencies_ms.append(latency_ms)
         now = time.perf_counter()
@@ -105,7 +105,7 @@ class Record:
 
     def look_into(self, key: str, digest: str, response: Any) -> None:
         known = self.skeletons.setdefault(key, {})
-        if digest not in known and len(known) < _MOST_SKELETONS:
+        if digest not in known and len(known) < _MAX_SKELETONS:
             media_type = (response.headers or {}).get("Content-Type") or ""
             known[digest] = self.skeleton(media_type, response.content or b"")  # it is decoded
 

@@ -75,7 +75,7 @@ def run_job(job: Job, emit: Tell, pause: Pause) -> Run:
         pause: sleeps for so many seconds; raises to interrupt the run.
 
     Raises:
-        PastureError: one of its subclasses, for everything that a user can mend.
+        PastureError: one of its subclasses, for everything that a user can fix.
     """
     plan = job.plan
     files = RunFiles(job.directory, Path(f"{job.log_prefix}.server.log"))
@@ -156,7 +156,7 @@ def _load(
             _check_server(job, group)
             if ended:
                 break
-            _check_moving(job, group, now - answered_at, begun=progress is not None)
+            _check_moving(job, group, now - answered_at, started=progress is not None)
             _check_limit(job, group, now - began)
             pause(_POLL_S)
     return tuple(series.samples), _checked_result(job, group, files)
@@ -190,14 +190,14 @@ def _check_server(job: Job, group: Group) -> None:
         raise diagnosis.ended_under_load(job.policy, group.log, code)
 
 
-def _check_moving(job: Job, group: Group, still_s: float, begun: bool) -> None:
+def _check_moving(job: Job, group: Group, still_s: float, started: bool) -> None:
     """Fail when nothing is answered any more. The load generator may take longer to begin.
 
     It ends a request that takes too long, counts it, and goes on with the next: so all of its users
     have waited in vain when twice that time has passed.
     """
     timeout_s = _REQUESTS_IN_VAIN * job.plan.server_timeout_s
-    if still_s > (timeout_s if begun else max(timeout_s, _LOAD_START_S)):
+    if still_s > (timeout_s if started else max(timeout_s, _LOAD_START_S)):
         raise AppDidNotAnswer(
             f"no request was answered for {still_s:.0f} s under {job.policy}",
             hint="raise --server-timeout if a request may take that long; the server's log "

@@ -103,7 +103,7 @@ def features_of(plan: TrialPlan, packages: Path | None) -> frozenset[str]:
 def require_module(plan: TrialPlan) -> None:
     """Check that the application's module, or the package that it is in, can be found.
 
-    Nothing of the application is imported. A server that is told where else to look is not
+    Nothing of the application is imported. A server that is reported where else to look is not
     second-guessed.
 
     Raises:

@@ -15,7 +15,7 @@ from pasture.proc.sampler import read_together
 from pasture.trial.measurement import Shutdown
 from pasture.trial.server import Pause
 
-_LEAST_PAUSE_S = 0.005
+_MIN_PAUSE_S = 0.005
 _TIMEOUT_S = 90.0  # gunicorn gives its workers 30 s, a service manager usually 90 s
 
 
@@ -43,7 +43,7 @@ def stop_and_measure(group: Group, pause: Pause, timeout_s: float = _TIMEOUT_S) 
         if total is not None:
             samples += 1
             peak_pss_bytes = max(peak_pss_bytes, total)
-        pause(max(_LEAST_PAUSE_S, time.monotonic() - began))
+        pause(max(_MIN_PAUSE_S, time.monotonic() - began))
     seconds = time.monotonic() - start
     by_itself = seconds <= timeout_s
     return Shutdown(

@@ -14,7 +14,7 @@ from pasture.trial.measurement import (
     workers_that_fit,
 )
 
-_LEAST_SAVING = 0.01  # below is noise
+_MIN_SAVING = 0.01  # below is noise
 _ONE_ROUND = (
     "One round: requests a second, latencies and times of one run may differ by a tenth and more "
     "from the next; --rounds 3 shows their spread."
@@ -24,9 +24,7 @@ _ONE_ROUND = (
 def best(result: TrialResult) -> PolicyResult | None:
     """The policy that saves most against the reference; None if none saves a real part."""
     saving = [
-        p
-        for p in result.policies
-        if total_pss_saving(result.reference, p).fraction >= _LEAST_SAVING
+        p for p in result.policies if total_pss_saving(result.reference, p).fraction >= _MIN_SAVING
     ]
     return min(saving, key=lambda p: p.median(TOTAL), default=None)
 

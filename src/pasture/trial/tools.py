@@ -160,7 +160,7 @@ def _telling(tools: Tools, tell: Tell, pause: Pause) -> Pause:
 
 
 def _key(tools: Tools) -> str:
-    """Tells apart what cannot stand in for each other."""
+    """Distinguishes what cannot stand in for each other."""
     base = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     parts = (version("pasture"), *tools.requirements, base, sys.version, platform.machine())
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()

@@ -69,7 +69,7 @@ def read_foreign(path: Path, *, most_bytes: int, owners: Iterable[int] | None = 
 
 
 def user_of(pid: int) -> tuple[int, ...]:
-    """The id of the user who owns a process, if that can be told: for `owners`."""
+    """The id of the user who owns a process, if that is known: for `owners`."""
     try:
         return (Path(f"/proc/{pid}").stat().st_uid,)
     except OSError:

@@ -27,9 +27,9 @@ FILE_MODE = 0o600
 
 _STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT))
-_LEAST_ROOM_BYTES = 1 << 20  # for logs, lists of requests and answers
+_MIN_ROOM_BYTES = 1 << 20  # for logs, lists of requests and answers
 _ANOTHER_FOLDER = "set TMPDIR to a folder of yours with room in it"
 _LONGEST_NAME = 200  # of 255, so that there is room for what is added
 
@@ -157,7 +157,7 @@ def _require_room(folder: str) -> None:
     """Some file systems count nothing: then there may be room."""
     room = os.statvfs(folder)
     free_bytes = room.f_bavail * room.f_frsize
-    if room.f_blocks and free_bytes < _LEAST_ROOM_BYTES:
+    if room.f_blocks and free_bytes < _MIN_ROOM_BYTES:
         raise UsageError(
             f"the temporary folder {folder} has room for no more than {free_bytes >> 10} KiB",
             hint=_ANOTHER_FOLDER,
@@ -198,7 +198,7 @@ def _walk(path: Path) -> int:
     try:
         while left:
             name = left.pop()
-            if links <= _MOST_LINKS and _is_own_link(path, name, at):
+            if links <= _MAX_LINKS and _is_own_link(path, name, at):
                 links += 1
                 left += reversed(Path(os.readlink(name, dir_fd=at)).parts)
                 continue

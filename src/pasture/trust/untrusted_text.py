@@ -12,12 +12,12 @@ import json
 import re
 from typing import Any
 
-MOST_CHARACTERS = 1000
+MAX_CHARACTERS = 1000
 
 _NOT_PLAIN = re.compile(r"[^\x00-\x7e]")
 
 
-def printable(text: str, most: int = MOST_CHARACTERS) -> str:
+def printable(text: str, most: int = MAX_CHARACTERS) -> str:
     """A text as one line without control, format, surrogate or unassigned characters.
 
     Each of these is written as in Python source (`\\x1b`, `\\u202e`); blanks other than the
@@ -30,7 +30,7 @@ def printable(text: str, most: int = MOST_CHARACTERS) -> str:
     return cut if cut.isprintable() else "".join(map(_shown, cut))
 
 
-def printable_lines(text: str, most: int = 100 * MOST_CHARACTERS) -> str:
+def printable_lines(text: str, most: int = 100 * MAX_CHARACTERS) -> str:
     """The same of a text whose lines are kept, as the end of a log; tabs become blanks."""
     lines = text[:most].expandtabs(4).split("\n")
     return "\n".join(printable(line, most) for line in lines)

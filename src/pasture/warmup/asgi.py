@@ -99,7 +99,7 @@ class Session:
 
     @property
     def has_lifespan(self) -> bool:
-        """Whether the application has started and waits to be told to end."""
+        """Whether the application has started and waits to be asked to end."""
         return self._lifespan.waits
 
     @property

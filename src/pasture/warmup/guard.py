@@ -26,7 +26,7 @@ STEP_S = 30.0
 
 TOTAL_S = 300.0
 
-_LEAST_S = 1.0
+_MIN_S = 1.0
 """That a step gets when the time for all of them is over: the end of an application."""
 
 _TEXT_CHARACTERS = 500
@@ -35,7 +35,7 @@ log = logging.getLogger("pasture")
 
 
 class Ended(KeyboardInterrupt):
-    """A signal has told the process to end, and its own handler has been called."""
+    """A signal has reported the process to end, and its own handler has been called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Guard:
         """Have an ending signal's own handler called.
 
         Raises:
-            Ended: the process was told to end by a signal.
+            Ended: the process was asked to end by a signal.
             BaseException: whatever the handler raises.
         """
         if not self.has_limit:
@@ -116,7 +116,7 @@ class Guard:
             least_s: time that the step gets however short the limit of one is.
 
         Raises:
-            Ended: the process was told to end by a signal.
+            Ended: the process was asked to end by a signal.
             KeyboardInterrupt: raised by the step.
         """
         self._on_start(name)
@@ -132,12 +132,12 @@ class Guard:
     def _limit_s(self) -> float:
         limits = [self._step_s] if self._step_s else []
         if self._deadline is not None:
-            limits.append(max(self._deadline - monotonic(), _LEAST_S))
+            limits.append(max(self._deadline - monotonic(), _MIN_S))
         return min(limits, default=0.0)
 
 
 def _run(name: str, function: Callable[[], Result], *, in_main_thread: bool) -> Outcome[Result]:
-    own, begun = os.getpid(), perf_counter()
+    own, started = os.getpid(), perf_counter()
     state = ProcessState(in_main_thread=in_main_thread)
     value: Result | None = None
     error: str | None = None
@@ -154,7 +154,7 @@ def _run(name: str, function: Callable[[], Result], *, in_main_thread: bool) -> 
         if os.getpid() != own:
             _end_the_copy(name)
         changed = state.restore()
-    return Outcome(value, error, changed, perf_counter() - begun)
+    return Outcome(value, error, changed, perf_counter() - started)
 
 
 def _end_the_copy(name: str) -> None:

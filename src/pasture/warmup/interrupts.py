@@ -1,4 +1,4 @@
-"""Stopping code in the main thread: after a time, or when the process is told to end.
+"""Stopping code in the main thread: after a time, or when the process is asked to end.
 
 Owns the alarm and the handlers of ending signals while that code runs. Invariant: afterwards
 handlers and alarm are as they were, those of C code too, and a signal that came meanwhile has not
@@ -29,7 +29,7 @@ from pasture.warmup.handling import Handling
 Result = TypeVar("Result")
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
-"""Signals by which a server is told to end."""
+"""Signals by which a server is asked to end."""
 
 AGAIN_S = 1.0
 """After so long the exception is raised again, in code that goes on in spite of it."""

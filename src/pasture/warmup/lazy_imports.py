@@ -103,7 +103,7 @@ def resolve(
 
     Raises:
         UsageError: the variable holds what is no pattern.
-        KeyboardInterrupt: the process was told to end.
+        KeyboardInterrupt: the process was asked to end.
     """
     patterns = parse_patterns(environ.get(VARIABLE, DEFAULT_PATTERNS))
     problems: list[str] = []

@@ -146,7 +146,7 @@ class ProcessState:
 
 
 def _value_of(aspect: _Aspect) -> Any:
-    """None where it cannot be told: a working directory that has been removed, say."""
+    """None where it is not known: a working directory that has been removed, say."""
     try:
         return aspect.read()
     except (OSError, ValueError, locale.Error):

@@ -32,7 +32,7 @@ _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _MAY_STAND = "/?:@!$&'()*+,;=-._~%"  # RFC 3986: pchar, and what a query has besides
-_MOST_BYTES = 16 << 20
+_MAX_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +175,9 @@ def read_lines(path: Path) -> list[str]:
     """
     try:
         with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
+            data = file.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise ValueError(f"it has more than {_MAX_BYTES:,} bytes")
         text = data.decode("utf-8-sig")
     except (OSError, ValueError) as error:
         raise UsageError(

@@ -145,7 +145,7 @@ def warm_up(
     itself is left to the workers. Responses are read up to 16 MiB. The requests of an ASGI
     application share an event loop, which is closed after them with what was opened on it.
 
-    A request that takes too long is stopped, and so is one during which the process is told to
+    A request that takes too long is stopped, and so is one during which the process is asked to
     end (SIGINT, SIGTERM, SIGQUIT; their handlers are called then). What a request changes of
     the process (handlers of signals, environment, working directory and the like) is put back
     after it. In other threads than the main one nothing can be stopped.
@@ -165,7 +165,7 @@ def warm_up(
 
     Raises:
         UsageError: a request is malformed; none was served.
-        KeyboardInterrupt: the process was told to end.
+        KeyboardInterrupt: the process was asked to end.
     """
     served = [parse_request(r) if isinstance(r, str) else r for r in requests]
     carried = tuple(headers)
@@ -202,7 +202,7 @@ def warm_up(
 
 
 def _threads_left(before: set[threading.Thread]) -> tuple[str, ...]:
-    """Names of the threads that run on. Those that were told to end get a moment for it."""
+    """Names of the threads that run on. Those that were asked to end get a moment for it."""
     deadline = perf_counter() + _THREADS_END_S
     started = [thread for thread in threading.enumerate() if thread not in before]
     for thread in started:

@@ -1,4 +1,4 @@
-"""The process that an image is made of: it loads modules, seals, and stands still.
+"""The process that an image is made of: it loads modules, seals, and is stopped.
 
 Started by `server` with the interpreter, the options and the environment that the image is for;
 for a zygote on top of another one, by `pasture-python` out of that one's image. Two processes: the

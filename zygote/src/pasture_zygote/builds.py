@@ -23,7 +23,7 @@ from pasture_zygote.orders import Built, Order, receive_built, send
 from pasture_zygote.tree import Plan, Zygote
 
 _PROGRAM = "import sys; m = {*sys.modules}; import pasture_zygote.builder as b; b.main(m)"
-_PATIENCE_S = 20.0
+_TIMEOUT_S = 20.0
 STUB = "pasture-python"
 _FOLDER = "XDG_RUNTIME_DIR"
 """Where the stub looks for the server."""
@@ -81,7 +81,7 @@ class Build:
 
     def receive(self) -> tuple[Built, list[int]]:
         """What it made, with the descriptors of manifest and pages; the process is gone then."""
-        self.channel.settimeout(_PATIENCE_S)
+        self.channel.settimeout(_TIMEOUT_S)
         try:
             return receive_built(self.channel)
         except (OSError, EOFError, ValueError, RecursionError):

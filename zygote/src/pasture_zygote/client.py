@@ -15,17 +15,17 @@ from pasture_zygote import place, protocol
 from pasture_zygote.listen import is_served
 from pasture_zygote.peer import peer_differs
 
-_START_PATIENCE_S = 20.0
+_START_TIMEOUT_S = 20.0
 
 
-def ask(order: dict[str, Any], *, patience_s: float = 10.0) -> dict[str, Any]:
+def ask(order: dict[str, Any], *, timeout_s: float = 10.0) -> dict[str, Any]:
     """Give an order; returns the status of all zygotes afterwards.
 
     Raises:
         ZygoteFailed: there is no server, or it cannot do that.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
-        connection.settimeout(patience_s)
+        connection.settimeout(timeout_s)
         try:
             connection.connect(os.fspath(place.socket_path()))
         except OSError:
@@ -77,7 +77,7 @@ def start_server() -> None:
             cwd="/",
             start_new_session=True,
         )
-    end = time.monotonic() + _START_PATIENCE_S
+    end = time.monotonic() + _START_TIMEOUT_S
     while not is_served(path):
         if process.poll() is not None or time.monotonic() > end:
             raise ZygoteFailed("the server does not start", hint=_hint())

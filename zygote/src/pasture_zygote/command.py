@@ -16,7 +16,7 @@ import click
 from pasture.display.atomic import write_json
 from pasture.errors import UsageError
 
-_BUILD_PATIENCE_S = 600.0
+_BUILD_TIMEOUT_S = 600.0
 
 
 @click.group("zygote")
@@ -71,7 +71,7 @@ def start(
     from pasture_zygote.client import ask, start_server
 
     start_server()
-    status = ask({"do": "start", **fields}, patience_s=_BUILD_PATIENCE_S)
+    status = ask({"do": "start", **fields}, timeout_s=_BUILD_TIMEOUT_S)
     _print([z for z in status["zygotes"] if z["name"] == name])
 
 
@@ -104,7 +104,7 @@ def reload(name: str) -> None:
     """Make all zygotes again, or one with those on top of it."""
     from pasture_zygote.client import ask
 
-    _print(ask({"do": "reload", "name": name}, patience_s=_BUILD_PATIENCE_S)["zygotes"])
+    _print(ask({"do": "reload", "name": name}, timeout_s=_BUILD_TIMEOUT_S)["zygotes"])
 
 
 def _serve(fields: dict[str, Any]) -> None:

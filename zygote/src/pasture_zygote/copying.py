@@ -1,4 +1,4 @@
-"""Copies a process that stands still, and sends the copy to the server. In the builder."""
+"""Copies a process that is stopped, and sends the copy to the server. In the builder."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def copy_and_send(
         channel: to the server.
         images: descriptors of the images that the process was made of.
         pid: of the process, a child of this one.
-        reader: of a pipe on which it says that it stands still.
+        reader: of a pipe on which it says that it is stopped.
         environ: that the image is made in.
         read: files that modules have read while they were loaded.
     """

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pasture_zygote.rehearsal import rehearse
 
-_PATIENCE_S = 120.0
+_TIMEOUT_S = 120.0
 _LAUNCHER = "ipykernel_launcher"
 """What specifications of kernels name. Zygotes are chosen by it."""
 _CELL = """
@@ -54,7 +54,7 @@ def _learnt() -> tuple[list[str], list[tuple[str, int]]]:
     command = [sys.executable, "-m", __name__]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_PATIENCE_S, check=True
+            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
         )
     except subprocess.CalledProcessError as error:
         raise ImportError(f"no kernel of Jupyter starts: {error.stderr}") from None
@@ -103,16 +103,16 @@ def _connection_file(folder: str) -> str:
 
 
 def _talk(file: str, told: str) -> None:
-    """Have a kernel complete a name, run a cell that writes what is to be told, and end."""
+    """Have a kernel complete a name, run a cell that writes what is to be reported, and end."""
     from jupyter_client.blocking.client import BlockingKernelClient
 
     client = BlockingKernelClient(connection_file=file)
     client.load_connection_file()
     client.start_channels(stdin=False, hb=False)
-    client.wait_for_ready(timeout=_PATIENCE_S)
-    client.complete("pri", reply=True, timeout=_PATIENCE_S)
-    client.execute(_CELL.format(told), reply=True, timeout=_PATIENCE_S)
-    client.shutdown(reply=True, timeout=_PATIENCE_S)
+    client.wait_for_ready(timeout=_TIMEOUT_S)
+    client.complete("pri", reply=True, timeout=_TIMEOUT_S)
+    client.execute(_CELL.format(told), reply=True, timeout=_TIMEOUT_S)
+    client.shutdown(reply=True, timeout=_TIMEOUT_S)
     client.stop_channels()
 
 

@@ -20,7 +20,7 @@ MAGIC = 0x3254464D475A5350
 """`PSZGMFT2`: the last digit is the version of the layout."""
 
 LAYOUT = ("start_code", "end_code", "start_data", "end_data", "start_brk", "start_stack")
-_MOST_KERNELS = 6
+_MAX_KERNELS = 6
 _CHECKSUM_AT = 16
 
 ALWAYS_READ = (
@@ -167,7 +167,7 @@ def write_manifest(
     Raises:
         OSError: a file that is mapped is there no more.
     """
-    head_fields = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MOST_KERNELS + 8 + 3 + 4
+    head_fields = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 8 + 3 + 4
     tables = _Tables(8 * head_fields)
     sources = tables.add(_sources(image.sources, memory, tables))
     regions = tables.add(_regions(image))
@@ -180,7 +180,7 @@ def write_manifest(
     folders, names = tables.add(folder_rows), tables.add(name_rows)
     stack = image.stack
     kernels = [number for m in image.kernels for number in (m.start, m.length)]
-    if len(kernels) > 2 * _MOST_KERNELS:
+    if len(kernels) > 2 * _MAX_KERNELS:
         raise OSError("the kernel maps more into a process than is known")
     head = (
         *(MAGIC, 0, 0),
@@ -189,7 +189,7 @@ def write_manifest(
         *(stack.end, stack.limit_bytes, stack.length, stack.source, stack.offset),
         len(image.kernels),
         *kernels,
-        *[0] * (2 * _MOST_KERNELS - len(kernels)),
+        *[0] * (2 * _MAX_KERNELS - len(kernels)),
         *(len(image.sources), sources, len(image.regions), regions),
         *(len(open_files), files),
         *(len(auxiliary_vector), auxiliary),

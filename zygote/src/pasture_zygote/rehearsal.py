@@ -26,7 +26,7 @@ from pasture_zygote import variables
 
 Rehearsal = Callable[[], object]
 
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 _rehearsals: list[Rehearsal] = []
 
 
@@ -103,13 +103,13 @@ def _seen(rehearsal: Rehearsal, environ: int, close: list[int]) -> bytes:
         _perform(rehearsal, writer)
     os.close(writer)
     try:
-        found = _read(reader, monotonic() + PATIENCE_S)
+        found = _read(reader, monotonic() + TIMEOUT_S)
     finally:
         os.close(reader)
         _end(pid)
     if found is None:
         raise ZygoteFailed(
-            f"the rehearsal did not end within {PATIENCE_S:g} s", hint="let it do less"
+            f"the rehearsal did not end within {TIMEOUT_S:g} s", hint="let it do less"
         )
     if not found:
         raise ZygoteFailed("the rehearsal ended with an error", hint="the zygote's log says which")

@@ -421,7 +421,7 @@ class Server:
             self._make_again(zygote)
 
     def _end_build(self, build: Build) -> None:
-        """With all that it started. Orphans of two builds cannot be told from each other.
+        """With all that it started. Orphans of two builds cannot be distinguished from each other.
 
         The first process of a container gets orphans of all others: it ends none.
         """

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MOST_BYTES (256 * 1024)
+#define MAX_BYTES (256 * 1024)
 
 static bool
 is_name(char c)
@@ -98,7 +98,7 @@ scan(const char *text, char *names, size_t size)
 static void
 scan_file(const char *path, char *names, size_t size)
 {
-    static char text[MOST_BYTES + 1];
+    static char text[MAX_BYTES + 1];
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat status;
     if (file < 0) {
@@ -106,7 +106,7 @@ scan_file(const char *path, char *names, size_t size)
     }
     /* Reading takes nothing away from a plain file alone. */
     if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
-        ssize_t length = read(file, text, MOST_BYTES);
+        ssize_t length = read(file, text, MAX_BYTES);
         text[length < 0 ? 0 : length] = 0;
         scan(text, names, size);
     }

@@ -1,4 +1,4 @@
-/* What a process that has just come to life is told. The layout is that of freeze_message in
+/* What a process that has just come to life is reported. The layout is that of freeze_message in
  * src/native/zygote/freeze.h. */
 #ifndef STUB_MESSAGE_H
 #define STUB_MESSAGE_H

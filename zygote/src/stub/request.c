@@ -21,7 +21,7 @@
 
 #define CONNECT_MAX_US 250000 /* as long as its queue is full */
 #define ANSWER_MAX_S 2
-#define MOST_BYTES 32768
+#define MAX_BYTES 32768
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 static bool
@@ -79,7 +79,7 @@ connected(const char **why)
 }
 
 typedef struct {
-    char data[MOST_BYTES];
+    char data[MAX_BYTES];
     size_t length;
     bool is_full;
 } text;
@@ -118,7 +118,7 @@ take_files(struct msghdr *head, answer *a)
     for (struct cmsghdr *c = CMSG_FIRSTHDR(head); c != NULL; c = CMSG_NXTHDR(head, c)) {
         if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
             size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-            for (size_t i = 0; i < count && a->files < REQUEST_MOST_FILES; i++) {
+            for (size_t i = 0; i < count && a->files < REQUEST_MAX_FILES; i++) {
                 memcpy(&a->file[a->files++], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
             }
         }
@@ -129,7 +129,7 @@ static const char *
 receive(int s, answer *a)
 {
     union {
-        char data[CMSG_SPACE(REQUEST_MOST_FILES * sizeof(int))];
+        char data[CMSG_SPACE(REQUEST_MAX_FILES * sizeof(int))];
         struct cmsghdr align;
     } control;
     struct iovec part = {.iov_base = a->text, .iov_len = sizeof a->text - 1};

@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define REQUEST_MOST_FILES 64
+#define REQUEST_MAX_FILES 64
 
 typedef struct {
     char text[4096]; /* the zygote's name, or why there is none */
-    int file[REQUEST_MOST_FILES];
+    int file[REQUEST_MAX_FILES];
     size_t files; /* the manifest, then the images, the root first */
     bool is_served;
     int server; /* waits for word of what became of it, if it is served */

@@ -30,14 +30,14 @@ extern const unsigned int __rseq_size __attribute__((weak));
 #define ROUND(n) (((uint64_t)(n) + OS_PAGE - 1) & ~(uint64_t)(OS_PAGE - 1))
 #define STACK_BYTES (16u * OS_PAGE)
 #define ASIDE_BYTES (64u * OS_PAGE)
-#define MOST_RANGES 4096
+#define MAX_RANGES 4096
 #define FIRST_PLACE UINT64_C(0x100000000000)
 #define LAST_PLACE UINT64_C(0x700000000000)
 #define NEXT_PLACE UINT64_C(0x010000000000)
 
 /* ---- what is mapped in this process ---- */
 
-static manifest_range own[MOST_RANGES];
+static manifest_range own[MAX_RANGES];
 static size_t owns;
 static manifest_range kernels[MANIFEST_KERNELS];
 static size_t kernels_found;
@@ -50,7 +50,7 @@ read_own_maps(void)
     if (maps == NULL) {
         return false;
     }
-    while (fgets(line, sizeof line, maps) != NULL && owns < MOST_RANGES) {
+    while (fgets(line, sizeof line, maps) != NULL && owns < MAX_RANGES) {
         unsigned long start, end;
         if (sscanf(line, "%lx-%lx", &start, &end) != 2 || start >> 63) {
             continue;
@@ -62,7 +62,7 @@ read_own_maps(void)
         }
     }
     fclose(maps);
-    return owns < MOST_RANGES;
+    return owns < MAX_RANGES;
 }
 
 static bool

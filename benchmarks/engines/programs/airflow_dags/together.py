@@ -12,7 +12,7 @@ from pathlib import Path
 
 from airflow.sdk import dag, task
 
-PATIENCE_S = 900
+TIMEOUT_S = 900
 FOLDER = Path(os.environ["TOGETHER_FOLDER"])
 
 
@@ -21,7 +21,7 @@ def together() -> None:
     @task
     def wait(number: int) -> int:
         (FOLDER / str(os.getpid())).write_text(str(os.getppid()))
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while not (FOLDER / "go").exists() and time.monotonic() < deadline:
             time.sleep(0.2)
         return number

@@ -185,5 +185,5 @@ def _value(where: str, name: str, kind: Any, value: Any) -> Any:
 def _error(where: str, what: str) -> UsageError:
     return UsageError(
         f"{where}: {what}",
-        hint="the table is a part of pasture-lab: mend it, or install the package again",
+        hint="the table is a part of pasture-lab: fix it, or install the package again",
     )

@@ -16,7 +16,7 @@ from pasture_lab.engine.experiment import Plot
 from pasture_lab.engine.runner import Result
 
 _MORE_COLORS = ("#c8553d", "#3b9aa5", "#a07d2c", "#94518f", "#557a2f", "#4466aa", "#777777")
-_MOST_NAMES = 8
+_MAX_NAMES = 8
 _DOTTED = ("limit-", "perf-")
 
 
@@ -77,7 +77,7 @@ def _names(plot: Plot, result: Result) -> go.Figure | None:
     figure = go.Figure()
     for place, part in enumerate(_parts(plot, result.names)):
         largest = sorted(result.names[f"{part}.{plot.key}"].items(), key=lambda item: item[1])
-        shown = largest[-_MOST_NAMES:]
+        shown = largest[-_MAX_NAMES:]
         figure.add_bar(
             x=[value for _, value in shown],
             y=[name for name, _ in shown],

@@ -13,14 +13,14 @@ from pasture_lab.engine.rule import Verdict
 from pasture_lab.engine.runner import LabResult, Result
 from pasture_lab.engine.verdict import SHOWN, Judged
 
-_LEAST_MB = 100_000
+_MIN_MB = 100_000
 MISSING = "not measured"
 
 
 def figure(name: str, value: float) -> str:
     """A figure with the unit that its name carries."""
     if name.endswith("_bytes"):
-        return megabytes(value) if abs(value) >= _LEAST_MB else f"{value / 1000:.1f} kB"
+        return megabytes(value) if abs(value) >= _MIN_MB else f"{value / 1000:.1f} kB"
     if name.endswith("_s"):
         return seconds(value)
     if name.endswith("_share"):

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 _enable = gc.enable
-_told: set[str] = set()
+_reported: set[str] = set()
 
 
 def _tell(*words: object) -> None:
     line = "\t".join(repr(str(word))[1:-1] for word in words)
-    if line in _told:
+    if line in _reported:
         return
-    _told.add(line)
+    _reported.add(line)
     try:
         with open(os.environ["PASTURE_DOCTOR_FILE"], "a") as file:  # noqa: PTH123
             file.write(line + "\n")

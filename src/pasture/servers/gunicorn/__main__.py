@@ -22,7 +22,7 @@ class SealedApplication(WSGIApplication):  # type: ignore[misc]
     """`gunicorn APP` under a sealing arbiter."""
 
     def load_config(self) -> None:
-        """As gunicorn's, and the arbiter is told how to start this program again."""
+        """As gunicorn's, and the arbiter learns how to start this program again."""
         super().load_config()
         users = self.cfg.on_starting
 
@@ -48,7 +48,7 @@ class SealedApplication(WSGIApplication):  # type: ignore[misc]
 
 
 def run() -> int:
-    """Serve until told to stop; returns an exit code only if that never began."""
+    """Serve until asked to stop; returns an exit code only if that never began."""
     process_name.take("gunicorn")
     try:
         SealedApplication("%(prog)s [OPTIONS] [APP_MODULE]", prog="gunicorn").run()

@@ -18,7 +18,7 @@ log = logging.getLogger("pasture")
 class AfterRequest:
     """An ASGI application, then the count of requests, a collection and a look at memory.
 
-    A worker that has passed its limit ends as one that is told to: it takes no more connections,
+    A worker that has passed its limit ends as one that is asked to: it takes no more connections,
     finishes what it has, and uvicorn replaces it.
     """
 
@@ -49,7 +49,7 @@ def as_in_uvicorn(application: Any, config: Config) -> Any:
 
     async def served(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan" and config.lifespan == "off":
-            raise RuntimeError("uvicorn was told to start no lifespan")
+            raise RuntimeError("uvicorn was asked to start no lifespan")
         if scope["type"] == "http":
             root = config.root_path
             raw = root.encode() + scope["raw_path"]

@@ -52,7 +52,7 @@ class SealingSupervisor(Multiprocess):
         self, settings: ServerSettings, config: Config, *arguments: Any, **named: Any
     ) -> None:
         self._settings = settings
-        # uvicorn's workers end by os._exit, or by the signal that told them to.
+        # uvicorn's workers end by os._exit, or by the signal that asked them to.
         self._sealer = Sealer(without_exit(settings), stop_agents=True, begin_anew=self._begin_anew)
         log.disabled = False  # a configuration of logging disables what it does not name
         logs = LogSetup()
@@ -75,7 +75,7 @@ class SealingSupervisor(Multiprocess):
         log.info("HUP replaces the workers and does not load new code: start anew for that")
 
     def run(self) -> Any:
-        """Serve until told to end; then end the application, if it was started here."""
+        """Serve until asked to end; then end the application, if it was started here."""
         try:
             return super().run()
         finally:

@@ -17,7 +17,7 @@ SWITCH = ("--shared-import", "pasture.servers.uwsgi.switch")
 
 
 def run() -> int:
-    """Serve until told to stop; returns an exit code only if that never began."""
+    """Serve until asked to stop; returns an exit code only if that never began."""
     try:
         import pyuwsgi
     except ImportError:

@@ -217,7 +217,7 @@ class _Master:
         return warm_up_as_set(self._application(), self._settings)
 
     def _application(self) -> Callable[..., Any]:
-        """The WSGI application that uWSGI was told to load.
+        """The WSGI application that uWSGI was asked to load.
 
         Raises:
             UsageError: it was named in a way that is not understood here.

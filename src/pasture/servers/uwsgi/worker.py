@@ -77,7 +77,7 @@ def _leave(uwsgi: Any, status: int) -> None:
 
 
 def is_busy(uwsgi: Any) -> bool:
-    """Whether this worker was serving a request when it was told to end."""
+    """Whether this worker was serving a request when it was asked to end."""
     status = next((w["status"] for w in uwsgi.workers() if w["id"] == uwsgi.worker_id()), b"")
     return status in (b"busy", "busy")
 

@@ -42,7 +42,7 @@ def _command(start: Start) -> list[str]:
     return [
         *start.plain_or_by_pasture("uwsgi", "-c", _PLAIN), *start.arguments,
         # Without the last two it serves errors in place of an application that does not load,
-        # and starts anew when it is told to end.
+        # and starts anew when it is asked to end.
         "--master", "--need-app", "--die-on-term", "--processes", str(start.workers),
         "--http-socket", start.address, "--module", start.app,
     ]  # fmt: skip
