@@ -78,9 +78,9 @@ def ask(herd: Herd, plan: TrialPlan, requests: int) -> None:
 
 def measure(plan: TrialPlan, warms: bool) -> Sizes:
     """Boot, refork, HUP, and a few requests."""
-    told = {"PASTURE_REFORK_WARM": str(int(warms)), "PASTURE_REFORK_LEAST_SAVING": "-100"}
+    limits = {"PASTURE_REFORK_WARM": str(int(warms)), "PASTURE_REFORK_LEAST_SAVING": "-100"}
     words = ["--refork", "50,100000", "gunicorn", "-w", str(WORKERS), plan.app]
-    with Herd(words, directory=DIRECTORY, cwd=SITE, env={**plan.env, **told}) as herd:
+    with Herd(words, directory=DIRECTORY, cwd=SITE, env={**plan.env, **limits}) as herd:
         herd.wait_until_it_listens()
         ask(herd, plan, UNTIL_GENERATION_1)
         done = "all workers are of generation 1"

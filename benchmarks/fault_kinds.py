@@ -49,9 +49,9 @@ class Excuse:
 
     Attributes:
         pids: of those that served.
-        everyone: whoever served.
-        nameless: number of requests that no process had started to serve; a connection may have been
-            accepted and not read.
+        everyone: all processes that served.
+        nameless: number of requests that no process had started to serve; a connection may have
+            been accepted and not read.
     """
 
     pids: set[int]
@@ -154,7 +154,7 @@ def stop_and_kill(scene: Scene) -> None:
 
 
 def kill_under_a_stopped_master(scene: Scene) -> None:
-    """Nobody sees the worker's end until the master goes on."""
+    """No process sees the worker's end until the master goes on."""
     master = scene.one("master")
     try:
         send(master, signal.SIGSTOP)
@@ -319,7 +319,7 @@ def garbage_for_exporter(scene: Scene) -> None:
 
 
 def trickle_to_exporter(scene: Scene) -> None:
-    """A byte at a time, and answers that nobody reads."""
+    """A byte at a time, and answers that no client reads."""
     clients = list(_connections(scene, 20))
     try:
         for byte in b"GET /metrics HTTP/1.1\r\n\r\n":

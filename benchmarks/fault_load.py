@@ -1,6 +1,6 @@
 """A steady load whose every request is accounted for, and a scraper that no total may fall for.
 
-Owns no judgement of what may be lost: it tells what was.
+Owns no judgement of what may be lost: it reports what was.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Load:
         with self._lock:
             return next(self._numbers)
 
-    def tell(self, number: int, began: float, why: str | None) -> None:
+    def count(self, number: int, began: float, why: str | None) -> None:
         """Count an answer, or a loss for a reason."""
         with self._lock:
             if why is None:
@@ -101,7 +101,7 @@ class Requests(Load):
     def run(self) -> None:
         while self.goes_on:
             number, began = self.number(), time.monotonic()
-            self.tell(number, began, self.send(number))
+            self.count(number, began, self.send(number))
             time.sleep(PAUSE_S)
 
     def send(self, number: int) -> str | None:
@@ -127,7 +127,7 @@ class Tasks(Load):
         import celery
 
         self._client = celery.Celery("client", broker=broker, backend=broker, set_as_current=False)
-        # Results are asked for one by one: nobody listens to what Redis would publish.
+        # Results are asked for one by one: no client listens to what Redis would publish.
         self._client.backend.on_task_call = lambda *_: None
         super().__init__()
 
@@ -141,7 +141,7 @@ class Tasks(Load):
                     waiting[sent.id] = number, time.monotonic()
             for name, (number, began) in list(waiting.items()):
                 with contextlib.suppress(Unanswered):
-                    self.tell(number, began, self.answer_of(name, number, began))
+                    self.count(number, began, self.answer_of(name, number, began))
                     del waiting[name]
             time.sleep(PAUSE_S)
         self._client.close()
@@ -164,7 +164,7 @@ class Unanswered(Exception):
 
 
 def scoreboard_of(server_pid: int) -> int | None:
-    """What tells the memory that a program counts in from any other."""
+    """The inode of the memory that a program counts in, which no other memory has."""
     for path in Path(f"/proc/{server_pid}/fd").iterdir():
         with contextlib.suppress(OSError):
             if str(path.readlink()).startswith(f"/memfd:{layout.NAME} "):

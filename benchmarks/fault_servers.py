@@ -100,7 +100,7 @@ class Place:
 
 
 class Server(Group):
-    """One life of a server. Its group is all that belongs to it, whoever their parent is."""
+    """One life of a server. Its group is all that belongs to it, under any parent."""
 
     def __init__(self, kind: str, place: Place, surroundings: str, broker: str) -> None:
         self.kind, self.surroundings = kind, surroundings

@@ -45,7 +45,7 @@ def memory(requests: int, rounds: int) -> dict[str, Any]:
     """Total PSS under each policy, and the two ratios that matter."""
     with progress.for_console(Console(stderr=True)) as display:
         plan = make_plan(requests, WORKERS, rounds, POLICIES, DIRECTORY / "logs")
-        result = run_trial(plan, on_event=display.tell)
+        result = run_trial(plan, on_event=display.show)
     table.print_result(result, output_terminal())
     total = {name: total_pss(result, name) for name in POLICIES}
     ratios = {name: total["refork"] / total[name] for name in ("stock", "seal")}

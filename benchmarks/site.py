@@ -177,7 +177,7 @@ def main(
         raise click.UsageError("every ratio is one of the seal: add --policy seal")
     with progress.for_console(Console(stderr=True)) as display:
         result = run_trial(
-            make_plan(requests, workers, rounds, policies or POLICIES), on_event=display.tell
+            make_plan(requests, workers, rounds, policies or POLICIES), on_event=display.show
         )
     found = list(verdicts(result))
     console = output_terminal()

@@ -24,7 +24,7 @@ KEY = b"kernels"
 
 
 def connection_files(folder: Path, count: int) -> Iterator[tuple[str, str]]:
-    """Files that tell kernels where to listen; each with the address of its shell channel."""
+    """Files that name the ports of kernels; each with the address of its shell channel."""
     for number in range(count):
         file = str(folder / f"{number}.json")
         place = f"{folder}/{number}"

@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression
 
 
 def work() -> None:
-    """What somebody does in the first minute."""
+    """The work of a user in the first minute."""
     generator = np.random.default_rng(1)
     frame = pd.DataFrame({"key": generator.integers(0, 20, 2000), "x": generator.random(2000)})
     frame["y"] = 3 * frame["x"] + generator.normal(size=2000)

@@ -2,7 +2,7 @@
 
 AGENT_RECIPE names the module of `benchmarks.agents.recipes`; "" is the application without any.
 AGENT_PLACE says where it is started: at the import, or in each worker at its first request.
-`/mark` tells the agent of one thing and answers what that was; `/threads` names the threads.
+`/mark` reports one thing to the agent and answers what that was; `/threads` names the threads.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def threads() -> dict[str, Any]:
 
 
 def mark() -> dict[str, Any]:
-    """One thing told to the agent: the process and the number that its marks hold."""
+    """One thing reported to the agent: the process and the number that its marks hold."""
     global _started_by
     own, number = os.getpid(), next(numbers)
     assert sum(len(record["tags"]) for record in RECORDS) > 0

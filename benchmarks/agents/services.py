@@ -21,7 +21,7 @@ from pasture.launch.ports import free_port
 from pasture.launch.session import Group, environment
 
 START_S = 60.0
-_NOBODY = 65534
+_OTHER_USER = 65534
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +81,24 @@ def _helper(module: str, python: Path, folder: Path) -> Iterator[str]:
 
 @contextmanager
 def _postgres(folder: Path) -> Iterator[str]:
-    """A cluster of its own. PostgreSQL refuses root, so that root becomes nobody for it."""
+    """A cluster of its own. PostgreSQL refuses root, so root runs it as another user."""
     initdb, postgres = _of_postgres("initdb"), _of_postgres("postgres")
     if initdb is None or postgres is None or shutil.which("psql") is None:
         raise ServerFailed(
             "PostgreSQL is not installed", hint="put initdb and postgres on the PATH"
         )
-    as_nobody = []
+    as_other_user = []
     data = folder / "postgres"
     data.mkdir(mode=0o700)
     if os.getuid() == 0:
-        as_nobody = ["setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"]
-        os.chown(data, _NOBODY, _NOBODY)
+        ids = (f"--reuid={_OTHER_USER}", f"--regid={_OTHER_USER}")
+        as_other_user = ["setpriv", *ids, "--clear-groups"]
+        os.chown(data, _OTHER_USER, _OTHER_USER)
         folder.chmod(0o711)
     port = free_port()
-    made = [*as_nobody, initdb, "--no-sync", "-A", "trust", "-U", "marks", "-D", str(data)]
+    made = [*as_other_user, initdb, "--no-sync", "-A", "trust", "-U", "marks", "-D", str(data)]
     subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd="/")
-    serve = [*as_nobody, postgres, "-D", str(data), "-F", "-k", "", "-p", str(port)]
+    serve = [*as_other_user, postgres, "-D", str(data), "-F", "-k", "", "-p", str(port)]
     serve += ["-c", f"listen_addresses={LOOPBACK}"]
     url = f"postgresql://marks@{LOOPBACK}:{port}/postgres"
     with Group(serve, log=folder / "postgres.log", cwd=Path("/")) as group:

@@ -1,8 +1,8 @@
 """Where agents report to: HTTP, TLS and UDP on loopback. Counts marks, whatever the protocol.
 
-A mark is a text that one request told its agent. It occurs in what the agent sends as it was reported,
-once unpacked; so no format has to be known. Invariant: a mark counts once for each message that
-holds it, however often it is in there.
+A mark is a text that one request reported to its agent. It occurs unchanged in what the agent
+sends, once that is unpacked; so no format has to be known. Invariant: a mark counts once for each
+message that holds it, however often it is in there.
 """
 
 from __future__ import annotations

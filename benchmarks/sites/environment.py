@@ -25,8 +25,8 @@ def run(command: Sequence[object], env: Mapping[str, str] | None = None, cwd: Pa
     words = [str(word) for word in command]
     done = subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True)
     if done.returncode != 0:
-        told = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
-        raise click.ClickException(f"{' '.join(words[:6])} ended with {done.returncode}:\n{told}")
+        lines = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
+        raise click.ClickException(f"{' '.join(words[:6])} ended with {done.returncode}:\n{lines}")
     return done.stdout + done.stderr
 
 
@@ -38,8 +38,8 @@ def lock(site: Site) -> None:
     asked.parent.mkdir(parents=True, exist_ok=True)
     asked.write_text("\n".join(site.packages) + "\n")
     python = find_interpreter(site.python)
-    told = ("--quiet", "--no-header", "--no-annotate", "--no-emit-index-url")
-    uv("pip", "compile", *told, "--python", python, asked, "-o", site.lock_file)
+    options = ("--quiet", "--no-header", "--no-annotate", "--no-emit-index-url")
+    uv("pip", "compile", *options, "--python", python, asked, "-o", site.lock_file)
 
 
 def make_environment(site: Site) -> Path:

@@ -58,7 +58,7 @@ def _try(
         words += ["--env", f"{name}={known[name]}"]
     for name, value in more.items():
         words += ["--env", f"{name}={value}"]
-    told = run([*words, "--", *site.arguments], known, site.data)
-    (site.data / "try.txt").write_text(told)
+    output = run([*words, "--", *site.arguments], known, site.data)
+    (site.data / "try.txt").write_text(output)
     document: dict[str, Any] = json.loads(report.read_text())
     return document

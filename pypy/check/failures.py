@@ -1,8 +1,8 @@
 """Each way in which the system can refuse the collector something, and what must come of it.
 
 Runs pypy/programs/failures.py in a check build, whose environment orders the failures
-(PASTURE_CHECK_LEAVES, PASTURE_CHECK_REACH_BITS: see collector/marks.c). Of silent corruption
-the assertions and the program's own checksums would tell.
+(PASTURE_CHECK_LEAVES, PASTURE_CHECK_REACH_BITS: see collector/marks.c). The
+assertions and the program's own checksums would find silent corruption.
 """
 
 from __future__ import annotations

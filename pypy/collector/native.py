@@ -11,7 +11,7 @@ from rpython.translator.tool.cbuild import ExternalCompilationInfo
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 # PASTURE_CHECK=1 in the environment of the translation: a build with all assertions, that
-# verifies the heap at each step of a major collection and is known to fail (marks.c).
+# verifies the heap at each step of a major collection and can be made to fail (marks.c).
 CHECK_BUILD = bool(int(os.environ.get('PASTURE_CHECK', '0')))
 CHECK_DEFINES = ['-DPASTURE_CHECK', '-DRPY_ASSERT', '-DRPY_LL_ASSERT']
 

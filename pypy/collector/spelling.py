@@ -1,7 +1,7 @@
 """What the collector assumes about RPython's sources, checked before it is used.
 
 A derived class depends on more than an interface: on which methods of the base class look at
-GCFLAG_VISITED, and on the fields of its lists. RPython has no versions that would tell.
+GCFLAG_VISITED, and on the fields of its lists. RPython has no version number that would show a change.
 """
 from rpython.memory.support import get_address_deque, get_address_stack
 from rpython.memory.support import DEFAULT_CHUNK_SIZE, get_chunk_manager

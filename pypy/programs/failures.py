@@ -1,7 +1,7 @@
 """What the collector does when the system refuses it something; pypy/check drives it.
 
     failures locked before|after|onfault   mlockall around a heap that is collected
-    failures large                         arrays of 240 KB; a MemoryError is caught and told
+    failures large                         arrays of 240 KB; a MemoryError is caught and reported
     failures medium                        arrays of 8 KB, that come out of the nursery
     failures small                         small objects alone
 

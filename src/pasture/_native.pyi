@@ -160,7 +160,7 @@ def code_that_ran() -> bytes:
 
 def choose_code(addresses: bytes, /) -> None:
     """Have the next `gather_code` copy the code at these addresses (as `code_that_ran` gives them)
-    and no other, whether it has run or not; b"" for what ran, as before.
+    and no other, whether it has run or not; b"" for what ran, as usual.
 
     Raises:
         ValueError: these are no addresses.
@@ -253,8 +253,8 @@ def note_frozen_files() -> None:
     now. They get a weak reference each. Call it after `gc.freeze()`.
 
     Raises:
-        MemoryError, TypeError: `files()` walks as before; the latter for a file of a type that knows
-            no weak references.
+        MemoryError, TypeError: `files()` walks as usual; the latter for a file of a type that
+            knows no weak references.
     """
 
 def exit_process(status: int, lock_limit_s: float, /) -> NoReturn:
@@ -326,7 +326,7 @@ def adapt_thresholds() -> bool:
 
     For processes whose heap is frozen but for a little. Sets the thresholds of generations 1
     and 2 and goes on to do so, by what the last full collection took of the processor time; ends
-    for good once somebody else has set others.
+    for good once other code has set others.
 
     Returns:
         False, with nothing changed, where those thresholds are not CPython's own.

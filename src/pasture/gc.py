@@ -1,8 +1,8 @@
 """Full garbage collections that write to no surviving object.
 
 The extension does the work. This module says when: when asked for, every time (`install`), or
-between requests. Young collections stay CPython's own. docs/collector.md tells users what changes;
-docs/internals/collector.md says how it works.
+between requests. Young collections stay CPython's own. docs/collector.md says what changes for
+users; docs/internals/collector.md says how it works.
 """
 
 from __future__ import annotations

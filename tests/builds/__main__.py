@@ -2,8 +2,8 @@
 
     python tests/builds [NAME...] [--page]
 
-Without names all that `tools/builds list` names, except those that stand there for whoever asks
-for them, and the page is written; with names it stays as it is until `--page`. On each: an
+Without names all that `tools/builds list` names, except those that run only when they
+are asked for, and the page is written; with names it stays as it is until `--page`. On each: an
 installation from source and by wheel, the native tests, and a child's private memory. What came
 of a build is kept; a run takes up where the last one left off. The exit status is 1 if a build
 fails, or is refused without reason, or is taken that should not be.

@@ -112,8 +112,8 @@ def run(*command: str | Path, timeout_s: float | None = 600) -> str:
 def last_words(text: str) -> str:
     """The line that says most of why a program failed."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)]
-    return (telling or lines or [""])[-1 if not telling else 0]
+    errors = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)]
+    return (errors or lines or [""])[-1 if not errors else 0]
 
 
 def uv(*words: str | Path) -> str:

@@ -4,7 +4,7 @@
         [--fork-after SHARE] [--collector HOW] [--resource NAME]...
 
 The parent imports the module and all it needs, with --warm also runs its tests once, so
-that the bytecode is specialized and caches are filled; then it seals (if told to) and forks,
+that the bytecode is specialized and caches are filled; then it seals (if asked to) and forks,
 and the child runs the tests. With --fork-after the parent runs this share of the tests, and
 seals and forks between two of them: fixtures, generators and frames are alive then, and the
 child goes on with the rest.
@@ -59,7 +59,7 @@ def run_to_the_end(suite: unittest.TestSuite, recorder: Recorder, seconds: int) 
     faulthandler.dump_traceback_later(seconds, exit=True)
     suite.run(recorder)
     faulthandler.cancel_dump_traceback_later()
-    recorder.tell("finished")
+    recorder.note("finished")
 
 
 def use_collector(how: str) -> None:
@@ -88,7 +88,7 @@ def seal(recorder: Recorder) -> bool:
 
     report = pasture.seal("seal")
     print(report, file=sys.stderr, flush=True)
-    recorder.tell("sealed" if report.sealed else "not sealed", report.reason or "")
+    recorder.note("sealed" if report.sealed else "not sealed", report.reason or "")
     return report.sealed
 
 
@@ -154,7 +154,7 @@ def main() -> None:
     try:
         module = importlib.import_module(f"test.{arguments.module}")
     except Exception as error:
-        recorder.tell("skipped", f"{type(error).__name__}: {error}")
+        recorder.note("skipped", f"{type(error).__name__}: {error}")
         return
     if arguments.warm:
         load_suite(module).run(Recorder(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)))
@@ -165,7 +165,7 @@ def main() -> None:
         recorder.between_tests = Crossing(recorder, first, arguments.sealed, arguments.seconds)
         run_to_the_end(suite, recorder, arguments.seconds)
         if recorder.between_tests is not None and arguments.sealed:
-            recorder.tell("not sealed", "another thread ran between any two tests")
+            recorder.note("not sealed", "another thread ran between any two tests")
         return
     if arguments.sealed and not seal(recorder):
         sys.exit("not sealed")

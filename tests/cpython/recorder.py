@@ -1,7 +1,7 @@
 """Writes down what becomes of each test, line by line, as it happens.
 
 A line is a JSON object: "test" (its unittest id), "outcome" and "detail". A line whose
-"test" is empty tells of the process: "skipped" (the module cannot be imported here, or does
+"test" is empty is about the process: "skipped" (the module cannot be imported here, or does
 not want to be), "sealed", "not sealed", "finished". Lines go past all buffers of the process
 under test, so that a crash leaves behind what it hit.
 """
@@ -26,7 +26,7 @@ class Recorder(unittest.TestResult):
         self._results = results
         self.between_tests: Callable[[], bool] | None = None
 
-    def tell(self, event: str, detail: str = "") -> None:
+    def note(self, event: str, detail: str = "") -> None:
         """Write down something of the process, not of one of its tests."""
         self._write_line("", event, detail)
 

@@ -57,7 +57,7 @@ class Store:
         return self._home / order.interpreter / order.kind / f"{order.module}.json"
 
     def get(self, order: Order) -> ModuleRun | None:
-        """The run that was ordered, if there is one of this pasture (or, told so, of any)."""
+        """The run that was ordered, of this pasture or, if the store takes it, another; or None."""
         file = self._file(order)
         if not file.exists():
             return None

@@ -82,7 +82,7 @@ def install_once(target: Target, digest: str) -> None:
 
 @contextlib.contextmanager
 def taken(home: Path) -> Iterator[None]:
-    """Nobody else runs modules below `home` meanwhile."""
+    """No other process runs modules below `home` meanwhile."""
     home.mkdir(parents=True, exist_ok=True)
     with (home / "lock").open("w") as lock:
         try:

@@ -89,7 +89,7 @@ def judge(first: Pair, second: Pair | None, expected: Expected) -> Verdict:
 
 
 def is_killed(run: ModuleRun) -> bool:
-    """By a signal that nobody sent at its time limit."""
+    """By a signal other than the one sent at its time limit."""
     return not run.too_long and (run.exit_code < 0 or run.exit_code > 128)
 
 

@@ -51,7 +51,7 @@ class Ending:
 
 
 class ServerEnded(Exception):
-    """The process that forks cases has gone; its words tell why."""
+    """The process that forks cases has gone; its words say why."""
 
 
 class Server:

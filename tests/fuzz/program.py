@@ -5,8 +5,8 @@ is the process id of the case, and when it is over a line with its exit status a
 `python program.py FILE` runs a stored failure in this process itself, for a debugger.
 
 A case ends with 0 if all was well, with `FAILED` and the reason on stderr if an object is not
-what it must be. Whatever else it ends with is a crash. SIGABRT has it and its children tell
-where they are.
+what it must be. Whatever else it ends with is a crash. On SIGABRT it and its children
+report where they are.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ problems: list[str] = []
 
 
 class Deliberate(Exception):
-    """A child ends by an exception that nobody catches."""
+    """A child ends by an exception that no code catches."""
 
 
 def fork(operation: Operation, world: World) -> None:
@@ -115,7 +115,7 @@ def note_in_thread(what: Any) -> None:
 
 
 def carry_out(request: dict[str, Any]) -> None:
-    """Run one case in this process; its exit status tells how it went."""
+    """Run one case in this process; its exit status says how it went."""
     faulthandler.enable()
     sys.unraisablehook = note_unraisable
     threading.excepthook = note_in_thread

@@ -56,8 +56,8 @@ for name in CONTAINERS:
         in_child(lambda: walk(name, step))
 """)
     lines = out.splitlines()
-    told = [line for line in lines if line in STEPS or line in CONTAINERS]
-    assert told == [line for name in CONTAINERS for step in STEPS for line in (step, name)]
+    named = [line for line in lines if line in STEPS or line in CONTAINERS]
+    assert named == [line for name in CONTAINERS for step in STEPS for line in (step, name)]
     assert lines.count("([], True)") == len(STEPS) * len(CONTAINERS)
 
 

@@ -97,7 +97,7 @@ in_child(work)
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="objects are mortal before CPython 3.12")
 def test_automatic_collections_are_enough(run_program, build_extension):
-    """Nobody asks for a full collection; the worker makes objects, as workers do."""
+    """The program asks for no full collection; the worker makes objects, as workers do."""
     out = run_program(
         f"""
 {HEAP}

@@ -1,4 +1,4 @@
-"""The coverage tool, on all the time or turned on late: what it tells must be right."""
+"""The coverage tool, on all the time or turned on late: its report must be right."""
 
 import sys
 

@@ -21,7 +21,7 @@ KEYS = {
 @pytest.mark.parametrize("made", KEYS.values(), ids=KEYS.keys())
 def test_keys_and_values_become_immortal(run_program, made):
     out = run_program(f"""
-        def key(text): return "".join([text, " that nobody else holds"])
+        def key(text): return "".join([text, " that nothing else holds"])
         def parts(op):
             yield op
             if isinstance(op, (dict, frozendict)):

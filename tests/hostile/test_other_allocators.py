@@ -1,4 +1,4 @@
-"""Allocators that nobody knows, and libraries that claim to be one."""
+"""Allocators that pasture does not know, and libraries that claim to be one."""
 
 import os
 

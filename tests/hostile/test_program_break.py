@@ -1,4 +1,4 @@
-"""The program break belongs to whoever calls sbrk; malloc's heap need not end there."""
+"""The program break belongs to any code that calls sbrk; malloc's heap need not end there."""
 
 import pytest
 
@@ -14,7 +14,7 @@ library.free.argtypes = [ctypes.c_void_p]
 MIB = 1 << 20
 
 FOREIGN = {
-    "nobody else": "",
+    "no other code": "",
     "a small one": "library.sbrk(8192)",
     "a large one": f"library.sbrk({40 * MIB})",
     # The top chunk is then looked for where the header of a freed block of 60,000 bytes remains.

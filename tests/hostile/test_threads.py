@@ -48,14 +48,14 @@ report = pasture.seal()
 
 
 def test_a_thread_that_waits_is_no_obstacle(run_each):
-    tell = """
+    show = """
 print(report.sealed, report.reason, report.step("survey").problems)
 in_child(lambda: len(kept))
 os._exit(0)
 """
-    told = run_each({name: START.format(body=body) + tell for name, body in WAITS.items()})
-    assert told.keys() == WAITS.keys()
-    for name, out in told.items():
+    outputs = run_each({name: START.format(body=body) + show for name, body in WAITS.items()})
+    assert outputs.keys() == WAITS.keys()
+    for name, out in outputs.items():
         assert out.startswith("True None ("), (name, out)
         assert "neighbour" in out and out.endswith("1000\n"), (name, out)
 
@@ -124,7 +124,7 @@ def test_a_thread_of_c_code_counts_although_no_one_knows_its_name(run_program):
     """)
     first, second = out.splitlines()
     assert first == "[('a thread that C code started', True)]"
-    assert second == "[False, False]", "nobody tells which of the two it is"
+    assert second == "[False, False]", "it is not known which of the two it is"
 
 
 def test_without_proc_no_thread_is_proved_to_wait(run_program):

@@ -40,10 +40,10 @@ in_child(work)
 
 def test_a_sealed_child_is_not_left_with_full_collections_at_any_price(run_each):
     """The pace sets low thresholds and raises them by what collections cost. Where it has ended
-    without saying so, low ones that somebody puts back would stay for good."""
-    told = run_each({name: f"AROUND = {text!r}\n{IN_A_CHILD}" for name, text in AROUND.items()})
-    assert told.keys() == AROUND.keys()
-    assert all(out.startswith("(True, ") for out in told.values()), told
+    without saying so, low ones that a program puts back would stay for good."""
+    outputs = run_each({name: f"AROUND = {text!r}\n{IN_A_CHILD}" for name, text in AROUND.items()})
+    assert outputs.keys() == AROUND.keys()
+    assert all(out.startswith("(True, ") for out in outputs.values()), outputs
 
 
 def test_thresholds_that_a_program_sets_for_good_stay(run_program):

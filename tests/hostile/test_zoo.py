@@ -48,7 +48,7 @@ make = Derived
 }
 if NEW:
     flags = HAVE_GC | MANAGED_DICT | MANAGED_WEAKREF
-    # Before 3.13 such a type cannot tell the collector of its dictionary through public names.
+    # Before 3.13 such a type cannot show the collector its dictionary through public names.
     if sys.version_info >= (3, 13):
         KINDS["managed dictionary"] = (
             f"make = zoo.make_type('zoo.Managed', {HAVE_GC | MANAGED_DICT}, 0)"
@@ -57,7 +57,7 @@ if NEW:
         f"kind = zoo.make_type('zoo.End', {HAVE_GC | ITEMS_AT_END}, 8)\nmake = lambda: kind(5)"
     )
 
-FOUND_BY_NOBODY = "no container but a class of it"
+FOUND_BY_NEITHER = "no container but a class of it"
 """What it holds is seen by neither collector."""
 
 # Objects of all kinds in turn, but for the cycles: what a kind keeps alive is its own.
@@ -93,7 +93,7 @@ def check_collection(full):
     nodes.clear(); cycles.clear(); del node, one, each
     full()
     found = {name: all(ref() is None for ref in each) for name, each in dead.items()}
-    assert found == {name: name != FOUND_BY_NOBODY for name in makers}, found
+    assert found == {name: name != FOUND_BY_NEITHER for name in makers}, found
     assert all(one.held()[0] is one and one.held()[1] == number
                for number, one in enumerate(kept)), "a live object is gone"
     pairs = len([pair for pair in short if pair[0] is not pair[1]])
@@ -135,7 +135,7 @@ LIVED = [
 
 def test_all_live_through_collections_the_seal_and_its_children(run_program, build_extension):
     def live(kinds):
-        source = f"KINDS = {kinds!r}\nFOUND_BY_NOBODY = {FOUND_BY_NOBODY!r}\n{LIFE}"
+        source = f"KINDS = {kinds!r}\nFOUND_BY_NEITHER = {FOUND_BY_NEITHER!r}\n{LIFE}"
         return run_program(source, path=[build_extension("zoo")]).splitlines()
 
     try:
@@ -171,7 +171,7 @@ held = zoo.static_objects() * 500
 for number, one in enumerate(held[:200]): one.hold([number])
 def check(): return [one.held() for one in held[:200]] == [[i] for i in range(200)]
 """,
-    "one that tells of nothing": """
+    "one that shows nothing": """
 held = [zoo.Silent() for _ in range(3000)]
 for number, one in enumerate(held): one.hold({"number": number, "self": one})
 def check(): return all(one.held()["number"] == i for i, one in enumerate(held))
@@ -186,7 +186,7 @@ held = [zoo.Plain() for _ in range(3000)]
 for one in held: one.hold_twice(one)
 def check(): return all(one.held() is one for one in held)
 """,
-    "one that tells of what it borrows": """
+    "one that shows what it borrows": """
 targets = [[i] for i in range(3000)]
 more = list(targets)
 held = [zoo.Borrower() for _ in range(3000)]
@@ -339,7 +339,7 @@ def check(): return len(held) == 100_000 and table["7"] == [7] and (3, "3") in g
 }
 
 
-ENDED_BY_A_DEBUG_BUILD = ("one that tells of what it borrows", "counts at thresholds, of strings")
+ENDED_BY_A_DEBUG_BUILD = ("one that shows what it borrows", "counts at thresholds, of strings")
 """CPython's own assertions end a process that has these."""
 
 
@@ -372,7 +372,7 @@ os._exit(0)  # some of them would not end well without pasture either
         for oddity, source in ODDITIES.items()
         if exists_here(oddity)
     }
-    told = run_each(programs, path=[build_extension("zoo")])
-    assert told.keys() == programs.keys()
-    for oddity, out in told.items():
+    outputs = run_each(programs, path=[build_extension("zoo")])
+    assert outputs.keys() == programs.keys()
+    for oddity, out in outputs.items():
         assert out.endswith("True\nend\n") and "False" not in out, (oddity, out)

@@ -13,7 +13,7 @@ CLIENTS = 3
 
 
 def processes(server):
-    """All that belong to a server, whoever their parent is."""
+    """All that belong to a server, under any parent."""
     return server.members()
 
 

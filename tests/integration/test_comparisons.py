@@ -1,4 +1,4 @@
-"""The programs that run other people's tests: they start, and tell what became of each test."""
+"""The programs that run other people's tests: they start, and report what became of each test."""
 
 import os
 import subprocess

@@ -96,7 +96,7 @@ def test_a_command_is_run_and_who_turns_the_collector_on_is_named(tmp_path):
 LEAVES_A_WORKER = """
 import os, signal, time
 def end(number, frame):
-    open("told", "w").close()
+    open("asked", "w").close()
     os._exit(0)
 if os.fork() == 0:
     signal.signal(signal.SIGTERM, end)
@@ -109,7 +109,7 @@ os.wait()
 def test_a_worker_left_behind_is_asked_to_end_before_it_is_killed(tmp_path):
     (tmp_path / "server.py").write_text(LEAVES_A_WORKER)
     doctor("--", sys.executable, "server.py", cwd=tmp_path)
-    assert (tmp_path / "told").exists()
+    assert (tmp_path / "asked").exists()
 
 
 @pytest.mark.once

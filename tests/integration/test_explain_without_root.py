@@ -15,7 +15,7 @@ pytest.importorskip("numpy")
 from pasture.explain.document import from_json
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
-AS_NOBODY = (sys.executable, str(PROGRAMS / "as_nobody.py"))
+UNPRIVILEGED = (sys.executable, str(PROGRAMS / "unprivileged.py"))
 COUNT = 200
 
 pytestmark = [
@@ -38,8 +38,8 @@ def dirtying(*command, snapshot):
         process.communicate()
 
 
-def explain_as_no_one(worker, *options):
-    command = [*AS_NOBODY, "-m", "pasture", "explain", str(worker), *options]
+def explain_unprivileged(worker, *options):
+    command = [*UNPRIVILEGED, "-m", "pasture", "explain", str(worker), *options]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
@@ -53,9 +53,9 @@ def folder():
 
 def test_pages_of_the_same_user_are_explained_and_what_a_recording_misses_is_named(folder):
     document = folder / "found.json"
-    with dirtying(*AS_NOBODY, snapshot=folder / "snapshot") as said:
+    with dirtying(*UNPRIVILEGED, snapshot=folder / "snapshot") as said:
         assert f"Uid:\t{65534}" in Path(f"/proc/{said['worker']}/status").read_text()
-        done = explain_as_no_one(said["worker"], "--record", "0.2", "--json", str(document))
+        done = explain_unprivileged(said["worker"], "--record", "0.2", "--json", str(document))
     assert done.returncode == 0, done.stderr
     found = from_json(document.read_text())
     [field] = [share for _, label, share in found.fields if str(label) == "Wide.slot_300"]
@@ -66,9 +66,9 @@ def test_pages_of_the_same_user_are_explained_and_what_a_recording_misses_is_nam
         assert "perf_event_paranoid" in done.stdout
 
 
-def test_processes_of_another_user_are_refused_with_the_way_to_mend_it(folder):
+def test_processes_of_another_user_are_refused_with_the_way_to_fix_it(folder):
     with dirtying(sys.executable, snapshot=folder / "snapshot") as said:
-        done = explain_as_no_one(said["worker"])
+        done = explain_unprivileged(said["worker"])
     assert done.returncode == 9
     assert "not allowed" in done.stderr
     assert "root" in done.stderr
@@ -83,7 +83,7 @@ def explain(worker, *options):
 @pytest.mark.parametrize("kind", ["fifo", "link", "garbage", "of a third user"])
 def test_root_is_not_held_up_or_misled_by_the_snapshot_of_another_user(folder, kind):
     snapshot = folder / "snapshot"
-    with dirtying(*AS_NOBODY, snapshot=snapshot) as said:
+    with dirtying(*UNPRIVILEGED, snapshot=snapshot) as said:
         replaced = explain(said["worker"], "--json", str(folder / "with.json"))
         assert "no heap snapshot" not in replaced.stdout
         if kind == "of a third user":
@@ -117,7 +117,7 @@ def test_root_writes_no_report_where_another_user_can_put_a_link(folder):
 
 def test_a_snapshot_can_be_read_by_its_user_alone(folder):
     with dirtying(sys.executable, snapshot=folder / "snapshot") as said:
-        done = explain_as_no_one(said["worker"], "--snapshot", str(folder / "snapshot"))
+        done = explain_unprivileged(said["worker"], "--snapshot", str(folder / "snapshot"))
         mode = (folder / "snapshot").stat().st_mode
     assert mode & 0o777 == 0o600
     assert done.returncode != 0

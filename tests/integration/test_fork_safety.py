@@ -276,10 +276,10 @@ from pasture.fork_safety.survey import survey
 def ports_of_two_children():
     for _ in range(2):
         if os.fork() == 0:
-            told = [client.get("port").decode() for client in clients]
+            ports = [client.get("port").decode() for client in clients]
             # One that goes on to fork, as a mold does, still has what its parent left idle.
             pasture.seal(strict=True)
-            os.write(begin, " ".join(told).encode())
+            os.write(begin, " ".join(ports).encode())
             os._exit(0)
         os.wait()
         yield from os.read(end, 100).decode().split()

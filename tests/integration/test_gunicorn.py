@@ -63,14 +63,14 @@ import os, sys
 from functools import cache, partial
 from types import SimpleNamespace
 
-def tell(what):
-    with open(os.environ["TOLD"], "a") as file:
+def note(what):
+    with open(os.environ["NOTES"], "a") as file:
         print(os.getpid(), what, file=file)
 
-runtime = SimpleNamespace(before_fork=partial(tell, "[rt"), after_fork_parent=partial(tell, "rt]"))
+runtime = SimpleNamespace(before_fork=partial(note, "[rt"), after_fork_parent=partial(note, "rt]"))
 native = SimpleNamespace(get_native_runtime=cache(lambda: runtime))
 native.get_native_runtime()
-stop, start = partial(tell, "[threads"), partial(tell, "threads]")
+stop, start = partial(note, "[threads"), partial(note, "threads]")
 hooks = SimpleNamespace(ddtrace_before_fork=stop, ddtrace_after_in_parent=start)
 sys.modules["ddtrace.internal.forksafe"] = hooks
 sys.modules["ddtrace.internal.native_runtime"] = native
@@ -81,12 +81,12 @@ os.register_at_fork(before=stop, after_in_parent=start)
 @pytest.mark.once
 def test_ddtrace_is_stopped_for_the_seal_and_again_for_the_fork(serve, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(DATADOG)
-    told = tmp_path / "told"
+    notes = tmp_path / "notes"
     path = os.pathsep.join((str(tmp_path), str(PROGRAMS)))
-    server = serve(workers=1, env={"PYTHONPATH": path, "TOLD": str(told)})
+    server = serve(workers=1, env={"PYTHONPATH": path, "NOTES": str(notes)})
 
     def of_the_master():
-        lines = map(str.split, told.read_text().splitlines())
+        lines = map(str.split, notes.read_text().splitlines())
         return [what for pid, what in lines if int(pid) == server.process.pid]
 
     server.wait_for(lambda: of_the_master()[-1] == "threads]", "the fork")

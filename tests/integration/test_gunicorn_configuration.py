@@ -71,7 +71,7 @@ def test_an_unknown_policy_is_reported_without_a_traceback(serve):
 
 
 @pytest.mark.parametrize(
-    ("app", "env", "told"),
+    ("app", "env", "reported"),
     [
         ("no_such_module:app", {}, "No module named 'no_such_module'"),
         ("herd_app:no_such_name", {}, "Failed to find attribute 'no_such_name'"),
@@ -79,12 +79,12 @@ def test_an_unknown_policy_is_reported_without_a_traceback(serve):
     ],
 )
 def test_an_application_that_cannot_be_imported_is_reported_with_its_own_exit_code(
-    serve, app, env, told
+    serve, app, env, reported
 ):
     server = serve(app=app, env=env, ready=False)
     assert server.wait_for_end() == 5
     assert f"error: {app} cannot be imported: " in server.log
-    assert told in server.log
+    assert reported in server.log
 
 
 def test_a_worker_that_cannot_start_ends_the_server_with_gunicorns_own_status(serve):

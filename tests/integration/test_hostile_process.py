@@ -1,4 +1,4 @@
-"""Whoever looks at a process is not harmed by what that process chose to be called."""
+"""A process that looks at another is not harmed by the name that the other chose."""
 
 import json
 import os

@@ -206,7 +206,7 @@ def test_a_wait_ends_with_what_was_waited_for(start):
     group.wait_for(lambda: len(tree.forked_workers(group.pid)) == 2, "no workers", timeout_s=20)
     group.kill()
     assert group.wait(20) == -signal.SIGKILL
-    group.send_signal(signal.SIGTERM)  # to nobody
+    group.send_signal(signal.SIGTERM)  # to no process
 
 
 @pytest.mark.once
@@ -237,7 +237,7 @@ def _interrupt(seconds):
 
 
 @pytest.mark.once
-def test_an_end_without_patience_kills_what_ignores_signals(tmp_path):
+def test_an_end_without_a_timeout_kills_what_ignores_signals(tmp_path):
     program = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
         "print('ready', flush=True); time.sleep(600)"

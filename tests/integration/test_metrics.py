@@ -68,7 +68,7 @@ def export():
         process.stderr.close()
 
 
-def test_the_exporter_says_memory_collections_and_the_seal(serve, export):
+def test_the_exporter_reports_memory_collections_and_the_seal(serve, export):
     server = serve()
     for _ in range(6):
         server.get("/collect")
@@ -148,14 +148,14 @@ def test_the_middleware_answers_from_any_worker_and_leaves_other_paths_alone(ser
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "reported"),
     [(["4194999"], 14, "there is no process 4194999"), (["0"], 2, "PID")],
 )
 @pytest.mark.once
-def test_a_process_that_is_not_there_is_reported(words, code, told):
+def test_a_process_that_is_not_there_is_reported(words, code, reported):
     command = [sys.executable, "-m", "pasture", "metrics", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
-    assert done.returncode == code and told in done.stderr
+    assert done.returncode == code and reported in done.stderr
 
 
 @pytest.mark.once
@@ -232,7 +232,7 @@ def other_users_process(**env):
 
 @pytest.mark.once
 def test_an_exporter_of_root_writes_nothing_where_the_watched_user_says(export, tmp_path):
-    """The lock of the counts was a symbolic link to a file of somebody else."""
+    """The lock of the counts was a symbolic link to a file of another user."""
     victim, folder = tmp_path / "victim", tmp_path / "folder"
     victim.write_text("precious")
     folder.mkdir()
@@ -249,7 +249,7 @@ def test_an_exporter_of_root_writes_nothing_where_the_watched_user_says(export, 
 
 @pytest.mark.parametrize("kind", ["malformed", "fifo"])
 @pytest.mark.once
-def test_the_report_that_a_watched_process_names_is_no_one_elses_problem(export, tmp_path, kind):
+def test_the_report_that_a_watched_process_names_is_no_problem_of_others(export, tmp_path, kind):
     report = tmp_path / "report.json"
     report.write_text("{}") if kind == "malformed" else os.mkfifo(report)
     with other_users_process(PASTURE_REPORT_FILE=str(report)) as process:
@@ -269,7 +269,7 @@ def test_a_neighbour_who_holds_a_lock_holds_up_no_one(serve, export, tmp_path):
 
 
 @pytest.mark.once
-def test_a_folder_for_the_counts_is_asked_to_be_needless_once(serve, tmp_path):
+def test_a_folder_for_the_counts_is_reported_to_be_needless_once(serve, tmp_path):
     server = serve(env={"PASTURE_METRICS_DIR": str(tmp_path / "counts")})
     assert server.log.count("PASTURE_METRICS_DIR is no longer needed") == 1
     assert not (tmp_path / "counts").exists()
@@ -382,8 +382,8 @@ def test_a_server_of_another_user_is_reported_and_not_scraped(serve):
     if os.getuid() != 0:
         pytest.skip("runs as another user")
     server = serve()
-    as_nobody = str(PROGRAMS / "as_nobody.py")
-    command = [sys.executable, as_nobody, "-m", "pasture", "metrics", str(server.process.pid)]
+    unprivileged = str(PROGRAMS / "unprivileged.py")
+    command = [sys.executable, unprivileged, "-m", "pasture", "metrics", str(server.process.pid)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert done.returncode == NoPrivilege.exit_code, done.stderr
     assert "or as root" in done.stderr

@@ -204,9 +204,9 @@ def test_a_context_that_does_not_fork_from_here_is_refused_by_name(tmp_path, met
                 show(message=error.message, hint=error.hint)
         """,
     )
-    told = json.loads(done.stdout)
-    assert f"start method '{method}'" in told["message"]
-    assert ("sealed_forkserver" in told["hint"]) is (method == "forkserver")
+    report = json.loads(done.stdout)
+    assert f"start method '{method}'" in report["message"]
+    assert ("sealed_forkserver" in report["hint"]) is (method == "forkserver")
 
 
 def test_a_running_thread_is_refused_when_strict_and_a_warning_otherwise(tmp_path):

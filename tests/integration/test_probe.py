@@ -250,7 +250,7 @@ def test_uvicorn_starts_without_pasture_where_its_workers_hang(tmp_path):
         assert fetch(server.port)
 
 
-def test_the_probe_starts_and_ends_an_application_unless_reported_otherwise(tmp_path):
+def test_the_probe_starts_and_ends_an_application_unless_asked_otherwise(tmp_path):
     with uvicorn(tmp_path, *options("/")) as server:
         wait_for_workers(server)
         lifespans = re.findall(r"lifespan (startup|shutdown) in (\d+)", server.log)

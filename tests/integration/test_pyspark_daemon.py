@@ -101,7 +101,7 @@ def test_more_output_than_a_pipe_holds_does_not_stop_the_start(folder):
         ({"PASTURE_POLICY": "sael"}, 4, b"error: no policy is called 'sael'"),
     ],
 )
-def test_what_the_user_must_mend_ends_the_daemon_before_spark_has_a_port(
+def test_what_the_user_must_fix_ends_the_daemon_before_spark_has_a_port(
     folder, variables, code, line
 ):
     ended = start(folder, **variables)

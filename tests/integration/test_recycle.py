@@ -161,7 +161,7 @@ def test_the_users_own_hook_runs_too_and_a_configuration_file_sets_the_limit(sta
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         (("--max-uss", "some", "gunicorn", "x:y"), "is no limit of memory"),
         (("--max-uss", "12K", "gunicorn", "x:y"), "would replace workers without end"),
@@ -169,7 +169,7 @@ def test_the_users_own_hook_runs_too_and_a_configuration_file_sets_the_limit(sta
     ],
 )
 @pytest.mark.once
-def test_a_limit_that_makes_no_sense_is_refused(words, told):
+def test_a_limit_that_makes_no_sense_is_refused(words, reported):
     command = [sys.executable, "-m", "pasture", "run", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2 and told in done.stderr
+    assert done.returncode == 2 and reported in done.stderr

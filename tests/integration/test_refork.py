@@ -228,19 +228,19 @@ def test_when_a_mold_fails_the_generation_before_goes_on(start, tmp_path, mood):
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "reported"),
     [
         ("/unsafe", "is no longer safe to fork"),
         ("/thread", "thread exporter"),
         ("/connect", "does not survive a fork"),
     ],
 )
-def test_a_worker_that_must_not_be_forked_does_not_become_a_mold(start, path, told):
+def test_a_worker_that_must_not_be_forked_does_not_become_a_mold(start, path, reported):
     server = start(refork="9")
     both = set()  # either may be chosen
     server.wait_for(lambda: both.add(server.get(path)["pid"]) or len(both) == 2, "two answers")
     load(server, 30)
-    server.wait_until_it_logs(told)
+    server.wait_until_it_logs(reported)
     assert load(server, 30)
     server.wait_for(
         lambda: {generation for _, generation in roles(server).values()} == {0},
@@ -361,15 +361,15 @@ def test_a_worker_of_gevent_with_a_greenlet_that_goes_on_does_not_become_a_mold(
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "reported"),
     [
         (("--reload",), "no refork: --reload"),
         (("--reuse-port",), "no refork: with reuse_port"),
     ],
 )
-def test_where_reforks_are_impossible_the_log_says_so(start, args, told):
+def test_where_reforks_are_impossible_the_log_says_so(start, args, reported):
     server = start(*args)
-    assert told in server.log
+    assert reported in server.log
     assert load(server, 30)
     assert server.stop() == 0
 

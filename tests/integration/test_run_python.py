@@ -107,18 +107,18 @@ def test_modules_and_code_run_as_python_runs_them(program, shown):
 
 
 @pytest.mark.parametrize(
-    ("program", "told"),
+    ("program", "reported"),
     [
         (["no_such_file.py"], "error: cannot open no_such_file.py"),
         (["-X", "dev", "a.py"], "error: cannot run python -X dev a.py"),
         ([], "error: cannot run python"),
     ],
 )
-def test_what_cannot_be_run_is_reported_without_a_traceback(program, told):
+def test_what_cannot_be_run_is_reported_without_a_traceback(program, reported):
     command = [sys.executable, "-m", "pasture", "run", "--", "python", *program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
-    assert told in done.stderr and "Traceback" not in done.stderr
+    assert reported in done.stderr and "Traceback" not in done.stderr
 
 
 def test_other_servers_have_no_use_for_after():
@@ -129,7 +129,7 @@ def test_other_servers_have_no_use_for_after():
 
 @pytest.mark.once
 @pytest.mark.parametrize(("option", "second"), [("--once", False), ("--again", True)])
-def test_a_parent_that_works_is_sealed_once_or_again_as_it_was_reported(option, second):
+def test_a_parent_that_works_is_sealed_once_or_again_as_it_was_asked(option, second):
     done = run("", option, program=[str(PROGRAMS / "working_parent.py"), "fork"])
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert rows == [[True], [True, second]]

@@ -123,7 +123,7 @@ def test_a_sealed_child_collects_fully_soon_since_little_is_not_frozen():
     assert found["child"][1] >= 1
 
 
-def test_full_collections_that_cost_much_come_as_late_as_ever():
+def test_full_collections_that_cost_much_come_as_late_as_before():
     found = run(f"""
         exec({CYCLES!r})
         gc.set_threshold(700)
@@ -183,7 +183,7 @@ def test_thresholds_of_older_generations_that_a_program_has_set_stay():
     assert found["child"] == [700, 11, 12]
 
 
-def test_a_child_whose_heap_is_not_frozen_collects_as_often_as_ever():
+def test_a_child_whose_heap_is_not_frozen_collects_as_often_as_before():
     found = run("""
         old = records(200_000)
         pasture.seal("side-table")

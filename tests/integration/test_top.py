@@ -147,7 +147,7 @@ def test_the_screen_is_that_of_the_reference():
         ROWS[2],
         growth_bytes_a_minute=1.5 * MB,
         faults_a_second=2500.0,
-        shown=Entry(12, 2, "mold", Counts(requests=1200), tells_requests=True),
+        shown=Entry(12, 2, "mold", Counts(requests=1200), says_requests=True),
     )
 
     async def drive():

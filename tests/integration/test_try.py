@@ -35,7 +35,7 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path_factory, monkeypatch):
-    """Where trials keep runs: not the cache of whoever runs the tests."""
+    """Where trials keep runs: not the cache of the user who runs the tests."""
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     return folder
@@ -136,7 +136,7 @@ def test_an_application_that_another_server_cannot_import_is_reported_at_once(se
 
 
 @pytest.mark.once
-def test_an_asgi_application_under_uwsgi_which_answers_nothing_then_is_reported_what_serves_it():
+def test_an_asgi_application_that_uwsgi_answers_nothing_for_is_reported_with_what_serves_it():
     pytest.importorskip("pyuwsgi")
     done = pasture_try("steady_app:asgi", "--server", "uwsgi", *SMALL, *policies("stock"))
 
@@ -224,7 +224,7 @@ def test_answers_that_differ_are_named_and_fail_after_the_reports_are_written(tm
     ],
 )
 @pytest.mark.once
-def test_an_application_that_does_not_import_is_reported_by_its_reason(app, words):
+def test_an_application_that_does_not_import_is_reported_with_its_reason(app, words):
     done = pasture_try(app, *SMALL)
 
     assert done.returncode == errors.AppImportFailed.exit_code
@@ -258,7 +258,7 @@ def test_a_page_that_is_never_answered_is_reported_with_the_clients_reason():
 
 
 @pytest.mark.once
-def test_a_server_that_dies_under_load_is_reported_by_its_policy():
+def test_a_server_that_dies_under_load_is_reported_with_its_policy():
     done = pasture_try(
         "failing_app:application", *SMALL, "--url", "/", "--url", "/fatal", *policies("freeze")
     )

@@ -22,7 +22,7 @@ from pasture.trial.tools import LOAD, PAGE, SERVERS, Tools, find_or_make
 pytestmark = [pytest.mark.integration, pytest.mark.once, pytest.mark.timeout(120)]
 
 GRASS = Tools("grass", "grass", ("grass>=1",), ("grass",), instead=", or bring your own")
-NOBODY = 65534
+OTHER_USER = 65534
 UV = """#!/bin/sh
 echo "$1 $PWD" >>"$UV_CALLS"
 if [ "$1" = venv ]; then exec "$4" -I -m venv --without-pip "$5"; fi
@@ -55,8 +55,8 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache" / "pasture" / "trial"
 
 
-def make(tools=GRASS, pause=time.sleep, tell=lambda event: None):
-    return find_or_make(tools, tell, pause)
+def make(tools=GRASS, pause=time.sleep, emit=lambda event: None):
+    return find_or_make(tools, emit, pause)
 
 
 def calls(tmp_path):
@@ -75,8 +75,8 @@ def test_an_environment_is_made_once_and_outside_of_any_project(cache, tmp_path,
     monkeypatch.chdir(tmp_path / "project")
     events = []
 
-    made = make(tell=events.append)
-    again = make(tell=events.append)
+    made = make(emit=events.append)
+    again = make(emit=events.append)
 
     assert made == again and height(made) == "7"
     assert [line.split()[0] for line in calls(tmp_path)] == ["venv", "pip"]
@@ -136,7 +136,7 @@ def test_two_at_once_make_one(cache, tmp_path, monkeypatch):
     monkeypatch.setenv("UV_SLOW", "1")
     found, events = [], []
     threads = [
-        threading.Thread(target=lambda: found.append(make(tell=events.append))) for _ in range(2)
+        threading.Thread(target=lambda: found.append(make(emit=events.append))) for _ in range(2)
     ]
     for thread in threads:
         thread.start()
@@ -205,9 +205,9 @@ def test_a_broken_one_that_cannot_be_made_anew_stays(cache, monkeypatch):
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user")
 def test_an_environment_of_another_user_is_not_run(cache):
     made = make()
-    os.chown(made.folder, NOBODY, NOBODY)
+    os.chown(made.folder, OTHER_USER, OTHER_USER)
 
-    with pytest.raises(UsageError, match=f"belongs to user {NOBODY}"):
+    with pytest.raises(UsageError, match=f"belongs to user {OTHER_USER}"):
         make()
 
 

@@ -186,7 +186,7 @@ def test_starts_requests_and_collections_are_counted_and_none_is_lost_with_a_wor
     found = read_scoreboard(server.process.pid)
     assert set(found.entries) == server.workers()
     assert (found.seal is not None) == (SEALED in server.log)
-    assert all(entry.tells_requests for entry in found.entries.values())
+    assert all(entry.says_requests for entry in found.entries.values())
     killed = min(server.workers())
     os.kill(killed, signal.SIGKILL)
     server.wait_for(lambda: killed not in server.workers() and len(server.workers()) == 2, "a new")
@@ -332,8 +332,8 @@ def test_lazy_apps_are_refused(serve, how):
 def test_a_thread_is_refused_when_strict_and_reported_otherwise(serve):
     # Its workers may hang, as without pasture: uWSGI forks in C while the thread has the lock.
     server = serve(env={"HERD_THREAD": "runs"}, ready=False)
-    told = "not sealed (1 other Python thread(s) running: herd-thread ("
-    server.wait_for(lambda: told in server.log, "the report of the seal")
+    reason = "not sealed (1 other Python thread(s) running: herd-thread ("
+    server.wait_for(lambda: reason in server.log, "the report of the seal")
     strict = serve(env={"HERD_THREAD": "1"}, options=("--strict",), ready=False)
     assert strict.process.wait(TIMEOUT_S) == 12
     assert "herd-thread" in strict.log and "error: " in strict.log

@@ -75,6 +75,6 @@ def test_other_commands_say_in_a_sentence_what_they_miss(arguments):
 
 def test_a_process_that_proc_hides_is_not_said_to_have_ended():
     here = os.getpid()
-    done = run(HIDDEN, PROGRAMS / "as_nobody.py", "-m", "pasture", "explain", here)
+    done = run(HIDDEN, PROGRAMS / "unprivileged.py", "-m", "pasture", "explain", here)
     assert done.returncode == 9, done.stderr
     assert "hides" in done.stderr

@@ -426,7 +426,7 @@ print(collect() > 0, ref(), pasture.gc.history().skipped)
     assert out == "True None 1\nTrue None 1\n"
 
 
-def test_new_tuples_and_dictionaries_are_untracked_as_ever(run_program):
+def test_new_tuples_and_dictionaries_are_untracked_as_before(run_program):
     out = run_program(f"""
 {CYCLES}
 text = "x" * int("3")

@@ -77,7 +77,7 @@ inner = box_of(lambda: float("3.5"))
 def shown_and_more(box):
     yield from shown(box)
     if box != b"fresh":
-        fresh = Box(b"fresh")          # nobody else holds it
+        fresh = Box(b"fresh")          # nothing else holds it
         hide(fresh, float("4.5"))
         yield fresh
 _native.register_container(Box, shown_and_more)
@@ -282,7 +282,7 @@ def test_the_snapshot_names_the_array_as_the_owner(run_program):
         + """
 import struct, tempfile
 from pasture.sealing import containers
-containers.tell_extension()
+containers.hand_to_extension()
 with tempfile.TemporaryFile() as file:
     _native.write_snapshot(file.fileno())
     file.seek(0)

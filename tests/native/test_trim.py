@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = [
     pytest.mark.skipif(
-        sys.version_info < (3, 13), reason="before 3.13 nobody outside sees pymalloc's arenas"
+        sys.version_info < (3, 13), reason="before 3.13 no code outside sees pymalloc's arenas"
     ),
     pytest.mark.skipif(
         bool(os.environ.get("PYTHONMALLOC") or sysconfig.get_config_var("Py_DEBUG")),

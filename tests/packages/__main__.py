@@ -64,7 +64,7 @@ def is_void(comparison: Comparison) -> str | None:
     return None
 
 
-def tell(console: Console, package: Package, comparison: Comparison) -> bool:
+def show(console: Console, package: Package, comparison: Comparison) -> bool:
     """Print what differs in a package. Returns whether all of it is documented."""
     name, expected = package.name, expected_of(package, CHANGES)
     void = is_void(comparison)
@@ -102,7 +102,7 @@ def main(names: Sequence[str], resume: bool, check_build: bool, table: Path | No
             comparison = examine(package, check_build)
             if is_void(comparison) is None:
                 keep(package, mode, comparison)
-        fine &= tell(console, package, comparison)
+        fine &= show(console, package, comparison)
         comparisons.append((package, comparison))
     console.print(packages_table(comparisons, CHANGES))
     if table is not None:

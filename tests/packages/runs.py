@@ -35,7 +35,7 @@ def run_tests(
     """Run the tests of a package once.
 
     Args:
-        kind: "plain" or "sealed", with anything behind it that tells runs apart.
+        kind: "plain" or "sealed", with anything behind it that distinguishes runs.
         only: ids of tests to run instead of all.
     """
     results = BUILD / "runs" / f"{package.name}.{kind}.jsonl"

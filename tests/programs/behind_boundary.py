@@ -1,7 +1,8 @@
 """`behind_boundary.py KIND PROGRAM ARGUMENT...`: a program behind a boundary of the kernel.
 
-KIND is `user` (nobody; needs root), `namespace` (a mount namespace; root, or a user namespace),
-`no-new-privileges`, `seccomp` (a filter that allows all), or `capabilities` (one less; needs root).
+KIND is `user` (one without privileges; needs root), `namespace` (a mount namespace; root, or a user
+namespace), `no-new-privileges`, `seccomp` (a filter that allows all), or `capabilities` (one less;
+needs root).
 """
 
 import ctypes
@@ -13,7 +14,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, PR_CAPBSET_DROP = 38, 22, 24
 SECCOMP_MODE_FILTER = 2
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
-NOBODY = 65534
+OTHER_USER = 65534
 
 
 def check(result):
@@ -44,8 +45,8 @@ def capabilities():
 
 def user():
     os.setgroups([])
-    os.setresgid(NOBODY, NOBODY, NOBODY)
-    os.setresuid(NOBODY, NOBODY, NOBODY)
+    os.setresgid(OTHER_USER, OTHER_USER, OTHER_USER)
+    os.setresuid(OTHER_USER, OTHER_USER, OTHER_USER)
 
 
 KINDS = {

@@ -78,7 +78,7 @@ def catch_one_exit_and_leave_by_another():
 
 
 def fail():
-    raise ValueError("nobody catches this")
+    raise ValueError("no code catches this")
 
 
 def fail_with_a_cause():
@@ -193,7 +193,7 @@ def lose_the_reader():
     reader, writer = os.pipe()
     os.dup2(writer, 1)
     os.close(reader)
-    print("nobody reads this")
+    print("no process reads this")
 
 
 def fork_again():

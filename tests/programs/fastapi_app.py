@@ -1,4 +1,4 @@
-"""A FastAPI application that tells who serves it."""
+"""A FastAPI application that names the process that serves it."""
 
 import os
 

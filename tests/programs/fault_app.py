@@ -30,7 +30,7 @@ def serve(number):
     """Read some of the heap, and build some of it lazily."""
     os.write(STARTED, f"{number} {os.getpid()}\n".encode())
     CACHE.setdefault(number % 500, [f"record {number}"] * 20)
-    time.sleep(number % 5 * 0.02)  # so that a kill finds somebody at work
+    time.sleep(number % 5 * 0.02)  # so that a kill finds a worker at work
     total = sum(len(record["tags"]) for record in RECORDS[number % 90 * 100 :][:2_000])
     return {"pid": os.getpid(), "number": number, "total": total}
 

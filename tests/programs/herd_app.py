@@ -1,4 +1,4 @@
-"""A WSGI application that tells what its worker sees: who serves, what is private.
+"""A WSGI application that reports what its worker sees: who serves, what is private.
 
 Holds a heap large enough for a page to count: 60,000 dictionaries, about 20 MB.
 """

@@ -1,4 +1,4 @@
-"""An ASGI application that tells who served it, and when it was started and ended."""
+"""An ASGI application that reports which processes served it, and when it was started and ended."""
 
 import json
 import os
@@ -17,8 +17,8 @@ async def app(scope, receive, send):
             await send({"type": f"lifespan.{what}.complete"})
         return
     SERVED_BY.append(os.getpid())
-    told = {"pid": os.getpid(), "served_by": SERVED_BY, "life": LIFE}
-    body = json.dumps(told).encode()
+    seen = {"pid": os.getpid(), "served_by": SERVED_BY, "life": LIFE}
+    body = json.dumps(seen).encode()
     length = str(len(body)).encode()
     await send(
         {"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]}

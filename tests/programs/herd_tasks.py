@@ -1,4 +1,4 @@
-"""A Celery application that tells what its pool processes see; its heap is a herd's.
+"""A Celery application that reports what its pool processes see; its heap is a herd's.
 
 The broker and the results are at HERD_BROKER.
 """

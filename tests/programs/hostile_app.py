@@ -20,7 +20,7 @@ def stubborn():
 
 
 def call_itself():
-    """Of an address at which nobody accepts while the server warms up."""
+    """Of an address at which no process accepts while the server warms up."""
     address = os.environ["HERD_ADDRESS"].format(port=_port())
     urllib.request.urlopen(f"http://{address}/who", timeout=600).read()
 

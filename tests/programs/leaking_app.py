@@ -1,4 +1,4 @@
-"""A WSGI application of which each request keeps LEAK_BYTES and tells its worker's memory.
+"""A WSGI application of which each request keeps LEAK_BYTES and reports its worker's memory.
 
 /idle keeps nothing.
 """

@@ -1,4 +1,4 @@
-"""A program that calls `uvicorn.run` itself, on the port and with the workers that it is reported."""
+"""A program that calls `uvicorn.run` itself, on the port and with the workers of its arguments."""
 
 import sys
 

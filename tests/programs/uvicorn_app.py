@@ -1,4 +1,4 @@
-"""An ASGI application that holds much, and tells of the process that serves it."""
+"""An ASGI application that holds much, and reports the process that serves it."""
 
 import asyncio
 import atexit

@@ -112,7 +112,7 @@ def test_a_future_that_no_one_will_finish_is_named() -> None:
 
 
 def test_what_a_loop_still_waits_for_is_reported_without_the_servers_own_tasks() -> None:
-    told = []
+    waits = []
 
     async def backup() -> None:
         await asyncio.sleep(3600)
@@ -120,11 +120,11 @@ def test_what_a_loop_still_waits_for_is_reported_without_the_servers_own_tasks()
     async def work() -> None:
         task = asyncio.create_task(backup())
         await asyncio.sleep(0)
-        told.append(closed_loop.waits_for(asyncio.get_running_loop()))
+        waits.append(closed_loop.waits_for(asyncio.get_running_loop()))
         task.cancel()
 
     asyncio.run(work())
-    assert "backup()" in told[0]
+    assert "backup()" in waits[0]
     thread = threading.Thread(target=time.sleep, args=(0.2,), name="exporter")
     thread.start()
     assert "thread exporter" in closed_loop.waits_for(None)

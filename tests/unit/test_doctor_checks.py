@@ -93,19 +93,19 @@ def test_huge_pages_off_and_absent_are_in_order() -> None:
         assert obstacles(replace(HEALTHY, huge_pages=state)) == set()
 
 
-def test_another_allocator_is_named_and_stands_in_nobodys_way() -> None:
+def test_another_allocator_is_named_and_is_no_obstacle() -> None:
     evidence = replace(HEALTHY, files=("/usr/bin/python3.14", "/usr/lib/libjemalloc.so.2"))
     assert obstacles(evidence) == set()
-    assert "libjemalloc.so.2 is loaded" in told(evidence, "allocator")
+    assert "libjemalloc.so.2 is loaded" in what_of(evidence, "allocator")
 
 
-def told(evidence: Evidence, check: str) -> str:
+def what_of(evidence: Evidence, check: str) -> str:
     [finding] = [found for found in diagnose(evidence) if found.check == check]
     return finding.what
 
 
-def test_a_server_without_workers_is_asked_to_have_forked_nothing() -> None:
-    assert told(replace(HEALTHY, workers=()), "preload") == "no workers: nothing was forked yet"
+def test_a_server_without_workers_is_reported_to_have_forked_nothing() -> None:
+    assert what_of(replace(HEALTHY, workers=()), "preload") == "no workers: nothing was forked yet"
 
 
 def test_small_workers_are_no_sign_of_a_missing_preload() -> None:
@@ -128,7 +128,7 @@ def test_data_of_a_lifespan_is_named_and_not_taken_for_a_missing_preload() -> No
         seal=SEALED,
     )
     assert obstacles(evidence) == {"own-data"}
-    what = told(evidence, "own-data")
+    what = what_of(evidence, "own-data")
     assert "built 277 MB for itself before its first request, in its lifespan" in what
     reforking = replace(evidence, environ={"PASTURE_REFORK": "50,500"})
     [advice, another] = [
@@ -142,20 +142,21 @@ def test_data_of_a_lifespan_is_named_and_not_taken_for_a_missing_preload() -> No
 def test_what_workers_that_have_served_hold_is_not_said_to_come_from_their_start() -> None:
     evidence = replace(HEALTHY, workers=(built(279, 500),), seal=SEALED)
     assert obstacles(evidence) == set()
-    what = told(evidence, "own-data")
+    what = what_of(evidence, "own-data")
     assert what.startswith("each worker has built 277 MB since it was forked, for requests, or")
     asgi = replace(evidence, is_asgi=True)
-    assert "in its lifespan or for requests: `pasture explain` says what" in told(asgi, "own-data")
+    what = what_of(asgi, "own-data")
+    assert "in its lifespan or for requests: `pasture explain` says what" in what
     little = replace(HEALTHY, workers=(built(6, 500),), seal=SEALED)
     assert "own-data" not in {finding.check for finding in diagnose(little)}
 
 
 def test_under_another_server_data_of_each_worker_is_looked_for_in_its_hooks() -> None:
     evidence = replace(HEALTHY, workers=(built(20, None),), seal=SEALED)
-    assert "a hook like post_fork" in told(evidence, "own-data")
+    assert "a hook like post_fork" in what_of(evidence, "own-data")
 
 
-def test_a_worker_that_built_little_stands_in_nobodys_way() -> None:
+def test_a_worker_that_built_little_is_no_obstacle() -> None:
     evidence = replace(HEALTHY, workers=(built(5, 0),), seal=SEALED)
     assert obstacles(evidence) == set()
 
@@ -172,7 +173,7 @@ def test_packages_that_every_worker_imports_are_named_with_what_they_take() -> N
         imported=("numpy", "numpy.linalg", "decimal"),
     )
     assert obstacles(evidence) == {"late-imports"}
-    what = told(evidence, "late-imports")
+    what = what_of(evidence, "late-imports")
     assert what == (
         "every worker imports for itself: numpy 2.5.5 (6.0 MB), the standard library (1 module)"
     )
@@ -186,7 +187,7 @@ def test_a_thread_that_began_after_the_fork_is_no_obstacle() -> None:
     late = Thread("gunicorn-ctl", after_fork=True, waits=False)
     evidence = replace(HEALTHY, threads=(late,))
     assert obstacles(evidence) == set()
-    assert "ran a single thread when it forked; later began gunicorn-ctl" in told(
+    assert "ran a single thread when it forked; later began gunicorn-ctl" in what_of(
         evidence, "threads"
     )
 
@@ -195,16 +196,16 @@ def test_threads_that_wait_are_no_obstacle_and_are_named_with_their_packages() -
     waits = Thread("exporter", package="opentelemetry")
     evidence = replace(HEALTHY, threads=(waits,))
     assert obstacles(evidence) == set()
-    assert "a thread of the master waits: exporter of opentelemetry" in told(evidence, "threads")
+    assert "a thread of the master waits: exporter of opentelemetry" in what_of(evidence, "threads")
 
 
 def test_threads_that_their_libraries_start_again_in_workers_are_said_to_be() -> None:
     exporter = Thread("OtelBatchSpanRecordProcessor", package="opentelemetry-sdk 1.45.2")
     transport = Thread("worker", package="sentry-sdk 2.4")
-    both = told(replace(HEALTHY, threads=(exporter, transport)), "threads")
+    both = what_of(replace(HEALTHY, threads=(exporter, transport)), "threads")
     assert "workers do not have" not in both
     assert "the libraries of OtelBatchSpanRecordProcessor" in both and "start their own" in both
-    other = told(replace(HEALTHY, threads=(exporter, Thread("poller"))), "threads")
+    other = what_of(replace(HEALTHY, threads=(exporter, Thread("poller"))), "threads")
     assert other.endswith("workers do not have poller")
 
 
@@ -266,7 +267,7 @@ def test_a_thread_whose_name_the_kernel_has_cut_is_the_one_that_the_seal_names()
 def test_threads_are_named_once_each_and_not_without_end() -> None:
     names = ("pool", "pool", *(f"t{number:02}" for number in range(20)))
     threads = tuple(Thread(name, waits=False) for name in names)
-    what = told(replace(HEALTHY, threads=threads), "threads")
+    what = what_of(replace(HEALTHY, threads=threads), "threads")
     assert what.startswith("22 threads of the master run: pool, t00,")
     assert what.endswith("t10 and 9 more")
 
@@ -278,7 +279,7 @@ def test_a_collector_that_is_turned_on_finds_nothing_to_write_to_where_the_heap_
 
 def test_a_module_and_what_is_wanted_of_it_are_one_lazy_import() -> None:
     evidence = replace(HEALTHY, notes=Notes(lazy=("copy", "copy.copy", "xml.dom")))
-    assert told(evidence, "lazy-imports") == (
+    assert what_of(evidence, "lazy-imports") == (
         "2 lazy imports were pending at the fork: copy, xml.dom"
     )
 
@@ -323,18 +324,18 @@ def test_a_module_that_does_not_count_or_knows_immortality_is_no_obstacle() -> N
     evidence = replace(HEALTHY, modules=modules)
     assert obstacles(evidence) == set()
     for seen in (evidence, HEALTHY):
-        assert told(seen, "abi3") == "no extension for the stable ABI counts references inline"
+        assert what_of(seen, "abi3") == "no extension for the stable ABI counts references inline"
 
 
 def test_what_each_worker_holds_is_reported_beside_what_they_share() -> None:
     what = "workers share 90 % of their memory, and hold 10.0 MB each for themselves"
-    assert told(HEALTHY, "preload") == what
+    assert what_of(HEALTHY, "preload") == what
 
 
 def test_an_interpreter_that_no_file_names_is_no_obstacle() -> None:
     evidence = replace(HEALTHY, files=("/usr/bin/server",))
     assert obstacles(evidence) == set()
-    assert told(evidence, "interpreter") == "which Python this is was not known"
+    assert what_of(evidence, "interpreter") == "which Python this is could not be found out"
 
 
 @pytest.mark.parametrize(
@@ -342,7 +343,7 @@ def test_an_interpreter_that_no_file_names_is_no_obstacle() -> None:
     [("0\n", "off"), ("1\n", "on"), ("2\n", "off, and unmerged"), ("", "absent")],
 )
 def test_merging_of_equal_pages_is_reported(content: str, state: str) -> None:
-    assert told(replace(HEALTHY, ksm=content), "ksm") == f"kernel same-page merging: {state}"
+    assert what_of(replace(HEALTHY, ksm=content), "ksm") == f"kernel same-page merging: {state}"
 
 
 def test_the_document_has_every_finding_and_the_verdict_counts_the_obstacles() -> None:
@@ -389,8 +390,8 @@ def test_requests_of_the_warm_up_that_failed_are_an_obstacle() -> None:
 def test_a_probe_that_failed_is_an_obstacle() -> None:
     assert "probe" in obstacles(replace(HEALTHY, seal=replace(SEALED, probe="failed")))
     for what in ("warm-up", "pasture"):
-        told = f'{{"what": "{what}", "why": "GET /: hung", "answers": {{}}}}'
-        seen = replace(HEALTHY, environ={"PASTURE_PROBE_FAILED": told})
+        failed = f'{{"what": "{what}", "why": "GET /: hung", "answers": {{}}}}'
+        seen = replace(HEALTHY, environ={"PASTURE_PROBE_FAILED": failed})
         (found,) = (finding for finding in diagnose(seen) if finding.check == "probe")
         assert found.is_obstacle and "in its probe GET /: hung" in found.what
     assert "probe" not in obstacles(replace(HEALTHY, environ={"PASTURE_PROBE_FAILED": "{"}))

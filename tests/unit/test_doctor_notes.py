@@ -1,4 +1,4 @@
-"""What a command tells `pasture doctor` of itself, and what a seal's report tells it."""
+"""The notes of a command for `pasture doctor`, and those of a seal's report."""
 
 import json
 import subprocess
@@ -32,10 +32,10 @@ os.wait()
 
 
 @pytest.mark.once
-def test_a_watched_program_says_of_threads_at_its_fork_and_of_imports_after_it(
+def test_a_watched_program_reports_threads_at_its_fork_and_imports_after_it(
     tmp_path: Path,
 ) -> None:
-    environ = {"PYTHONPATH": str(WATCH), "PASTURE_DOCTOR_FILE": str(tmp_path / "told")}
+    environ = {"PYTHONPATH": str(WATCH), "PASTURE_DOCTOR_FILE": str(tmp_path / "notes")}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", WATCHED],
         env=environ,
@@ -44,7 +44,7 @@ def test_a_watched_program_says_of_threads_at_its_fork_and_of_imports_after_it(
         text=True,
     )
     assert done.stderr == ""
-    notes = parse_notes((tmp_path / "told").read_text())
+    notes = parse_notes((tmp_path / "notes").read_text())
     assert notes.gc_callers == ("__main__ (<string>:3)",)
     assert {("a\\tb", "time")} == {(name, module) for _, name, module in notes.threads} - {
         ("MainThread", "threading")
@@ -93,14 +93,14 @@ def test_a_report_says_which_steps_were_left_out_and_why(tmp_path: Path) -> None
         step("resolve-imports", counts={"resolved": 1, "pending": 4}),
     ]
     hazards = [{"kind": "task", "what": "the task x()", "hint": "start it later", "count": 1}]
-    told = {
+    document = {
         "reason": "1 thread\x1b",
         "why": "thread-runs",
         "threads": ["x\x1b"],
         "steps": steps,
         "hazards": hazards,
     }
-    report.write_text(json.dumps(told))
+    report.write_text(json.dumps(document))
     seal = read_seal(1, BOARD, {"PASTURE_REPORT_FILE": str(report)}, None)
     assert seal is not None and seal.has_report
     assert seal.reason == "1 thread\\x1b"

@@ -1,4 +1,4 @@
-"""Counters of running code, distinguished from its instructions."""
+"""Counters of running code, found by its instructions."""
 
 import pytest
 
@@ -9,7 +9,7 @@ import numpy as np
 from pasture.explain import bytecode
 
 
-def test_counters_of_running_code_are_distinguished_from_its_opcodes() -> None:
+def test_counters_of_running_code_are_found_by_its_opcodes() -> None:
     code = compile("a % b\na % b\na % b\n", "", "exec")
     before = code.co_code
     parts = bytecode.parts(before)

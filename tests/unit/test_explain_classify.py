@@ -70,7 +70,7 @@ def causes(found: Classified) -> list[Cause]:
     return [Cause(code) for code in found.causes.tolist()]
 
 
-def test_words_of_files_and_stacks_are_reported_by_their_mappings() -> None:
+def test_words_of_files_and_stacks_are_known_by_their_mappings() -> None:
     found = classified(UNCHANGED, (PYTHON + 8, LIBRARY + 8, STACK + 8))
     assert causes(found) == [Cause.INTERPRETER_DATA, Cause.LIBRARY_DATA, Cause.STACK]
     names = [str(found.names[label]) for label in found.labels.tolist()]
@@ -108,7 +108,7 @@ def words(count: int, labels: Labels) -> Words:
     return Words(batch, Regions(MAPPINGS), NOTHING, labels)
 
 
-def test_a_word_that_is_decided_stays_so_but_for_the_one_that_decides_it_again() -> None:
+def test_a_word_that_is_decided_stays_so_unless_it_is_decided_again() -> None:
     found, labels = words(3, Labels()), (Label("a", ""), Label("b", ""))
     found.set(np.array([True, False, False]), Cause.HASH, labels[0])
     found.set(np.array([0, 1]), Cause.STACK, labels[1])

@@ -56,7 +56,7 @@ def test_a_snapshot_brings_offsets_of_any_version(monkeypatch: pytest.MonkeyPatc
     found = find_sources(parent(HERE), Path("snapshot"))
     assert found.snapshot is snapshot and not found.same_version
     assert found.fields == {"object": {}}
-    assert "counters of code are not told" in found.missing[0]
+    assert "counters of code are not separated" in found.missing[0]
 
 
 def test_a_snapshot_of_another_process_is_refused_if_it_was_asked_for(

@@ -12,7 +12,7 @@ from pasture.proc.symbols import read_perf_map
 from pasture.trust.foreign_files import read_foreign, user_of
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
-NOBODY = 65534
+OTHER_USER = 65534
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -56,11 +56,11 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -
 def test_a_file_of_a_user_without_business_there_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("x")
-    os.chown(path, NOBODY, NOBODY)
+    os.chown(path, OTHER_USER, OTHER_USER)
 
     with pytest.raises(UsageError, match="belongs to user 65534"):
         read_foreign(path, most_bytes=10)
-    assert read_foreign(path, most_bytes=10, owners=(NOBODY,)) == b"x"
+    assert read_foreign(path, most_bytes=10, owners=(OTHER_USER,)) == b"x"
     assert user_of(os.getpid()) == (0,)
 
 

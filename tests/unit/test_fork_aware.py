@@ -1,4 +1,4 @@
-"""Connections that their library opens anew in each child are distinguished from those that it does not."""
+"""Connections that their library opens anew in each child are distinguished from others."""
 
 import os
 import select
@@ -63,7 +63,7 @@ def test_an_idle_connection_of_a_pool_is_no_hazard_and_one_in_use_is(
     pool._available_connections.append(connection)
     assert not named(name)
     pool._available_connections.clear()
-    assert named(name), "somebody holds it now"
+    assert named(name), "a thread holds it now"
 
 
 def test_a_queue_of_connections_and_of_free_places_is_looked_into(
@@ -97,7 +97,7 @@ def test_a_child_does_not_use_what_its_parent_left_idle(
     pool._available_connections.append(SimpleNamespace(_sock=client))
     assert not named(name)
     pool._available_connections.clear()  # as a pool does that sees the new process
-    assert named(name), "in the process itself somebody has taken it"
+    assert named(name), "in the process itself a thread has taken it"
     pool._available_connections.append(SimpleNamespace(_sock=client))
     assert not named(name)
     child = os.getpid() + 1

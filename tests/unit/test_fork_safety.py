@@ -319,23 +319,23 @@ class Panic(BaseException):
     """What Rust's panics are in Python."""
 
 
-def datadog(monkeypatch: pytest.MonkeyPatch, told: list[str], *, runs: bool = True) -> None:
-    def told_of(what: str) -> Callable[[], None]:
-        return lambda: told.append(what)
+def datadog(monkeypatch: pytest.MonkeyPatch, notes: list[str], *, runs: bool = True) -> None:
+    def note_of(what: str) -> Callable[[], None]:
+        return lambda: notes.append(what)
 
     def after_fork_parent() -> None:
-        told.append("start the runtime")
+        notes.append("start the runtime")
         raise Panic
 
     runtime = SimpleNamespace(
-        before_fork=told_of("stop the runtime"), after_fork_parent=after_fork_parent
+        before_fork=note_of("stop the runtime"), after_fork_parent=after_fork_parent
     )
     get_native_runtime = cache(lambda: runtime)
     if runs:
         get_native_runtime()
     hooks = SimpleNamespace(
-        ddtrace_before_fork=told_of("stop the threads"),
-        ddtrace_after_in_parent=told_of("start the threads"),
+        ddtrace_before_fork=note_of("stop the threads"),
+        ddtrace_after_in_parent=note_of("start the threads"),
     )
     native = SimpleNamespace(get_native_runtime=get_native_runtime)
     monkeypatch.setitem(sys.modules, "ddtrace.internal.forksafe", hooks)
@@ -347,28 +347,28 @@ START = ["start the runtime", "start the threads"]
 
 
 def test_ddtrace_is_stopped_and_started_again_as_at_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    datadog(monkeypatch, told)
+    notes: list[str] = []
+    datadog(monkeypatch, notes)
     with pytest.raises(ValueError), ddtrace.stopped():
-        assert told == STOP
+        assert notes == STOP
         raise ValueError
-    assert told == STOP + START
+    assert notes == STOP + START
 
 
 def test_a_runtime_of_ddtrace_that_was_not_started_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    datadog(monkeypatch, told, runs=False)
+    notes: list[str] = []
+    datadog(monkeypatch, notes, runs=False)
     with ddtrace.stopped():
         pass
-    assert told == []
+    assert notes == []
 
 
 def test_a_version_of_ddtrace_without_one_of_the_functions_is_left_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told: list[str] = []
-    datadog(monkeypatch, told)
+    notes: list[str] = []
+    datadog(monkeypatch, notes)
     del sys.modules["ddtrace.internal.forksafe"].ddtrace_after_in_parent
     with ddtrace.stopped():
         pass
-    assert told == []
+    assert notes == []

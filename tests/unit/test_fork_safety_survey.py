@@ -119,7 +119,7 @@ def test_an_open_sqlite_file_is_found_and_one_in_memory_is_not(tmp_path: Path) -
         assert texts() == []
 
 
-def test_threads_of_no_one_known_are_named_together() -> None:
+def test_threads_of_no_known_library_are_named_together() -> None:
     with running("lookout"):
         assert texts() == ["thread lookout"]
         with running("second"):

@@ -1,4 +1,4 @@
-"""What the exporter tells, from readings and a scoreboard made of numbers."""
+"""What the exporter reports, from readings and a scoreboard made of numbers."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ from pasture.proc.stat import Stat
 from pasture.scoreboard.figures import Counts, SealFigures
 from pasture.scoreboard.layout import Entry, Snapshot
 
-Told = dict[tuple[str, tuple[str, ...]], float]
+Metrics = dict[tuple[str, tuple[str, ...]], float]
 
 
 def process(pid: int, private: int) -> ProcessMemory:
@@ -43,7 +43,7 @@ COUNTS = Counts(
 SEAL = SealFigures("seal", "3.14", True, 2, 1000, 4096, 0.25)
 
 
-def collected(collector: ServerCollector) -> Told:
+def collected(collector: ServerCollector) -> Metrics:
     return {
         (found.name, tuple(found.labels.values())): found.value
         for family in collector.collect()
@@ -53,60 +53,60 @@ def collected(collector: ServerCollector) -> Told:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Readings that `sample_tree` gives in turn, and the molds that it was reported of."""
-    told: dict[str, Any] = {"readings": [], "molds": []}
+    """Readings that `sample_tree` gives in turn, and the molds that were named to it."""
+    given: dict[str, Any] = {"readings": [], "molds": []}
 
     def read(master_pid: int, molds: Any = ()) -> Sample | None:
-        told["molds"].append(set(molds))
-        reading = told["readings"].pop(0)
+        given["molds"].append(set(molds))
+        reading = given["readings"].pop(0)
         if isinstance(reading, Exception):
             raise reading
         return reading  # type: ignore[no-any-return]
 
     monkeypatch.setattr(exporter, "sample_tree", read)
     monkeypatch.setattr(exporter, "read_stat", lambda pid: Stat("S", 1, 0, pid * 100, pid, 0, 0, 0))
-    return told
+    return given
 
 
 def test_memory_and_faults_are_reported_of_each_process(server: Any) -> None:
     server["readings"] = [sample(5, 6)]
-    told = collected(ServerCollector(10, lambda pid: None))
-    assert told["pasture_up", ()] == 1
-    assert told["pasture_workers", ()] == 2
-    assert told["pasture_tree_pss_bytes", ()] == 120 + 25 + 26
-    assert told["pasture_process_private_bytes", ("worker", "12")] == 6
-    assert told["pasture_process_faults_total", ("master", "10", "minor")] == 1000
-    assert told["pasture_process_faults_total", ("worker", "11", "major")] == 11
+    metrics = collected(ServerCollector(10, lambda pid: None))
+    assert metrics["pasture_up", ()] == 1
+    assert metrics["pasture_workers", ()] == 2
+    assert metrics["pasture_tree_pss_bytes", ()] == 120 + 25 + 26
+    assert metrics["pasture_process_private_bytes", ("worker", "12")] == 6
+    assert metrics["pasture_process_faults_total", ("master", "10", "minor")] == 1000
+    assert metrics["pasture_process_faults_total", ("worker", "11", "major")] == 11
 
 
 def test_a_torn_reading_is_taken_again_and_a_server_that_never_rests_is_down(server: Any) -> None:
     server["readings"] = [None, None, sample(5)]
     assert collected(ServerCollector(10, lambda pid: None))["pasture_workers", ()] == 1
     server["readings"] = [None] * 5
-    told = collected(ServerCollector(10, lambda pid: None))
-    assert told == {("pasture_up", ()): 0} and server["readings"] == []
+    metrics = collected(ServerCollector(10, lambda pid: None))
+    assert metrics == {("pasture_up", ()): 0} and server["readings"] == []
 
 
 def test_counts_are_reported_of_a_server_whose_memory_may_not_be_read(server: Any) -> None:
     server["readings"] = [NoPrivilege("no", hint="")]
-    told = collected(ServerCollector(10, lambda pid: Snapshot({}, COUNTS, None)))
-    assert told["pasture_up", ()] == 0
-    assert told["pasture_worker_starts_total", ()] == 3
+    metrics = collected(ServerCollector(10, lambda pid: Snapshot({}, COUNTS, None)))
+    assert metrics["pasture_up", ()] == 0
+    assert metrics["pasture_worker_starts_total", ()] == 3
 
 
 def test_pauses_are_cumulated_and_the_last_bucket_holds_all(server: Any) -> None:
     server["readings"] = [sample()]
-    told = collected(ServerCollector(10, lambda pid: Snapshot({}, COUNTS, None)))
+    metrics = collected(ServerCollector(10, lambda pid: Snapshot({}, COUNTS, None)))
     name = "pasture_collection_pause_seconds"
-    assert told[f"{name}_bucket", ("0.0001",)] == 1
-    assert told[f"{name}_bucket", ("0.001",)] == told[f"{name}_bucket", ("1.0",)] == 3
-    assert told[f"{name}_bucket", ("+Inf",)] == told[f"{name}_count", ()] == 4
-    assert told[f"{name}_sum", ()] == 1.5
-    assert told["pasture_collections_total", ("2",)] == 1
-    assert told["pasture_collected_objects_total", ("0",)] == 9
+    assert metrics[f"{name}_bucket", ("0.0001",)] == 1
+    assert metrics[f"{name}_bucket", ("0.001",)] == metrics[f"{name}_bucket", ("1.0",)] == 3
+    assert metrics[f"{name}_bucket", ("+Inf",)] == metrics[f"{name}_count", ()] == 4
+    assert metrics[f"{name}_sum", ()] == 1.5
+    assert metrics["pasture_collections_total", ("2",)] == 1
+    assert metrics["pasture_collected_objects_total", ("0",)] == 9
 
 
-def test_growth_is_since_the_fork_where_the_worker_says_and_else_since_the_first_look(
+def test_growth_is_since_the_fork_where_the_worker_reports_it_and_else_since_the_first_look(
     server: Any,
 ) -> None:
     server["readings"] = [sample(50, 60), sample(58, 40)]
@@ -118,7 +118,7 @@ def test_growth_is_since_the_fork_where_the_worker_says_and_else_since_the_first
     assert (second[name, ("worker", "11")], second[name, ("worker", "12")]) == (28, 0)
 
 
-def test_the_reader_of_memory_is_reported_which_processes_are_molds(server: Any) -> None:
+def test_the_reader_of_memory_learns_which_processes_are_molds(server: Any) -> None:
     server["readings"] = [sample(5)]
     entries = {11: Entry(11, 1, "worker"), 12: Entry(12, 1, "mold")}
     collected(ServerCollector(10, lambda pid: Snapshot(entries, Counts(), None)))
@@ -127,9 +127,9 @@ def test_the_reader_of_memory_is_reported_which_processes_are_molds(server: Any)
 
 def test_the_seal_is_reported_where_there_was_one(server: Any) -> None:
     server["readings"] = [sample(), sample()]
-    told = collected(ServerCollector(10, lambda pid: Snapshot({}, Counts(), SEAL)))
-    assert told["pasture_seal_info", ("seal", "3.14")] == 1
-    assert (told["pasture_seal_sealed", ()], told["pasture_seal_seconds", ()]) == (1, 0.25)
+    metrics = collected(ServerCollector(10, lambda pid: Snapshot({}, Counts(), SEAL)))
+    assert metrics["pasture_seal_info", ("seal", "3.14")] == 1
+    assert (metrics["pasture_seal_sealed", ()], metrics["pasture_seal_seconds", ()]) == (1, 0.25)
     unsealed = collected(ServerCollector(10, lambda pid: Snapshot({}, Counts(), None)))
     assert not [name for name, _ in unsealed if name.startswith("pasture_seal")]
 

@@ -15,7 +15,7 @@ def site(environ: dict[str, Any], start_response: object) -> list[bytes]:
     return [b"the site"]
 
 
-def test_the_one_that_asks_again_and_again_has_the_figures_read_once(
+def test_a_client_that_asks_again_and_again_has_the_figures_read_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     readings = []
@@ -26,12 +26,12 @@ def test_the_one_that_asks_again_and_again_has_the_figures_read_once(
 
     monkeypatch.setattr(middleware, "generate_latest", read)
     application = middleware.Metrics(site)
-    told: list[Any] = []
+    calls: list[Any] = []
     for _ in range(5):
-        body = application({"PATH_INFO": "/metrics"}, lambda *words: told.append(words))
+        body = application({"PATH_INFO": "/metrics"}, lambda *words: calls.append(words))
         assert body == [b"text"]
-    assert len(readings) == 1 and len(told) == 5
-    assert told[0][0] == "200 OK" and dict(told[0][1])["Content-Length"] == "4"
+    assert len(readings) == 1 and len(calls) == 5
+    assert calls[0][0] == "200 OK" and dict(calls[0][1])["Content-Length"] == "4"
 
 
 def test_other_paths_are_the_sites(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The page size is the kernel's: nobody writes it down, and what reads pools takes any."""
+"""The page size is the kernel's: it is written down nowhere, and what reads pools takes any."""
 
 import re
 from pathlib import Path

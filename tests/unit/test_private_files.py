@@ -1,4 +1,4 @@
-"""What pasture writes is its user's alone, and nobody else can say where it goes."""
+"""What pasture writes is its user's alone, and no other user can say where it goes."""
 
 import os
 import resource
@@ -12,7 +12,7 @@ from pasture.errors import UsageError
 from pasture.trust import private_files
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
-NOBODY = 65534
+OTHER_USER = 65534
 
 
 def test_a_file_is_for_its_owner_alone_whatever_the_umask(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_file_of_another_user_is_not_replaced_even_by_root(tmp_path: Path) -> 
     tmp_path.chmod(0o1777)
     file = tmp_path / "report"
     file.write_text("his")
-    os.chown(file, NOBODY, NOBODY)
+    os.chown(file, OTHER_USER, OTHER_USER)
 
     with pytest.raises(OSError, match="belongs to user 65534"):
         private_files.write(file, "mine")
@@ -108,9 +108,9 @@ def test_a_folder_that_all_may_write_to_is_safe_only_if_it_is_sticky(
 def test_a_folder_of_another_user_or_of_a_group_is_refused(tmp_path: Path) -> None:
     his, of_group = tmp_path / "his", tmp_path / "group"
     his.mkdir()
-    os.chown(his, NOBODY, NOBODY)
+    os.chown(his, OTHER_USER, OTHER_USER)
     of_group.mkdir()
-    os.chown(of_group, 0, NOBODY)
+    os.chown(of_group, 0, OTHER_USER)
     of_group.chmod(0o775)
 
     with pytest.raises(OSError, match="folder belongs to user 65534"):
@@ -123,8 +123,8 @@ def test_a_folder_of_another_user_or_of_a_group_is_refused(tmp_path: Path) -> No
 def test_who_calls_sudo_may_have_reports_in_a_folder_of_his_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    os.chown(tmp_path, NOBODY, NOBODY)
-    monkeypatch.setenv("SUDO_UID", str(NOBODY))
+    os.chown(tmp_path, OTHER_USER, OTHER_USER)
+    monkeypatch.setenv("SUDO_UID", str(OTHER_USER))
 
     private_files.write(tmp_path / "report", "x")
 
@@ -134,7 +134,7 @@ def test_who_calls_sudo_may_have_reports_in_a_folder_of_his_own(
 @as_root
 def test_a_link_of_another_user_on_the_way_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    for name, owner in (("his", NOBODY), ("own", 0)):
+    for name, owner in (("his", OTHER_USER), ("own", 0)):
         (tmp_path / name).symlink_to("mine")
         os.chown(tmp_path / name, owner, owner, follow_symlinks=False)
 

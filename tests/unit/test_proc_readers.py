@@ -108,7 +108,7 @@ def test_a_zombie_has_ended(tmp_path: Path, state: str, ended: bool) -> None:
     assert stat is not None and stat.has_ended is ended
 
 
-def test_a_thread_of_the_kernel_is_reported_by_its_flags() -> None:
+def test_a_thread_of_the_kernel_is_known_by_its_flags() -> None:
     words = FIELDS.split()
     words[6] = str(0x00200000 | 64)
     assert parse_stat(f"2 (kthreadd) {' '.join(words)}".encode()).is_kernel_thread

@@ -10,7 +10,7 @@ def shown(*events: Event, terminal: bool = False) -> str:
     console = Console(width=120, force_terminal=terminal)
     with console.capture() as capture, progress.for_console(console) as display:
         for event in events:
-            display.tell(event)
+            display.show(event)
     return capture.get()
 
 

@@ -45,12 +45,12 @@ def test_a_least_saving_that_is_no_number_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         (["--refork", "soon", "gunicorn", "a:b"], "is no schedule of reforks"),
         (["--refork", "50", "python", "a.py"], "python cannot refork"),
     ],
 )
-def test_an_option_that_makes_no_sense_is_refused(words: list[str], told: str) -> None:
+def test_an_option_that_makes_no_sense_is_refused(words: list[str], reported: str) -> None:
     result = CliRunner().invoke(command, words)
-    assert isinstance(result.exception, UsageError) and told in str(result.exception)
+    assert isinstance(result.exception, UsageError) and reported in str(result.exception)

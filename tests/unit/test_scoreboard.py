@@ -233,7 +233,7 @@ def test_a_python_built_for_an_old_c_library_counts_too(monkeypatch: pytest.Monk
     assert reader.read_scoreboard(os.getpid()) == seen(board)
 
 
-def test_no_one_can_cut_the_memory_or_finds_a_hole_in_it() -> None:
+def test_no_process_can_cut_the_memory_or_finds_a_hole_in_it() -> None:
     board = Scoreboard()
     path = memory_file()
     size = path.stat().st_size
@@ -293,10 +293,10 @@ def test_a_scoreboard_that_is_laid_out_otherwise_is_left_alone() -> None:
 
 def test_requests_are_reported_only_by_servers_that_count_them() -> None:
     assert Entry(1).requests is None
-    assert Entry(1, tells_requests=True).requests == 0
+    assert Entry(1, says_requests=True).requests == 0
 
 
-def test_the_seal_is_shown_to_the_one_that_reads(fresh: None) -> None:
+def test_the_seal_is_shown_to_a_reader(fresh: None) -> None:
     recorder.show_seal({**REPORT, "policy": "naïve\x1b[2Jpolicy of a very great length, " * 3})
     snapshot = reader.read_scoreboard(os.getpid())
     assert snapshot is not None and snapshot.seal is not None
@@ -347,7 +347,7 @@ def test_memory_of_another_user_is_left_alone() -> None:
 
 
 def test_what_is_not_memory_is_not_even_opened(tmp_path: Path) -> None:
-    """Opening a FIFO would wait for somebody to write to it."""
+    """Opening a FIFO would wait for a process to write to it."""
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "file").touch()
     for path in (tmp_path / "fifo", tmp_path / "file", Path("/dev/zero")):

@@ -44,11 +44,11 @@ kept: list[Any] = []
 async def serve(application: Any) -> dict[str, Any]:
     """The state of a worker that starts and ends."""
     state: dict[str, Any] = {}
-    told = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
+    messages = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
     answers: list[str] = []
 
     async def receive() -> dict[str, str]:
-        return next(told)
+        return next(messages)
 
     async def send(message: dict[str, str]) -> None:
         answers.append(message["type"])

@@ -102,7 +102,7 @@ def test_a_kernel_with_rollups_is_accepted(tmp_path: Path) -> None:
     smaps.require_smaps_rollup(_proc(tmp_path, "smaps_rollup", ROLLUP, pid="self"))
 
 
-def test_memory_of_several_processes_is_summed_or_cannot_be_reported(tmp_path: Path) -> None:
+def test_memory_of_several_processes_is_summed_or_is_not_known(tmp_path: Path) -> None:
     for pid, kib in (("1", 100), ("2", 50)):
         _proc(tmp_path, "smaps_rollup", re.sub(r"Pss:.*kB", f"Pss: {kib} kB", ROLLUP, count=1), pid)
     _proc(tmp_path, "smaps_rollup", "", "3")

@@ -55,7 +55,7 @@ def extents_of(path: Path) -> list[tuple[int, int]]:
     return found
 
 
-@pytest.mark.parametrize("variable", ["PASTURE_SNAPSHOT", "PASTURE_CENSUS"])
+@pytest.mark.parametrize("variable", ["PASTURE_SNAPSHOT", "PASTURE_CENSUS"])  # words: ok
 def test_the_environment_names_the_file_by_the_variable_or_its_old_name(variable: str) -> None:
     assert path_for(7, {variable: "/run/heap-{pid}"}) == Path("/run/heap-7")
     assert path_for(7, {}) is None

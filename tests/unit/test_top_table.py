@@ -49,7 +49,7 @@ def test_figures_that_are_not_known_yet_leave_their_cells_empty() -> None:
 
 
 def test_requests_and_generation_come_from_the_scoreboard() -> None:
-    entry = Entry(11, 2, "worker", Counts(requests=1500), tells_requests=True)
+    entry = Entry(11, 2, "worker", Counts(requests=1500), says_requests=True)
     shown = Row(11, False, memory(MB), 250_000.0, 7.0, entry)
     line = plain([shown], Limits()).splitlines()[1].split()
     assert line[2] == "2" and line[-1] == "1,500" and "+0.25" in line
@@ -57,7 +57,7 @@ def test_requests_and_generation_come_from_the_scoreboard() -> None:
     assert (process["requests"], process["generation"], process["role"]) == (1500, 2, "worker")
 
 
-def test_a_server_that_does_not_tell_requests_is_not_said_to_have_had_none() -> None:
+def test_a_server_that_does_not_count_requests_is_not_said_to_have_had_none() -> None:
     assert Row(11, False, memory(MB), None, None, Entry(11)).requests is None
 
 

@@ -100,7 +100,7 @@ def test_a_server_in_the_background_is_distinguished() -> None:
     ("statuses", "words"),
     [({500: 2}, "always answers 500"), ({0: 2}, "no request: refused"), ({0: 1, 503: 1}, "503")],
 )
-def test_a_url_that_never_works_is_reported_by_what_it_gave(
+def test_a_url_that_never_works_is_reported_with_what_it_gave(
     statuses: dict[int, int], words: str
 ) -> None:
     found = UrlAnswers(statuses, {}, error="refused")
@@ -117,7 +117,7 @@ def test_a_url_that_never_works_is_reported_by_what_it_gave(
         ("uvicorn", "start_response", "is a WSGI one", "--server gunicorn"),
     ],
 )
-def test_an_application_of_the_other_kind_is_reported_what_serves_it(
+def test_an_application_of_the_other_kind_is_reported_with_what_serves_it(
     server: str, argument: str, what: str, hint: str
 ) -> None:
     found = UrlAnswers({500: 3}, {}, error=None)

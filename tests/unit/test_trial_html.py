@@ -34,7 +34,7 @@ def test_a_page_loads_nothing_from_elsewhere(make_result: MakeResult) -> None:
     assert "@import" not in _without_library(page)
 
 
-def test_a_page_says_the_saving_and_every_policy(make_result: MakeResult) -> None:
+def test_a_page_shows_the_saving_and_every_policy(make_result: MakeResult) -> None:
     page = _without_library(render_html(make_result(), MADE_AT))
 
     assert "<h1>seal saves 60.0 MB of 131 MB (46 %)</h1>" in page

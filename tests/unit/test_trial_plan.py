@@ -61,6 +61,6 @@ def test_a_load_needs_a_url() -> None:
     assert "URL" in _refused(urls=()).message
 
 
-def test_one_user_a_worker_is_simulated_unless_reported_otherwise() -> None:
+def test_one_user_a_worker_is_simulated_unless_asked_otherwise() -> None:
     assert TrialPlan(app="a", workers=3).users == 3
     assert TrialPlan(app="a", workers=3, concurrency=7).users == 7

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pasture.display.progress import Event, Finished, Started, Tell
+from pasture.display.progress import Event, Finished, OnEvent, Started
 from pasture.errors import AppDidNotAnswer, ServerFailed, UsageError
 from pasture.trial import attempt_trial, run_trial
 from pasture.trial.document import as_document
@@ -38,7 +38,7 @@ class Stage:
         self.jobs: list[Job] = []
         self.events: list[Event] = []
 
-    def run_one(self, job: Job, emit: Tell, pause: Pause) -> Run:
+    def run_one(self, job: Job, emit: OnEvent, pause: Pause) -> Run:
         pause(0)
         self.jobs.append(job)
         body = self.answer(job, len(self.jobs))
@@ -173,7 +173,7 @@ def test_each_run_has_an_empty_directory_that_is_gone_at_the_end(stage: Stage) -
     contents: list[list[Path]] = []
     run_one = stage.run_one
 
-    def look(job: Job, emit: Tell, pause: Pause) -> Run:
+    def look(job: Job, emit: OnEvent, pause: Pause) -> Run:
         contents.append(list(job.directory.iterdir()))
         return run_one(job, emit, pause)
 
@@ -312,7 +312,7 @@ def test_an_interrupt_while_differences_are_confirmed_keeps_all_runs(make_run: M
     stop = threading.Event()
     different = Stage(make_run, lambda job, number: job.policy)
 
-    def run_one(job: Job, emit: Tell, pause: Pause) -> Run:
+    def run_one(job: Job, emit: OnEvent, pause: Pause) -> Run:
         run = different.run_one(job, emit, pause)
         if len(different.jobs) == 2:
             stop.set()
@@ -349,7 +349,7 @@ def test_requests_that_timed_out_are_noted_as_such_and_are_no_difference(
     late = {"GET /": UrlAnswers({200: 4}, {"same": 4}, timeouts=2)}
     stage = Stage(make_run, lambda job, number: "same")
 
-    def run_one(job: Job, emit: Tell, pause: Pause) -> Run:
+    def run_one(job: Job, emit: OnEvent, pause: Pause) -> Run:
         run = stage.run_one(job, emit, pause)
         return replace(run, answers=late) if job.policy == "seal" else run
 
@@ -376,7 +376,7 @@ def test_a_load_that_is_turned_away_is_noted_once(
     answers = {f"GET /{n}": UrlAnswers(found, {"same": 4}) for n, found in enumerate(statuses)}
     stage = Stage(make_run, lambda job, number: "same")
 
-    def run_one(job: Job, emit: Tell, pause: Pause) -> Run:
+    def run_one(job: Job, emit: OnEvent, pause: Pause) -> Run:
         return replace(stage.run_one(job, emit, pause), answers=answers)
 
     plan = TrialPlan(app="a", policies=("stock", "seal"), headers=headers)
@@ -390,7 +390,7 @@ def test_requests_that_failed_are_noted_with_their_urls(make_run: MakeRun) -> No
     answers = {"GET /": UrlAnswers({200: 9}, {"a": 9}), "GET /b": UrlAnswers({200: 3, 503: 2}, {})}
     stage = Stage(make_run, lambda job, number: "same")
 
-    def run_one(job: Job, emit: Tell, pause: Pause) -> Run:
+    def run_one(job: Job, emit: OnEvent, pause: Pause) -> Run:
         run = replace(stage.run_one(job, emit, pause), answers=answers)
         return replace(run, load=replace(run.load, failures=2))
 
@@ -402,7 +402,7 @@ def test_requests_that_failed_are_noted_with_their_urls(make_run: MakeRun) -> No
 def test_a_failure_under_a_warm_up_alone_asks_what_the_warm_up_left_behind(
     stage: Stage, policy: str, asked: bool
 ) -> None:
-    def run_one(job: Job, emit: Tell, pause: Pause) -> Run:
+    def run_one(job: Job, emit: OnEvent, pause: Pause) -> Run:
         if job.policy == "stock":
             return stage.run_one(job, emit, pause)
         raise AppDidNotAnswer("GET /health always answers 503", hint="look at its log")
@@ -416,7 +416,7 @@ def test_a_failure_under_a_warm_up_alone_asks_what_the_warm_up_left_behind(
 def test_a_session_that_ends_during_the_trial_is_noted(make_run: MakeRun) -> None:
     stage = Stage(make_run, lambda job, number: "same")
 
-    def run_one(job: Job, emit: Tell, pause: Pause) -> Run:
+    def run_one(job: Job, emit: OnEvent, pause: Pause) -> Run:
         run = stage.run_one(job, emit, pause)
         status = 200 if len(stage.jobs) == 1 else 302
         answers = {"GET /": UrlAnswers({status: 4}, {}), "GET /a": UrlAnswers({200: 4}, {})}

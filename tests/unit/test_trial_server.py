@@ -1,4 +1,4 @@
-"""How policy, warm-up and the user's settings reach the server; what the load is reported."""
+"""How policy, warm-up and the user's settings reach the server; what the load is given."""
 
 import os
 from dataclasses import replace
@@ -69,11 +69,12 @@ def _clock(*moments: tuple[float, str], warms_up: bool = True, steps: str = "[IN
     return [clock.is_over(elapsed_s, log) for elapsed_s, log in moments]
 
 
-def test_the_clock_of_a_boot_stands_still_while_the_server_warms_up() -> None:
+def test_the_clock_of_a_boot_is_stopped_while_the_server_warms_up() -> None:
     started = "[INFO] pasture: warm-up: GET /\n"
     ended = started + "[INFO] pasture: warm-up: 1 requests, 0 failed\n"
 
-    assert _clock((4.0, "[INFO]"), (5.0, started), (40.0, started), (44.0, ended), (51.0, ended)) == [
+    steps = ((4.0, "[INFO]"), (5.0, started), (40.0, started), (44.0, ended), (51.0, ended))
+    assert _clock(*steps) == [
         False, False, False, False, True,
     ]  # fmt: skip
 
@@ -82,7 +83,8 @@ def test_a_warm_up_that_hangs_does_not_stop_the_clock_for_good() -> None:
     started = "[INFO] pasture: warm-up: GET /\n"
     allowed_s = TOTAL_S + STEP_S
 
-    assert _clock((4.0, "[INFO]"), (5.0, started), (allowed_s, started), (allowed_s + 15, started)) == [
+    steps = ((4.0, "[INFO]"), (5.0, started), (allowed_s, started), (allowed_s + 15, started))
+    assert _clock(*steps) == [
         False, False, False, True,
     ]  # fmt: skip
 
@@ -168,7 +170,7 @@ def load_files(tmp_path: Path) -> RunFiles:
     return RunFiles(tmp_path, tmp_path / "load.log")
 
 
-def test_progress_says_not_started_from_nothing_done(load_files: RunFiles) -> None:
+def test_progress_distinguishes_not_started_from_nothing_done(load_files: RunFiles) -> None:
     assert load.read_progress(load_files) is None
     load_files.progress.write_text("")
     assert load.read_progress(load_files) == Progress(0, 0)

@@ -105,10 +105,10 @@ def test_a_variable_that_names_a_socket_is_refused_and_one_of_the_surroundings_d
     monkeypatch.setenv("UWSGI_SOCKET", "/run/site.sock")
     monkeypatch.setenv("UWSGI_THREADS", "4")
     files = RunFiles(tmp_path, tmp_path / "log")
-    told = server_environment(TrialPlan(app="a", server="uwsgi"), "stock", files)
+    variables = server_environment(TrialPlan(app="a", server="uwsgi"), "stock", files)
 
-    assert "UWSGI_SOCKET" not in told
-    assert told["UWSGI_THREADS"] == "4"
+    assert "UWSGI_SOCKET" not in variables
+    assert variables["UWSGI_THREADS"] == "4"
     assert "UWSGI_SOCKET" in server_environment(TrialPlan(app="a"), "stock", files)
 
 

@@ -12,8 +12,8 @@ MB = 1_000_000
 
 
 class Server:
-    """A master, pid 1, with workers 2 and 3. What each pause of a second brings is reported by `life`:
-    a dict of pid to PSS in MB for each second after SIGTERM.
+    """A master, pid 1, with workers 2 and 3. `life` says what each pause of a second
+    brings: a dict of pid to PSS in MB for each second after SIGTERM.
     """
 
     pid = 1

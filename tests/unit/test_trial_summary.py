@@ -110,7 +110,7 @@ def test_different_answers_and_notes_stand_under_the_table(make_result: MakeResu
     assert "stock: memory was swapped out" in printed
 
 
-def test_several_rounds_tell_their_spread(make_result: MakeResult, make_run: MakeRun) -> None:
+def test_several_rounds_report_their_spread(make_result: MakeResult, make_run: MakeRun) -> None:
     result = make_result(make_run(round=0, private=10 * MB), make_run(round=1, private=20 * MB))
 
     assert "stock 10.0 MB to 20.0 MB" in _printed(result)

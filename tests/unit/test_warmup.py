@@ -223,9 +223,9 @@ def test_threads_that_requests_started_are_reported() -> None:
 
 
 def test_each_answer_is_reported_as_it_comes() -> None:
-    told: list[str] = []
-    warm_up(Application(), ["/a", "/b"], on_answer=lambda a: told.append(str(a)))
-    assert told == ["GET /a: 200", "GET /b: 200"]
+    answers: list[str] = []
+    warm_up(Application(), ["/a", "/b"], on_answer=lambda a: answers.append(str(a)))
+    assert answers == ["GET /a: 200", "GET /b: 200"]
 
 
 def test_two_requests_do_not_share_an_input() -> None:

@@ -13,7 +13,7 @@ Scope = dict[str, Any]
 
 
 class Application:
-    """Answers 200, tells what happened to it; subclassed where it must do worse."""
+    """Answers 200, reports what happened to it; subclassed where it must do worse."""
 
     def __init__(self) -> None:
         self.events: list[Any] = []

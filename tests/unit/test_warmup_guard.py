@@ -166,9 +166,9 @@ def test_what_is_left_over_when_the_time_is_over_is_not_served() -> None:
 
 @both
 def test_names_are_reported_before_the_requests_are_served(make: Any) -> None:
-    told: list[str] = []
-    warm_up(make(lambda: told.append("served")), ["/bad"], on_start=told.append)
-    assert told.index("GET /bad") < told.index("served")
+    events: list[str] = []
+    warm_up(make(lambda: events.append("served")), ["/bad"], on_start=events.append)
+    assert events.index("GET /bad") < events.index("served")
 
 
 @both

@@ -80,7 +80,7 @@ def while_loading(expression):
     return repr(found), sorted(variables.read()), variables.walkers()
 os.environ.clear()
 for name, expression in json.loads(sys.argv[1]).items():
-    told = []
+    found = []
     for work in by_the_interpreter, while_loading:
         reader, writer = os.pipe()
         if os.fork() == 0:
@@ -88,8 +88,8 @@ for name, expression in json.loads(sys.argv[1]).items():
             os._exit(0)
         os.close(writer)
         os.wait()
-        told.append(json.loads(os.read(reader, 1 << 16)))
-    print(json.dumps([name, [told[0], *told[1]]]), flush=True)
+        found.append(json.loads(os.read(reader, 1 << 16)))
+    print(json.dumps([name, [found[0], *found[1]]]), flush=True)
 """
 Recorded = dict[str, tuple[str, str, list[str], list[str]]]
 

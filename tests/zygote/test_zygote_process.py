@@ -114,7 +114,7 @@ def test_the_terminal_is_the_programs_own(zygotes: Zygotes) -> None:
     assert b"cba" in out
 
 
-def test_control_c_interrupts_the_program_as_ever(zygotes: Zygotes) -> None:
+def test_control_c_interrupts_the_program_as_before(zygotes: Zygotes) -> None:
     source = "print('ready', flush=True)\ntry: input()\nexcept KeyboardInterrupt: print('caught')"
     assert b"caught" in on_terminal(zygotes, ["-c", source], b"\x03", after=b"ready")
 

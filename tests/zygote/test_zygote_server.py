@@ -213,7 +213,7 @@ def test_a_zygote_starts_again_after_what_makes_its_base_was_killed(own_zygotes:
     assert "served" in own_zygotes.why("-c", "import json")
 
 
-def test_nothing_stands_still_for_good_when_what_makes_zygotes_is_killed(
+def test_nothing_is_stopped_for_good_when_what_makes_zygotes_is_killed(
     own_zygotes: Zygotes,
 ) -> None:
     module(own_zygotes, "slow_to_fork", "import os\nos.register_at_fork(before=lambda: None)\n")

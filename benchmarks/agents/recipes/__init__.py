@@ -1,5 +1,5 @@
-"""A module an agent: `start()` as its makers tell, `report(mark)` what a request tells it.
+"""A module an agent: `start()` as its documentation says, `report(mark)` what a request reports.
 
 They run in the agent's environment, in the application that is served. `mark(kind)` is a text
-that occurs once: the sink counts how often it arrives. Where the sink is, variables tell.
+that occurs once: the sink counts how often it arrives. Variables of the environment name the sink.
 """

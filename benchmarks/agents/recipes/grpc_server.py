@@ -16,12 +16,12 @@ import grpc
 def serve(folder: Path) -> None:
     with (folder / "arrived").open("ab", buffering=0) as arrived:
 
-        def tell(message: bytes, context: Any) -> bytes:
+        def report(message: bytes, context: Any) -> bytes:
             arrived.write(message + b"\n")
             return b""
 
         handler = grpc.method_handlers_generic_handler(
-            "marks", {"Tell": grpc.unary_unary_rpc_method_handler(tell)}
+            "marks", {"Report": grpc.unary_unary_rpc_method_handler(report)}
         )
         server = grpc.server(ThreadPoolExecutor(2), handlers=[handler])
         port = server.add_insecure_port("127.0.0.1:0")

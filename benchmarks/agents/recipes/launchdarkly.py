@@ -1,6 +1,7 @@
 """LaunchDarkly's client, which polls for flags and sends events.
 
-AGENT_AFTER_FORK=1: `postfork()` is called in each worker, as its makers tell for servers that fork.
+AGENT_AFTER_FORK=1: `postfork()` is called in each worker, as its documentation says of servers
+that fork.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def run(
         require_writable(path)
     with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
         found = run_lab(
-            chosen, options, Store(results), again=again, on_event=display.tell, stop=stop
+            chosen, options, Store(results), again=again, on_event=display.show, stop=stop
         )
     write_atomically(json_file, to_json(found))
     if wants_html:

@@ -17,7 +17,7 @@ TWICE = Rule(says="", of="second.size", to="first.size", least=1.5)
 
 
 class Counting:
-    """An experiment of two parts that counts its runs, and fails as it is reported."""
+    """An experiment of two parts that counts its runs, and fails where a test says so."""
 
     def __init__(self) -> None:
         self.runs: list[str] = []
@@ -50,10 +50,10 @@ def counting() -> Counting:
 
 def test_a_finished_run_is_kept_and_not_run_again(counting: Counting, tmp_path: Path) -> None:
     first = run_lab([counting.experiment], Options(), Store(tmp_path))
-    told: list[Event] = []
-    second = run_lab([counting.experiment], Options(), Store(tmp_path), on_event=told.append)
+    events: list[Event] = []
+    second = run_lab([counting.experiment], Options(), Store(tmp_path), on_event=events.append)
     assert counting.runs == ["first", "second"]
-    assert told == [
+    assert events == [
         Started("2 runs, 2 of them kept from before", None, "about nothing to run"),
         Finished("counting first", "kept"),
         Finished("counting second", "kept"),
@@ -121,12 +121,12 @@ def test_what_went_wrong_is_distinguished_from_what_is_missing(
 def test_an_interrupt_keeps_what_was_finished(counting: Counting, tmp_path: Path) -> None:
     stop = threading.Event()
 
-    def tell(event: Event) -> None:
+    def take(event: Event) -> None:
         if isinstance(event, Finished):
             stop.set()
 
     with pytest.raises(KeyboardInterrupt):
-        run_lab([counting.experiment], Options(), Store(tmp_path), on_event=tell, stop=stop)
+        run_lab([counting.experiment], Options(), Store(tmp_path), on_event=take, stop=stop)
     assert counting.runs == ["first"]
     run_lab([counting.experiment], Options(), Store(tmp_path))
     assert counting.runs == ["first", "second"]

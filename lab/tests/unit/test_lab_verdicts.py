@@ -40,9 +40,9 @@ def test_a_missing_figure_is_not_measurable_for_the_reason_of_its_part() -> None
 
 
 def test_a_divisor_of_zero_is_not_measurable_and_no_crash() -> None:
-    row = Row(what="", rule=HALF, without="nobody was killed")
+    row = Row(what="", rule=HALF, without="no process was killed")
     (judged,) = judge_rows([row], {"one.a": 0.0, "two.b": 1.0}, {})
-    assert (judged.verdict, judged.reason) == (Verdict.NOT_MEASURABLE, "nobody was killed")
+    assert (judged.verdict, judged.reason) == (Verdict.NOT_MEASURABLE, "no process was killed")
 
 
 def test_a_row_that_nothing_can_measure_says_why() -> None:

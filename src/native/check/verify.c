@@ -95,24 +95,24 @@ is_same(const total *a, const total *b)
 void
 verify_references(PyObject *op, cpy_references references, PyObject *dict, PyObject *type)
 {
-    total visited = {0}, told = {0}, values = {0};
+    total visited = {0}, expected = {0}, values = {0};
     (void)Py_TYPE(op)->tp_traverse(op, add_reference, &visited);
     if (type != NULL) {
-        (void)add_reference(type, &told);
+        (void)add_reference(type, &expected);
         (void)add_reference(type, &values);
     }
     if (dict != NULL) {
-        (void)add_reference(dict, &told);
+        (void)add_reference(dict, &expected);
         /* A dictionary that has been made for an instance visits the values, too: from 3.13.3 on
            they are left to it (gh-130327). */
-        if (is_same(&told, &visited)) {
+        if (is_same(&expected, &visited)) {
             return;
         }
     }
     for (Py_ssize_t i = 0; i < references.count; i++) {
         PyObject *item = references.first[i * references.stride];
         if (item != NULL) {
-            (void)add_reference(item, &told);
+            (void)add_reference(item, &expected);
             (void)(type != NULL ? add_reference(item, &values) : 0);
         }
     }
@@ -120,7 +120,7 @@ verify_references(PyObject *op, cpy_references references, PyObject *dict, PyObj
        what is marked is more than what is visited, and alive all the same. */
     bool has_values = dict != NULL || (PyDict_Check(op) && ((PyDictObject *)op)->ma_values != NULL);
     bool visits_less = Py_Version < 0x030D0300 && has_values && is_same(&values, &visited);
-    require(is_same(&told, &visited) || visits_less,
+    require(is_same(&expected, &visited) || visits_less,
             "pasture: a container refers to other objects than its layout says");
 }
 

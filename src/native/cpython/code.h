@@ -58,7 +58,7 @@ cpy_code_is_plain(PyCodeObject *code)
 #endif
 }
 
-/* Code that nobody can be known to hold by address: plain, without weak references and
+/* Code that no holder is known to keep by address: plain, without weak references and
    without data that a tool attached to it. */
 static inline bool
 cpy_code_is_movable(PyCodeObject *code)

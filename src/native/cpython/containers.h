@@ -54,7 +54,7 @@ cpy_find_class_traverse(void)
 }
 
 /* Instances of plain classes (3.13): values lie in the object, with room for 30 at first.
-   How many are in use is reported by the keys that the instances share. Returns whether `op`
+   The keys that the instances share say how many are in use. Returns whether `op`
    is one, without __slots__ in its class or any base; then `values` and `dict` are all it
    refers to but its type. */
 static inline bool

@@ -12,11 +12,11 @@ typedef struct {
     const char *holder; /* type, or structure that is none */
     const char *name;
     Py_ssize_t offset;
-    const char *verified_as; /* its row in layout_table.c, if it has one */
+    const char *verified_as;  /* its row in layout_table.c, if it has one */
     Py_ssize_t (*find)(void); /* in the place of `offset`; NULL */
 } cpy_field;
 
-/* All that are reported, in no particular order. */
+/* All that are known, in no particular order. */
 extern const cpy_field cpy_fields[];
 extern const size_t cpy_field_count;
 

@@ -82,8 +82,8 @@ check_version(void)
     return -1;
 }
 
-/* A debug build and one that traces references give objects and pools other sizes. Distinguished from
-   what `sys` offers: nothing is read through an assumed layout before this. */
+/* A debug build and one that traces references give objects and pools other sizes. The names
+   in `sys` show which it is: nothing is read through an assumed layout before this. */
 static int
 check_kind_of_build(void)
 {

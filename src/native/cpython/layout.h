@@ -34,7 +34,7 @@ extern struct cpy_found {
 
 /* Find and verify, the first time that this is called. Returns 0, or -1 with RuntimeError set that
    names what differs, or with another exception, and then looks again at the next call. Changes
-   nothing that a program can tell but some counters. */
+   nothing that a program can notice but some counters. */
 int layout_check(void);
 
 /* Whether a part may be used. False before layout_check(). */

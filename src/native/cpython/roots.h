@@ -1,7 +1,7 @@
 /* Where references from outside the heap start: modules, threads, and what running frames hold.
  *
- * The list of roots is far from complete: C code holds objects that nobody can find. Each root that
- * is given is certain.
+ * The list of roots is far from complete: C code holds objects that cannot be found. Each root
+ * that is given is certain.
  */
 #ifndef PASTURE_CPYTHON_ROOTS_H
 #define PASTURE_CPYTHON_ROOTS_H
@@ -118,7 +118,7 @@ cpy_roots_visit(PyObject *modules, visitproc visit, void *arg)
 #undef CPY_VISIT_ONE
 }
 
-/* Objects may be shared with another interpreter, whose roots nobody here knows. */
+/* Objects may be shared with another interpreter, whose roots are not known here. */
 static inline bool
 cpy_is_only_interpreter(void)
 {

@@ -112,7 +112,7 @@ cpy_values_visit(PyDictValues *values, PyDictKeysObject *keys, cpy_storage_visit
     }
     size_t capacity = values->capacity;
 #else
-    /* Only the bytes before the values tell their number, rounded: n + 2, up to a multiple of 8,
+    /* Only the bytes before the values hold their number, rounded: n + 2, up to a multiple of 8,
        in the last of them (Objects/dictobject.c, new_values). */
     size_t before = ((const uint8_t *)values)[-1];
     size_t capacity =

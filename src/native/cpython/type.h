@@ -1,4 +1,4 @@
-/* Types: version tags, dictionaries, and types that are reported by name or by kind. */
+/* Types: version tags, dictionaries, and types that are recognized by name or by kind. */
 #ifndef PASTURE_CPYTHON_TYPE_H
 #define PASTURE_CPYTHON_TYPE_H
 

@@ -8,7 +8,7 @@
  * One collection, in order. "start" and "stop" are the callbacks of the built-in collector:
  *
  *   start   hide_begin()   1. mark.c: mark what the known roots reach
- *                          2. unreachable.c: find what is not marked, and tell which of it is dead
+ *                          2. unreachable.c: find what is not marked, and which of it is dead
  *                          3. hide.c: take the survivors out of the generations
  *           the built-in collection
  *   stop    hide_end()     4. put the survivors into the oldest generation
@@ -32,7 +32,7 @@
  *   after step   marked                             noted
  *   1            reached from a known root          the object before it in its list is marked
  *   2, found     reached; heads of lists too        not reached: it may be garbage
- *   2, told      alive                              not reached from a known root
+ *   2, judged    alive                              not reached from a known root
  *
  *   From there on an object that is noted and not marked is garbage. `waiting` belongs to the walk
  *   (mark.c) and is empty whenever it ends. Step 1 is left out where most of the heap is frozen and
@@ -41,8 +41,8 @@
  * What is written: in steps 1 and 2 nothing but bitmaps and scratch memory, not even a reference
  * count. In steps 3 and 4 the list links of garbage, of its neighbours, and at the ends of lists.
  *
- * Who may run: from the start of step 1 to the end of step 3, nobody. Between 3 and 4 any Python
- * code, by way of finalizers and callbacks, and so other threads:
+ * Who may run: from the start of step 1 to the end of step 3, no other code. Between 3 and 4
+ * any Python code, by way of finalizers and callbacks, and so other threads:
  *   - a fork in another thread: its child puts the survivors back at once (hide.c);
  *   - a collection inside the collection, on 3.12: left to the built-in collector (collect.c);
  *   - gc.get_objects() and gc.freeze() do not see the survivors.

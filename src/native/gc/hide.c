@@ -224,9 +224,9 @@ hide_is_active(void)
 }
 
 /* Runs in the child of a fork. Another thread may fork while a finalizer of the garbage runs: then
-   the collecting thread does not exist in the child, and nobody else would show the survivors. As
-   with CPython's own collector, nothing is ever collected in such a child, since the heads of the
-   lists that hold the garbage lie on the stack of the thread that is gone. */
+   the collecting thread does not exist in the child, and no other thread would show the survivors.
+   As with CPython's own collector, nothing is ever collected in such a child, since the heads of
+   the lists that hold the garbage lie on the stack of the thread that is gone. */
 static void
 end_in_child(void)
 {

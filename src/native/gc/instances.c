@@ -1,3 +1,9 @@
+/* Objects of certain types, found by a walk over the collector's lists.
+ *
+ * Leans on CPython: each object that the collector tracks stands in the list of one generation, and
+ * its type is set before it is tracked.
+ */
+
 #include "instances.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Three bits for each object, kept in side bitmaps over the whole address space, so that a walk
- * can tell which objects it has seen without writing to any of them.
+ * knows which objects it has seen without writing to any of them.
  *
  * There is a bit for each granule of 16 bytes. No object is smaller, so no two objects start in
  * the same granule. An allocator aligns its blocks to 16 bytes, but an object in a program's static

@@ -1,7 +1,7 @@
 /* Thresholds go up and down a short ladder of levels, by what full collections cost.
  *
- * The present level is read from the thresholds themselves. If they are those of no level, somebody
- * else has set them, and they stay as long as that holds. A library that saves the thresholds and
+ * The present level is read from the thresholds themselves. If they are those of no level, other
+ * code has set them, and they stay as long as that holds. A library that saves the thresholds and
  * restores them around a collection of its own thereby restores a level, from which this goes on.
  */
 #include "thresholds.h"

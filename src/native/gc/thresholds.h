@@ -1,9 +1,9 @@
 /* When full collections come, in the child of a sealed process.
  *
  * Nearly all of such a heap is frozen, and a full collection that examines little costs little: it
- * may come sooner than CPython would have it. Its cost cannot be distinguished from the number of objects,
- * since one list may hold a million references. So it is measured, and the thresholds of
- * generations 1 and 2 follow. CPython's other condition stays: a quarter as many new objects as
+ * may come sooner than CPython would have it. The number of objects does not give its cost, since
+ * one list may hold a million references. So it is measured, and the thresholds of generations
+ * 1 and 2 follow. CPython's other condition stays: a quarter as many new objects as
  * old ones.
  */
 #ifndef PASTURE_THRESHOLDS_H
@@ -12,8 +12,8 @@
 #include <stdbool.h>
 
 /* Lower the thresholds as far as they go, and from now on adapt them to the cost of full
-   collections. Returns false, and does nothing, where they are not CPython's own: then somebody
-   has chosen them. */
+   collections. Returns false, and does nothing, where they are not CPython's own: then the
+   program has chosen them. */
 bool thresholds_start(void);
 
 /* Set CPython's own thresholds again, if the present ones are still ours. */

@@ -116,7 +116,7 @@ unreachable_find(unreachable_set *set, mark_bits *bits, const unreachable_lists 
     return err;
 }
 
-/* --- Telling it apart ------------------------------------------------------------------ */
+/* --- The dead and the alive ------------------------------------------------------------ */
 
 typedef struct {
     const mark_bits *bits;

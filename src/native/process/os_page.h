@@ -1,7 +1,7 @@
 /* The page size of the running kernel: 4 KiB on x86-64; 4, 16 or 64 KiB on aarch64.
  *
  * The only place in C that asks for it, or assumes anything of it. Where a kernel has smaller pages
- * than the least, whoever asks /proc/self/pagemap does without.
+ * than the least, callers that read /proc/self/pagemap do without it.
  */
 #ifndef PASTURE_OS_PAGE_H
 #define PASTURE_OS_PAGE_H

@@ -1,7 +1,7 @@
 /* Which OS pages of the process were in memory at one moment.
  *
- * Whoever asks an allocator for a block afterwards can tell whether it lies in memory that was in
- * use before, or in fresh memory, without knowing the allocator. Only private memory that may be
+ * A caller that asks an allocator for a block afterwards learns whether it lies in memory that was
+ * in use before, or in fresh memory, without knowing the allocator. Only private memory that may be
  * written and belongs to no file is looked at. Nothing here goes through malloc.
  */
 #ifndef PASTURE_RESIDENCY_H

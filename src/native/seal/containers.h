@@ -1,7 +1,7 @@
 /* Objects that hold others out of sight of tp_traverse, as a numpy array of objects does.
  *
- * Somebody who knows such a type registers a function that yields what one of its objects holds. A
- * walk remembers the containers that it meets, and asks for their items when nothing is half done:
+ * A program that knows such a type registers a function that yields what one of its objects holds.
+ * A walk remembers the containers that it meets, and asks for their items when nothing is half done:
  * the function is Python code, and allocates.
  */
 #ifndef PASTURE_CONTAINERS_H
@@ -22,7 +22,7 @@ typedef struct {
     bool known;
 } containers_lookup;
 
-/* Whether somebody said what objects of this type hold. Allocates nothing. */
+/* Whether it was registered what objects of this type hold. Allocates nothing. */
 bool containers_is_known(containers_lookup *last, PyTypeObject *type);
 
 /* Call `visit` with each item of `op` while the item is held. Runs Python code. An Exception that it

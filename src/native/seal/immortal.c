@@ -9,7 +9,7 @@
  *
  * Invariant: whatever is immortal and not listed has been traversed or is on the stack.
  *
- * Containers that somebody registered (containers.h) are asked for their items last, when every list
+ * Registered containers (containers.h) are asked for their items last, when every list
  * has been walked: Python code runs then, and may allocate.
  */
 #include "immortal.h"
@@ -209,7 +209,7 @@ settle_bytecode(immortal_walk *walk)
         PyCodeObject *code = scratch_stack_pop(&walk->codes);
         Py_ssize_t rewritten = specialize_code(code);
         if (rewritten < 0) {
-            PyErr_Clear(); /* told once, at the end */
+            PyErr_Clear(); /* reported once, at the end */
             err = ENOMEM;
             continue;
         }

@@ -40,8 +40,8 @@ typedef struct {
 } block_source;
 
 /* Fill what is free between blocks in memory that is in use now, of one source after the other, all
-   judged by what is in use at the start (plug_resident.c). Returns 0; or errno, where it cannot be
-   told which memory is in use: then nothing was filled. */
+   judged by what is in use at the start (plug_resident.c). Returns 0; or errno, where it is not
+   known which memory is in use: then nothing was filled. */
 int plug_resident_holes(const block_source *sources, size_t count, fresh_limit fresh,
                         plug_counts *plugged);
 

@@ -221,8 +221,7 @@ field_offsets(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
         if (!cpy_field_is_right(field)) {
             continue;
         }
-        PyObject *row =
-            Py_BuildValue("(ssn)", field->holder, field->name, cpy_field_value(field));
+        PyObject *row = Py_BuildValue("(ssn)", field->holder, field->name, cpy_field_value(field));
         if (row == NULL || PyList_Append(fields, row) < 0) {
             Py_CLEAR(fields);
         }

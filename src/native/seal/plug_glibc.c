@@ -53,7 +53,7 @@ heap_end(void)
     return (uintptr_t)sbrk(0);
 }
 
-/* The main heap ends at the program break, and its top chunk with it, whose size glibc tells.
+/* The main heap ends at the program break, and its top chunk with it, whose size glibc reports.
    Not so where other code has moved the break, or glibc itself gave up on it: then no chunk of
    that size stands there. */
 bool

@@ -1,7 +1,7 @@
 /* The walk that makes the records, and writes them.
  *
  * The array of records is itself the queue of the walk: those before `next` have been followed. A
- * bitmap tells which addresses have a record.
+ * bitmap shows which addresses have a record.
  *
  * Invariant: a record's owner stands before it.
  */
@@ -167,7 +167,7 @@ add_item(PyObject *item, void *arg)
     return err;
 }
 
-/* Last of all: Python code runs, and may allocate. What fails was reported by the seal. */
+/* Last of all: Python code runs, and may allocate. The seal has reported failures. */
 static int
 add_containers(snapshot *all)
 {

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What belongs to a process and is not in its memory. Read by whoever copies it (the order of the
-   fields is `FACTS` in pasture_zygote/frozen.py). */
+/* The state of a process that is not in its memory. Read by the process that copies it (the order of
+   the fields is `FACTS` in pasture_zygote/frozen.py). */
 typedef struct {
     uint64_t entry;         /* of type freeze_entry, to be called with a message */
     uint64_t stack_pointer; /* to call it with: below is nothing of use */

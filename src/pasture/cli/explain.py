@@ -71,7 +71,7 @@ def command(
 
     PID is a worker of a running pre-fork server, or its master: then the worker with the
     most private memory is taken. Without PID, the one pre-fork server of this user is
-    looked for. Nobody is stopped. See docs/explain.md.
+    looked for. No process is stopped. See docs/explain.md.
     """
     _require_numpy()
     from pasture.explain.document import as_document
@@ -126,6 +126,6 @@ def _require_numpy() -> None:
     from pasture.trial.tools import NUMBERS, bring
 
     with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
-        there = bring(NUMBERS, display.tell, pausing(stop))
+        there = bring(NUMBERS, display.show, pausing(stop))
     if not there:
         raise MissingExtra("pasture explain needs numpy", hint="pip install 'pasture[explain]'")

@@ -23,7 +23,7 @@ from pasture.proc.tree import is_running, require_memory_of
 def command(pid: int, port: int, host: str) -> None:
     """Serve the figures of a server to Prometheus, until that server ends.
 
-    PID is the master: the process that forks the workers. Servers run by pasture tell
+    PID is the master: the process that forks the workers. Servers run by pasture report
     collections, pauses, recycles and the seal too. See docs/operate.md.
     """
     require_memory_of(pid)

@@ -157,8 +157,8 @@ def command(**options: Any) -> None:
     keeper = _Keeper(plan, resume)
     with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
         if html_file is not None:
-            bring_page_packages(display.tell, pausing(stop))
-        result = attempt_trial(plan, display.tell, stop, earlier=keeper.earlier, keep=keeper.keep)
+            bring_page_packages(display.show, pausing(stop))
+        result = attempt_trial(plan, display.show, stop, earlier=keeper.earlier, keep=keeper.keep)
     result = replace(result, notes=(*result.notes, *keeper.notes))
     _report(result, json_file, html_file)
     keeper.has_reported(result)

@@ -68,13 +68,13 @@ class Finished:
 
 
 Event = Started | Moved | Finished
-Tell = Callable[[Event], None]
+OnEvent = Callable[[Event], None]
 
 
 class Display(Protocol):
     """What takes events."""
 
-    def tell(self, event: Event) -> None:
+    def show(self, event: Event) -> None:
         """Show an event."""
 
 
@@ -104,7 +104,7 @@ class _Bars:
             console=console,
         )
 
-    def tell(self, event: Event) -> None:
+    def show(self, event: Event) -> None:
         """Show an event."""
         match event:
             case Started(label, total, text):
@@ -128,7 +128,7 @@ class _Lines:
         self._console = console
         self._open: list[str] = []
 
-    def tell(self, event: Event) -> None:
+    def show(self, event: Event) -> None:
         """Show an event."""
         match event:
             case Started(label, _, text):

@@ -65,10 +65,10 @@ class Evidence:
         ksm: content of ksm/run; "" if there is no such file.
         seal: what pasture did to the master; None for a server without pasture.
         free_bytes: memory of the master that is free altogether; None if that was not looked at.
-        notes: what a command told of itself; None for a server that was running.
-        imported: modules that every worker imported after the fork, as far as notes tell.
+        notes: what a command wrote of itself; None for a server that was running.
+        imported: modules that every worker imported after the fork, as far as notes say.
         modules: those files that are extensions for the stable ABI.
-        refusals: why a seal cannot work, or parts of it, on the interpreter of the server: told
+        refusals: why a seal cannot work, or parts of it, on the interpreter of the server: known
             where that is the one that asks.
         spawned: number of its children that are a Python started anew, as uvicorn's workers are.
         is_asgi: whether its command names a server for ASGI, or a worker for it.
@@ -100,7 +100,7 @@ def gather(
     """Read what there is to read of a server.
 
     Args:
-        notes: what it told of itself, if it was started for that.
+        notes: what it wrote of itself, if it was started for that.
         report_file: where it was asked to write the seal's report; None is where its environment
             says.
 

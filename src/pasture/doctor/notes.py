@@ -1,4 +1,4 @@
-"""What a command that `pasture doctor` ran told of itself: the file of `watch/sitecustomize.py`.
+"""Notes of a command that `pasture doctor` ran, on itself: the file of `watch/sitecustomize.py`.
 
 Lines are another program's word: one that is none is passed over.
 """

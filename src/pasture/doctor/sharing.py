@@ -14,7 +14,7 @@ from pasture.servers.settings import SETTINGS
 _NOT_PRELOADED = 0.6
 _MIN_PRIVATE_BYTES = 8_000_000
 _MIN_FREE_BYTES = 5_000_000
-_WORTH_TELLING_BYTES = 100_000
+_MIN_LIBRARIES_BYTES = 100_000
 _MAX_NAMES = 12
 
 
@@ -152,7 +152,7 @@ def late_imports(seen: Evidence) -> Iterator[Finding]:
 
 def _cost_of_imports(libraries_bytes: int) -> str:
     what = "what their modules hold, in each worker"
-    if libraries_bytes < _WORTH_TELLING_BYTES:
+    if libraries_bytes < _MIN_LIBRARIES_BYTES:
         return what
     return f"{megabytes(libraries_bytes)} for their libraries, and {what}"
 
@@ -176,8 +176,8 @@ def _modules_of(package: str, seen: Evidence) -> list[str]:
 def pending_imports(seen: Evidence) -> Iterator[Finding]:
     """Lazy imports that were not made before the fork: each worker makes them."""
     count = seen.seal.pending_imports if seen.seal is not None else None
-    told = seen.notes.lazy if seen.notes is not None else ()
-    names = [name for name in told if name.rpartition(".")[0] not in told]  # not `copy.copy`, too
+    lazy = seen.notes.lazy if seen.notes is not None else ()
+    names = [name for name in lazy if name.rpartition(".")[0] not in lazy]  # not `copy.copy`, too
     pending = len(names) if count is None else count
     if not pending:
         return

@@ -189,7 +189,7 @@ def interpreter(seen: Evidence) -> Iterator[Finding]:
     """Whether the interpreter has all steps of a seal."""
     version = python_version(seen.files)
     if version is None:
-        yield Finding("interpreter", False, "which Python this is was not known")
+        yield Finding("interpreter", False, "which Python this is could not be found out")
     elif any(re.search(r"python3\.\d+t", f) for f in (*seen.files, *seen.command)):
         yield Finding(
             "interpreter",

@@ -21,7 +21,7 @@ def print_findings(findings: Sequence[Finding], console: Console) -> None:
         if finding.cost:
             console.print(Text(f"    costs: {finding.cost}"))
         if finding.fix:
-            console.print(Text(f"    fix:  {finding.fix}"))
+            console.print(Text(f"    fix:   {finding.fix}"))
     obstacles = sum(finding.is_obstacle for finding in findings)
     console.print(Text(verdict(obstacles), style="bold"))
 
@@ -33,4 +33,6 @@ def verdict(obstacles: int) -> str:
 
 def as_document(master_pid: int, findings: Sequence[Finding]) -> dict[str, Any]:
     """The findings as plain values, schema 1."""
-    return {"schema": 1, "master": master_pid, "findings": [asdict(f) for f in findings]}
+    # Documents of earlier versions call "fix" by the second name.
+    rows = [{**asdict(found), "mend": found.fix} for found in findings]  # words: ok
+    return {"schema": 1, "master": master_pid, "findings": rows}

@@ -35,7 +35,7 @@ class Thread:
         after_fork: whether it began after the oldest worker that is there was forked.
         waits: whether there was a moment in which it did not run at all.
         package: whose it is; "" where that is not known.
-        is_python: whether it runs Python code, as far as its stack tells.
+        is_python: whether it runs Python code, as far as its stack shows.
         copes: whether workers can do without it, as far as that is known of native code.
         is_cut: whether the name may go on: the kernel keeps 15 characters.
     """

@@ -46,7 +46,7 @@ class Cause(IntEnum):
 
     @property
     def meaning(self) -> str:
-        """One sentence for somebody who sees the name for the first time."""
+        """One sentence for a user who sees the name for the first time."""
         return _TEXTS[self][1]
 
 

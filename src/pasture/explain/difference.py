@@ -1,7 +1,7 @@
 """A worker's private OS pages against the same pages of its parent.
 
-Owns which pages are compared and the reading of them, in batches of bounded memory. What
-the words mean is for others. Nobody is stopped: a page that changes while it is read is
+Owns which pages are compared and the reading of them, in batches of bounded memory. The
+meaning of the words is for others. No process is stopped: a page that changes while it is read is
 compared as it was found.
 """
 

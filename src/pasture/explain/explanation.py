@@ -1,6 +1,6 @@
 """What came of explaining the private memory of a worker: frozen measurements.
 
-What was not known, and why, is part of them.
+All that could not be found out, and why, is part of them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Explanation:
         requests: answered by the worker so far; None where its server does not say.
         is_asgi: whether its server is one for ASGI, whose applications may have a lifespan.
         warms_up: whether it serves web requests, for which there is a warm-up; not a queue's.
-        missing: what was not known, one sentence each.
+        missing: what could not be found out, one sentence each.
         causes: share of each cause, largest first.
         fields: share of each field by its cause, largest first.
         types: share of each type, most pages first.

@@ -1,7 +1,7 @@
 """What stands in a worker's memory that its parent never had: objects by type, free blocks,
 and other memory in use.
 
-Distinguished from the worker alone: its pools, its chunks, and the type pointers of what they hold.
+Found in the worker alone: its pools, its chunks, and the type pointers of what they hold.
 Where no type is recognised nothing is guessed: memory in use is then just that.
 """
 

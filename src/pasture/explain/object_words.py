@@ -116,7 +116,7 @@ class ObjectWords:
         self._code(words, at[inside], offsets[inside])
 
     def _code(self, words: Words, at: Array, offsets: Array) -> None:
-        """Tell counters from other writes of code to itself."""
+        """Separate counters from other writes of code to itself."""
         if not len(at):
             return
         cache = Label("code", "inline cache")

@@ -39,7 +39,7 @@ class Regions:
 
     Args:
         mappings: ascending.
-        loaded_bytes: tells how much memory a file takes from its first mapping on.
+        loaded_bytes: returns how much memory a file takes from its first mapping on.
         heaps: start and end of each heap of malloc, ascending; those of threads have no name.
     """
 

@@ -1,7 +1,7 @@
 """Which two processes are compared, and what is known of the parent before its memory is read.
 
 A worker is compared with the process that forked it. Of that its snapshot and its interpreter are
-looked for, and it is said what is not known without them.
+looked for, and the report says what is not known without them.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ def largest_worker(parent_pid: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What a server tells of itself and of one worker.
+    """The report of a server on itself and on one worker.
 
     Attributes:
-        policy: name of the policy that it was sealed with; None if it was not, or by nobody
-            knows whom.
+        policy: name of the policy that it was sealed with; None if it was not, or by
+            an unknown one.
         requests: answered by the worker; None where the server does not say.
         is_asgi: whether it is a server for ASGI.
         warms_up: whether it serves web requests, for which there is a warm-up.
@@ -157,7 +157,7 @@ def _version(parent: AddressSpace, snapshot: Snapshot | None) -> tuple[int, int]
 def _of_another_version(version: tuple[int, int] | None, snapshot: Snapshot | None) -> str:
     shown = f"{version[0]}.{version[1]}" if version else "of an unknown version"
     lost = (
-        "counters of code are not distinguished from its caches"
+        "counters of code are not separated from its caches"
         if snapshot
         else "its objects cannot be recognised; use a pasture on the same version"
     )
@@ -176,7 +176,7 @@ def _find_snapshot(parent_pid: int, asked: Path | None) -> tuple[Snapshot | None
     named = snapshot_file.path_for(parent_pid, read_environ(parent_pid))
     missing = (
         "no heap snapshot: objects are recognised by their type pointers, without owners, and the "
-        "storage of dictionaries and lists is not distinguished from other memory; start the server "
+        "storage of dictionaries and lists is not separated from other memory; start the server "
         "with PASTURE_SNAPSHOT=/path/{pid} for more",
     )
     if named is None:

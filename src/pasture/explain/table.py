@@ -60,7 +60,7 @@ def _circumstances(found: Explanation) -> str:
     return (
         f"compared with its parent {found.parent_pid}: {found.os_pages:,} private pages, "
         f"{megabytes(found.explained_bytes)} explained in {seconds(found.seconds)}; "
-        "nobody was stopped"
+        "no process was stopped"
     )
 
 

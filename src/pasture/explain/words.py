@@ -1,7 +1,7 @@
 """The words of one batch that differ: which of them have a cause by now, and which.
 
 Owns the decisions; what they are made from is for others. Invariant: a word that has been
-decided is decided once more only by whoever decided it before.
+decided is decided once more only by the module that decided it before.
 """
 
 from __future__ import annotations

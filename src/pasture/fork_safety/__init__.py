@@ -1,1 +1,1 @@
-"""What must not cross a fork: `close` closes connections, `survey` tells what is left."""
+"""Things that must not cross a fork: `close` closes connections, `survey` reports what is left."""

@@ -1,4 +1,4 @@
-"""What hangs on an event loop of asyncio that is stopped, and works in no child.
+"""The objects that hang on an event loop of asyncio that is stopped, and work in no child.
 
 A child has a loop of its own. What the application has given to the parent's loop (tasks, timers,
 connections) does not run there, and what has kept the loop itself fails at its next use. Looks;
@@ -52,7 +52,7 @@ class SurveyedLoop:
         """What of the loop does not survive a fork. Not while the loop runs.
 
         Args:
-            own: tasks and others that belong to whoever asks.
+            own: tasks and others that belong to the caller.
         """
         yield from self._tasks(own)
         yield from self._timers()

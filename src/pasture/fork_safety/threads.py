@@ -32,7 +32,7 @@ _BEGINNING = tuple(
     for name in ("run", "_bootstrap_inner", "_bootstrap")
     if (function := getattr(threading.Thread, name, None)) is not None
 )
-"""Code that every thread begins with, which tells nothing."""
+"""Code that every thread begins with, which says nothing."""
 
 UNKNOWN = "a thread that C code started"
 
@@ -102,7 +102,7 @@ def _neighbours(
         )
         for thread in known
     ]
-    # Which task a state of C code belongs to, nobody tells: all that are left must wait.
+    # It is not known which task a state of C code belongs to: all that are left must wait.
     rest = set(tasks).difference((own,), (thread.native_id for thread in known))
     foreign = Neighbour(UNKNOWN, bool(tasks) and rest <= waiting)
     return tuple(found + [foreign] * max(states - 1 - len(found), 0))

@@ -94,7 +94,7 @@ def probe(
         one = Replay(served, expected, write_end, deadline_s, with_lifespan=with_lifespan)
         one.run(play)
 
-    # A signal that tells the process to end must find the guard, which ends the probe.
+    # A signal that asks the process to end must find the guard, which ends the probe.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
         stacks = _anonymous_file()

@@ -108,7 +108,7 @@ def _mapping(line: str) -> Mapping:
 
 
 def python_version(files: Iterable[str]) -> tuple[int, int] | None:
-    """Major and minor version; None if no name tells."""
+    """Major and minor version; None if no name says."""
     names = tuple(files)
     for pattern in _NAMES:
         for name in names:

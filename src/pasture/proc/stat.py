@@ -1,4 +1,4 @@
-"""What the kernel tells of a process in one line, and whether that process is still the one that
+"""The kernel's report of a process in one line, and whether that process is still the one that
 it was: a pid comes around again, its start does not. `/proc/PID/stat`.
 
 Standard library alone, since servers read it too. Source: proc_pid_stat(5).
@@ -125,7 +125,7 @@ def start_time(pid: int) -> int:
 
 
 def has_ended(pid: int, started: int) -> bool:
-    """Whether a process is gone for certain. One that no process has waited for yet is not.
+    """Whether a process is gone for certain. One that its parent has not waited for yet is not.
 
     Args:
         started: its `start_time`; 0 if that is not known.

@@ -7,7 +7,7 @@ what ended workers counted, and each later row belongs to one process.
 
 Invariant: what a server counted is the valid one of rows 1 and 2 plus all later rows but the one
 whose token that row names. So one store, of COMMITS, moves the counts of an ended worker into
-the sum: no reader sees them twice or not at all, whoever is killed or stopped when.
+the sum: no reader sees them twice or not at all, whichever process is killed or stopped when.
 
 Stores are ordered as the program says on x86-64; nothing here is a lock. On aarch64 another
 processor may for an instant see two of them in the other order: a reader then shows the counts of
@@ -37,8 +37,8 @@ MAGIC_AT, COMMITS, LIMIT, SEAL_SHOWN = range(4)
 SEAL = Table(SealFigures, SEAL_SHOWN + 1)
 
 # Words of every other row; rows 1 and 2 have a token and counts only.
-TOKEN, PID, STARTED, ROLE, GENERATION, READY, UNSAFE, PRIVATE_AT_START, TELLS_REQUESTS = range(9)
-COUNTS = Table(Counts, TELLS_REQUESTS + 1)
+TOKEN, PID, STARTED, ROLE, GENERATION, READY, UNSAFE, PRIVATE_AT_START, SAYS_REQUESTS = range(9)
+COUNTS = Table(Counts, SAYS_REQUESTS + 1)
 
 PLAIN, WORKER, MOLD = range(3)
 """Roles. The latter two are of servers that refork."""
@@ -72,12 +72,12 @@ class Entry:
     role: Literal["worker", "mold"] = "worker"
     counts: Counts = field(default_factory=Counts)
     private_at_start_bytes: int = 0
-    tells_requests: bool = False
+    says_requests: bool = False
 
     @property
     def requests(self) -> int | None:
         """Responses sent so far; None where the server does not say."""
-        return self.counts.requests if self.tells_requests else None
+        return self.counts.requests if self.says_requests else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,5 +121,5 @@ def _entry(words: Sequence[int], at: int, pid: int) -> Entry:
         "mold" if role == MOLD else "worker",
         COUNTS.read(words, at),
         words[at + PRIVATE_AT_START],
-        bool(words[at + TELLS_REQUESTS]),
+        bool(words[at + SAYS_REQUESTS]),
     )

@@ -105,7 +105,7 @@ def _memory(path: Path) -> Iterator[int]:
     """A descriptor for reading; the file is opened only if it lies in the kernel's memory.
 
     A descriptor of the kind O_PATH leaves the file itself alone, so that no FIFO, device or
-    file system of somebody's making can block or notice. All files made by memfd_create, and
+    file system of a user's making can block or notice. All files made by memfd_create, and
     no others with a name of one, lie on a mount of the kernel's own.
 
     Raises:
@@ -137,7 +137,7 @@ def _mount_of(file: int) -> bytes:
     for line in Path(f"/proc/self/fdinfo/{file}").read_bytes().splitlines():
         if line.startswith(b"mnt_id:"):
             return line
-    raise OSError("no mount is reported")
+    raise OSError("no mount is listed")
 
 
 def _is_scoreboard(file: int, owner: int) -> bool:

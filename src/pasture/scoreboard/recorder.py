@@ -152,7 +152,7 @@ class Recorder:
             return
         self._row = row
         row.words[_AT["starts"]] = 1
-        row.words[layout.TELLS_REQUESTS] = self._says_requests
+        row.words[layout.SAYS_REQUESTS] = self._says_requests
         with contextlib.suppress(OSError):
             row.words[layout.PRIVATE_AT_START] = own_private_bytes()
         if self._count_collection not in gc.callbacks:

@@ -19,7 +19,7 @@ _registered: dict[type, Iterate] = {}
 
 
 def register_container(container: type, iterate: Iterate) -> None:
-    """Tell the seal what objects of a type hold, where the type does not say the collector.
+    """Say what objects of a type hold, where the type does not say so to the collector.
 
     An extension type without `tp_traverse` hides its items: the seal would pass over them,
     and each worker would copy the pages that it reads them from. numpy's arrays of objects
@@ -47,11 +47,11 @@ def _check(container: object, iterate: object) -> None:
         )
 
 
-def tell_extension() -> None:
+def hand_to_extension() -> None:
     """Hand all types to the extension, before a walk over the heap.
 
     Raises:
-        UnsupportedInterpreter: there is no extension to tell.
+        UnsupportedInterpreter: there is no extension.
     """
     array = getattr(sys.modules.get("numpy"), "ndarray", None)
     known = {}
@@ -84,7 +84,7 @@ def _objects_in(array: Any) -> Iterator[object]:
 
 
 def _without_repetition(array: Any) -> Any:
-    """A view of the same elements, each once as far as strides tell.
+    """A view of the same elements, each once as far as strides show.
 
     A view can show one element a billion times: what was broadcast, windows that slide.
     """

@@ -1,8 +1,8 @@
 """The exit of a child: it runs its atexit functions, flushes its files and ends.
 
 It skips CPython's finalization. That would write to every object, and so copy every shared page,
-just when all workers stop at once. Owns finding the exit status: CPython decides on it and tells
-nobody. docs/internals/child-and-exit.md has the whole order of events.
+just when all workers stop at once. Owns finding the exit status: CPython decides on it and keeps
+it to itself. docs/internals/child-and-exit.md has the whole order of events.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _C_LONG_MAX = 2**63 - 1
 
 LastWork = Callable[[int], int | None]
 """Gets the status with which the process would end and returns the one with which it shall end;
-None: the interpreter shall finalize as before."""
+None: the interpreter shall finalize as usual."""
 
 _installed = False
 _flushes_at_end = False
@@ -72,7 +72,7 @@ def note_frozen_files() -> None:
 def install() -> None:
     """Make this process and its children end without finalization. Call it in the child.
 
-    A child finalizes as usual where there is no extension, where that cannot tell how the
+    A child finalizes as usual where there is no extension, where that does not know how the
     interpreter keeps the functions of atexit, and in an interpreter that turns interactive at
     the end.
     """
@@ -125,7 +125,7 @@ def _leave() -> None:
     if not _all_unlocked(wait):
         status = status or STDOUT_LOST
     if interrupted:
-        # A shell tells an interrupted program by the signal that ended it.
+        # A shell knows an interrupted program by the signal that ended it.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
     native().exit_process(status, wait.left_s)
@@ -144,7 +144,7 @@ def _exit_status() -> tuple[int, bool]:
     trace = _last_traceback()
     if trace is None or trace is _traceback_at_fork or trace.tb_frame.f_back is not None:
         return 0, False
-    # It came through the outermost frame: nobody caught it.
+    # It came through the outermost frame: no code caught it.
     interrupted = issubclass(sys.last_type or BaseException, KeyboardInterrupt)
     return (128 + signal.SIGINT if interrupted else 1), interrupted
 

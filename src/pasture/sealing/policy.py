@@ -148,7 +148,7 @@ def find_policy(policy: str | Policy | None) -> Policy:
     name = DEFAULT_POLICY if policy is None else policy
     if name in POLICIES:
         return POLICIES[name]
-    import difflib  # only for a name that no process has: it would be sealed in
+    import difflib  # only for a name that no policy has: it would be sealed in
 
     near = difflib.get_close_matches(name, POLICIES, n=1)
     guess = f"did you mean {near[0]}? " if near else ""

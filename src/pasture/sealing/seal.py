@@ -2,7 +2,7 @@
 
 Owns the order, the clock and what happens when a step fails. Invariant: whatever fails,
 the process works on and may fork; the report says how much of it is sealed.
-docs/seal.md tells users what changes; docs/internals/child-and-exit.md what follows.
+docs/seal.md says what changes for users; docs/internals/child-and-exit.md what follows.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def seal(
     strict: bool = False,
     warm_up: WarmUp | None = None,
     snapshot: Path | None = None,
-    census: Path | None = None,
+    census: Path | None = None,  # words: ok
 ) -> SealReport:
     """Take the steps of a policy before a fork, in the process that forks.
 
@@ -87,8 +87,7 @@ def seal(
         warm_up: serves requests first, if the policy has a warm-up: a function without
             arguments that calls `pasture.warm_up`.
         snapshot: where to write what lies where, for `pasture explain`; None is where the
-            variable PASTURE_SNAPSHOT says, or nowhere.
-        census: old name of `snapshot`.
+            variable PASTURE_SNAPSHOT says, or nowhere. The last parameter is its old name.
 
     Returns:
         What was done, counted and timed, and what was not and why.
@@ -119,7 +118,7 @@ def seal(
         why = _failure(chosen, steps) or _beside(running)
     else:
         steps += [_not_taken(name, Reason.NOT_STARTED, "not started") for name in chosen.heap]
-    path = snapshot or census or snapshot_file.path_for(os.getpid())
+    path = snapshot or census or snapshot_file.path_for(os.getpid())  # words: ok
     if path is not None:
         steps += [_take_snapshot(path, chosen, interpreter)]
     code, reason = why or (None, None)
@@ -141,7 +140,7 @@ def seal(
 
 
 def _survey(strict: bool, others: Sequence[Hazard]) -> list[StepReport]:
-    """What a fork will break; a step of the report only where there is something to tell.
+    """The things that a fork will break; a step of the report only where there is something to say.
 
     Args:
         others: hazards that steps before it have found.

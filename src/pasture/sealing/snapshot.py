@@ -17,10 +17,10 @@ from pasture.interpreter import native
 from pasture.sealing import containers
 from pasture.trust import private_files
 
-VARIABLE, OLD_VARIABLE = "PASTURE_SNAPSHOT", "PASTURE_CENSUS"
+VARIABLE, OLD_VARIABLE = "PASTURE_SNAPSHOT", "PASTURE_CENSUS"  # words: ok
 """Environment variables with the name of the file; `{pid}` in it stands for the writer's."""
 
-MAGIC = b"pasture census 1\n"
+MAGIC = b"pasture census 1\n"  # words: ok
 """The name of a heap snapshot in earlier versions, whose files stay readable."""
 
 
@@ -42,7 +42,7 @@ def write(path: Path, policy: str) -> int:
     Raises:
         OSError, MemoryError: there is no new file; an earlier one is as it was.
     """
-    containers.tell_extension()
+    containers.hand_to_extension()
     with private_files.replacing(path) as file:
         file.write(MAGIC + _head(policy) + b"\n")
         records: int = native().write_snapshot(file.fileno())

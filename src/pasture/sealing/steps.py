@@ -106,7 +106,7 @@ _OWNERS_LEFT_OUT = (
 
 
 def _immortalize() -> StepResult:
-    containers.tell_extension()
+    containers.hand_to_extension()
     counts: Counts = native().immortalize()
     _holes.sealed += counts["objects"]
     _holes.counted = True

@@ -40,7 +40,7 @@ def dask_setup(nanny: Any) -> None:
             METHOD,
         )
         return
-    if method != "forkserver":  # "spawn" is Dask's default, whoever has said it
+    if method != "forkserver":  # "spawn" is Dask's default, even if the user has set it
         dask.config.set({METHOD: "forkserver"})
     modules = preload_list(os.environ.get(PRELOAD, ""), dask.config.get(PRELOADED, []))
     if modules:

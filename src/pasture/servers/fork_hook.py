@@ -63,7 +63,7 @@ def leads_elsewhere(caller: FrameType | None) -> bool:
     """Whether a fork is followed by an exec, or makes a daemon, going by the code around it.
 
     The function that forks and the one that called it are looked at: daemonizing is often
-    split into two. Names are what tells: `os.execv...` in the first, `os.setsid` in either.
+    split into two. Names decide: `os.execv...` in the first, `os.setsid` in either.
 
     Args:
         caller: frame of the function that forks.

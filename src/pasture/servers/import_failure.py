@@ -1,4 +1,4 @@
-"""What a user is reported of an application that cannot be imported: its own traceback, not ours."""
+"""The report of an application that cannot be imported: its own traceback, not ours."""
 
 from __future__ import annotations
 

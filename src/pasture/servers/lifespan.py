@@ -3,7 +3,7 @@
 By the protocol each worker starts the application for itself, and what that loads is each worker's
 own. Here the parent starts it before the seal, the workers adopt its state, and the parent ends it
 after the last of them. Owns the proof that the start has left nothing behind that does not cross a
-fork. Where it has, the application is ended again, and each worker starts it as before.
+fork. Where it has, the application is ended again, and each worker starts it as usual.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class SharedLifespan:
     def end(self) -> None:
         """End the application, if it is started. In the process that has started it.
 
-        It has 30 s for that, and a signal that tells the process to end stops it.
+        It has 30 s for that, and a signal that asks the process to end stops it.
 
         Raises:
             KeyboardInterrupt: there was such a signal.

@@ -18,7 +18,7 @@ log = logging.getLogger("pasture")
 def load(modules: Iterable[str], *, strict: bool) -> None:
     """Import modules, in this order. In the parent, before the seal.
 
-    One that cannot be imported is reported and passed over: each child imports it for itself, or fails
+    One that cannot be imported is reported and left out: each child imports it for itself, or fails
     as it would without pasture.
 
     Raises:

@@ -146,10 +146,10 @@ def again(
     if not is_possible(arguments):
         return
     command = list(arguments or _arguments)
-    told = json.dumps(asdict(left_out))
-    if len(told) > _MAX_CHARACTERS:
-        told = json.dumps({**asdict(left_out), "answers": {}})
-    variables = {**(first_environ if environ is None else environ), VARIABLE: told}
+    value = json.dumps(asdict(left_out))
+    if len(value) > _MAX_CHARACTERS:
+        value = json.dumps({**asdict(left_out), "answers": {}})
+    variables = {**(first_environ if environ is None else environ), VARIABLE: value}
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()

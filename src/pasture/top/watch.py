@@ -62,7 +62,7 @@ class Row:
 
     @property
     def requests(self) -> int | None:
-        """Responses sent so far, where the server tells."""
+        """Responses sent so far, where the server says."""
         return self.shown.requests if self.shown else None
 
     @property

@@ -117,7 +117,7 @@ def _own_error(log: str, exit_code: int) -> PastureError | None:
 
 
 def _not_loaded(app: str, log: str, phrases: Phrases) -> PastureError | None:
-    """The error for an application that was not loaded or started; None if nothing tells so."""
+    """The error for an application that was not loaded or started; None if nothing says so."""
     if phrases.start_failed and phrases.start_failed in log:
         why = last_exception(log) or phrases.start_failed
         return ServerFailed(
@@ -133,7 +133,7 @@ def _not_loaded(app: str, log: str, phrases: Phrases) -> PastureError | None:
 
 
 def _import_failure(log: str, phrases: Phrases) -> str | None:
-    """What went wrong while the application was loaded, None if nothing tells so."""
+    """The error while the application was loaded, None if nothing says so."""
     named = phrases.not_found.search(log)
     exception = last_exception(log)
     if named and (exception is None or "AppImportError" in exception):

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from pasture.display.progress import Tell
+from pasture.display.progress import OnEvent
 from pasture.errors import MissingExtra
 from pasture.trial import tools
 from pasture.trial.plan import TrialPlan
@@ -43,7 +43,7 @@ class Equipment:
     features: frozenset[str] = frozenset()
 
 
-def find_equipment(plan: TrialPlan, tell: Tell, pause: Pause) -> Equipment:
+def find_equipment(plan: TrialPlan, emit: OnEvent, pause: Pause) -> Equipment:
     """Find what a plan needs; install what the application's environment does not have, apart.
 
     Raises:
@@ -55,12 +55,12 @@ def find_equipment(plan: TrialPlan, tell: Tell, pause: Pause) -> Equipment:
     has_load = plan.load_python is not None or _has_new_locust()
     if not has_load or not _has_server(plan):
         require_module(plan)  # nothing is installed for an application that is not there
-    server = None if _has_server(plan) else _server_apart(plan, tell, pause)
+    server = None if _has_server(plan) else _server_apart(plan, emit, pause)
     features = features_of(plan, server)
     if has_load:
         python = plan.load_python or sys.executable
         return Equipment((python, "-m", "locust"), (), False, server, features)
-    made = tools.find_or_make(tools.LOAD, tell, pause)
+    made = tools.find_or_make(tools.LOAD, emit, pause)
     # Nothing in the working directory takes the place of a module that Locust needs.
     locust = (made.python, "-P", "-m", "locust")
     return Equipment(locust, _own_path(), True, server, features)
@@ -71,23 +71,23 @@ def _has_server(plan: TrialPlan) -> bool:
     return plan.server_python != sys.executable or find_spec(plan.facts.module) is not None
 
 
-def _server_apart(plan: TrialPlan, tell: Tell, pause: Pause) -> Path:
+def _server_apart(plan: TrialPlan, emit: OnEvent, pause: Pause) -> Path:
     wanted = tools.SERVERS.get(plan.server)
     if wanted is None:
         raise MissingExtra(
             f"{plan.facts.module} is not installed in the application's environment",
             hint=f"pip install '{plan.facts.install}', or leave --server out",
         )
-    return tools.find_or_make(wanted, tell, pause).packages
+    return tools.find_or_make(wanted, emit, pause).packages
 
 
-def bring_page_packages(tell: Tell, pause: Pause) -> None:
+def bring_page_packages(emit: OnEvent, pause: Pause) -> None:
     """Make jinja2 and plotly importable in this process, for a page of HTML.
 
     Raises:
         MissingExtra, UsageError, KeyboardInterrupt: as `find_equipment`.
     """
-    if not tools.bring(tools.PAGE, tell, pause):
+    if not tools.bring(tools.PAGE, emit, pause):
         raise MissingExtra("--html needs jinja2 and plotly", hint="pip install 'pasture[trial]'")
 
 

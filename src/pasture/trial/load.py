@@ -77,8 +77,8 @@ def start_load(
     }
     private_files.write(files.load_settings, json.dumps(settings))
     without = ("LOCUST_", "PYTHON", "VIRTUAL_ENV") if equipment.isolated else ("LOCUST_",)
-    told = environment({"PASTURE_LOAD": str(files.load_settings)}, without=without)
-    return Group(load_command(plan, equipment, port), log=files.log, env=told)
+    variables = environment({"PASTURE_LOAD": str(files.load_settings)}, without=without)
+    return Group(load_command(plan, equipment, port), log=files.log, env=variables)
 
 
 def read_progress(files: RunFiles) -> Progress | None:

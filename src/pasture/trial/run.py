@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pasture.display.progress import Moved, Tell
+from pasture.display.progress import Moved, OnEvent
 from pasture.display.units import megabytes, seconds
 from pasture.errors import AppDidNotAnswer, ServerFailed
 from pasture.launch.log import tail
@@ -68,7 +68,7 @@ class Job:
         return POLICIES[self.policy].warms_up and bool(self.warm)
 
 
-def run_job(job: Job, emit: Tell, pause: Pause) -> Run:
+def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
     """Run one policy once.
 
     Args:
@@ -135,7 +135,7 @@ def _booted(boot_s: float, warm_up_s: float) -> str:
 
 
 def _load(
-    job: Job, group: Group, port: int, began: float, emit: Tell, pause: Pause
+    job: Job, group: Group, port: int, began: float, emit: OnEvent, pause: Pause
 ) -> tuple[tuple[Sample, ...], load.LoadResult]:
     """Send the load and sample the server meanwhile."""
     files = RunFiles(job.directory, Path(f"{job.log_prefix}.load.log"))

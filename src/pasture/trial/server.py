@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from pasture.display.progress import Moved, Tell
+from pasture.display.progress import Moved, OnEvent
 from pasture.display.units import duration
 from pasture.errors import AppImportFailed, UsageError
 from pasture.launch.ports import LOOPBACK
@@ -89,11 +89,11 @@ def features_of(plan: TrialPlan, packages: Path | None) -> frozenset[str]:
     """
     if not plan.facts.features:
         return frozenset()
-    told = environment({**plan.env, **_with_packages(plan, packages)})
+    variables = environment({**plan.env, **_with_packages(plan, packages)})
     try:
         asked = subprocess.run(
             [plan.server_python, "-c", plan.facts.features],
-            capture_output=True, encoding="utf-8", env=told, cwd=plan.chdir, timeout=_ASK_S,
+            capture_output=True, encoding="utf-8", env=variables, cwd=plan.chdir, timeout=_ASK_S,
         )  # fmt: skip
     except (OSError, ValueError, subprocess.TimeoutExpired):  # the run says what is wrong
         return frozenset()
@@ -103,15 +103,15 @@ def features_of(plan: TrialPlan, packages: Path | None) -> frozenset[str]:
 def require_module(plan: TrialPlan) -> None:
     """Check that the application's module, or the package that it is in, can be found.
 
-    Nothing of the application is imported. A server that is reported where else to look is not
+    Nothing of the application is imported. A server that is given another place to look is not
     second-guessed.
 
     Raises:
         AppImportFailed: it cannot be found.
     """
     package = re.split(r"[.:(]", plan.app, maxsplit=1)[0]
-    told_where = any(word.startswith(_ELSEWHERE) for word in plan.server_args)
-    if told_where or not package.isidentifier():
+    is_elsewhere = any(word.startswith(_ELSEWHERE) for word in plan.server_args)
+    if is_elsewhere or not package.isidentifier():
         return
     program = f"import importlib.util, sys; sys.exit(not importlib.util.find_spec({package!r}))"
     try:
@@ -155,7 +155,7 @@ def server_command(
 def server_environment(
     plan: TrialPlan, policy: str, files: RunFiles, packages: Path | None = None
 ) -> dict[str, str]:
-    """Our environment, the user's additions, and what tells the server of policy and files.
+    """Our environment, the user's additions, and what gives the server its policy and files.
 
     Variables of a surrounding `pasture` are dropped: a trial must not inherit a policy. So are
     those from which the server would take an option that is not for a trial.
@@ -163,14 +163,14 @@ def server_environment(
     Args:
         packages: folder of a server that the application's environment lacks.
     """
-    told = to_environment(
+    ours = to_environment(
         policy=policy,
         warm_file=files.warm,
         warm_headers_file=files.warm_headers,
         report_file=files.report,
     )
     whole = environment(
-        {**plan.env, **_with_packages(plan, packages), **told, "PYTHONUNBUFFERED": "1"}
+        {**plan.env, **_with_packages(plan, packages), **ours, "PYTHONUNBUFFERED": "1"}
     )
     return {name: value for name, value in whole.items() if not plan.facts.reads(name)}
 
@@ -207,7 +207,7 @@ def wait_until_it_answers(
     *,
     policy: str = STOCK,
     warms_up: bool = False,
-    emit: Tell = lambda event: None,
+    emit: OnEvent = lambda event: None,
 ) -> float:
     """Wait for the first answer and for all workers; return the seconds it took.
 
@@ -216,7 +216,7 @@ def wait_until_it_answers(
 
     Args:
         warms_up: the server serves requests before its first fork.
-        emit: told every ten seconds that there is no answer yet, with the end of the log.
+        emit: called every ten seconds while there is no answer yet, with the end of the log.
 
     Raises:
         AppImportFailed, PortTaken, ServerFailed: the server ended, or all its workers do.
@@ -278,7 +278,7 @@ def _wait_for_workers(plan: TrialPlan, server: Group, policy: str, pause: Pause)
 
 
 class BootClock:
-    """Tells when a boot has taken too long. A warm-up does not count, up to its own limit.
+    """Says when a boot has taken too long. A warm-up does not count, up to its own limit.
 
     Args:
         limit_s: how long a boot may take.

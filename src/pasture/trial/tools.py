@@ -22,7 +22,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from pasture.display.progress import Finished, Moved, Started, Tell
+from pasture.display.progress import Finished, Moved, OnEvent, Started
 from pasture.errors import MissingExtra, ServerFailed
 from pasture.launch.log import tail
 from pasture.launch.session import Group, environment, guarded
@@ -106,7 +106,7 @@ class ToolEnvironment:
         return Path(sysconfig.get_path("purelib", "venv", {"base": str(self.folder)}))
 
 
-def bring(tools: Tools, tell: Tell, pause: Pause) -> bool:
+def bring(tools: Tools, emit: OnEvent, pause: Pause) -> bool:
     """Make packages importable in this process, from an environment apart if it lacks them.
 
     Returns:
@@ -116,11 +116,11 @@ def bring(tools: Tools, tell: Tell, pause: Pause) -> bool:
         MissingExtra, UsageError, KeyboardInterrupt: as `find_or_make`.
     """
     if not tools.are_here:
-        sys.path.append(str(find_or_make(tools, tell, pause).packages))
+        sys.path.append(str(find_or_make(tools, emit, pause).packages))
     return tools.are_here
 
 
-def find_or_make(tools: Tools, tell: Tell, pause: Pause) -> ToolEnvironment:
+def find_or_make(tools: Tools, emit: OnEvent, pause: Pause) -> ToolEnvironment:
     """The environment of some tools; installed by uv or pip if there is none that works.
 
     Args:
@@ -133,27 +133,27 @@ def find_or_make(tools: Tools, tell: Tell, pause: Pause) -> ToolEnvironment:
     cache = cache_folder()
     made = ToolEnvironment(cache / f"{tools.name}-{_key(tools)}")
     try:
-        with locked(cache, _telling(tools, tell, pause)) as alone:
+        with locked(cache, _saying_why(tools, emit, pause)) as alone:
             if alone:
                 _sweep(cache)
             if not _works(tools, made, pause):
-                tell(
+                emit(
                     Started(tools.name, None, f"installing {tools.what}, once, into {made.folder}")
                 )
-                _make(tools, made, tell, pause)
-                tell(Finished(tools.name))
+                _make(tools, made, emit, pause)
+                emit(Finished(tools.name))
     except OSError as error:
         raise refused(cache, error) from None
     return made
 
 
-def _telling(tools: Tools, tell: Tell, pause: Pause) -> Pause:
+def _saying_why(tools: Tools, emit: OnEvent, pause: Pause) -> Pause:
     """As `pause`, and says once why there is something to wait for."""
     reasons = iter(("waiting for another trial, which is installing",))
 
     def wait(seconds: float) -> None:
         for reason in reasons:
-            tell(Finished(tools.name, reason))
+            emit(Finished(tools.name, reason))
         pause(seconds)
 
     return wait
@@ -185,7 +185,7 @@ def _works(tools: Tools, made: ToolEnvironment, pause: Pause) -> bool:
             return False
 
 
-def _make(tools: Tools, made: ToolEnvironment, tell: Tell, pause: Pause) -> None:
+def _make(tools: Tools, made: ToolEnvironment, emit: OnEvent, pause: Pause) -> None:
     said = []
     for name, commands in _ways(tools):
         part = _beside(made.folder)
@@ -195,7 +195,7 @@ def _make(tools: Tools, made: ToolEnvironment, tell: Tell, pause: Pause) -> None
                 _move(part, made.folder)
                 return
         said.append(f"{name}:\n{tail(output or _NOT_IMPORTABLE, _SAID_LINES)}")
-        tell(Moved(phase=f"{name} could not install {tools.what}"))
+        emit(Moved(phase=f"{name} could not install {tools.what}"))
     raise _not_installed(tools, said)
 
 
@@ -257,9 +257,9 @@ def _run(command: Sequence[str], folder: Path, pause: Pause, limit_s: float) -> 
         folder: where it runs and its log goes: of no project, so that no project's settings are
             taken.
     """
-    told = environment({"PIP_USER": "0", "PWD": str(folder)}, without=_NOT_FOR_INSTALLERS)
+    variables = environment({"PIP_USER": "0", "PWD": str(folder)}, without=_NOT_FOR_INSTALLERS)
     end = time.monotonic() + limit_s
-    with Group(command, log=folder / _LOG, env=told, cwd=folder) as running:
+    with Group(command, log=folder / _LOG, env=variables, cwd=folder) as running:
         while running.exit_code() is None and time.monotonic() < end:
             pause(_POLL_S)
         code = running.exit_code()

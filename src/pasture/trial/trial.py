@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pasture.display.progress import Finished, Started, Tell
+from pasture.display.progress import Finished, OnEvent, Started
 from pasture.display.units import count
 from pasture.errors import (
     AppDidNotAnswer,
@@ -48,14 +48,14 @@ _DESCRIBE = (
 _EVERYONES = (AppImportFailed, MissingExtra, NoPrivilege, PortTaken, UsageError)
 """Errors that have nothing to do with the policy."""
 
-RunOne = Callable[[Job, Tell, Pause], Run]
+RunOne = Callable[[Job, OnEvent, Pause], Run]
 Keep = Callable[[Sequence[Run]], None]
 Differences = dict[str, tuple[Disagreement, ...]]
 
 
 def run_trial(
     plan: TrialPlan,
-    on_event: Tell = lambda event: None,
+    on_event: OnEvent = lambda event: None,
     stop: threading.Event | None = None,
     run_one: RunOne = run_job,
 ) -> TrialResult:
@@ -64,7 +64,7 @@ def run_trial(
     Answers that differ are part of the result, not an error: look at `answers_agree`.
 
     Args:
-        on_event: told what happens, in the calling thread.
+        on_event: called with what happens, in the calling thread.
         stop: when set, the trial ends all its processes and raises KeyboardInterrupt.
 
     Raises:
@@ -81,7 +81,7 @@ def run_trial(
 
 def attempt_trial(
     plan: TrialPlan,
-    on_event: Tell = lambda event: None,
+    on_event: OnEvent = lambda event: None,
     stop: threading.Event | None = None,
     run_one: RunOne = run_job,
     *,
@@ -96,7 +96,7 @@ def attempt_trial(
     Args:
         on_event, stop: as for `run_trial`.
         earlier: runs of an earlier trial of the same plan, which are not made again.
-        keep: told all runs that have ended, after each.
+        keep: called with all runs that have ended, after each.
 
     Raises:
         PastureError: what `check_plan` raises; what a run raises when none has ended, and no other
@@ -140,7 +140,7 @@ class _Trial:
 
     plan: TrialPlan
     equipment: Equipment
-    emit: Tell
+    emit: OnEvent
     pause: Pause
     run_one: RunOne
     directory: Path
@@ -188,16 +188,16 @@ class _Trial:
         except PastureError as error:
             if not self.runs and self._is_everyones(policy, error):
                 raise
-            told = self._beside_reference(policy, error)
-            self.failures.append(Failure(policy, round_, told))
-            self.emit(Finished(policy, f"failed: {told.message}"))
+            failure = self._beside_reference(policy, error)
+            self.failures.append(Failure(policy, round_, failure))
+            self.emit(Finished(policy, f"failed: {failure.message}"))
             return True
         self.runs.append(run)
         self.keep(self.runs)
         self.emit(Finished(policy, private_a_worker(run.private_bytes_median)))
         return True
 
-    def _run_job(self, policy: str, round_: int, requests: int, emit: Tell) -> Run:
+    def _run_job(self, policy: str, round_: int, requests: int, emit: OnEvent) -> Run:
         try:
             return self.run_one(self._job(policy, round_, requests), emit, self.pause)
         except OSError as error:  # no room for a log, say: what ran before is not lost for that

@@ -3,7 +3,7 @@
 A file is there completely or not at all: it is written beside its name and moved there in one
 step, with mode 0600. Folders are made with mode 0700. No other user can have a say in where it
 goes: a folder that another user owns or may write is refused (a sticky one, as /tmp, is not:
-nobody can move there what is another's), a symbolic link that another user made is not
+no user can move there what is another's), a symbolic link that another user made is not
 followed, and nothing but a plain file of this user is ever replaced.
 
 Safe before a fork and in a sealed process. Errors are `OSError`, whose text says what stood in

@@ -272,7 +272,7 @@ class _Lifespan:
         """Returns why it failed, where the application says so."""
         scope = {"type": "lifespan", "asgi": _VERSIONS, "state": self.state}
         self.task = asyncio.create_task(self._run(scope))
-        failed = await self._tell("startup", self.task)
+        failed = await self._announce("startup", self.task)
         self.started = failed is None
         return failed
 
@@ -280,7 +280,7 @@ class _Lifespan:
         """Returns why it failed, where the application says so."""
         if self.task is None:
             return None
-        failed = await self._tell("shutdown", self.task)
+        failed = await self._announce("shutdown", self.task)
         if failed is None:
             await self.task
         return failed
@@ -291,7 +291,7 @@ class _Lifespan:
         except Exception as error:  # how an application says that it has no lifespan
             self.raised = error
 
-    async def _tell(self, what: str, task: asyncio.Task[None]) -> str | None:
+    async def _announce(self, what: str, task: asyncio.Task[None]) -> str | None:
         await self._to_application.put({"type": f"lifespan.{what}"})
         answer = asyncio.create_task(self._from_application.get())
         await asyncio.wait({answer, task}, return_when=asyncio.FIRST_COMPLETED)

@@ -2,7 +2,7 @@
 
 Owns keeping that process safe from it. The code has a limited time, and an ending signal stops it.
 Changes that it makes to the process's state are undone. None of its exceptions ends the process,
-and a process that it forks does not come back from it. Only `KeyboardInterrupt` passes: somebody
+and a process that it forks does not come back from it. Only `KeyboardInterrupt` passes: the user
 wants the process to end. `interrupts` says which code cannot be stopped.
 """
 
@@ -35,7 +35,7 @@ log = logging.getLogger("pasture")
 
 
 class Ended(KeyboardInterrupt):
-    """A signal has reported the process to end, and its own handler has been called."""
+    """A signal has asked the process to end, and its own handler has been called."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class Interrupts:
         self._inside = False
         self._before: dict[int, Handling] = {}
         self._timer = (0.0, 0.0)
-        self._begun = 0.0
+        self._started = 0.0
 
     @staticmethod
     def are_possible() -> bool:
@@ -67,7 +67,7 @@ class Interrupts:
         What is ignored, or left to the kernel, which ends the process, stays so. Without the
         extension an alarm that C code handles stays so, too: calls have no limit then.
         """
-        self._begun = time.monotonic()
+        self._started = time.monotonic()
         alarm = handling.look(signal.SIGALRM)
         if alarm.can_be_put_back:
             self._timer = signal.setitimer(signal.ITIMER_REAL, 0)
@@ -83,7 +83,7 @@ class Interrupts:
             handling.put_back(number, before)
         left_s, interval_s = self._timer
         if left_s:
-            passed_s = time.monotonic() - self._begun
+            passed_s = time.monotonic() - self._started
             signal.setitimer(signal.ITIMER_REAL, max(left_s - passed_s, 1e-3), interval_s)
 
     def call(self, function: Callable[[], Result], limit_s: float) -> Result:

@@ -1,7 +1,7 @@
 """What application code may change of the process that it runs in, and putting it back.
 
 Owns the list of what is looked at: handlers of signals, environment, working directory and the
-like. Values are never told, only what was changed: an environment holds secrets.
+like. Values are never reported, only what was changed: an environment holds secrets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from pasture.warmup import handling
 
 _SAFE_UMASK = 0o077
-_TOLD_VARIABLES = 5
+_MAX_VARIABLES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class _Aspect:
 
     Attributes:
         name: name in the report.
-        read: tells its value.
+        read: returns its value.
         write: sets it.
         of_main_thread: it can be set in the main thread only.
     """
@@ -128,10 +128,10 @@ class ProcessState:
                 os.environ[name] = then[name]
             else:
                 del os.environ[name]
-        for name in sorted(changed)[:_TOLD_VARIABLES]:
+        for name in sorted(changed)[:_MAX_VARIABLES]:
             yield f"the variable {name!a}"
-        if len(changed) > _TOLD_VARIABLES:
-            yield f"{len(changed) - _TOLD_VARIABLES} more variables"
+        if len(changed) > _MAX_VARIABLES:
+            yield f"{len(changed) - _MAX_VARIABLES} more variables"
 
     def _restore_aspects(self) -> Iterator[str]:
         for aspect, then in zip(self._aspects, self._values, strict=True):

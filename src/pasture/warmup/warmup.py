@@ -120,9 +120,9 @@ class WarmUpReport:
         failed = [str(answer) for answer in self.answers if answer.failed]
         changed = [_put_back(str(a.request), a.changed) for a in self.answers if a.changed]
         threads = [f"a request started thread {name}" for name in self.threads]
-        told = (*filter(None, (self.refused, self.unlimited)), *failed)
+        problems = (*filter(None, (self.refused, self.unlimited)), *failed)
         advice = (self.advice,) if self.advice else ()
-        return (*told, *advice, *changed, *self.changed, *threads)
+        return (*problems, *advice, *changed, *self.changed, *threads)
 
 
 def warm_up(
@@ -154,9 +154,9 @@ def warm_up(
         requests: as `Request`, or as text: `PATH` or `METHOD PATH`.
         headers: sent with each; pairs of name and value.
         host: `Host` header where a request has none of its own.
-        on_start: told of each request before it is served, and of start and end of an ASGI
+        on_start: called with each request before it is served, and at start and end of an ASGI
             application.
-        on_answer: told of each answer as it comes.
+        on_answer: called with each answer as it comes.
         timeout_s: limit of a request, and of an ASGI application's start and end; 0 for none.
         total_timeout_s: limit of the warm-up; what is left over is not served. 0 for none.
         session: of an ASGI application that has been started already, and goes on after it.

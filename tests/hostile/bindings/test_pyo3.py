@@ -1,4 +1,4 @@
-"""Objects of PyO3, from wheels: containers that tell the collector of nothing, and some that do."""
+"""Objects of PyO3, from wheels: containers that show the collector nothing, and some that do."""
 
 import pytest
 

@@ -1,6 +1,6 @@
 /* A container that says at one time that it takes part in garbage collection and at another
  * that it does not, while it stands in the collector's lists throughout. As greenlets do: an
- * active one is none, because its references lie on a stack that nobody can traverse.
+ * active one is none, because its references lie on a stack that cannot be traversed.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

@@ -23,7 +23,7 @@ add(PyObject *args, int sign)
     if (!PyArg_ParseTuple(args, "OL", &op, &times)) {
         return NULL;
     }
-    /* At once: nobody looks at the counts in between, and none of them is 0. */
+    /* At once: no thread looks at the counts in between, and none of them is 0. */
     COUNT(op) += sign * (Py_ssize_t)times;
     return PyLong_FromLong(0);
 }

@@ -1,4 +1,4 @@
-/* An allocator of which nobody knows anything: lists of free blocks by size, over one reservation.
+/* An allocator that pasture does not know: lists of free blocks by size, over one reservation.
  * It takes the place of malloc by LD_PRELOAD, and has no interface but malloc's.
  */
 #define _GNU_SOURCE

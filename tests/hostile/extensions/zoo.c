@@ -1,7 +1,7 @@
 /* Objects that break what one may believe of all objects. Each type has the same fields and the
  * same methods; what is odd about it is said at its slots.
  *
- * hold(obj), held(): one strong reference, which tp_traverse tells of (but where it says else).
+ * hold(obj), held(): one strong reference, which tp_traverse visits (but where it says else).
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -30,7 +30,7 @@ typedef struct {
 static void dealloc(PyObject *self);
 
 /* Made from a specification: such instances own a reference to their type. Those of a class
-   made in Python do too, but there it is the class's slots that tell of it and let it go. */
+   made in Python do too, but there it is the class's slots that visit it and let it go. */
 static int
 owns_its_type(PyTypeObject *type)
 {
@@ -208,7 +208,7 @@ static PyTypeObject from_malloc_type = {
     .tp_free = give_to_malloc,
 };
 
-/* --- What they tell the collector ------------------------------------------------------- */
+/* --- What they show the collector ------------------------------------------------------- */
 
 static int
 traverse_nothing(PyObject *self, visitproc visit, void *arg)

@@ -1,4 +1,4 @@
-"""The process that an image is made of: it loads modules, seals, and is stopped.
+"""The process that an image is made of: it loads modules, seals, and waits to be copied.
 
 Started by `server` with the interpreter, the options and the environment that the image is for;
 for a zygote on top of another one, by `pasture-python` out of that one's image. Two processes: the
@@ -64,7 +64,7 @@ def main(loaded: Iterable[str]) -> None:
     pid = os.fork()
     if pid == 0:
         inherited = [channel.detach(), reader, environ, *images]
-        _stand_still(inherited, writer, order.python, parent)
+        _wait_for_copy(inherited, writer, order.python, parent)
     os.close(writer)
     from pasture_zygote import copying, starter
 
@@ -122,7 +122,7 @@ def _take_low_descriptors() -> list[int]:
     return taken
 
 
-def _stand_still(inherited: list[int], report_to: int, python: str, parent: int) -> None:
+def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: int) -> None:
     """Seal, and wait to be copied. Returns in no process: what comes to life becomes a program."""
     import pasture
     from pasture.interpreter import native

@@ -75,7 +75,7 @@ class Build:
             send(self.channel, order, [environ, *images])
         except OSError:  # it has ended, or there is no descriptor left
             with suppress(OSError):
-                self.channel.shutdown(socket.SHUT_WR)  # it then ends, and `receive` tells
+                self.channel.shutdown(socket.SHUT_WR)  # it then ends, and `receive` says so
         finally:
             os.close(environ)
 

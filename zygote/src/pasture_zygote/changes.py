@@ -78,7 +78,7 @@ class Changes:
         """Folders to be watched, with the names of entries that count in them.
 
         A folder that is reached from another one without a link begins no tree of its own: the
-        watch of the one above tells that it was renamed.
+        watch of the one above reports that it was renamed.
         """
         by_folder: dict[str, set[str]] = {folder: set() for folder in folders}
         for path in self._files:

@@ -52,7 +52,7 @@ def copy_and_send(
         read: files that modules have read while they were loaded.
     """
     try:
-        address, report, loaded = _wait_until_it_stands_still(pid, reader)
+        address, report, loaded = _wait_until_it_is_stopped(pid, reader)
         frozen = Frozen(pid, address)
         files = _open_files(frozen)
         needed = variables.needed(environ, loaded)
@@ -80,7 +80,7 @@ def copy_and_send(
         os.waitpid(pid, 0)
 
 
-def _wait_until_it_stands_still(pid: int, reader: int) -> tuple[int, str, tuple[str, ...]]:
+def _wait_until_it_is_stopped(pid: int, reader: int) -> tuple[int, str, tuple[str, ...]]:
     """Where its facts are, the seal's report, and the modules that it has loaded."""
     with os.fdopen(reader, "rb") as pipe:
         line, _, loaded = pipe.read().decode("utf-8", "replace").partition("\n")

@@ -2,7 +2,7 @@
 
 CPython ends by clearing all modules, which writes to everything that is shared. Here only modules
 that came after the image are cleared, in CPython's order, so that their objects' `__del__` and weak
-references' callbacks run as before (CPython 3.14 Python/pylifecycle.c, finalize_modules).
+references' callbacks run as usual (CPython 3.14 Python/pylifecycle.c, finalize_modules).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def finish(status: int) -> int | None:
         status: with which the process would end.
 
     Returns:
-        The status with which it shall end; None where the interpreter has to finalize as before:
+        The status with which it shall end; None where the interpreter has to finalize as usual:
         a daemon thread runs, another interpreter is left, or output cannot be written.
     """
     if native().python_threads() > 1 or _interpreters() > 1 or not _flushes():

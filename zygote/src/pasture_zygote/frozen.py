@@ -73,7 +73,7 @@ class Frozen:
         return {name: int(fields[number - FIRST_FIELD]) for name, number in names.items()}
 
     def auxiliary_vector(self) -> bytes:
-        """What the kernel told the program at its start."""
+        """The values that the kernel gave the program at its start."""
         return (self._folder / "auxv").read_bytes()
 
     def descriptors(self) -> dict[int, str]:

@@ -221,7 +221,7 @@ class Copy:
     def _runs(self, mapping: Mapping, base: Region, guards: list[int]) -> list[tuple[int, int]]:
         """What has to be written: pairs of begin and length, bytes.
 
-        Pages that nobody may touch, as below the stacks of threads, are added to `guards`.
+        Pages that no code may touch, as below the stacks of threads, are added to `guards`.
         """
         if base.flags & (MAP_SHARED | MAP_DROPPABLE) == MAP_SHARED or not _keeps(mapping):
             return []

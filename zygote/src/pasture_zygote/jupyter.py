@@ -2,7 +2,7 @@
 
 A kernel imports much of itself only while it starts, and more with its first cell, and it compiles
 regular expressions, a tenth of its start. No list of them stays true, so they are learnt: when this
-module is loaded, a kernel runs in a process of its own, answers, completes a name, and tells what
+module is loaded, a kernel runs in a process of its own, answers, completes a name, and says what
 it has loaded and compiled by then. With all of that loaded another one rehearses (`rehearsal`).
 """
 
@@ -78,17 +78,17 @@ def _run_kernel() -> None:
             client.wait()
 
 
-def _tell() -> None:
-    """Start a kernel in a folder of its own, and print what it tells."""
+def _report() -> None:
+    """Start a kernel in a folder of its own, and print what it reports."""
     with tempfile.TemporaryDirectory() as folder:
         file = _connection_file(folder)
         command = [sys.executable, "-m", _LAUNCHER, "-f", file]
         environ = {**os.environ, "IPYTHONDIR": folder, "JPY_PARENT_PID": f"{os.getpid()}"}
         kernel = subprocess.Popen(command, env=environ, stdout=sys.stderr)
         try:
-            told = f"{folder}/told"
-            _talk(file, told)
-            print(Path(told).read_text())
+            report = f"{folder}/report"
+            _talk(file, report)
+            print(Path(report).read_text())
         finally:
             kernel.kill()
             kernel.wait()
@@ -102,7 +102,7 @@ def _connection_file(folder: str) -> str:
     return file
 
 
-def _talk(file: str, told: str) -> None:
+def _talk(file: str, report: str) -> None:
     """Have a kernel complete a name, run a cell that writes what is to be reported, and end."""
     from jupyter_client.blocking.client import BlockingKernelClient
 
@@ -111,7 +111,7 @@ def _talk(file: str, told: str) -> None:
     client.start_channels(stdin=False, hb=False)
     client.wait_for_ready(timeout=_TIMEOUT_S)
     client.complete("pri", reply=True, timeout=_TIMEOUT_S)
-    client.execute(_CELL.format(told), reply=True, timeout=_TIMEOUT_S)
+    client.execute(_CELL.format(report), reply=True, timeout=_TIMEOUT_S)
     client.shutdown(reply=True, timeout=_TIMEOUT_S)
     client.stop_channels()
 
@@ -122,4 +122,4 @@ if __name__ != "__main__":
 elif len(sys.argv) > 1:
     _talk(sys.argv[1], os.devnull)
 else:
-    _tell()
+    _report()

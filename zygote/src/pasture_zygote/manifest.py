@@ -39,8 +39,8 @@ READ_BY: Mapping[str, tuple[str, ...]] = {
     "tensorflow": ("TF_", "XLA_", "CUDA_"),
     "torch": ("TORCH_", "PYTORCH_", "CUDA_", "NCCL_"),
 }
-"""Beginnings of variables that the code in C of a module reads while it is loaded, which nobody
-sees. (ray 2.60 keeps the job's id of then: RayConfig in _raylet.so.)"""
+"""Beginnings of variables that the code in C of a module reads while it is loaded, unseen by
+Python. (ray 2.60 keeps the job's id of then: RayConfig in _raylet.so.)"""
 
 ALWAYS_READ_EXACTLY = (
     *("LANG", "LANGUAGE", "HOME", "SETUPTOOLS_USE_DISTUTILS", "PASTURE", "PASTURE_PRELOAD"),

@@ -1,9 +1,9 @@
 """Variables that a module reads while it is loaded, and that can be read again.
 
-Some variables are another one for each program, because whoever starts it sets them. An image in
-which a module has read one would then fit no program at all. Owns which these are, and how the
-module gets the value of the new process. Every other variable that a module reads has to be what
-it was (`variables`).
+Some variables are another one for each program, because the process that starts it sets them. An
+image in which a module has read one would then fit no program at all. Owns which these are, and how
+the module gets the value of the new process. Every other variable that a module reads has to be
+what it was (`variables`).
 """
 
 from __future__ import annotations

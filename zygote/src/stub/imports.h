@@ -1,4 +1,4 @@
-/* The names that a program imports, as far as they can be distinguished from its text at once. */
+/* The names that a program imports, as far as its text shows them at once. */
 #ifndef STUB_IMPORTS_H
 #define STUB_IMPORTS_H
 

@@ -1,3 +1,8 @@
+/* Finds the interpreter beside this program: it runs whatever no image can.
+ *
+ * Invariant: it never finds this program itself, under any link: it would start itself for ever.
+ */
+
 #define _GNU_SOURCE
 #include "interpreter.h"
 
@@ -25,9 +30,9 @@ const char *
 interpreter_find(void)
 {
     static char path[PATH_MAX + 16];
-    const char *told = getenv("PASTURE_PYTHON");
-    if (told != NULL && told[0] == '/') {
-        return is_another_program(told) ? told : NULL;
+    const char *named = getenv("PASTURE_PYTHON");
+    if (named != NULL && named[0] == '/') {
+        return is_another_program(named) ? named : NULL;
     }
     ssize_t length = readlink("/proc/self/exe", path, PATH_MAX);
     if (length <= 0) {

@@ -1,4 +1,4 @@
-/* pasture-python: a Python interpreter that starts with its modules loaded, or as before.
+/* pasture-python: a Python interpreter that starts with its modules loaded, or as usual.
  *
  * Asks the user's zygote for an image of an interpreter that stands right before its program, and
  * turns this very process into it. So process id, parent, session, terminal, descriptors, limits

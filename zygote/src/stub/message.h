@@ -1,4 +1,4 @@
-/* What a process that has just come to life is reported. The layout is that of freeze_message in
+/* The message to a process that has just come to life. The layout is that of freeze_message in
  * src/native/zygote/freeze.h. */
 #ifndef STUB_MESSAGE_H
 #define STUB_MESSAGE_H

@@ -149,7 +149,7 @@ receive(int s, answer *a)
     return NULL;
 }
 
-/* Nobody can change what is mapped from them any more. */
+/* The contents that are mapped from them cannot change any more. */
 static bool
 are_sealed(const answer *a)
 {

@@ -1,3 +1,8 @@
+/* Compares an environment with the rules of an image, without allocating.
+ *
+ * Leans on the kernel and libc alone: `environ` is an array of "NAME=VALUE" that ends with NULL.
+ */
+
 #include "rules.h"
 
 #include <stdbool.h>

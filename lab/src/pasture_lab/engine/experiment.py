@@ -42,14 +42,14 @@ class Bench:
         directory: for files of this part alone; exists and is empty.
         logs: start of the log files' path.
         figures: of this experiment's parts so far, by full name.
-        tell: shows how much of the part is done, 0 to 1.
+        report: shows how much of the part is done, 0 to 1.
         pause: sleeps for so many seconds; raises to interrupt the run.
     """
 
     directory: Path
     logs: Path
     figures: Figures
-    tell: Callable[[float], None]
+    report: Callable[[float], None]
     pause: Pause
 
     def log(self, name: str) -> Path:

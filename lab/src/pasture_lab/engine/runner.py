@@ -15,7 +15,7 @@ from importlib.metadata import version
 
 import psutil
 
-from pasture.display.progress import Finished, Moved, Started, Tell
+from pasture.display.progress import Finished, Moved, OnEvent, Started
 from pasture.display.units import count, duration, seconds
 from pasture.errors import (
     MissingExtra,
@@ -103,14 +103,14 @@ def run_lab(
     store: Store,
     *,
     again: bool = False,
-    on_event: Tell = lambda event: None,
+    on_event: OnEvent = lambda event: None,
     stop: threading.Event | None = None,
 ) -> LabResult:
     """Run what is not kept, and judge all of it.
 
     Args:
         again: run what is kept, too.
-        on_event: told what happens, in this thread.
+        on_event: called with what happens, in this thread.
         stop: set by another thread or a signal handler to interrupt.
 
     Raises:
@@ -141,7 +141,7 @@ class _Lab:
     options: Options
     store: Store
     again: bool
-    emit: Tell
+    emit: OnEvent
     pause: Callable[[float], None]
     spent_s: float = 0.0  # of the estimate
 
@@ -215,7 +215,7 @@ class _Lab:
                 directory=directory,
                 logs=logs.resolve() / f"{experiment.name}.{part.name}",
                 figures={**found.figures, **experiment.derive(found.figures)},
-                tell=lambda done: self.emit(Moved(done)),
+                report=lambda done: self.emit(Moved(done)),
                 pause=self.pause,
             )
             return part.measure(bench)

@@ -1,4 +1,4 @@
-"""The experiments by name, in the order in which they are run and told.
+"""The experiments by name, in the order in which they are run and reported.
 
 Each is a module with its runs and a table of the same name beside it.
 """

@@ -154,7 +154,7 @@ def _cachegrind(
         run_to_end(bench, command, bench.log(f"cachegrind-{collections}"))
     except ServerFailed as error:
         raise NotMeasurable(f"this interpreter does not run in valgrind: {error.message}") from None
-    bench.tell(0.5)
+    bench.report(0.5)
     return read_cachegrind(out.read_text())
 
 

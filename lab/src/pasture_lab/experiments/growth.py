@@ -56,7 +56,7 @@ def _measure(variant: Variant, requests: int, bench: Bench) -> Measured:
             failed += burst(server.port, step, threads=1)
             samples.append(server.sample(number * step))
             bench.pause(0)
-            bench.tell(number / _STEPS)
+            bench.report(number / _STEPS)
     served = [s.requests for s in samples]
     private = curve(served, [median(s, lambda m: m.private_bytes) for s in samples])
     shared = curve(served, [median(s, lambda m: m.shared_bytes) for s in samples])

@@ -77,12 +77,12 @@ def _measure(make: Callable[[Bench], Site], policy: str, requests: int, bench: B
         log_dir=bench.log("trial").with_suffix(""),
     )
 
-    def tell(event: Event) -> None:
+    def pass_on(event: Event) -> None:
         bench.pause(0)
         if isinstance(event, Moved) and event.done is not None:
-            bench.tell(event.done / requests)
+            bench.report(event.done / requests)
 
-    result = run_trial(plan, on_event=tell)
+    result = run_trial(plan, on_event=pass_on)
     return _from_run(result.policies[0].runs[0], result.notes)
 
 

@@ -68,7 +68,7 @@ def _given(name: str) -> str:
 
 
 def _path(what: Load) -> dict[str, str | float]:
-    """What tells one other interpreter from another: a build may take another's place."""
+    """The identity of an other interpreter: a build may take another's place."""
     return {"python": what, "built": Path(what).stat().st_mtime} if isinstance(what, str) else {}
 
 

@@ -99,7 +99,7 @@ def _watch(server: Server, seconds: float, bench: Bench) -> list[Sample]:
     with SteadyLoad(server.port, RATE) as load:
         while (elapsed := time.monotonic() - start) < seconds:
             bench.pause(_STEP_S)
-            bench.tell(elapsed / seconds)
+            bench.report(elapsed / seconds)
             found = server.sample(load.answered)
             samples.append(
                 Sample(time.monotonic() - start, found.requests, found.master, found.workers)

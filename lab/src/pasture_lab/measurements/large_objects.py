@@ -65,7 +65,7 @@ def bursts(what: Load, each: int, bench: Bench) -> Measured:
             samples.append(server.sample(number * each))
             totals.append(samples[-1].total_pss_bytes)
             bench.pause(0)
-            bench.tell(number / BURSTS)
+            bench.report(number / BURSTS)
         peak = {} if group is None else {"peak_bytes": float(group.peak_bytes())}
     served = [s.requests for s in samples]
     settled = next((i for i, n in enumerate(served) if n >= _SETTLED), -1)
@@ -144,7 +144,7 @@ def _send_all(port: int, sizes: Sizes, bench: Bench) -> Measured:
         figures[f"r{published}_a_second"] = max(rate.a_second, 0.001)
         missing += size - rate.answered
         done += size
-        bench.tell(done / sum(sizes.values()))
+        bench.report(done / sum(sizes.values()))
     figures["unanswered"] = missing
     rates = [figures[f"r{published}_a_second"] for published in sizes]
     notes = (f"{missing} of {done} requests were not answered with 200",) if missing else ()

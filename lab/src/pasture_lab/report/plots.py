@@ -33,7 +33,7 @@ def color_of(part: str, place: int) -> str:
 
 
 def dash_of(part: str) -> str:
-    """Dotted where a prefix tells a part from the policy's own line."""
+    """Dotted where a prefix sets a part apart from the policy's own line."""
     return "dot" if part.startswith(_DOTTED) else "solid"
 
 

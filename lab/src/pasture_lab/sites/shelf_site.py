@@ -116,7 +116,7 @@ page = engines["django"].from_string(
 
 
 def leave_garbage(count: int) -> None:
-    """Objects that refer to each other, and that nobody else refers to."""
+    """Objects that refer to each other, and that nothing else refers to."""
     for _ in range(count // 2):
         first: list[Any] = []
         first.append([first])

@@ -18,7 +18,7 @@ _enable = gc.enable
 _reported: set[str] = set()
 
 
-def _tell(*words: object) -> None:
+def _write(*words: object) -> None:
     line = "\t".join(repr(str(word))[1:-1] for word in words)
     if line in _reported:
         return
@@ -33,20 +33,20 @@ def _tell(*words: object) -> None:
 def enable() -> None:
     """As gc.enable(), and notes the caller."""
     frame = sys._getframe(1)
-    _tell("gc", f"{frame.f_globals.get('__name__')} ({frame.f_code.co_filename}:{frame.f_lineno})")
+    _write("gc", f"{frame.f_globals.get('__name__')} ({frame.f_code.co_filename}:{frame.f_lineno})")
     _enable()
 
 
-def _tell_threads() -> None:
+def _write_threads() -> None:
     threading = sys.modules.get("threading")
     for thread in list(getattr(threading, "_active", {}).values()):
         code = getattr(thread, "_target", None) or type(thread)
         module = str(getattr(code, "__module__", ""))
-        _tell("thread", thread.native_id, thread.name, module)
+        _write("thread", thread.native_id, thread.name, module)
     for name in list(getattr(sys, "lazy_modules", ())):
         module, _, attribute = name.rpartition(".")
         if name not in sys.modules and not hasattr(sys.modules.get(module), attribute):
-            _tell("lazy", name)
+            _write("lazy", name)
 
 
 class _Imports:
@@ -58,7 +58,7 @@ class _Imports:
             find = None if finder is _Imports else getattr(finder, "find_spec", None)
             spec = find and find(name, path, target)
             if spec is not None:  # what is looked for and not there costs nothing
-                _tell("import", os.getpid(), name)
+                _write("import", os.getpid(), name)
                 return spec
         return None
 
@@ -70,7 +70,7 @@ def _watch_imports() -> None:
 
 gc.enable = enable
 # Hooks before a fork are called last first: what other hooks stop there is gone by then.
-os.register_at_fork(before=_tell_threads, after_in_child=_watch_imports)
+os.register_at_fork(before=_write_threads, after_in_child=_watch_imports)
 
 # The one that this one hides.
 _here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
@@ -79,5 +79,5 @@ _this = sys.modules.pop("sitecustomize", None)
 try:
     import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
 except ImportError:
-    if _this is not None:  # whoever imports this one looks for it there
+    if _this is not None:  # the import of this one looks for it there
         sys.modules["sitecustomize"] = _this

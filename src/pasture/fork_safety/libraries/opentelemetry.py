@@ -5,8 +5,8 @@ and logs. Of metrics it does neither:
 
 - A fork in the middle of an export leaves the reader's lock locked. The worker's metrics never
   leave, and its end waits for them for 30 s.
-- What the parent has counted and not reported yet is reported by each child, too. That is put right
-  where a reader reports what is new (delta); of sums since the begin (cumulative) no one knows
+- Counts that the parent has not reported yet are reported by each child, too. That is put right
+  where a reader reports what is new (delta); of sums since the begin (cumulative) it is not known
   whose they are.
 
 Source: opentelemetry-sdk 1.45, sdk/metrics/_internal: export/__init__.py

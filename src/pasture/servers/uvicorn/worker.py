@@ -112,7 +112,7 @@ class Worker(multiprocessing.process.BaseProcess):
     before_fork: Callable[[], object]
 
     def close_inherited(self) -> None:
-        """Close another worker's pipes, in a worker: they tell of the end of parent and worker."""
+        """Close another worker's pipes, in a worker: they report the end of parent and worker."""
         fork: _Fork | None = vars(self)["_popen"]
         if fork is not None and fork.finalizer is not None and fork.finalizer.still_active():
             _close(*fork.pipes)

@@ -17,7 +17,7 @@ cdef class Plain:
 
 @cython.no_gc
 cdef class WithoutCollector:
-    """Holds objects, and tells the collector of none."""
+    """Holds objects, and shows the collector none."""
     cdef object value
 
     def hold(self, value):
@@ -89,7 +89,7 @@ cdef class WithEnd:
 
 
 cdef class Derived(Plain):
-    """Its tp_traverse calls that of its base; text is held and not told of."""
+    """Its tp_traverse calls that of its base; text is held and not visited."""
     cdef str text
     cdef tuple more
 

@@ -45,7 +45,7 @@ struct Memory {
     std::vector<int> numbers = std::vector<int>(16, 7);
 };
 
-// A container that tells the collector of what it holds.
+// A container that shows the collector what it holds.
 template <typename T>
 static py::custom_type_setup
 traversed()

@@ -43,9 +43,9 @@ class LoopPromotable(Promotable):
         del self._worker.notify
         self._worker.notify()
         self._loop = weakref.ref(asyncio.get_running_loop())
-        self.has_begun()
+        self.has_started()
 
-    def has_begun(self) -> None:
+    def has_started(self) -> None:
         """On the loop, as soon as the worker serves."""
         super().begin()
 
@@ -102,7 +102,7 @@ class UvicornPromotable(LoopPromotable):
     _server: Any = None
     _ends = False
 
-    def has_begun(self) -> None:
+    def has_started(self) -> None:
         server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
         config = self._worker.config
         if config.timeout_graceful_shutdown is None:
@@ -112,7 +112,7 @@ class UvicornPromotable(LoopPromotable):
             self._server = server
             signal.signal(signal.SIGTERM, self._end)
             signal.siginterrupt(signal.SIGTERM, False)
-        super().has_begun()
+        super().has_started()
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         if self._loop is None:

@@ -1,4 +1,4 @@
-"""What Celery starts when a worker of `pasture run celery` is asked to restart."""
+"""Celery starts this program when a worker of `pasture run celery` is asked to restart."""
 
 import sys
 

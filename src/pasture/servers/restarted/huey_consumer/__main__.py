@@ -1,4 +1,4 @@
-"""What Huey starts when a consumer of `pasture run huey_consumer` is asked to restart."""
+"""Huey starts this program when a consumer of `pasture run huey_consumer` is asked to restart."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Runs a program, or `-m MODULE`, as a user without any privilege: `as_nobody.py PROGRAM ...`.
+"""Runs a program, or `-m MODULE`, as a user without any privilege: `unprivileged.py PROGRAM ...`.
 
 To be started as root. The interpreter may lie where that user cannot read, so all modules
 that the programs need are imported first.
@@ -10,13 +10,13 @@ import runpy
 import sys
 
 PR_SET_DUMPABLE = 4
-NOBODY = 65534
+OTHER_USER = 65534
 
 
 def drop_privileges():
     os.setgroups([])
-    os.setresgid(NOBODY, NOBODY, NOBODY)
-    os.setresuid(NOBODY, NOBODY, NOBODY)
+    os.setresgid(OTHER_USER, OTHER_USER, OTHER_USER)
+    os.setresuid(OTHER_USER, OTHER_USER, OTHER_USER)
     # A process that changes its user is closed to that user's other processes; one that
     # was started by him is not.
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0):
