@@ -7,11 +7,11 @@ STEPS = POLICIES["seal"].heap
 INTERRUPTED = """
 step, after = STEP
 import signal
-from types import MappingProxyType
+from dataclasses import replace
 from pasture.sealing import seal, steps
 def interrupt(step):
     def work():
-        counts = taken[step]() if after else {}
+        counts = taken[step].work() if after else {}
         signal.raise_signal(signal.SIGINT)  # handled between this step and the next
         for _ in range(1000): pass
         return counts
@@ -28,7 +28,7 @@ DONE = "print(*[step.name for step in pasture.seal().steps if not step.skipped])
 
 CHILDREN = f"""
 {INTERRUPTED}
-seal.HEAP_STEPS[step] = interrupt(step)
+seal.HEAP_STEPS[step] = replace(taken[step], work=interrupt(step))
 try:
     pasture.seal()
     print("not interrupted")

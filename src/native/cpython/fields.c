@@ -5,15 +5,15 @@
  */
 #include "fields.h"
 
-#include <string.h>
-
-#include "layout.h"
-#include "pymalloc.h"
-#if PY_VERSION_HEX < 0x030C0000
-#  include <structmember.h> /* PyMemberDef */
-#endif
-
 #ifndef CPY_UNSUPPORTED
+
+#  include <string.h>
+
+#  include "layout.h"
+#  include "pymalloc.h"
+#  if PY_VERSION_HEX < 0x030C0000
+#    include <structmember.h> /* PyMemberDef */
+#  endif
 
 #define CPY_FIELD(holder, type, field) \
     {holder, #field, offsetof(type, field), #type "." #field, NULL}
