@@ -80,7 +80,7 @@ class _Probe(io.RawIOBase):
 def learn_locks() -> None:
     """Have the extension find out where streams keep the owner of their lock."""
     probe = _Probe()
-    probe.writer = io.BufferedWriter(probe)
+    probe.writer = io.BufferedWriter(probe, 16)  # the usual buffer may be more than there is
     probe.writer.write(b" ")
     probe.writer.flush()
     probe.writer.detach()
