@@ -20,7 +20,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Self
 
-from pasture.errors import MissingExtra, PastureError
+from pasture.errors import MissingExtra, PastureError, UsageError
 from pasture.log_lines import NO_SEAL
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import process_name, restart
@@ -161,6 +161,14 @@ class Engine:
             log.warning("not sealed: %s", error)
             return True
         return False
+
+    def refuse_reload(self) -> NoReturn:
+        """Raise for an engine that starts its workers anew whenever a file changes."""
+        raise UsageError(
+            f"with --reload {self.name} starts its workers anew at each change of a file: there is "
+            "nothing to share",
+            hint="leave --reload out, or leave pasture out",
+        )
 
     # What an engine has of its own.
 

@@ -20,7 +20,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pasture.errors import UsageError
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import restart
 from pasture.servers.engine import Engine, installed
@@ -57,11 +56,7 @@ class Granian(Engine):
         server_class._serve, server_class._serve_with_reloader = sealed_serve, refused_reload
 
     def check(self, started: Any) -> None:
-        raise UsageError(
-            "with --reload granian starts its workers anew at each change of a file: there is "
-            "nothing to share",
-            hint="leave --reload out, or leave pasture out",
-        )
+        self.refuse_reload()
 
     def prepare(self, server: Any, load: Loader) -> Loader:
         """Load the application, have workers forked; what gives a worker the application.

@@ -52,11 +52,7 @@ class Hypercorn(Engine):
 
     def check(self, started: Config) -> None:
         if started.use_reloader:
-            raise UsageError(
-                "with --reload hypercorn starts its workers anew at each change of a file: there "
-                "is nothing to share",
-                hint="leave --reload out, or leave pasture out",
-            )
+            self.refuse_reload()
         if started.workers == 0:
             raise UsageError(
                 "hypercorn with --workers 0 serves in one process: there is nothing to share",
