@@ -29,15 +29,16 @@ OBJECTS = {
 
 CALLS = ("take", "give", "take_one_by_one")
 
-# For each function of the extension that changes counts objects of their own: 2^31 references cost
-# the processor time that is due only once. So many calls take ten seconds and more; the counts are
-# looked at far more often.
+# For each function of the extension that changes counts objects of their own. The extension adds
+# 2^29 references at once; so many calls take ten seconds, and the longest pause between two looks
+# at the counts is ten seconds. So each step waits until its counts were set again.
 HEAP = f"""
 import oldabi, time
-def spend_processor_time():
-    end = time.process_time() + 0.5
-    while time.process_time() < end:
-        pass
+def wait_until_restored(objects, work):
+    end = time.process_time() + 15
+    while any(sys.getrefcount(op) != counts[id(op)] for op in objects):
+        assert time.process_time() < end, "nothing looked at the counts"
+        work()
 source = '''
 def make(): return 7654321.5
 text = "".join(["a text ", "of its own"])
@@ -58,6 +59,7 @@ def everything(names):
     fresh = [[float(i)] for i in range(5000)]  # takes the place of whatever was freed
     return eval(shown, names)
 pasture.seal()
+counts = {{id(op): sys.getrefcount(op) for names in sets.values() for op in names.values()}}
 was = {{call: everything(names) for call, names in sets.items()}}
 """
 
@@ -81,12 +83,12 @@ def test_two_to_the_31st_references_leave_it_alive(run_program, build_extension)
 names = {[*OBJECTS.values()]}
 calls = (("take", oldabi.take), ("give", oldabi.give))
 probed = [(change, eval(name, sets[call])) for call, change in calls for name in names]
+counts.update((id(op), sys.getrefcount(op)) for _, op in probed)
 def work():
     for _ in range({STEPS}):
         for change, op in probed:
             change(op, {STEP})
-        spend_processor_time()
-        gc.collect()
+        wait_until_restored([op for _, op in probed], gc.collect)
     return [(call, check(call, name)) for call, _ in calls for name in names]
 in_child(work)
 """,
@@ -102,11 +104,13 @@ def test_automatic_collections_are_enough(run_program, build_extension):
         f"""
 {HEAP}
 {CHECK}
+def make_objects():
+    kept = [[i] for i in range(300_000)]
 def work():
     for _ in range({STEPS}):
         for call in {CALLS}:  # the last one takes its time
             getattr(oldabi, call)(sets[call]["text"], {STEP})
-        kept = [[i] for i in range(300_000)]
+        wait_until_restored([sets[call]["text"] for call in {CALLS}], make_objects)
     return [check(call) for call in {CALLS}]
 in_child(work)
 """,
@@ -125,8 +129,7 @@ def half():
     for _ in range({STEPS // 2}):
         for call in ("take", "give"):
             getattr(oldabi, call)(sets[call]["text"], {STEP})
-        spend_processor_time()
-        gc.collect()
+        wait_until_restored([sets[call]["text"] for call in ("take", "give")], gc.collect)
 def rest():
     half()
     return check("take"), check("give")
