@@ -30,7 +30,8 @@ from pasture.launch.session import Group, environment
 
 PASTURE = (sys.executable, "-m", "pasture", "run")
 PATHS = ("/items/0", "/items/1/5", "/items/2?limit=5", "/items/3/7", "/openapi.json")
-WARM = tuple(word for path in PATHS for word in ("--warm", path))
+# The application's pages need what its lifespan makes.
+WARM = ("--lifespan", "warm-up", *(word for path in PATHS for word in ("--warm", path)))
 VARIANTS: Mapping[str, Sequence[str]] = {
     "spawned": (sys.executable, "-m", "uvicorn"),
     "forked": (*PASTURE, "--policy", "stock", "uvicorn"),

@@ -11,7 +11,7 @@ from benchmarks.uvicorn_workers import WARM, Served, measured
 WORKERS = 4
 NOTE = (
     "The FastAPI application of uvicorn's row; all workers have served at least 20 requests. The "
-    "sealed parent warms up with five."
+    "sealed parent warms up with five, within the lifespan (`--lifespan warm-up`)."
 )
 
 

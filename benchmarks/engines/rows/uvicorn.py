@@ -26,5 +26,6 @@ ENGINE = Engine(
     start_goal=uvicorn_workers.START_GOAL,
     guide="uvicorn.md",
     note="A FastAPI application with 16 SQLAlchemy tables and 32 pydantic models; all workers have "
-    "served at least 20 requests. The sealed parent warms up with five.",
+    "served at least 20 requests. The sealed parent warms up with five, within the lifespan "
+    "(`--lifespan warm-up`).",
 )
