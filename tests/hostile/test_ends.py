@@ -591,7 +591,7 @@ class Ends:
     def __del__(self): print("ended")
 beside = Node(None, 0); beside.held = [{"a": [[Ends()]]}]
 step = pasture.seal().step("immortalize")
-print(step.counts["left_mortal"] < 200, step.counts["owners_left_out"], len(step.problems))
+print(step.counts["left_mortal"] < 200, step.counts["owners_left_out"], step.problems, step.note)
 near, deep = root.children[0], root.children[0].children[0].children[0].children[0]
 print([_native.is_immortal(one) for one in (root.log, root.buffer, root, near, deep, far)])
 def close():
@@ -603,7 +603,8 @@ in_child(close)
 del beside
 """
     )
-    assert out == "True 1 1\n[False, False, False, False, True, True]\nFalse\nended\n"
+    note = "of what refers to something open, only what is near it stays mortal"
+    assert out == f"True 1 () {note}\n[False, False, False, False, True, True]\nFalse\nended\n"
 
 
 def test_many_objects_that_are_each_owned_by_few_all_end(run_program):

@@ -98,11 +98,7 @@ def _trace_code() -> Counts:
     return {}
 
 
-_OWNERS_LEFT_OUT = (
-    "most of a large graph refers to something that is open, such as a file in its root, and is "
-    "sealed without regard to that: dropped as a whole, the graph does not close it. Close such "
-    "things before the seal, or close them by name"
-)
+_OWNERS_LEFT_OUT = "of what refers to something open, only what is near it stays mortal"
 
 
 def _immortalize() -> StepResult:
@@ -110,7 +106,7 @@ def _immortalize() -> StepResult:
     counts: Counts = native().immortalize()
     _holes.sealed += counts["objects"]
     _holes.counted = True
-    return StepResult(counts, problems=(_OWNERS_LEFT_OUT,) if counts["owners_left_out"] else ())
+    return StepResult(counts, _OWNERS_LEFT_OUT if counts["owners_left_out"] else None)
 
 
 def _empty_free_lists() -> Counts:
