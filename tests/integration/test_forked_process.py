@@ -14,7 +14,7 @@ def end_by_itself(reader):
     time.sleep(0.2)
 
 for ends_within_s, target in ((60, end_by_itself), (0.1, time.sleep)):
-    context = Forking(lambda: None, ends_within_s)
+    context = Forking(lambda: None, ends_within_s=ends_within_s)
     reader, writer = os.pipe()
     workers = [context.Process(target=target, args=(reader if target is end_by_itself else 600,))
                for _ in range(2)]
@@ -27,6 +27,37 @@ for ends_within_s, target in ((60, end_by_itself), (0.1, time.sleep)):
         worker.join()
     print(*(worker.exitcode for worker in workers))
 """
+
+LIKE_A_SPAWNED_ONE = """
+import atexit, os, signal
+from pasture.servers.forked_process import Forking
+
+parent = os.getpid()
+atexit.register(lambda: os.getpid() == parent or os.write(1, b"the application's end\\n"))
+signal.signal(signal.SIGTERM, lambda *_: None)
+
+def work():
+    pipes = sum(os.readlink(f"/proc/self/fd/{fd}").startswith("pipe") for fd in range(3, 30)
+                if os.path.exists(f"/proc/self/fd/{fd}"))
+    print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, pipes, flush=True)
+
+context = Forking(lambda: None)
+first, second = (context.Process(target=target, args=args)
+                 for target, args in ((os.read, (os.pipe()[0], 1)), (work, ())))
+first.start()
+second.start()
+second.join()
+os.kill(first.pid, signal.SIGKILL)
+first.join()
+"""
+
+
+@pytest.mark.once
+def test_a_worker_has_nothing_of_its_parent_and_calls_what_was_given_to_atexit():
+    command = [sys.executable, "-c", LIKE_A_SPAWNED_ONE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    # Two ends are of the program's own pipe, two report the end of the parent and of the worker.
+    assert done.stdout.split("\n") == ["True 4", "the application's end", ""], done.stderr
 
 
 @pytest.mark.once

@@ -1,20 +1,32 @@
 """Processes of `multiprocessing` that are forked where a server's parent would spawn them.
 
-Owns the fork, that the worker finds its signals as a spawned one would, and how long its parent
-waits before it terminates it. For servers whose parent has no more to hide from its workers than
-handlers of signals. Invariant: a worker answers
-signals as a new interpreter does until its own code says otherwise.
+Owns the fork, and that the child starts and ends as a spawned one: without what is the parent's,
+and with the functions called that the application's import has given to `atexit`. Invariant: no
+signal that is sent to a child is lost, from the fork on. Until the child's own code says otherwise
+it has the handlers that its context says.
 """
 
 from __future__ import annotations
 
+import atexit
+import os
 import signal
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing import popen_fork, util
 from multiprocessing.context import ForkContext, ForkProcess
-from typing import Any
+from typing import Any, NoReturn
+from weakref import WeakSet
 
-_RESET = (signal.SIGTERM, signal.SIGHUP)
+Handlers = Mapping[signal.Signals, Any]
+"""By signal, as `signal.signal` takes them."""
+
+OF_A_NEW_PROCESS: Handlers = {
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+}
 
 
 class Forking(ForkContext):
@@ -22,51 +34,127 @@ class Forking(ForkContext):
 
     Args:
         before_fork: called in the parent. What it raises, the start of the process raises.
+        handlers: what children have for the signals that the parent handles.
+        let_go: called in each child, to close what is the parent's.
         ends_within_s: for a parent that asks all workers to end, and terminates the rest when the
             first has ended. So long may they take from that moment on.
     """
 
-    def __init__(self, before_fork: Callable[[], object], ends_within_s: float = 0.0) -> None:
-        self._before_fork = before_fork
+    def __init__(
+        self,
+        before_fork: Callable[[], object],
+        *,
+        handlers: Handlers = OF_A_NEW_PROCESS,
+        let_go: Callable[[], object] = lambda: None,
+        ends_within_s: float = 0.0,
+    ) -> None:
+        self.before_fork = before_fork
+        self.handlers = handlers
+        self.forks: WeakSet[_Fork] = WeakSet()
+        self._let_go = let_go
         self._ends_within_s = ends_within_s
         self._ends_at: float | None = None
 
     def Process(self, *arguments: Any, **named: Any) -> Worker:  # type: ignore[override]  # noqa: N802
         """A process that is not started yet."""
         worker = Worker(*arguments, **named)
-        worker.before_fork, worker.until_the_end_s = self._before_fork, self._until_the_end_s
+        worker.context = self
         return worker
 
-    def _until_the_end_s(self) -> float:
+    def until_the_end_s(self) -> float:
+        """How long workers may take from now on, once the first was to be terminated."""
         now = time.monotonic()
         if self._ends_at is None:
             self._ends_at = now + self._ends_within_s
         return max(0.0, self._ends_at - now)
 
+    def part(self) -> None:
+        """Let go of what is the parent's. Right after the fork."""
+        for fork in self.forks:
+            fork.close_inherited()
+        self._let_go()
+        for number, handler in self.handlers.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
 
 class Worker(ForkProcess):
-    """A process that is forked. It ends as any other of multiprocessing's."""
+    """A process that is forked and ends as a spawned one does."""
 
-    before_fork: Callable[[], object]
-    until_the_end_s: Callable[[], float]
+    context: Forking
 
     def terminate(self) -> None:
         """End it, once the time that it has for ending by itself is over."""
-        self.join(self.until_the_end_s())
+        self.join(self.context.until_the_end_s())
         super().terminate()
 
-    def start(self) -> None:
-        """Fork. A signal that comes to the worker in between is lost to neither."""
-        self.before_fork()
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _RESET)
+    @staticmethod
+    def _Popen(process: Any) -> _Fork:  # noqa: N802  multiprocessing's name
+        return _Fork(process)
+
+
+class _Fork(popen_fork.Popen):
+    """Source: CPython 3.14 Lib/multiprocessing/popen_fork.py, which calls no functions of the
+    parent's `atexit`, and leaves the pipes of other children open.
+    """
+
+    def _launch(self, process: Worker) -> None:
+        context = process.context
+        context.before_fork()
+        end, workers_life = os.pipe()
+        parents_end, parents_life = os.pipe()
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, context.handlers)
         try:
-            super().start()
+            with _tracker_shared():
+                self.pid = os.fork()
+            if self.pid == 0:
+                _close(end, parents_life)
+                _live(process, parents_end, mask)
+            self._pipes = (end, parents_life)
+            self.finalizer = util.Finalize(self, _close, self._pipes)
+            context.forks.add(self)
+        except OSError:
+            _close(end, parents_life)
+            raise
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            _close(workers_life, parents_end)
+        self.sentinel = end
 
-    def run(self) -> None:
-        """Be the worker."""
-        for number in _RESET:
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _RESET)
-        super().run()
+    def close_inherited(self) -> None:
+        """In another child: its pipes report the end of this one and of the parent."""
+        if self.finalizer is not None and self.finalizer.still_active():
+            _close(*self._pipes)
+
+
+def _live(process: Any, parents_end: int, mask: set[Any]) -> NoReturn:
+    code = 1
+    try:
+        process.context.part()
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        code = process._bootstrap(parent_sentinel=parents_end)
+    finally:
+        atexit._run_exitfuncs()
+        os._exit(code)
+
+
+def _close(*files: int) -> None:
+    for file in files:
+        os.close(file)
+
+
+@contextmanager
+def _tracker_shared() -> Iterator[None]:
+    """Have the child keep the parent's resource tracker: newer CPythons close it at other forks.
+
+    Source: CPython gh-146313.
+    """
+    tracker = sys.modules.get("multiprocessing.resource_tracker")
+    intent: Any = getattr(tracker, "_fork_intent", None)
+    if intent is None:
+        yield
+        return
+    intent.preserve_fd = True
+    try:
+        yield
+    finally:
+        intent.preserve_fd = False

@@ -76,7 +76,8 @@ class Hypercorn(Engine):
         # hypercorn's parent asks all workers to end, and terminates the rest when the first has
         # ended: sealed ones end so quickly that none of the rest would come to its own end.
         context = Forking(
-            lambda: sealer.before_fork(warm_up), config.graceful_timeout + config.shutdown_timeout
+            lambda: sealer.before_fork(warm_up),
+            ends_within_s=config.graceful_timeout + config.shutdown_timeout,
         )
         where: Any = hypercorn.run
         where.get_context = lambda method=None: context

@@ -32,7 +32,7 @@ from pasture.servers.sealer import Sealer, without_exit
 from pasture.servers.settings import ServerSettings
 from pasture.servers.uvicorn.log_setup import LogSetup
 from pasture.servers.uvicorn.requests import AfterRequest, as_in_uvicorn
-from pasture.servers.uvicorn.worker import ForkContext, Inheritance
+from pasture.servers.uvicorn.worker import ForkContext
 from pasture.servers.uvicorn_loop import loop_factory
 from pasture.servers.warming import host_at, warm_up_as_set
 from pasture.warmup.warmup import WarmUpReport
@@ -67,10 +67,9 @@ class SealingSupervisor(Multiprocess):
         logging.getLogger("uvicorn.error").disabled = False
         recorder.will_count_requests()
         config.loaded_app = AfterRequest(config.loaded_app, settings.memory_limit)
-        self._inherited = inherited = Inheritance(config, logs, self._close_pipes)
         self._backoff = Backoff()
-        where: Any = uvicorn._subprocess
-        where.spawn = ForkContext(inherited, self._before_fork)
+        self._context = ForkContext(config, logs, self._before_fork, self._close_pipes)
+        vars(uvicorn._subprocess)["spawn"] = self._context
         super().__init__(config, *arguments, **named)
         log.info("HUP replaces the workers and does not load new code: start anew for that")
 
@@ -123,9 +122,9 @@ class SealingSupervisor(Multiprocess):
     def _play(self, replay: Replay) -> None:
         """Be a worker that opens no socket, in a probe."""
         config = self.config
-        self._inherited.part()
+        self._context.part()
         config.configure_logging()
-        self._inherited.settle()
+        self._context.settle()
         replay.asgi(config.loaded_app, loop_factory(config), lifespan=config.lifespan != "off")
 
     def _begin_anew(self, left_out: LeftOut) -> None:
@@ -146,8 +145,6 @@ class SealingSupervisor(Multiprocess):
         for process in self.processes:
             process.parent_conn.close()
             process.child_conn.close()
-            worker: Any = process.process
-            worker.close_inherited()
 
     def _warm_up(self) -> WarmUpReport:
         config = self.config
