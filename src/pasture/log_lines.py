@@ -1,11 +1,12 @@
-"""Lines of a server's log that `pasture try` reads again: one format writes each and finds it.
+"""pasture's logger, and the lines of a server's log that `pasture try` reads again.
 
-A format has a `%s` for each value. In the log `pasture: ` stands before it, by the handler of
-`pasture`'s logger, or as `PREFIX` in a logger of the server's.
+One format writes each line and finds it. A format has a `%s` for each value. In the log `pasture: `
+stands before it, by the handler of `pasture`'s logger, or as `PREFIX` in a logger of the server's.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 
 PREFIX = "pasture: "
@@ -19,6 +20,31 @@ STARTING_ANEW = "probe: starting anew without %s"
 THE_WARM_UP = "the warm-up"
 WARM_UP_STEP = "warm-up: %s"
 WARM_UP_END = "warm-up: %s requests, %s failed"
+
+
+def _never_disabled(logger: logging.Logger) -> logging.Logger:
+    """A logger that an application's configuration of logging does not switch off.
+
+    Such a configuration disables all loggers that it does not name, and is run by the import of the
+    application in the process that has to report what becomes of the seal. Levels and handlers
+    are free to be set.
+    """
+    kept = {"disabled": property(lambda _: False, lambda _, disabled: None)}
+    logger.__class__ = type("PastureLogger", (type(logger),), kept)
+    return logger
+
+
+log = _never_disabled(logging.getLogger("pasture"))
+
+
+def enable(logger: object) -> None:
+    """Have a server's logger write again, after the import of an application in its parent.
+
+    Without a preload the application's configuration disables it in workers alone, and the parent
+    still reports what becomes of them. A server's logger may be of any class.
+    """
+    if isinstance(logger, logging.Logger):
+        logger.disabled = False
 
 
 def find(line: str, log: str) -> tuple[str, ...] | None:

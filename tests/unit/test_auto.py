@@ -5,6 +5,7 @@ import sys
 import pytest
 
 import pasture_auto
+from pasture.log_lines import log
 from pasture.servers import sealer
 from pasture.servers.engines import ENGINES
 from pasture_auto import may_be_engine, program_of, read_engines, switches_of
@@ -99,13 +100,13 @@ def test_off_is_off(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_program_that_is_several_engines_shows_each_line_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sealer.log, "handlers", [])
-    monkeypatch.setattr(sealer.log, "propagate", True)
-    monkeypatch.setattr(sealer.log, "level", sealer.log.level)
-    monkeypatch.setattr(sealer.log, "disabled", False)
+    monkeypatch.setattr(log, "handlers", [])
+    monkeypatch.setattr(log, "propagate", True)
+    monkeypatch.setattr(log, "level", log.level)
+    monkeypatch.setattr(log, "disabled", False)
 
     sealer.show_log()
     sealer.show_log()
-    sealer.log.warning("sealed")
+    log.warning("sealed")
 
     assert capsys.readouterr().err == "pasture: sealed\n"

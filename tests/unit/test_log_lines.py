@@ -83,3 +83,27 @@ def test_a_probe_that_failed_is_found_in_what_it_writes() -> None:
 def test_why_a_start_is_unsealed_is_found_in_its_line() -> None:
     left = restart.LeftOut("pasture", "GET /: 500", {})
     assert find(log_lines.NO_SEAL, log_of(log_lines.NO_SEAL % left)) == (str(left),)
+
+
+def test_an_applications_configuration_does_not_disable_pastures_logger() -> None:
+    theirs = logging.getLogger("a.server.of.these.tests")
+    for logger in (theirs, log_lines.log):
+        logger.disabled = True  # as of `logging.config`
+    assert theirs.disabled
+    assert not log_lines.log.disabled
+    assert log_lines.log.isEnabledFor(logging.ERROR)
+    log_lines.enable(theirs)
+    assert not theirs.disabled
+    log_lines.enable(None)
+
+
+def test_pastures_logger_keeps_its_class_and_its_level() -> None:
+    class Applications(logging.Logger):
+        """Of a program that has set a class of loggers before it imports pasture."""
+
+    theirs = Applications("x")
+    found = log_lines._never_disabled(theirs)
+    assert found is theirs
+    assert isinstance(found, Applications)
+    found.setLevel(logging.ERROR)
+    assert not found.isEnabledFor(logging.INFO)

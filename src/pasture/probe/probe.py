@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import json
-import logging
 import os
 import select
 import signal
@@ -23,6 +22,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
+from pasture.log_lines import log
 from pasture.probe import cause, replay
 from pasture.probe.expectation import Expectation
 from pasture.probe.replay import Replay
@@ -45,8 +45,6 @@ _LOOK_S = 0.2
 _STACKS_S = 0.3
 _DUMP = signal.SIGRTMAX - 5
 _STACKS_BYTES = 1 << 20
-
-log = logging.getLogger("pasture")
 
 
 @dataclass(frozen=True, slots=True)

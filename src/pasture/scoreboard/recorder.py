@@ -11,19 +11,17 @@ from __future__ import annotations
 import bisect
 import contextlib
 import gc
-import logging
 import os
 import threading
 from collections.abc import Mapping
 from time import perf_counter_ns
 from typing import Any
 
+from pasture.log_lines import log
 from pasture.proc.smaps import own_private_bytes
 from pasture.scoreboard import layout, reader
 from pasture.scoreboard.board import Row, Scoreboard, Slot
 from pasture.scoreboard.figures import GENERATIONS, PAUSE_BOUNDS_S
-
-log = logging.getLogger("pasture")
 
 _NO_LONGER_NEEDED = "PASTURE_METRICS_DIR"
 _AT = layout.COUNTS.at

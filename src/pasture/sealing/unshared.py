@@ -7,13 +7,12 @@ process that was sealed. Owns noticing that. Says nothing in a process that fork
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import sys
 
-_STARTING = ("multiprocessing.popen_forkserver", "multiprocessing.popen_spawn_posix")
+from pasture.log_lines import log
 
-log = logging.getLogger("pasture")
+_STARTING = ("multiprocessing.popen_forkserver", "multiprocessing.popen_spawn_posix")
 
 _watched: set[int] = set()
 """Pid of the process that was sealed and has not forked since."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,15 +20,13 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Self
 
 from pasture.errors import MissingExtra, PastureError, UsageError
-from pasture.log_lines import NO_SEAL
+from pasture.log_lines import NO_SEAL, log
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import process_name, restart
 from pasture.servers.engines import ENGINES
 from pasture.servers.sealer import seal_before_forks, show_log
 from pasture.servers.settings import settings_or_end
 from pasture.trust.complaint import complain
-
-log = logging.getLogger("pasture")
 
 
 @contextmanager

@@ -30,6 +30,21 @@ _IDLE = "anyio"
 """Its threads wait for work. A worker starts its own."""
 
 
+def start_once(
+    application: Application, *, strict: bool, log: Log = write_to_log
+) -> SharedLifespan:
+    """Start an application for all workers, which then serve what `wrap` makes of it.
+
+    Raises:
+        AppImportFailed: it says that it cannot start.
+        SealFailed: as `SharedLifespan.share`.
+    """
+    lifespan = SharedLifespan(application, log)
+    lifespan.start()
+    lifespan.share(strict=strict)
+    return lifespan
+
+
 class SharedLifespan:
     """The lifespan of an application, from its start on.
 

@@ -7,7 +7,6 @@ rest in each child. docs/multiprocessing.md is the user's guide.
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,12 +16,11 @@ from multiprocessing.context import BaseContext
 from typing import Any
 
 from pasture.errors import UsageError
+from pasture.log_lines import log
 from pasture.sealing.policy import Policy, find_policy
 from pasture.sealing.report import SealReport
 from pasture.sealing.seal import seal
 from pasture.servers.sealer import level_of
-
-log = logging.getLogger("pasture")
 
 PRELOAD_MODULE = "pasture.servers.forkserver"
 

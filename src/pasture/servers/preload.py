@@ -7,12 +7,10 @@ that cannot be imported.
 from __future__ import annotations
 
 import importlib
-import logging
 from collections.abc import Iterable
 
+from pasture.log_lines import log
 from pasture.servers.import_failure import import_failed
-
-log = logging.getLogger("pasture")
 
 
 def load(modules: Iterable[str], *, strict: bool) -> None:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pasture.errors import PastureError
+from pasture.log_lines import log
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.policy import Policy
 from pasture.sealing.report import SealReport, StepReport
@@ -37,7 +38,6 @@ WORTH_A_ROUND_OBJECTS = 20_000
 from then on. Another seal walks the whole heap again and leaves the older workers with pages that
 the parent has changed under them. docs/internals/child-and-exit.md has the figures."""
 
-log = logging.getLogger("pasture")
 
 Log = Callable[[int, str], object]
 """Writes a line to the server's log, at a level of `logging`."""
@@ -114,8 +114,6 @@ class Sealer:
         """
         if self._is_probing:
             return
-        # The application's configuration of logging disables what it does not name.
-        log.disabled = False
         if self.report is None:
             preload.load(self._settings.preload, strict=self._settings.strict)
             self._seal_and_prove(warm_up, play)

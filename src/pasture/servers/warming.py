@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pasture.log_lines import WARM_UP_STEP
+from pasture.log_lines import WARM_UP_END, WARM_UP_STEP
 from pasture.servers import restart
 from pasture.servers.sealer import Log, write_to_log
 from pasture.servers.settings import ServerSettings
-from pasture.warmup.warmup import WarmUpReport, warm_up
+from pasture.warmup.warmup import Answer, WarmUpReport, warm_up
 
 if TYPE_CHECKING:
     from pasture.servers.lifespan import SharedLifespan
@@ -58,9 +58,16 @@ def warm_up_as_set(
         total_timeout_s=settings.warm_total_timeout_s,
         lifespan=settings.lifespan == "warm-up",
         on_start=lambda name: log(logging.INFO, WARM_UP_STEP % name),
+        on_answer=lambda answer: _log_answer(answer, log),
         session=None if shared is None else shared.session,
         **named,
     )
+    log(logging.INFO, WARM_UP_END % tuple(report.counts.values()))
     if shared is not None:  # a request may have opened what does not cross a fork
         shared.share(strict=settings.strict)
     return report
+
+
+def _log_answer(answer: Answer, log: Log) -> None:
+    level = logging.WARNING if answer.failed else logging.DEBUG
+    log(level, WARM_UP_STEP % f"{answer} in {answer.seconds:.3f} s")

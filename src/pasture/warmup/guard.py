@@ -8,7 +8,6 @@ wants the process to end. `interrupts` says which code cannot be stopped.
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from time import monotonic, perf_counter
 from typing import Generic, TypeVar
 
+from pasture.log_lines import log
 from pasture.warmup.interrupts import Interrupted, Interrupts
 from pasture.warmup.process_state import ProcessState
 
@@ -30,8 +30,6 @@ _MIN_S = 1.0
 """That a step gets when the time for all of them is over: the end of an application."""
 
 _TEXT_CHARACTERS = 500
-
-log = logging.getLogger("pasture")
 
 
 class Ended(KeyboardInterrupt):

@@ -17,7 +17,6 @@ Written for billiard 4.2 and 4.3; leans on `Worker.after_fork`, a process's `_pa
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import signal
 import time
@@ -29,12 +28,11 @@ import billiard.pool
 from billiard.pool import Pool, Worker
 from billiard.process import current_process
 
+from pasture.log_lines import log
 from pasture.proc.parent import end_with_parent
 from pasture.refork.shortage import Backoff, is_shortage
 from pasture.servers.after_response import AfterResponse
 from pasture.servers.recycle import MemoryLimit
-
-log = logging.getLogger("pasture")
 
 
 def end_pool_with_parent() -> None:

@@ -9,7 +9,6 @@ manage_workers, _start_control_server and _stop_control_server.
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 import signal
 import sys
@@ -23,20 +22,20 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.errors import HaltServer
 
 from pasture.errors import PastureError
-from pasture.log_lines import NO_SEAL, PREFIX, WARM_UP_END, WARM_UP_STEP
+from pasture.log_lines import NO_SEAL, PREFIX, enable
 from pasture.proc.own_child import is_own_child
 from pasture.refork.shortage import Backoff, is_shortage
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import restart
 from pasture.servers.gunicorn import asgi, cooperative, rehearsal
 from pasture.servers.gunicorn.hooks import call_after_request, call_before_fork
-from pasture.servers.lifespan import SharedLifespan
+from pasture.servers.lifespan import SharedLifespan, start_once
 from pasture.servers.restart import LeftOut
 from pasture.servers.sealer import Sealer
 from pasture.servers.settings import ServerSettings
 from pasture.servers.warming import host_at, warm_up_as_set
 from pasture.trust.complaint import complain
-from pasture.warmup.warmup import Answer, WarmUpReport, is_asgi
+from pasture.warmup.warmup import WarmUpReport, is_asgi
 
 
 class SealingArbiter(Arbiter):  # type: ignore[misc]
@@ -102,10 +101,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self._as_in_worker = cooperative.patch_as(self.worker_class)
         with self._as_in_worker():
             application = self.app.wsgi()
-        # A configuration of logging disables what it does not name. Without a preload it does so in
-        # workers alone, and the arbiter still reports what becomes of them.
-        if isinstance(log := getattr(self.log, "error_log", None), logging.Logger):
-            log.disabled = False
+        enable(getattr(self.log, "error_log", None))
         return application
 
     def _start_once(self, application: Any) -> None:
@@ -113,13 +109,13 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         if not is_asgi(application):
             self.log.warning("pasture: %s is no ASGI application: no lifespan", self.app)
             return
-        self._lifespan = lifespan = SharedLifespan(application, self._write_to_log)
         try:
-            lifespan.start()
-            lifespan.share(strict=self.settings.strict)
+            self._lifespan = start_once(
+                application, strict=self.settings.strict, log=self._write_to_log
+            )
         except PastureError as error:
             self.unlink_and_end(complain(error))
-        self.app.callable = lifespan.wrap(application)
+        self.app.callable = self._lifespan.wrap(application)
 
     def stop(self, graceful: bool = True) -> None:
         """End the workers; then the application, if it was started here."""
@@ -278,25 +274,14 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             importlib.import_module("gunicorn.ctl.server")
 
     def _warm_up(self) -> WarmUpReport:
-        report = warm_up_as_set(
+        return warm_up_as_set(
             self.app.wsgi(),
             self.settings,
             host=self._host(),
             log=self._write_to_log,
             shared=self._lifespan,
-            on_answer=self._log_answer,
         )
-        counts = report.counts
-        self.log.info(PREFIX + WARM_UP_END, *counts.values())
-        return report
-
-    def _log_answer(self, answer: Answer) -> None:
-        log = self.log.warning if answer.failed else self.log.debug
-        log(PREFIX + WARM_UP_STEP, f"{answer} in {answer.seconds:.3f} s")
 
     def _host(self) -> str:
-        """The host that a request from this machine would name."""
         address = self.cfg.address[0]
-        if not isinstance(address, tuple):
-            return "localhost"
-        return host_at(*address[:2])
+        return host_at(*address[:2]) if isinstance(address, tuple) else "localhost"

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 from typing import Any
 
 from uvicorn.config import Config
 
+from pasture.log_lines import log
 from pasture.servers.after_response import AfterResponse
 from pasture.servers.recycle import MemoryLimit
-
-log = logging.getLogger("pasture")
 
 
 class AfterRequest:

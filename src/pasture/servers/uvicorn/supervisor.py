@@ -21,12 +21,13 @@ from uvicorn.config import Config
 from uvicorn.supervisors import Multiprocess
 
 from pasture.errors import AppImportFailed, ProbeFailed
+from pasture.log_lines import enable, log
 from pasture.refork.shortage import Backoff, is_shortage
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import restart
 from pasture.servers.import_failure import importing
-from pasture.servers.lifespan import SharedLifespan
+from pasture.servers.lifespan import SharedLifespan, start_once
 from pasture.servers.restart import LeftOut
 from pasture.servers.sealer import Sealer, without_exit
 from pasture.servers.settings import ServerSettings
@@ -40,7 +41,6 @@ from pasture.warmup.warmup import WarmUpReport
 if TYPE_CHECKING:
     from pasture.probe.replay import Replay
 
-log = logging.getLogger("pasture")
 
 _LOAD_FAILED = 3  # uvicorn's STARTUP_FAILURE, which each version keeps elsewhere
 
@@ -54,17 +54,18 @@ class SealingSupervisor(Multiprocess):
         self._settings = settings
         # uvicorn's workers end by os._exit, or by the signal that asked them to.
         self._sealer = Sealer(without_exit(settings), stop_agents=True, begin_anew=self._begin_anew)
-        log.disabled = False  # a configuration of logging disables what it does not name
         logs = LogSetup()
         begin_loading(settings.policy)
         # uvicorn's own handlers of signals come next: those only note that there was one.
+        self._lifespan: SharedLifespan | None = None
         with _ended_by_term():
-            self._application = load(config)
-            self._lifespan = self._start_once(config)
-        log.disabled = False  # so does one that the application's import makes
-        logs.compare()
-        # Workers have the application's word. The parent would not have imported it.
-        logging.getLogger("uvicorn.error").disabled = False
+            self._application = application = load(config)
+            if settings.lifespan == "once":
+                seen = as_in_uvicorn(application, config)
+                self._lifespan = start_once(seen, strict=settings.strict)
+                config.loaded_app = self._lifespan.wrap(application)
+        logs.compare()  # workers have the application's word on uvicorn's loggers
+        enable(logging.getLogger("uvicorn.error"))
         recorder.will_count_requests()
         config.loaded_app = AfterRequest(config.loaded_app, settings.memory_limit)
         self._backoff = Backoff()
@@ -80,16 +81,6 @@ class SealingSupervisor(Multiprocess):
         finally:
             if self._lifespan is not None:
                 self._lifespan.end()
-
-    def _start_once(self, config: Config) -> SharedLifespan | None:
-        """Start the application here, if the settings say so; from now on workers serve that."""
-        if self._settings.lifespan != "once":
-            return None
-        lifespan = SharedLifespan(as_in_uvicorn(self._application, config))
-        lifespan.start()
-        lifespan.share(strict=self._settings.strict)
-        config.loaded_app = lifespan.wrap(self._application)
-        return lifespan
 
     def keep_subprocess_alive(self) -> None:
         """Replace workers that have ended; later, where the system has nothing for one now."""

@@ -9,7 +9,6 @@ Written for uWSGI 2.0.21 to 2.0.31; leans on `uwsgi.opt`, `uwsgi.post_fork_hook`
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 import signal
 import sys
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pasture.errors import PastureError, UsageError
-from pasture.log_lines import NO_SEAL
+from pasture.log_lines import NO_SEAL, log
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
 from pasture.sealing.steps import HEAP_STEPS
@@ -35,7 +34,6 @@ from pasture.warmup.warmup import WarmUpReport
 if TYPE_CHECKING:
     from pasture.probe.replay import Replay
 
-log = logging.getLogger("pasture")
 
 _LAZY = ("lazy-apps", "lazy")
 

@@ -8,20 +8,18 @@ and the same functions called.
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import signal
 import threading
 import traceback
 from typing import Any
 
+from pasture.log_lines import log
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing import child, exit
 from pasture.servers.after_response import AfterResponse
 from pasture.servers.recycle import MemoryLimit
 from pasture.servers.uwsgi import hooks
-
-log = logging.getLogger("pasture")
 
 _after = AfterResponse(None)
 
