@@ -68,6 +68,14 @@ def test_a_port_that_is_in_use_is_named() -> None:
     assert "8000" in error.message
 
 
+def test_an_address_of_the_servers_own_arguments_is_named_as_the_server_names_it() -> None:
+    error = _early(IN_USE.replace("8000", "18999"))
+
+    assert isinstance(error, PortTaken)
+    assert "18999" in error.message
+    assert "8000" not in error.message
+
+
 def test_an_error_of_pasture_inside_the_server_is_passed_on() -> None:
     error = _early(OWN, UnsupportedInterpreter.exit_code)
 

@@ -21,7 +21,9 @@ from pasture.launch.log import last_exception, tail
 from pasture.trial.responses import UrlAnswers
 from pasture.trial.servers.facts import Phrases
 
-_PORT_TAKEN = re.compile(r"address already in use|connection in use", re.IGNORECASE)
+_PORT_TAKEN = re.compile(
+    r"^.*(?:address already in use|connection in use).*$", re.IGNORECASE | re.MULTILINE
+)
 # What `pasture run` prints last of an error of its own (pasture.trust.complaint).
 _OWN_ERROR = re.compile(rf"^{ERROR}(.+)(?:\n{HINT}(.+(?:\n[ \t]+.+)*))?\s*\Z", re.MULTILINE)
 
@@ -31,7 +33,13 @@ def ended_early(app: str, log: str, exit_code: int, port: int, phrases: Phrases)
     own = _own_error(log, exit_code)
     if own is not None and not _says_less(own, log, phrases):
         return own
-    if _PORT_TAKEN.search(log):
+    taken = _PORT_TAKEN.search(log)
+    if taken and re.search(rf"\b{port}\b", taken[0]) is None:
+        return PortTaken(
+            f"an address that the server was given is taken: {taken[0].strip()}",
+            hint="leave it out of the server's arguments: each server gets a free port",
+        )
+    if taken:
         return PortTaken(
             f"port {port} was taken by another process while the server started",
             hint="leave out --bind to use a free port, or try again",
