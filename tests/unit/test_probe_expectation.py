@@ -72,8 +72,19 @@ def test_another_body_alone_is_sure_where_the_parent_gave_one_twice(
     answers: list[Answer], sure: bool
 ) -> None:
     (expected,) = expectations([HOME], answers)
-    assert expected.is_sure(200) == sure
-    assert expected.is_sure(500) and expected.is_sure(302)
+    assert expected.is_sure(200, ["3 tags"]) == sure
+    assert expected.is_sure(500, []) and expected.is_sure(302, ["no"])
+
+
+def test_another_status_is_a_doubt_where_the_warm_up_had_not_started_the_application() -> None:
+    assert EXPECTED.differs(401, []) == "answers 401 instead of 200"
+    assert not EXPECTED.is_sure(401, [])
+
+
+def test_a_page_that_was_not_found_before_the_application_started_is_no_difference() -> None:
+    (expected,) = expectations([HOME], [answer(404)])
+    assert expected.differs(200, []) is None
+    assert expected.differs(500, []) == "answers 500 instead of 404"
 
 
 def test_without_a_reference_a_servers_error_alone_is_a_difference() -> None:

@@ -18,6 +18,7 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 STATUSES_THAT_VARY = (304, 429)
 """Not modified, and too many requests: a later request may well be answered so."""
 
+_CLIENT_ERROR = 400
 _SERVER_ERROR = 500
 
 
@@ -51,6 +52,8 @@ class Expectation:
             return f"answers {status}" + ("" if self.status is None else f" instead of {reference}")
         if self.status is None or status in STATUSES_THAT_VARY:
             return None
+        if status < _CLIENT_ERROR <= self.status:
+            return None  # as a page that its application's start has made
         if status != self.status:
             return f"answers {status} instead of {self.status}"
         found = set(skeletons)
@@ -58,9 +61,15 @@ class Expectation:
             return None
         return f"the body is {found.pop()} instead of {min(self.skeletons)}"
 
-    def is_sure(self, status: int) -> bool:
-        """Whether an answer that differs, with this status, does so for the fork's sake."""
-        return status != self.status or self.is_steady
+    def is_sure(self, status: int, skeletons: Iterable[str]) -> bool:
+        """Whether answers that differ do so for the fork's sake.
+
+        Without skeletons the application was not started for the warm-up. There its start may
+        change a status, too.
+        """
+        if status == self.status:
+            return self.is_steady
+        return status >= _SERVER_ERROR or any(skeletons)
 
 
 def expectations(requests: Iterable[Request], answers: Iterable[Answer]) -> tuple[Expectation, ...]:

@@ -189,7 +189,7 @@ class _Listener:
             if differs is not None:
                 behind = event.get("behind")
                 because = f", raised {behind}" if behind else ""
-                sure = bool(behind) or expected.is_sure(event["status"])
+                sure = bool(behind) or expected.is_sure(event["status"], event["skeletons"])
                 found = self._differences if sure else self._doubts
                 found.append(f"{self._step}: {differs}{because}")
 

@@ -28,7 +28,8 @@ _MAX_LINES = 10
 """Of differences, in the log: where many requests fail, it is often for one reason."""
 
 _DOUBT = (
-    "it may vary by itself: a request that is listed twice for the warm-up shows whether it does"
+    "it may vary by itself, which a request that is listed twice for the warm-up shows, or come of "
+    "an ASGI application's start, which --lifespan warm-up shows"
 )
 
 _HINT = (
