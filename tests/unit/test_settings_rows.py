@@ -94,6 +94,16 @@ def test_requests_of_the_variables_take_the_place_of_all_that_a_configuration_li
     assert [request.path for request in found] == ["/file"]
 
 
+def test_headers_of_a_variables_file_are_those_of_requests_that_a_configuration_lists(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "headers").write_text("Cookie: secret=1\n")
+    environ = {"PASTURE_WARM_HEADERS_FILE": str(tmp_path / "headers")}
+    found = read_environment(environ, warm=["/given", "X-Of: it"]).warm_up
+    assert [request.path for request in found.requests] == ["/given"]
+    assert dict(found.headers) == {"Cookie": "secret=1", "X-Of": "it"}
+
+
 @pytest.mark.parametrize("name", ["refork_least_saving", "max_uss_jitter"])
 def test_a_part_of_a_setting_that_is_not_given_is_not_read(name: str) -> None:
     assert read_environment({}, **{name: "nonsense"}) == read_environment({})

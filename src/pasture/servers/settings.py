@@ -306,12 +306,10 @@ def read_environment(environ: Mapping[str, str] = os.environ, **given: Raw) -> S
     policy = _ROWS["policy"].read(environ, given)
     if policy.refork:
         given.setdefault("refork", ",".join(map(str, policy.refork)))
-    warm = _ROWS["warm_up"]
-    values = {
-        "policy": policy,
-        # A trial's requests are not mixed with those of a configuration.
-        "warm_up": warm.read(environ, {}) or warm.read({}, given),
-    }
+    warm_up = _ROWS["warm_up"].read(environ, {})
+    if not warm_up:  # a trial's requests are not mixed with those of a configuration
+        warm_up += _ROWS["warm_up"].read({}, given)
+    values = {"policy": policy, "warm_up": warm_up}
     left = {name: row.read(environ, given) for name, row in _ROWS.items() if name not in values}
     return ServerSettings(**values, **left)
 
