@@ -421,6 +421,18 @@ def test_a_mold_that_is_killed_while_it_loads_is_started_again(start, tmp_path):
     assert_ends_without_a_trace(server)
 
 
+def test_a_mold_that_is_stopped_while_it_loads_is_ended_and_started_again(start, tmp_path):
+    (tmp_path / "slow.py").write_text(LOADS_SLOWLY)
+    path = {"PYTHONPATH": f"{tmp_path}:{PROGRAMS}"}
+    server = start("--timeout", "1", app="slow:app", env=path, workers=1, ready=False)
+    kill_who_loads(server, tmp_path, signal.SIGSTOP)
+    server.wait_until_it_logs("the mold that loads the application is stopped")
+    (tmp_path / "loads").touch()
+    wait_for_roles(server, ("mold", 0), ("worker", 0))
+    assert server.get("/who")["parent"] == server.process.pid
+    assert_ends_without_a_trace(server)
+
+
 def kill_who_loads(server, folder, number):
     def loading():
         return (folder / "loading").exists() and (folder / "loading").read_text()

@@ -97,3 +97,24 @@ def test_requests_that_clients_chose_are_served_with_the_rights_of_workers(serve
     server.wait_for(lambda: len(roles(server)) == 3, "new workers")
     assert server.get("/") == {} and " as 0" not in server.log
     assert_ends_without_a_trace(server)
+
+
+TERM_IN_A_HOOK = """
+import os, signal, sys
+from pasture import _native
+from pasture.refork.mold import fork_orphan
+
+_native.adopt_orphans()
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))
+if fork_orphan():
+    os._exit(1)  # as if there had been no signal
+_, status = os.wait()
+os._exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def test_a_signal_that_reaches_a_process_in_the_hooks_of_its_fork_ends_it():
+    command = [sys.executable, "-c", TERM_IN_A_HOOK]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (7, "")

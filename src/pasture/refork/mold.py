@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -38,6 +39,9 @@ _POLL_S = 0.001
 
 _SHORTAGE = 75
 """Exit status of the process in between, where the system had no second one for now."""
+
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+"""Signals by which molds and workers are asked to end."""
 
 _FILES = 2
 """With an order for a worker come its channel and the file of its heartbeat."""
@@ -221,17 +225,22 @@ def fork_orphan() -> bool:
     Raises:
         ForkFailed: in the mold; there is no new process.
     """
-    between = os.fork()
-    if between == 0:
-        try:
-            grandchild = os.fork()
-        except OSError as error:
-            os._exit(_SHORTAGE if is_shortage(error) else 1)
-        except BaseException:
-            os._exit(1)
-        if grandchild:
-            os._exit(0)
-        return True
+    # An ending signal's handler raises, which Python drops in the hooks of a fork.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        between = os.fork()
+        if between == 0:
+            try:
+                grandchild = os.fork()
+            except OSError as error:
+                os._exit(_SHORTAGE if is_shortage(error) else 1)
+            except BaseException:
+                os._exit(1)
+            if grandchild:
+                os._exit(0)
+            return True
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     deadline = time.monotonic() + FORK_S
     while True:
         ended, status = os.waitpid(between, os.WNOHANG)

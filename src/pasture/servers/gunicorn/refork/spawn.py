@@ -23,7 +23,7 @@ from pasture.refork.channel import (
     wait_for,
 )
 from pasture.refork.children import Children, Worker
-from pasture.refork.mold import FORK_S, Start
+from pasture.refork.mold import ENDING, FORK_S, Start
 from pasture.refork.shortage import is_shortage
 from pasture.refork.vocabulary import FROM_CHILDREN
 from pasture.scoreboard.board import Scoreboard
@@ -33,7 +33,6 @@ from pasture.trust.untrusted_text import printable
 
 SENT_WHAT_NO_MOLD_SENDS = "its mold sent what no mold sends"
 
-_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _LOOK_S = 0.2
 _POLL_S = 0.01
 _NO_ANSWER = Message("no answer")
@@ -80,6 +79,13 @@ def has_ended(child: int) -> bool:
     """Whether a child of this process waits to be waited for."""
     options = os.WEXITED | os.WNOHANG | os.WNOWAIT
     return os.waitid(os.P_PID, child, options) is not None
+
+
+def is_stopped(child: int) -> bool:
+    """Whether a child of this process is stopped, by SIGSTOP for instance."""
+    options = os.WEXITED | os.WSTOPPED | os.WNOHANG | os.WNOWAIT
+    state = os.waitid(os.P_PID, child, options)
+    return state is not None and state.si_code == os.CLD_STOPPED
 
 
 class Spawner:
@@ -131,14 +137,18 @@ class Spawner:
         """
         mold, there = self._prepare_spawn(0)
         mold.role = "first mold"
+        # The child takes the mask away once it has handlers: the arbiter's would only take note.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
             pid = os.fork()
         except OSError as error:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             self._call_off(mold, there)
             raise SpawnFailed(f"{error}", for_now=is_shortage(error)) from None
         if pid == 0:
             start = Start(there, mold.slot, 0, mold.handle.age, worker=mold.handle)
             self._live(start, mold.channel)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         there.close()
         self._take_in(mold, pid)
         self._children.add(mold)
@@ -148,14 +158,22 @@ class Spawner:
     def _await_load(self, mold: Worker) -> int | None:
         """Wait until the application is loaded; returns None, or how the process has ended.
 
+        A load may take as long as it likes. One that is stopped has the workers' timeout.
+
         Raises:
             StopIteration: the server is to end.
         """
+        goes_on_at = monotonic()
         while True:
             message = mold.channel.receive(_LOOK_S)
             if message is not None and message.word == "loaded":
                 mold.has_answered = True
                 return None
+            if not is_stopped(mold.pid):
+                goes_on_at = monotonic()
+            elif 0 < self._arbiter.timeout < monotonic() - goes_on_at:
+                self._arbiter.log.error("pasture: the mold that loads the application is stopped")
+                return self._end_of(mold, 0.0)
             if self._is_to_end():
                 self._end_of(mold, 0.0)
                 raise StopIteration  # as gunicorn's own handler of TERM does
@@ -184,7 +202,7 @@ class Spawner:
                 waiting.append(queue.get_nowait())
             for number in waiting:
                 queue.put_nowait(number)
-        return any(number in _ENDING for number in waiting)
+        return any(number in ENDING for number in waiting)
 
     def let_go_of(self, worker: Worker) -> None:
         """A process has been reaped."""

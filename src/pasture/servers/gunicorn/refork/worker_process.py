@@ -21,7 +21,7 @@ from gunicorn.errors import AppImportError
 from pasture.errors import PastureError
 from pasture.proc.parent import end_with_parent
 from pasture.refork.channel import Channel
-from pasture.refork.mold import Refused, Start, fork_for, make_mold, policy_of_molds
+from pasture.refork.mold import ENDING, Refused, Start, fork_for, make_mold, policy_of_molds
 from pasture.refork.served import requests_of
 from pasture.scoreboard.board import Row, Scoreboard
 from pasture.sealing import exit
@@ -37,7 +37,6 @@ BROKEN_MOLD = 70
 """Exit code of a worker that cannot boot although others of its generation's parents could.
 gunicorn's own codes would end the whole server."""
 
-_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _IDLE_S = 1.0
 
 _WARM_S = 10.0
@@ -89,7 +88,7 @@ def _live_as_first_mold(arbiter: Any, start: Start, served: Iterable[str]) -> St
     start.channel.send("loaded")
     child = fork_for(start.channel, partial(_make_worker, arbiter), worker.notify, _IDLE_S)
     if child is None:
-        for number in _ENDING:  # in the middle of its end, SystemExit would be an error
+        for number in ENDING:  # in the middle of its end, SystemExit would be an error
             signal.signal(number, signal.SIG_DFL)
         sys.exit(0)
     return child
@@ -135,9 +134,10 @@ def _has_become_workers_user(arbiter: Any) -> bool:
 def _reset_signals(worker: Any) -> None:
     for number in worker.SIGNALS:
         signal.signal(number, signal.SIG_DFL)
-    for number in _ENDING:
+    for number in ENDING:
         signal.signal(number, lambda *_: sys.exit(0))
     signal.signal(signal.SIGUSR1, worker.handle_usr1)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
 
 def _life(arbiter: Any, start: Start, board: Scoreboard) -> Start:
