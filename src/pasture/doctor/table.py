@@ -33,6 +33,4 @@ def verdict(obstacles: int) -> str:
 
 def as_document(master_pid: int, findings: Sequence[Finding]) -> dict[str, Any]:
     """The findings as plain values, schema 1."""
-    # Documents of earlier versions call "fix" by the second name.
-    rows = [{**asdict(found), "mend": found.fix} for found in findings]  # words: ok
-    return {"schema": 1, "master": master_pid, "findings": rows}
+    return {"schema": 1, "master": master_pid, "findings": list(map(asdict, findings))}

@@ -30,7 +30,7 @@ def as_document(found: Explanation) -> dict[str, Any]:
         "os_pages": found.os_pages,
         "seconds": round(found.seconds, 3),
         "stopped_s": 0.0,
-        "census": found.snapshot,  # words: ok
+        "snapshot": found.snapshot,
         "policy": found.policy,
         "python": None if found.python is None else list(found.python),
         "requests": found.requests,
@@ -69,7 +69,6 @@ def from_json(text: str) -> Explanation:
             **row,
             "worker_pid": row["worker"],
             "parent_pid": row["parent"],
-            "snapshot": row["census"],  # words: ok
             "causes": sorted(there, key=lambda item: -item[1]["bytes"]),
             "fields": [(named[one["cause"]], one, one) for one in row["fields"]],
             "types": [(one["type"], one) for one in row["types"]],

@@ -67,7 +67,6 @@ def seal(
     strict: bool = False,
     warm_up: WarmUp | None = None,
     snapshot: Path | None = None,
-    census: Path | None = None,  # words: ok
 ) -> SealReport:
     """Take the steps of a policy before a fork, in the process that forks.
 
@@ -87,7 +86,7 @@ def seal(
         warm_up: serves requests first, if the policy has a warm-up: a function without
             arguments that calls `pasture.warm_up`.
         snapshot: where to write what lies where, for `pasture explain`; None is where the
-            variable PASTURE_SNAPSHOT says, or nowhere. The last parameter is its old name.
+            variable PASTURE_SNAPSHOT says, or nowhere.
 
     Returns:
         What was done, counted and timed, and what was not and why.
@@ -118,7 +117,7 @@ def seal(
         why = _failure(chosen, steps) or _beside(running)
     else:
         steps += [_not_taken(name, Reason.NOT_STARTED, "not started") for name in chosen.heap]
-    path = snapshot or census or snapshot_file.path_for(os.getpid())  # words: ok
+    path = snapshot or snapshot_file.path_for(os.getpid())
     if path is not None:
         steps += [_take_snapshot(path, chosen, interpreter)]
     code, reason = why or (None, None)

@@ -20,8 +20,7 @@ from pasture.trust import private_files
 VARIABLE, OLD_VARIABLE = "PASTURE_SNAPSHOT", "PASTURE_CENSUS"  # words: ok
 """Environment variables with the name of the file; `{pid}` in it stands for the writer's."""
 
-MAGIC = b"pasture census 1\n"  # words: ok
-"""The name of a heap snapshot in earlier versions, whose files stay readable."""
+MAGIC = b"pasture snapshot 1\n"
 
 
 def path_for(pid: int, environ: Mapping[str, str] = os.environ) -> Path | None:
