@@ -1,10 +1,12 @@
 """Codes of reasons, for programs: why a step was not taken, and what does not survive a fork.
 
-A sentence for people stands beside each. No module matches sentences of another one.
+`Hazard` is one thing of the latter sort. A sentence for people stands beside each. No module
+matches sentences of another one.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -42,3 +44,23 @@ class Reason(StrEnum):
     LOOP_OWNED = "loop-owned"
     LIBRARY = "library"
     GEVENT_HUB = "gevent-hub"
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """One thing that breaks in forked children.
+
+    Attributes:
+        what: the thing, as the subject of a sentence.
+        hint: what to do about it.
+        kind: which sort of thing it is.
+        owner: the package whose thread it is; "" where that is not known.
+    """
+
+    what: str
+    hint: str
+    kind: Reason = Reason.LIBRARY
+    owner: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what} does not survive a fork: {self.hint}"

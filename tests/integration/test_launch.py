@@ -12,7 +12,7 @@ import pytest
 from pasture.errors import ServerFailed
 from pasture.launch.session import Group, environment
 from pasture.proc import sampler, tree
-from pasture.trial.shutdown import stop_and_measure
+from pasture.trial.run import stop_and_measure
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
 

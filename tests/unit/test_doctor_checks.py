@@ -7,16 +7,15 @@ import pytest
 
 from pasture.doctor.checks import diagnose
 from pasture.doctor.evidence import Evidence, Worker
+from pasture.doctor.findings import as_document, verdict
 from pasture.doctor.modules import Module, Wheel
 from pasture.doctor.notes import Notes
 from pasture.doctor.seal_report import LeftOut, SealSeen
-from pasture.doctor.table import as_document, verdict
 from pasture.doctor.threads import Thread
-from pasture.fork_safety.hazard import Hazard
 from pasture.interpreter import BUILD_HERE
 from pasture.proc.smaps import InMemory, Memory
 from pasture.proc.thread_stacks import owner_of
-from pasture.reasons import Reason
+from pasture.reasons import Hazard, Reason
 
 MB = 1_000_000
 SHARED = Memory(100 * MB, 40 * MB, 0, 10 * MB, 90 * MB)

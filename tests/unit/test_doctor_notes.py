@@ -10,10 +10,9 @@ import pytest
 from pasture.doctor.boot import WATCH
 from pasture.doctor.notes import Notes, parse_notes
 from pasture.doctor.seal_report import LeftOut, read_seal
-from pasture.fork_safety.hazard import Hazard
 from pasture.proc import packages
 from pasture.proc.smaps import InMemory, parse_mapped_files
-from pasture.reasons import Reason
+from pasture.reasons import Hazard, Reason
 from pasture.scoreboard.figures import Counts, SealFigures
 from pasture.scoreboard.layout import Snapshot
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from pasture.doctor import checks, modules
-from pasture.doctor.finding import Finding
+from pasture.doctor.findings import Finding
 
 
 def install(site: Path, name: str, tag: str, *modules: str) -> list[str]:

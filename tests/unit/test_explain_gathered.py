@@ -9,7 +9,7 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from pasture.explain.gathered import find_codes
+from pasture.explain.code_objects import find_codes
 from pasture.explain.objects import TypeInfo
 from pasture.proc.maps import Mapping
 

@@ -10,9 +10,8 @@ pytest.importorskip("numpy")
 import numpy as np
 
 from pasture.explain.explanation import Holder
-from pasture.explain.holders import most_holding
 from pasture.explain.objects import TypeInfo
-from pasture.explain.owners import Owners, most_touched
+from pasture.explain.owners import Owners, most_holding, most_touched
 from pasture.explain.recognition import gather, recognise
 from pasture.explain.snapshot import NO_OWNER, RECORD, Kind
 from pasture.explain.touched import Example, Touched, TouchedObjects

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from pasture.errors import UsageError
-from pasture.proc.elf import Elf, parse_elf, read_elf
-from pasture.proc.symbols import read_perf_map
+from pasture.proc.elf import Elf, parse_elf, read_elf, read_perf_map
 from pasture.trust.foreign_files import read_foreign, user_of
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")

@@ -6,8 +6,8 @@ import gc
 from typing import Any
 
 from pasture.errors import UnsupportedInterpreter
-from pasture.fork_safety import instances as module
-from pasture.fork_safety.instances import instances
+from pasture.fork_safety import library as module
+from pasture.fork_safety.library import instances
 
 
 class Wanted:

@@ -15,9 +15,8 @@ from types import SimpleNamespace
 import pytest
 
 from pasture.fork_safety import native_threads
-from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.survey import survey
-from pasture.reasons import Reason
+from pasture.reasons import Hazard, Reason
 
 before: set[Hazard] = set()
 """What is pytest's and its plugins' own."""

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pasture.refork.actions import (
+from pasture.refork.children import Worker
+from pasture.refork.lifecycle import Lifecycle
+from pasture.refork.rollout import (
     Action,
     Dismiss,
     Kill,
+    Limits,
     Measure,
     Note,
     Promote,
     Retire,
     Spawn,
 )
-from pasture.refork.children import Worker
-from pasture.refork.lifecycle import Lifecycle
-from pasture.refork.rollout import Limits
 from pasture.refork.schedule import Schedule
 from pasture.scoreboard.board import WorkerStatus
 

@@ -35,7 +35,7 @@ OTHER_NUMBERS = {
     "native/seal/plug_glibc.c": ("FINE_MAX_BYTES", "STRAYS_MAX"),
     "native/seal/plug_malloc.c": ("UNKNOWN_FRESH",),
     "native/seal/plug_resident.c": ("FRESH_MAX",),
-    "pasture/proc/elf.py": ("_LONGEST_NAME",),
+    "pasture/proc/elf.py": ("_MAX_NAME_BYTES",),
     "pasture/launch/reaper.py": ("os.read",),
     "pasture/launch/session.py": ("os.read",),
 }

@@ -9,12 +9,11 @@ import pytest
 
 from pasture.errors import ProcessEnded
 from pasture.proc import tree
-from pasture.proc.again import read_again
 from pasture.proc.environ import read_environ
 from pasture.proc.maps import python_version
 from pasture.proc.stat import parse_stat, read_stat
 from pasture.proc.tasks import Task, parse_status, read_tasks
-from pasture.proc.tree import processor_s
+from pasture.proc.tree import processor_s, read_again
 
 FIELDS = " ".join(["S", *(str(number) for number in range(4, 53))])
 

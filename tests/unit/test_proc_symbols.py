@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from pasture.proc.symbols import read_perf_map
+from pasture.proc.elf import read_perf_map
 
 
 def test_a_perf_map_names_generated_code(tmp_path: Any) -> None:

@@ -18,7 +18,7 @@ from pasture.refork.channel import (
     open_channel,
     wait_for,
 )
-from pasture.refork.vocabulary import FROM_CHILDREN
+from pasture.refork.served import FROM_CHILDREN
 
 LINE = "GET http://localhost:8000/a?b=1"
 

@@ -6,9 +6,8 @@ import sys
 
 import pytest
 
-from pasture.fork_safety.hazard import Hazard
 from pasture.interpreter import Interpreter, current
-from pasture.reasons import Reason
+from pasture.reasons import Hazard, Reason
 from pasture.sealing.report import SealReport, StepReport
 
 pytestmark = pytest.mark.interpreter

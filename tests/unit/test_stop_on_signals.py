@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from pasture.launch.signals import stop_on_signals
+from pasture.launch.session import stop_on_signals
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

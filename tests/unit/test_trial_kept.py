@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from pasture.errors import UsageError
-from pasture.trial.cache import cache_folder
-from pasture.trial.kept import RunKeeper
+from pasture.trial.cache import RunKeeper, cache_folder
 from pasture.trial.measurement import Run
 from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import UrlAnswers

@@ -7,7 +7,7 @@ import pytest
 
 from pasture.sealing.policy import POLICIES
 from pasture.trial.measurement import Run
-from pasture.trial.shortfalls import shortfalls
+from pasture.trial.notes import shortfalls
 
 pytestmark = pytest.mark.once
 

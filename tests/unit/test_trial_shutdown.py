@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pasture.proc import smaps
-from pasture.trial import shutdown
+from pasture.trial import run
 
 MB = 1_000_000
 
@@ -49,12 +49,12 @@ def measure(server: Server, monkeypatch: pytest.MonkeyPatch, timeout_s: float = 
             return None
         return [SimpleNamespace(memory=SimpleNamespace(pss_bytes=server.now[p] * MB)) for p in pids]
 
-    monkeypatch.setattr(shutdown, "read_together", read)
+    monkeypatch.setattr(run, "read_together", read)
     monkeypatch.setattr(smaps, "has_memory", lambda pid: pid in server.now)
     clock = SimpleNamespace(monotonic=lambda: server.seconds)
-    monkeypatch.setattr(shutdown, "time", clock)
+    monkeypatch.setattr(run, "time", clock)
     group: Any = server
-    return shutdown.stop_and_measure(group, server.pause, timeout_s)
+    return run.stop_and_measure(group, server.pause, timeout_s)
 
 
 def test_the_peak_is_that_of_all_processes_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from pasture.display.terminal import Terminal
 from pasture.errors import UsageError
-from pasture.trust.complaint import complain
-from pasture.trust.untrusted_text import printable, printable_lines, to_json
+from pasture.trust.untrusted_text import complain, printable, printable_lines, to_json
 
 EVERY = "".join(
     map(chr, (*range(0x3000), *range(0xD7F0, 0xE010), 0xFEFF, 0xFFFE, 0x1F600, 0xE0041))

@@ -273,7 +273,7 @@ def test_a_pool_that_never_closes_does_not_keep_the_parent(
             await asyncio.sleep(3600)
 
     install(monkeypatch, "aiohttp", ClientSession=Hanging)
-    monkeypatch.setattr("pasture.fork_safety.loop_owned.CLOSE_S", 0.01)
+    monkeypatch.setattr("pasture.fork_safety.event_loop.CLOSE_S", 0.01)
     module.client = Hanging()
 
     async def page() -> None: ...

@@ -14,7 +14,7 @@ from pasture.display.atomic import require_writable, write_atomically
 from pasture.display.pages import missing_packages, require_html
 from pasture.display.terminal import error_terminal, output_terminal
 from pasture.errors import ServerFailed, UsageError
-from pasture.launch.signals import stop_on_signals
+from pasture.launch.session import stop_on_signals
 from pasture.trust import private_files
 from pasture_lab.engine import Experiment, LabResult, Options, Store, run_lab
 from pasture_lab.experiments import EXPERIMENTS

@@ -11,9 +11,10 @@ import click
 
 from pasture.display.atomic import write_json
 from pasture.display.terminal import output_terminal
-from pasture.doctor import checks, table
+from pasture.doctor import checks
 from pasture.doctor.boot import boot
 from pasture.doctor.evidence import gather
+from pasture.doctor.findings import as_document, print_findings, verdict
 from pasture.errors import ObstaclesFound
 from pasture.proc import tree
 
@@ -52,8 +53,8 @@ def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> N
         evidence = gather(tree.only_master())
     findings = checks.diagnose(evidence)
     if json_file is not None:
-        write_json(json_file, table.as_document(evidence.master_pid, findings))
-    table.print_findings(findings, output_terminal())
+        write_json(json_file, as_document(evidence.master_pid, findings))
+    print_findings(findings, output_terminal())
     found = sum(finding.is_obstacle for finding in findings)
     if found:
-        raise ObstaclesFound(table.verdict(found), hint="each says above how to fix it")
+        raise ObstaclesFound(verdict(found), hint="each says above how to fix it")

@@ -17,7 +17,7 @@ from pasture.display.atomic import require_writable, write_atomically, write_jso
 from pasture.display.pages import require_html
 from pasture.display.terminal import error_terminal, output_terminal
 from pasture.errors import MissingExtra, UsageError
-from pasture.launch.signals import pausing, stop_on_signals
+from pasture.launch.session import pausing, stop_on_signals
 from pasture.trust.foreign_files import read_foreign
 
 if TYPE_CHECKING:

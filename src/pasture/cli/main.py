@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pasture.errors import MissingExtra, PastureError
-from pasture.trust.complaint import complain
-from pasture.trust.untrusted_text import printable_lines
+from pasture.trust.untrusted_text import complain, printable_lines
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints

@@ -21,12 +21,12 @@ from pasture.display.terminal import error_terminal, output_terminal
 from pasture.display.units import count
 from pasture.errors import AnswersDiffer, AppDidNotAnswer, UsageError
 from pasture.launch.ports import LOOPBACK
-from pasture.launch.signals import pausing, stop_on_signals
+from pasture.launch.session import pausing, stop_on_signals
 from pasture.trial import Run, TrialPlan, TrialResult, attempt_trial, table
+from pasture.trial.cache import RunKeeper
 from pasture.trial.document import as_document
 from pasture.trial.equipment import bring_page_packages
 from pasture.trial.html import render_html
-from pasture.trial.kept import RunKeeper
 from pasture.trial.plan import DEFAULT_POLICIES, DEFAULT_SERVER, DEFAULT_URLS, check_plan
 from pasture.trial.servers import SERVERS
 from pasture.warmup.requests import Requests, parse_header, parse_request, read_lines, read_requests

@@ -11,13 +11,18 @@ from pathlib import PurePath
 
 from pasture.doctor import sharing, steps
 from pasture.doctor.evidence import Evidence
-from pasture.doctor.finding import Check, Finding
-from pasture.doctor.probe import probe
+from pasture.doctor.findings import Check, Finding
 from pasture.interpreter import FIRST_IMMORTAL
 from pasture.proc.maps import python_version
+from pasture.servers import restart
+from pasture.trust.untrusted_text import printable
 
 _ALLOCATORS = re.compile(r"(jemalloc|tcmalloc|mimalloc|hoard|snmalloc|scudo)")
 _OWN_GC_CALLERS = ("pasture.", "gc", "__main__")
+_FIX = (
+    "fix the page, or what the application holds across the fork, and start the server anew; "
+    "docs/probe.md lists the causes"
+)
 
 
 def diagnose(evidence: Evidence) -> tuple[Finding, ...]:
@@ -115,6 +120,34 @@ def allocator(seen: Evidence) -> Iterator[Finding]:
         )
     elif not others:
         yield Finding("allocator", False, "glibc's malloc and pymalloc")
+
+
+def probe(seen: Evidence) -> Iterator[Finding]:
+    """The outcome of the latest start's probe; of an earlier start's that this one follows."""
+    earlier = restart.parse(seen.environ.get(restart.VARIABLE))
+    if earlier is not None:
+        what = "the warm-up" if earlier.what == "warm-up" else "pasture"
+        yield Finding(
+            "probe",
+            True,
+            f"it started without {what}: in its probe {printable(earlier.why)}",
+            cost="what the warm-up loads is each worker's own"
+            if earlier.what == "warm-up"
+            else "nothing is shared but what the server itself preloads",
+            fix=_FIX,
+        )
+        return
+    outcome = "" if seen.seal is None else seen.seal.probe
+    if outcome == "failed":
+        what = "its probe failed, and it started as it is: the log names the requests"
+        yield Finding("probe", True, what, cost="workers fail or hang", fix=_FIX)
+    elif outcome == "doubtful":
+        what = "its probe passed, but for bodies of another structure: the log names the requests"
+        yield Finding("probe", False, what)
+    elif outcome == "incomplete":
+        yield Finding("probe", False, "its probe passed as far as its time went")
+    elif outcome == "passed":
+        yield Finding("probe", False, "its probe passed: workers answer as the warm-up did")
 
 
 CHECKS: tuple[Check, ...] = (

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pasture.proc.maps import Mapping, parse_maps
-from pasture.proc.os_page import OS_PAGE_BYTES
+from pasture.proc.os_page import OS_PAGE_BYTES, PRESENT, SWAPPED, open_entries, read_entries
 from pasture.proc.packages import read_text
-from pasture.proc.page_entries import PRESENT, SWAPPED, open_entries, read_entries
 from pasture.proc.pymalloc import PoolLayout, own_pools
 
 _MIN_MAPPING_BYTES = 1 << 18  # arenas of CPython 3.9, the smallest

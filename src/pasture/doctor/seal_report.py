@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pasture.fork_safety.hazard import Hazard
 from pasture.proc.packages import read_text
-from pasture.reasons import Reason
+from pasture.reasons import Hazard, Reason
 from pasture.scoreboard.layout import Snapshot
 from pasture.sealing.policy import POLICIES
 from pasture.servers.settings import SETTINGS

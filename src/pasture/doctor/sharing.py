@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pasture.display.units import count, megabytes, some
 from pasture.doctor.evidence import Evidence, Worker
-from pasture.doctor.finding import Finding
+from pasture.doctor.findings import Finding
 from pasture.proc.packages import STANDARD_LIBRARY, package_of_module
 from pasture.proc.smaps import InMemory
 from pasture.servers.settings import SETTINGS

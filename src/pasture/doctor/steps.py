@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from pasture.display.units import some
 from pasture.doctor.evidence import Evidence
-from pasture.doctor.finding import Finding
+from pasture.doctor.findings import Finding
 from pasture.doctor.threads import Thread
 from pasture.fork_safety import native_threads
 from pasture.fork_safety.survey import remedy_for_thread, starts_again

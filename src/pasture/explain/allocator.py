@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pasture.explain.distinct import of_ascending
-from pasture.proc.address_space import WORD_BYTES, AddressSpace, Array
+from pasture.proc.address_space import WORD_BYTES, AddressSpace, Array, OsPages, read_os_pages
 from pasture.proc.os_page import OS_PAGE_BYTES
-from pasture.proc.pagemap import OsPages, read_os_pages
 from pasture.proc.pymalloc import PoolLayout, own_pools
 
 _NO_POOLS = PoolLayout(

@@ -16,7 +16,7 @@ from time import perf_counter
 import numpy as np
 
 from pasture.errors import ProcessEnded
-from pasture.explain import holders, owners, sources, writers
+from pasture.explain import owners, sources, writers
 from pasture.explain.causes import Cause
 from pasture.explain.classify import Classifier
 from pasture.explain.difference import PrivatePages, compare, private_pages
@@ -31,8 +31,8 @@ from pasture.explain.touched import TouchedObjects, Window
 from pasture.explain.writers import Recording, SampledFaults
 from pasture.proc import smaps
 from pasture.proc.address_space import AddressSpace, Array, ended
-from pasture.proc.again import read_again
 from pasture.proc.os_page import OS_PAGE_BYTES
+from pasture.proc.tree import read_again
 from pasture.scoreboard import reader
 
 WITHOUT_KERNEL = (
@@ -116,7 +116,7 @@ def _explain(
             types=tally.ranked_types(),
             owners=objects,
             codes=codes,
-            holders=holders.most_holding(known.snapshot, classifier.objects, touched),
+            holders=owners.most_holding(known.snapshot, classifier.objects, touched),
             recording=recording,
             python=known.version,
             requests=server.requests,

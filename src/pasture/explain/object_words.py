@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pasture.explain import bytecode, gathered, recognition
+from pasture.explain import code_objects, recognition
 from pasture.explain.causes import Cause
 from pasture.explain.distinct import Numbered, of_ascending, of_codes
 from pasture.explain.fields import Label, Meaning, limit_offset, object_field, storage_field
@@ -84,7 +84,9 @@ class ObjectWords:
         if not len(at):
             return
         addresses = words.batch.addresses[at]
-        starts, ends, types = gathered.find_codes(self._objects, gathered.pages_of(addresses))
+        starts, ends, types = code_objects.find_codes(
+            self._objects, code_objects.pages_of(addresses)
+        )
         if not len(starts):
             return
         which = np.searchsorted(starts, addresses, side="right") - 1
@@ -135,7 +137,7 @@ class ObjectWords:
             after = self._worker.read(begin, size)
             if len(before) != size or len(after) != size:
                 continue
-            counters = bytecode.only_counters(before, after, pad)
+            counters = code_objects.only_counters(before, after, pad)
             word = (offsets[chosen] - (start - pad)) // 8
             word = np.clip(word, 0, len(counters) - 1)
             counting = chosen[counters[word]]

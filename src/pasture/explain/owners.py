@@ -1,17 +1,22 @@
 """The objects that a worker's writes fell on most: how to reach them, what code is called.
 
-The snapshot has the way as numbers of records; names are read from the parent's memory.
+The snapshot has the way as numbers of records; names are read from the parent's memory. For
+`Holder`s a sample of the objects of each kind is followed up to the first container that holds a
+good part of the kind: numbers of pages are estimates there.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar
 
-from pasture.explain.explanation import Owner
+from pasture.explain.explanation import Holder, Owner
 from pasture.explain.objects import Objects, TypeInfo
 from pasture.explain.snapshot import NO_OWNER, Kind, Snapshot
-from pasture.explain.touched import Touched, TouchedObjects
+from pasture.explain.touched import Example, KindAndType, Touched, TouchedObjects
 
 _MAX_OWNERS = 30
 _MAX_OF_A_TYPE = 3
@@ -21,6 +26,11 @@ _MAX_COMPARED = 100
 _MAX_KEY = 40
 _PLAIN_NAMES = {"func_code": "__code__", "func_globals": "__globals__", "func_defaults": "defaults"}
 _TRANSPARENT = frozenset(("md_dict", "tp_dict", "__dict__", "func_dict"))
+Key = TypeVar("Key", bound=Hashable)
+_MAX_KINDS = 8
+_MIN_PART = 1 / 8
+_MIN_OS_PAGES = 25
+_MAX_OF_A_KIND = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,3 +228,46 @@ def type_name(objects: Objects, kind: Kind, address: int) -> str:
     if kind != Kind.OBJECT:
         return kind.name.lower().replace("_", " ")
     return objects.qualified_type_name(address)
+
+
+def most_holding(
+    snapshot: Snapshot | None, objects: Objects | None, touched: TouchedObjects
+) -> tuple[Holder, ...]:
+    """Of the kinds with the most private pages the containers that hold most of them."""
+    if snapshot is None or objects is None:
+        return ()
+    names = Owners(snapshot, objects)
+    found: list[Holder] = []
+    for samples, restored in ((touched.samples, False), (touched.restored, True)):
+        sizes = {group: sum(one.os_pages for one in some) for group, some in samples.items()}
+        kinds = [group for group, _ in _largest(sizes)]
+        for group in [g for g in kinds if not _is_code(g, touched)][:_MAX_KINDS]:
+            found += _holders(names, type_name(objects, *group), samples[group], restored=restored)
+    return tuple(sorted(found, key=lambda holder: -holder.os_pages))
+
+
+def _is_code(group: KindAndType, touched: TouchedObjects) -> bool:
+    return group[0] == Kind.OBJECT and group[1] in touched.code_types
+
+
+def _holders(names: Owners, kind: str, sample: list[Example], *, restored: bool) -> list[Holder]:
+    ways = [(names.ancestors(one.number), one.os_pages) for one in sample]
+    below: dict[int, float] = defaultdict(float)
+    for way, pages in ways:
+        for number in way:
+            below[number] += pages
+    enough = _MIN_PART * sum(pages for _, pages in ways)
+    held: dict[int, float] = defaultdict(float)
+    for way, pages in ways:
+        nearest = next((number for number in way if below[number] >= enough), None)
+        if nearest is not None:
+            held[nearest] += pages
+    return [
+        Holder(kind, names.type_of(number), names.path(number), round(pages), restored)
+        for number, pages in _largest(held)[:_MAX_OF_A_KIND]
+        if pages >= max(enough, _MIN_OS_PAGES)
+    ]
+
+
+def _largest(sizes: Mapping[Key, float]) -> list[tuple[Key, float]]:
+    return sorted(sizes.items(), key=lambda item: -item[1])

@@ -22,9 +22,9 @@ from pasture.explain.extents import Extents
 from pasture.explain.fields import Label
 from pasture.proc import tree
 from pasture.proc.address_space import AddressSpace, Array
+from pasture.proc.elf import Symbols
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.proc.page_faults import Fault, FaultSampler
-from pasture.proc.symbols import Symbols
 
 _POLL_S = 0.05
 _FRAMES = 4

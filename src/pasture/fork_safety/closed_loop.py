@@ -19,11 +19,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pasture.fork_safety.event_loop import BOUND, describe
-from pasture.fork_safety.hazard import Hazard
-from pasture.fork_safety.loop_owned import Closed
+from pasture.fork_safety.event_loop import BOUND, Closed, describe
 from pasture.fork_safety.names import Names
-from pasture.reasons import Reason
+from pasture.reasons import Hazard, Reason
 
 _OPEN_IN_EACH = "close it in the lifespan's end, and open it in its start"
 _OF_SERVERS = ("asyncio", "gunicorn", "uvicorn", "uvicorn_worker")

@@ -15,9 +15,8 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
-from pasture.fork_safety.instances import instances
 from pasture.fork_safety.libraries import LIBRARIES
-from pasture.fork_safety.library import ForkAware
+from pasture.fork_safety.library import ForkAware, instances
 
 _known: WeakSet[Any] = WeakSet()
 """Kept, because the next round no longer finds those that this one is about to freeze."""

@@ -15,8 +15,7 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
-from pasture.fork_safety.hazard import Hazard
-from pasture.reasons import Reason
+from pasture.reasons import Hazard, Reason
 
 _IN_CHILDREN = (
     "end it before the fork: children open connections of their own, and do not see what it has "

@@ -6,6 +6,7 @@ calls looks into `sys.modules` and imports nothing.
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
@@ -13,7 +14,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from pasture.fork_safety.hazard import Hazard
+from pasture.errors import UnsupportedInterpreter
+from pasture.interpreter import native
+from pasture.reasons import Hazard
 
 Version = tuple[int, ...]
 Close = Callable[[Any], Awaitable[object] | None]
@@ -137,3 +140,31 @@ class Library:
     prepare_children: Callable[[], None] = lambda: None
     while_sealing: Callable[[], AbstractContextManager[None]] = nullcontext
     while_warming: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+def instances(classes: Iterable[type]) -> list[Any]:
+    """The objects of these classes and of what derives from them; frozen ones are not listed.
+
+    Nothing of an object or its type is called: a proxy answers for another object, and a class may
+    have a metaclass of its own. Only addresses of types are compared.
+    """
+    wanted = _with_derived(classes)
+    if not wanted:
+        return []
+    try:
+        found: list[Any] = native().instances(tuple(wanted.values()))
+    except (UnsupportedInterpreter, NotImplementedError):
+        return [one for one in gc.get_objects() if id(type(one)) in wanted]
+    return found
+
+
+def _with_derived(classes: Iterable[type]) -> dict[int, type]:
+    """By address."""
+    found: dict[int, type] = {}
+    left = list(classes)
+    while left:
+        one = left.pop()
+        if id(one) not in found:
+            found[id(one)] = one
+            left += type.__subclasses__(one)
+    return found

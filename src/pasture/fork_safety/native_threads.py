@@ -15,13 +15,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.libraries import LIBRARIES
 from pasture.proc import packages
 from pasture.proc.maps import Mapping, parse_maps
 from pasture.proc.tasks import read_tasks
 from pasture.proc.thread_stacks import files_on_stack, own_code, owner_of
-from pasture.reasons import Reason
+from pasture.reasons import Hazard, Reason
 
 _TASKS = Path("/proc/self/task")
 _LOOKS = 8

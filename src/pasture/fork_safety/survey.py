@@ -15,11 +15,10 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from pasture.fork_safety import fork_aware, kept, native_threads
-from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.libraries import LIBRARIES
 from pasture.fork_safety.library import Named
 from pasture.fork_safety.open_files import name_of, open_files, peer
-from pasture.reasons import Reason
+from pasture.reasons import Hazard, Reason
 
 _STANDARD_STREAMS = (0, 1, 2)
 _SQLITE_HEADER = b"SQLite format 3\0"

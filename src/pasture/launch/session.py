@@ -1,4 +1,4 @@
-"""A program with all that comes of it, so that it can be ended for certain.
+"""A program with all that comes of it, so that it can be ended for certain; its log; and signals.
 
 Owns starting, signalling, waiting and ending. Between this process and the program stands a guard
 (`pasture.launch.reaper`), which adopts every orphan. Invariant: when `end()` or the `with` block
@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import IO, Self
 
 from pasture.errors import ServerFailed
-from pasture.launch.log import tail
 from pasture.proc import tree
 from pasture.trust import private_files
 
@@ -30,6 +33,10 @@ _KILL_S = 10.0
 _WAIT_S = 60.0
 _POLL_S = 0.02
 _WAIT_POLL_S = 0.05
+_TAIL_LINES = 15
+_TRACEBACK = "Traceback (most recent call last):"
+# The last line of a traceback: an exception's dotted name, alone or with a message.
+_EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(: .*)?")
 
 
 class Group:
@@ -264,3 +271,48 @@ def _end_guard(guard: subprocess.Popen[bytes]) -> None:
     assert guard.stdin is not None
     guard.stdin.close()
     guard.wait(_KILL_S)
+
+
+def tail(log: str, lines: int = _TAIL_LINES) -> str:
+    """The last lines of a log, indented; says so if there are none."""
+    kept = [line.rstrip() for line in log.splitlines() if line.strip()][-lines:]
+    return "\n".join(f"    {line}" for line in kept) or "    (the log is empty)"
+
+
+def last_exception(log: str) -> str | None:
+    """The last line of the last traceback in a log, as in `ValueError: no such thing`."""
+    _, found, last = log.rpartition(_TRACEBACK)
+    if not found:
+        return None
+    return next((line for line in last.splitlines() if _EXCEPTION_LINE.fullmatch(line)), None)
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[threading.Event]:
+    """An event that is set by what ends a command: Ctrl-C, kill, a closed terminal.
+
+    The handler only sets it; what runs looks at it wherever it waits, and ends its
+    processes before it lets go. A second signal so cannot cut that short.
+    """
+    stop = threading.Event()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, handle) for number in numbers}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def pausing(stop: threading.Event) -> Callable[[float], None]:
+    """A pause of so many seconds that raises KeyboardInterrupt once a signal has come."""
+
+    def pause(seconds: float) -> None:
+        if stop.wait(seconds):
+            raise KeyboardInterrupt
+
+    return pause

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from pasture.errors import MissingExtra, PastureError
-from pasture.proc.again import read_again
 from pasture.proc.sampler import ProcessMemory, Sample, sample_tree
 from pasture.proc.stat import read_stat
+from pasture.proc.tree import read_again
 from pasture.scoreboard import figures
 from pasture.scoreboard.figures import Counts, SealFigures
 from pasture.scoreboard.layout import Entry, Snapshot

@@ -1,7 +1,7 @@
 """The address space of another process: what is mapped where, and the bytes there.
 
-Reads `/proc/PID/mem`, and `/proc/PID/maps` once, and writes neither. Nothing is stopped: a
-process that runs on while it is read gives bytes of different moments.
+Reads `/proc/PID/mem` and `pagemap`, and `/proc/PID/maps` once, and writes none. Nothing is stopped:
+a process that runs on while it is read gives bytes of different moments.
 
 Source: proc_pid_mem(5).
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,21 @@ import numpy as np
 
 from pasture.errors import NoPrivilege, ProcessEnded
 from pasture.proc.maps import Mapping, read_maps
-from pasture.proc.os_page import OS_PAGE_BYTES
-from pasture.proc.page_entries import PRESENT, SWAPPED, open_entries, read_entries
+from pasture.proc.os_page import (
+    EXCLUSIVE,
+    OF_FILE,
+    OS_PAGE_BYTES,
+    PRESENT,
+    SWAPPED,
+    open_entries,
+    read_entries,
+)
 from pasture.proc.smaps import has_memory
 
 WORD_BYTES = 8
 _MAX_BYTES = 64 << 20  # a process may claim any size for what it holds
-_PRESENT_OR_SWAPPED = np.uint64(PRESENT | SWAPPED)
+_PRESENT, _SWAPPED, _FILE, _EXCLUSIVE = map(np.uint64, (PRESENT, SWAPPED, OF_FILE, EXCLUSIVE))
+_UNMAPPABLE = ("[vsyscall]", "[vvar]", "[vvar_vclock]", "[vdso]")
 
 Array = Any
 """A numpy array; numpy's own types cannot be checked for the oldest Python supported."""
@@ -118,7 +127,7 @@ class AddressSpace:
                 os.close(file)
         except (FileNotFoundError, ProcessLookupError):
             raise ended(self.pid) from None
-        return entries & _PRESENT_OR_SWAPPED != 0
+        return entries & (_PRESENT | _SWAPPED) != 0
 
     def _read_into(self, address: int, words: Array) -> bool:
         """Fill an array from an address on; whether all of it could be read."""
@@ -151,3 +160,70 @@ def ended(pid: int) -> ProcessEnded:
         f"process {pid} ended while it was looked at",
         hint="its server may have replaced it: explain the one that came in its place",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class OsPages:
+    """Pages of one mapping, each array one entry a page.
+
+    A page counts as private here exactly if `smaps` counts it so: it is in memory and no other
+    process maps it. That is bit 56, which needs no privilege; frame numbers, which need root, are
+    not used.
+
+    Attributes:
+        addresses: uint64, ascending, all pages of the mapping.
+        present: in memory.
+        swapped: in swap.
+        private: in memory and mapped by no other process.
+        of_file: belongs to the page cache: equal to its file, for private mappings.
+    """
+
+    addresses: Array
+    present: Array
+    swapped: Array
+    private: Array
+    of_file: Array
+
+
+def decode(mapping: Mapping, entries: Array) -> OsPages:
+    """What the entries of a pagemap say.
+
+    Args:
+        entries: uint64, one a page of the mapping.
+    """
+    present = (entries & _PRESENT) != 0
+    first = np.uint64(mapping.start)
+    addresses = first + np.arange(len(entries), dtype=np.uint64) * np.uint64(OS_PAGE_BYTES)
+    return OsPages(
+        addresses=addresses,
+        present=present,
+        swapped=(entries & _SWAPPED) != 0,
+        private=present & ((entries & _EXCLUSIVE) != 0),
+        of_file=(entries & _FILE) != 0,
+    )
+
+
+def read_os_pages(pid: int, mapping: Mapping, proc: Path = Path("/proc")) -> OsPages:
+    """Look up the pages of one mapping.
+
+    Raises:
+        ProcessEnded: the process is gone.
+        NoPrivilege: the process belongs to another user.
+    """
+    if mapping.path in _UNMAPPABLE:
+        return decode(mapping, np.zeros(0, dtype=np.uint64))
+    pages = (mapping.end - mapping.start) // OS_PAGE_BYTES
+    try:
+        file = open_entries(pid, proc)
+        try:
+            entries = read_entries(file, mapping.start, pages)
+        finally:
+            os.close(file)
+    except (FileNotFoundError, ProcessLookupError):
+        raise ended(pid) from None
+    except PermissionError:
+        raise NoPrivilege(
+            f"not allowed to read the page map of process {pid}",
+            hint="run pasture as the user that owns the process, or as root",
+        ) from None
+    return decode(mapping, np.frombuffer(entries, dtype=np.uint64))

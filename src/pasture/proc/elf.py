@@ -1,10 +1,13 @@
-"""What an ELF file says of itself: how much memory it takes, and which symbol is where.
+"""ELF files: how much memory one takes, which symbol is where; and names for instructions.
 
 Reads 64-bit little-endian files, the only ones that the extension supports. A file that is
 gone or is something else gives an `Elf` without contents.
 
 By hand, though pyelftools reads ELF: it would be in each server's install for two tables, and
 makes an object of each symbol, where one pass over the table is enough here.
+
+CPython from 3.12 on writes a perf map if it was started with `-X perf`; Python functions then have
+names of their own. Without one, the function that runs bytecode is named.
 
 Source: elf(5).
 """
@@ -17,11 +20,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from pasture.errors import UsageError
 from pasture.proc.os_page import floor_os_page
-from pasture.trust.foreign_files import read_foreign
+from pasture.trust.foreign_files import read_foreign, user_of
+
+if TYPE_CHECKING:  # numpy, which the ELF reader does without
+    from pasture.proc.address_space import AddressSpace
+    from pasture.proc.maps import Mapping
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
@@ -33,7 +41,10 @@ _OBJECT, _FUNCTION = 1, 2
 _MAX_BYTES = 1 << 30
 _MAX_TABLES = 8
 _MAX_SYMBOLS = 4_000_000
-_LONGEST_NAME = 4096
+_MAX_NAME_BYTES = 4096
+_KERNEL = 1 << 63
+_MAX_MAP_BYTES = 256 << 20
+_MAX_NAME = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,5 +165,76 @@ def _entries(
         table = data[section[4] : section[4] + section[5] // _SYMBOL.size * _SYMBOL.size]
         for name, info, _, part, value, size in islice(_SYMBOL.iter_unpack(table), _MAX_SYMBOLS):
             end = names.index(b"\0", name)
-            text = names[name : min(end, name + _LONGEST_NAME)].decode("latin-1")
+            text = names[name : min(end, name + _MAX_NAME_BYTES)].decode("latin-1")
             yield part, info & 15, value, size, text
+
+
+class Symbols:
+    """Symbols of one process.
+
+    Args:
+        space: its memory; read for the mappings alone.
+        perf_map: file that says where generated code is; "" for the usual place.
+    """
+
+    def __init__(self, space: AddressSpace, perf_map: str = "") -> None:
+        self._mappings = space.mappings
+        self._starts = [mapping.start for mapping in space.mappings]
+        self._root = f"/proc/{space.pid}/root"
+        self._known: dict[int, str] = {}
+        self._generated = read_perf_map(
+            Path(perf_map or f"/tmp/perf-{space.pid}.map"), user_of(space.pid)
+        )
+
+    def name(self, address: int) -> str:
+        """The function at an address; the file and offset if it has no name."""
+        if address not in self._known:
+            self._known[address] = self._find(address)
+        return self._known[address]
+
+    def _find(self, address: int) -> str:
+        if address >= _KERNEL:
+            return "kernel"
+        i = bisect_right(self._starts, address) - 1
+        mapping = self._mappings[i] if i >= 0 else None
+        if mapping is None or address >= mapping.end:
+            return "?"
+        if not mapping.is_file:
+            return self._in_generated(address)
+        offset = address - mapping.start + mapping.offset
+        elf = self._elf(mapping)
+        found = elf.symbol(elf.linked(offset))
+        return found or f"{PurePath(mapping.path).name}+{offset:#x}"
+
+    def _elf(self, mapping: Mapping) -> Elf:
+        elf = read_elf(mapping.path)
+        return elf if elf.end else read_elf(self._root + mapping.path)
+
+    def _in_generated(self, address: int) -> str:
+        starts, ends, names = self._generated
+        i = bisect_right(starts, address) - 1
+        return names[i] if i >= 0 and address < ends[i] else "generated code"
+
+
+def read_perf_map(path: Path, owners: Iterable[int] = ()) -> tuple[list[int], list[int], list[str]]:
+    """Starts, ends and names of generated code.
+
+    All are empty without a file, and with one that is none of these users', root's or ours.
+    Lines that name no code are left out.
+    """
+    try:
+        data = read_foreign(path, most_bytes=_MAX_MAP_BYTES, owners=owners)
+    except UsageError:
+        return [], [], []
+    rows = sorted(row for line in data.split(b"\n") if (row := _code(line)) is not None)
+    return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
+
+
+def _code(line: bytes) -> tuple[int, int, str] | None:
+    """Start, end and name of one piece of code: "START SIZE NAME", numbers in base 16."""
+    words = line.split(b" ", 2)
+    try:
+        start, size = int(words[0], 16), int(words[1], 16)
+        return start, start + size, words[2][:_MAX_NAME].decode(errors="replace")
+    except (ValueError, IndexError):
+        return None

@@ -1,17 +1,49 @@
-"""The page size of the running kernel, and where the memory of a process ends.
+"""OS pages: their size, and their entries in `/proc/PID/pagemap`, which nothing else reads.
 
-The only place in Python that knows either: aarch64 has kernels with pages of 4, 16 and 64 KiB.
+aarch64 has kernels with pages of 4, 16 and 64 KiB. Standard library alone, without a module that a
+process might see: zygotes read here, too. `proc.address_space` has the entries as arrays.
+
+Source: Documentation/admin-guide/mm/pagemap.rst of Linux.
 """
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 OS_PAGE_BYTES: int = os.sysconf("SC_PAGE_SIZE")
 ADDRESS_END = 1 << 56
 """No program has memory from here on: x86-64 with five levels of tables; aarch64 ends at 2^52."""
 
+PRESENT, SWAPPED, OF_FILE, EXCLUSIVE = (1 << bit for bit in (63, 62, 61, 56))
+"""In memory; in swap; in the page cache; mapped by no other process."""
+
+_ENTRY_BYTES = 8
+_READ_BYTES = 1 << 19
+
 
 def floor_os_page(address: int) -> int:
     """The start of the OS page that holds an address."""
     return address - address % OS_PAGE_BYTES
+
+
+def open_entries(pid: int, proc: Path = Path("/proc")) -> int:
+    """A descriptor for `read_entries`.
+
+    Raises:
+        OSError: the process is gone, or belongs to another user.
+    """
+    return os.open(proc / str(pid) / "pagemap", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def read_entries(file: int, address: int, count: int) -> memoryview:
+    """A number for each of `count` pages from an address on; fewer at the end of the memory.
+
+    Raises:
+        OSError: the process is gone.
+    """
+    found = bytearray()
+    at, wanted = address // OS_PAGE_BYTES * _ENTRY_BYTES, count * _ENTRY_BYTES
+    while part := os.pread(file, min(_READ_BYTES, wanted - len(found)), at + len(found)):
+        found += part
+    return memoryview(found)[: len(found) // _ENTRY_BYTES * _ENTRY_BYTES].cast("Q")

@@ -1,6 +1,6 @@
-"""A process that ends with its parent: the kernel signals it, even one that is stopped.
+"""Parents and children: a process that ends with its parent, and whether a pid is an own child's.
 
-Source: PR_SET_PDEATHSIG(2const).
+The kernel signals the former, even one that is stopped. Source: PR_SET_PDEATHSIG(2const).
 """
 
 from __future__ import annotations
@@ -41,3 +41,15 @@ def _ask_by_ctypes(number: int) -> None:
     except ImportError:
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+
+
+def is_own_child(pid: int) -> bool:
+    """Whether it is a child of this process that nothing has waited for yet.
+
+    Its pid cannot come around before this process has waited for it. Source: waitid(2).
+    """
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except OSError:
+        return False
+    return True

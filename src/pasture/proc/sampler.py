@@ -11,8 +11,8 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 from pasture.proc import smaps, tree
-from pasture.proc.again import read_again
 from pasture.proc.smaps import Memory
+from pasture.proc.tree import read_again
 
 _IDLE_PER_COST = 20
 _TORN_TRIES = 50

@@ -10,8 +10,9 @@ too, where psutil would be sealed in.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from pasture.errors import NoPrivilege, ProcessEnded, UsageError
 from pasture.proc import smaps
@@ -23,6 +24,7 @@ _SPAWNED = "from multiprocessing.spawn import spawn_main"
 _ASGI = ("daphne", "asgi")
 _ASGI_LIBRARIES = ("/uvloop/", "/httptools/", "/granian/")
 _OTHERS = ("mod_wsgi",)
+T = TypeVar("T")
 
 
 def forked_workers(master_pid: int) -> tuple[int, ...]:
@@ -254,3 +256,30 @@ def _is_python(pid: int) -> bool:
         )
     except OSError:
         return False
+
+
+def read_again(
+    read: Callable[[], T | None], tries: int, between: Callable[[], object] = lambda: None
+) -> T | None:
+    """What a reading gives that no end of a process has torn; None after so many tries.
+
+    Args:
+        read: returns None, or raises ProcessEnded, if a process ended meanwhile.
+        tries: number of readings, at least 1.
+        between: called after each torn reading but the last: a pause.
+
+    Raises:
+        ProcessEnded: the last reading did.
+    """
+    for left in reversed(range(tries)):
+        try:
+            found = read()
+        except ProcessEnded:
+            if not left:
+                raise
+        else:
+            if found is not None:
+                return found
+        if left:
+            between()
+    return None

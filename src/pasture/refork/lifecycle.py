@@ -18,9 +18,20 @@ from collections.abc import Mapping
 from typing import Literal
 
 from pasture.log_lines import REFORK_FAILED, REFORKED
-from pasture.refork.actions import Action, Dismiss, Kill, Measure, Note, Retire, Spawn
 from pasture.refork.children import OUTDATED, Children, Worker, mean_requests, ready
-from pasture.refork.rollout import Limits, Outcome, Phase, Rollout
+from pasture.refork.rollout import (
+    Action,
+    Dismiss,
+    Kill,
+    Limits,
+    Measure,
+    Note,
+    Outcome,
+    Phase,
+    Retire,
+    Rollout,
+    Spawn,
+)
 from pasture.refork.schedule import Attempts, Payoff, Schedule
 from pasture.scoreboard.board import WorkerStatus
 

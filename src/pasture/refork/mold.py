@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pasture.fork_safety import close, survey
-from pasture.fork_safety.hazard import Hazard
+from pasture.reasons import Hazard
 from pasture.refork.channel import CLOSED, Channel, Message, channel_of
 from pasture.refork.shortage import is_shortage
 from pasture.scoreboard.board import Slot

@@ -1,4 +1,4 @@
-"""One rollout, from a generation to the next: its phases and what each waits for. Pure.
+"""One rollout, from a generation to the next: its phases, and the actions that it asks for. Pure.
 
     measuring -> backfilling -> promoting -> canary -> rolling
 
@@ -17,11 +17,62 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pasture.refork.actions import Action, Promote, Retire, Spawn
 from pasture.refork.children import Children, Worker, ready
 from pasture.refork.schedule import Payoff
 
 Phase = Literal["idle", "measuring", "backfilling", "promoting", "canary", "rolling"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spawn:
+    """Fork a worker from the mold of a generation; 0 is the server's own process."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Promote:
+    """Ask a worker to finish its requests and to become the mold of a generation."""
+
+    pid: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retire:
+    """Ask a worker to finish its requests and to end."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dismiss:
+    """Ask a mold to end."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """End a process that does not do what it was asked to."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Measure the memory of the whole server and report it with `measured`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Write to the log."""
+
+    level: Literal["info", "warning"]
+    text: str
+
+
+Action = Spawn | Promote | Retire | Dismiss | Kill | Measure | Note
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,10 @@ import contextlib
 import itertools
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from pasture.errors import UsageError
+from pasture.refork.channel import MAX_TEXT, Vocabulary
 from pasture.warmup.requests import Requests, parse_lines
 
 VARIABLE = "PASTURE_REFORK_SERVED"
@@ -88,3 +90,26 @@ def requests_of(lines: Iterable[str]) -> Requests:
 def host_of(headers: Iterable[tuple[str, str]]) -> str:
     """The `Host` header of a request; "" if it has none."""
     return next((value for name, value in headers if name.upper() == "HOST"), "")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= MAX_TEXT
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _are_requests(value: Any) -> bool:
+    return isinstance(value, list) and len(value) <= MAX_LINES and all(map(is_line, value))
+
+
+FROM_CHILDREN: Vocabulary = {
+    "loaded": {},
+    "spawned": {},
+    "not spawned": {"why": _is_text, "for_now": _is_flag},
+    "sealed": {"report": _is_text, "served": _are_requests},
+    "refused": {"why": _is_text},
+}
+"""`loaded` comes from the first mold; `spawned` from a new worker, whose pid the kernel adds; the
+others from a mold."""

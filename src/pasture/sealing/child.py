@@ -1,14 +1,18 @@
-"""What a forked child does first: it takes the steps that its parent's policy has for children.
+"""A forked child takes the steps that its parent's policy has for children, before all else.
 
-Owns the one hook of `os.register_at_fork`. Invariant: if no policy is armed, a child is as it
-would be without pasture. A program started by exec is a new interpreter and never concerned.
+Owns the one hook of `os.register_at_fork`, and the warning of a sealed process whose workers were
+started without a fork. Invariant: if no policy is armed, a child is as it would be without
+pasture. A program started by exec is a new interpreter and never concerned.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
+import sys
 from collections.abc import Callable, Mapping
 
+from pasture.log_lines import log
 from pasture.sealing import exit, gc_settings
 from pasture.sealing.policy import ChildStep, ExitStep, Policy
 
@@ -21,8 +25,13 @@ _EXIT_STEPS: Mapping[ExitStep, Callable[[], None]] = {
     "leave": exit.install,
 }
 
+_STARTING = ("multiprocessing.popen_forkserver", "multiprocessing.popen_spawn_posix")
+"""These share nothing of the process that was sealed."""
+
 _armed: Policy | None = None
 _hooked = False
+_watched: set[int] = set()
+"""Pid of the process that was sealed and has not forked since."""
 
 
 def arm(policy: Policy) -> None:
@@ -48,3 +57,20 @@ def take_steps() -> None:
         _CHILD_STEPS[child_step]()
     for exit_step in _armed.at_exit:
         _EXIT_STEPS[exit_step]()
+
+
+def watch() -> None:
+    """Look at the exit whether this process, which is sealed, has forked. Once is enough."""
+    if not _watched:
+        _watched.add(os.getpid())
+        os.register_at_fork(after_in_parent=_watched.clear)
+        atexit.register(_complain)
+
+
+def _complain() -> None:
+    if os.getpid() in _watched and any(name in sys.modules for name in _STARTING):
+        log.warning(
+            "no process was forked from what was sealed: multiprocessing started its processes "
+            "otherwise. Use `with pasture.sealed() as workers`, whose context forks, or "
+            "multiprocessing.set_start_method('fork')"
+        )

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pasture.fork_safety.hazard import Hazard
 from pasture.interpreter import Interpreter
-from pasture.reasons import Reason
+from pasture.reasons import Hazard, Reason
 from pasture.sealing.steps import HEAP_STEPS, HeapStep
 
 

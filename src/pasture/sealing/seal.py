@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING
 
 from pasture.errors import SealFailed, UnsupportedInterpreter
 from pasture.fork_safety import close, survey, threads
-from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.libraries import all_of
 from pasture.fork_safety.threads import Neighbour
 from pasture.interpreter import Interpreter, current, hint_for, native
-from pasture.reasons import Reason
-from pasture.sealing import child, exit, gc_settings, headroom, unshared
+from pasture.reasons import Hazard, Reason
+from pasture.sealing import child, exit, gc_settings, headroom
 from pasture.sealing import snapshot as snapshot_file
 from pasture.sealing.policy import Policy, PrepareStep, find_policy
 from pasture.sealing.report import SealReport, StepReport
@@ -134,7 +133,7 @@ def seal(
     if strict:
         _insist(chosen, report)
     if report.sealed:
-        unshared.watch()
+        child.watch()
     return report
 
 

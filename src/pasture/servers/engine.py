@@ -26,7 +26,7 @@ from pasture.servers import process_name, restart
 from pasture.servers.engines import ENGINES
 from pasture.servers.sealer import seal_before_forks, show_log
 from pasture.servers.settings import settings_or_end
-from pasture.trust.complaint import complain
+from pasture.trust.untrusted_text import complain
 
 
 @contextmanager

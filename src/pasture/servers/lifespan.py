@@ -19,8 +19,8 @@ from typing import Any
 from pasture.errors import AppImportFailed, SealFailed
 from pasture.fork_safety.close import close_connections
 from pasture.fork_safety.event_loop import SurveyedLoop
-from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.survey import survey
+from pasture.reasons import Hazard
 from pasture.servers.sealer import Log, write_to_log
 from pasture.warmup.asgi import Application, Session
 from pasture.warmup.guard import Guard

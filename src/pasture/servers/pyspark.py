@@ -26,7 +26,7 @@ from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import fork_hook, preload
 from pasture.servers.sealer import Sealer, or_end, show_log, without_exit
 from pasture.servers.settings import read_environment
-from pasture.trust.complaint import complain
+from pasture.trust.untrusted_text import complain
 
 _WORKER = "pyspark.worker"
 _MAX_PIPE_BYTES = 1 << 20  # what the kernel allows everybody

@@ -18,7 +18,7 @@ from pasture.errors import PastureError, UsageError
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.sealer import seal_before_forks, show_log
 from pasture.servers.settings import read_environment
-from pasture.trust.complaint import complain
+from pasture.trust.untrusted_text import complain
 
 _FORKSERVER = "pasture.servers.logged_forkserver"
 

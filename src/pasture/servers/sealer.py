@@ -24,8 +24,7 @@ from pasture.sealing.seal import seal
 from pasture.servers import fork_hook, preload
 from pasture.servers.settings import ServerSettings
 from pasture.trust import private_files
-from pasture.trust.complaint import complain
-from pasture.trust.untrusted_text import to_json
+from pasture.trust.untrusted_text import complain, to_json
 from pasture.warmup.guard import Guard
 from pasture.warmup.warmup import WarmUpReport
 

@@ -23,7 +23,7 @@ from pasture.refork.schedule import MIN_SAVING, Schedule, parse_schedule
 from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, Policy, find_policy
 from pasture.servers.recycle import DEFAULT_JITTER, MemoryLimit, parse_limit
 from pasture.servers.setting import Raw, Setting, setting
-from pasture.trust.complaint import complain
+from pasture.trust.untrusted_text import complain
 from pasture.warmup.guard import STEP_S, TOTAL_S
 from pasture.warmup.lazy_imports import DEFAULT_PATTERNS, parse_patterns
 from pasture.warmup.lazy_imports import VARIABLE as LAZY_IMPORTS

@@ -16,7 +16,7 @@ from pasture.errors import PastureError
 from pasture.sealing.policy import find_policy
 from pasture.servers.sealer import show_log
 from pasture.servers.settings import SETTINGS, read_environment
-from pasture.trust.complaint import complain
+from pasture.trust.untrusted_text import complain
 
 POLICY = SETTINGS["policy"].variable
 _LOGS_BY_ITSELF = "pasture.servers.gunicorn"

@@ -17,14 +17,14 @@ from pasture.errors import (
     PortTaken,
     ServerFailed,
 )
-from pasture.launch.log import last_exception, tail
+from pasture.launch.session import last_exception, tail
 from pasture.trial.responses import UrlAnswers
 from pasture.trial.servers.facts import Phrases
 
 _PORT_TAKEN = re.compile(
     r"^.*(?:address already in use|connection in use).*$", re.IGNORECASE | re.MULTILINE
 )
-# What `pasture run` prints last of an error of its own (pasture.trust.complaint).
+# What `pasture run` prints last of an error of its own (pasture.trust.untrusted_text).
 _OWN_ERROR = re.compile(rf"^{ERROR}(.+)(?:\n{HINT}(.+(?:\n[ \t]+.+)*))?\s*\Z", re.MULTILINE)
 
 

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from pasture.errors import MissingExtra, UsageError
-from pasture.launch.log import last_exception, tail
 from pasture.launch.ports import LOOPBACK
-from pasture.launch.session import Group, environment
+from pasture.launch.session import Group, environment, last_exception, tail
 from pasture.trial.equipment import Equipment
 from pasture.trial.measurement import LoadFigures, load_figures
 from pasture.trial.plan import TrialPlan

@@ -1,9 +1,27 @@
-"""Sentences about what limits the figures of a trial: pure functions of what was measured."""
+"""Sentences about what limits the figures of a trial: pure functions of what was measured.
+
+Shortfalls are promises of a policy that a run did not keep: a figure under a policy's name that
+the policy had no part in misleads more than none.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pasture.display.units import count, some
-from pasture.sealing.policy import POLICIES
+from pasture.log_lines import (
+    NO_REFORK,
+    NO_SEAL,
+    PROBE,
+    REFORK_FAILED,
+    REFORKED,
+    STARTING_ANEW,
+    THE_WARM_UP,
+    find,
+)
+from pasture.proc.sampler import Sample
+from pasture.sealing.policy import POLICIES, Policy
 from pasture.trial import responses
 from pasture.trial.measurement import PolicyResult
 from pasture.trial.plan import TrialPlan
@@ -63,3 +81,32 @@ def _without_page(plan: TrialPlan, result: PolicyResult) -> list[str]:
         f"{len(away)} of {count(len(answers), 'URL')} answered with nothing but "
         f"{', '.join(map(str, statuses))}: {session}"
     ]
+
+
+def shortfalls(
+    policy: Policy, final: Sample, report: Mapping[str, Any] | None, log: str
+) -> tuple[str, ...]:
+    """Sentences about what the policy could not do; none if it did all of it.
+
+    Args:
+        final: the sample after the load. A server that reforks has a mold from the start.
+        report: what the server said of its seal, None if nothing.
+        log: what it printed.
+    """
+    found = []
+    if policy.refork and not final.molds:
+        found.append(f"did not refork: {_reason(NO_REFORK, log)}")
+    elif policy.refork and not find(REFORKED, log) and (failed := find(REFORK_FAILED, log)):
+        found.append(f"did not refork: {failed[1]}")
+    elif policy.heap and not policy.refork and report is None:
+        found.append(f"did not seal: {_reason(NO_SEAL, log)}")
+    if policy.warms_up and report is not None and find(STARTING_ANEW, log) == (THE_WARM_UP,):
+        found.append(f"did not warm up, since its probe failed: {_reason(PROBE, log)}")
+    if policy.heap and report is not None and report.get("sealed") is False:
+        found.append(f"did not seal: {report.get('reason') or 'not all steps were taken'}")
+    return tuple(found)
+
+
+def _reason(line: str, log: str) -> str:
+    said = find(line, log)
+    return "the server did not say why" if said is None else said[0]

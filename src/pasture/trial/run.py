@@ -1,4 +1,4 @@
-"""One run: boot a server under a policy, load it, sample it, stop it.
+"""One run: boot a server under a policy, load it, sample it, stop it and measure its end.
 
 The edge of a trial: everything here touches processes, files and the clock, and all of it
 is in the `Run` that comes back. Whatever goes wrong, no process is left.
@@ -15,27 +15,29 @@ from typing import Any
 from pasture.display.progress import Moved, OnEvent
 from pasture.display.units import megabytes, seconds
 from pasture.errors import AppDidNotAnswer, ServerFailed
-from pasture.launch.log import tail
 from pasture.launch.ports import free_port
-from pasture.launch.session import Group
-from pasture.proc.sampler import Sample, Series, sample_tree, sample_until_whole
+from pasture.launch.session import Group, tail
+from pasture.proc import smaps
+from pasture.proc.sampler import Sample, Series, read_together, sample_tree, sample_until_whole
 from pasture.proc.tree import processor_s
 from pasture.scoreboard.reader import molds_of
 from pasture.sealing.policy import POLICIES
-from pasture.trial import diagnosis, load, server, shutdown
+from pasture.trial import diagnosis, load, server
 from pasture.trial.equipment import Equipment
 from pasture.trial.load import Progress
-from pasture.trial.measurement import Run, median_private_bytes
+from pasture.trial.measurement import Run, Shutdown, median_private_bytes
+from pasture.trial.notes import shortfalls
 from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import always_failing
 from pasture.trial.server import Pause, RunFiles
-from pasture.trial.shortfalls import shortfalls
 from pasture.warmup.requests import Request
 
 _POLL_S = 0.05
 _SETTLE_S = 0.5
 _LOAD_START_S = 60.0
 _REQUESTS_IN_VAIN = 2
+_MIN_PAUSE_S = 0.005
+_END_S = 90.0  # gunicorn gives its workers 30 s, a service manager usually 90 s
 
 STOPPING = "stopping"
 """The phase of a run whose load has ended and whose server gets SIGTERM."""
@@ -94,7 +96,7 @@ def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
         busy_s = max(0.0, processor_s(group.pid) - busy_before_s)
         final = _idle_sample(job, group, start, result.figures.requests, pause)
         emit(Moved(phase=STOPPING))
-        ended = shutdown.stop_and_measure(group, pause)
+        ended = stop_and_measure(group, pause)
         said = group.log
     report = server.read_report(files)
     return Run(
@@ -234,3 +236,54 @@ def _idle_sample(job: Job, group: Group, start: float, requests: int, pause: Pau
         f"the workers under {job.policy} do not stay alive",
         hint="the server's log ends with\n" + tail(group.log),
     )
+
+
+def stop_and_measure(group: Group, pause: Pause, timeout_s: float = _END_S) -> Shutdown:
+    """Send SIGTERM to a master and watch until all processes of its session have ended.
+
+    A worker that finalizes its interpreter writes to almost every object: the peak of total PSS
+    shows it. Readings take about half of the time, so that the processes can end meanwhile.
+
+    Raises:
+        NoPrivilege: the processes belong to another user.
+    """
+    pids = group.members()
+    start_pss_bytes = peak_pss_bytes = _total_pss_bytes(_with_memory(pids)) or 0
+    samples = 0
+    workers_seconds = None
+    start = time.monotonic()
+    group.terminate()
+    while group.exit_code() is None or group.members():
+        began = time.monotonic()
+        if began - start > timeout_s:
+            group.end()
+            break
+        left = _with_memory(pids)
+        if workers_seconds is None and set(left) <= {group.pid}:
+            workers_seconds = began - start
+        total = _total_pss_bytes(left)
+        if total is not None:
+            samples += 1
+            peak_pss_bytes = max(peak_pss_bytes, total)
+        pause(max(_MIN_PAUSE_S, time.monotonic() - began))
+    seconds = time.monotonic() - start
+    by_itself = seconds <= timeout_s
+    return Shutdown(
+        seconds,
+        start_pss_bytes,
+        peak_pss_bytes,
+        samples,
+        seconds if workers_seconds is None else workers_seconds,
+        by_itself,
+    )
+
+
+def _with_memory(pids: tuple[int, ...]) -> tuple[int, ...]:
+    """Those that still hold memory."""
+    return tuple(pid for pid in pids if smaps.has_memory(pid))
+
+
+def _total_pss_bytes(pids: tuple[int, ...]) -> int | None:
+    """Their sum; None if one began to end meanwhile."""
+    read = read_together(pids)
+    return sum(process.memory.pss_bytes for process in read) if read is not None else None

@@ -24,8 +24,7 @@ from pathlib import Path
 
 from pasture.display.progress import Finished, Moved, OnEvent, Started
 from pasture.errors import MissingExtra, ServerFailed
-from pasture.launch.log import tail
-from pasture.launch.session import Group, environment, guarded
+from pasture.launch.session import Group, environment, guarded, tail
 from pasture.trial.cache import HINT, cache_folder, locked, refused
 from pasture.trial.server import Pause
 from pasture.trust import private_files

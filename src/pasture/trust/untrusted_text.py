@@ -1,4 +1,4 @@
-"""Text that another process chose: the one place that makes it safe to show.
+"""Text that another process chose, errors included: the one place that makes it safe to show.
 
 Names of types, modules, threads and files, command lines, URLs, headers, logs and messages of
 errors may hold anything: escape sequences that a terminal obeys, characters that reverse the
@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from typing import Any
+
+from pasture.errors import ERROR, HINT, PastureError
 
 MAX_CHARACTERS = 1000
 
@@ -51,3 +54,11 @@ def _shown(character: str) -> str:
 def _in_json(found: re.Match[str]) -> str:
     is_half = "\ud800" <= found[0] <= "\udfff"
     return "\\ufffd" if is_half else json.dumps(found[0])[1:-1]
+
+
+def complain(error: PastureError) -> int:
+    """Write what happened and what to do about it to stderr; return the exit code."""
+    hint = f"{HINT}{printable_lines(error.hint)}\n" if error.hint else ""
+    sys.stderr.write(f"{ERROR}{printable_lines(error.message)}\n{hint}")
+    sys.stderr.flush()
+    return error.exit_code

@@ -15,11 +15,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, M
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from pasture.fork_safety import closed_loop, loop_owned
-from pasture.fork_safety.hazard import Hazard
+from pasture.fork_safety import closed_loop, event_loop
 from pasture.fork_safety.names import Names
+from pasture.reasons import Hazard
 from pasture.warmup.requests import USER_AGENT, Header, Request
-from pasture.warmup.response import KEPT_BYTES, Response
+from pasture.warmup.skeleton import KEPT_BYTES, Response
 from pasture.warmup.wsgi import BODY_LIMIT_BYTES, split_host
 
 Message = MutableMapping[str, Any]
@@ -80,7 +80,7 @@ class Session:
         self._lifespan = _Lifespan(application)
         self._exchange: _Exchange | None = None
         self._names = Names()
-        self._left: tuple[closed_loop.Loop, loop_owned.Closed] | None = None
+        self._left: tuple[closed_loop.Loop, event_loop.Closed] | None = None
 
     @property
     def raised(self) -> BaseException | None:
@@ -109,7 +109,7 @@ class Session:
 
     def settle(self) -> None:
         """Let the loop run what is ready, and close idle connections. Not before the start."""
-        self._runner.run(loop_owned.close_usable())
+        self._runner.run(event_loop.close_usable())
 
     def open(self) -> str | None:
         """Have a loop, and leave the application's lifespan alone.
@@ -148,9 +148,9 @@ class Session:
 
     def close(self) -> None:
         """Close the loop, and what is open on it."""
-        closing = loop_owned.close_all(self._lifespan.own)
+        closing = event_loop.close_all(self._lifespan.own)
         loop = weakref.ref(self._runner.get_loop())
-        closed = loop_owned.Closed()
+        closed = event_loop.Closed()
         try:
             closed = self._runner.run(closing)
         except RuntimeError:  # another loop runs in this thread: nothing was opened on ours

@@ -17,14 +17,14 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pasture.errors import UnsupportedInterpreter
 from pasture.interpreter import native
-from pasture.warmup import handling
-from pasture.warmup.handling import Handling
 
 Result = TypeVar("Result")
 
@@ -33,6 +33,28 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
 
 AGAIN_S = 1.0
 """After so long the exception is raised again, in code that goes on in spite of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handling:
+    """How a signal is handled, as Python and as the kernel know it.
+
+    Python's table knows nothing (None) of a handler that was there before the interpreter, and
+    takes one that C code has set since for what was there first. `signal.signal` would set the
+    default in its place.
+
+    Attributes:
+        handler: that Python knows; None of C code.
+        action: that the kernel knows; None without the extension.
+    """
+
+    handler: Any
+    action: bytes | None
+
+    @property
+    def can_be_put_back(self) -> bool:
+        """Whether enough is known of it."""
+        return self.handler is not None or self.action is not None
 
 
 class Interrupted(BaseException):
@@ -68,7 +90,7 @@ class Interrupts:
         extension an alarm that C code handles stays so, too: calls have no limit then.
         """
         self._started = time.monotonic()
-        alarm = handling.look(signal.SIGALRM)
+        alarm = handling_of(signal.SIGALRM)
         if alarm.can_be_put_back:
             self._timer = signal.setitimer(signal.ITIMER_REAL, 0)
             self._take_over(signal.SIGALRM, self._alarm)
@@ -80,7 +102,7 @@ class Interrupts:
 
     def __exit__(self, *_: object) -> None:
         for number, before in self._before.items():
-            handling.put_back(number, before)
+            put_back(number, before)
         left_s, interval_s = self._timer
         if left_s:
             passed_s = time.monotonic() - self._started
@@ -118,7 +140,7 @@ class Interrupts:
         return result
 
     def _take_over(self, number: int, handler: Callable[[int, FrameType | None], None]) -> None:
-        self._before[number] = handling.look(number)
+        self._before[number] = handling_of(number)
         signal.signal(number, handler)
 
     def _set_alarm(self, first_s: float) -> None:
@@ -155,3 +177,29 @@ def _leave_the_second_to_the_kernel(number: int) -> None:
         native().reset_signal_after_first(number)
     except UnsupportedInterpreter:
         pass
+
+
+def handling_of(number: int) -> Handling:
+    """How a signal is handled now."""
+    try:
+        action = native().signal_action(number)
+    except UnsupportedInterpreter:
+        action = None
+    return Handling(signal.getsignal(number), action)
+
+
+def put_back(number: int, before: Handling) -> None:
+    """Have a signal handled as before. In the main thread."""
+    with _blocking(number):  # not even for a moment has it the default effect
+        signal.signal(number, signal.SIG_DFL if before.handler is None else before.handler)
+        if before.action is not None:
+            native().set_signal_action(number, before.action)
+
+
+@contextmanager
+def _blocking(number: int) -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

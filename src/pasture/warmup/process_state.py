@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pasture.warmup import handling
+from pasture.warmup.interrupts import handling_of, put_back
 
 _SAFE_UMASK = 0o077
 _MAX_VARIABLES = 5
@@ -100,7 +100,7 @@ class ProcessState:
         self._values = [_value_of(aspect) for aspect in self._aspects]
         self._handlers = _handlers() if in_main_thread else {}
         unknown = [number for number, handler in self._handlers.items() if handler is None]
-        self._of_c_code = {number: handling.look(number) for number in unknown}
+        self._of_c_code = {number: handling_of(number) for number in unknown}
         self._environment = dict(os.environ)
 
     def restore(self) -> tuple[str, ...]:
@@ -115,7 +115,7 @@ class ProcessState:
             if handler is not None:
                 signal.signal(number, handler)
             elif self._of_c_code[number].can_be_put_back:
-                handling.put_back(number, self._of_c_code[number])
+                put_back(number, self._of_c_code[number])
             else:
                 continue
             yield f"the handler of {_name(number)}"

@@ -17,12 +17,12 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.libraries import all_of
+from pasture.reasons import Hazard
 from pasture.warmup import wsgi
 from pasture.warmup.guard import STEP_S, TOTAL_S, Guard, Outcome
 from pasture.warmup.requests import Header, Request, parse_request
-from pasture.warmup.response import Response
+from pasture.warmup.skeleton import Response
 
 if TYPE_CHECKING:
     from pasture.warmup.asgi import Session

@@ -22,9 +22,8 @@ from unittest import mock
 
 from gunicorn.app.base import BaseApplication
 
-from pasture.refork.actions import Kill
 from pasture.refork.children import Worker
-from pasture.refork.rollout import Limits, Rollout
+from pasture.refork.rollout import Kill, Limits, Rollout
 from pasture.refork.schedule import Schedule
 from pasture.refork.served import is_line
 from pasture.scoreboard.board import Scoreboard

@@ -16,7 +16,9 @@ from guard import is_own_child
 from prometheus_client import CollectorRegistry, generate_latest
 
 from pasture.metrics.exporter import ServerCollector
-from pasture.refork.actions import (
+from pasture.refork.children import Worker
+from pasture.refork.lifecycle import Lifecycle
+from pasture.refork.rollout import (
     Action,
     Dismiss,
     Kill,
@@ -25,8 +27,6 @@ from pasture.refork.actions import (
     Retire,
     Spawn,
 )
-from pasture.refork.children import Worker
-from pasture.refork.lifecycle import Lifecycle
 from pasture.refork.schedule import Schedule
 from pasture.scoreboard import layout, reader
 from pasture.scoreboard.board import Row, Scoreboard, Slot

@@ -5,7 +5,7 @@ import signal
 import sys
 
 from pasture.errors import PastureError
-from pasture.trust.complaint import complain
+from pasture.trust.untrusted_text import complain
 from pasture_zygote.listen import listener
 from pasture_zygote.server import Server
 

@@ -7,8 +7,14 @@ import struct
 from pathlib import Path
 
 from pasture.proc.maps import Mapping, read_smaps
-from pasture.proc.os_page import OS_PAGE_BYTES
-from pasture.proc.page_entries import OF_FILE, PRESENT, SWAPPED, open_entries, read_entries
+from pasture.proc.os_page import (
+    OF_FILE,
+    OS_PAGE_BYTES,
+    PRESENT,
+    SWAPPED,
+    open_entries,
+    read_entries,
+)
 from pasture.proc.stat import FIRST_FIELD, read_fields
 
 FACTS = (

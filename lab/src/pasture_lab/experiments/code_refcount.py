@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from pasture.errors import NotMeasurable, ServerFailed
-from pasture.launch.log import tail
+from pasture.launch.session import tail
 from pasture_lab.engine.description import read_experiment
 from pasture_lab.engine.experiment import Bench, Options, Part
 from pasture_lab.engine.figures import Measured

@@ -14,8 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from pasture.errors import NotMeasurable
-from pasture.launch.log import tail
-from pasture.launch.session import Group
+from pasture.launch.session import Group, tail
 from pasture_lab.engine import requirements
 from pasture_lab.engine.description import read_experiment
 from pasture_lab.engine.experiment import Bench, Options, Part

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from pasture.proc.sampler import Sample
 from pasture.proc.stat import read_stat
-from pasture.trial.shutdown import stop_and_measure
+from pasture.trial.run import stop_and_measure
 from pasture_lab.engine.experiment import Bench
 from pasture_lab.engine.figures import Measured, curve
 from pasture_lab.processes.client import SteadyLoad, burst

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pasture.errors import ServerFailed
-from pasture.launch.log import tail
 from pasture.launch.ports import LOOPBACK
-from pasture.launch.session import Group
+from pasture.launch.session import Group, tail
 from pasture_lab.engine import requirements
 from pasture_lab.engine.experiment import Bench
 from pasture_lab.processes.program import environment

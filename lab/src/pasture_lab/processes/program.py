@@ -11,8 +11,7 @@ from typing import Any
 
 from pasture.errors import NotMeasurable, ServerFailed
 from pasture.launch import session
-from pasture.launch.log import last_exception, tail
-from pasture.launch.session import Group
+from pasture.launch.session import Group, last_exception, tail
 from pasture_lab.engine.experiment import Bench
 
 _PROGRAMS = Path(__file__).parents[1] / "programs"

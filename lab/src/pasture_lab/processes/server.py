@@ -15,9 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pasture.launch.log import last_exception
 from pasture.launch.ports import LOOPBACK, free_port, listens
-from pasture.launch.session import Group
+from pasture.launch.session import Group, last_exception
 from pasture.proc import tree
 from pasture.proc.sampler import Sample, sample_tree, sample_until_whole
 from pasture.proc.smaps import Memory

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.library import Library
-from pasture.reasons import Reason
+from pasture.reasons import Hazard, Reason
 
 
 def gevent_has_patched() -> bool:

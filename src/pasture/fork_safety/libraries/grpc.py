@@ -19,9 +19,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.library import ForkAware, Library, LoopOwned, Named
 from pasture.fork_safety.open_files import open_files, peer
+from pasture.reasons import Hazard
 
 _SWITCH = "GRPC_ENABLE_FORK_SUPPORT"
 _OFF = ("0", "f", "false", "n", "no")

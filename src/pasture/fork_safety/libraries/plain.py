@@ -6,8 +6,8 @@ import sys
 from collections.abc import Awaitable, Iterator
 from typing import Any
 
-from pasture.fork_safety.hazard import Hazard
 from pasture.fork_safety.library import Close, Library, LoopOwned, Named
+from pasture.reasons import Hazard
 
 _ONE_THREAD = "set OPENBLAS_NUM_THREADS=1 for the master, or compute in workers only"
 _OWN_PROCESS = "run it in a process of its own"

@@ -7,8 +7,7 @@ from collections.abc import Awaitable
 from typing import Any
 from weakref import WeakSet
 
-from pasture.fork_safety.instances import instances
-from pasture.fork_safety.library import Closing, Library, LoopOwned
+from pasture.fork_safety.library import Closing, Library, LoopOwned, instances
 
 _KEPT_POOLS = ("StaticPool", "SingletonThreadPool")
 """Pools of in-memory databases: closing their connection would lose the data."""

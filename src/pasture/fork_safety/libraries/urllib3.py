@@ -19,8 +19,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakSet
 
-from pasture.fork_safety.instances import instances
-from pasture.fork_safety.library import Closing, Library
+from pasture.fork_safety.library import Closing, Library, instances
 
 _LIBRARY = "urllib3."
 """Libraries bring copies of it: the names of modules end so."""

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 from pasture.errors import PastureError, UsageError
 from pasture.servers.engine import Engine, installed
 from pasture.servers.recycle import MemoryLimit
-from pasture.trust.complaint import complain
+from pasture.trust.untrusted_text import complain
 
 with installed("celery"):
     from celery import signals

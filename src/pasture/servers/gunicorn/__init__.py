@@ -35,8 +35,8 @@ from pasture.servers import restart
 from pasture.servers.engines import ENGINES
 from pasture.servers.gunicorn.arbiter import SealingArbiter
 from pasture.servers.settings import SETTINGS, settings_or_end
-from pasture.trust.complaint import complain
 from pasture.trust.private_files import require_temporary_file
+from pasture.trust.untrusted_text import complain
 
 _ANOTHER_FOLDER = "give gunicorn --worker-tmp-dir, /dev/shm say, or set TMPDIR"
 _CONFIGURABLE = {

@@ -15,7 +15,7 @@ from gunicorn.errors import AppImportError
 from pasture.errors import AppImportFailed, PastureError
 from pasture.servers import process_name
 from pasture.servers.import_failure import import_failed
-from pasture.trust.complaint import complain
+from pasture.trust.untrusted_text import complain
 
 
 class SealedApplication(WSGIApplication):  # type: ignore[misc]

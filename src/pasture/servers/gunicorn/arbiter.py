@@ -23,7 +23,7 @@ from gunicorn.errors import HaltServer
 
 from pasture.errors import PastureError
 from pasture.log_lines import NO_SEAL, PREFIX, enable
-from pasture.proc.own_child import is_own_child
+from pasture.proc.parent import is_own_child
 from pasture.refork.shortage import Backoff, is_shortage
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import restart
@@ -34,7 +34,7 @@ from pasture.servers.restart import LeftOut
 from pasture.servers.sealer import Sealer
 from pasture.servers.settings import ServerSettings
 from pasture.servers.warming import host_at, warm_up_as_set
-from pasture.trust.complaint import complain
+from pasture.trust.untrusted_text import complain
 from pasture.warmup.warmup import WarmUpReport, is_asgi
 
 

@@ -10,7 +10,7 @@ import sys
 
 from pasture.errors import MissingExtra
 from pasture.servers import process_name
-from pasture.trust.complaint import complain
+from pasture.trust.untrusted_text import complain
 
 # Shared: imported by the master under lazy-apps too, which can then be refused.
 SWITCH = ("--shared-import", "pasture.servers.uwsgi.switch")

@@ -28,7 +28,7 @@ from pasture.servers.sealer import Sealer, or_end, show_log, without_exit
 from pasture.servers.settings import ServerSettings, read_environment
 from pasture.servers.uwsgi import arguments, hooks, worker
 from pasture.servers.warming import warm_up_as_set
-from pasture.trust.complaint import complain
+from pasture.trust.untrusted_text import complain
 from pasture.warmup.warmup import WarmUpReport
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any
 
 from pasture.fork_safety import closed_loop
-from pasture.fork_safety.hazard import Hazard
+from pasture.reasons import Hazard
 from pasture.servers.gunicorn.refork.promotion import Promotable, take_signals
 
 _SETTLE_S = 0.25

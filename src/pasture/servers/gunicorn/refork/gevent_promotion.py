@@ -17,9 +17,8 @@ import gevent
 from greenlet import greenlet
 
 from pasture.fork_safety.closed_loop import frozen_objects_listed
-from pasture.fork_safety.hazard import Hazard
-from pasture.fork_safety.instances import instances
-from pasture.reasons import Reason
+from pasture.fork_safety.library import instances
+from pasture.reasons import Hazard, Reason
 from pasture.servers.gunicorn import cooperative
 from pasture.servers.gunicorn.refork.promotion import Promotable, take_signals
 

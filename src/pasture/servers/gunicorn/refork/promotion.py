@@ -23,9 +23,9 @@ from typing import Any
 from gunicorn.workers.base import Worker
 
 from pasture.fork_safety import close, survey
-from pasture.fork_safety.hazard import Hazard
 from pasture.interpreter import native
 from pasture.proc.parent import end_with_parent
+from pasture.reasons import Hazard
 from pasture.refork.channel import Channel
 from pasture.refork.served import Served, host_of
 from pasture.scoreboard.board import Row

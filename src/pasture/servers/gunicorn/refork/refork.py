@@ -14,23 +14,23 @@ from typing import Any, Literal
 
 from gunicorn.errors import HaltServer
 
-from pasture.proc.again import read_again
-from pasture.proc.own_child import is_own_child
+from pasture.proc.parent import is_own_child
 from pasture.proc.smaps import total_pss_bytes
-from pasture.refork.actions import (
+from pasture.proc.tree import read_again
+from pasture.refork.channel import CLOSED
+from pasture.refork.children import Worker
+from pasture.refork.lifecycle import Lifecycle
+from pasture.refork.rollout import (
     Action,
     Dismiss,
     Kill,
+    Limits,
     Measure,
     Note,
     Promote,
     Retire,
     Spawn,
 )
-from pasture.refork.channel import CLOSED
-from pasture.refork.children import Worker
-from pasture.refork.lifecycle import Lifecycle
-from pasture.refork.rollout import Limits
 from pasture.refork.schedule import Schedule
 from pasture.scoreboard.board import Scoreboard
 from pasture.servers.gunicorn.arbiter import SealingArbiter

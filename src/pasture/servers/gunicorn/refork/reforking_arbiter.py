@@ -16,7 +16,7 @@ from pasture.errors import UnsupportedInterpreter
 from pasture.fork_safety.libraries.gevent import gevent_has_patched
 from pasture.interpreter import native
 from pasture.log_lines import NO_REFORK, PREFIX
-from pasture.proc.own_child import is_own_child
+from pasture.proc.parent import is_own_child
 from pasture.refork.mold import policy_of_server
 from pasture.refork.served import VARIABLE
 from pasture.scoreboard.recorder import recorder

@@ -13,7 +13,7 @@ from dataclasses import astuple
 from time import monotonic, sleep
 from typing import NoReturn
 
-from pasture.proc.own_child import is_own_child
+from pasture.proc.parent import is_own_child
 from pasture.refork.channel import (
     CLOSED,
     MALFORMED,
@@ -24,8 +24,8 @@ from pasture.refork.channel import (
 )
 from pasture.refork.children import Children, Worker
 from pasture.refork.mold import ENDING, FORK_S, Start
+from pasture.refork.served import FROM_CHILDREN
 from pasture.refork.shortage import is_shortage
-from pasture.refork.vocabulary import FROM_CHILDREN
 from pasture.scoreboard.board import Scoreboard
 from pasture.servers.gunicorn.arbiter import SealingArbiter
 from pasture.servers.gunicorn.refork.worker_process import live, make_handle

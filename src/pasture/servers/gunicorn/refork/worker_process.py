@@ -31,7 +31,7 @@ from pasture.servers.gunicorn.hooks import BeforeFork
 from pasture.servers.gunicorn.refork import promotion
 from pasture.servers.gunicorn.refork.promotion import Promotable
 from pasture.servers.settings import ServerSettings
-from pasture.trust.complaint import complain
+from pasture.trust.untrusted_text import complain
 
 BROKEN_MOLD = 70
 """Exit code of a worker that cannot boot although others of its generation's parents could.

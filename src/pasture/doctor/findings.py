@@ -1,16 +1,38 @@
-"""The findings of `pasture doctor`, for a terminal and as plain values."""
+"""The findings of `pasture doctor`: one each, for a terminal, and as plain values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from pasture.display.units import count
-from pasture.doctor.finding import Finding
+from pasture.doctor.evidence import Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        check: its name, stable.
+        is_obstacle: whether it costs shared memory.
+        what: what was found, one sentence without a full stop.
+        cost: what it costs; "" for what is in order.
+        fix: how to fix it; "" for what is in order.
+    """
+
+    check: str
+    is_obstacle: bool
+    what: str
+    cost: str = ""
+    fix: str = ""
+
+
+Check = Callable[[Evidence], Iterator[Finding]]
 
 
 def print_findings(findings: Sequence[Finding], console: Console) -> None:
