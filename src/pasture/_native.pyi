@@ -237,6 +237,14 @@ def finalize(op: object, /) -> None:
     """Run the finalizer of an object now; then it does not run again. What it raises is reported
     as for any finalizer."""
 
+def finalize_before_modules() -> None:
+    """Have finalizers of objects that modules hold run before the interpreter empties these, as in
+    a process that is not sealed. Call it in the last function of atexit.
+
+    Raises:
+        NotImplementedError: the collector's fields are not known in this build.
+    """
+
 def learn_stream_owner(locked: object, /) -> None:
     """Learn where buffered streams keep who holds their lock, from a `BufferedWriter` whose lock
     this thread holds: in the `write` of the stream below."""

@@ -6,6 +6,7 @@
 #ifndef CPY_UNSUPPORTED
 
 #include "collect.h"
+#include "finalizers.h"
 #include "instances.h"
 #include "thresholds.h"
 #include "trim.h"
@@ -119,6 +120,15 @@ instances(PyObject *Py_UNUSED(module), PyObject *types)
     return instances_find(types);
 }
 
+static PyObject *
+finalize_before_modules(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    if (finalizers_arm() < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 PyMethodDef module_gc_methods[] = {
     {"collect", collect, METH_O, NULL},
     {"watch_collections", watch_collections, METH_O, NULL},
@@ -133,6 +143,7 @@ PyMethodDef module_gc_methods[] = {
     {"trim_after_collections", trim_after_collections, METH_O, NULL},
     {"trim", trim, METH_NOARGS, NULL},
     {"instances", instances, METH_O, NULL},
+    {"finalize_before_modules", finalize_before_modules, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

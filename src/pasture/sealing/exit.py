@@ -12,6 +12,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 
 from pasture.errors import UnsupportedInterpreter
@@ -89,11 +90,18 @@ def install() -> None:
 
 
 def _flush_at_end() -> None:
-    """Write what finalization would write, in a process that will be finalized."""
+    """Write what finalization would write, in a process that will be finalized, and have what its
+    modules hold end as if nothing were sealed."""
     if not _installed:  # else `_leave` comes next
         wait = open_files.LockWait(LOCK_LIMIT_S)
         _finish_open_files(wait)
         _all_unlocked(wait)
+        _finalize_before_modules()
+
+
+def _finalize_before_modules() -> None:
+    with suppress(NotImplementedError):
+        native().finalize_before_modules()
 
 
 def flush_open_files_too() -> None:
@@ -115,6 +123,7 @@ def _leave() -> None:
     if _last_work is not None:
         changed = _last_work(status)
         if changed is None:
+            _finalize_before_modules()
             return
         status = changed
     wait = open_files.LockWait(LOCK_LIMIT_S)
