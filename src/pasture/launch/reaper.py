@@ -19,7 +19,6 @@ from __future__ import annotations
 import ctypes
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -113,6 +112,8 @@ def children() -> list[int]:
 
 def remove(folder: str) -> None:
     """Remove a folder, in which other processes may still write for a moment."""
+    import shutil  # dear to import, and few programs have a folder
+
     end = time.monotonic() + _REMOVING_S
     while os.path.lexists(folder) and time.monotonic() < end:
         shutil.rmtree(folder, ignore_errors=True)
