@@ -1,5 +1,8 @@
 """tools/test-matrix on a small repository: what its summary names as failed, and as unsteady."""
 
+import argparse
+import importlib.machinery
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -59,21 +62,39 @@ def matrix(tmp_path):
     return run
 
 
-LISTED = '"tests.test_server::test_meets_its_deadline" = "uwsgi binds late"\n'
+@pytest.fixture
+def tool(tmp_path, monkeypatch):
+    """The tool as a module, whose repository is an empty folder."""
+    loader = importlib.machinery.SourceFileLoader("tool_test_matrix", str(TOOL))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    monkeypatch.setitem(sys.modules, loader.name, module)
+    loader.exec_module(module)
+    monkeypatch.setattr(module, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(module, "UNSTEADY", tmp_path / "unsteady.toml")
+    return module
 
 
-@pytest.mark.parametrize(("listed", "status"), [("", "FAILED"), (LISTED, "ok")])
-def test_a_test_that_fails_once_and_passes_alone_fails_the_run_unless_it_is_listed(
-    matrix, listed, status
-):
+NAME = "tests.test_server::test_meets_its_deadline"
+LISTED = f'"{NAME}" = "uwsgi binds late"\n'
+
+
+def test_a_test_that_fails_once_and_passes_alone_is_reported_and_fails_no_run_that_lists_it(matrix):
     tests = {"tests/test_server.py": UNSTEADY, "tests/native/test_heap.py": SOUND}
-    code, summary = matrix({**tests, "tests/unsteady.toml": listed}, "3.14")
-    assert code == (status != "ok")
-    assert f"{status}, 1 unsteady" in summary
+    code, summary = matrix({**tests, "tests/unsteady.toml": LISTED}, "3.14")
+    assert code == 0
+    assert "ok, 1 unsteady" in summary
     [line] = [line for line in summary.splitlines() if "::" in line]
     assert line.startswith(
         "failed at first, passed alone: tests.test_server::test_meets_its_deadline[uwsgi] (CPython "
     )
+
+
+@pytest.mark.parametrize(("listed", "code"), [("", 1), (LISTED, 0)])
+def test_a_test_that_passes_alone_fails_the_run_unless_it_is_listed(tool, listed, code):
+    tool.UNSTEADY.write_text(listed)
+    session = tool.Session("3.14", "3.14", "", ())
+    status = tool.verdict([f"{NAME}[uwsgi]"])
+    assert tool.exit_code([tool.Outcome(session, status)], all_required=True) == code
 
 
 MARKED = """
@@ -82,17 +103,36 @@ import pytest
 def test_depends_on_the_interpreter(): pass
 def test_does_not(): pass
 """
+MARKS_A_FOLDER = """
+import pytest
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "native" in item.path.parts:
+            item.add_marker(pytest.mark.interpreter)
+"""
 
 
-@pytest.mark.parametrize(("words", "sessions"), [((), [1]), (("--whole",), [2, 1])])
-def test_other_interpreters_than_the_first_run_marked_tests_unless_the_whole_is_asked_for(
-    matrix, words, sessions
-):
-    tests = {"tests/test_marked.py": MARKED, "tests/native/test_heap.py": SOUND}
-    code, summary = matrix(tests, *words, "3.13")
+def test_other_interpreters_than_the_first_run_marked_tests(matrix):
+    tests = {
+        "tests/test_marked.py": MARKED,
+        "tests/test_unmarked.py": "raise RuntimeError('it has no marked test, and is not read')",
+        "tests/native/test_heap.py": SOUND,
+        "conftest.py": MARKS_A_FOLDER,
+    }
+    code, summary = matrix(tests, "3.13")
     assert code == 0
-    rows = [line for line in summary.splitlines() if line.startswith("CPython")]
-    assert len(rows) == len(sessions)
+    [row] = [line.split() for line in summary.splitlines() if line.startswith("CPython")]
+    assert row[2] == "2", "the one that is marked, and that of the folder"
+
+
+@pytest.mark.parametrize(("whole", "sessions"), [(False, ["3.13"]), (True, ["3.13", "3.13-check"])])
+def test_other_interpreters_than_the_first_have_the_check_build_only_in_the_whole(
+    tool, whole, sessions
+):
+    words = argparse.Namespace(minors=["3.13"], whole=whole, check_build_only=False, pytest=[])
+    planned = tool.plan(words)
+    assert [session.environment for session in planned] == sessions
+    assert ("interpreter" in planned[0].words) == (not whole)
 
 
 def test_a_test_that_fails_again_fails_the_run_and_is_distinguished_from_one_that_passes(matrix):
