@@ -11,7 +11,7 @@ import pytest
 from pasture.cli import main
 from pasture.errors import MissingExtra, PastureError
 
-IN_ORDER = ["try", "run", "zygote", "top", "explain", "doctor", "metrics", "policies"]
+IN_ORDER = ["try", "run", "zygote", "image", "top", "explain", "doctor", "metrics", "policies"]
 
 
 def bring(folder: Path, entry_points: str) -> dict[str, str]:
@@ -93,14 +93,16 @@ def test_a_command_whose_import_ends_the_process_does_not_end_pasture(tmp_path: 
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("name", ["lab", "zygote"])
+@pytest.mark.parametrize(
+    ("name", "extra"), [("lab", "lab"), ("zygote", "zygote"), ("image", "zygote")]
+)
 def test_a_command_that_is_not_installed_names_its_extra(
-    monkeypatch: pytest.MonkeyPatch, name: str
+    monkeypatch: pytest.MonkeyPatch, name: str, extra: str
 ) -> None:
     nothing = importlib.metadata.EntryPoints()
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: nothing)
     with pytest.raises(MissingExtra) as raised:
         main.cli.get_command(click.Context(main.cli), name)
-    assert raised.value.hint == f"pip install 'pasture[{name}]'"
+    assert raised.value.hint == f"pip install 'pasture[{extra}]'"
     assert isinstance(raised.value, PastureError)
     assert name not in main.cli.list_commands(click.Context(main.cli))

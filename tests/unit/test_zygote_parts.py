@@ -9,8 +9,8 @@ import pytest
 
 from pasture.errors import UsageError
 from pasture.proc.maps import parse_smaps
-from pasture_zygote.command import _split
-from pasture_zygote.image import ANONYMOUS, Region, _filled, _grouped, _joined
+from pasture_zygote.command import split_options
+from pasture_zygote.image import ANONYMOUS, Region, _grouped, _joined, filled
 from pasture_zygote.manifest import Needs, always_read
 from pasture_zygote.orders import Built
 from pasture_zygote.protocol import Request, parse
@@ -55,7 +55,7 @@ def test_pages_that_stand_close_together_are_written_together(
 
 def test_pages_of_zeros_are_not_written() -> None:
     page, zero = b"x" * 4096, bytes(4096)
-    assert list(_filled(zero + page + page + zero + page)) == [
+    assert list(filled(zero + page + page + zero + page)) == [
         (4096, page + page),
         (4 * 4096, page),
     ]
@@ -123,10 +123,10 @@ def test_a_request_is_read_with_its_options() -> None:
 
 
 def test_options_are_split_as_the_stub_splits_them() -> None:
-    assert _split("-uX dev -Werror") == ["-u", "-X", "dev", "-W", "error"]
+    assert split_options("-uX dev -Werror") == ["-u", "-X", "dev", "-W", "error"]
     for wrong in ("-c pass", "--help", "-X", "u", "'"):
         with pytest.raises(UsageError):
-            _split(wrong)
+            split_options(wrong)
 
 
 @pytest.mark.parametrize("name", ["pasture.zygote.jupyter", "pasture.zygote.rehearsal"])

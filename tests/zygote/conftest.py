@@ -1,4 +1,4 @@
-"""Servers of zygotes: one for all tests that change nothing, and one of a test's own."""
+"""Servers of zygotes, and images in files: for all tests that change nothing, and a test's own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from images import Images, compiled
 from zygotes import Zygotes
 
 
@@ -35,3 +36,30 @@ def own_zygotes(tmp_path: Path) -> Iterator[Zygotes]:
     """Without any zygote, for tests that change them."""
     tmp_path.chmod(0o700)
     yield from started(tmp_path)
+
+
+IMAGE_MODULES = "json,random,uuid,ssl,sqlite3,asyncio,changing"
+
+
+@pytest.fixture(scope="session")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Images:
+    """With an image of modules of the standard library and a module with a library in C.
+
+    For tests that leave the image and what it was made of as they were.
+    """
+    folder = tmp_path_factory.mktemp("images")
+    folder.chmod(0o755)
+    found = Images(folder)
+    library = found.lib / "answer.so"
+    compiled(library, 1)
+    loads = f"import ctypes\nANSWER = ctypes.CDLL({str(library)!r}).answer\nVALUE = 1\n"
+    found.module("changing", loads)
+    found.built("--preload", IMAGE_MODULES)
+    return found
+
+
+@pytest.fixture
+def own_images(tmp_path: Path) -> Images:
+    """Without any image."""
+    tmp_path.chmod(0o755)
+    return Images(tmp_path)

@@ -107,7 +107,7 @@ def test_a_module_beside_the_program_is_the_one_that_it_gets(
     served, expected, why = both(projects, tmp_path, SHOW.format("settings_app"), way)
     assert served == expected
     assert f"settings_app {tmp_path}/settings_app.py True\n" == served.out.decode()
-    assert why.endswith("that the zygote has another one of: settings_app.py")
+    assert why.endswith("that the image has another one of: settings_app.py")
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -118,7 +118,7 @@ def test_whatever_python_would_import_from_there_counts(
     make(tmp_path)
     served, expected, why = both(projects, tmp_path, SHOW.format(name), "file")
     assert served == expected
-    assert "that the zygote has another one of" in why
+    assert "that the image has another one of" in why
 
 
 @pytest.mark.parametrize("place", OTHERS)

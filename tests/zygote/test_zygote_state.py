@@ -95,7 +95,7 @@ def test_a_named_pipe_in_the_place_of_a_file_that_is_open_is_not_waited_for(
     data.unlink()
     os.mkfifo(data)
     why = own_zygotes.why("-c", "import opens", "not")
-    assert "a file cannot be opened that the zygote has open" in why
+    assert "a file cannot be opened that the image has open" in why
 
 
 # -- what the process was

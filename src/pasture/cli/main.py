@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "try": "Run the same load against APP under several policies and compare.",
         "run": "Run a pre-fork server with its heap sealed before each fork.",
         "zygote": "Start Python processes in milliseconds, with modules loaded and shared.",
+        "image": "Keep an interpreter with its modules in a file, and start programs out of it.",
         "top": "Watch a pre-fork server: PSS, private and shared memory, growth, page faults.",
         "explain": "Say why each private page of a worker is private.",
         "doctor": "Find out what stands in the way of shared memory.",
@@ -42,7 +43,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 entry points follow."""
 
 ENTRY_POINTS = "pasture.commands"
-IN_EXTRAS = {"lab": "lab", "zygote": "zygote"}
+IN_EXTRAS = {"lab": "lab", "zygote": "zygote", "image": "zygote"}
 """Commands that an extra brings, as entry points, by name: the extra."""
 
 

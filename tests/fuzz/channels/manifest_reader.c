@@ -18,11 +18,48 @@ static char *environment[] = {"HOME=/", "LANG=C", "PYTHONPATH=/a", "EMPTY=", NUL
 static volatile uint64_t sum;
 
 static void
+use_texts(const manifest *m, uint64_t at)
+{
+    for (const char *o = manifest_at(m, at); *o; o += strlen(o) + 1) {
+        sum += (unsigned char)*o;
+    }
+}
+
+/* As host.c, made_of.c and beside.c. */
+static void
+use_made_of(const manifest *m)
+{
+    const manifest_fact *fact = manifest_at(m, m->facts_at);
+    for (uint64_t i = 0; i < m->facts; i++) {
+        sum += fact[i].rule + fact[i].value;
+    }
+    const manifest_dated *dated = manifest_at(m, m->dated_at);
+    for (uint64_t i = 0; i < m->dated; i++) {
+        sum += strlen(manifest_at(m, dated[i].path)) + dated[i].bytes + dated[i].mtime_ns;
+    }
+    const manifest_searched *searched = manifest_at(m, m->searched_at);
+    for (uint64_t i = 0; i < m->searched; i++) {
+        sum += strlen(manifest_at(m, searched[i].path)) + searched[i].mtime_ns;
+        use_texts(m, searched[i].names);
+        use_texts(m, searched[i].found);
+    }
+    const manifest_folder *folder = manifest_at(m, m->folders_at);
+    for (uint64_t i = 0; i < m->folders; i++) {
+        sum += strlen(manifest_at(m, folder[i].path));
+    }
+}
+
+static void
 use(const manifest *m)
 {
     const manifest_source *source = manifest_sources(m);
     for (uint64_t i = 0; i < m->sources; i++) {
-        sum += source[i].is_image ? source[i].device : strlen(manifest_at(m, source[i].path));
+        sum += source[i].kind == MANIFEST_IMAGE ? source[i].number
+                                                : strlen(manifest_at(m, source[i].path));
+        const unsigned char *id = manifest_at(m, source[i].id_at);
+        for (uint64_t b = 0; source[i].kind == MANIFEST_BUILD_ID && b < source[i].id_bytes; b++) {
+            sum += id[b];
+        }
     }
     const manifest_region *region = manifest_regions(m);
     for (uint64_t i = 0; i < m->regions; i++) {
@@ -41,9 +78,8 @@ use(const manifest *m)
         sum += (unsigned char)auxv[i];
     }
     sum += source[m->stack_source].bytes - m->stack_offset;
-    for (const char *o = manifest_at(m, m->options_at); *o; o += strlen(o) + 1) {
-        sum += (unsigned char)*o;
-    }
+    use_texts(m, m->options_at);
+    use_made_of(m);
     sum += strlen(manifest_at(m, m->python_at));
     const char *broken = rules_broken(manifest_at(m, m->rules_at), environment);
     sum += broken != NULL ? strlen(broken) : 0;

@@ -7,9 +7,11 @@ from random import Random
 
 from pasture.proc.maps import Mapping
 from pasture_zygote import memory
+from pasture_zygote.beside import Name
+from pasture_zygote.build_id import BuildId
 from pasture_zygote.frozen import FACTS
 from pasture_zygote.image import ANONYMOUS, MAP_ANONYMOUS, MAP_PRIVATE, Image, Region, Stack
-from pasture_zygote.manifest import LAYOUT, Needs, OpenFile, write_manifest
+from pasture_zygote.manifest import LAYOUT, MadeOf, Needs, OpenFile, Searched, write_manifest
 
 OS_PAGE = 4096
 AT = 0x400000
@@ -27,12 +29,25 @@ def manifest(random: Random) -> bytes:
             | {"thread_pointer": AT + OS_PAGE, "tid_address": AT + OS_PAGE + 16},
             dict.fromkeys(LAYOUT, AT),
             bytes(16 * random.randrange(1, 20)),
-            Needs("/bin/python", ("-u",) * random.randrange(2), {"HOME": "/", "LANG": None}),
+            Needs("/bin/python", ("-u",) * random.randrange(2), {"HOME": "/", "LANG": None},
+                  names=[Name("json", "/usr/lib", False)] * random.randrange(2)),
             [OpenFile(900, "/dev/null", os.O_RDONLY, 0)] * random.randrange(3),
             [pages],
+            _made_of(random) if random.randrange(2) else None,
         )  # fmt: skip
     finally:
         os.close(pages)
+
+
+def _made_of(random: Random) -> MadeOf:
+    """As an image in a file has it."""
+    known = random.choice((BuildId(0x2A8, bytes(20)), 7))
+    return MadeOf(
+        ((1, 4096),) * random.randrange(12),
+        {"/bin/sh": known},
+        (("/etc/passwd", 1, 2, 3, 4), ("/nowhere", 0, 0, 0, 0)),
+        (Searched("/usr/lib", 1, ("json", "os/"), ("json.py", "os/")),) * random.randrange(3),
+    )
 
 
 def _image(random: Random) -> Image:
@@ -48,4 +63,4 @@ def _image(random: Random) -> Image:
         Mapping(at, at + OS_PAGE, "r-xp", "[vdso]") for at in (0x7FFD00000000, 0x7FFD00010000)
     )
     stack = Stack(STACK_END, 8 << 20, 2 * OS_PAGE, 0, 0)
-    return Image(tuple(regions), stack, (0, "/bin/sh"), kernels, 0)
+    return Image(tuple(regions), stack, (0, "/bin/sh"), kernels, 0, {})

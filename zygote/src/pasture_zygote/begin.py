@@ -133,6 +133,8 @@ def _forget_modules_past() -> None:
     if "multiprocessing.process" in loaded:
         process = loaded["multiprocessing.process"]
         process._current_process = type(process._current_process)()
+    if "platform" in loaded:
+        loaded["platform"]._uname_cache = None
     if "logging" in loaded:
         logging = loaded["logging"]
         now = time.time_ns() if isinstance(logging._startTime, int) else time.time()

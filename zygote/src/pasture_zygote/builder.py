@@ -20,7 +20,7 @@ from pasture.errors import PastureError, ZygoteFailed
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pasture_zygote.orders import Built
+    from pasture_zygote.orders import Built, Order
     from pasture_zygote.times import FileTimes
 
 _HIGH_DESCRIPTOR = 900
@@ -50,7 +50,7 @@ def main(loaded: Iterable[str]) -> None:
     order, [environ, *images] = receive(channel)
     _forget_own_start()
     try:
-        data = _load(order.preload, environ)
+        data = _load(order, environ)
     except ZygoteFailed as error:
         send(channel, Built(problem=error.message, hint=error.hint), [])
         return
@@ -74,14 +74,20 @@ def main(loaded: Iterable[str]) -> None:
 
 
 def _forget_own_start() -> None:
-    """`-c` has put the current directory first, and `builds` has set variables for this process."""
+    """`-c` has put the current directory first, and `builds` has set variables for this process.
+
+    What the interpreter has set of the environment, it would set in each program.
+    """
+    from pasture_zygote import starter, variables
+
+    variables.changed.update(starter.coerced())
     for name in ("LD_BIND_NOW", "PASTURE_ZYGOTE", "PASTURE_PYTHON", "XDG_RUNTIME_DIR"):
         os.environ.pop(name, None)
     if not sys.flags.safe_path and sys.path and sys.path[0] == "":
         del sys.path[0]
 
 
-def _load(preload: tuple[str, ...], environ: int) -> tuple[FileTimes, ...]:
+def _load(order: Order, environ: int) -> tuple[FileTimes, ...]:
     """Import modules, and record what they look at. Returns the data that they have read.
 
     Raises:
@@ -92,8 +98,13 @@ def _load(preload: tuple[str, ...], environ: int) -> tuple[FileTimes, ...]:
 
     taken = _take_low_descriptors()
     with VariablesRead(environ) as variables, Observed(variables.read_all) as observed:
-        for name in preload:
+        for name in order.preload:
             importlib.import_module(name)
+        if order.file is not None and order.file.warm:
+            from pasture_zygote.warm import warm
+
+            with variables.put_back():
+                warm(order.preload, order.file.application, order.file.warm)
     for number in taken:
         os.close(number)
     return observed.files()

@@ -19,7 +19,7 @@ from pasture.errors import ZygoteFailed
 from pasture.proc import memory_file
 from pasture_zygote import starter
 from pasture_zygote.manifest import always_read
-from pasture_zygote.orders import Built, Order, receive_built, send
+from pasture_zygote.orders import Built, FileOrder, Order, receive_built, send
 from pasture_zygote.tree import Plan, Zygote
 
 _PROGRAM = "import sys; m = {*sys.modules}; import pasture_zygote.builder as b; b.main(m)"
@@ -37,8 +37,16 @@ class Build:
         zygote: that it makes.
     """
 
-    def __init__(self, zygote: Zygote, base: Zygote | None, log: int) -> None:
+    def __init__(
+        self, zygote: Zygote, base: Zygote | None, log: int, file: FileOrder | None = None
+    ) -> None:
         """Start it.
+
+        Args:
+            zygote: that it makes.
+            base: on top of which it makes it; None for none.
+            log: descriptor for what modules print while they are loaded.
+            file: of an image that goes into a file.
 
         Raises:
             ZygoteFailed: it cannot be started.
@@ -64,11 +72,11 @@ class Build:
             raise ZygoteFailed(f"{program} cannot be started: {error}") from None
         finally:
             theirs.close()
-        self._send(plan, base)
+        self._send(plan, base, file)
 
-    def _send(self, plan: Plan, base: Zygote | None) -> None:
+    def _send(self, plan: Plan, base: Zygote | None, file: FileOrder | None) -> None:
         images = list(base.images) if base is not None else []
-        order = Order(plan.preload, plan.python, plan.options, plan.rehearse)
+        order = Order(plan.preload, plan.python, plan.options, plan.rehearse, file)
         environ = memory_file.create("pasture-environment")
         try:
             starter.write(plan.environ, environ)

@@ -54,15 +54,16 @@ def start(
     Returns when the zygote is ready. A server in the background is started if none runs. The
     zygote is for the environment that this command has.
     """
+    from pasture_zygote import starter
     from pasture_zygote.place import require_name
 
     fields = {
         "name": require_name(name),
         "base": base,
         "preload": [word for word in (w.strip() for w in preload.split(",")) if word],
-        "options": _split(options),
-        "python": _python(),
-        "environ": dict(os.environ),
+        "options": split_options(options),
+        "python": python(),
+        "environ": starter.own(),
         "rehearse": rehearse or "",
     }
     if foreground:
@@ -122,13 +123,14 @@ def _serve(fields: dict[str, Any]) -> None:
     server.serve()
 
 
-def _python() -> str:
+def python() -> str:
+    """The interpreter that images are for: the one beside this program."""
     from pasture_zygote.place import python_of
 
     return python_of(sys.executable)
 
 
-def _split(options: str) -> list[str]:
+def split_options(options: str) -> list[str]:
     """Options one by one, as the stub splits them: `-uX dev` is `-u`, `-X`, `dev`."""
     try:
         words = shlex.split(options)

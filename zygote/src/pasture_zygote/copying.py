@@ -18,8 +18,9 @@ from pasture.proc import memory_file
 from pasture.proc.maps import ZYGOTE_IMAGE
 from pasture_zygote import beside, memory, observed, sources, variables
 from pasture_zygote.frozen import Frozen
-from pasture_zygote.image import Copy, Image
-from pasture_zygote.manifest import Needs, OpenFile, beginnings, write_manifest
+from pasture_zygote.image import Copy
+from pasture_zygote.made_of import made_of
+from pasture_zygote.manifest import MadeOf, Needs, OpenFile, beginnings, write_manifest
 from pasture_zygote.notes import Note
 from pasture_zygote.orders import Built, Order, send
 from pasture_zygote.times import FileTimes, file_times
@@ -54,22 +55,38 @@ def copy_and_send(
     try:
         address, report, loaded = _wait_until_it_is_stopped(pid, reader)
         frozen = Frozen(pid, address)
-        files = _open_files(frozen)
+        opened = _open_files(frozen)
         needed = variables.needed(environ, loaded)
         walkers, names = variables.walkers(), beside.names(loaded, observed.sought)
         begin = beginnings(loaded)
         needs = Needs(order.python, order.options, needed, begin, bool(walkers), names)
-        data, pages, image = _copy(frozen, images, needs, files)
-        mapped = (source for source in image.sources if isinstance(source, str))
+        pages = memory.create(ZYGOTE_IMAGE)
+        image = Copy(frozen, pages, images).take()
+        mapped = [source for source in image.sources if isinstance(source, str)]
+        files = (*sources.files(mapped), *start_files(), *read)
+        folders = sources.folders({*observed.sought, *_START_MODULES})
+        kept = None
+        if order.file is not None:
+            kept = made_of(order.file, mapped, files, folders, [one.path for one in opened])
+        text = write_manifest(
+            *(image, frozen.facts, frozen.layout(), frozen.auxiliary_vector(), needs),
+            *(opened, [*images, pages], kept),
+        )
+        frozen.close()
         built = Built(
             seal=report,
-            files=(*sources.files(mapped), *start_files(), *read),
-            folders=sources.folders({*observed.sought, *_START_MODULES}),
+            files=files,
+            folders=folders,
             modules=loaded,
             variables=needed,
             notes=_notes(walkers),
             bytes=image.written_bytes,
+            sizes=image.sizes,
+            libraries=_shown(kept),
         )
+        data = memory.written(ZYGOTE_IMAGE, text)
+        for number in (data, pages):
+            fcntl.fcntl(number, memory_file.ADD_SEALS, _SEALS)
         send(channel, built, [data, pages])
     except PastureError as error:
         send(channel, Built(problem=error.message, hint=error.hint), [])
@@ -127,21 +144,12 @@ def _can_be_opened_again(path: str, flags: int) -> bool:
     return status is not None and (stat.S_ISREG(status.st_mode) or path in _DEVICES)
 
 
-def _copy(
-    frozen: Frozen, images: list[int], needs: Needs, files: list[OpenFile]
-) -> tuple[int, int, Image]:
-    pages = memory.create(ZYGOTE_IMAGE)
-    image = Copy(frozen, pages, images).take()
-    facts, layout = frozen.facts, frozen.layout()
-    vector = frozen.auxiliary_vector()
-    text = write_manifest(image, facts, layout, vector, needs, files, [*images, pages])
-    frozen.close()
-    data = memory.create(ZYGOTE_IMAGE)
-    with os.fdopen(data, "wb", closefd=False) as file:
-        file.write(text)
-    for number in (data, pages):
-        fcntl.fcntl(number, memory_file.ADD_SEALS, _SEALS)
-    return data, pages, image
+def _shown(kept: MadeOf | None) -> dict[str, str]:
+    libraries = kept.libraries if kept is not None else {}
+    return {
+        path: f"checksum {known:016x}" if isinstance(known, int) else f"build-id {known.data.hex()}"
+        for path, known in libraries.items()
+    }
 
 
 def _notes(walkers: tuple[str, ...]) -> tuple[Note, ...]:

@@ -14,9 +14,6 @@ from typing import Any
 
 from pasture_zygote import observed
 
-_MULTICAST = 1 << 40
-"""Set in a node of `uuid` that was drawn, since no network card was found."""
-
 _Generate = Callable[[], tuple[bytes, int | None]]
 _from_library: _Generate | None = None
 
@@ -50,8 +47,7 @@ def _renew_uuid(uuid: Any) -> None:
     for name in ("_last_timestamp", "_last_timestamp_v6", "_last_timestamp_v7"):
         if hasattr(uuid, name):
             setattr(uuid, name, None)
-    if uuid._node is not None and uuid._node & _MULTICAST:
-        uuid._node = None
+    uuid._node = None  # drawn, or of a network card that this machine may not have
     if uuid._generate_time_safe is not None:
         _from_library = _from_library or uuid._generate_time_safe
         uuid._generate_time_safe = _with_clock_sequence(_from_library, os.urandom(2))

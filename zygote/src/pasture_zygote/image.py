@@ -85,6 +85,7 @@ class Image:
         sources: paths of files; a number is a file in memory, counted from the root of the tree.
         kernels: mappings of the kernel's own, in the order of addresses.
         written_bytes: size of the pages that were written.
+        sizes: bytes of the regions with such pages, by what they are.
     """
 
     regions: tuple[Region, ...]
@@ -92,6 +93,7 @@ class Image:
     sources: tuple[str | int, ...]
     kernels: tuple[Mapping, ...]
     written_bytes: int
+    sizes: dict[str, int]
 
 
 class _Sources:
@@ -120,8 +122,9 @@ class Copy:
         self._inodes = {os.fstat(number).st_ino: i for i, number in enumerate(images)}
         self._own = len(images)
         self._sources = _Sources()
-        self._end = 0
+        self._end = OS_PAGE_BYTES  # the header of a file
         self._written_bytes = 0
+        self._sizes = dict.fromkeys(("heap", "other anonymous memory", "libraries", "stack"), 0)
 
     def take(self) -> Image:
         """Copy all of it.
@@ -149,6 +152,7 @@ class Copy:
             self._sources.all(),
             tuple(kernels),
             self._written_bytes,
+            self._sizes,
         )
 
     def _stack(self, mapping: Mapping, stack_pointer: int) -> Stack:
@@ -160,6 +164,7 @@ class Copy:
         start = stack_pointer & -OS_PAGE_BYTES
         offset = self._write(start, mapping.end - start)
         source = self._sources.of(self._own)
+        self._sizes["stack"] += mapping.end - start
         return Stack(mapping.end, limit_bytes, mapping.end - start, source, offset)
 
     def _regions(self, mapping: Mapping) -> Iterator[Region]:
@@ -171,6 +176,7 @@ class Copy:
         for begin, length in runs:
             start = mapping.start + begin
             offset = self._write(start, length)
+            self._sizes[_kind(mapping)] += length
             yield replace(
                 base,
                 start=start,
@@ -249,10 +255,17 @@ class Copy:
         self._end += length
         for begin in range(0, length, 1 << 20):
             data = self._read(address + begin, min(1 << 20, length - begin))
-            for at, part in _filled(data):
+            for at, part in filled(data):
                 os.pwrite(self._file, part, offset + begin + at)
                 self._written_bytes += len(part)
         return offset
+
+
+def _kind(mapping: Mapping) -> str:
+    if mapping.path == "[heap]":
+        return "heap"
+    is_library = _is_file(mapping) and not mapping.path.startswith("/memfd:")
+    return "libraries" if is_library else "other anonymous memory"
 
 
 def _is_file(mapping: Mapping) -> bool:
@@ -286,7 +299,7 @@ def _grouped(
         yield first, last
 
 
-def _filled(data: bytes) -> Iterator[tuple[int, bytes]]:
+def filled(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Parts of the data that are not zero, with where they begin."""
     begin = None
     for at in range(0, len(data), OS_PAGE_BYTES):

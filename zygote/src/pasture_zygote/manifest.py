@@ -7,21 +7,31 @@ byte; the offset of a table counts from the first byte of all.
 from __future__ import annotations
 
 import os
+import stat
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pasture_zygote.beside import Name
+from pasture_zygote.build_id import BuildId
 from pasture_zygote.frozen import FACTS
 from pasture_zygote.image import ANONYMOUS, Image
+from pasture_zygote.times import FileTimes
 
-MAGIC = 0x3254464D475A5350
-"""`PSZGMFT2`: the last digit is the version of the layout."""
+MAGIC = 0x3354464D475A5350
+"""`PSZGMFT3`: the last digit is the version of the layout."""
 
 LAYOUT = ("start_code", "end_code", "start_data", "end_data", "start_brk", "start_stack")
 _MAX_KERNELS = 6
+HEAD_FIELDS = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 8 + 3 + 4 + 6
 _CHECKSUM_AT = 16
+_IMAGE, _IDENTITY, _BUILD_ID, _SUM = range(4)
+_SOURCE = (
+    *("kind", "bytes", "path", "number", "device", "inode", "mtime_ns"),
+    *("id_at", "id_offset", "id_bytes", "sum"),
+)
+_MISSING = (1 << 64) - 1
 
 ALWAYS_READ = (
     *("PYTHON", "LC_", "LD_", "MALLOC_", "GLIBC_TUNABLES", "GOMP_", "OMP_", "OPENBLAS_", "GOTO_"),
@@ -59,7 +69,8 @@ UNCOUNTED = frozenset((
     *("SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "XDG_SESSION_ID"),  # of a login
     *("INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID"),  # of systemd, for each start
     *("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"),
-    *("PASTURE_ZYGOTE", "PASTURE_ZYGOTE_VERBOSE", "PASTURE_PYTHON", "JPY_PARENT_PID"),
+    *("PASTURE_ZYGOTE", "PASTURE_ZYGOTE_VERBOSE", "PASTURE_PYTHON", "PASTURE_IMAGE"),
+    "JPY_PARENT_PID",
 ))  # fmt: skip
 """Variables that differ from start to start, whatever a program is to do. A module that goes
 through all variables depends on all but these, and does not see them. One that asks for one of them
@@ -113,6 +124,38 @@ class Needs:
         return sorted(self.variables.items())
 
 
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A folder in which modules are looked for.
+
+    Attributes:
+        mtime_ns: when it was changed; 0 if it is not there.
+        names: what counts in it, as `sources.folders` says.
+        found: entries that count; `name/` for a folder.
+    """
+
+    path: str
+    mtime_ns: int
+    names: tuple[str, ...]
+    found: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MadeOf:
+    """What an image in a file was made of, as it is compared at each start (`made_of`).
+
+    Attributes:
+        facts: of the machine: rule and value.
+        libraries: the build-id of each file that is mapped, or its checksum, by path.
+        files: with their times.
+    """
+
+    facts: tuple[tuple[int, int], ...] = ()
+    libraries: Mapping[str, BuildId | int] = field(default_factory=dict)
+    files: tuple[FileTimes, ...] = ()
+    folders: tuple[Searched, ...] = ()
+
+
 def beginnings(modules: Iterable[str]) -> tuple[str, ...]:
     """How variables begin that code in C reads at the start, or while these modules are loaded."""
     loaded = frozenset(modules)
@@ -158,26 +201,30 @@ def write_manifest(
     needs: Needs,
     open_files: Sequence[OpenFile] = (),
     memory: Sequence[int] = (),
+    made_of: MadeOf | None = None,
 ) -> bytes:
     """All of it, as bytes.
 
     Args:
         memory: descriptors of the files in memory, the root's first; each is complete.
+        made_of: of an image that goes into a file.
 
     Raises:
         OSError: a file that is mapped is there no more.
     """
-    head_fields = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 8 + 3 + 4
-    tables = _Tables(8 * head_fields)
-    sources = tables.add(_sources(image.sources, memory, tables))
+    tables = _Tables(8 * HEAD_FIELDS)
+    sources = tables.add(_sources(image.sources, memory, made_of, tables))
     regions = tables.add(_regions(image))
-    files = tables.add(_open_files(open_files, tables))
+    files = tables.add(_open_files(open_files, made_of is not None, tables))
     auxiliary = tables.add(auxiliary_vector)
     rules = tables.add(_texts(needs.rules()))
     python = tables.text(needs.python)
     options = tables.add(_texts(needs.options))
     folder_rows, name_rows = _names(needs.names, tables)
     folders, names = tables.add(folder_rows), tables.add(name_rows)
+    facts_rows, dated_rows, searched_rows = _made_of(made_of or MadeOf(), tables)
+    of_host, dated = tables.add(facts_rows), tables.add(dated_rows)
+    searched = tables.add(searched_rows)
     stack = image.stack
     kernels = [number for m in image.kernels for number in (m.start, m.length)]
     if len(kernels) > 2 * _MAX_KERNELS:
@@ -194,9 +241,11 @@ def write_manifest(
         *(len(open_files), files),
         *(len(auxiliary_vector), auxiliary),
         *(rules, python, options),
-        *(len(folder_rows) // 16, folders, len(needs.names), names),
+        *(len(folder_rows) // 8, folders, len(needs.names), names),
+        *(len(facts_rows) // 16, of_host, len(dated_rows) // 24, dated),
+        *(len(searched_rows) // 32, searched),
     )
-    struct.pack_into(f"<{head_fields}Q", tables.data, 0, *head)
+    struct.pack_into(f"<{HEAD_FIELDS}Q", tables.data, 0, *head)
     tables.add(b"")
     struct.pack_into("<Q", tables.data, 8, len(tables.data))
     struct.pack_into("<Q", tables.data, _CHECKSUM_AT, checksum(tables.data))
@@ -220,48 +269,73 @@ def _texts(texts: Iterable[str]) -> bytes:
 
 def _names(names: Iterable[Name], tables: _Tables) -> tuple[bytes, bytes]:
     """Rows of folders, and rows of names that refer to them."""
-    folders: dict[tuple[int, int], int] = {}
+    folders: dict[str, int] = {}
     rows = bytearray()
     for name in names:
         place = tables.text(name.text)
-        identity = _identity(name.folder)
-        index = ANONYMOUS if identity is None else folders.setdefault(identity, len(folders))
+        index = folders.setdefault(name.folder, len(folders)) if name.folder else ANONYMOUS
         rows += struct.pack("<Q2I", place, index, name.is_open)
-    return b"".join(struct.pack("<2Q", *folder) for folder in folders), bytes(rows)
+    return b"".join(struct.pack("<Q", tables.text(folder)) for folder in folders), bytes(rows)
 
 
-def _identity(folder: str) -> tuple[int, int] | None:
-    try:
-        status = Path(folder).stat() if folder else None
-    except OSError:
-        return None
-    return (status.st_dev, status.st_ino) if status is not None else None
-
-
-def _sources(sources: Sequence[str | int], memory: Sequence[int], tables: _Tables) -> bytes:
+def _sources(
+    sources: Sequence[str | int], memory: Sequence[int], made_of: MadeOf | None, tables: _Tables
+) -> bytes:
     rows = bytearray()
     for source in sources:
         if isinstance(source, int):
             status = os.fstat(memory[source])
-            rows += struct.pack("<6Q", 1, source, status.st_ino, status.st_size, 0, 0)
-            continue
-        status = Path(source).stat()
-        place = tables.text(source)
-        rows += struct.pack(
-            *("<6Q", 0, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, place)
-        )
+            inode = status.st_ino if made_of is None else 0
+            row = {"kind": _IMAGE, "bytes": status.st_size, "number": source, "inode": inode}
+        else:
+            status = Path(source).stat()
+            row = {"bytes": status.st_size, "path": tables.text(source)}
+            row |= _known_by(source, status, made_of, tables)
+        rows += struct.pack("<11Q", *(row.get(name, 0) for name in _SOURCE))
     return bytes(rows)
 
 
-def _open_files(files: Iterable[OpenFile], tables: _Tables) -> bytes:
+def _known_by(
+    path: str, status: os.stat_result, made_of: MadeOf | None, tables: _Tables
+) -> dict[str, int]:
+    if made_of is None:
+        times = {"inode": status.st_ino, "mtime_ns": status.st_mtime_ns}
+        return {"kind": _IDENTITY, "device": status.st_dev, **times}
+    known = made_of.libraries[path]
+    if isinstance(known, int):
+        return {"kind": _SUM, "sum": known}
+    at = {"id_at": tables.add(known.data), "id_offset": known.offset, "id_bytes": len(known.data)}
+    return {"kind": _BUILD_ID, **at}
+
+
+def _open_files(files: Iterable[OpenFile], is_kept: bool, tables: _Tables) -> bytes:
     rows = bytearray()
     for file in files:
         status = Path(file.path).stat()
         place = tables.text(file.path)
+        identity = (0, 0) if is_kept else (status.st_dev, status.st_ino)
+        special = status.st_rdev if stat.S_ISCHR(status.st_mode) else 0
         rows += struct.pack(
-            *("<6Q", file.number, file.flags, file.offset, place, status.st_dev, status.st_ino)
+            *("<7Q", file.number, file.flags, file.offset, place, *identity, special)
         )
     return bytes(rows)
+
+
+def _made_of(made_of: MadeOf, tables: _Tables) -> tuple[bytes, bytes, bytes]:
+    """Rows of facts, of files and of folders."""
+    dated = (
+        (tables.text(path), size if inode else _MISSING, changed)
+        for path, changed, size, inode, _ in made_of.files
+    )
+    searched = (
+        (tables.text(f.path), f.mtime_ns, tables.add(_texts(f.names)), tables.add(_texts(f.found)))
+        for f in made_of.folders
+    )
+    return (
+        b"".join(struct.pack("<2Q", *fact) for fact in made_of.facts),
+        b"".join(struct.pack("<3Q", *row) for row in dated),
+        b"".join(struct.pack("<4Q", *row) for row in searched),
+    )
 
 
 def _regions(image: Image) -> bytes:

@@ -27,6 +27,7 @@ SENTENCES = {
     "directory": "{} looked at the working directory: programs get what it was, /",
     "relative": "{} opened a file by a relative path: it was looked for in /",
     "process": "{} looked at the id of its process: programs get that of another one",
+    "host": "{} asked for the host's name: programs get that of the machine of then",
     "processors": "{} looked at the processors that it may use: programs get those of the server",
     "random": "{} drew random bytes: all programs have the same ones",
     "file": "{} changed while modules were loaded that read it: later changes are not noticed",

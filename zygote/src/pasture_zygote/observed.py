@@ -35,6 +35,7 @@ _FUNCTIONS = {
     **{name: "directory" for name in ("getcwd", "getcwdb")},
     **{name: "process" for name in ("getpid", "getppid", "getpgrp", "getsid", "getpgid")},
     **{name: "processors" for name in ("sched_getaffinity",)},
+    "uname": "host",
     **{name: "random" for name in ("urandom", "getrandom")},
 }
 """Functions of `posix`, and the code of the note about one that was called."""
@@ -84,6 +85,7 @@ class Observed:
             "os.fork": self._environment_inherited,
             "os.forkpty": self._environment_inherited,
             "sqlite3.connect": self._database_opened,
+            "socket.gethostname": self._host_asked,
         }
 
     def __enter__(self) -> Observed:
@@ -155,6 +157,12 @@ class Observed:
     def _database_opened(*_: object) -> None:
         global used_sqlite
         used_sqlite = True
+
+    @staticmethod
+    def _host_asked(*_: object) -> None:
+        asker = _asker()
+        if not asker.startswith(_NOTHING_LEFT):
+            _notes.add(Note("host", asker))
 
     # -- functions of `posix`
 

@@ -24,6 +24,25 @@ _HEAD = b"built"
 
 
 @dataclass(frozen=True, slots=True)
+class FileOrder:
+    """What else an image in a file is to be.
+
+    Attributes:
+        stub: path of the program that will start out of it.
+        facts: of the machine that it is for: rule and value of each (`host`).
+        is_checked: whether Python files are compared at each start.
+        application: `MODULE:NAME` of a WSGI or ASGI application; "" for the first that is found.
+        warm: requests that it serves before the image is taken.
+    """
+
+    stub: str
+    facts: tuple[tuple[int, int], ...]
+    is_checked: bool = True
+    application: str = ""
+    warm: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """What an image is to be.
 
@@ -32,12 +51,14 @@ class Order:
         python: path of the interpreter that it stands for.
         options: of the interpreter.
         rehearse: path of a program that does what programs will do; "" for none.
+        file: of an image that goes into a file; None of one that a server hands out.
     """
 
     preload: tuple[str, ...]
     python: str
     options: tuple[str, ...] = ()
     rehearse: str = ""
+    file: FileOrder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +75,8 @@ class Built:
         variables: which variables have to have which values; None: must not be set.
         notes: what programs get as it was when modules were loaded.
         bytes: of pages that are its own.
+        sizes: bytes of all memory, by where it comes from.
+        libraries: how each file that is mapped is known, by path; of an image in a file.
     """
 
     problem: str = ""
@@ -65,6 +88,8 @@ class Built:
     variables: dict[str, str | None] = dataclasses.field(default_factory=dict)
     notes: tuple[Note, ...] = ()
     bytes: int = 0
+    sizes: dict[str, int] = dataclasses.field(default_factory=dict)
+    libraries: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 def send(channel: socket.socket, message: Order | Built, descriptors: list[int]) -> None:

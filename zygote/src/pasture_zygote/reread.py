@@ -47,6 +47,10 @@ _READERS: Mapping[tuple[str, str], Callable[[ModuleType, Mapping[str, str]], Non
 }
 
 
+_KEEP_NOTHING = frozenset(("pasture.warmup.process_state",))
+"""Modules that look at variables before and after something, and keep none."""
+
+
 def is_read_again(module: str, variable: str) -> bool:
     """Whether what a module has read of a variable will be put right in each program.
 
@@ -54,7 +58,7 @@ def is_read_again(module: str, variable: str) -> bool:
         module: its name; "" for code in C.
         variable: its name, or `ALL_VARIABLES`.
     """
-    return (module, variable) in _READERS
+    return module in _KEEP_NOTHING or (module, variable) in _READERS
 
 
 def read_again(loaded: Mapping[str, ModuleType], environ: Mapping[str, str]) -> None:

@@ -25,15 +25,15 @@ class SearchFolder:
 
     def __init__(self, path: str, names: Collection[str]) -> None:
         self.path = path
-        self._names = frozenset(names)
-        self._has_path_files = PATH_FILES in self._names
+        self.names = frozenset(names)
+        self._has_path_files = PATH_FILES in self.names
         self._no_packages: set[str] = set()
         self._times: Times | None = None
         self._found = self._list()
 
     def matters(self, name: str) -> bool:
         """Whether an entry of that name can make a difference."""
-        return name in self._names or f"{name}/" in self._names or self._is_file(name)
+        return name in self.names or f"{name}/" in self.names or self._is_file(name)
 
     def differs(self) -> bool:
         """Whether other modules would be found now; looks into the folder."""
@@ -54,6 +54,20 @@ class SearchFolder:
         paths = (path for entry in self._found for path in self._files_of(entry))
         return {path for path in paths if changed_ns(path) >= since_ns}
 
+    def found(self) -> set[str]:
+        """Entries that count; `name/` for a folder."""
+        return {n if not kind or n.endswith(".pth") else f"{n}/"
+                for n, _, kind in (entry.partition("\0") for entry in self._found)}  # fmt: skip
+
+    def path_files(self) -> list[str]:
+        """Paths of `.pth` files, the content of which counts, too."""
+        names = (entry.partition("\0")[0] for entry in self._found)
+        return [f"{self.path}/{name}" for name in names if name.endswith(".pth")]
+
+    def inits(self) -> list[str]:
+        """Paths of files that would make a package of a folder which has a name that counts."""
+        return [f"{path}/{init}" for path in self._no_packages for init in _INITS]
+
     def _files_of(self, entry: str) -> list[str]:
         name, _, kind = entry.partition("\0")
         path = f"{self.path}/{name}"
@@ -64,7 +78,7 @@ class SearchFolder:
         if self._has_path_files and name.endswith(".pth"):
             return True
         is_importable = suffix in ("py", "pyc", "so") or suffix.endswith(".so")
-        return bool(dot) and is_importable and module in self._names
+        return bool(dot) and is_importable and module in self.names
 
     def _list(self) -> frozenset[str]:
         now = time.time_ns()
@@ -87,7 +101,7 @@ class SearchFolder:
             return entry.name
         if not entry.is_dir():
             return ""
-        if f"{entry.name}/" in self._names:
+        if f"{entry.name}/" in self.names:
             return f"{entry.name}\0namespace"
         if _is_package(entry.path):
             return f"{entry.name}\0{_PACKAGE}"

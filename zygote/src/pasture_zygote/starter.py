@@ -9,6 +9,24 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+_COERCED = "LC_CTYPE"
+"""The interpreter sets it in the C locale (PEP 538)."""
+
+
+def own() -> dict[str, str]:
+    """The environment that this process was started with."""
+    return {name: value for name, value in os.environ.items() if name != _COERCED or not coerced()}
+
+
+def coerced() -> dict[str, str]:
+    """What the interpreter has set of it at its start."""
+    if _COERCED not in os.environ:
+        return {}
+    with open("/proc/self/environ", "rb") as file:  # noqa: PTH123 - less is loaded into the image
+        started = file.read().split(b"\0")
+    is_given = any(pair.startswith(f"{_COERCED}=".encode()) for pair in started)
+    return {} if is_given else {_COERCED: os.environ[_COERCED]}
+
 
 def write(environ: Mapping[str, str], file: int) -> None:
     """Fill an empty file. What no environment can have is left out."""

@@ -15,7 +15,8 @@ from __future__ import annotations
 import os
 import posix
 import sys
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
 from pasture.errors import ZygoteFailed
@@ -98,6 +99,20 @@ class VariablesRead:
         if is_read_again(asker, ALL_VARIABLES):
             return
         self._read_all_in(asker)
+
+    @contextmanager
+    def put_back(self) -> Iterator[None]:
+        """What is set and deleted inside is put back by the code that runs there, a warm-up.
+
+        It finds no variable come to life meanwhile: all that can be asked for are set before.
+        """
+        for key in native().variable_names():
+            _read.add(os.fsdecode(key))
+            self._take_over(key)
+        before = dict(changed)
+        yield
+        changed.clear()
+        changed.update(before)
 
     def _read_all_in(self, asker: str) -> None:
         _walkers.add(asker)

@@ -34,12 +34,14 @@ static uint64_t
 number_of(const manifest *m, int folder)
 {
     const manifest_folder *known = manifest_at(m, m->folders_at);
-    struct stat s;
+    struct stat own, s;
     uint64_t i = 0;
-    if (fstat(folder, &s) < 0) {
+    if (fstat(folder, &own) < 0) {
         return m->folders;
     }
-    while (i < m->folders && (known[i].device != s.st_dev || known[i].inode != s.st_ino)) {
+    while (i < m->folders
+           && (stat(manifest_at(m, known[i].path), &s) < 0 || s.st_dev != own.st_dev
+               || s.st_ino != own.st_ino)) {
         i++;
     }
     return i;
@@ -73,17 +75,16 @@ find_name(const manifest *m, const char *name, size_t length)
     return NULL;
 }
 
-/* Whether a file with that behind its name is a module: also a library for another version. */
-static bool
-is_module(const char *suffix)
+bool
+beside_is_module(const char *suffix)
 {
     size_t length = strlen(suffix);
     return strcmp(suffix, ".py") == 0 || strcmp(suffix, ".pyc") == 0
            || (length >= 3 && strcmp(suffix + length - 3, ".so") == 0);
 }
 
-static bool
-is_package(int folder, const char *name, bool is_open)
+bool
+beside_is_package(int folder, const char *name, bool is_open)
 {
     static const char init[] = "__init__";
     int inside = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -98,7 +99,7 @@ is_package(int folder, const char *name, bool is_open)
     bool found = false;
     while (entries != NULL && !found && (entry = readdir(entries)) != NULL) {
         found = strncmp(entry->d_name, init, sizeof init - 1) == 0
-                && is_module(entry->d_name + sizeof init - 1);
+                && beside_is_module(entry->d_name + sizeof init - 1);
     }
     if (entries != NULL) {
         (void)closedir(entries);
@@ -110,7 +111,7 @@ static bool
 takes_the_place(const manifest *m, int folder, uint64_t number, const char *entry)
 {
     size_t length = strcspn(entry, ".");
-    bool is_file = is_module(entry + length);
+    bool is_file = beside_is_module(entry + length);
     if (length == 0 || (entry[length] && !is_file)) {
         return false;
     }
@@ -118,7 +119,7 @@ takes_the_place(const manifest *m, int folder, uint64_t number, const char *entr
     if (name == NULL || (number < m->folders && name->folder == number)) {
         return false;
     }
-    return is_file || is_package(folder, entry, name->is_open);
+    return is_file || beside_is_package(folder, entry, name->is_open);
 }
 
 const char *

@@ -5,10 +5,18 @@
 #include "manifest.h"
 #include "options.h"
 
+#include <stdbool.h>
+
 /* NULL, or the name of a module in that folder in whose place the image has another one. */
 const char *beside_found(const manifest *m, const command_line *line);
 
 /* Whether a program is an archive, which comes to the search path itself. */
 int beside_is_archive(const char *program);
+
+/* Whether a file with that behind its name is a module: also a library for another version. */
+bool beside_is_module(const char *suffix);
+
+/* Whether an entry of an open folder is a package; `is_open`: any folder is one. */
+bool beside_is_package(int folder, const char *name, bool is_open);
 
 #endif

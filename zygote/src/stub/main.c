@@ -1,12 +1,15 @@
 /* pasture-python: a Python interpreter that starts with its modules loaded, or as usual.
  *
- * Asks the user's zygote for an image of an interpreter that stands right before its program, and
- * turns this very process into it. So process id, parent, session, terminal, descriptors, limits
+ * Asks the user's zygote for an image of an interpreter that stands right before its program, or opens
+ * the file that PASTURE_IMAGE names, and turns this very process into it. So process id, parent, session, terminal, descriptors, limits
  * and all else are those of the caller's making. Wherever anything stands against that it executes
  * the interpreter beside it: the program never runs otherwise than it would have, at worst later.
  */
 #define _GNU_SOURCE
 #include "beside.h"
+#include "content.h"
+#include "host.h"
+#include "image_file.h"
 #include "interpreter.h"
 #include "manifest.h"
 #include "options.h"
@@ -15,6 +18,8 @@
 #include "rules.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,11 +50,17 @@ options_differ(const char *wanted, const command_line *line)
     return *wanted ? because("without the option", wanted) : NULL;
 }
 
+static bool
+is_verbose(void)
+{
+    const char *asked = getenv("PASTURE_ZYGOTE_VERBOSE");
+    return asked != NULL && *asked;
+}
+
 static void
 say(const char *what, const char *why)
 {
-    const char *asked = getenv("PASTURE_ZYGOTE_VERBOSE");
-    if (asked != NULL && *asked) {
+    if (is_verbose()) {
         fprintf(stderr, "pasture-python: %s: %s\n", what, why);
     }
 }
@@ -72,17 +83,22 @@ is_no_script(const command_line *line)
     return NULL;
 }
 
-/* Turns this process into the image that was handed out; returns if it does not fit. */
+/* An image to start out of. */
+typedef struct {
+    const manifest *m;
+    const int *files; /* its pages, the root's first */
+    size_t count;
+    const char *by, *name;
+    bool is_file;
+} image;
+
 static const char *
-take(const char *python, char **argv, command_line *line, answer *a)
+differs(const image *i, const char *python, const command_line *line)
 {
     const char *why;
-    const manifest *m = manifest_open(a->file[0], &why);
-    if (m == NULL) {
-        return why;
-    }
+    const manifest *m = i->m;
     if (strcmp(python, manifest_at(m, m->python_at)) != 0) {
-        return because("the zygote is of another interpreter", manifest_at(m, m->python_at));
+        return because("the image is of another interpreter", manifest_at(m, m->python_at));
     }
     if ((why = options_differ(manifest_at(m, m->options_at), line)) != NULL) {
         return why;
@@ -90,14 +106,64 @@ take(const char *python, char **argv, command_line *line, answer *a)
     if ((why = rules_broken(manifest_at(m, m->rules_at), environ)) != NULL) {
         return because("a variable that matters at the start", why);
     }
-    if ((why = beside_found(m, line)) != NULL) {
-        return because("the program's folder has a module that the zygote has another one of", why);
+    if (i->is_file && (why = image_file_differs(m, i->files[0])) != NULL) {
+        return why;
     }
-    (void)close(a->file[0]);
-    say("served by the zygote", a->text);
-    restore_request request = {
-        .python = python, .argv = argv, .envp = environ, .line = line, .answer = a};
-    return restore(m, a->file + 1, a->files - 1, &request);
+    if ((why = beside_found(m, line)) != NULL) {
+        return because("the program's folder has a module that the image has another one of", why);
+    }
+    return NULL;
+}
+
+/* Turns this process into an image; returns if it does not fit. */
+static const char *
+take(const image *i, const char *python, char **argv, command_line *line, answer *a)
+{
+    const char *why = differs(i, python, line);
+    if (why != NULL) {
+        return why;
+    }
+    say(i->by, i->name);
+    restore_request request = {.python = python,
+                               .argv = argv,
+                               .envp = environ,
+                               .line = line,
+                               .answer = a,
+                               .is_verbose = is_verbose()};
+    return restore(i->m, i->files, i->count, &request);
+}
+
+static const char *
+start_from_file(const char *path, const char *python, char **argv, command_line *line)
+{
+    static answer unasked;
+    const char *why;
+    int file;
+    const manifest *m = image_file_open(path, &file, &why);
+    if (m == NULL) {
+        return why;
+    }
+    image i = {m, &file, 1, "started from the image", path, true};
+    why = take(&i, python, argv, line, &unasked);
+    (void)close(file);
+    return why;
+}
+
+static const char *
+start_from_server(const char *python, char **argv, command_line *line)
+{
+    static answer a;
+    const char *why = request_image(python, line, &a);
+    if (why == NULL) {
+        const manifest *m = manifest_open(a.file[0], &why);
+        (void)close(a.file[0]);
+        if (m != NULL) {
+            image i = {m, a.file + 1, a.files - 1, "served by the zygote", a.text, false};
+            why = take(&i, python, argv, line, &a);
+        }
+    }
+    request_left(&a, why);
+    return why;
 }
 
 /* Returns if this process cannot become one, with the reason. */
@@ -105,25 +171,47 @@ static const char *
 become(const char *python, int argc, char **argv)
 {
     static command_line line;
-    static answer a;
     const char *why;
+    const char *path = getenv("PASTURE_IMAGE");
     if (getauxval(AT_SECURE)) {
         return "the program has rights that its caller has not";
     }
     if (options_parse(argc, argv, &line, &why) < 0 || (why = is_no_script(&line)) != NULL) {
         return why;
     }
-    why = request_image(python, &line, &a);
-    if (why == NULL) {
-        why = take(python, argv, &line, &a);
+    return path != NULL && *path ? start_from_file(path, python, argv, &line)
+                                 : start_from_server(python, argv, &line);
+}
+
+/* For `pasture image build`: what this program knows of the machine, and of files. */
+static int
+show_facts(int files, char **file)
+{
+    host_fact facts[HOST_FACTS];
+    host_find(facts);
+    for (size_t i = 0; i < HOST_FACTS; i++) {
+        printf("%d %016llx %s\n", (int)facts[i].rule, (unsigned long long)facts[i].value,
+               facts[i].name);
     }
-    request_left(&a, why);
-    return why;
+    for (int i = 0; i < files; i++) {
+        uint64_t sum;
+        int number = open(file[i], O_RDONLY | O_CLOEXEC);
+        if (number < 0 || !content_sum(number, &sum)) {
+            fprintf(stderr, "pasture-python: %s cannot be read\n", file[i]);
+            return 1;
+        }
+        (void)close(number);
+        printf("- %016llx %s\n", (unsigned long long)sum, file[i]);
+    }
+    return 0;
 }
 
 int
 main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "--pasture-facts") == 0) {
+        return show_facts(argc - 2, argv + 2);
+    }
     const char *python = interpreter_find();
     if (python == NULL) {
         fprintf(stderr, "pasture-python: there is no python beside it; PASTURE_PYTHON names one\n");

@@ -18,6 +18,7 @@
 #define MAX_AUXV_BYTES 1024u
 #define MAX_KERNEL_BYTES (32u * OS_PAGE)
 #define MAX_DESCRIPTOR (1u << 20)
+#define MAX_ID_BYTES 64u
 #define MAP_DROPPABLE_ 0x08u
 #define FLAGS (MAP_SHARED | MAP_PRIVATE | MAP_DROPPABLE_ | MAP_ANONYMOUS | MAP_NORESERVE)
 #define FILE_FLAGS (O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND)
@@ -162,12 +163,20 @@ regions_fit(const checked *c)
         if (r[i].source != MANIFEST_ANONYMOUS) {
             const manifest_source *source = &manifest_sources(m)[r[i].source];
             uint64_t end = (source->bytes + OS_PAGE - 1) / OS_PAGE * OS_PAGE;
-            if (source->is_image && (r[i].offset > end || r[i].length > end - r[i].offset)) {
+            if (source->kind == MANIFEST_IMAGE
+                && (r[i].offset > end || r[i].length > end - r[i].offset)) {
                 return false;
             }
         }
     }
     return true;
+}
+
+static bool
+is_id(const checked *c, const manifest_source *source)
+{
+    return source->id_bytes && source->id_bytes <= MAX_ID_BYTES
+           && is_table(c, source->id_at, source->id_bytes, 1) && source->id_offset <= INT64_MAX;
 }
 
 static bool
@@ -179,7 +188,9 @@ sources_fit(const checked *c)
     }
     const manifest_source *source = manifest_sources(m);
     for (uint64_t i = 0; i < m->sources; i++) {
-        if (source[i].bytes > INT64_MAX || (!source[i].is_image && !is_text(c, source[i].path))) {
+        if (source[i].kind > MANIFEST_SUM || source[i].bytes > INT64_MAX
+            || (source[i].kind != MANIFEST_IMAGE && !is_text(c, source[i].path))
+            || (source[i].kind == MANIFEST_BUILD_ID && !is_id(c, &source[i]))) {
             return false;
         }
     }
@@ -212,10 +223,41 @@ names_fit(const checked *c)
         || !is_table(c, m->names_at, m->names, sizeof(manifest_name))) {
         return false;
     }
+    const manifest_folder *folder = manifest_at(m, m->folders_at);
+    for (uint64_t i = 0; i < m->folders; i++) {
+        if (!is_text(c, folder[i].path)) {
+            return false;
+        }
+    }
     const manifest_name *name = manifest_at(m, m->names_at);
     for (uint64_t i = 0; i < m->names; i++) {
         if (!is_text(c, name[i].text)
             || (name[i].folder != MANIFEST_ANONYMOUS && name[i].folder >= m->folders)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool
+is_made_of(const checked *c)
+{
+    const manifest *m = c->m;
+    if (!is_table(c, m->facts_at, m->facts, sizeof(manifest_fact))
+        || !is_table(c, m->dated_at, m->dated, sizeof(manifest_dated))
+        || !is_table(c, m->searched_at, m->searched, sizeof(manifest_searched))) {
+        return false;
+    }
+    const manifest_dated *dated = manifest_at(m, m->dated_at);
+    for (uint64_t i = 0; i < m->dated; i++) {
+        if (!is_text(c, dated[i].path)) {
+            return false;
+        }
+    }
+    const manifest_searched *searched = manifest_at(m, m->searched_at);
+    for (uint64_t i = 0; i < m->searched; i++) {
+        if (!is_text(c, searched[i].path) || !are_texts(c, searched[i].names, NULL)
+            || !are_texts(c, searched[i].found, NULL)) {
             return false;
         }
     }
@@ -234,7 +276,7 @@ stack_fits(const manifest *m)
         return false;
     }
     const manifest_source *source = &manifest_sources(m)[m->stack_source];
-    return source->is_image && m->stack_offset <= source->bytes
+    return source->kind == MANIFEST_IMAGE && m->stack_offset <= source->bytes
            && m->stack_length <= source->bytes - m->stack_offset;
 }
 
@@ -249,20 +291,31 @@ addresses_fit(const manifest *m)
            && (!m->rseq || is_in_region(m, m->rseq, 1, writes));
 }
 
-uint64_t
-manifest_checksum(const void *data, uint64_t bytes)
+static uint64_t
+sum_without(const char *data, uint64_t bytes, uint64_t left_out)
 {
     uint64_t sum = bytes;
     for (uint64_t at = 0; at < bytes; at += sizeof(uint64_t)) {
-        uint64_t word;
-        memcpy(&word, (const char *)data + at, sizeof word);
-        if (at == offsetof(manifest, checksum)) {
-            word = 0;
+        uint64_t word = 0, left = bytes - at;
+        if (at != left_out) {
+            memcpy(&word, data + at, left < sizeof word ? left : sizeof word);
         }
         sum = (sum ^ word) * UINT64_C(0x9E3779B97F4A7C15);
         sum ^= sum >> 32;
     }
     return sum;
+}
+
+uint64_t
+manifest_sum(const void *data, uint64_t bytes)
+{
+    return sum_without(data, bytes, UINT64_MAX);
+}
+
+uint64_t
+manifest_checksum(const void *data, uint64_t bytes)
+{
+    return sum_without(data, bytes, offsetof(manifest, checksum));
 }
 
 const char *
@@ -282,7 +335,7 @@ manifest_flaw(const void *data, uint64_t bytes)
         return nonsense;
     }
     bool fits = kernels_fit(m) && sources_fit(&c) && regions_fit(&c) && files_fit(&c)
-                && names_fit(&c) && stack_fits(m) && addresses_fit(m)
+                && names_fit(&c) && is_made_of(&c) && stack_fits(m) && addresses_fit(m)
                 && m->auxv_bytes <= MAX_AUXV_BYTES && is_table(&c, m->auxv_at, m->auxv_bytes, 1)
                 && is_text(&c, m->python_at) && are_texts(&c, m->rules_at, is_rule)
                 && are_texts(&c, m->options_at, NULL);
@@ -290,17 +343,21 @@ manifest_flaw(const void *data, uint64_t bytes)
 }
 
 const manifest *
-manifest_open(int file, const char **why)
+manifest_map(int file, uint64_t offset, uint64_t bytes, const char **why)
 {
-    struct stat status;
     *why = "the image's description cannot be read";
-    if (fstat(file, &status) < 0 || status.st_size <= 0) {
-        return NULL;
-    }
-    const manifest *m = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    const manifest *m = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, (off_t)offset);
     if (m == MAP_FAILED) {
         return NULL;
     }
-    *why = manifest_flaw(m, (uint64_t)status.st_size);
+    *why = manifest_flaw(m, bytes);
     return *why == NULL ? m : NULL;
+}
+
+const manifest *
+manifest_open(int file, const char **why)
+{
+    struct stat status;
+    bool is_known = fstat(file, &status) == 0 && status.st_size > 0;
+    return manifest_map(file, 0, is_known ? (uint64_t)status.st_size : 0, why);
 }

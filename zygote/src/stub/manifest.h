@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MANIFEST_MAGIC UINT64_C(0x3254464D475A5350)
+#define MANIFEST_MAGIC UINT64_C(0x3354464D475A5350)
 #define MANIFEST_KERNELS 6
 #define MANIFEST_ANONYMOUS UINT32_MAX
 
@@ -14,11 +14,21 @@ typedef struct {
     uint64_t start, length;
 } manifest_range;
 
+typedef enum {
+    MANIFEST_IMAGE,    /* pages of an image: the number of a file; its inode, 0 if it has a path */
+    MANIFEST_IDENTITY, /* a file that has a path, known by device, inode, size and time */
+    MANIFEST_BUILD_ID, /* the same, by its size and what stands at a place in it */
+    MANIFEST_SUM,      /* the same, by its size and a checksum of all of it */
+} manifest_kind;
+
 typedef struct {
-    uint64_t is_image; /* a file in memory, of that number; otherwise a file with a path */
-    uint64_t device;   /* or the number */
-    uint64_t inode, bytes, mtime_ns; /* the last is not of a file in memory */
+    uint64_t kind;
+    uint64_t bytes;
     uint64_t path;
+    uint64_t number;
+    uint64_t device, inode, mtime_ns;
+    uint64_t id_at, id_offset, id_bytes; /* where it stands here, where in the file, its length */
+    uint64_t sum;                        /* as content_sum */
 } manifest_source;
 
 typedef struct {
@@ -29,11 +39,13 @@ typedef struct {
 
 typedef struct {
     uint64_t number, flags, offset; /* under which number, as open(2) and lseek(2) make it */
-    uint64_t path, device, inode;
+    uint64_t path;
+    uint64_t device, inode; /* 0 if it is known by its path, and compared with others below */
+    uint64_t special;       /* the number of a device; 0 of a plain file */
 } manifest_file;
 
 typedef struct {
-    uint64_t device, inode; /* of a folder that modules of the image come from */
+    uint64_t path; /* of a folder that modules of the image come from */
 } manifest_folder;
 
 typedef struct {
@@ -41,6 +53,26 @@ typedef struct {
     uint32_t folder;  /* index in the table of folders, or MANIFEST_ANONYMOUS */
     uint32_t is_open; /* a folder of that name is enough, without a module in it */
 } manifest_name;
+
+typedef struct {
+    uint64_t rule; /* of host.h */
+    uint64_t value;
+} manifest_fact;
+
+#define MANIFEST_MISSING UINT64_MAX
+
+typedef struct {
+    uint64_t path;
+    uint64_t bytes; /* MANIFEST_MISSING: there must be nothing */
+    uint64_t mtime_ns;
+} manifest_dated;
+
+typedef struct {
+    uint64_t path; /* of a folder in which modules are looked for */
+    uint64_t mtime_ns;
+    uint64_t names; /* texts: what counts in it; `name/` where a folder of that name is enough */
+    uint64_t found; /* texts: entries that count; `name/` for a folder */
+} manifest_searched;
 
 typedef struct {
     uint64_t magic;
@@ -60,10 +92,17 @@ typedef struct {
     uint64_t rules_at, python_at, options_at;
     uint64_t folders, folders_at;
     uint64_t names, names_at;
+    /* What is known of an image in a file: a server compares these itself. */
+    uint64_t facts, facts_at;
+    uint64_t dated, dated_at;
+    uint64_t searched, searched_at;
 } manifest;
 
-/* Map a manifest from a descriptor; NULL, and a reason in `why`, if it makes no sense. */
+/* Map a manifest that is all of a file; NULL, and a reason in `why`, if it makes no sense. */
 const manifest *manifest_open(int file, const char **why);
+
+/* The same of one that is a part of a file, which is long enough. */
+const manifest *manifest_map(int file, uint64_t offset, uint64_t bytes, const char **why);
 
 /* NULL if all of it can be used as it is: every table, text and number is inside of what it refers
    to. Otherwise why not. `data` is aligned to 8 bytes. */
@@ -71,6 +110,9 @@ const char *manifest_flaw(const void *data, uint64_t bytes);
 
 /* A flipped bit changes it. Against a server that lies there is no help here: see peer.c. */
 uint64_t manifest_checksum(const void *data, uint64_t bytes);
+
+/* The same sum of any bytes, all of them. */
+uint64_t manifest_sum(const void *data, uint64_t bytes);
 
 static inline const void *
 manifest_at(const manifest *m, uint64_t offset)

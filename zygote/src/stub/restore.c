@@ -3,14 +3,17 @@
 #define _GNU_SOURCE
 #include "restore.h"
 
+#include "content.h"
 #include "restorer.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -31,6 +34,7 @@ extern const unsigned int __rseq_size __attribute__((weak));
 #define STACK_BYTES (16u * OS_PAGE)
 #define ASIDE_BYTES (64u * OS_PAGE)
 #define MAX_RANGES 4096
+#define SPARE_MAPPINGS 256 /* for the program's own */
 #define FIRST_PLACE UINT64_C(0x100000000000)
 #define LAST_PLACE UINT64_C(0x700000000000)
 #define NEXT_PLACE UINT64_C(0x010000000000)
@@ -135,13 +139,34 @@ is_unchanged(int file, const manifest_source *source)
                   == source->mtime_ns;
 }
 
-/* A file in memory has no time that counts: it is sealed. */
+/* A file in memory has no time that counts: it is sealed. One that has a path holds other parts of
+   the image behind the pages. */
 static bool
 is_part(int file, const manifest_source *source)
 {
     struct stat s;
-    return fstat(file, &s) == 0 && s.st_ino == source->inode
-           && (uint64_t)s.st_size == source->bytes;
+    if (fstat(file, &s) < 0) {
+        return false;
+    }
+    uint64_t bytes = (uint64_t)s.st_size;
+    return source->inode ? s.st_ino == source->inode && bytes == source->bytes
+                         : bytes >= source->bytes;
+}
+
+static const char *
+open_library(const manifest *m, const manifest_source *source, int *file)
+{
+    static char why[4400];
+    const char *path = manifest_at(m, source->path);
+    *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*file < 0) {
+        snprintf(why, sizeof why, "a library cannot be opened: %s: %s", path, strerror(errno));
+        return why;
+    }
+    bool is_same = source->kind == MANIFEST_IDENTITY ? is_unchanged(*file, source)
+                                                     : content_is(m, source, *file);
+    snprintf(why, sizeof why, "a library has changed since the image was made: %s", path);
+    return is_same ? NULL : why;
 }
 
 static const char *
@@ -149,16 +174,16 @@ open_sources(const manifest *m, const int *images, size_t count, int *files)
 {
     const manifest_source *source = manifest_sources(m);
     for (uint64_t i = 0; i < m->sources; i++) {
-        if (source[i].is_image) {
-            if (source[i].device >= count || !is_part(images[source[i].device], &source[i])) {
+        if (source[i].kind == MANIFEST_IMAGE) {
+            if (source[i].number >= count || !is_part(images[source[i].number], &source[i])) {
                 return "a part of the image is missing, or is another's";
             }
-            files[i] = images[source[i].device];
+            files[i] = images[source[i].number];
             continue;
         }
-        files[i] = open(manifest_at(m, source[i].path), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        if (files[i] < 0 || !is_unchanged(files[i], &source[i])) {
-            return "a library has changed since the zygote was made";
+        const char *why = open_library(m, &source[i], &files[i]);
+        if (why != NULL) {
+            return why;
         }
     }
     return NULL;
@@ -168,14 +193,23 @@ static void
 close_sources(const manifest *m, const int *files)
 {
     const manifest_source *source = manifest_sources(m);
-    for (uint64_t i = 0; i < m->sources && (source[i].is_image || files[i] >= 0); i++) {
-        if (!source[i].is_image) {
+    for (uint64_t i = 0; i < m->sources; i++) {
+        if (source[i].kind != MANIFEST_IMAGE && files[i] >= 0) {
             (void)close(files[i]);
         }
     }
 }
 
 /* ---- files that the image has open ---- */
+
+static bool
+is_wanted(const struct stat *s, const manifest_file *wanted)
+{
+    bool is_of_kind = wanted->special ? S_ISCHR(s->st_mode) && s->st_rdev == wanted->special
+                                      : S_ISREG(s->st_mode);
+    return is_of_kind
+           && (!wanted->inode || (s->st_dev == wanted->device && s->st_ino == wanted->inode));
+}
 
 static bool
 open_at(const manifest *m, const manifest_file *wanted)
@@ -185,8 +219,7 @@ open_at(const manifest *m, const manifest_file *wanted)
     int flags = (int)wanted->flags;
     /* a named pipe that has come in the file's place would be waited for */
     int file = open(manifest_at(m, wanted->path), flags | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    bool is_right = file >= 0 && fstat(file, &s) == 0 && s.st_dev == wanted->device
-                    && s.st_ino == wanted->inode && !S_ISFIFO(s.st_mode)
+    bool is_right = file >= 0 && fstat(file, &s) == 0 && is_wanted(&s, wanted)
                     && (flags & O_NONBLOCK || fcntl(file, F_SETFL, flags) == 0)
                     && (!wanted->offset || lseek(file, (off_t)wanted->offset, SEEK_SET) >= 0);
     if (is_right && file != number) {
@@ -204,16 +237,18 @@ open_files(const manifest *m)
     const manifest_file *wanted = manifest_at(m, m->files_at);
     for (uint64_t i = 0; i < m->files; i++) {
         if (fcntl((int)wanted[i].number, F_GETFD) >= 0) {
-            return "a descriptor is taken that the zygote has a file under";
+            return "a descriptor is taken that the image has a file under";
         }
         if (!open_at(m, &wanted[i])) {
-            return "a file cannot be opened that the zygote has open";
+            return "a file cannot be opened that the image has open";
         }
     }
     return NULL;
 }
 
 /* ---- the plan ---- */
+
+static const char late[] = "pasture-python: the kernel refuses to map the image: python runs\n";
 
 typedef struct {
     uint64_t letter; /* stays with the process: message, arguments, environment */
@@ -234,7 +269,7 @@ count_strings(char **strings, uint64_t *bytes)
 static sizes
 measure(const manifest *m, const restore_request *request)
 {
-    uint64_t text = strlen(request->line->text) + strlen(request->python) + 2;
+    uint64_t text = strlen(request->line->text) + strlen(request->python) + 2 + sizeof late;
     size_t pointers = count_strings(request->argv, &text) + count_strings(request->envp, &text) + 2;
     sizes s = {
         .letter = ROUND(sizeof(message) + pointers * sizeof(char *) + text),
@@ -336,6 +371,11 @@ write_plan(const manifest *m, const int *files, const restore_request *request, 
     write_map(m, auxv, plan);
     const char *name = strrchr(request->python, '/');
     strncpy(plan->comm, name != NULL ? name + 1 : request->python, sizeof plan->comm - 1);
+    if (request->is_verbose) {
+        plan->late = place + s->letter - sizeof late; /* behind the message */
+        plan->late_bytes = sizeof late - 1;
+        memcpy(place + s->letter - sizeof late, late, sizeof late);
+    }
     plan->message->scratch = plan->start + s->letter;
     plan->message->scratch_bytes = s->all - s->letter;
     return plan;
@@ -386,11 +426,78 @@ same_stack_limit(const manifest *m)
     return getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur == m->stack_limit_bytes;
 }
 
-const char *
-restore(const manifest *m, const int *images, size_t count, const restore_request *request)
+/* The most mappings that a process may have; 0 if that is not known. */
+static uint64_t
+max_mappings(void)
+{
+    FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+    unsigned long found = 0;
+    if (file != NULL) {
+        if (fscanf(file, "%lu", &found) != 1) {
+            found = 0;
+        }
+        fclose(file);
+    }
+    return found;
+}
+
+static bool
+is_within(int limit, uint64_t bytes)
+{
+    struct rlimit found;
+    return getrlimit(limit, &found) == 0
+           && (found.rlim_cur == RLIM_INFINITY || bytes <= found.rlim_cur);
+}
+
+/* What would fail when this program is gone already. */
+static const char *
+is_too_large(const manifest *m)
+{
+    const manifest_region *r = manifest_regions(m);
+    uint64_t all = m->stack_limit_bytes, data = 0, most = max_mappings(), counted = 0;
+    for (uint64_t i = 0; i < m->regions; i++) {
+        uint64_t end = r[i].start + r[i].length;
+        if (end > counted) { /* parts of a mapping follow it */
+            uint64_t bytes = end - (r[i].start > counted ? r[i].start : counted);
+            all += bytes;
+            data += (r[i].protection & PROT_WRITE) && !(r[i].flags & MAP_SHARED) ? bytes : 0;
+            counted = end;
+        }
+    }
+    if (most && m->regions + SPARE_MAPPINGS > most) {
+        return "the image has more mappings than vm.max_map_count";
+    }
+    if (!is_within(RLIMIT_AS, all)) {
+        return "the image is larger than the limit of the address space";
+    }
+    return is_within(RLIMIT_DATA, data) ? NULL : "the image is larger than the limit of data";
+}
+
+/* PR_SET_MM_MAP is part of the kernel's support of checkpoints. */
+static bool
+can_describe_memory(void)
+{
+    unsigned bytes = 0;
+    return prctl(PR_SET_MM, PR_SET_MM_MAP_SIZE, &bytes, 0, 0) == 0
+           && bytes == sizeof(struct prctl_mm_map);
+}
+
+static const char *
+does_not_fit(const manifest *m)
 {
     if (!same_stack_limit(m)) {
         return "another limit of the stack";
+    }
+    return can_describe_memory() ? is_too_large(m)
+                                 : "this kernel does not let a process describe its memory";
+}
+
+const char *
+restore(const manifest *m, const int *images, size_t count, const restore_request *request)
+{
+    const char *why = does_not_fit(m);
+    if (why != NULL) {
+        return why;
     }
     if (!read_own_maps() || !same_kernels(m)) {
         return "this kernel maps something else into its processes";
@@ -400,7 +507,7 @@ restore(const manifest *m, const int *images, size_t count, const restore_reques
         return "no memory";
     }
     memset(files, -1, (m->sources + 1) * sizeof *files);
-    const char *why = open_files(m);
+    why = open_files(m);
     if (why == NULL) {
         why = open_sources(m, images, count, files);
     }

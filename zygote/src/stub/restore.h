@@ -6,12 +6,15 @@
 #include "options.h"
 #include "request.h"
 
+#include <stdbool.h>
+
 typedef struct {
     const char *python; /* the interpreter */
     char **argv;        /* for it, and for the image */
     char **envp;
     const command_line *line;
     answer *answer;
+    bool is_verbose; /* say so if it fails later */
 } restore_request;
 
 /* Returns if it cannot be done, with the reason; the process is then as it was. Later failures

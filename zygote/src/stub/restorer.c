@@ -140,6 +140,9 @@ restorer_run(restore_plan *plan)
         && !put_kernels_back(plan) && !settle(plan)) {
         enter(plan);
     }
+    if (plan->late) {
+        (void)call(SYS_write, 2, ADDRESS(plan->late), plan->late_bytes, 0, 0, 0);
+    }
     (void)call(SYS_execve, ADDRESS(plan->path), ADDRESS(plan->argv), ADDRESS(plan->envp), 0, 0, 0);
     for (;;) {
         (void)call(SYS_exit_group, 126, 0, 0, 0, 0, 0);

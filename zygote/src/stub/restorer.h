@@ -21,6 +21,8 @@ typedef struct {
     message *message;
     char comm[16];
     /* If anything fails: */
+    const char *late; /* to be said then; NULL for nothing */
+    uint64_t late_bytes;
     const char *path;
     char **argv;
     char **envp;

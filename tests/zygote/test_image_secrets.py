@@ -1,0 +1,73 @@
+"""No value that modules were not given comes into an image; what comes in otherwise is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from images import Images
+
+pytestmark = [pytest.mark.once, pytest.mark.integration]
+
+SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYzVERYSECRET"
+NAME = "AWS_SECRET_ACCESS_KEY"
+READS = f"import os\nKEY = os.environ.get({NAME!r}, 'none')\n"
+
+
+def test_modules_find_no_variable_that_was_not_named(own_images: Images) -> None:
+    own_images.module("reads", READS)
+    done = own_images.build("--preload", "reads", environ={NAME: SECRET})
+    assert done.returncode == 0, done.stderr
+    assert SECRET.encode() not in own_images.image.read_bytes()
+    source = "import reads; print(reads.KEY)"
+    assert own_images.run("-c", source).out == b"none\n"
+    # What the module has read then would be another value now.
+    assert f"a variable that matters at the start: {NAME}" in own_images.why(environ={NAME: SECRET})
+    assert own_images.run("-c", source, environ={NAME: SECRET}).out == f"{SECRET}\n".encode()
+
+
+def test_a_variable_that_is_named_is_found_and_must_be_the_same(own_images: Images) -> None:
+    own_images.module("reads", READS)
+    done = own_images.build("--preload", "reads", "--env", f"{NAME}=public", environ={NAME: SECRET})
+    assert done.returncode == 0, done.stderr
+    assert own_images.why(environ={NAME: "public"}) == ""
+    assert NAME in own_images.why(environ={NAME: SECRET})
+    assert NAME in own_images.why()
+
+
+KEEPS = {
+    "as it is": "text = {value!r}",
+    "as bytes": "import ctypes; here = ctypes.create_string_buffer({value!r}.encode())",
+    "beside a wider character": "text = {value!r} + chr(0x20ac)",
+    "beside the widest character": "text = {value!r} + chr(0x1f600)",
+}
+
+
+@pytest.mark.parametrize("kept", KEEPS)
+def test_the_value_of_a_variable_in_the_image_fails_the_build(
+    own_images: Images, tmp_path: Path, kept: str
+) -> None:
+    """Here a module has it from a file that the build knows nothing of."""
+    path = tmp_path / "key.txt"
+    path.write_text(SECRET)
+    text = KEEPS[kept].format(value="VALUE").replace("'VALUE'", f"open({str(path)!r}).read()")
+    own_images.module("keeps", f"{text}\n")
+    done = own_images.build("--preload", "keeps", environ={NAME: SECRET})
+    assert done.returncode == 17, done.stderr
+    assert f"the image holds the variable {NAME}" in done.stderr
+    assert SECRET not in done.stderr + done.stdout
+    assert not own_images.image.exists()
+    done = own_images.build("--preload", "keeps", "--not-secret", NAME, environ={NAME: SECRET})
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_content_of_a_secret_file_in_the_image_fails_the_build(
+    own_images: Images, tmp_path: Path
+) -> None:
+    path = tmp_path / "settings.env"
+    path.write_text(f"# of production\nPASSWORD={SECRET}\n")
+    own_images.module("keeps", f"text = open({str(path)!r}).read().partition('=')[2].strip()\n")
+    done = own_images.build("--preload", "keeps", "--secret-file", str(path))
+    assert done.returncode == 17, done.stderr
+    assert f"line 2 of the file {path}" in done.stderr
+    assert not own_images.image.exists()

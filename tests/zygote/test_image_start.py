@@ -1,0 +1,167 @@
+"""A program out of a file is the program that `python` would run, only sooner."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from images import TIMEOUT_S, Images
+from zygotes import STUB
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.interpreter
+def test_programs_out_of_a_file_are_those_that_python_runs(images: Images, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import sys, changing\nprint(sys.argv, changing.ANSWER())\n")
+    programs = [
+        (("-c", "import sys; print(sys.argv, sys.flags, sys.prefix, sys.executable)", "a"), b""),
+        (("-c", "import os; print(sorted(os.environ), os.getcwd()); os.system('echo $HOME')"), b""),
+        (("-m", "json.tool"), b'{"a": [1, 2]}'),
+        ((str(script), "a", "b"), b""),
+        ((), b"print(__name__, 7 * 6)"),
+        (("-c", "raise SystemExit(300)"), b""),
+        (("-c", "def f(): 1/0\nf()"), b""),
+        (("-c", "a b"), b""),
+        (("-c", "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"), b""),
+        (("-c", "class A:\n  def __del__(self): print('del')\na = A(); b = A(); b.b = b"), b""),
+        (("-c", "import os\nif not os.fork(): os._exit(3)\nprint(os.wait()[1])"), b""),
+    ]
+    assert images.why() == ""
+    for words, given in programs:
+        by_image = images.run(*words, input=given)
+        assert by_image == images.python(*words, input=given), words
+    modules = images.run("-c", "import sys; print('changing' in sys.modules)")
+    assert modules.out == b"True\n"
+
+
+@pytest.mark.once
+def test_the_locale_that_the_interpreter_chooses_itself_is_no_variable(own_images: Images) -> None:
+    """In the C locale it sets LC_CTYPE (PEP 538), which programs then have."""
+    del own_images.environ["LANG"]
+    own_images.built("--preload", "json")
+    assert own_images.why() == ""
+    source = "import os, locale; print(os.environ['LC_CTYPE'], locale.getlocale())"
+    assert own_images.run("-c", source) == own_images.python("-c", source)
+    assert "LC_CTYPE" in own_images.why(environ={"LC_CTYPE": "C"})
+
+
+DRAWN = (
+    "import random, uuid, ssl, secrets, tempfile, os, multiprocessing.process as p\n"
+    "from sqlite3 import connect\n"
+    "print(random.random(), uuid.uuid1(), uuid.uuid4(), ssl.RAND_bytes(8), secrets.token_hex(),"
+    " tempfile.mktemp(), p.current_process().authkey.hex(),"
+    " connect(':memory:').execute('select random()').fetchone(), sep='\\n')"
+)
+
+
+@pytest.mark.once
+def test_two_programs_out_of_a_file_draw_nothing_twice(images: Images) -> None:
+    first, second = (images.run("-c", DRAWN).out.splitlines() for _ in range(2))
+    assert len(first) == len(second) == 8
+    assert not set(first) & set(second)
+
+
+@pytest.mark.once
+def test_an_image_says_what_it_holds_and_depends_on(images: Images, tmp_path: Path) -> None:
+    path = tmp_path / "image.json"
+    shown = images.pasture("show", str(images.image), "--json", str(path))
+    assert shown.returncode == 0, shown.stderr
+    document = json.loads(path.read_text())
+    assert {"json", "changing", "pasture"} <= set(document["modules"])
+    assert str(images.lib / "changing.py") in document["files"]
+    assert document["libraries"][str(images.lib / "answer.so")].startswith("build-id ")
+    assert {"HOME", "PYTHONPATH"} <= set(document["variables"])
+    assert document["holds"] == ["HOME", "LANG", "PYTHONPATH"]
+    assert "changing" in document["preload"] and "hash seed" in shown.stdout
+    assert images.image.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.once
+def test_a_program_goes_on_while_another_image_takes_the_place_of_its_own(
+    own_images: Images, images: Images
+) -> None:
+    """A file is written aside and renamed, so what is mapped stays what it was."""
+    shutil.copyfile(images.image, own_images.image)
+    source = "import json; print(1, flush=True); input(); print(json.dumps([2]), json.__name__)"
+    environ = {**images.environ, "PASTURE_IMAGE": str(own_images.image)}
+    running = subprocess.Popen(
+        [STUB, "-c", source], env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert running.stdout is not None
+    assert running.stdout.readline() == b"1\n"
+    assert str(own_images.image) in Path(f"/proc/{running.pid}/maps").read_text()
+    own_images.built("--preload", "decimal")
+    out, _ = running.communicate(b"\n", timeout=TIMEOUT_S)
+    assert (running.returncode, out) == (0, b"[2] json\n")
+    assert own_images.why() == ""
+    removed = own_images.pasture("remove", str(own_images.image))
+    assert (removed.returncode, own_images.image.exists()) == (0, False)
+
+
+@pytest.mark.once
+def test_only_an_image_is_removed(own_images: Images) -> None:
+    path = own_images.module("precious", "VALUE = 1\n")
+    done = own_images.pasture("remove", str(path))
+    assert (done.returncode, path.exists()) == (17, True)
+    assert "is no image" in done.stderr
+
+
+APPLICATION = """\
+import os
+served = []
+def application(environ, start_response):
+    import wave  # loaded by the first request
+    served.append(environ["PATH_INFO"])
+    start_response("200 OK" if environ["PATH_INFO"] != "/fails" else "500 No", [])
+    return [os.environ.get("READ_IN_A_REQUEST", "-").encode()]
+"""
+
+
+@pytest.mark.once
+def test_an_application_serves_requests_before_it_is_kept(own_images: Images) -> None:
+    own_images.module("warmed_site", APPLICATION)
+    done = own_images.build("--preload", "json,warmed_site", "--warm", "/a", "--warm", "/fails")
+    assert done.returncode == 0, done.stderr
+    assert "/fails" in done.stderr
+    source = "import sys, warmed_site; print(warmed_site.served, 'wave' in sys.modules)"
+    assert own_images.run("-c", source).out == b"['/a', '/fails'] True\n"
+    # A request has read the variable.
+    assert "READ_IN_A_REQUEST" in own_images.why(environ={"READ_IN_A_REQUEST": "1"})
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--preload", "warmed_site", "--warm", "/fails"), "no request of the warm-up"),
+        (("--preload", "json", "--warm", "/"), "no application"),
+        (("--preload", "there_is_none"), "ended"),
+        (("--preload", "json", "--mode", "666"), "cannot have the mode"),
+        (("--preload", "json", "--rehearse", "{lib}/fails.py"), "rehearsal ended with an error"),
+    ],
+)
+def test_an_image_that_cannot_be_made_is_not_there(
+    own_images: Images, words: tuple[str, ...], said: str
+) -> None:
+    own_images.module("warmed_site", APPLICATION)
+    own_images.module("fails", "1/0\n")
+    done = own_images.build(*(word.format(lib=own_images.lib) for word in words))
+    assert done.returncode not in (0, 1), done.stderr
+    assert said in done.stderr
+    assert sorted(path.name for path in own_images.folder.iterdir()) == ["lib"]
+
+
+@pytest.mark.once
+def test_modules_that_ask_for_the_host_are_named(own_images: Images) -> None:
+    own_images.module(
+        "asks", "import platform, socket\nNAMES = socket.gethostname()\nplatform.node()\n"
+    )
+    done = own_images.build("--preload", "asks")
+    assert "asks asked for the host's name" in done.stdout
+    source = "import platform; print(platform._uname_cache, platform.node())"
+    assert own_images.run("-c", source) == own_images.python("-c", source)

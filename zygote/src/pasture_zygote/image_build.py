@@ -1,0 +1,214 @@
+"""Makes an image in a file: has a builder load modules, writes their memory, and tries the file.
+
+No server runs. The builder is started with the variables that matter to every start, and modules
+find these and the ones that were named: they see no other of the caller's environment.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pasture.errors import ZygoteFailed
+from pasture.interpreter import native
+from pasture_zygote import host, image_file, leaks
+from pasture_zygote.builds import Build, stub_of
+from pasture_zygote.changes import Changes
+from pasture_zygote.manifest import always_read
+from pasture_zygote.memory import read
+from pasture_zygote.orders import Built, FileOrder
+from pasture_zygote.orphans import end_orphans
+from pasture_zygote.tree import Plan, Zygote
+
+MAX_BUILD_S = 600.0
+_TRY_TIMEOUT_S = 60.0
+_MAX_BUILDS = 3
+STARTED = "started from the image"
+"""As `pasture-python` says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What an image is to be.
+
+    Attributes:
+        plan: interpreter, options, modules, rehearsal, and the variables that modules find.
+        is_checked: whether Python files are compared at each start.
+        application: that `warm` is for; "" for the first that is found.
+        warm: requests that it serves.
+        mode: of the file.
+        secrets: that must not be in it.
+    """
+
+    plan: Plan
+    is_checked: bool = True
+    application: str = ""
+    warm: tuple[str, ...] = ()
+    mode: int = 0o600
+    secrets: tuple[leaks.Secret, ...] = ()
+
+
+def variables(environ: Mapping[str, str], given: Iterable[str]) -> dict[str, str]:
+    """The environment that an image is made in.
+
+    Args:
+        environ: of the caller: what matters to every start is taken from there.
+        given: `NAME`, to be taken from there, too, or `NAME=VALUE`.
+    """
+    found = {name: value for name, value in always_read(environ).items() if value is not None}
+    for one in given:
+        name, has_value, value = one.partition("=")
+        if has_value:
+            found[name] = value
+        elif name in environ:
+            found[name] = environ[name]
+    return found
+
+
+def build(path: Path, wanted: Wanted) -> dict[str, Any]:
+    """Make an image; returns its document.
+
+    Raises:
+        ZygoteFailed: it cannot be made, holds a secret, or no program starts out of it.
+    """
+    stub = stub_of(wanted.plan.python)
+    facts = host.facts(stub)
+    file = FileOrder(
+        str(stub),
+        tuple((fact.rule, fact.value) for fact in facts),
+        wanted.is_checked,
+        wanted.application,
+        wanted.warm,
+    )
+    built, manifest, pages = _settled(wanted.plan, file)
+    try:
+        document = _document(wanted, built, facts)
+
+        def inspect(written: BinaryIO) -> None:
+            name = f"/proc/{os.getpid()}/fd/{written.fileno()}"
+            with Path(name).open("rb") as again:
+                _require_no_secret(again, wanted.secrets)
+            _require_start(stub, name, wanted.plan)
+
+        image_file.write(path, pages, read(manifest), document, wanted.mode, inspect)
+    finally:
+        os.close(manifest)
+        os.close(pages)
+    return document
+
+
+def _settled(plan: Plan, file: FileOrder) -> tuple[Built, int, int]:
+    """Build until no file changes meanwhile; one that loading itself writes changes each time."""
+    changed: set[str] = set()
+    for _ in range(_MAX_BUILDS):
+        began_ns = time.time_ns()
+        built, manifest, pages = _made(plan, file)
+        changes = Changes(built.files, built.folders, began_ns)
+        changes.close()
+        before, changed = changed, changes.while_loading
+        if changed <= before:
+            return built, manifest, pages
+        os.close(manifest)
+        os.close(pages)
+    raise ZygoteFailed(f"{min(changed)} changes while it is loaded", hint="build it again")
+
+
+def _made(plan: Plan, file: FileOrder) -> tuple[Built, int, int]:
+    native().adopt_orphans()
+    build = Build(Zygote(plan), None, sys.stderr.fileno(), file)
+    try:
+        if not select.select([build.channel], [], [], MAX_BUILD_S)[0]:
+            raise ZygoteFailed(f"loading takes more than {MAX_BUILD_S:g} s")
+        built, descriptors = build.receive()
+    finally:
+        build.end()
+        end_orphans(())
+    if len(descriptors) != 2:
+        for number in descriptors:
+            os.close(number)
+        raise ZygoteFailed(
+            built.problem or "the image could not be received",
+            hint=built.hint or "see what the process said above",
+        )
+    return built, descriptors[0], descriptors[1]
+
+
+def _require_no_secret(file: BinaryIO, secrets: Iterable[leaks.Secret]) -> None:
+    found = leaks.find(file, secrets)
+    if found:
+        raise ZygoteFailed(
+            f"the image holds {', '.join(found)}",
+            hint="have modules read it when a program runs, or say that it is none: --not-secret",
+        )
+
+
+def _require_start(stub: Path, image: str, plan: Plan) -> None:
+    why = why_not(stub, Path(image), plan.environ, plan.options)
+    if why is not None:
+        raise ZygoteFailed(f"no program starts out of the image: {why}", hint="nothing was written")
+
+
+def why_not(
+    stub: Path, image: Path, environ: Mapping[str, str], options: Iterable[str]
+) -> str | None:
+    """Why a program that has an environment would not start out of an image; None if it does."""
+    given = {**environ, "PASTURE_IMAGE": str(image), "PASTURE_ZYGOTE_VERBOSE": "1"}
+    try:
+        done = subprocess.run(
+            [stub, *options, "-c", "pass"],
+            env=given,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TRY_TIMEOUT_S,
+            check=False,
+            text=True,
+            errors="replace",
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    said = [line for line in done.stderr.splitlines() if line.startswith("pasture-python: ")]
+    if done.returncode == 0 and len(said) == 1 and f": {STARTED}: " in said[0]:
+        return None
+    return (said or [f"it ended with status {done.returncode}"])[-1].rpartition(": /")[2]
+
+
+def _document(wanted: Wanted, built: Built, facts: Iterable[host.Fact]) -> dict[str, Any]:
+    plan = wanted.plan
+    return {
+        "pasture": version("pasture"),
+        "python": plan.python,
+        "version": platform.python_version(),
+        "options": list(plan.options),
+        "preload": list(plan.preload),
+        "modules": sorted(built.modules),
+        "seal": built.seal,
+        "bytes": built.bytes,
+        "sizes": built.sizes,
+        "libraries": dict(sorted(built.libraries.items())),
+        "files": [file[0] for file in built.files] if wanted.is_checked else [],
+        "is_checked": wanted.is_checked,
+        "variables": sorted(built.variables),
+        "holds": sorted(plan.environ),
+        "notes": [{"code": n.code, "subject": n.subject, "text": n.sentence} for n in built.notes],
+        "kernel": f"{platform.release()} {platform.version()}",
+        "processor": _processor(),
+        "processors": os.cpu_count(),
+        "host": [{"rule": f.rule, "value": f"{f.value:x}", "name": f.name} for f in facts],
+    }
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

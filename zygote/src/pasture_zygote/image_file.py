@@ -1,0 +1,176 @@
+"""An image in a file: written whole or not at all, read, checked.
+
+Owns the layout: a header of one page, the image's pages, the manifest, a document for people
+(JSON). src/stub/image_file.h reads the first three. A program maps the pages as they are, so a
+start reads none but those that it touches. Header and manifest have checksums that each start
+compares; all behind the header has a SHA-256 that `check` compares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Callable, Mapping
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from pasture.errors import ZygoteFailed
+from pasture.proc.os_page import OS_PAGE_BYTES
+from pasture.trust import private_files
+from pasture_zygote.image import filled
+from pasture_zygote.manifest import checksum
+
+MAGIC = 0x314547414D495350
+"""`PSIMAGE1`: the last digit is the version of the layout."""
+
+_HEADER = struct.Struct("<8Q32s")
+_NAME = b"PSIMAGE"
+_CHECKSUM_AT = 16
+_PIECE_BYTES = 1 << 20
+
+
+class _Header(NamedTuple):
+    magic: int
+    header_bytes: int
+    checksum: int
+    file_bytes: int
+    manifest_at: int
+    manifest_bytes: int
+    document_at: int
+    document_bytes: int
+    sha256: bytes
+
+
+def write(
+    path: Path,
+    pages: int,
+    manifest: bytes,
+    document: Mapping[str, Any],
+    mode: int,
+    inspect: Callable[[BinaryIO], None],
+) -> None:
+    """Write an image beside its name, and move it there.
+
+    Args:
+        pages: descriptor of a file whose first page is left free for the header.
+        mode: of the file.
+        inspect: called with the finished file; if it raises, there is none.
+
+    Raises:
+        ZygoteFailed: it cannot be written there.
+    """
+    try:
+        with private_files.replacing(path) as file:
+            _fill(file.fileno(), pages, manifest, json.dumps(document).encode())
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+            inspect(file)
+    except OSError as error:
+        raise ZygoteFailed(
+            f"{path} cannot be written: {error}", hint="choose a file in a folder of your own"
+        ) from None
+
+
+def _fill(file: int, pages: int, manifest: bytes, document: bytes) -> None:
+    digest = hashlib.sha256()
+    pages_end = os.fstat(pages).st_size
+    for offset in range(OS_PAGE_BYTES, pages_end, _PIECE_BYTES):
+        data = os.pread(pages, min(_PIECE_BYTES, pages_end - offset), offset)
+        digest.update(data)
+        for at, part in filled(data):
+            _write(file, part, offset + at)
+    manifest_at = -(-pages_end // OS_PAGE_BYTES) * OS_PAGE_BYTES
+    tail = bytes(manifest_at - pages_end) + manifest + document
+    digest.update(tail)
+    _write(file, tail, pages_end)
+    document_at = manifest_at + len(manifest)
+    parts = (manifest_at, len(manifest), document_at, len(document))
+    page = bytearray(OS_PAGE_BYTES)
+    head = (MAGIC, OS_PAGE_BYTES, 0, document_at + len(document), *parts, digest.digest())
+    _HEADER.pack_into(page, 0, *head)
+    struct.pack_into("<Q", page, _CHECKSUM_AT, checksum(page))
+    _write(file, page, 0)
+
+
+def _write(file: int, data: bytes | bytearray, offset: int) -> None:
+    left = memoryview(data)
+    while left:
+        written = os.pwrite(file, left, offset)
+        left, offset = left[written:], offset + written
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """What is said of an image for people.
+
+    Raises:
+        ZygoteFailed: it is none, or it is damaged.
+    """
+    with _opened(path) as file:
+        header = _header(path, file)
+        file.seek(header.document_at)
+        try:
+            found = json.loads(file.read(header.document_bytes))
+        except ValueError:
+            raise _damaged(path, "its document cannot be read") from None
+    if not isinstance(found, dict):
+        raise _damaged(path, "its document makes no sense")
+    return found
+
+
+def require_complete(path: Path) -> None:
+    """Compare every byte of an image with its checksums.
+
+    Raises:
+        ZygoteFailed: it is no image, or it is damaged.
+    """
+    with _opened(path) as file:
+        header = _header(path, file)
+        file.seek(OS_PAGE_BYTES)
+        if hashlib.file_digest(file, "sha256").digest() != header.sha256:
+            raise _damaged(path, "its pages are not those that were written")
+
+
+def remove(path: Path) -> None:
+    """Remove an image, and nothing else.
+
+    Raises:
+        ZygoteFailed: the file is no image, or cannot be removed.
+    """
+    with _opened(path) as file:
+        if file.read(len(_NAME)) != _NAME:
+            raise ZygoteFailed(f"{path} is no image", hint="remove it by hand, if you want to")
+    try:
+        path.unlink()
+    except OSError as error:
+        raise ZygoteFailed(f"{path} cannot be removed: {error.strerror}") from None
+
+
+def _opened(path: Path) -> BufferedReader:
+    try:
+        if path.is_file():
+            return path.open("rb")
+        raise ZygoteFailed(f"{path} is no file", hint="pasture image build -o FILE makes one")
+    except OSError as error:
+        raise ZygoteFailed(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _header(path: Path, file: BufferedReader) -> _Header:
+    """As src/stub/image_file.c, header_flaw."""
+    page = bytearray(file.read(OS_PAGE_BYTES))
+    if len(page) < OS_PAGE_BYTES or not page.startswith(_NAME):
+        raise ZygoteFailed(f"{path} is no image", hint="pasture image build -o FILE makes one")
+    header = _Header(*_HEADER.unpack_from(page))
+    if header.magic != MAGIC:
+        raise ZygoteFailed(f"{path} is of another version of pasture", hint="build it again")
+    if checksum(page) != header.checksum:
+        raise _damaged(path, "its header is not the one that was written")
+    if os.fstat(file.fileno()).st_size != header.file_bytes:
+        raise _damaged(path, "it was truncated, or has grown")
+    return header
+
+
+def _damaged(path: Path, how: str) -> ZygoteFailed:
+    return ZygoteFailed(f"{path} is damaged: {how}", hint="build it again")

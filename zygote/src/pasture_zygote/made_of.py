@@ -1,0 +1,77 @@
+"""What an image in a file was made of, as it is compared at each start: src/stub/made_of.c.
+
+A server compares files by device and inode, and watches them (`changes`). A file is used in other
+containers and after a reboot, where both are others. There libraries are known by their content,
+Python files by size and time as a `.pyc` knows its source, and folders by the modules in them.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from pasture_zygote import host
+from pasture_zygote.build_id import BuildId, build_id
+from pasture_zygote.manifest import MadeOf, Searched
+from pasture_zygote.orders import FileOrder
+from pasture_zygote.search import SearchFolder
+from pasture_zygote.times import MISSING, FileTimes, file_times, times_of
+
+
+def made_of(
+    order: FileOrder,
+    mapped: Iterable[str],
+    files: Sequence[FileTimes],
+    folders: Mapping[str, Sequence[str]],
+    open_files: Iterable[str],
+) -> MadeOf:
+    """Look at all that an image was made of. In the builder.
+
+    Args:
+        order: what the image is to be.
+        mapped: paths of files that are mapped.
+        files: that were read.
+        folders: names of modules by the folder where they are looked for.
+        open_files: paths of files that the image has open.
+
+    Raises:
+        ZygoteFailed, OSError: a file cannot be read.
+    """
+    libraries = _libraries(Path(order.stub), mapped)
+    opened = [file_times(path) for path in open_files if Path(path).is_file()]
+    if not order.is_checked:
+        return MadeOf(order.facts, libraries, tuple(opened))
+    searched = [SearchFolder(path, names) for path, names in folders.items()]
+    beside = (path for folder in searched for path in (*folder.path_files(), *folder.inits()))
+    every = {path: (path, *times) for path, *times in (*files, *opened, *map(file_times, beside))}
+    return MadeOf(
+        order.facts,
+        libraries,
+        tuple(sorted(every.values())),  # type: ignore[arg-type]
+        tuple(sorted((_searched(folder) for folder in searched), key=lambda one: one.path)),
+    )
+
+
+def _searched(folder: SearchFolder) -> Searched:
+    times = times_of(folder.path)
+    return Searched(
+        folder.path,
+        times[0] if times != MISSING else 0,
+        tuple(sorted(folder.names)),
+        tuple(sorted(folder.found())),
+    )
+
+
+def _libraries(stub: Path, mapped: Iterable[str]) -> dict[str, BuildId | int]:
+    ids = {path: _id_of(path) for path in mapped}
+    sums = host.sums(stub, [path for path, found in ids.items() if found is None])
+    return {path: found if found is not None else sums[path] for path, found in ids.items()}
+
+
+def _id_of(path: str) -> BuildId | None:
+    with (
+        Path(path).open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
+        return build_id(content)  # type: ignore[arg-type]

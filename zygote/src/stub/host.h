@@ -1,0 +1,30 @@
+/* What an image in a file depends on of the machine: the kernel and the processor. */
+#ifndef STUB_HOST_H
+#define STUB_HOST_H
+
+#include "manifest.h"
+
+#include <stddef.h>
+
+#define HOST_FACTS 11
+
+typedef enum {
+    HOST_ANY,      /* not compared */
+    HOST_SAME,     /* the same number */
+    HOST_HAS,      /* all of its bits */
+    HOST_AT_LEAST, /* no smaller one */
+} host_rule;
+
+typedef struct {
+    const char *name; /* for people */
+    host_rule rule;   /* unless an image says otherwise */
+    uint64_t value;
+} host_fact;
+
+/* Find out all of them, always in the same order. */
+void host_find(host_fact facts[HOST_FACTS]);
+
+/* NULL, or the name of the first that does not fit. */
+const char *host_differs(const manifest *m);
+
+#endif

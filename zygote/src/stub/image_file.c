@@ -1,0 +1,152 @@
+/* Invariant: no byte of a file is used that another user could have written, but for root, and none
+ * of its pages before header and manifest have been checked. */
+#define _GNU_SOURCE
+#include "image_file.h"
+
+#include "host.h"
+#include "made_of.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define OS_PAGE 4096u
+#define UNKNOWN_OWNER 65534u /* as which a user namespace shows all users that it does not know */
+
+static_assert(offsetof(image_file_header, checksum) == offsetof(manifest, checksum), "one sum");
+
+static char reason[8192];
+
+static const char *
+because(const char *what, const char *detail)
+{
+    snprintf(reason, sizeof reason, "%s%s", what, detail);
+    return reason;
+}
+
+/* Whether this process sees all users by their own numbers. */
+static bool
+knows_all_users(void)
+{
+    char map[64];
+    int file = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
+    ssize_t length = file >= 0 ? read(file, map, sizeof map - 1) : -1;
+    unsigned inside, outside, count;
+    if (file >= 0) {
+        (void)close(file);
+    }
+    map[length < 0 ? 0 : length] = 0;
+    return sscanf(map, "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 && outside == 0
+           && count == UINT32_MAX;
+}
+
+static const char *
+others_could_write(const struct stat *s)
+{
+    if (!S_ISREG(s->st_mode)) {
+        return "the image is no plain file";
+    }
+    bool is_ours = s->st_uid == geteuid() || s->st_uid == 0;
+    if (!is_ours || (s->st_uid == UNKNOWN_OWNER && !knows_all_users())) {
+        return "the image belongs to another user";
+    }
+    return s->st_mode & 022 ? "another user may write to the image" : NULL;
+}
+
+static const char *
+header_flaw(int file, image_file_header *found, uint64_t file_bytes)
+{
+    static union {
+        image_file_header header;
+        char data[IMAGE_FILE_HEADER_BYTES];
+    } page;
+    const image_file_header *h = &page.header;
+    if (pread(file, page.data, sizeof page.data, 0) != (ssize_t)sizeof page.data
+        || memcmp(page.data, "PSIMAGE", 7) != 0) {
+        return "the file is no image";
+    }
+    if (h->magic != IMAGE_FILE_MAGIC) {
+        return "the image is of another version of pasture";
+    }
+    if (manifest_checksum(page.data, sizeof page.data) != h->checksum) {
+        return "the image's header is damaged";
+    }
+    if (h->file_bytes != file_bytes) {
+        return "the image was truncated, or has grown";
+    }
+    if (h->manifest_at % OS_PAGE || h->manifest_at > file_bytes
+        || h->manifest_bytes > file_bytes - h->manifest_at) {
+        return "the image's header makes no sense";
+    }
+    *found = *h;
+    return NULL;
+}
+
+static const char *
+may_not_run(const manifest *m, int file)
+{
+    const manifest_region *region = manifest_regions(m);
+    const manifest_source *source = manifest_sources(m);
+    struct statvfs system;
+    if (fstatvfs(file, &system) == 0 && system.f_flag & ST_NOEXEC) {
+        for (uint64_t i = 0; i < m->regions; i++) {
+            if (region[i].protection & 4u && region[i].source != MANIFEST_ANONYMOUS
+                && source[region[i].source].kind == MANIFEST_IMAGE) {
+                return "the image lies on a file system that nothing is run from (noexec)";
+            }
+        }
+    }
+    return NULL;
+}
+
+const char *
+image_file_differs(const manifest *m, int file)
+{
+    const char *why = host_differs(m);
+    if (why != NULL) {
+        return because("the image was made under another ", why);
+    }
+    if ((why = may_not_run(m, file)) != NULL) {
+        return why;
+    }
+    why = made_of_differs(m);
+    return why != NULL ? because("a file has changed since the image was made: ", why) : NULL;
+}
+
+static const manifest *
+checked(int file, const char **why)
+{
+    struct stat s;
+    image_file_header header;
+    if (fstat(file, &s) < 0) {
+        *why = "the image cannot be read";
+        return NULL;
+    }
+    if ((*why = others_could_write(&s)) != NULL
+        || (*why = header_flaw(file, &header, (uint64_t)s.st_size)) != NULL) {
+        return NULL;
+    }
+    return manifest_map(file, header.manifest_at, header.manifest_bytes, why);
+}
+
+const manifest *
+image_file_open(const char *path, int *file, const char **why)
+{
+    *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (*file < 0) {
+        *why = because("the image cannot be opened: ", strerror(errno));
+        return NULL;
+    }
+    const manifest *m = checked(*file, why);
+    if (m == NULL) {
+        (void)close(*file);
+    }
+    return m;
+}
