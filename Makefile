@@ -345,6 +345,10 @@ agents: .venvs/3.14/.stamp ## Agents of production servers before the fork; writ
 bench-site: .venvs/3.14/.stamp ## The bundled site on 3.14, 4 workers, 2,000 requests, each policy
 	@.venvs/3.14/bin/python -m benchmarks.site $(ARGS)
 
+.PHONY: bench-rivals
+bench-rivals: .venvs/3.14/.stamp ## Other ways to save memory on the bundled site, beside the seal: gc.freeze, cinderx, threads, KSM (ARGS="freeze ksm --rounds 5")
+	@.venvs/3.14/bin/python -m benchmarks.rivals $(ARGS)
+
 .PHONY: bench-sites
 bench-sites: .venvs/3.12/.stamp .venvs/3.13/.stamp .venvs/3.14/.stamp ## Applications that others have written, stock against seal; writes docs/results/sites.md (hours; goes on where it stopped)
 	@.venvs/3.14/bin/python -m benchmarks.sites $(ARGS)

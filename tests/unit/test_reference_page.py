@@ -1,0 +1,24 @@
+"""docs/reference.md is what the library and the commands are, and each reason code is explained."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from pasture.reasons import Reason
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.once
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 14), reason="the page is written on 3.14")
+def test_the_reference_page_is_up_to_date() -> None:
+    page = runpy.run_path(str(ROOT / "tools/reference-page"))["page"]()
+    assert (ROOT / "docs/reference.md").read_text() == page, "run tools/reference-page"
+
+
+def test_each_reason_code_has_a_section_of_its_own() -> None:
+    lines = (ROOT / "docs/troubleshooting.md").read_text().splitlines()
+    sections = {line.removeprefix("### ") for line in lines if line.startswith("### ")}
+    assert sections == {str(one) for one in Reason}
