@@ -17,30 +17,19 @@ current()  # checks the interpreter's layout before any fork rather than after e
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What the out-of-line collector did in this process, and before the fork in its parent.
+    """What the out-of-line collector did in this process, and before the fork in its parent."""
 
-    Attributes:
-        collections: number of full collections run out of line.
-        skipped: number left to the built-in collector for want of working memory.
-        declined: number left to the built-in collector because of other interpreters.
-        from_roots: whether the last one started with a walk from the known roots. It does
-            not where most of the heap is frozen.
-        objects: number that the last one examined.
-        remainder: number of these that the known roots did not lead to.
-        garbage: number of these that were dead.
-        scratch_bytes: working memory that the last one mapped and gave back.
-        nanoseconds: time that the last one took to find the garbage.
-    """
-
-    collections: int
-    skipped: int
-    declined: int
+    collections: int  # number of full collections run out of line
+    skipped: int  # number left to the built-in collector for want of working memory
+    declined: int  # number left to the built-in collector because of other interpreters
+    # Whether the last one started with a walk from the known roots. It does not where most of the
+    # heap is frozen.
     from_roots: bool
-    objects: int
-    remainder: int
-    garbage: int
-    scratch_bytes: int
-    nanoseconds: int
+    objects: int  # number that the last one examined
+    remainder: int  # number of these that the known roots did not lead to
+    garbage: int  # number of these that were dead
+    scratch_bytes: int  # working memory that the last one mapped and gave back
+    nanoseconds: int  # time that the last one took to find the garbage
 
 
 def collect(*, frozen: bool = False) -> int:

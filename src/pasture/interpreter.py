@@ -36,23 +36,14 @@ BUILD_HERE = "`pip install --force-reinstall --no-binary pasture pasture` builds
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """The interpreter of a process.
+    """The interpreter of a process."""
 
-    Attributes:
-        implementation: "CPython", "PyPy".
-        version: three numbers, as in "3.14.2".
-        free_threaded: built without the GIL.
-        has_immortality: objects can be exempt from reference counting.
-        unsupported: why its heap may not be touched; None if it may.
-        why: the code of that.
-    """
-
-    implementation: str
-    version: str
-    free_threaded: bool
-    has_immortality: bool
-    unsupported: str | None
-    why: Reason | None = None
+    implementation: str  # "CPython", "PyPy"
+    version: str  # three numbers, as in "3.14.2"
+    free_threaded: bool  # built without the GIL
+    has_immortality: bool  # objects can be exempt from reference counting
+    unsupported: str | None  # why its heap may not be touched; None if it may
+    why: Reason | None = None  # the code of that
 
     def __str__(self) -> str:
         threading = " (free-threaded)" if self.free_threaded else ""

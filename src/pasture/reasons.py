@@ -48,19 +48,12 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
-    """One thing that breaks in forked children.
+    """One thing that breaks in forked children."""
 
-    Attributes:
-        what: the thing, as the subject of a sentence.
-        hint: what to do about it.
-        kind: which sort of thing it is.
-        owner: the package whose thread it is; "" where that is not known.
-    """
-
-    what: str
-    hint: str
-    kind: Reason = Reason.LIBRARY
-    owner: str = ""
+    what: str  # the thing, as the subject of a sentence
+    hint: str  # what to do about it
+    kind: Reason = Reason.LIBRARY  # which sort of thing it is
+    owner: str = ""  # the package whose thread it is; "" where that is not known
 
     def __str__(self) -> str:
         return f"{self.what} does not survive a fork: {self.hint}"

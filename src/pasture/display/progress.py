@@ -27,44 +27,31 @@ from rich.text import Text
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A piece of work begins.
+    """A piece of work begins."""
 
-    Attributes:
-        label: names it.
-        total: how much there is to do: a whole number is shown as a count, another one as a share;
-            None where nothing is counted.
-        text: what there is to say of it; "" for nothing.
-    """
-
-    label: str
+    label: str  # names it
+    # How much there is to do: a whole number is shown as a count, another one as a share; None
+    # where nothing is counted.
     total: float | None
-    text: str = ""
+    text: str = ""  # what there is to say of it; "" for nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The innermost piece of work moves on.
+    """The innermost piece of work moves on."""
 
-    Attributes:
-        done: part of the total; None if it did not change. A step without a count is a line of
-            its own where there are no bars.
-        phase: what it does now; "" for what it did before.
-    """
-
+    # Part of the total; None if it did not change. A step without a count is a line of its own
+    # where there are no bars.
     done: float | None = None
-    phase: str = ""
+    phase: str = ""  # what it does now; "" for what it did before
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A piece of work has ended; one that was never started had been done before.
-
-    Attributes:
-        text: what came of it; "" for nothing to say.
-    """
+    """A piece of work has ended; one that was never started had been done before."""
 
     label: str
-    text: str = ""
+    text: str = ""  # what came of it; "" for nothing to say
 
 
 Event = Started | Moved | Finished

@@ -33,65 +33,43 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One forked worker.
+    """One forked worker."""
 
-    Attributes:
-        memory: all of it.
-        requests: answered so far; None where the server does not say.
-        at_start_bytes: private memory right after the fork; 0 if it is not known.
-        packages: what of each package it has in memory, by name.
-    """
-
-    memory: Memory
-    requests: int | None = None
-    at_start_bytes: int = 0
+    memory: Memory  # all of it
+    requests: int | None = None  # answered so far; None where the server does not say
+    at_start_bytes: int = 0  # private memory right after the fork; 0 if it is not known
+    # What of each package it has in memory, by name.
     packages: Mapping[str, InMemory] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was read of a server.
+    """What was read of a server."""
 
-    Attributes:
-        master_pid: the process that forks.
-        command: its arguments.
-        environ: its environment when it began.
-        master: its memory.
-        packages: of files that it has mapped.
-        workers: those that were forked.
-        threads: the master's, without the main one.
-        files: mapped by the master or a worker, without duplicates.
-        huge_pages: content of transparent_hugepage/enabled; "" if there is no such file.
-        ksm: content of ksm/run; "" if there is no such file.
-        seal: what pasture did to the master; None for a server without pasture.
-        free_bytes: memory of the master that is free altogether; None if that was not looked at.
-        notes: what a command wrote of itself; None for a server that was running.
-        imported: modules that every worker imported after the fork, as far as notes say.
-        modules: those files that are extensions for the stable ABI.
-        refusals: why a seal cannot work, or parts of it, on the interpreter of the server: known
-            where that is the one that asks.
-        spawned: number of its children that are a Python started anew, as uvicorn's workers are.
-        is_asgi: whether its command names a server for ASGI, or a worker for it.
-    """
-
-    master_pid: int
-    command: tuple[str, ...]
-    environ: dict[str, str]
-    master: Memory
-    workers: tuple[Worker, ...]
-    threads: tuple[Thread, ...]
-    files: tuple[str, ...]
-    huge_pages: str
-    ksm: str
-    packages: frozenset[str] = frozenset()
+    master_pid: int  # the process that forks
+    command: tuple[str, ...]  # its arguments
+    environ: dict[str, str]  # its environment when it began
+    master: Memory  # its memory
+    workers: tuple[Worker, ...]  # those that were forked
+    threads: tuple[Thread, ...]  # the master's, without the main one
+    files: tuple[str, ...]  # mapped by the master or a worker, without duplicates
+    huge_pages: str  # content of transparent_hugepage/enabled; "" if there is no such file
+    ksm: str  # content of ksm/run; "" if there is no such file
+    packages: frozenset[str] = frozenset()  # of files that it has mapped
+    # What pasture did to the master; None for a server without pasture.
     seal: SealSeen | None = None
+    # Memory of the master that is free altogether; None if that was not looked at.
     free_bytes: int | None = None
-    notes: Notes | None = None
+    notes: Notes | None = None  # what a command wrote of itself; None for a server that was running
+    # Modules that every worker imported after the fork, as far as notes say.
     imported: tuple[str, ...] = ()
-    modules: tuple[Module, ...] = ()
+    modules: tuple[Module, ...] = ()  # those files that are extensions for the stable ABI
+    # Why a seal cannot work, or parts of it, on the interpreter of the server: known where that is
+    # the one that asks.
     refusals: tuple[str, ...] = ()
+    # Number of its children that are a Python started anew, as uvicorn's workers are.
     spawned: int = 0
-    is_asgi: bool = False
+    is_asgi: bool = False  # whether its command names a server for ASGI, or a worker for it
 
 
 def gather(

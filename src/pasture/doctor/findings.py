@@ -15,21 +15,13 @@ from pasture.doctor.evidence import Evidence
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at.
+    """One thing that was looked at."""
 
-    Attributes:
-        check: its name, stable.
-        is_obstacle: whether it costs shared memory.
-        what: what was found, one sentence without a full stop.
-        cost: what it costs; "" for what is in order.
-        fix: how to fix it; "" for what is in order.
-    """
-
-    check: str
-    is_obstacle: bool
-    what: str
-    cost: str = ""
-    fix: str = ""
+    check: str  # its name, stable
+    is_obstacle: bool  # whether it costs shared memory
+    what: str  # what was found, one sentence without a full stop
+    cost: str = ""  # what it costs; "" for what is in order
+    fix: str = ""  # how to fix it; "" for what is in order
 
 
 Check = Callable[[Evidence], Iterator[Finding]]

@@ -19,14 +19,10 @@ _COUNTS_INLINE = "_Py_Dealloc"  # what counting down to 0 calls, where it is com
 
 @dataclass(frozen=True, order=True, slots=True)
 class Wheel:
-    """What a module came in.
+    """What a module came in."""
 
-    Attributes:
-        name: name and version of the package; name of the file where no package has it.
-        built_for: the oldest version of Python, as in "cp38-abi3"; None if it is not known.
-    """
-
-    name: str
+    name: str  # name and version of the package; name of the file where no package has it
+    # The oldest version of Python, as in "cp38-abi3"; None if it is not known.
     built_for: str | None
 
     @property
@@ -50,15 +46,10 @@ def _wheel_of(file: str) -> Wheel:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """An extension for the stable ABI.
-
-    Attributes:
-        file: its path.
-        wheel: what it came in, if it counts references inline; None if it does not.
-    """
+    """An extension for the stable ABI."""
 
     file: str
-    wheel: Wheel | None
+    wheel: Wheel | None  # what it came in, if it counts references inline; None if it does not
 
 
 def is_stable_abi(file: str) -> bool:

@@ -12,19 +12,14 @@ from pasture.trust.untrusted_text import printable
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What was noted while a command ran.
+    """What was noted while a command ran."""
 
-    Attributes:
-        gc_callers: who called gc.enable(), `module (file:line)` each.
-        threads: name and module of the code of each Python thread that there was at a fork, by
-            the kernel's number of the thread.
-        lazy: names of modules whose lazy import was pending at a fork.
-        imports: modules that forked processes imported, by the pid of each.
-    """
-
-    gc_callers: tuple[str, ...] = ()
+    gc_callers: tuple[str, ...] = ()  # who called gc.enable(), `module (file:line)` each
+    # Name and module of the code of each Python thread that there was at a fork, by the kernel's
+    # number of the thread.
     threads: tuple[tuple[int, str, str], ...] = ()
-    lazy: tuple[str, ...] = ()
+    lazy: tuple[str, ...] = ()  # names of modules whose lazy import was pending at a fork
+    # Modules that forked processes imported, by the pid of each.
     imports: tuple[tuple[int, str], ...] = ()
 
     def imported_by(self, pids: tuple[int, ...]) -> tuple[str, ...]:

@@ -27,50 +27,33 @@ _NOT_SHOWN = (Reason.NOT_STARTED, Reason.NO_REQUESTS)
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A step that was not taken, or failed.
-
-    Attributes:
-        sentence: why.
-        why: the code of that; None where the report has none that is known here.
-    """
+    """A step that was not taken, or failed."""
 
     step: str
-    sentence: str
-    why: Reason | None = None
+    sentence: str  # why
+    why: Reason | None = None  # the code of that; None where the report has none that is known here
 
 
 @dataclass(frozen=True, slots=True)
 class SealSeen:
-    """The latest seal of a master.
+    """The latest seal of a master."""
 
-    Attributes:
-        sealed: whether its heap is sealed.
-        policy: name of the policy.
-        objects: number of objects made immortal.
-        reason: why it is not sealed; "" if it is, or where the report could not be read.
-        why: the code of that.
-        beside: names of the threads beside which it was sealed in part.
-        left_out: steps that were not taken.
-        pending_imports: number of lazy imports that were left pending; None if it is not known.
-        probe: outcome of its probe, "" without one.
-        has_report: whether the report could be read: else all but the first three are not known.
-        hazards: what does not survive a fork.
-        warm_up: number of requests served before the fork, how many of them failed, and the first
-            that did, with its reason.
-    """
-
-    sealed: bool
-    policy: str
-    objects: int
-    reason: str = ""
-    left_out: tuple[LeftOut, ...] = ()
+    sealed: bool  # whether its heap is sealed
+    policy: str  # name of the policy
+    objects: int  # number of objects made immortal
+    reason: str = ""  # why it is not sealed; "" if it is, or where the report could not be read
+    left_out: tuple[LeftOut, ...] = ()  # steps that were not taken
+    # Number of lazy imports that were left pending; None if it is not known.
     pending_imports: int | None = None
+    # Whether the report could be read: else all but the first three are not known.
     has_report: bool = False
-    probe: str = ""
-    hazards: tuple[Hazard, ...] = ()
+    probe: str = ""  # outcome of its probe, "" without one
+    hazards: tuple[Hazard, ...] = ()  # what does not survive a fork
+    # Number of requests served before the fork, how many of them failed, and the first that did,
+    # with its reason.
     warm_up: tuple[int, int, str] = (0, 0, "")
-    why: Reason | None = None
-    beside: frozenset[str] = frozenset()
+    why: Reason | None = None  # the code of that
+    beside: frozenset[str] = frozenset()  # names of the threads beside which it was sealed in part
 
     @property
     def freezes(self) -> bool:

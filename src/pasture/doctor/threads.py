@@ -27,26 +27,17 @@ _BETWEEN_LOOKS_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """One thread of a master beside its main one.
+    """One thread of a master beside its main one."""
 
-    Attributes:
-        name: as the kernel shows it, or as its program named it where that is known; "" where it
-            has no name but its program's.
-        after_fork: whether it began after the oldest worker that is there was forked.
-        waits: whether there was a moment in which it did not run at all.
-        package: whose it is; "" where that is not known.
-        is_python: whether it runs Python code, as far as its stack shows.
-        copes: whether workers can do without it, as far as that is known of native code.
-        is_cut: whether the name may go on: the kernel keeps 15 characters.
-    """
-
+    # As the kernel shows it, or as its program named it where that is known; "" where it has no
+    # name but its program's.
     name: str
-    after_fork: bool = False
-    waits: bool = True
-    package: str = ""
-    is_python: bool = True
-    copes: bool = True
-    is_cut: bool = False
+    after_fork: bool = False  # whether it began after the oldest worker that is there was forked
+    waits: bool = True  # whether there was a moment in which it did not run at all
+    package: str = ""  # whose it is; "" where that is not known
+    is_python: bool = True  # whether it runs Python code, as far as its stack shows
+    copes: bool = True  # whether workers can do without it, as far as that is known of native code
+    is_cut: bool = False  # whether the name may go on: the kernel keeps 15 characters
 
     def __str__(self) -> str:
         name = f"{self.name}..." if self.is_cut else self.name or "one without a name"

@@ -35,18 +35,12 @@ _ITS_OWN = "load it while modules are imported, before the fork"
 
 @dataclass(frozen=True, slots=True)
 class _Remedy:
-    """A remedy, unless the parent took a policy with that step already.
+    """A remedy, unless the parent took a policy with that step already."""
 
-    Attributes:
-        step: step of a policy that removes the causes.
-        what: what the causes are, after their bytes.
-        help: what to do, where the parent's interpreter has the step.
-    """
-
-    step: str
+    step: str  # step of a policy that removes the causes
     causes: frozenset[Cause]
-    what: str
-    help: str
+    what: str  # what the causes are, after their bytes
+    help: str  # what to do, where the parent's interpreter has the step
 
 
 _REMEDIES = (

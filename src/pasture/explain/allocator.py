@@ -30,21 +30,13 @@ PIECE_BYTES = min(POOL_BYTES, OS_PAGE_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class Pools:
-    """Pools at some addresses, each array one entry a pool.
+    """Pools at some addresses, each array one entry a pool."""
 
-    Attributes:
-        addresses: uint64, ascending, multiples of `POOL_BYTES`.
-        valid: whether there is a pool.
-        block_bytes: int64; 1 where there is none.
-        used: int64, blocks handed out.
-        free: bool, one row a pool, one column a block: free, or never used.
-    """
-
-    addresses: Array
-    valid: Array
-    block_bytes: Array
-    used: Array
-    free: Array
+    addresses: Array  # uint64, ascending, multiples of `POOL_BYTES`
+    valid: Array  # whether there is a pool
+    block_bytes: Array  # int64; 1 where there is none
+    used: Array  # int64, blocks handed out
+    free: Array  # bool, one row a pool, one column a block: free, or never used
 
     def index(self, addresses: Array) -> Array:
         """Index of the valid pool that holds each address, -1 for none."""

@@ -39,19 +39,12 @@ _ENOUGH_CHUNKS = 1000  # in a row: no other memory looks so
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """The chunks of glibc's heaps in ascending order, each array one entry a chunk.
+    """The chunks of glibc's heaps in ascending order, each array one entry a chunk."""
 
-    Attributes:
-        starts: uint64, of the header.
-        in_use: bool; a chunk in a thread's cache counts as in use.
-        ends: uint64, where the next chunk begins, or the heap ends.
-        tops: bool, whether it is the last of a heap, of which others are cut.
-    """
-
-    starts: Array
-    in_use: Array
-    ends: Array
-    tops: Array
+    starts: Array  # uint64, of the header
+    in_use: Array  # bool; a chunk in a thread's cache counts as in use
+    ends: Array  # uint64, where the next chunk begins, or the heap ends
+    tops: Array  # bool, whether it is the last of a heap, of which others are cut
 
     def index(self, addresses: Array) -> Array:
         """Index of the chunk that holds each address, -1 for none."""
@@ -68,16 +61,12 @@ NO_CHUNKS = Chunks(
 
 @dataclass(frozen=True, slots=True)
 class Heap:
-    """One heap.
+    """One heap."""
 
-    Attributes:
-        start, end: addresses, the end excluded.
-        first: address of the first chunk.
-    """
-
+    # start, end: addresses, the end excluded.
     start: int
     end: int
-    first: int
+    first: int  # address of the first chunk
 
 
 def find_heaps(space: AddressSpace) -> tuple[Heap, ...]:

@@ -21,17 +21,11 @@ BATCH_OS_PAGES = (8 << 20) // OS_PAGE_BYTES
 
 @dataclass(frozen=True, slots=True)
 class PrivatePages:
-    """The private pages of a worker; addresses are uint64, ascending.
+    """The private pages of a worker; addresses are uint64, ascending."""
 
-    Attributes:
-        compared: the parent has a page at the same address, or both map the same file.
-        new: the parent has none there.
-        of_file: equal to their file, mapped by the worker alone.
-    """
-
-    compared: Array
-    new: Array
-    of_file: Array
+    compared: Array  # the parent has a page at the same address, or both map the same file
+    new: Array  # the parent has none there
+    of_file: Array  # equal to their file, mapped by the worker alone
 
     @property
     def count(self) -> int:
@@ -40,19 +34,13 @@ class PrivatePages:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some compared pages and what differs in them.
+    """Some compared pages and what differs in them."""
 
-    Attributes:
-        os_pages: addresses of the pages.
-        addresses: address of each word that differs.
-        rows: index into `os_pages` of each word that differs.
-        before, after: all words of the pages in parent and worker, one row a page; None
-            where they were not read.
-    """
-
-    os_pages: Array
-    addresses: Array
-    rows: Array
+    os_pages: Array  # addresses of the pages
+    addresses: Array  # address of each word that differs
+    rows: Array  # index into `os_pages` of each word that differs
+    # before, after: all words of the pages in parent and worker, one row a page; None where they
+    # were not read.
     before: Array | None = None
     after: Array | None = None
 

@@ -22,22 +22,15 @@ _NO_WINDOW = 0xFFFF
 
 @dataclass(frozen=True, slots=True)
 class Extents:
-    """Pieces of memory in ascending order, each array one entry a piece.
+    """Pieces of memory in ascending order, each array one entry a piece."""
 
-    Attributes:
-        starts, ends: uint64; the prefix of an object is part of it.
-        addresses: uint64, of the object; the start of memory that is none.
-        types: uint64, address of the type; 0 for memory that is no object.
-        kinds: uint8, of `Kind`.
-        numbers: int64, of the record in the snapshot; -1 without one.
-    """
-
+    # starts, ends: uint64; the prefix of an object is part of it.
     starts: Array
     ends: Array
-    addresses: Array
-    types: Array
-    kinds: Array
-    numbers: Array
+    addresses: Array  # uint64, of the object; the start of memory that is none
+    types: Array  # uint64, address of the type; 0 for memory that is no object
+    kinds: Array  # uint8, of `Kind`
+    numbers: Array  # int64, of the record in the snapshot; -1 without one
 
     def lookup(self, addresses: Array) -> Array:
         """Index of the piece that holds each address, -1 for none."""

@@ -23,23 +23,16 @@ _MAX_BASIC_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class TypeInfo:
-    """One type of the process.
+    """One type of the process."""
 
-    Attributes:
-        address: address of the type object.
-        name: tp_name; heap types without their module.
-        flags: names of those of tp_flags that count here, as in "HAVE_GC".
-        basic_bytes: tp_basicsize.
-        weakref_offset, dict_offset: places in an instance, bytes; 0 or negative: none there.
-        members: name by offset of its slots and members, those of its bases included.
-    """
-
-    address: int
-    name: str
-    flags: frozenset[str]
-    basic_bytes: int
+    address: int  # address of the type object
+    name: str  # tp_name; heap types without their module
+    flags: frozenset[str]  # names of those of tp_flags that count here, as in "HAVE_GC"
+    basic_bytes: int  # tp_basicsize
+    # weakref_offset, dict_offset: places in an instance, bytes; 0 or negative: none there.
     weakref_offset: int
     dict_offset: int
+    # Name by offset of its slots and members, those of its bases included.
     members: dict[int, str] = field(default_factory=dict)
 
 

@@ -26,17 +26,11 @@ _BATCH_OS_PAGES = (16 << 20) // OS_PAGE_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """What was found in blocks, each array one entry a block.
+    """What was found in blocks, each array one entry a block."""
 
-    Attributes:
-        starts: uint64, of the blocks, ascending.
-        types: uint64, address of the type; 0 if the block holds no object.
-        prefixes: int64, bytes before the object.
-    """
-
-    starts: Array
-    types: Array
-    prefixes: Array
+    starts: Array  # uint64, of the blocks, ascending
+    types: Array  # uint64, address of the type; 0 if the block holds no object
+    prefixes: Array  # int64, bytes before the object
 
 
 def recognise(objects: Objects, starts: Array) -> Recognised:

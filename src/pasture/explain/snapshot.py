@@ -142,22 +142,14 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """An open snapshot file.
-
-    Attributes:
-        pid: process that wrote it.
-        policy: name of the policy whose steps it had taken.
-        hexversion: version of its interpreter.
-        fields: offsets of its interpreter's structures.
-        records: all of them, not read yet.
-    """
+    """An open snapshot file."""
 
     path: Path
-    pid: int
-    policy: str
-    hexversion: int
-    fields: Fields
-    records: Records
+    pid: int  # process that wrote it
+    policy: str  # name of the policy whose steps it had taken
+    hexversion: int  # version of its interpreter
+    fields: Fields  # offsets of its interpreter's structures
+    records: Records  # all of them, not read yet
 
 
 def open_snapshot(path: Path, owners: Iterable[int] = ()) -> Snapshot:

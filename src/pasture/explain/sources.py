@@ -79,20 +79,13 @@ def largest_worker(parent_pid: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The report of a server on itself and on one worker.
+    """The report of a server on itself and on one worker."""
 
-    Attributes:
-        policy: name of the policy that it was sealed with; None if it was not, or by
-            an unknown one.
-        requests: answered by the worker; None where the server does not say.
-        is_asgi: whether it is a server for ASGI.
-        warms_up: whether it serves web requests, for which there is a warm-up.
-    """
-
+    # Name of the policy that it was sealed with; None if it was not, or by an unknown one.
     policy: str | None
-    requests: int | None
-    is_asgi: bool
-    warms_up: bool
+    requests: int | None  # answered by the worker; None where the server does not say
+    is_asgi: bool  # whether it is a server for ASGI
+    warms_up: bool  # whether it serves web requests, for which there is a warm-up
 
 
 def look_at_server(server_pid: int, worker_pid: int) -> Server:
@@ -111,20 +104,13 @@ def look_at_server(server_pid: int, worker_pid: int) -> Server:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What a classifier works with.
+    """What a classifier works with."""
 
-    Attributes:
-        snapshot: open; None without one.
-        fields: offsets of the parent's interpreter; None if they are not known.
-        same_version: whether it is the version that runs this.
-        missing: what is not known for want of these, one sentence each.
-        version: of the parent's interpreter, major and minor; None if it is not known.
-    """
-
-    snapshot: Snapshot | None
-    fields: Fields | None
-    same_version: bool
-    missing: tuple[str, ...]
+    snapshot: Snapshot | None  # open; None without one
+    fields: Fields | None  # offsets of the parent's interpreter; None if they are not known
+    same_version: bool  # whether it is the version that runs this
+    missing: tuple[str, ...]  # what is not known for want of these, one sentence each
+    # Of the parent's interpreter, major and minor; None if it is not known.
     version: tuple[int, int] | None = None
 
 

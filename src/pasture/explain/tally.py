@@ -22,19 +22,12 @@ _CAUSES = len(Cause)
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What falls to one cause, type or field.
+    """What falls to one cause, type or field."""
 
-    Attributes:
-        bytes: memory charged to it.
-        os_pages: number of pages in which it occurs.
-        only_os_pages: number of pages in which nothing else of its kind occurs.
-        words: number of words of 8 bytes that differ because of it.
-    """
-
-    bytes: float = 0.0
-    os_pages: int = 0
-    only_os_pages: int = 0
-    words: int = 0
+    bytes: float = 0.0  # memory charged to it
+    os_pages: int = 0  # number of pages in which it occurs
+    only_os_pages: int = 0  # number of pages in which nothing else of its kind occurs
+    words: int = 0  # number of words of 8 bytes that differ because of it
 
     def __add__(self, other: Share) -> Share:
         return Share(
@@ -47,17 +40,12 @@ class Share:
 
 @dataclass(slots=True)
 class Tally:
-    """Running sums.
+    """Running sums."""
 
-    Attributes:
-        causes: share of each cause.
-        fields: share of each pair of cause and label.
-        types: share of each type of a label.
-    """
-
-    causes: dict[Cause, Share] = field(default_factory=dict)
+    causes: dict[Cause, Share] = field(default_factory=dict)  # share of each cause
+    # Share of each pair of cause and label.
     fields: dict[tuple[Cause, Label], Share] = field(default_factory=dict)
-    types: dict[str, Share] = field(default_factory=dict)
+    types: dict[str, Share] = field(default_factory=dict)  # share of each type of a label
 
     def add_pages(self, cause: Cause, label: Label, count: int) -> None:
         """Add whole pages of one cause."""

@@ -43,18 +43,14 @@ KindAndType = tuple[Kind, int]
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """One object, or storage of one, in which words differ.
+    """One object, or storage of one, in which words differ."""
 
-    Attributes:
-        number: number of its record in the snapshot.
-        address, type, kind: what the record says.
-        os_pages, words: number of those that differ.
-    """
-
-    number: int
+    number: int  # number of its record in the snapshot
+    # address, type, kind: what the record says.
     address: int
     type: int
     kind: Kind
+    # os_pages, words: number of those that differ.
     os_pages: int
     words: int
 
@@ -65,15 +61,10 @@ class Touched:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One of some objects of a kind.
+    """One of some objects of a kind."""
 
-    Attributes:
-        number: number of its record in the snapshot.
-        os_pages: number of pages that it stands for.
-    """
-
-    number: int
-    os_pages: float
+    number: int  # number of its record in the snapshot
+    os_pages: float  # number of pages that it stands for
 
 
 class Window:
@@ -141,20 +132,17 @@ class Window:
 
 @dataclass(slots=True)
 class TouchedObjects:
-    """Running sums.
+    """Running sums."""
 
-    Attributes:
-        kept: those with the most pages of their kind, by number.
-        os_pages: pages charged to all objects of a kind, by kind.
-        code_types: addresses of the types of code objects, of which more are kept.
-        samples: some objects of each kind, evenly out of all.
-        restored: the same of pages that were written and are equal again.
-    """
-
+    # Those with the most pages of their kind, by number.
     kept: dict[int, Touched] = field(default_factory=dict)
+    # Pages charged to all objects of a kind, by kind.
     os_pages: dict[KindAndType, float] = field(default_factory=dict)
+    # Addresses of the types of code objects, of which more are kept.
     code_types: frozenset[int] = frozenset()
+    # Some objects of each kind, evenly out of all.
     samples: dict[KindAndType, list[Example]] = field(default_factory=dict)
+    # The same of pages that were written and are equal again.
     restored: dict[KindAndType, list[Example]] = field(default_factory=dict)
 
     def add(self, window: Window) -> None:

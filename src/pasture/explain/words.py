@@ -35,21 +35,14 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Classified:
-    """A batch and what its words stand for, each array one entry a word.
-
-    Attributes:
-        causes: uint8, of `Cause`.
-        labels: int64, places in `names`.
-        extents: int64, index into the extents; -1 for none.
-        names: the labels that were met so far, in this batch or an earlier one.
-        code_types: addresses of the types of code objects that were met so far.
-    """
+    """A batch and what its words stand for, each array one entry a word."""
 
     batch: Batch
-    causes: Array
-    labels: Array
-    extents: Array
-    names: tuple[Label, ...]
+    causes: Array  # uint8, of `Cause`
+    labels: Array  # int64, places in `names`
+    extents: Array  # int64, index into the extents; -1 for none
+    names: tuple[Label, ...]  # the labels that were met so far, in this batch or an earlier one
+    # Addresses of the types of code objects that were met so far.
     code_types: frozenset[int] = frozenset()
 
 

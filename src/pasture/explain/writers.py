@@ -33,57 +33,34 @@ _COPIERS = ("memcpy", "memset", "memmove", "mempcpy", "strcpy")
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """One function, and one kind of thing that it was the first to write in a page.
+    """One function, and one kind of thing that it was the first to write in a page."""
 
-    Attributes:
-        function: innermost native function with a name that is not a mere copier.
-        callers: functions that called it, innermost first.
-        cause: cause of the word that was written first.
-        label: what that word is.
-        faults: pages that were copied, or newly had, by these writes.
-    """
-
-    function: str
-    callers: tuple[str, ...]
-    cause: Cause
+    function: str  # innermost native function with a name that is not a mere copier
+    callers: tuple[str, ...]  # functions that called it, innermost first
+    cause: Cause  # cause of the word that was written first
     label: Label
-    faults: int
+    faults: int  # pages that were copied, or newly had, by these writes
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What was sampled.
+    """What was sampled."""
 
-    Attributes:
-        seconds: time for which faults were sampled.
-        faults: number of samples.
-        lost: number of samples that did not fit into the buffers.
-        pids: workers in which there were faults, ascending.
-        writers: most faults first.
-    """
-
-    seconds: float
+    seconds: float  # time for which faults were sampled
     faults: int
-    lost: int
-    pids: tuple[int, ...]
-    writers: tuple[Writer, ...]
+    lost: int  # number of samples that did not fit into the buffers
+    pids: tuple[int, ...]  # workers in which there were faults, ascending
+    writers: tuple[Writer, ...]  # most faults first
 
 
 @dataclass(frozen=True, slots=True)
 class SampledFaults:
-    """Faults as they were sampled.
+    """Faults as they were sampled."""
 
-    Attributes:
-        seconds: time for which they were.
-        faults: every sample, in the order of time.
-        lost: number of faults that did not fit into the buffers.
-        with_kernel: whether faults that the kernel took for a process are among them.
-    """
-
-    seconds: float
-    faults: list[Fault]
-    lost: int
-    with_kernel: bool
+    seconds: float  # time for which they were
+    faults: list[Fault]  # every sample, in the order of time
+    lost: int  # number of faults that did not fit into the buffers
+    with_kernel: bool  # whether faults that the kernel took for a process are among them
 
 
 def sample(

@@ -150,14 +150,11 @@ def _named(function: Any) -> str:
 
 @dataclass(slots=True)
 class Closed:
-    """What was closed.
+    """What was closed."""
 
-    Attributes:
-        ended: objects that cannot be used again, unless they are gone meanwhile.
-        hazards: what ran on the loop and runs nowhere from now on.
-    """
-
+    # Objects that cannot be used again, unless they are gone meanwhile.
     ended: list[weakref.ref[Any]] = field(default_factory=list)
+    # What ran on the loop and runs nowhere from now on.
     hazards: list[Hazard] = field(default_factory=list)
 
 

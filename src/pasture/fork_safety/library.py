@@ -24,22 +24,17 @@ Close = Callable[[Any], Awaitable[object] | None]
 
 @dataclass(frozen=True, slots=True)
 class ForkAware:
-    """How a library copes with a fork whose connections stay open: each child opens its own.
+    """How a library copes with a fork whose connections stay open: each child opens its own."""
 
-    Attributes:
-        module: name of the module, which has the version.
-        oldest, newest: versions that were tried, the first numbers of each.
-        keepers: takes the library's module; classes whose objects know its connections.
-        idle: takes such objects; numbers of the open files that no child will use.
-        copes: whether it is not configured to leave forks alone.
-    """
-
-    module: str
+    module: str  # name of the module, which has the version
+    # oldest, newest: versions that were tried, the first numbers of each.
     oldest: Version
     newest: Version
+    # Takes the library's module; classes whose objects know its connections.
     keepers: Callable[[Any], Iterable[object]]
+    # Takes such objects; numbers of the open files that no child will use.
     idle: Callable[[Sequence[Any]], Iterable[int]]
-    copes: Callable[[], bool] = lambda: True
+    copes: Callable[[], bool] = lambda: True  # whether it is not configured to leave forks alone
 
     def is_trusted(self) -> bool:
         """Whether it has been imported, in a version of which it is known that it copes."""
@@ -51,93 +46,66 @@ class ForkAware:
 
 @dataclass(frozen=True, slots=True)
 class LoopOwned:
-    """A class whose objects keep connections, threads or an event loop of asyncio itself.
+    """A class whose objects keep connections, threads or an event loop of asyncio itself."""
 
-    Attributes:
-        module, name: where an application imports it from.
-        close: closes one in the running loop; None where there is nothing to close.
-        is_open: whether there is something to close.
-        is_kept: whether it has data that end with its connection: closed with the loop only.
-        is_for_good: the object cannot be used again afterwards, on any loop.
-        unbind: attributes that keep the loop, and that the library sets anew if they are None.
-    """
-
+    # module, name: where an application imports it from.
     module: str
     name: str
-    close: Close
-    is_open: Callable[[Any], bool] = lambda one: True
+    close: Close  # closes one in the running loop; None where there is nothing to close
+    is_open: Callable[[Any], bool] = lambda one: True  # whether there is something to close
+    # Whether it has data that end with its connection: closed with the loop only.
     is_kept: Callable[[Any], bool] = lambda one: False
-    is_for_good: bool = True
+    is_for_good: bool = True  # the object cannot be used again afterwards, on any loop
+    # Attributes that keep the loop, and that the library sets anew if they are None.
     unbind: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """Connections that are closed before the fork, and reopen by themselves at the next use.
+    """Connections that are closed before the fork, and reopen by themselves at the next use."""
 
-    Attributes:
-        kind: name in the report.
-        close: takes a list for what went wrong, a line each; returns how many were closed.
-        to_database: left open where the process goes on using its connections to databases.
-    """
-
-    kind: str
+    kind: str  # name in the report
+    # Takes a list for what went wrong, a line each; returns how many were closed.
     close: Callable[[list[str]], int]
+    # Left open where the process goes on using its connections to databases.
     to_database: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Threads that are known by their names.
+    """Threads that are known by their names."""
 
-    Attributes:
-        part: part of the name.
-        owner: whose they are.
-        remedy: what to do about them.
-    """
-
-    part: str
-    owner: str
-    remedy: str
+    part: str  # part of the name
+    owner: str  # whose they are
+    remedy: str  # what to do about them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """One library.
+    """One library."""
 
-    Attributes:
-        package: its name in an index of packages, in lower case; "" if it has none.
-        remedy: what to do about threads of this package; "" for the usual.
-        threads: threads that are known by their names.
-        restarted: begin of the names of threads that it starts again in each worker.
-        restarts_all: it does so with all threads of the package.
-        restarted_now: identifiers of threads with which it does so.
-        known_elsewhere: its native threads are no hazard, or one of `hazards`.
-        native_files: regular expression of files on the stack of native threads that children do
-            without; "" for none.
-        closed_at_fork: end of the address of connections that it closes at each fork; "".
-        hazards: what else of it does not survive a fork.
-        fork_aware: how it copes with a fork, if that was tried.
-        on_loop: asynchronous clients; pools before the connections that they close.
-        closings: connections that are closed before the fork.
-        prepare_children: have each child put its copy in order. Called before each seal.
-        while_sealing, while_warming: what is done with it during the seal, and the warm-up.
-    """
-
-    package: str = ""
-    remedy: str = ""
-    threads: tuple[Named, ...] = ()
+    package: str = ""  # its name in an index of packages, in lower case; "" if it has none
+    remedy: str = ""  # what to do about threads of this package; "" for the usual
+    threads: tuple[Named, ...] = ()  # threads that are known by their names
+    # Begin of the names of threads that it starts again in each worker.
     restarted: tuple[str, ...] = ()
-    restarts_all: bool = False
+    restarts_all: bool = False  # it does so with all threads of the package
+    # Identifiers of threads with which it does so.
     restarted_now: Callable[[], Collection[int]] = frozenset
-    known_elsewhere: bool = False
+    known_elsewhere: bool = False  # its native threads are no hazard, or one of `hazards`
+    # Regular expression of files on the stack of native threads that children do without; "" for
+    # none.
     native_files: str = ""
+    # End of the address of connections that it closes at each fork; "".
     closed_at_fork: Callable[[], str] = str
-    hazards: Callable[[], Iterable[Hazard]] = tuple
-    fork_aware: ForkAware | None = None
+    hazards: Callable[[], Iterable[Hazard]] = tuple  # what else of it does not survive a fork
+    fork_aware: ForkAware | None = None  # how it copes with a fork, if that was tried
+    # Asynchronous clients; pools before the connections that they close.
     on_loop: tuple[LoopOwned, ...] = ()
-    closings: tuple[Closing, ...] = ()
+    closings: tuple[Closing, ...] = ()  # connections that are closed before the fork
+    # Have each child put its copy in order. Called before each seal.
     prepare_children: Callable[[], None] = lambda: None
+    # while_sealing, while_warming: what is done with it during the seal, and the warm-up.
     while_sealing: Callable[[], AbstractContextManager[None]] = nullcontext
     while_warming: Callable[[], AbstractContextManager[None]] = nullcontext
 

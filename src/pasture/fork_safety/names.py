@@ -38,19 +38,12 @@ _NOT_ENTERED = (types.ModuleType, types.FunctionType, types.CodeType, types.Fram
 
 @dataclass(frozen=True, slots=True)
 class _Space:
-    """Something with names.
+    """Something with names."""
 
-    Attributes:
-        name: dotted, of the whole.
-        names: the names as they are now.
-        owner: a class, whose names are set through it; None where `names` can be written.
-        then: a copy.
-    """
-
-    name: str
-    names: Any
-    owner: type | None
-    then: dict[Any, Any]
+    name: str  # dotted, of the whole
+    names: Any  # the names as they are now
+    owner: type | None  # a class, whose names are set through it; None where `names` can be written
+    then: dict[Any, Any]  # a copy
 
 
 class Names:

@@ -38,18 +38,13 @@ HINT = "use it in workers only: in a child a call may wait for it for ever"
 
 @dataclass(frozen=True, slots=True)
 class NativeThread:
-    """One thread of this process.
+    """One thread of this process."""
 
-    Attributes:
-        name: as the kernel shows it.
-        package: name and version of the package whose code it runs, or a library's file name; ""
-            where that is not known.
-        files: of the code on its stack, outermost first, without the system's.
-    """
-
-    name: str
+    name: str  # as the kernel shows it
+    # Name and version of the package whose code it runs, or a library's file name; "" where that is
+    # not known.
     package: str
-    files: tuple[str, ...]
+    files: tuple[str, ...]  # of the code on its stack, outermost first, without the system's
 
 
 def hazards() -> Iterator[Hazard]:

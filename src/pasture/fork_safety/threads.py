@@ -39,17 +39,12 @@ UNKNOWN = "a thread that C code started"
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """Another thread that can run Python code.
+    """Another thread that can run Python code."""
 
-    Attributes:
-        name: that its program gave it.
-        waits: whether it is proved to wait outside of Python.
-        stack: the innermost calls of its Python code, `file:line in function` each, innermost
-            first; empty if it runs none.
-    """
-
-    name: str
-    waits: bool
+    name: str  # that its program gave it
+    waits: bool  # whether it is proved to wait outside of Python
+    # The innermost calls of its Python code, `file:line in function` each, innermost first; empty
+    # if it runs none.
     stack: tuple[str, ...] = ()
 
     def __str__(self) -> str:

@@ -52,14 +52,10 @@ class Reading:
 
 @dataclass(slots=True)
 class Listener:
-    """Answers connections, as many at once as the limit allows.
-
-    Attributes:
-        content_type: type of the text, for the header.
-    """
+    """Answers connections, as many at once as the limit allows."""
 
     reading: Reading
-    content_type: str
+    content_type: str  # type of the text, for the header
     connection_s: float = CONNECTION_S
     _open: dict[asyncio.Task[None], None] = field(default_factory=dict)
 

@@ -24,20 +24,15 @@ _SERVER_ERROR = 500
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One request, and what is known of its answer.
-
-    Attributes:
-        status: that the parent answered with; None if it is not known.
-        skeletons: each that the parent's answers had; none if a body is not compared.
-        seconds: longest time that the parent took; None if it is not known.
-        is_steady: whether the parent answered more than once, with one skeleton. Of a page that was
-            seen once it is not known whether it follows live data.
-    """
+    """One request, and what is known of its answer."""
 
     request: Request
-    status: int | None = None
+    status: int | None = None  # that the parent answered with; None if it is not known
+    # Each that the parent's answers had; none if a body is not compared.
     skeletons: frozenset[str] = frozenset()
-    seconds: float | None = None
+    seconds: float | None = None  # longest time that the parent took; None if it is not known
+    # Whether the parent answered more than once, with one skeleton. Of a page that was seen once it
+    # is not known whether it follows live data.
     is_steady: bool = False
 
     def differs(self, status: int, skeletons: Iterable[str]) -> str | None:

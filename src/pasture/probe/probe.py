@@ -49,20 +49,14 @@ _STACKS_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ProbeReport:
-    """What came of a probe.
+    """What came of a probe."""
 
-    Attributes:
-        sent: how many requests were answered.
-        differences: what was worse than in the parent, a line each; none if it passed.
-        incomplete: why not all requests were sent; None if they were.
-        doubts: bodies that differ, maybe by themselves, a line each.
-    """
-
-    sent: int = 0
+    sent: int = 0  # how many requests were answered
+    # What was worse than in the parent, a line each; none if it passed.
     differences: tuple[str, ...] = ()
-    incomplete: str | None = None
+    incomplete: str | None = None  # why not all requests were sent; None if they were
     seconds: float = 0.0
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()  # bodies that differ, maybe by themselves, a line each
 
 
 def probe(

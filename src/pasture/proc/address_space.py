@@ -169,20 +169,13 @@ class OsPages:
     A page counts as private here exactly if `smaps` counts it so: it is in memory and no other
     process maps it. That is bit 56, which needs no privilege; frame numbers, which need root, are
     not used.
-
-    Attributes:
-        addresses: uint64, ascending, all pages of the mapping.
-        present: in memory.
-        swapped: in swap.
-        private: in memory and mapped by no other process.
-        of_file: belongs to the page cache: equal to its file, for private mappings.
     """
 
-    addresses: Array
-    present: Array
-    swapped: Array
-    private: Array
-    of_file: Array
+    addresses: Array  # uint64, ascending, all pages of the mapping
+    present: Array  # in memory
+    swapped: Array  # in swap
+    private: Array  # in memory and mapped by no other process
+    of_file: Array  # belongs to the page cache: equal to its file, for private mappings
 
 
 def decode(mapping: Mapping, entries: Array) -> OsPages:

@@ -21,34 +21,21 @@ _UNLIMITED_BYTES = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """What a control group leaves.
+    """What a control group leaves."""
 
-    Attributes:
-        bytes: until the limit, clean file pages counted as free; never negative.
-        group: the folder of the group whose limit is the narrowest.
-    """
-
-    bytes: int
-    group: Path
+    bytes: int  # until the limit, clean file pages counted as free; never negative
+    group: Path  # the folder of the group whose limit is the narrowest
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """A control group that has a limit.
+    """A control group that has a limit."""
 
-    Attributes:
-        limit_bytes: that its processes may use together.
-        used_bytes: by them and by the kernel for them, pages of files included.
-        idle_file_bytes: pages of files that nothing has used of late, part of the former.
-        active_file_bytes: other pages of files, likewise.
-        group: its folder.
-    """
-
-    limit_bytes: int
-    used_bytes: int
-    idle_file_bytes: int
-    active_file_bytes: int
-    group: Path
+    limit_bytes: int  # that its processes may use together
+    used_bytes: int  # by them and by the kernel for them, pages of files included
+    idle_file_bytes: int  # pages of files that nothing has used of late, part of the former
+    active_file_bytes: int  # other pages of files, likewise
+    group: Path  # its folder
 
     @property
     def working_set_bytes(self) -> int:

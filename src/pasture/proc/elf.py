@@ -49,23 +49,18 @@ _MAX_NAME = 500
 
 @dataclass(frozen=True, slots=True)
 class Elf:
-    """One file.
+    """One file."""
 
-    Attributes:
-        end: first address behind everything the file has loaded, .bss included, relative to
-            where its first segment is loaded; 0 if unknown.
-        segments: file offset, size in the file and address of what is loaded.
-        values: addresses of symbols, ascending.
-        sizes, names: size and name of these symbols; a size may be 0.
-        needs: names of symbols that others must have.
-    """
-
+    # First address behind everything the file has loaded, .bss included, relative to where its
+    # first segment is loaded; 0 if unknown.
     end: int = 0
+    # File offset, size in the file and address of what is loaded.
     segments: tuple[tuple[int, int, int], ...] = ()
-    values: tuple[int, ...] = ()
+    values: tuple[int, ...] = ()  # addresses of symbols, ascending
+    # sizes, names: size and name of these symbols; a size may be 0.
     sizes: tuple[int, ...] = ()
     names: tuple[str, ...] = field(default=(), repr=False)
-    needs: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset()  # names of symbols that others must have
 
     def symbol(self, address: int) -> str:
         """Name of the symbol that holds an address as linked; "" if none does."""

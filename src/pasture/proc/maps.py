@@ -30,24 +30,16 @@ ZYGOTE_IMAGE = "pasture-zygote"
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """One range of an address space.
+    """One range of an address space."""
 
-    Attributes:
-        start, end: addresses, the end excluded.
-        permissions: four letters, as in "rw-p".
-        path: name of the file, "[heap]", "[stack]" or the like; "" if anonymous.
-        offset: place of the first byte in the file, bytes.
-        inode: of the file; 0 without one.
-        flags: `VmFlags` of `smaps`, two letters each; none in `maps`.
-    """
-
+    # start, end: addresses, the end excluded.
     start: int
     end: int
-    permissions: str
-    path: str
-    offset: int = 0
-    inode: int = 0
-    flags: frozenset[str] = frozenset()
+    permissions: str  # four letters, as in "rw-p"
+    path: str  # name of the file, "[heap]", "[stack]" or the like; "" if anonymous
+    offset: int = 0  # place of the first byte in the file, bytes
+    inode: int = 0  # of the file; 0 without one
+    flags: frozenset[str] = frozenset()  # `VmFlags` of `smaps`, two letters each; none in `maps`
 
     @property
     def length(self) -> int:

@@ -38,22 +38,15 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One page fault.
+    """One page fault."""
 
-    Attributes:
-        pid, tid: of the process and its thread.
-        time_ns: of the kernel's clock.
-        address: that was accessed.
-        instruction: that accessed it.
-        stack: return addresses, innermost first, without the instruction itself.
-    """
-
+    # pid, tid: of the process and its thread.
     pid: int
     tid: int
-    time_ns: int
-    address: int
-    instruction: int
-    stack: tuple[int, ...]
+    time_ns: int  # of the kernel's clock
+    address: int  # that was accessed
+    instruction: int  # that accessed it
+    stack: tuple[int, ...]  # return addresses, innermost first, without the instruction itself
 
 
 class FaultSampler:

@@ -15,25 +15,16 @@ from pasture.interpreter import fields
 
 @dataclass(frozen=True, slots=True)
 class PoolLayout:
-    """Sizes in bytes, and offsets of the fields of a header.
+    """Sizes in bytes, and offsets of the fields of a header."""
 
-    Attributes:
-        pool_bytes: of a pool, which starts at a multiple of them.
-        header_bytes: before the first block.
-        step_bytes: between two size classes.
-        max_block_bytes: the largest class.
-        used: 4 bytes, blocks handed out.
-        free: 8 bytes, address of the first free block.
-        size_class, next, last: 4 bytes each: the class, the offset of what was never used, and
-            that of the last block.
-    """
-
-    pool_bytes: int
-    header_bytes: int
-    step_bytes: int
-    max_block_bytes: int
-    used: int
-    free: int
+    pool_bytes: int  # of a pool, which starts at a multiple of them
+    header_bytes: int  # before the first block
+    step_bytes: int  # between two size classes
+    max_block_bytes: int  # the largest class
+    used: int  # 4 bytes, blocks handed out
+    free: int  # 8 bytes, address of the first free block
+    # size_class, next, last: 4 bytes each: the class, the offset of what was never used, and that
+    # of the last block.
     size_class: int
     next: int
     last: int

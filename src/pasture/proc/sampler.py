@@ -28,20 +28,13 @@ class ProcessMemory:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The memory of a master and its workers at one moment.
+    """The memory of a master and its workers at one moment."""
 
-    Attributes:
-        seconds: since the series began.
-        requests: answered so far.
-        master: the process that forked the workers.
-        workers: ascending by pid.
-        molds: former workers that serve no more and fork in the master's place.
-    """
-
-    seconds: float
-    requests: int
-    master: ProcessMemory
-    workers: tuple[ProcessMemory, ...]
+    seconds: float  # since the series began
+    requests: int  # answered so far
+    master: ProcessMemory  # the process that forked the workers
+    workers: tuple[ProcessMemory, ...]  # ascending by pid
+    # Former workers that serve no more and fork in the master's place.
     molds: tuple[ProcessMemory, ...] = ()
 
     @property
@@ -125,14 +118,10 @@ class Series:
     many points as a run of a minute, evenly spread. Reading the memory of a large process
     takes milliseconds of its kernel lock, so the time between samples is also at least
     `_IDLE_PER_COST` times what the last one took.
-
-    Attributes:
-        step_s: least time between two samples.
-        limit: most samples that are kept, at least 2.
     """
 
-    step_s: float = 0.25
-    limit: int = 400
+    step_s: float = 0.25  # least time between two samples
+    limit: int = 400  # most samples that are kept, at least 2
     samples: list[Sample] = field(default_factory=list)
     _next_s: float = 0.0
 

@@ -24,24 +24,16 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What one process holds in memory at one moment.
+    """What one process holds in memory at one moment."""
 
-    Attributes:
-        rss_bytes: resident set size, shared pages counted in full.
-        pss_bytes: proportional set size: a page mapped by n processes counts 1/n. The sum
-            over a tree of processes is the memory that the tree takes.
-        private_clean_bytes: pages that only this process maps, equal to their file.
-        private_dirty_bytes: pages that only this process maps and that were written.
-        shared_bytes: pages that at least one other process maps too.
-        swap_pss_bytes: proportional part of what was swapped out; in none of the above.
-    """
-
-    rss_bytes: int
+    rss_bytes: int  # resident set size, shared pages counted in full
+    # Proportional set size: a page mapped by n processes counts 1/n. The sum over a tree of
+    # processes is the memory that the tree takes.
     pss_bytes: int
-    private_clean_bytes: int
-    private_dirty_bytes: int
-    shared_bytes: int
-    swap_pss_bytes: int = 0
+    private_clean_bytes: int  # pages that only this process maps, equal to their file
+    private_dirty_bytes: int  # pages that only this process maps and that were written
+    shared_bytes: int  # pages that at least one other process maps too
+    swap_pss_bytes: int = 0  # proportional part of what was swapped out; in none of the above
 
     @property
     def private_bytes(self) -> int:
@@ -51,15 +43,10 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class InMemory:
-    """What of a file one process has in memory.
+    """What of a file one process has in memory."""
 
-    Attributes:
-        bytes: all of it, shared or not.
-        private_bytes: what this process alone has.
-    """
-
-    bytes: int = 0
-    private_bytes: int = 0
+    bytes: int = 0  # all of it, shared or not
+    private_bytes: int = 0  # what this process alone has
 
     def __add__(self, other: InMemory) -> InMemory:
         return InMemory(self.bytes + other.bytes, self.private_bytes + other.private_bytes)

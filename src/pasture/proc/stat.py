@@ -32,29 +32,20 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """One process at one moment.
+    """One process at one moment."""
 
-    Attributes:
-        state: one letter.
-        parent_pid: 0 where this process cannot see the parent.
-        flags: bits, PF_ in the kernel's sources.
-        minor_faults, major_faults: page faults since the process began.
-        start_time: clock ticks from the machine's boot to the process's start.
-        start_code, start_stack: addresses; as another user sees them, not the real ones.
-        minor_faults_of_ended: those of its children that have ended and were waited for.
-        processor_s: user and system time, of such children too.
-    """
-
-    state: str
-    parent_pid: int
-    flags: int
+    state: str  # one letter
+    parent_pid: int  # 0 where this process cannot see the parent
+    flags: int  # bits, PF_ in the kernel's sources
+    # minor_faults, major_faults: page faults since the process began.
     minor_faults: int
     major_faults: int
-    start_time: int
+    start_time: int  # clock ticks from the machine's boot to the process's start
+    # start_code, start_stack: addresses; as another user sees them, not the real ones.
     start_code: int
     start_stack: int
-    minor_faults_of_ended: int = 0
-    processor_s: float = 0.0
+    minor_faults_of_ended: int = 0  # those of its children that have ended and were waited for
+    processor_s: float = 0.0  # user and system time, of such children too
 
     @property
     def has_ended(self) -> bool:

@@ -18,16 +18,12 @@ and a debugger into `t`, wherever its code stands."""
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One thread at one moment.
+    """One thread at one moment."""
 
-    Attributes:
-        switches: how often the kernel took it off a processor. Two equal ones of a thread that
-            was asleep at the first say that it did not run in between.
-        asleep: whether it waited in a call of the kernel then.
-    """
-
+    # How often the kernel took it off a processor. Two equal ones of a thread that was asleep at
+    # the first say that it did not run in between.
     switches: int
-    asleep: bool
+    asleep: bool  # whether it waited in a call of the kernel then
 
 
 def parse_status(text: str) -> Task:

@@ -34,18 +34,12 @@ Vocabulary = Mapping[str, Mapping[str, Callable[[Any], bool]]]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What was received.
+    """What was received."""
 
-    Attributes:
-        word: what it is about; "closed" when the other end is gone.
-        files: descriptors, the receiver's to close.
-        sender: pid of the process that sent it, from the kernel; 0 where it is not asked.
-    """
-
-    word: str
+    word: str  # what it is about; "closed" when the other end is gone
     values: dict[str, Any] = field(default_factory=dict)
-    files: tuple[int, ...] = ()
-    sender: int = 0
+    files: tuple[int, ...] = ()  # descriptors, the receiver's to close
+    sender: int = 0  # pid of the process that sent it, from the kernel; 0 where it is not asked
 
 
 CLOSED = Message("closed")

@@ -18,29 +18,23 @@ OUTDATED = -1
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """One process of the server.
+    """One process of the server."""
 
-    Attributes:
-        pid: 0 before the fork.
-        generation: generation of the mold that forked it; of a mold, the one that it forks.
-        spawned_at, ready_at, leaving_at: seconds of the monotonic clock; None: not yet.
-        role: "worker" until the promotion, "mold" from then on; "first mold": the process
-            that loaded the application for generation 0, which the life cycle does not know.
-        forks: this mold is sealed and workers are forked from it.
-        has_answered: it has said how its load or its promotion came out. It says so once.
-        channel, slot, handle: the server's own, never looked at here: its end of the channel,
-            the process's row on the scoreboard, and its own object for the process.
-    """
-
-    pid: int
-    generation: int
+    pid: int  # 0 before the fork
+    generation: int  # generation of the mold that forked it; of a mold, the one that it forks
+    # spawned_at, ready_at, leaving_at: seconds of the monotonic clock; None: not yet.
     spawned_at: float = 0.0
+    # "worker" until the promotion, "mold" from then on; "first mold": the process that loaded the
+    # application for generation 0, which the life cycle does not know.
     role: Literal["worker", "mold", "first mold"] = "worker"
-    forks: bool = False
+    forks: bool = False  # this mold is sealed and workers are forked from it
+    # It has said how its load or its promotion came out. It says so once.
     has_answered: bool = False
     status: WorkerStatus = field(default_factory=WorkerStatus)
     ready_at: float | None = None
     leaving_at: float | None = None
+    # channel, slot, handle: the server's own, never looked at here: its end of the channel, the
+    # process's row on the scoreboard, and its own object for the process.
     channel: Any = None
     slot: Any = None
     handle: Any = None

@@ -65,23 +65,14 @@ class ForkFailed(Exception):
 
 @dataclass(slots=True)
 class Start:
-    """The things that a new process of the server starts with.
+    """The things that a new process of the server starts with."""
 
-    Attributes:
-        channel: its own to the server.
-        slot: its row on the scoreboard.
-        generation: generation of the mold that forks it.
-        age: number that the server gave it.
-        files: descriptors that the server sent along, open until the fork.
-        worker: the server's own object, made before the fork.
-    """
-
-    channel: Channel
-    slot: Slot
-    generation: int
-    age: int
-    files: tuple[int, ...] = ()
-    worker: Any = None
+    channel: Channel  # its own to the server
+    slot: Slot  # its row on the scoreboard
+    generation: int  # generation of the mold that forks it
+    age: int  # number that the server gave it
+    files: tuple[int, ...] = ()  # descriptors that the server sent along, open until the fork
+    worker: Any = None  # the server's own object, made before the fork
 
 
 def policy_of_molds(policy: Policy) -> Policy:

@@ -77,33 +77,23 @@ Action = Spawn | Promote | Retire | Dismiss | Kill | Measure | Note
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long what may take, seconds, and how much evidence is enough.
+    """How long what may take, seconds, and how much evidence is enough."""
 
-    Attributes:
-        boot_s: time from a worker's fork until it is ready.
-        mold_s: time from a promotion until the mold is sealed, its last requests included.
-        proof_s: time for which a ready worker has to live if no request reaches it.
-        leave_s: time for a mold to end once it is dismissed.
-        backoff_s: pause after the first failure; doubles with each in a row.
-    """
-
-    boot_s: float = 30.0
+    boot_s: float = 30.0  # time from a worker's fork until it is ready
+    # Time from a promotion until the mold is sealed, its last requests included.
     mold_s: float = 60.0
-    proof_s: float = 2.0
-    leave_s: float = 5.0
-    backoff_s: float = 10.0
+    proof_s: float = 2.0  # time for which a ready worker has to live if no request reaches it
+    leave_s: float = 5.0  # time for a mold to end once it is dismissed
+    backoff_s: float = 10.0  # pause after the first failure; doubles with each in a row
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a rollout goes on, or how it ended.
+    """How a rollout goes on, or how it ended."""
 
-    Attributes:
-        kind: "proven": the new mold can take over; "complete": all workers are replaced;
-            "given up": the chosen worker is not there or not safe any more, which is no
-            failure; "failed": see `why`; "late": failed, because the chosen worker hangs.
-    """
-
+    # "proven": the new mold can take over; "complete": all workers are replaced; "given up": the
+    # chosen worker is not there or not safe any more, which is no failure; "failed": see `why`;
+    # "late": failed, because the chosen worker hangs.
     kind: Literal["proven", "complete", "given up", "failed", "late"]
     why: str = ""
 

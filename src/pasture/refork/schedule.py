@@ -24,15 +24,11 @@ _HINT = "as in 50,500,2000: requests that a worker has served, by generation"
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Requests by generation.
+    """Requests by generation."""
 
-    Attributes:
-        limits: one number or more, each at least 1; the last holds for all later generations.
-        min_saving: fraction of the server's memory that a refork has to save, or it is the
-            last one.
-    """
-
+    # One number or more, each at least 1; the last holds for all later generations.
     limits: tuple[int, ...]
+    # Fraction of the server's memory that a refork has to save, or it is the last one.
     min_saving: float = MIN_SAVING
 
     def limit(self, level: int) -> int:
@@ -101,20 +97,14 @@ def parse_schedule(text: str, min_saving: str | float = MIN_SAVING) -> Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of one rollout.
+    """The result of one rollout."""
 
-    Attributes:
-        generation: the one that was reached.
-        before_bytes, after_bytes: total PSS of the server.
-        requests: how many a worker had served on average, both times.
-        min_saving: fraction of the memory before that makes it pay.
-    """
-
-    generation: int
+    generation: int  # the one that was reached
+    # before_bytes, after_bytes: total PSS of the server.
     before_bytes: int
     after_bytes: int
-    requests: int
-    min_saving: float
+    requests: int  # how many a worker had served on average, both times
+    min_saving: float  # fraction of the memory before that makes it pay
 
     @property
     def saved_bytes(self) -> int:
@@ -140,18 +130,12 @@ class Verdict:
 
 @dataclass(slots=True)
 class Payoff:
-    """The open question of one rollout.
-
-    Attributes:
-        before_bytes: None while it is not measured, or cannot be.
-        settled_at: requests a worker, on average, from which `after` counts.
-        min_saving: see `Verdict`.
-    """
+    """The open question of one rollout."""
 
     generation: int
-    before_bytes: int | None
-    settled_at: float
-    min_saving: float
+    before_bytes: int | None  # None while it is not measured, or cannot be
+    settled_at: float  # requests a worker, on average, from which `after` counts
+    min_saving: float  # see `Verdict`
 
     def verdict(self, after_bytes: int) -> Verdict | None:
         """None where there is nothing to compare with."""

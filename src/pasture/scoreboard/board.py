@@ -31,30 +31,19 @@ _MAX_WORD = 2**64 - 1
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A row that was reserved for one process.
+    """A row that was reserved for one process."""
 
-    Attributes:
-        number: number of the row, as words count it.
-        token: number of this reservation; a later one of the same row has a higher one.
-    """
-
-    number: int
-    token: int
+    number: int  # number of the row, as words count it
+    token: int  # number of this reservation; a later one of the same row has a higher one
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """What a worker says of itself to a server that reforks.
+    """What a worker says of itself to a server that reforks."""
 
-    Attributes:
-        ready: it has started to accept connections.
-        requests: it has answered.
-        unsafe: its application must not be forked any more.
-    """
-
-    ready: bool = False
-    requests: int = 0
-    unsafe: bool = False
+    ready: bool = False  # it has started to accept connections
+    requests: int = 0  # it has answered
+    unsafe: bool = False  # its application must not be forked any more
 
 
 class Row:

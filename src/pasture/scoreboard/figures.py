@@ -24,32 +24,21 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a value lies in memory.
+    """How a value lies in memory."""
 
-    Attributes:
-        words: number of words that it takes.
-        read: takes any words, since other users may have written them; the value.
-        write: takes the value; the words.
-    """
-
-    words: int
+    words: int  # number of words that it takes
+    # Takes any words, since other users may have written them; the value.
     read: Callable[[Sequence[int]], Any]
-    write: Callable[[Any], Sequence[int]]
+    write: Callable[[Any], Sequence[int]]  # takes the value; the words
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What the exporter shows of a figure.
+    """What the exporter shows of a figure."""
 
-    Attributes:
-        name: without the prefix.
-        help: one line.
-        label: what the numbers of a figure that has several are called; "" for a single one.
-    """
-
-    name: str
-    help: str
-    label: str = ""
+    name: str  # without the prefix
+    help: str  # one line
+    label: str = ""  # what the numbers of a figure that has several are called; "" for a single one
 
 
 def _text(words: int) -> Form:
@@ -92,38 +81,29 @@ def _counts(count: int, metric: Metric | None = None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What one process counted, or several together.
-
-    Attributes:
-        requests: number of responses sent, by servers that count them.
-        collected: number of objects found dead, by generation.
-        pauses: number of collections by bucket, not cumulated, the last one without a bound. With
-            `pause_ns` they make one histogram.
-        pause_ns: time that all collections took.
-    """
+    """What one process counted, or several together."""
 
     starts: int = row(0, metric=Metric("worker_starts", "Workers that began"))
     recycles: int = row(
         0, metric=Metric("recycles", "Workers that were replaced for their private memory")
     )
-    requests: int = row(0)
+    requests: int = row(0)  # number of responses sent, by servers that count them
     collections: tuple[int, ...] = _counts(
         GENERATIONS, Metric("collections", "Garbage collections in workers", "generation")
     )
+    # Number of objects found dead, by generation.
     collected: tuple[int, ...] = _counts(
         GENERATIONS, Metric("collected_objects", "Objects found dead in workers", "generation")
     )
+    # Number of collections by bucket, not cumulated, the last one without a bound. With `pause_ns`
+    # they make one histogram.
     pauses: tuple[int, ...] = _counts(len(PAUSE_BOUNDS_S) + 1)
-    pause_ns: int = row(0)
+    pause_ns: int = row(0)  # time that all collections took
 
 
 @dataclass(frozen=True, slots=True)
 class SealFigures:
-    """The latest seal of the process that loaded the application.
-
-    Attributes:
-        probe: one of `PROBES`, "" without one.
-    """
+    """The latest seal of the process that loaded the application."""
 
     policy: str = row("", _text(6))
     python: str = row("", _text(4))
@@ -134,7 +114,7 @@ class SealFigures:
         0, metric=Metric("seal_plugged_bytes", "Free memory taken out of use by the latest seal")
     )
     seconds: float = row(0.0, _SECONDS, Metric("seal_seconds", "Time that the latest seal took"))
-    probe: str = row("", _PROBE)
+    probe: str = row("", _PROBE)  # one of `PROBES`, "" without one
 
 
 class Table(Generic[Record]):

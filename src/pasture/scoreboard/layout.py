@@ -60,18 +60,14 @@ MAGIC = digest(vars(figures), globals())
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One process, as its server's scoreboard shows it.
-
-    Attributes:
-        generation: generation of the mold that it was forked from or is; None without reforks.
-        private_at_start_bytes: private memory right after the fork; 0 if it is not known.
-    """
+    """One process, as its server's scoreboard shows it."""
 
     pid: int
+    # Generation of the mold that it was forked from or is; None without reforks.
     generation: int | None = None
     role: Literal["worker", "mold"] = "worker"
     counts: Counts = field(default_factory=Counts)
-    private_at_start_bytes: int = 0
+    private_at_start_bytes: int = 0  # private memory right after the fork; 0 if it is not known
     says_requests: bool = False
 
     @property
@@ -82,17 +78,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A scoreboard at one moment.
+    """A scoreboard at one moment."""
 
-    Attributes:
-        entries: dict of pid to entry, of processes that are there or ended a short while ago.
-        total: what these and all that ended earlier counted.
-        seal: None before the first.
-    """
-
+    # Dict of pid to entry, of processes that are there or ended a short while ago.
     entries: dict[int, Entry]
-    total: Counts
-    seal: SealFigures | None
+    total: Counts  # what these and all that ended earlier counted
+    seal: SealFigures | None  # None before the first
 
 
 def understand(words: Sequence[int]) -> Snapshot:

@@ -17,15 +17,10 @@ _STATM = Path("/proc/self/statm")
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """Memory that a step may need for a moment: twice what was measured.
+    """Memory that a step may need for a moment: twice what was measured."""
 
-    Attributes:
-        part: of what the process has in memory.
-        besides_bytes: an amount besides.
-    """
-
-    part: float
-    besides_bytes: int = 1 << 20
+    part: float  # of what the process has in memory
+    besides_bytes: int = 1 << 20  # an amount besides
 
 
 RESOLVE_IMPORTS = Peak(0.0, 32 << 20)
@@ -38,15 +33,10 @@ SNAPSHOT = Peak(0.05)
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What is left at one moment.
+    """What is left at one moment."""
 
-    Attributes:
-        headroom: of the narrowest control group; None without a limit.
-        resident_bytes: of this process.
-    """
-
-    headroom: Headroom | None
-    resident_bytes: int
+    headroom: Headroom | None  # of the narrowest control group; None without a limit
+    resident_bytes: int  # of this process
 
     def refusal(self, peak: Peak | None) -> str | None:
         """Why a step does not fit; None if it does."""

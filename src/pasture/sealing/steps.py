@@ -35,49 +35,34 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """An interpreter that is too old for a step, in words.
+    """An interpreter that is too old for a step, in words."""
 
-    Attributes:
-        first: the version of CPython from which on the step exists.
-        what: as the end of a sentence about an older one.
-        cost: of that.
-    """
-
-    first: tuple[int, int]
-    what: str
-    cost: str
+    first: tuple[int, int]  # the version of CPython from which on the step exists
+    what: str  # as the end of a sentence about an older one
+    cost: str  # of that
 
 
 @dataclass(frozen=True, slots=True)
 class HeapStep:
-    """One step, in the process that forks. It holds the interpreter's lock from start to end.
+    """One step, in the process that forks. It holds the interpreter's lock from start to end."""
 
-    Attributes:
-        work: does it and returns its counts, by name; or these with a note.
-        is_native: touches the interpreter's memory through the extension.
-        beside_running: safe beside a thread that runs, whatever that does: it does no more than
-            the interpreter does by itself at any time. The others need threads that are proved
-            to wait.
-        after_failure: safe and worth while on a half-sealed heap. Plugging is neither: it
-            allocates, and what failed most likely failed for want of memory.
-        peak: memory that it may need for a moment; None is nothing to speak of.
-        in_little_memory: work in its place where that does not fit.
-        makes_immortal: its count `objects` is of those that are never freed from then on.
-        holds_plugs: its count `bytes` is of memory that it keeps in use for good.
-        part: what it needs of the extension, by the name that `private_fields` gives it.
-        lack: where it does not exist on each version that is supported.
-    """
-
+    # Does it and returns its counts, by name; or these with a note.
     work: Callable[[], Counts | StepResult]
-    is_native: bool = False
+    is_native: bool = False  # touches the interpreter's memory through the extension
+    # Safe beside a thread that runs, whatever that does: it does no more than the interpreter does
+    # by itself at any time. The others need threads that are proved to wait.
     beside_running: bool = False
+    # Safe and worth while on a half-sealed heap. Plugging is neither: it allocates, and what failed
+    # most likely failed for want of memory.
     after_failure: bool = False
-    peak: Peak | None = None
+    peak: Peak | None = None  # memory that it may need for a moment; None is nothing to speak of
+    # Work in its place where that does not fit.
     in_little_memory: Callable[[], Counts] | None = None
+    # Its count `objects` is of those that are never freed from then on.
     makes_immortal: bool = False
-    holds_plugs: bool = False
-    part: str = ""
-    lack: Lack | None = None
+    holds_plugs: bool = False  # its count `bytes` is of memory that it keeps in use for good
+    part: str = ""  # what it needs of the extension, by the name that `private_fields` gives it
+    lack: Lack | None = None  # where it does not exist on each version that is supported
 
 
 def _collect() -> Counts:
@@ -134,16 +119,12 @@ class _Holes:
     The work of a seal leaves holes itself. A process that seals each second, and has nothing new
     each time, would grow by 15 GB a day if it plugged them. Holes that stay open are what the next
     seal works with; they lie between few sealed objects.
-
-    Attributes:
-        sealed: objects, since the holes were plugged.
-        counted: whether that is known: objects are made immortal, and counted, from 3.12 on.
-        plugged_by: the process; its children have holes of their own.
     """
 
-    sealed: int = 0
+    sealed: int = 0  # objects, since the holes were plugged
+    # Whether that is known: objects are made immortal, and counted, from 3.12 on.
     counted: bool = False
-    plugged_by: int = 0
+    plugged_by: int = 0  # the process; its children have holes of their own
 
     def stay_open(self) -> bool:
         here = self.plugged_by == os.getpid()

@@ -16,19 +16,12 @@ from pasture.trust.untrusted_text import printable
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column.
+    """One column."""
 
-    Attributes:
-        key: key on the keyboard that sorts by it; "" if none does.
-        title: heading above it.
-        text: what it shows of a process.
-        order: number by which processes are sorted; larger comes first.
-    """
-
-    key: str
-    title: str
-    text: Callable[[Row], str]
-    order: Callable[[Row], float]
+    key: str  # key on the keyboard that sorts by it; "" if none does
+    title: str  # heading above it
+    text: Callable[[Row], str]  # what it shows of a process
+    order: Callable[[Row], float]  # number by which processes are sorted; larger comes first
 
 
 def _rate(value: float | None, form: Callable[[float], str]) -> str:

@@ -27,38 +27,26 @@ _MIN_WINDOW_S = 5.0  # over less a rate a minute is noise
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One process at one moment.
-
-    Attributes:
-        seconds: time of the monotonic clock.
-        is_master: whether it forked the others.
-        minor_faults: since the process began.
-    """
+    """One process at one moment."""
 
     pid: int
-    seconds: float
-    is_master: bool
+    seconds: float  # time of the monotonic clock
+    is_master: bool  # whether it forked the others
     memory: Memory
-    minor_faults: int
+    minor_faults: int  # since the process began
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One process as it is shown.
-
-    Attributes:
-        growth_bytes_a_minute: growth of private memory, over the last minute at most; None in the
-            first seconds.
-        faults_a_second: minor page faults since the reading before; None without one.
-        shown: its entry on the server's scoreboard; None if it has none.
-    """
+    """One process as it is shown."""
 
     pid: int
     is_master: bool
     memory: Memory
+    # Growth of private memory, over the last minute at most; None in the first seconds.
     growth_bytes_a_minute: float | None
-    faults_a_second: float | None
-    shown: Entry | None = None
+    faults_a_second: float | None  # minor page faults since the reading before; None without one
+    shown: Entry | None = None  # its entry on the server's scoreboard; None if it has none
 
     @property
     def requests(self) -> int | None:
@@ -92,15 +80,10 @@ def row(readings: list[Reading], shown: Entry | None = None) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What limits the memory of a server.
+    """What limits the memory of a server."""
 
-    Attributes:
-        group: its control group with the least room; None where none has a limit.
-        max_uss: limit of a worker's private memory, as its user gave it; "" for none.
-    """
-
-    group: Usage | None = None
-    max_uss: str = ""
+    group: Usage | None = None  # its control group with the least room; None where none has a limit
+    max_uss: str = ""  # limit of a worker's private memory, as its user gave it; "" for none
 
 
 @dataclass(slots=True)

@@ -114,14 +114,10 @@ def _base() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What an earlier trial left.
-
-    Attributes:
-        made: when its latest run ended.
-    """
+    """What an earlier trial left."""
 
     runs: tuple[Run, ...]
-    made: datetime
+    made: datetime  # when its latest run ended
 
 
 class RunKeeper:

@@ -25,22 +25,17 @@ _MIN_LOCUST = (2, 32)
 
 @dataclass(frozen=True, slots=True)
 class Equipment:
-    """What a trial runs with.
+    """What a trial runs with."""
 
-    Attributes:
-        locust: the command line that starts the load generator.
-        behind: folders where a locustfile finds more modules, after the load generator's own.
-        isolated: the load generator has an environment of its own, and so takes none of the
-            variables of ours that are for an interpreter.
-        server: folder of a server that the application's environment lacks; None if it has one.
-        features: what this server has, see `ServerFacts.features`.
-    """
-
-    locust: tuple[str, ...]
+    locust: tuple[str, ...]  # the command line that starts the load generator
+    # Folders where a locustfile finds more modules, after the load generator's own.
     behind: tuple[str, ...] = ()
+    # The load generator has an environment of its own, and so takes none of the variables of ours
+    # that are for an interpreter.
     isolated: bool = False
+    # Folder of a server that the application's environment lacks; None if it has one.
     server: Path | None = None
-    features: frozenset[str] = frozenset()
+    features: frozenset[str] = frozenset()  # what this server has, see `ServerFacts.features`
 
 
 def find_equipment(plan: TrialPlan, emit: OnEvent, pause: Pause) -> Equipment:

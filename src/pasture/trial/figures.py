@@ -17,21 +17,13 @@ _ALL = None
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure of a run. That of a policy is the median over its runs.
+    """One figure of a run. That of a policy is the median over its runs."""
 
-    Attributes:
-        key: in the document.
-        of: takes a run.
-        words: takes the figure; it as a person reads it.
-        decimals: of the document; None for all that there are.
-        heading: of its column in the page.
-    """
-
-    key: str
-    of: Callable[[Run], float]
-    words: Callable[[float], str]
-    decimals: int | None = 4
-    heading: str = ""
+    key: str  # in the document
+    of: Callable[[Run], float]  # takes a run
+    words: Callable[[float], str]  # takes the figure; it as a person reads it
+    decimals: int | None = 4  # of the document; None for all that there are
+    heading: str = ""  # of its column in the page
 
     def __call__(self, run: Run) -> float:
         return self.of(run)

@@ -39,15 +39,10 @@ class LoadResult:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a load is.
+    """How far a load is."""
 
-    Attributes:
-        done: requests that have ended, whatever came of them.
-        answered: those among them that had an answer.
-    """
-
-    done: int
-    answered: int
+    done: int  # requests that have ended, whatever came of them
+    answered: int  # those among them that had an answer
 
 
 def load_command(plan: TrialPlan, equipment: Equipment, port: int) -> list[str]:

@@ -39,24 +39,16 @@ class LoadFigures:
 
 @dataclass(frozen=True, slots=True)
 class Shutdown:
-    """The end of a server: from SIGTERM to its master until no process was left.
+    """The end of a server: from SIGTERM to its master until no process was left."""
 
-    Attributes:
-        seconds: time until all were gone.
-        start_pss_bytes: PSS of master and workers, idle, before the signal.
-        peak_pss_bytes: highest seen while they ended, the start included.
-        samples: how many readings the peak is the highest of.
-        workers_seconds: time until no worker held memory any more. Some masters (uWSGI) look once a
-            second whether their workers have ended.
-        by_itself: False if what was left had to be killed.
-    """
-
-    seconds: float
-    start_pss_bytes: int
-    peak_pss_bytes: int
-    samples: int
+    seconds: float  # time until all were gone
+    start_pss_bytes: int  # PSS of master and workers, idle, before the signal
+    peak_pss_bytes: int  # highest seen while they ended, the start included
+    samples: int  # how many readings the peak is the highest of
+    # Time until no worker held memory any more. Some masters (uWSGI) look once a second whether
+    # their workers have ended.
     workers_seconds: float
-    by_itself: bool = True
+    by_itself: bool = True  # False if what was left had to be killed
 
     @property
     def peak_ratio(self) -> float:

@@ -58,17 +58,11 @@ Answers = Mapping[str, UrlAnswers]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """How many URLs' bodies are held against the reference's, and how.
+    """How many URLs' bodies are held against the reference's, and how."""
 
-    Attributes:
-        whole: byte for byte.
-        by_structure: by their skeletons, since other values stand in each body.
-        not_at_all: those that the reference itself answers otherwise each time, or once.
-    """
-
-    whole: int = 0
-    by_structure: int = 0
-    not_at_all: int = 0
+    whole: int = 0  # byte for byte
+    by_structure: int = 0  # by their skeletons, since other values stand in each body
+    not_at_all: int = 0  # those that the reference itself answers otherwise each time, or once
 
     def __str__(self) -> str:
         return (

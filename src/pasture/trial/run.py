@@ -45,24 +45,16 @@ STOPPING = "stopping"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one run is to do.
-
-    Attributes:
-        requests: number to send; a run that only confirms answers sends fewer than the plan.
-        warm: requests of the warm-up, if the policy has one.
-        equipment: load generator and server program.
-        directory: place for files of this run alone; exists and is empty.
-        log_prefix: start of the log files' path.
-    """
+    """What one run is to do."""
 
     plan: TrialPlan
     policy: str
     round: int
-    requests: int
-    warm: tuple[Request, ...]
-    equipment: Equipment
-    directory: Path
-    log_prefix: Path
+    requests: int  # number to send; a run that only confirms answers sends fewer than the plan
+    warm: tuple[Request, ...]  # requests of the warm-up, if the policy has one
+    equipment: Equipment  # load generator and server program
+    directory: Path  # place for files of this run alone; exists and is empty
+    log_prefix: Path  # start of the log files' path
 
     @property
     def warms_up(self) -> bool:

@@ -44,21 +44,13 @@ MakeCommands = Callable[[Path], list[list[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """A set of packages.
+    """A set of packages."""
 
-    Attributes:
-        name: of the environment.
-        what: is installed, for a person.
-        requirements: as pip takes them; the extra `trial` has the same.
-        modules: import names, to see whether an environment works.
-        instead: what else a user can do, for the hint.
-    """
-
-    name: str
-    what: str
-    requirements: tuple[str, ...]
-    modules: tuple[str, ...]
-    instead: str = ""
+    name: str  # of the environment
+    what: str  # is installed, for a person
+    requirements: tuple[str, ...]  # as pip takes them; the extra `trial` has the same
+    modules: tuple[str, ...]  # import names, to see whether an environment works
+    instead: str = ""  # what else a user can do, for the hint
 
     @property
     def are_here(self) -> bool:

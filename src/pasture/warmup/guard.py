@@ -38,20 +38,13 @@ class Ended(KeyboardInterrupt):
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[Result]):
-    """What became of a step.
+    """What became of a step."""
 
-    Attributes:
-        value: what it returned; None if it raised.
-        error: what it raised; None if it returned.
-        changed: what it had changed of the process, a few words each. All that could be has
-            been put back.
-        seconds: time that it took.
-    """
-
-    value: Result | None
-    error: str | None
+    value: Result | None  # what it returned; None if it raised
+    error: str | None  # what it raised; None if it returned
+    # What it had changed of the process, a few words each. All that could be has been put back.
     changed: tuple[str, ...]
-    seconds: float
+    seconds: float  # time that it took
 
 
 class Guard:

@@ -42,14 +42,10 @@ class Handling:
     Python's table knows nothing (None) of a handler that was there before the interpreter, and
     takes one that C code has set since for what was there first. `signal.signal` would set the
     default in its place.
-
-    Attributes:
-        handler: that Python knows; None of C code.
-        action: that the kernel knows; None without the extension.
     """
 
-    handler: Any
-    action: bytes | None
+    handler: Any  # that Python knows; None of C code
+    action: bytes | None  # that the kernel knows; None without the extension
 
     @property
     def can_be_put_back(self) -> bool:

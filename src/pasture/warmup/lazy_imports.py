@@ -34,30 +34,19 @@ _TARGET = re.compile(r"<lazy_import '(.*)'>")
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A global name of a module that stands for an import not made yet.
+    """A global name of a module that stands for an import not made yet."""
 
-    Attributes:
-        module: that has the name.
-        name: of the global.
-        target: dotted name of what is to be imported, as in `decimal.Decimal`.
-    """
-
-    module: ModuleType
-    name: str
-    target: str
+    module: ModuleType  # that has the name
+    name: str  # of the global
+    target: str  # dotted name of what is to be imported, as in `decimal.Decimal`
 
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """Which imports to make.
+    """Which imports to make."""
 
-    Attributes:
-        wanted: shell patterns of dotted names; `stdlib` is the standard library.
-        unwanted: those that are left alone all the same.
-    """
-
-    wanted: tuple[str, ...]
-    unwanted: tuple[str, ...]
+    wanted: tuple[str, ...]  # shell patterns of dotted names; `stdlib` is the standard library
+    unwanted: tuple[str, ...]  # those that are left alone all the same
 
     def match(self, target: str) -> bool:
         """Whether the import of that dotted name is to be made."""

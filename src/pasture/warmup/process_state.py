@@ -23,19 +23,12 @@ _MAX_VARIABLES = 5
 
 @dataclass(frozen=True, slots=True)
 class _Aspect:
-    """One thing that belongs to the whole process.
+    """One thing that belongs to the whole process."""
 
-    Attributes:
-        name: name in the report.
-        read: returns its value.
-        write: sets it.
-        of_main_thread: it can be set in the main thread only.
-    """
-
-    name: str
-    read: Callable[[], Any]
-    write: Callable[[Any], object]
-    of_main_thread: bool = False
+    name: str  # name in the report
+    read: Callable[[], Any]  # returns its value
+    write: Callable[[Any], object]  # sets it
+    of_main_thread: bool = False  # it can be set in the main thread only
 
 
 def _read_umask() -> int:

@@ -37,19 +37,12 @@ _MAX_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request of a warm-up.
+    """One request of a warm-up."""
 
-    Attributes:
-        method: its name, in capitals.
-        path: path and query, percent-encoded, ASCII.
-        scheme: "http" or "https".
-        host: value of the `Host` header; None leaves the choice to the server.
-    """
-
-    method: str
-    path: str
-    scheme: str = "http"
-    host: str | None = None
+    method: str  # its name, in capitals
+    path: str  # path and query, percent-encoded, ASCII
+    scheme: str = "http"  # "http" or "https"
+    host: str | None = None  # value of the `Host` header; None leaves the choice to the server
 
     def __str__(self) -> str:
         place = f"{self.scheme}://{self.host}" if self.host else ""

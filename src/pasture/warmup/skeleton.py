@@ -101,16 +101,12 @@ KEPT_BYTES = LIMIT_BYTES + 1
 
 @dataclass(frozen=True)
 class Response:
-    """An answer.
-
-    Attributes:
-        body: its first `KEPT_BYTES`.
-    """
+    """An answer."""
 
     status: int
     content_type: str = ""
     encoding: str = ""
-    body: bytes = b""
+    body: bytes = b""  # its first `KEPT_BYTES`
 
     @cached_property
     def skeleton(self) -> str:

@@ -53,22 +53,15 @@ Call = Callable[[Request], Response]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of one request.
-
-    Attributes:
-        status: status of the response; None if there is none.
-        error: the exception that the application raised, or why it was stopped; None if
-            neither.
-        changed: what it had changed of the process, and what has been put back.
-        skeleton: the body's structure; None if there is no answer.
-    """
+    """What became of one request."""
 
     request: Request
-    status: int | None
+    status: int | None  # status of the response; None if there is none
+    # The exception that the application raised, or why it was stopped; None if neither.
     error: str | None
     seconds: float
-    changed: tuple[str, ...] = ()
-    skeleton: str | None = None
+    changed: tuple[str, ...] = ()  # what it had changed of the process, and what has been put back
+    skeleton: str | None = None  # the body's structure; None if there is no answer
 
     @property
     def failed(self) -> bool:

@@ -26,25 +26,17 @@ NO_REFORK: Mapping[str, str] = {"refork": "not tried: of all servers only gunico
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One start of a server.
+    """One start of a server."""
 
-    Attributes:
-        python: its interpreter.
-        app: the application, as the user names it.
-        arguments: the user's, for the server.
-        folder: for files of this start alone.
-        features: what this version of the server has, of the words that `ServerFacts.features`
-            prints.
-    """
-
-    python: str
-    app: str
+    python: str  # its interpreter
+    app: str  # the application, as the user names it
     policy: str
     workers: int
     host: str
     port: int
-    arguments: tuple[str, ...]
-    folder: Path
+    arguments: tuple[str, ...]  # the user's, for the server
+    folder: Path  # for files of this start alone
+    # What this version of the server has, of the words that `ServerFacts.features` prints.
     features: frozenset[str] = frozenset()
 
     @property
@@ -67,62 +59,45 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """What a server prints, as far as a trial has to understand it.
+    """What a server prints, as far as a trial has to understand it."""
 
-    Attributes:
-        started: by each worker that has loaded the application; "" if their number says enough.
-        worker_died: a line for each worker that ended by itself, of a server that goes on.
-        not_found: the application is not there; its group 1 says why.
-        start_failed: the application was imported and did not start.
-        steps: is in a log that shows each request of a warm-up; "" if each log does.
-        called_wrongly: the error of an application that this server cannot call, a line.
-        wrong_kind: why that is, after "because".
-        wrong_kind_hint: what to do then.
-    """
-
+    # By each worker that has loaded the application; "" if their number says enough.
     started: str = ""
+    # A line for each worker that ended by itself, of a server that goes on.
     worker_died: re.Pattern[str] = NEVER
+    # The application is not there; its group 1 says why.
     not_found: re.Pattern[str] = re.compile(r"^(No module named .*)$", re.MULTILINE)
-    start_failed: str = ""
-    steps: str = ""
+    start_failed: str = ""  # the application was imported and did not start
+    steps: str = ""  # is in a log that shows each request of a warm-up; "" if each log does
+    # The error of an application that this server cannot call, a line.
     called_wrongly: re.Pattern[str] = NEVER
-    wrong_kind: str = ""
-    wrong_kind_hint: str = ""
+    wrong_kind: str = ""  # why that is, after "because"
+    wrong_kind_hint: str = ""  # what to do then
 
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """A server that a trial can boot.
+    """A server that a trial can boot."""
 
-    Attributes:
-        name: of its row in `pasture.servers.engines`.
-        install: what pip installs for it.
-        command: the command line of one start. What the user's arguments may share with a server
-            in production comes behind them, or is refused.
-        stock: what the policy `stock` is here, a sentence; "" where it is the application
-            preloaded and nothing else.
-        stock_spawns: under `stock` its workers are interpreters of their own.
-        cannot: why a policy does not exist here, by the policy's name.
-        least_workers: with fewer it has no parent.
-        silent_errors: where the application raises, the connection is closed without an answer.
-        refused: why an option is not for a trial, by its name without dashes.
-        refused_word: an argument that reads more options from a file.
-        variables: prefix of variables that it reads its options from.
-        features: program that prints words, run in its interpreter; "" if there is none.
-    """
-
-    name: str
-    install: str
+    name: str  # of its row in `pasture.servers.engines`
+    install: str  # what pip installs for it
+    # The command line of one start. What the user's arguments may share with a server in production
+    # comes behind them, or is refused.
     command: Callable[[Start], list[str]]
+    # What the policy `stock` is here, a sentence; "" where it is the application preloaded and
+    # nothing else.
     stock: str = ""
-    stock_spawns: bool = False
+    stock_spawns: bool = False  # under `stock` its workers are interpreters of their own
+    # Why a policy does not exist here, by the policy's name.
     cannot: Mapping[str, str] = field(default_factory=dict)
-    least_workers: int = 1
+    least_workers: int = 1  # with fewer it has no parent
+    # Where the application raises, the connection is closed without an answer.
     silent_errors: bool = False
+    # Why an option is not for a trial, by its name without dashes.
     refused: Mapping[str, str] = field(default_factory=dict)
-    refused_word: re.Pattern[str] = NEVER
-    variables: str = ""
-    features: str = ""
+    refused_word: re.Pattern[str] = NEVER  # an argument that reads more options from a file
+    variables: str = ""  # prefix of variables that it reads its options from
+    features: str = ""  # program that prints words, run in its interpreter; "" if there is none
     phrases: Phrases = Phrases()
 
     @property
