@@ -17,7 +17,7 @@ current()  # checks the interpreter's layout before any fork rather than after e
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What the out-of-line collector did in this process, and before the fork in its parent."""
+    """The work of the out-of-line collector in this process, and before the fork in its parent."""
 
     collections: int  # number of full collections run out of line
     skipped: int  # number left to the built-in collector for want of working memory
@@ -92,7 +92,7 @@ def is_installed() -> bool:
 
 
 def history() -> History:
-    """What was collected so far."""
+    """The collections so far."""
     return History(**native().collection_history())
 
 

@@ -51,10 +51,7 @@ class Interpreter:
 
 
 def current() -> Interpreter:
-    """Describe the interpreter that runs. Checks the layout of its structures once.
-
-    Safe at any time, with other threads running too.
-    """
+    """Describe the interpreter. Checks the layout of its structures once. Safe at any time."""
     refusal = _refusal()
     return Interpreter(
         implementation=_implementation(),
@@ -80,7 +77,7 @@ def native() -> ModuleType:
 
 
 def hint_for(why: Reason | None) -> str:
-    """What to do about an extension that refuses for this reason; "" where its sentence says it."""
+    """The remedy for an extension that refuses for this reason; "" where its sentence says it."""
     if why is Reason.SUB_INTERPRETER:
         return "call it in the main interpreter (mod_wsgi: WSGIApplicationGroup %{GLOBAL})"
     return "" if why is Reason.BUILD else f"use {SUPPORTED}"
@@ -97,11 +94,7 @@ Fields = dict[str, dict[str, int]]
 
 
 def fields() -> Fields:
-    """Those of this interpreter that its extension has verified.
-
-    Raises:
-        UnsupportedInterpreter: as `native`.
-    """
+    """Offsets of this interpreter that its extension has verified; raises as `native`."""
     return fields_from(native().field_offsets())
 
 
@@ -134,7 +127,7 @@ def _is_free_threaded() -> bool:
 
 
 def _refusal() -> tuple[Reason, str] | None:
-    """Why the heap may not be touched, as a code and a sentence; None if it may be."""
+    """A code and a sentence if the heap may not be touched; None if it may be."""
     if sys.implementation.name != "cpython":
         return Reason.UNSUPPORTED, f"{_implementation()} keeps its heap in another way than CPython"
     if _is_free_threaded():

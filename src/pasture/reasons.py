@@ -34,7 +34,7 @@ class Reason(StrEnum):
     """It works once it is built there."""
     SUB_INTERPRETER = "sub-interpreter"
 
-    # What does not survive a fork.
+    # Things that do not survive a fork.
     CONNECTION = "connection"
     TRANSACTION = "transaction"
     DATABASE = "database-file"

@@ -1,7 +1,7 @@
 """`pasture try APP`: what each policy would save on this application.
 
-Owns arguments and the end: turns them into a `TrialPlan`, shows progress, prints and writes what
-came of it, and keeps the runs of a trial that is not whole.
+Owns arguments and the end: turns them into a `TrialPlan`, shows progress, prints and writes the
+result, and keeps the runs of a trial that is not whole.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def _plan(
 
 
 def _requests(lines: tuple[str, ...], path: Path | None) -> Requests:
-    """What was named on the command line, then what a file lists."""
+    """Requests of the command line, then those of a file."""
     named = Requests(requests=tuple(map(parse_request, lines)))
     return named + read_requests(path) if path else named
 
@@ -240,7 +240,7 @@ def _port(text: str) -> int:
 
 
 class _Keeper:
-    """Keeps what has ended, as far as there is a place for it: a trial goes on without one.
+    """Keeps ended runs, as far as there is a place for them: a trial goes on without one.
 
     Attributes:
         earlier: runs of an earlier trial.
@@ -266,7 +266,7 @@ class _Keeper:
 
     @property
     def hint(self) -> str:
-        """What to do about runs that are missing."""
+        """The remedy for runs that are missing."""
         if self._keeper is None or not self._has_runs:
             return ""
         return "the runs that ended are kept: the same with --resume goes on with the others"
@@ -282,8 +282,7 @@ class _Keeper:
             self._give_up(f"{self._keeper.path}: {error.strerror or error}")
 
     def has_reported(self, result: TrialResult) -> None:
-        """Forget the runs of a trial that is whole. Until then a report that cannot be written does
-        not lose them."""
+        """Forget the runs of a whole trial: until then a failed report does not lose them."""
         if self._keeper is not None and not result.failures and not result.interrupted:
             with suppress(OSError):
                 self._keeper.forget()
@@ -294,7 +293,6 @@ class _Keeper:
 
 
 def _report(result: TrialResult, json_file: Path | None, html_file: Path | None) -> None:
-    """Print everything there is, and write it."""
     table.print_result(result, output_terminal())
     if json_file is not None:
         write_json(json_file, as_document(result))

@@ -1,1 +1,1 @@
-"""What two or more commands share when they show something: units, pages, bars, files."""
+"""Shared by commands that show something: units, pages, bars, files."""

@@ -28,14 +28,7 @@ def missing_packages() -> list[str]:
 
 
 def require_html(extra: str) -> None:
-    """Check that a page could be made.
-
-    Args:
-        extra: the extra that brings what it takes.
-
-    Raises:
-        MissingExtra: jinja2 or plotly is not installed.
-    """
+    """Check that a page could be made. MissingExtra: jinja2 or plotly is not installed."""
     missing = missing_packages()
     if missing:
         raise MissingExtra(
@@ -67,7 +60,6 @@ def plot_markup(figure: Any, height_px: int, **options: Any) -> str:
 
 
 def environment(loader: jinja2.BaseLoader) -> jinja2.Environment:
-    """How templates are filled in."""
     import jinja2
 
     return jinja2.Environment(

@@ -1,4 +1,4 @@
-"""What is going on in a long command: three events, and their display.
+"""Progress of a long command: three events, and their display.
 
 A piece of work is started, moves on and is finished; pieces may lie inside each other, and what
 moves is the innermost. On a terminal each is a bar, elsewhere its steps are lines.
@@ -59,7 +59,7 @@ OnEvent = Callable[[Event], None]
 
 
 class Display(Protocol):
-    """What takes events."""
+    """A taker of events."""
 
     def show(self, event: Event) -> None:
         """Show an event."""
@@ -77,7 +77,7 @@ def for_console(console: Console) -> Iterator[Display]:
 
 
 class _Bars:
-    """A bar for each piece of work under way; what came of it stays as a line above them."""
+    """A bar for each piece of work under way; its result stays as a line above them."""
 
     def __init__(self, console: Console) -> None:
         self._open: list[tuple[str, TaskID]] = []

@@ -22,8 +22,7 @@ def decoded(kind: Any, value: Any) -> Any:
             or the type that the value has already.
 
     Raises:
-        ValueError: a value is of another type.
-        TypeError: a key of a dataclass is missing.
+        ValueError, TypeError: a value is of another type; a key of a dataclass is missing.
     """
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if is_dataclass(kind):
@@ -60,12 +59,10 @@ def _parts(kinds: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
 
 
 def _list(value: Any) -> Any:
-    """A tuple may not have been through JSON yet."""
     return value if type(value) is tuple else _of(list, value)
 
 
 def _key(kind: Any, key: str) -> Any:
-    """JSON has texts alone for keys."""
     return int(key) if kind is int else key
 
 

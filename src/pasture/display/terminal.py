@@ -1,7 +1,7 @@
-"""The terminal, or the file or pipe in its place: what tables and bars are printed on.
+"""The terminal, or the file or pipe in its place: tables and bars are printed on it.
 
-Whatever is printed here is made safe to show, wherever its text comes from: no markup is
-read in it, and control characters are written out before they reach the terminal.
+All text is made safe to show, wherever it comes from: no markup is read in it, and control
+characters are written out before they reach the terminal.
 """
 
 from __future__ import annotations

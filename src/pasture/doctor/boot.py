@@ -27,12 +27,9 @@ _GRACE_S = 15.0
 def boot(command: Sequence[str], wait_s: float) -> Evidence:
     """Run a server until it has workers, look at it, and stop it.
 
-    Args:
-        wait_s: how long it may take to fork them.
-
     Raises:
         UsageError: there is no such command.
-        ServerFailed: it forks no worker.
+        ServerFailed: it forks no worker in time.
     """
     require_smaps_rollup()
     with temporary_folder("pasture-doctor-") as folder:

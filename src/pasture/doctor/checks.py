@@ -1,4 +1,4 @@
-"""What stands in the way of sharing memory, found from outside of a running server.
+"""Obstacles to sharing memory, found from outside of a running server.
 
 Each check is a pure function of `Evidence`, which is read once and frozen, and gives findings.
 """

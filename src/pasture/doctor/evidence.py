@@ -1,4 +1,4 @@
-"""What `pasture doctor` reads of a running server: once, from outside, and frozen.
+"""Facts of a running server for `pasture doctor`: read once, from outside, and frozen.
 
 Nothing is written to the server and nothing is stopped.
 """
@@ -38,13 +38,13 @@ class Worker:
     memory: Memory  # all of it
     requests: int | None = None  # answered so far; None where the server does not say
     at_start_bytes: int = 0  # private memory right after the fork; 0 if it is not known
-    # What of each package it has in memory, by name.
+    # Memory in files of each package, by name.
     packages: Mapping[str, InMemory] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was read of a server."""
+    """Facts of a server."""
 
     master_pid: int  # the process that forks
     command: tuple[str, ...]  # its arguments
@@ -56,7 +56,7 @@ class Evidence:
     huge_pages: str  # content of transparent_hugepage/enabled; "" if there is no such file
     ksm: str  # content of ksm/run; "" if there is no such file
     packages: frozenset[str] = frozenset()  # of files that it has mapped
-    # What pasture did to the master; None for a server without pasture.
+    # pasture's work in the master; None for a server without pasture.
     seal: SealSeen | None = None
     # Memory of the master that is free altogether; None if that was not looked at.
     free_bytes: int | None = None
@@ -78,9 +78,8 @@ def gather(
     """Read what there is to read of a server.
 
     Args:
-        notes: what it wrote of itself, if it was started for that.
-        report_file: where it was asked to write the seal's report; None is where its environment
-            says.
+        notes: of a server that was started to write some.
+        report_file: of the seal's report; None is where the server's environment says.
 
     Raises:
         ProcessEnded: it has ended.
@@ -135,7 +134,7 @@ def _worker(pid: int, board: Snapshot | None) -> Worker | None:
 
 
 def _by_package(pid: int) -> dict[str, InMemory]:
-    """What a process has in memory of the files of each package."""
+    """Memory of a process in the files of each package."""
     found: dict[str, InMemory] = {}
     for file, size in parse_mapped_files(read_text(f"/proc/{pid}/smaps")).items():
         if ".so" in file and ("site-packages" in file or "dist-packages" in file):

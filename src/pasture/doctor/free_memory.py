@@ -1,4 +1,4 @@
-"""How much of a process's pymalloc pools is free altogether: memory that a fork carries along.
+"""Free memory in a process's pymalloc pools, which a fork carries along.
 
 Reads the headers of pools and of no page that the process does not have.
 """
@@ -22,8 +22,6 @@ _MAX_BYTES = 8 << 30
 
 @dataclass(slots=True)
 class _Process:
-    """Descriptors of its memory and of its page entries."""
-
     memory: int
     entries: int
 
@@ -70,7 +68,6 @@ def _free_in(process: _Process, mapping: Mapping, layout: PoolLayout) -> int:
 
 
 def _there(process: _Process, start: int, end: int) -> list[bool]:
-    """Whether each page is in memory or in swap."""
     try:
         found = read_entries(process.entries, start, max(0, end - start) // OS_PAGE_BYTES)
     except OSError:  # it has ended

@@ -1,6 +1,6 @@
 """Extension modules for the stable ABI: whether they count references, and who brought them.
 
-Whatever lies where a server has mapped it may be another user's making.
+Files at the place where a server has mapped one may be another user's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _COUNTS_INLINE = "_Py_Dealloc"  # what counting down to 0 calls, where it is com
 
 @dataclass(frozen=True, order=True, slots=True)
 class Wheel:
-    """What a module came in."""
+    """The package of a module."""
 
     name: str  # name and version of the package; name of the file where no package has it
     # The oldest version of Python, as in "cp38-abi3"; None if it is not known.
@@ -36,7 +36,6 @@ class Wheel:
 
 
 def _wheel_of(file: str) -> Wheel:
-    """The package that says that it has brought a file."""
     info = distribution_of(file)
     if info is None:
         return Wheel(printable(PurePath(file).name), None)

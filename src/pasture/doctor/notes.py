@@ -12,7 +12,7 @@ from pasture.trust.untrusted_text import printable
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What was noted while a command ran."""
+    """Notes of one command."""
 
     gc_callers: tuple[str, ...] = ()  # who called gc.enable(), `module (file:line)` each
     # Name and module of the code of each Python thread that there was at a fork, by the kernel's

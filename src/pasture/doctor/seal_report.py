@@ -1,4 +1,4 @@
-"""What pasture did to a server's master, from outside: its scoreboard, and the seal's report.
+"""pasture's work in a server's master, from outside: its scoreboard, and the seal's report.
 
 The report is another process' word, and there is one only where a variable names a file.
 """

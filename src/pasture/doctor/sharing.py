@@ -1,4 +1,4 @@
-"""What workers hold for themselves: an application loaded late, data of their own, imports."""
+"""Memory that workers hold for themselves: an application loaded late, own data, imports."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _holds_little(seen: Evidence, private: float, rss: float) -> bool:
 
 
 def own_data(seen: Evidence) -> Iterator[Finding]:
-    """What a worker holds before its first request it has built for itself."""
+    """Data that a worker has built for itself before its first request."""
     idle = [worker for worker in seen.workers if _is_unasked(worker, seen)]
     if seen.seal is None or not seen.seal.sealed:
         return  # most of it is not data that the worker made
@@ -100,7 +100,7 @@ def own_data(seen: Evidence) -> Iterator[Finding]:
 
 
 def _built_since(seen: Evidence) -> Iterator[Finding]:
-    """What workers that have served hold: whether a lifespan or requests built it is not known."""
+    """Data of workers that have served: whether a lifespan or requests built it is not known."""
     known = [w.memory.private_bytes - w.at_start_bytes for w in seen.workers if w.at_start_bytes]
     built = min(known, default=0)
     if built < _MIN_PRIVATE_BYTES:
@@ -162,7 +162,7 @@ def _has_loaded(seen: Evidence) -> bool:
 
 
 def _late_packages(seen: Evidence) -> dict[str, InMemory]:
-    """What all workers have mapped and the master has not, largest first."""
+    """Packages that all workers have mapped and the master has not, largest first."""
     each = [set(worker.packages) for worker in seen.workers]
     late = set.intersection(*each) - seen.packages if each else set()
     first = seen.workers[0].packages
@@ -198,7 +198,7 @@ def pending_imports(seen: Evidence) -> Iterator[Finding]:
 
 
 def free_memory(seen: Evidence) -> Iterator[Finding]:
-    """What is free in the master at the fork is carried along."""
+    """Free memory of the master, which the fork carries along."""
     if seen.free_bytes is None:
         return
     given_back = seen.seal is not None and seen.seal.gives_back

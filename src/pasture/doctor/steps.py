@@ -22,7 +22,7 @@ _SAID_ELSEWHERE = (Reason.THREAD_RUNS, Reason.VERSION)
 
 
 def hazards(seen: Evidence) -> Iterator[Finding]:
-    """What workers have inherited and cannot use, as the seal has found it."""
+    """Things that workers have inherited and cannot use, as the seal has found them."""
     for hazard in seen.seal.hazards if seen.seal is not None else ():
         yield Finding(
             "hazards",
@@ -34,7 +34,7 @@ def hazards(seen: Evidence) -> Iterator[Finding]:
 
 
 def seal(seen: Evidence) -> Iterator[Finding]:
-    """What pasture did to the master, and which steps it left out."""
+    """pasture's work in the master, and the steps that it left out."""
     if seen.seal is None:
         return
     found = seen.seal
@@ -138,7 +138,6 @@ def _seal_names_native_threads(seen: Evidence) -> bool:
 
 
 def _in_workers(early: Sequence[Thread]) -> str:
-    """Which of the master's threads workers have."""
     again = [t for t in early if starts_again(t.name, t.package.partition(" ")[0])]
     gone = [thread for thread in early if thread not in again]
     if not again:

@@ -86,7 +86,6 @@ def _identity(
 
 
 def _comm(folder: Path) -> str:
-    """The name that the kernel has of a task."""
     return read_text(str(folder / "comm")).strip()
 
 
@@ -99,7 +98,6 @@ def _began(folder: Path, number: int) -> tuple[int, int] | None:
 
 
 def _waiting(folder: Path, numbers: Sequence[int]) -> frozenset[int]:
-    """Those that did not run between two looks at them."""
     found: set[int] = set()
     before = read_some(folder, numbers)
     for _ in range(_LOOKS if numbers else 0):

@@ -1,4 +1,4 @@
-"""What to do about the private memory of a worker: only what its figures support.
+"""Remedies for the private memory of a worker, as far as its figures support them.
 
 Pure functions of an `Explanation`. A remedy is named with the bytes of the causes that it
 removes, only if they are worth the trouble, and only if it can help: a step that the parent's
@@ -23,7 +23,7 @@ _MIN_FRACTION = 0.02
 
 _FILLS_AT_USE = frozenset((Cause.DICT_KEYS, Cause.DICT_VALUES, Cause.TYPE_VERSION, Cause.HASH))
 _SET_BEFORE = {"precompute-types": Cause.TYPE_VERSION}
-"""What a step has filled altogether: what is written there later was made invalid before."""
+"""Causes that a step removes altogether: later writes there follow an invalidation."""
 
 _CODE = frozenset((Cause.CODE_COUNTER, Cause.CODE_CACHE))
 _NO_WARM_UP = (
@@ -163,7 +163,7 @@ def _new_memory(found: Explanation) -> Iterable[str]:
 
 
 def _who_builds(found: Explanation) -> str:
-    """What made the objects in new memory, and what would make them in the parent."""
+    """Names the code that made the objects in new memory, and what would make them earlier."""
     if found.requests == 0:
         where = "its lifespan" if found.is_asgi else "a hook after the fork"
         return f"the worker built at its start, as in {where}: {_ITS_OWN}"

@@ -1,4 +1,4 @@
-"""What the allocators say of words that differ: free blocks, reused ones, headers.
+"""Words that differ, by the state of their blocks: free, reused, headers.
 
 Asks pymalloc's pools and glibc's chunks, in parent and worker. A word in a block that both
 have in use is left for the objects, and the start of its block is noted.
@@ -19,11 +19,7 @@ from pasture.proc.address_space import AddressSpace, Array
 
 
 class Allocated:
-    """Decides words by the state of the blocks that they lie in.
-
-    Args:
-        parent, worker: their memory.
-    """
+    """Decides words by the state of the blocks that they lie in."""
 
     def __init__(self, parent: AddressSpace, worker: AddressSpace) -> None:
         self._parent, self._worker = parent, worker

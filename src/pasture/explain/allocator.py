@@ -1,4 +1,4 @@
-"""Free or in use: what pymalloc says about a word of memory.
+"""pymalloc's blocks: whether a word of memory is free or in use.
 
 A pool is recognised by its header alone (`proc.pymalloc`). Its layout is that of the interpreter
 that runs this: it is the same from 3.11 to 3.15.
@@ -25,7 +25,7 @@ POOL_BYTES, HEADER_BYTES = _LAYOUT.pool_bytes, _LAYOUT.header_bytes
 _POOL_WORDS = POOL_BYTES // WORD_BYTES
 
 PIECE_BYTES = min(POOL_BYTES, OS_PAGE_BYTES)
-"""What lies in one OS page and in one pool: a pool has several pages, or a page several pools."""
+"""In one OS page and in one pool: a pool has several pages, or a page several pools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +97,7 @@ def _read_os_pages(
 
 
 def decode_pools(bases: Array, words: Array) -> Pools:
-    """What the words of possible pools say.
-
-    Args:
-        bases: uint64, ascending.
-        words: uint64, one row of `POOL_BYTES` a pool.
-    """
+    """Pools at addresses (uint64, ascending), from one row of `POOL_BYTES` (uint64) each."""
     used, block, next_offset, valid = _decode_headers(words)
     block = np.where(valid, block, 1)
     free = _free_blocks(bases, words, valid, block)
@@ -113,11 +108,7 @@ def decode_pools(bases: Array, words: Array) -> Pools:
 
 
 def _decode_headers(words: Array) -> tuple[Array, Array, Array, Array]:
-    """Blocks in use, bytes of a block, offset of what was never used; and whether it is a pool.
-
-    Args:
-        words: uint64, one row a possible pool: its header, or more.
-    """
+    """Blocks in use, bytes of a block, offset of what was never used; and whether it is a pool."""
     used = _half_words(words, _LAYOUT.used)
     size_class = _half_words(words, _LAYOUT.size_class)
     next_offset = _half_words(words, _LAYOUT.next)
@@ -135,7 +126,6 @@ def _decode_headers(words: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def _half_words(words: Array, offset: int) -> Array:
-    """The 4 bytes at an offset of each row."""
     shift = np.uint64(offset % WORD_BYTES * 8)
     return (words[:, offset // WORD_BYTES] >> shift & np.uint64(0xFFFFFFFF)).astype(np.int64)
 
@@ -155,7 +145,7 @@ def pool_addresses(space: AddressSpace) -> Array:
 
 
 def _possible_pools(pages: OsPages) -> Array:
-    """Where in a mapping a pool may begin: at the pages, or pieces of pages, that are there."""
+    """Addresses in a mapping where a pool may begin, in pages that are there."""
     pieces = pieces_of(pages.addresses[pages.present | pages.swapped])
     return pieces[pieces % np.uint64(POOL_BYTES) == 0]
 

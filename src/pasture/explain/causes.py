@@ -1,7 +1,6 @@
 """The causes for which an OS page is private, by name.
 
-Owns the list and its words. Codes are the positions in the list and appear in no document;
-names do.
+Codes are the positions in the list and appear in no document; names do.
 """
 
 from __future__ import annotations

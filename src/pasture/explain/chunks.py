@@ -1,7 +1,7 @@
-"""Free or in use: what glibc's malloc says about a word of memory.
+"""glibc's chunks: whether a word of memory is free or in use.
 
-Owns the layout of chunks and of heaps, as far as a reader needs it. Beside the main heap there are
-those of other threads, each at a multiple of 64 MB. A process that has never run a thread has none.
+Beside the main heap there are those of other threads, each at a multiple of 64 MB. A process that
+has never run a thread has none.
 
 Source: glibc malloc/malloc.c (struct malloc_chunk, malloc_state), malloc/arena.c (heap_info).
 """
@@ -61,8 +61,6 @@ NO_CHUNKS = Chunks(
 
 @dataclass(frozen=True, slots=True)
 class Heap:
-    """One heap."""
-
     # start, end: addresses, the end excluded.
     start: int
     end: int

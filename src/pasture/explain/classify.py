@@ -26,7 +26,6 @@ class Classifier:
     """Finds causes for one pair of processes.
 
     Args:
-        parent, worker: their memory.
         fields: offsets of the interpreter; None if they are not known.
         same_version: whether the interpreter's instructions are those of this one.
         has_snapshot: whether memory in use without a record is known to be no object.
@@ -64,11 +63,7 @@ class Classifier:
         )
 
     def classify(self, batch: Batch, extents: Extents) -> Classified:
-        """Find the cause of every word of a batch.
-
-        Args:
-            extents: objects and storage of the parent where the words lie.
-        """
+        """Find the cause of every word of a batch; `extents` has what lies there in the parent."""
         words = Words(batch, self.regions, extents, self._labels)
         words.set(words.regions == Region.STACK, Cause.STACK, Label("stack", ""))
         self.allocated.decide(words)

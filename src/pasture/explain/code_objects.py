@@ -34,11 +34,7 @@ _BATCH_OS_PAGES = (8 << 20) // OS_PAGE_BYTES
 
 
 def find_codes(objects: Objects, os_pages: Array) -> tuple[Array, Array, Array]:
-    """Code objects that have a byte in some OS pages.
-
-    Args:
-        objects: a reader of the process.
-        os_pages: addresses, uint64, ascending.
+    """Code objects that have a byte in some OS pages (addresses, uint64, ascending).
 
     Returns:
         Address, end and type of each, uint64, ascending; ends never pass the next address.
@@ -117,7 +113,7 @@ def cache_units() -> tuple[int, ...]:
 
 
 def parts(code: bytes) -> Array:
-    """What each 2-byte unit is: `COUNTER`, `CACHE` or `OPCODE`; uint8, one a unit."""
+    """The kind of each 2-byte unit, `COUNTER`, `CACHE` or `OPCODE`; uint8."""
     caches = cache_units()
     units = len(code) // _UNIT_BYTES
     found = np.full(units, OPCODE, dtype=np.uint8)
@@ -132,10 +128,9 @@ def parts(code: bytes) -> Array:
 
 
 def only_counters(before: bytes, after: bytes, pad_bytes: int) -> Array:
-    """For each 8-byte word: whether counters are all that differs in it.
+    """Whether only counters differ, for each 8-byte word of one code object's instructions.
 
     Args:
-        before, after: instructions of the same code object.
         pad_bytes: between the last multiple of 8 and their address.
     """
     units = parts(before)

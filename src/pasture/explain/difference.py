@@ -1,8 +1,7 @@
 """A worker's private OS pages against the same pages of its parent.
 
-Owns which pages are compared and the reading of them, in batches of bounded memory. The
-meaning of the words is for others. No process is stopped: a page that changes while it is read is
-compared as it was found.
+Owns which pages are compared and the reading of them, in batches of bounded memory. No process is
+stopped: a page that changes while it is read is compared as it was found.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class PrivatePages:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some compared pages and what differs in them."""
+    """Some compared pages and the words that differ in them."""
 
     os_pages: Array  # addresses of the pages
     addresses: Array  # address of each word that differs
@@ -65,7 +64,7 @@ def private_pages(parent: AddressSpace, worker: AddressSpace) -> PrivatePages:
 
 
 def _in_parent(parent: AddressSpace, mapping: Mapping, addresses: Array) -> Array:
-    """Which of the addresses have a page in the parent."""
+    """Whether each of the addresses has a page in the parent."""
     there = np.zeros(len(addresses), dtype=bool)
     for other in parent.mappings:
         if other.end <= mapping.start or other.start >= mapping.end:
@@ -96,7 +95,7 @@ def compare(parent: AddressSpace, worker: AddressSpace, os_pages: Array) -> Iter
 
 
 def difference(os_pages: Array, before: Array, after: Array) -> Batch:
-    """What differs between two readings of the same pages (one row a page)."""
+    """Words that differ between two readings of the same pages (one row a page)."""
     places = np.flatnonzero(before.reshape(-1) != after.reshape(-1))
     rows, columns = np.divmod(places, OS_PAGE_BYTES // WORD_BYTES)
     addresses = os_pages[rows] + columns.astype(np.uint64) * np.uint64(WORD_BYTES)

@@ -1,8 +1,7 @@
 """Why each private page of a worker is private.
 
-Joins difference, snapshot and memory for one pair of processes and says what came of it as
-frozen measurements. Stops neither process. All that could not be found out, and why, is part of the
-answer.
+Joins difference, snapshot and memory for one pair of processes into frozen measurements. Stops
+neither process. All that could not be found out, and why, is part of the answer.
 """
 
 from __future__ import annotations

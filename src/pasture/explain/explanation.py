@@ -1,7 +1,4 @@
-"""What came of explaining the private memory of a worker: frozen measurements.
-
-All that could not be found out, and why, is part of them.
-"""
+"""The explanation of a worker's private memory: frozen measurements, and what they lack."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What the private memory of one worker is."""
+    """The private memory of one worker."""
 
     # worker_pid, parent_pid: the processes compared.
     worker_pid: int

@@ -1,4 +1,4 @@
-"""What a snapshot has in some OS pages: objects and their storage, in the order of addresses.
+"""Objects and their storage in some OS pages, as a snapshot has them, in the order of addresses.
 
 Keeps in memory only what lies in pages that are asked about.
 """
@@ -42,11 +42,9 @@ class Extents:
 
 
 class PageRanks:
-    """How many of some OS pages lie before an address: a table, since a snapshot asks it twice
-    for each of its records.
+    """How many of some OS pages (uint64, ascending, at least one) lie before an address.
 
-    Args:
-        os_pages: addresses, uint64, ascending; at least one.
+    A table, since a snapshot asks it twice for each of its records.
     """
 
     def __init__(self, os_pages: Array) -> None:
@@ -77,15 +75,10 @@ class PageRanks:
 
 
 class Windows:
-    """A snapshot cut into windows of OS pages, so that memory stays bounded.
+    """A snapshot cut into windows of `size` OS pages, so that memory stays bounded.
 
     Keeps 2 bytes a record; the records themselves are read from the file when their window
     comes, and let go of after it.
-
-    Args:
-        snapshot: the parent's.
-        os_pages: addresses of pages that are asked about, uint64, ascending.
-        size: pages of a window.
     """
 
     def __init__(self, snapshot: Snapshot, os_pages: Array, size: int) -> None:
@@ -105,7 +98,7 @@ class Windows:
         self._spanning = np.concatenate(spanning) if spanning else np.zeros(0, np.int64)
 
     def extents(self, window: int) -> Extents:
-        """What lies in the pages of one window, and what lies in several."""
+        """Extents in the pages of one window, and those in several windows."""
         numbers = np.concatenate((np.flatnonzero(self._window_of == window), self._spanning))
         numbers.sort()
         return Extents(*_sorted(self._snapshot.records.chosen(numbers), numbers))

@@ -25,7 +25,7 @@ _STORAGE = {
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What was written: the type of the object (or a name for what is none) and the field."""
+    """The type of a written object (or a name for what is none), and the field."""
 
     type: str
     field: str
@@ -36,7 +36,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a word stands for."""
+    """The cause and the label of a word."""
 
     cause: Cause
     label: Label
@@ -48,7 +48,7 @@ def limit_offset(info: TypeInfo | None) -> int:
 
 
 def object_field(info: TypeInfo | None, offset: int, fields: Fields) -> Meaning:
-    """What stands at an offset of an object of that type."""
+    """Meaning of an offset of an object of that type."""
     if offset == 0:
         return Meaning(Cause.REFERENCE_COUNT, Label(info.name if info else "?", "ob_refcnt"))
     if info is None:
@@ -108,11 +108,7 @@ def _cause(info: TypeInfo, offset: int, name: str) -> Cause:
 
 
 def storage_field(kind: Kind, offset: int, head: bytes, fields: Fields) -> Meaning:
-    """What stands at an offset of memory that an object owns.
-
-    Args:
-        head: the first bytes of it, as far as the indices of a key table.
-    """
+    """Meaning of an offset of memory that an object owns; `head` has a key table's head."""
     if kind in (Kind.DICT_KEYS, Kind.SHARED_KEYS):
         return _keys_field(kind, offset, head, fields)
     if kind == Kind.BYTES:

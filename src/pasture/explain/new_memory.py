@@ -1,5 +1,4 @@
-"""What stands in a worker's memory that its parent never had: objects by type, free blocks,
-and other memory in use.
+"""A worker's memory that its parent never had: objects by type, free blocks, other memory in use.
 
 Found in the worker alone: its pools, its chunks, and the type pointers of what they hold.
 Where no type is recognised nothing is guessed: memory in use is then just that.
@@ -39,14 +38,7 @@ _PLACES = {
 
 
 class NewMemory:
-    """Finds what stands in new pages of one worker.
-
-    Args:
-        worker: its memory.
-        objects: a reader of its objects; None if its interpreter is not known.
-        regions: kinds of its mappings.
-        chunks: chunks of its heaps.
-    """
+    """Finds what stands in new pages of one worker; no objects if its interpreter is not known."""
 
     def __init__(
         self, worker: AddressSpace, objects: Objects | None, regions: Regions, chunks: Chunks
@@ -60,12 +52,7 @@ class NewMemory:
         return self._labels.all()
 
     def words(self, os_pages: Array) -> Iterator[tuple[int, Array]]:
-        """What each word of the pages belongs to, in batches.
-
-        Yields:
-            The number of pages of the batch, and for each of their words, page after page,
-            the number of a label.
-        """
+        """The number of pages of each batch, and for each of their words the number of a label."""
         for first in range(0, len(os_pages), _BATCH_OS_PAGES):
             pages = os_pages[first : first + _BATCH_OS_PAGES]
             found = np.zeros((len(pages), _PAGE_WORDS), dtype=np.int64)
@@ -132,6 +119,5 @@ class NewMemory:
 
 
 def _words_of(starts: Array, size_bytes: int) -> Array:
-    """Addresses of all words of pieces of memory of one size."""
     offsets = np.arange(0, size_bytes, WORD_BYTES, dtype=np.uint64)
     return (starts[:, None] + offsets[None, :]).reshape(-1)

@@ -1,4 +1,4 @@
-"""What objects say of words that differ: the field, counter or storage that was written.
+"""Words that differ, by their objects: the field, counter or storage that was written.
 
 Objects are known from a snapshot, or recognised in the blocks that hold them. Both are named
 the same way: by type and offset.
@@ -25,8 +25,6 @@ class ObjectWords:
     """Decides words by the objects, or storage of objects, that they lie in.
 
     Args:
-        objects: a reader of the parent's.
-        worker: its memory.
         same_version: whether the interpreter's instructions are those of this one.
     """
 
@@ -96,7 +94,6 @@ class ObjectWords:
         self._by_type(words, at, types[which], offsets)
 
     def _by_type(self, words: Words, at: Array, types: Array, offsets: Array) -> None:
-        """Decide words by the types of the objects that hold them."""
         if not len(at):
             return
         which = self._types.of(types)
@@ -148,7 +145,6 @@ class ObjectWords:
         return self._fields["(code)"]["unit_bytes"] * units
 
     def _by_storage(self, words: Words, at: Array, index: Array, offsets: Array) -> None:
-        """Decide words by the storage that holds them."""
         if not len(at):
             return
         head_bytes = self._fields["keys"]["dk_indices"]

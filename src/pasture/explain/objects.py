@@ -39,10 +39,6 @@ class TypeInfo:
 class Objects:
     """A reader of the objects of one process.
 
-    Args:
-        space: its memory.
-        fields: offsets of its interpreter.
-
     Attributes:
         met: types that objects were recognised by, by address.
     """

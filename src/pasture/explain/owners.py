@@ -41,12 +41,7 @@ class _Record:
 
 
 class Owners:
-    """Finds paths for records of one snapshot.
-
-    Args:
-        snapshot: the parent's.
-        objects: a reader of the parent.
-    """
+    """Finds paths for records of one snapshot."""
 
     def __init__(self, snapshot: Snapshot, objects: Objects) -> None:
         self._snapshot, self._objects = snapshot, objects
@@ -56,8 +51,7 @@ class Owners:
     def path(self, number: int) -> str:
         """The way to a record, as in `django.urls.resolvers._route_regexes['about/']`.
 
-        Begins with "(no module)" where only C code, a stack or the collector holds the first
-        object.
+        Begins with "(no module)" where only C code, a stack or the collector has the first object.
         """
         chain = [self._record(number)]
         while chain[-1].owner != NO_OWNER and len(chain) < _MAX_STEPS:
@@ -79,7 +73,7 @@ class Owners:
         return text or "sys.modules"
 
     def _without_module(self, address: int) -> str:
-        """What is held by no module; the interpreter's table of strings is known by its items."""
+        """A name for what no module holds; the table of strings is known by its items."""
         name = self._type_name(address)
         items = self._objects.dict_items(address, _MAX_COMPARED) if name == "dict" else []
         if len(items) == _MAX_COMPARED and all(key == value for key, value, _ in items):

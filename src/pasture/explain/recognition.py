@@ -1,4 +1,4 @@
-"""Objects recognised from memory: what the first words of a block say it holds.
+"""Objects recognised from memory, by the first words of a block.
 
 An object has a pointer to its type at one of three places of its block, depending on what
 its type puts before it. The place and the type must agree, and the type must be one.
@@ -26,7 +26,7 @@ _BATCH_OS_PAGES = (16 << 20) // OS_PAGE_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """What was found in blocks, each array one entry a block."""
+    """Types found in blocks, each array one entry a block."""
 
     starts: Array  # uint64, of the blocks, ascending
     types: Array  # uint64, address of the type; 0 if the block holds no object
@@ -80,7 +80,7 @@ def _meet(objects: Objects, words: Array) -> None:
 
 
 def _prefixes(fields: Fields) -> tuple[int, ...]:
-    """What may stand before an object, bytes: nothing, a GC header, and more."""
+    """Bytes that may stand before an object: none, a GC header, and more."""
     return 0, fields["(before)"]["gc"], fields["(before)"]["weakrefs"]
 
 
@@ -97,14 +97,11 @@ def _fits(info: TypeInfo, prefix: int, before: Mapping[str, int]) -> bool:
 
 
 def gather(space: AddressSpace, starts: Array, offsets: Sequence[int]) -> list[Array]:
-    """The words at some offsets from addresses; 0 where nothing is mapped.
+    """The words at some offsets from addresses, an array for each offset; 0 where none is mapped.
 
     Args:
         starts: multiples of 8, uint64, ascending.
         offsets: in bytes, ascending; less than a page.
-
-    Returns:
-        One array for each offset.
     """
     found = [np.zeros(len(starts), dtype=np.uint64) for _ in offsets]
     places = [starts + np.uint64(offset) for offset in offsets]

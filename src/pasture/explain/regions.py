@@ -1,4 +1,4 @@
-"""What kind of memory a mapping is: the interpreter's, a library's, heap, stack, other."""
+"""Kinds of memory of a mapping: the interpreter's, a library's, heap, stack, other."""
 
 from __future__ import annotations
 
@@ -30,15 +30,13 @@ class Region(IntEnum):
 
 
 def _loaded_bytes(path: str) -> int:
-    """How much of the address space a file takes, its .bss included."""
     return -(-elf.loaded_bytes(path) // OS_PAGE_BYTES) * OS_PAGE_BYTES
 
 
 class Regions:
-    """The mappings of a process by kind. Data without a file (.bss) goes with its file.
+    """The mappings of a process, ascending, by kind. Data without a file (.bss) goes with its file.
 
     Args:
-        mappings: ascending.
         loaded_bytes: returns how much memory a file takes from its first mapping on.
         heaps: start and end of each heap of malloc, ascending; those of threads have no name.
     """

@@ -1,7 +1,7 @@
-"""The heap snapshot of a parent, read back: what lay where when it was written.
+"""The heap snapshot of a parent, read back.
 
 Owns the format of the file on the reading side. Records stay in the file and are looked up by
-number; what lies in which pages is `extents`'.
+number.
 
 The file is another process' word: a head that is no such head is an error, a record that
 cannot be one stands for nothing. It is read and never mapped, since a file that its owner cuts
@@ -53,7 +53,7 @@ _MAX_BYTES = np.uint64(1 << 44)
 _MAX_OFFSET = 1 << 16
 _MAX_PREFIX = 64
 
-# What the readers of objects take for granted.
+# Readers of objects take these for granted.
 _NEEDED = {
     "object": ("ob_refcnt", "ob_type", "ob_size"),
     "dict": ("ma_keys", "ma_values"),
@@ -78,7 +78,7 @@ _NEEDED = {
 
 
 class Kind(IntEnum):
-    """What a record stands for: cpy_kind in src/native/cpython/storage.h."""
+    """The sort of memory of a record: cpy_kind in src/native/cpython/storage.h."""
 
     OBJECT = 0
     DICT_KEYS = 1
@@ -91,13 +91,7 @@ class Kind(IntEnum):
 
 @dataclass(slots=True)
 class Records:
-    """The records of an open snapshot file, read when they are asked for.
-
-    Args:
-        path: name of the file, for errors.
-        number: descriptor of the open file; closed with this object.
-        start: bytes before the first record.
-    """
+    """The records of an open snapshot file, read when they are asked for; closes the descriptor."""
 
     path: Path
     number: int
@@ -114,11 +108,7 @@ class Records:
         return self.count
 
     def read(self, first: int, count: int) -> Array:
-        """Some records in a row; fewer at the end.
-
-        Raises:
-            UsageError: the file is shorter than it was.
-        """
+        """Some records in a row; fewer at the end. UsageError if the file is shorter by now."""
         count = max(0, min(count, self.count - first))
         rows = np.empty(count, dtype=RECORD)
         left, at = rows.view(np.uint8).data, self.start + first * RECORD.itemsize
@@ -153,10 +143,7 @@ class Snapshot:
 
 
 def open_snapshot(path: Path, owners: Iterable[int] = ()) -> Snapshot:
-    """Open a snapshot file.
-
-    Args:
-        owners: ids of users, beside this one and root, whose file it may be.
+    """Open a snapshot file, of this user, of root, or of one of the owners.
 
     Raises:
         UsageError: it cannot be read, is another user's, or is none.
@@ -188,11 +175,7 @@ def _number(value: object) -> int:
 
 
 def _checked_fields(rows: Any) -> Fields:
-    """Offsets with which the reader of objects can work, right or not.
-
-    Raises:
-        ValueError, TypeError, KeyError: they are not.
-    """
+    """Offsets with which the reader of objects can work; an error if they are none."""
     if len(rows) > _MAX_FIELDS:
         raise ValueError("it has too many fields")
     for holder, name, offset in rows:

@@ -1,7 +1,7 @@
 """Which two processes are compared, and what is known of the parent before its memory is read.
 
-A worker is compared with the process that forked it. Of that its snapshot and its interpreter are
-looked for, and the report says what is not known without them.
+A worker is compared with the process that forked it. Without that one's snapshot or interpreter
+the report says what is not known.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def look_at_server(server_pid: int, worker_pid: int) -> Server:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What a classifier works with."""
+    """Snapshot and interpreter that a classifier works with."""
 
     snapshot: Snapshot | None  # open; None without one
     fields: Fields | None  # offsets of the parent's interpreter; None if they are not known
@@ -115,10 +115,7 @@ class Sources:
 
 
 def find_sources(parent: AddressSpace, asked: Path | None) -> Sources:
-    """Look for what a parent left to be read.
-
-    Args:
-        asked: file of the snapshot; None is the one that the parent's environment names, if any.
+    """Look for the snapshot that is asked for, or that the parent's environment names.
 
     Raises:
         UsageError: the snapshot that was asked for cannot be used.
@@ -152,11 +149,7 @@ def _of_another_version(version: tuple[int, int] | None, snapshot: Snapshot | No
 
 
 def _find_snapshot(parent_pid: int, asked: Path | None) -> tuple[Snapshot | None, tuple[str, ...]]:
-    """The snapshot to use, and what is missing without one.
-
-    Raises:
-        UsageError: the one that was asked for cannot be used.
-    """
+    """The snapshot to use, and what is missing without one."""
     if asked:
         return _snapshot_of(parent_pid, asked), ()
     named = snapshot_file.path_for(parent_pid, read_environ(parent_pid))

@@ -121,7 +121,7 @@ def _writers(recording: Recording) -> Table:
 
 
 def held(holder: Holder) -> str:
-    """What is held by what, and where: one line."""
+    """Objects, their holder and its place: one line."""
     container = _CONTAINERS.get(holder.container, holder.container)
     return (
         f"{megabytes(holder.os_pages * OS_PAGE_BYTES)}, about: {holder.type} held by {container} "

@@ -22,7 +22,7 @@ _CAUSES = len(Cause)
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What falls to one cause, type or field."""
+    """The part of one cause, type or field."""
 
     bytes: float = 0.0  # memory charged to it
     os_pages: int = 0  # number of pages in which it occurs
@@ -55,11 +55,7 @@ class Tally:
             self.fields[cause, label] = self.fields.get((cause, label), Share()) + share
 
     def add_new(self, os_pages: int, words: Array, labels: list[Label]) -> None:
-        """Add pages of new memory.
-
-        Args:
-            words: number of a label for each word of the pages, page after page.
-        """
+        """Add pages of new memory, by the number of a label for each of their words."""
         share = Share(os_pages * OS_PAGE_BYTES, os_pages, os_pages, 0)
         self.causes[Cause.NEW_MEMORY] = self.causes.get(Cause.NEW_MEMORY, Share()) + share
         rows = np.repeat(np.arange(os_pages), len(words) // os_pages)
@@ -100,7 +96,7 @@ class Tally:
         return tuple(sorted(self.causes.items(), key=lambda item: -item[1].bytes))
 
     def ranked_fields(self) -> tuple[tuple[Cause, Label, Share], ...]:
-        """What was written and why, most bytes first."""
+        """Fields and their causes, most bytes first."""
         rows = ((cause, label, share) for (cause, label), share in self.fields.items())
         return tuple(sorted(rows, key=lambda row: -row[2].bytes))
 

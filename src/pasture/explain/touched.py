@@ -3,9 +3,9 @@
 Counts pages and words of each while a window of the snapshot is looked at; keeps of each kind
 the few with the most. Words in memory that was free in the parent are no object's, whatever the
 snapshot says. A page with several objects is charged to them in proportion to the words of each, as
-it is to its causes, so that the pages of all objects are no more than there are. A kind is the type
-of an object, or what sort of storage it is: ranked by itself, an object of which thousands were
-written once would never be shown.
+it is to its causes, so that the pages of all objects are no more than there are. Each kind, a type
+or a sort of storage, has its own ranking: among all objects, a type with thousands of instances
+written once each would never rank.
 """
 
 from __future__ import annotations
@@ -69,9 +69,6 @@ class Example:
 
 class Window:
     """Pages and words of each object while the pages of one window are looked at.
-
-    Args:
-        extents: the objects, and storage of objects, that lie in the window.
 
     Attributes:
         code_types: addresses of the types of code objects among them.

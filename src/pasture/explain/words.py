@@ -1,7 +1,7 @@
 """The words of one batch that differ: which of them have a cause by now, and which.
 
-Owns the decisions; what they are made from is for others. Invariant: a word that has been
-decided is decided once more only by the module that decided it before.
+Invariant: a word that has been decided is decided once more only by the module that decided it
+before.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Classified:
-    """A batch and what its words stand for, each array one entry a word."""
+    """A batch and the meaning of its words, each array one entry a word."""
 
     batch: Batch
     causes: Array  # uint8, of `Cause`
@@ -47,17 +47,11 @@ class Classified:
 
 
 class Words:
-    """What is known of the words of one batch so far.
-
-    Args:
-        batch: the words.
-        regions: kinds of the worker's mappings.
-        pieces: objects and storage of the parent where the words lie.
-        labels: numbers of labels, the same for all batches.
+    """The causes of the words of one batch so far.
 
     Attributes:
         regions: `Region` of each word.
-        extents: index into the pieces of each word; -1 for none.
+        extents: index into the pieces of the parent of each word; -1 for none.
         block_starts: address of the block in use that each word lies in; 0 for none.
     """
 

@@ -44,7 +44,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What was sampled."""
+    """Writers of the time for which faults were sampled."""
 
     seconds: float  # time for which faults were sampled
     faults: int
@@ -92,12 +92,7 @@ def sample(
 def join(
     sampled: SampledFaults, classifier_of: Callable[[int], Classifier], extents: Extents
 ) -> Recording:
-    """Say of each fault who wrote what.
-
-    Args:
-        classifier_of: finds causes in the worker with that pid.
-        extents: objects and storage of the parent where the faults fell.
-    """
+    """Name writer and label of each fault; `extents` has what lies there in the parent."""
     faults = sampled.faults
     counted: Counter[tuple[str, tuple[str, ...], Cause, Label]] = Counter()
     pids = sorted({fault.pid for fault in faults})
@@ -135,7 +130,7 @@ def _meanings(
 
 
 def _had_by_parent(parent: AddressSpace, addresses: Array) -> Array:
-    """Which addresses are in writable memory that the parent has pages for."""
+    """Whether each address is in writable memory that the parent has pages for."""
     kept = np.zeros(len(addresses), dtype=bool)
     for mapping in parent.mappings:
         inside = (addresses >= np.uint64(mapping.start)) & (addresses < np.uint64(mapping.end))

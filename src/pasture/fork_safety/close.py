@@ -1,4 +1,4 @@
-"""Closing what must not cross a fork: connections that two processes would then share.
+"""Closes connections that must not cross a fork: two processes would share them.
 
 Owns the user's hooks. The cards of libraries say what else is closed (`libraries/`).
 """

@@ -1,10 +1,9 @@
-"""What is left of an event loop of asyncio after its end, in a process that is about to fork.
+"""Leftovers of an event loop of asyncio after its end, in a process that is about to fork.
 
 An object that still holds a closed loop fails at its next use, in this process and in each child: a
 lock that a task has waited for, a client with a session. Owns the proof that there is no such
 thing: the loop itself is gone. Locks that no task holds or waits for are set free, as if they had
-never been used. `event_loop` looks at a loop that is stopped and will run again, `loop_owned`
-closes what a loop has open.
+never been used.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ Loop = weakref.ref[asyncio.AbstractEventLoop]
 
 
 def survey(loop: Loop) -> tuple[Hazard, ...]:
-    """What holds on to a loop that should be gone. Collects garbage, and may freeze the heap.
+    """Objects that hold a loop that should be gone. Collects garbage, and may freeze the heap.
 
     In the only thread that runs, right before the seal. If anything holds it the heap is searched
     once, sealed objects included.
@@ -58,11 +57,10 @@ def leave(loop: Loop, closed: Closed, names: Names) -> tuple[tuple[Hazard, ...],
     """Set free what a warm-up's loop has bound. After the end of the loop, before any seal.
 
     Args:
-        closed: what was closed at the loop's end.
         names: as they were before the loop was made.
 
     Returns:
-        What cannot be used any more, and the names that were put back.
+        Hazards of what cannot be used any more, and the names that were put back.
     """
     gc.collect()
     put_back = names.put_back([*_alive(closed), *(one for one, _ in _bound(loop))])
@@ -95,7 +93,6 @@ def _bound(loop: Loop) -> list[tuple[Any, str | None]]:
 
 
 def _owner_of(keeper: Any) -> Any:
-    """The object whose attributes a dict has; else the keeper."""
     if type(keeper) is dict:
         for owner in gc.get_referrers(keeper):
             if getattr(owner, "__dict__", None) is keeper and type(owner) is not types.ModuleType:

@@ -37,7 +37,7 @@ _BY_ITSELF = ("anyio.", "asyncio.", "uvloop.")
 asyncio that does not hold for its locks and queues."""
 
 BOUND = (asyncio.Lock, asyncio.Event, asyncio.Condition, asyncio.Semaphore, asyncio.Queue)
-"""What a task that waits for it binds to the task's loop."""
+"""A task that waits for one binds it to the task's loop."""
 
 _SUSPENDED = (types.CoroutineType, types.GeneratorType, types.AsyncGeneratorType, types.FrameType)
 _CALLS = (types.MethodType, types.BuiltinMethodType, types.CellType)
@@ -55,10 +55,7 @@ OWNERS = tuple(owned for library in LIBRARIES for owned in library.on_loop)
 
 
 class SurveyedLoop:
-    """An event loop that can be asked what hangs on it.
-
-    Make the loop with `make` and give it to a runner.
-    """
+    """An event loop that can be surveyed: make it with `make`, as a runner's factory."""
 
     def __init__(self, selector: BaseSelector) -> None:
         self._selector = selector
@@ -70,11 +67,7 @@ class SurveyedLoop:
         return self.loop
 
     def hazards(self, own: Collection[object]) -> Iterator[Hazard]:
-        """What of the loop does not survive a fork. Not while the loop runs.
-
-        Args:
-            own: tasks and others that belong to the caller.
-        """
+        """Tasks, timers, files and keepers of the loop, but `own` ones. Not while the loop runs."""
         yield from self._tasks(own)
         yield from self._timers()
         yield from self._files()
@@ -119,7 +112,7 @@ def _is_any(one: object, all_of_them: Collection[object]) -> bool:
 
 
 def describe(keeper: Any) -> str | None:
-    """What keeps a loop, in words; None if that does no harm in a child."""
+    """The keeper of a loop, in words; None if it does no harm in a child."""
     if isinstance(keeper, dict):
         return _describe_dict(keeper)
     if isinstance(keeper, (*_SUSPENDED, *_CALLS)) or isinstance(keeper, asyncio.Future):
@@ -150,11 +143,11 @@ def _named(function: Any) -> str:
 
 @dataclass(slots=True)
 class Closed:
-    """What was closed."""
+    """Objects that were closed."""
 
     # Objects that cannot be used again, unless they are gone meanwhile.
     ended: list[weakref.ref[Any]] = field(default_factory=list)
-    # What ran on the loop and runs nowhere from now on.
+    # Tasks that ran on the loop and run nowhere from now on.
     hazards: list[Hazard] = field(default_factory=list)
 
 
@@ -165,11 +158,7 @@ async def close_usable() -> None:
 
 
 async def close_all(own: Collection[object]) -> Closed:
-    """End what is left on the running loop, which ends next.
-
-    Args:
-        own: tasks that belong to the caller.
-    """
+    """End what is left on the running loop, which ends next, but for the tasks `own`."""
     found = Closed()
     await _end_tasks(own, found)
     loop = asyncio.get_running_loop()
@@ -248,7 +237,7 @@ def _open_ones(
 
 
 async def _close_transports(loop: asyncio.AbstractEventLoop) -> list[weakref.ref[Any]]:
-    """Close the connections of libraries that are not known; who has used them."""
+    """Close the connections of libraries that are not known; returns their users."""
     transports = list(getattr(loop, "_transports", {}).values())
     users = [_user_of(transport) for transport in transports]
     for transport in transports:

@@ -30,7 +30,7 @@ _parked: list[Any] = []
 
 
 def django_connections() -> list[Any]:
-    """What Django has made in this thread; none where it is not set up. Nothing is connected."""
+    """Connections that Django has made in this thread, if it is set up. Connects nothing."""
     conf, database = sys.modules.get("django.conf"), sys.modules.get("django.db")
     if conf is None or database is None or not conf.settings.configured:
         return []

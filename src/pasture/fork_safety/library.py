@@ -127,7 +127,6 @@ def instances(classes: Iterable[type]) -> list[Any]:
 
 
 def _with_derived(classes: Iterable[type]) -> dict[int, type]:
-    """By address."""
     found: dict[int, type] = {}
     left = list(classes)
     while left:

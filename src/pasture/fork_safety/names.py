@@ -38,8 +38,6 @@ _NOT_ENTERED = (types.ModuleType, types.FunctionType, types.CodeType, types.Fram
 
 @dataclass(frozen=True, slots=True)
 class _Space:
-    """Something with names."""
-
     name: str  # dotted, of the whole
     names: Any  # the names as they are now
     owner: type | None  # a class, whose names are set through it; None where `names` can be written
@@ -47,7 +45,7 @@ class _Space:
 
 
 class Names:
-    """What modules, classes, objects and dicts named when this was made."""
+    """Names in modules, classes, objects and dicts at the time when this was made."""
 
     def __init__(self) -> None:
         self._spaces = [
@@ -55,11 +53,7 @@ class Names:
         ]
 
     def put_back(self, objects: Collection[object]) -> tuple[str, ...]:
-        """Put back names that lead to one of these objects, and clear such caches of functions.
-
-        Returns:
-            The names, dotted.
-        """
+        """Put back names that lead to these objects, and clear such caches; their names."""
         wanted = frozenset(map(id, objects))
         if not wanted:
             return ()

@@ -68,8 +68,6 @@ def copes(name: str, package: str, files: Sequence[str]) -> bool:
     """Whether it is known that children do without a thread, or known by other means if they do.
 
     Args:
-        name: as the kernel shows it.
-        package: whose it is, as of `owner_of`.
         files: of the code on its stack, outermost first, without the system's.
     """
     if _COPE_BY_NAME.match(name) or package.startswith(_ELSEWHERE):
@@ -98,7 +96,6 @@ def _native_threads() -> list[NativeThread]:
 
 
 def _numbers() -> set[int]:
-    """Kernel threads of this process that `threading` does not know."""
     known = {thread.native_id for thread in threading.enumerate()}
     return set(read_tasks()) - known - {threading.get_native_id()}
 

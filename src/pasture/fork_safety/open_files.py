@@ -21,7 +21,6 @@ def open_files() -> Iterator[tuple[int, os.stat_result]]:
 
 
 def _numbers() -> Iterable[int]:
-    """Numbers of files that may be open."""
     try:
         return [int(path.name) for path in _FILES.iterdir()]
     except OSError:  # without /proc: all that there can be, within reason

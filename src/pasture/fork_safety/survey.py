@@ -1,4 +1,4 @@
-"""What is open or runs in a parent and does not survive a fork.
+"""Open files, connections and threads of a parent that do not survive a fork.
 
 The survey is taken right before the seal, after known connections have been closed (`close`). It
 imports, opens and closes nothing. It looks at each open file, and asks the cards of libraries. The
@@ -29,7 +29,7 @@ _START_EACH = "start it in each worker"
 
 
 def survey() -> tuple[Hazard, ...]:
-    """Look for what children will not have, or have to share with their parent.
+    """Hazards in what children will not have, or have to share with their parent.
 
     In the parent, before the fork. Safe with other threads running.
     """
@@ -44,7 +44,7 @@ def survey() -> tuple[Hazard, ...]:
 
 
 def _threads() -> Iterator[Hazard]:
-    """One for each library, one for all threads of which it is not known."""
+    """One hazard per library with threads, one for all threads of unknown origin."""
     own = threading.current_thread()
     found: dict[tuple[str, str], list[str]] = {}
     for thread in threading.enumerate():
@@ -56,11 +56,7 @@ def _threads() -> Iterator[Hazard]:
 
 
 def starts_again(name: str, package: str) -> bool:
-    """Whether a thread's library starts it again in each worker by itself.
-
-    Args:
-        package: name of the package whose thread it is, or "".
-    """
+    """Whether the library of a thread, whose package may be "", starts it again in each worker."""
     own = _index_name(package)
     return any(
         name.startswith(library.restarted) or (library.restarts_all and library.package == own)
@@ -75,7 +71,6 @@ def _is_restarted(thread: threading.Thread) -> bool:
 
 
 def _package_of(thread: threading.Thread) -> str:
-    """The package whose code it runs."""
     code = getattr(thread, "_target", None) or type(thread)
     return str(getattr(code, "__module__", "")).partition(".")[0]
 
@@ -90,11 +85,7 @@ def _whose(thread: threading.Thread) -> tuple[str, str]:
 
 
 def remedy_for_thread(name: str, package: str) -> str:
-    """What to do about a thread of a parent, by its name and the package whose it is.
-
-    Args:
-        package: name of the package, or ""; a package's remedy is known for some.
-    """
+    """The remedy for a thread of a parent, by its name and its package, which may be ""."""
     if (known := _named_as(name)) is not None:
         return f"{known.owner}: {known.remedy}"
     own = _index_name(package)
@@ -136,10 +127,7 @@ def _connections() -> Iterator[Hazard]:
 
 
 def _databases() -> Iterator[Hazard]:
-    """SQLite's files, known by their first bytes.
-
-    Source: https://www.sqlite.org/howtocorrupt.html, section 2.6.
-    """
+    """SQLite's files, by their first bytes: sqlite.org/howtocorrupt.html, section 2.6."""
     if "_sqlite3" not in sys.modules:
         return
     for number, what in open_files():

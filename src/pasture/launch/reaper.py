@@ -34,11 +34,7 @@ _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
 class Program:
-    """The program that is guarded, and its report.
-
-    Args:
-        report: descriptor that gets the lines.
-    """
+    """The program that is guarded, and its report to a descriptor."""
 
     def __init__(self, report: int, command: list[str]) -> None:
         self._report = report

@@ -57,11 +57,7 @@ class Group:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> None:
-        """Start a program.
-
-        Raises:
-            ServerFailed: the program cannot be executed, or the log not be written.
-        """
+        """Start a program. ServerFailed: it cannot be executed, or the log not be written."""
         self.log_path = log
         self._exit_code: int | None = None
         self._said = b""
@@ -84,15 +80,11 @@ class Group:
 
     @property
     def log(self) -> str:
-        """What they printed so far."""
+        """The output so far."""
         return self.log_path.read_text(encoding="utf-8", errors="replace")
 
     def exit_code(self, timeout_s: float = 0.0) -> int | None:
-        """The program's exit code (negative: the signal), None while it runs.
-
-        Args:
-            timeout_s: how long to wait for it.
-        """
+        """The program's exit code (negative: the signal), None while it runs."""
         while self._exit_code is None and self._has_line(timeout_s):
             line = self._read_line()
             kind, _, value = line.partition(" ")
@@ -107,11 +99,7 @@ class Group:
         return tree.descendants(self._guard.pid)
 
     def wait(self, timeout_s: float = _WAIT_S) -> int:
-        """Wait for the end of the program; its exit code.
-
-        Raises:
-            ServerFailed: it still runs.
-        """
+        """Wait for the end of the program; its exit code. ServerFailed: it still runs."""
         code = self.exit_code(timeout_s)
         if code is None:
             raise self.failure(f"it did not end in {timeout_s:g} s")
@@ -164,9 +152,6 @@ class Group:
     def end(self, polite_s: float = _POLITE_S) -> None:
         """End the program and all that came of it: SIGTERM first, then SIGKILL.
 
-        Args:
-            polite_s: time between the two; 0 for SIGKILL at once.
-
         Raises:
             ServerFailed: a process survived SIGKILL (it hangs in the kernel).
         """
@@ -202,8 +187,7 @@ class Group:
         return int(value)
 
     def _has_line(self, timeout_s: float) -> bool:
-        """Whether there is something to read. The line of a program that ended at once may have
-        come along with the one before it."""
+        """Whether there is something to read, of a line that may have come with the last one."""
         return b"\n" in self._said or bool(select.select((self._report,), (), (), timeout_s)[0])
 
     def _read_line(self) -> str:
@@ -217,10 +201,7 @@ class Group:
 def environment(
     added: Mapping[str, str], *, without: tuple[str, ...] = ("PASTURE",)
 ) -> dict[str, str]:
-    """Our environment without what begins so, and with what is added.
-
-    What is measured must not inherit a policy of a pasture around it.
-    """
+    """Our environment with more, without a surrounding pasture's: it has a policy."""
     return {k: v for k, v in os.environ.items() if not k.startswith(without)} | dict(added)
 
 

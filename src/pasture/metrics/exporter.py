@@ -42,12 +42,7 @@ _PROCESS_GAUGES = (
 
 
 class ServerCollector(Collector):
-    """Collects the figures of a master and its workers.
-
-    Args:
-        master_pid: the process whose children the workers are.
-        read: reads the scoreboard of that process; returns None where it has none.
-    """
+    """Collects the figures of a master and its workers; `read` gives its scoreboard, if any."""
 
     def __init__(
         self, master_pid: int, read: Callable[[int], Snapshot | None] = read_scoreboard

@@ -68,11 +68,7 @@ class Metrics:
 def registry_of(
     master_pid: int, read: Callable[[int], Snapshot | None] = read_scoreboard
 ) -> CollectorRegistry:
-    """A registry with the figures of one server alone.
-
-    Args:
-        read: its scoreboard, given that pid.
-    """
+    """A registry with the figures of one server alone; `read` gives its scoreboard."""
     registry = CollectorRegistry()
     registry.register(ServerCollector(master_pid, read))
     return registry

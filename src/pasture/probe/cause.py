@@ -52,11 +52,7 @@ class Place:
 
 
 def where(places: Sequence[Place]) -> str:
-    """The innermost place, and the application's innermost if that is another.
-
-    Args:
-        places: from the outermost to the innermost.
-    """
+    """The innermost of places, outermost first, and the application's innermost if another."""
     theirs = [place for place in places if not place.is_ours]
     if not theirs:
         return "no code of the application"

@@ -1,4 +1,4 @@
-"""What a child of the sealed process should answer, and whether it did. Pure.
+"""The answers that a child of the sealed process should give, and whether it did. Pure.
 
 The reference is what the parent answered in its warm-up. Only what is worse there counts: a page
 that failed in the warm-up is not sent, and a page that answers now is no difference.
@@ -36,11 +36,9 @@ class Expectation:
     is_steady: bool = False
 
     def differs(self, status: int, skeletons: Iterable[str]) -> str | None:
-        """In which way answers of a child differ; None if they do not.
+        """The difference of a child's answers, all of this status, in words; None without one.
 
-        Args:
-            status: of each of the child's answers.
-            skeletons: of the same answers. Where they are several, the page has no one structure.
+        Where the skeletons of the answers are several, the page has no one structure.
         """
         reference = 200 if self.status is None else self.status
         if status >= _SERVER_ERROR > reference:
@@ -68,11 +66,10 @@ class Expectation:
 
 
 def expectations(requests: Iterable[Request], answers: Iterable[Answer]) -> tuple[Expectation, ...]:
-    """What to send, each request once, and what to expect.
+    """Requests to send, each once, and their expected answers.
 
-    Args:
-        answers: the parent's. Requests that it did not answer well, or not in one way, are left
-            out; all are kept where it answered none at all.
+    Requests that the parent did not answer well, or not in one way, are left out; all are kept
+    where it answered none at all.
     """
     known: dict[Request, list[Answer]] = {}
     for answer in answers:

@@ -49,10 +49,10 @@ _STACKS_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ProbeReport:
-    """What came of a probe."""
+    """The result of a probe."""
 
     sent: int = 0  # how many requests were answered
-    # What was worse than in the parent, a line each; none if it passed.
+    # Differences for the worse, a line each; none if it passed.
     differences: tuple[str, ...] = ()
     incomplete: str | None = None  # why not all requests were sent; None if they were
     seconds: float = 0.0
@@ -108,7 +108,6 @@ def probe(
 def _listen(
     pid: int, pipe: int, listener: _Listener, mask: set[Any], deadline_s: float, stacks: int
 ) -> None:
-    """Hear the probe to its end, in whichever way it ends."""
     try:
         with Guard(step_s=0, total_s=0) as guard:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -138,8 +137,6 @@ def _hear(pid: int, pipe: int, listener: _Listener, deadline_s: float) -> bool:
 
 
 class _Listener:
-    """Events of a probe, as they come in."""
-
     def __init__(self, expected: Sequence[Expectation], threads_lost: str) -> None:
         self._threads_lost = threads_lost
         self._expected = {str(one.request): one for one in expected}
@@ -188,7 +185,7 @@ class _Listener:
                 found.append(f"{self._step}: {differs}{because}")
 
     def report(self, seconds: float) -> ProbeReport:
-        """What came of it, once the probe has ended."""
+        """The report, once the probe has ended."""
         incomplete = None
         if self._hung is not None:
             self._differences.append(f"{self._step}: hung in {self._hung}{self._threads_lost}")
@@ -235,7 +232,7 @@ def _prepare_child(parent: int, stacks: int, mask: set[Any], handler: Any) -> No
 
 @contextmanager
 def _without_handler_of_sigchld() -> Iterator[Any]:
-    """Servers reap whatever ends, and take it for a worker. Gives the handler; None for none."""
+    """Servers reap all that ends as a worker. Gives the handler; None for none."""
     handler = signal.getsignal(signal.SIGCHLD)
     if handler is None or threading.current_thread() is not threading.main_thread():
         yield None
@@ -250,10 +247,7 @@ def _without_handler_of_sigchld() -> Iterator[Any]:
 
 
 def _end(pid: int) -> int:
-    """Kill the probe and what it has started, and reap it; returns its status.
-
-    It is reaped last: until then its number is no other group's.
-    """
+    """Kill the probe's group and reap it last: its number is no other's until then. Its status."""
     for kill in (os.killpg, os.kill):
         with contextlib.suppress(OSError):
             kill(pid, signal.SIGKILL)
@@ -273,7 +267,7 @@ def _has_ended(pid: int) -> bool:
 
 
 def _stacks_of(pid: int, stacks: int) -> str:
-    """What the probe's threads do, which C code that never returns to Python does not keep."""
+    """Stacks of the probe's threads, be it in C code that never returns to Python."""
     if stacks < 0:
         return ""
     with contextlib.suppress(OSError):

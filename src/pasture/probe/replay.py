@@ -56,7 +56,6 @@ class Replay:
     """The steps of one probe. An engine's worker start calls `serve`, or `wsgi` or `asgi`.
 
     Args:
-        served: what the parent has served.
         pipe: takes a line of JSON for each event.
         stop_at_s: of `perf_counter`, when the probe's whole time is over.
         with_lifespan: start and end an ASGI application around the requests.
@@ -129,12 +128,7 @@ class Replay:
         *,
         lifespan: bool = True,
     ) -> None:
-        """Serve the requests through an ASGI application, between its start and its end.
-
-        Args:
-            loop_factory: makes the event loop, as a worker's would be.
-            lifespan: whether the server starts the application at all.
-        """
+        """Serve through an ASGI application, between its start and end if the server has them."""
         from pasture.warmup.asgi import Session, build_scope  # asyncio is not loaded for WSGI
 
         starts = lifespan and self._with_lifespan
@@ -194,11 +188,7 @@ class Replay:
             data = data[os.write(self._pipe, data) :]
 
     def _begin(self, name: str, limit_s: float | None) -> None:
-        """Begin a step.
-
-        Args:
-            limit_s: after which the step hangs; None for the end of the probe's time.
-        """
+        """Begin a step, which hangs after a limit, or at the end of the probe's time."""
         self._began_s = perf_counter()
         self._step = name
         self._step_ends_s = None if limit_s is None else self._began_s + limit_s
@@ -261,7 +251,7 @@ def _ask(expected: Expectation, call: Call) -> dict[str, Any]:
 
 
 def _waits_at(session: Session) -> Sequence[cause.Place]:
-    """Where the session's task waits; nowhere if it runs."""
+    """The place where the session's task waits; nowhere if it runs."""
     task = session.under_way
     coroutine = None if task is None else task.get_coro()
     return () if getattr(coroutine, "cr_running", True) else cause.of_coroutine(coroutine)

@@ -87,11 +87,7 @@ class AddressSpace:
         return int.from_bytes(self.read(address, WORD_BYTES).ljust(WORD_BYTES, b"\0"), "little")
 
     def os_pages(self, addresses: Array) -> Array:
-        """The words of OS pages, one row each; zeros where a page cannot be read.
-
-        Args:
-            addresses: of pages, ascending, as an array of uint64.
-        """
+        """The words of OS pages (uint64, ascending), one row each; zeros where none can be read."""
         rows = np.empty((len(addresses), OS_PAGE_BYTES // WORD_BYTES), dtype=np.uint64)
         for first, count in runs(addresses, OS_PAGE_BYTES):
             part = rows[first : first + count]
@@ -179,11 +175,7 @@ class OsPages:
 
 
 def decode(mapping: Mapping, entries: Array) -> OsPages:
-    """What the entries of a pagemap say.
-
-    Args:
-        entries: uint64, one a page of the mapping.
-    """
+    """Pages of a mapping from its entries, uint64, one a page."""
     present = (entries & _PRESENT) != 0
     first = np.uint64(mapping.start)
     addresses = first + np.arange(len(entries), dtype=np.uint64) * np.uint64(OS_PAGE_BYTES)

@@ -1,4 +1,4 @@
-"""How much memory the control groups of a process allow it, and how much of that is used.
+"""Memory limits of the control groups of a process, and how much of them is used.
 
 Reads both versions of the kernel's interface and all groups from the process's own up to the
 root that it sees: the narrowest counts. Standard library alone, since servers read it too. By
@@ -21,7 +21,7 @@ _UNLIMITED_BYTES = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """What a control group leaves."""
+    """Memory that a control group leaves."""
 
     bytes: int  # until the limit, clean file pages counted as free; never negative
     group: Path  # the folder of the group whose limit is the narrowest
@@ -39,7 +39,7 @@ class Usage:
 
     @property
     def working_set_bytes(self) -> int:
-        """What is used without idle pages of files, as container runtimes count it."""
+        """Use without idle pages of files, as container runtimes count it."""
         return max(0, self.used_bytes - self.idle_file_bytes)
 
     @property
@@ -67,22 +67,13 @@ _V2 = _Version("memory.max", "memory.current", "inactive_file", "active_file")
 
 
 def read_headroom(proc: Path = _PROC) -> Headroom | None:
-    """What the narrowest control group of this process leaves; None where none has a limit.
-
-    Args:
-        proc: where proc(5) is mounted.
-    """
+    """Headroom in the narrowest control group of this process; None where none has a limit."""
     usage = read_usage(proc=proc)
     return None if usage is None else Headroom(usage.headroom_bytes, usage.group)
 
 
 def read_usage(pid: int | None = None, proc: Path = _PROC) -> Usage | None:
-    """The control group of a process with the least headroom; None where none has a limit.
-
-    Args:
-        pid: None is this process.
-        proc: where proc(5) is mounted.
-    """
+    """The control group of a process (or this one) with the least headroom, if one has a limit."""
     try:
         found = [use for folder, version in groups(proc, pid) if (use := _usage(folder, version))]
     except (OSError, ValueError, IndexError):  # no /proc, or one that is not the kernel's
@@ -105,11 +96,7 @@ def _usage(folder: Path, version: _Version) -> Usage | None:
 
 
 def groups(proc: Path, pid: int | None = None) -> Iterator[tuple[Path, _Version]]:
-    """The folders of a process's groups that may limit memory, and their interface.
-
-    Args:
-        pid: None is this process.
-    """
+    """The folders of a process's (or this one's) groups that may limit memory, with interface."""
     mine = os.fsdecode((proc / ("self" if pid is None else str(pid)) / "cgroup").read_bytes())
     mounts = os.fsdecode((proc / "self" / "mountinfo").read_bytes())
     paths = {}

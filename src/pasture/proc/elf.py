@@ -90,9 +90,9 @@ def read_elf(path: str) -> Elf:
 
 @lru_cache(maxsize=1024)
 def loaded_bytes(path: str) -> int:
-    """How far a file reaches in memory, .bss included; 0 if it cannot be read or understood.
+    """The reach of a file in memory, .bss included; 0 if it cannot be read or understood.
 
-    What `read_elf(path).end` says, without a look at the symbols.
+    The same as `read_elf(path).end`, without a look at the symbols.
     """
     try:
         data = read_foreign(Path(path), most_bytes=_MAX_BYTES, owners=None)
@@ -123,11 +123,7 @@ def parse_elf(data: bytes) -> Elf:
 
 
 def _loads(data: bytes) -> list[tuple[int, ...]]:
-    """The segments that are loaded.
-
-    Raises:
-        ValueError, struct.error: it is no 64-bit little-endian ELF file.
-    """
+    """The segments that are loaded; raises as `parse_elf`."""
     head = _HEADER.unpack_from(data)
     if head[0][:6] != b"\x7fELF\x02\x01":
         raise ValueError("no 64-bit little-endian ELF file")
@@ -165,12 +161,7 @@ def _entries(
 
 
 class Symbols:
-    """Symbols of one process.
-
-    Args:
-        space: its memory; read for the mappings alone.
-        perf_map: file that says where generated code is; "" for the usual place.
-    """
+    """Symbols of one process, whose perf map is in the usual place if none is named."""
 
     def __init__(self, space: AddressSpace, perf_map: str = "") -> None:
         self._mappings = space.mappings
@@ -212,10 +203,9 @@ class Symbols:
 
 
 def read_perf_map(path: Path, owners: Iterable[int] = ()) -> tuple[list[int], list[int], list[str]]:
-    """Starts, ends and names of generated code.
+    """Starts, ends and names of generated code; lines that name no code are left out.
 
     All are empty without a file, and with one that is none of these users', root's or ours.
-    Lines that name no code are left out.
     """
     try:
         data = read_foreign(path, most_bytes=_MAX_MAP_BYTES, owners=owners)

@@ -31,7 +31,7 @@ _NAMES = ("environ", "__environ", "_environ")
 def read_environ(pid: int, proc: Path = _PROC) -> dict[str, str]:
     """Variables by name; none if the process is gone or belongs to another user.
 
-    What the process has set since then is not in it, unless it overwrote what it began with.
+    Variables set since then are not among them, unless the process overwrote the first ones.
     """
     try:
         data = (proc / str(pid) / "environ").read_bytes()
@@ -48,7 +48,6 @@ def read_environ(pid: int, proc: Path = _PROC) -> dict[str, str]:
 
 
 def _elsewhere(pid: int, proc: Path) -> list[bytes]:
-    """The variables that the C library of a process knows; nothing where that is not known."""
     try:
         mappings = read_maps(pid, proc)
         memory = (proc / str(pid) / "mem").open("rb", buffering=0)
@@ -62,7 +61,7 @@ def _elsewhere(pid: int, proc: Path) -> list[bytes]:
 
 
 def _places(mappings: Sequence[Mapping]) -> Iterator[int]:
-    """Where the variable `environ` may lie: in the program, which may have a copy, or in libc."""
+    """Addresses of the variable `environ`: in the program, which may have a copy, or in libc."""
     seen: set[str] = set()
     for mapping in mappings:
         is_candidate = not seen or _LIBC.match(PurePath(mapping.path).name)
@@ -77,7 +76,6 @@ def _places(mappings: Sequence[Mapping]) -> Iterator[int]:
 
 
 def _strings(memory: IO[bytes], table: int) -> Iterator[bytes]:
-    """The strings that the words of a table point to, up to the first that is 0."""
     left = _MAX_BYTES
     for i in range(_MAX_VARIABLES if table else 0):
         address = _word(memory, table + i * _WORD_BYTES)

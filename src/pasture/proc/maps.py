@@ -1,4 +1,4 @@
-"""What is mapped where in a process, and which Python that shows: `/proc/PID/maps` and `smaps`.
+"""Mappings of a process, and which Python they show: `/proc/PID/maps` and `smaps`.
 
 Standard library alone. Sources: proc_pid_maps(5), proc_pid_smaps(5). The kernel escapes the line
 feed in the name of a file, and no other character that ends a line elsewhere.
@@ -53,11 +53,7 @@ class Mapping:
 
 
 def read_maps(pid: int, proc: Path = Path("/proc")) -> tuple[Mapping, ...]:
-    """What a process has mapped, in the order of addresses.
-
-    Raises:
-        OSError: it has ended, or belongs to another user.
-    """
+    """Mappings in the order of addresses. OSError: the process has ended, or is another user's."""
     return parse_maps(os.fsdecode((proc / str(pid) / "maps").read_bytes()))
 
 

@@ -1,6 +1,6 @@
 """Which installed package brought a file that a process has mapped.
 
-What lies where a process has mapped it may be of another user.
+Files at the place of a mapped one may be another user's.
 """
 
 from __future__ import annotations

@@ -50,10 +50,7 @@ class Fault:
 
 
 class FaultSampler:
-    """Samples every minor fault of some processes, and of children they fork meanwhile.
-
-    Args:
-        pids: of the processes; those that have ended are passed over.
+    """Samples every minor fault of processes that still run, and of children they fork meanwhile.
 
     Raises:
         NoPrivilege: the kernel does not let this user sample them.
@@ -127,11 +124,7 @@ def _attribute(*, with_kernel: bool) -> bytes:
 
 
 def call_number(machine: str) -> int:
-    """The number of perf_event_open(2), which is another one on each kind of machine.
-
-    Raises:
-        NoPrivilege: it is not known for this machine.
-    """
+    """The number of perf_event_open(2) on this kind of machine; NoPrivilege if it is not known."""
     number = _CALL_NUMBERS.get(machine)
     if number is None:
         raise NoPrivilege(
@@ -144,9 +137,7 @@ def call_number(machine: str) -> int:
 def _open(pid: int, cpu: int) -> tuple[int, bool]:
     """An event, and whether it includes the faults that the kernel takes for the process.
 
-    Raises:
-        ProcessLookupError: there is no such process any more.
-        NoPrivilege: the kernel does not let this user sample it.
+    Raises ProcessLookupError where the process is gone, NoPrivilege where the kernel refuses.
     """
     number = call_number(platform.machine())
     # Faults that the kernel takes for a process, as in read(), are for the privileged.
@@ -168,8 +159,6 @@ def _open(pid: int, cpu: int) -> tuple[int, bool]:
 
 
 class _Buffer:
-    """One event and its ring buffer."""
-
     def __init__(self, fd: int) -> None:
         self._fd = fd
         try:

@@ -18,14 +18,7 @@ def end_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
     """Have this process get a signal when its parent ends, and now if that has ended already.
 
     Not inherited by a fork; a change of user takes it back. Without the extension and without
-    ctypes nothing is asked of the kernel.
-
-    Args:
-        parent: its pid.
-        number: of the signal.
-
-    Raises:
-        OSError: no such signal.
+    ctypes nothing is asked of the kernel. OSError: no such signal.
     """
     try:
         native().die_with_parent(number)

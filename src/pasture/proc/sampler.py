@@ -39,13 +39,13 @@ class Sample:
 
     @property
     def total_pss_bytes(self) -> int:
-        """What the whole tree takes."""
+        """PSS of the whole tree."""
         forked = (*self.workers, *self.molds)
         return self.master.memory.pss_bytes + sum(p.memory.pss_bytes for p in forked)
 
     @property
     def swap_pss_bytes(self) -> int:
-        """What of the tree was swapped out, and is missing from every other figure."""
+        """Memory of the tree that was swapped out, and is missing from every other figure."""
         return self.master.memory.swap_pss_bytes + sum(
             p.memory.swap_pss_bytes for p in (*self.workers, *self.molds)
         )
@@ -81,12 +81,7 @@ def sample_tree(
 def sample_until_whole(
     read: Callable[[], Sample | None], between: Callable[[], object]
 ) -> Sample | None:
-    """A sample with workers that no end of a process has torn; None if they end all the time.
-
-    Args:
-        read: calls `sample_tree`.
-        between: called after each try but the last: a pause.
-    """
+    """A sample with workers that no end of a process has torn; None if they end all the time."""
 
     def with_workers() -> Sample | None:
         sample = read()
@@ -96,11 +91,7 @@ def sample_until_whole(
 
 
 def read_together(pids: tuple[int, ...]) -> tuple[ProcessMemory, ...] | None:
-    """Read several processes; None if one of them had ended or began to end meanwhile.
-
-    Raises:
-        NoPrivilege: one of the processes belongs to another user.
-    """
+    """Read several processes; None if one began to end meanwhile. NoPrivilege: another user's."""
     read = []
     for pid in pids:
         memory = smaps.read_memory(pid)

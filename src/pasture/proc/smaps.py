@@ -24,7 +24,7 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What one process holds in memory at one moment."""
+    """The memory of one process at one moment."""
 
     rss_bytes: int  # resident set size, shared pages counted in full
     # Proportional set size: a page mapped by n processes counts 1/n. The sum over a tree of
@@ -43,7 +43,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class InMemory:
-    """What of a file one process has in memory."""
+    """The part of a file that one process has in memory."""
 
     bytes: int = 0  # all of it, shared or not
     private_bytes: int = 0  # what this process alone has
@@ -53,10 +53,7 @@ class InMemory:
 
 
 def parse_rollup(text: str) -> Memory:
-    """Parse the text of a `smaps_rollup` file.
-
-    Args:
-        text: the whole file, its first line (the address range) included.
+    """Parse the whole text of a `smaps_rollup` file, its first line (the address range) included.
 
     Raises:
         ValueError: a field that every kernel with this file has is missing.
@@ -78,7 +75,7 @@ def parse_rollup(text: str) -> Memory:
 
 
 def parse_mapped_files(text: str) -> dict[str, InMemory]:
-    """What the text of a `smaps` file says of each file, by its name."""
+    """The memory of each file in a text of `smaps`, by its name."""
     found: dict[str, InMemory] = {}
     for mapping, figures in parse_smaps(text):
         if mapping.is_file:
@@ -120,7 +117,7 @@ def own_private_bytes(proc: Path = _PROC) -> int:
 
 
 def total_pss_bytes(pids: Iterable[int], proc: Path = _PROC) -> int | None:
-    """What processes take together; None if one of them has ended or cannot be read.
+    """PSS of processes together; None if one of them has ended or cannot be read.
 
     A server asks in its main loop: it works on where it has no descriptor left, too.
     """
@@ -148,11 +145,7 @@ def has_memory(pid: int, proc: Path = _PROC) -> bool:
 
 
 def require_smaps_rollup(proc: Path = _PROC) -> None:
-    """Check that this machine can answer at all, before anything is started.
-
-    Raises:
-        NoPrivilege: no `/proc`, or a kernel before 4.14.
-    """
+    """Check that this machine has memory figures: NoPrivilege before Linux 4.14."""
     path = proc / "self" / "smaps_rollup"
     try:
         parse_rollup(path.read_text())

@@ -58,11 +58,7 @@ class Stat:
 
 
 def parse_stat(data: bytes) -> Stat:
-    """Parse the content of a `stat` file.
-
-    Raises:
-        ValueError: it is not what the kernel writes.
-    """
+    """Parse the content of a `stat` file; ValueError if it is not what the kernel writes."""
     fields = _fields(data)
     if len(fields) <= _START_STACK:
         raise ValueError("the line is too short")
@@ -85,11 +81,7 @@ def _fields(data: bytes) -> list[bytes]:
 
 
 def read_fields(pid: int, proc: Path = _PROC) -> list[bytes]:
-    """All fields of the file from the state on.
-
-    Raises:
-        OSError: the process is gone, or `/proc` hides it.
-    """
+    """All fields from the state on. OSError: the process is gone, or `/proc` hides it."""
     return _fields((proc / str(pid) / "stat").read_bytes())
 
 
@@ -116,10 +108,9 @@ def start_time(pid: int) -> int:
 
 
 def has_ended(pid: int, started: int) -> bool:
-    """Whether a process is gone for certain. One that its parent has not waited for yet is not.
+    """Whether a process, by its `start_time`, is gone for certain.
 
-    Args:
-        started: its `start_time`; 0 if that is not known.
+    One that its parent has not waited for yet is not, nor one whose start is not known (0).
     """
     try:
         os.kill(pid, 0)

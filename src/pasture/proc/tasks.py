@@ -27,11 +27,7 @@ class Task:
 
 
 def parse_status(text: str) -> Task:
-    """Parse the content of a thread's `status` file.
-
-    Raises:
-        ValueError: it is not what the kernel writes.
-    """
+    """Parse a thread's `status` file; ValueError if it is not what the kernel writes."""
     fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
     try:
         voluntary, forced = fields["voluntary_ctxt_switches"], fields["nonvoluntary_ctxt_switches"]
@@ -42,12 +38,9 @@ def parse_status(text: str) -> Task:
 
 
 def read_tasks(pid: int | None = None, proc: Path = _PROC) -> Mapping[int, Task]:
-    """Every thread of a process by its number; empty where `/proc` does not say.
+    """Every thread of a process (or of this one) by its number; empty where `/proc` does not say.
 
     A thread that has just ended is left out. Safe with other threads running.
-
-    Args:
-        pid: of the process; None for this one.
     """
     folder = proc / ("self" if pid is None else str(pid)) / "task"
     try:
@@ -58,11 +51,7 @@ def read_tasks(pid: int | None = None, proc: Path = _PROC) -> Mapping[int, Task]
 
 
 def read_some(folder: Path, numbers: Iterable[int]) -> Mapping[int, Task]:
-    """Threads by number, without those that have just ended.
-
-    Args:
-        folder: `task` of a process.
-    """
+    """Threads by number, out of a `task` folder, without those that have just ended."""
     found: dict[int, Task] = {}
     for number in numbers:
         try:

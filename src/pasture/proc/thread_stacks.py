@@ -39,11 +39,9 @@ def files_on_stack(
 
 
 def owner_of(files: Sequence[str]) -> tuple[str, bool]:
-    """The package of the outermost code on a stack, "" where there is none of its own; and whether
-    the thread runs Python code.
+    """The package of the outermost code on a stack, "" where there is none of its own.
 
-    Args:
-        files: as of `files_on_stack`.
+    Also whether the thread runs Python code.
     """
     inside = own_code(files)
     is_python = not inside or _is_python(inside[0])

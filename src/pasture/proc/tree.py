@@ -30,8 +30,7 @@ T = TypeVar("T")
 def forked_workers(master_pid: int) -> tuple[int, ...]:
     """Pids of the children that a master forked and that run no other program, ascending.
 
-    A child that was started with exec (a resource tracker, a shell) has an address space
-    of its own and shares nothing with the master, so it is no worker.
+    A child that was started with exec (a resource tracker, a shell) shares nothing with the master.
     """
     image = _image(master_pid)
     return tuple(pid for pid in children(master_pid) if _image(pid) == image)
@@ -61,12 +60,9 @@ def master_of(pid: int, *, forked_only: bool = True) -> int | None:
 
 
 def serves_asgi(pid: int, names: Iterable[str]) -> bool:
-    """Whether a process's command names a server for ASGI, or a worker for it.
+    """Whether a process's command names a server for ASGI, of these or known here, or its worker.
 
     A command of its own, as `prefect server start`, is known by libraries that such servers load.
-
-    Args:
-        names: of servers for ASGI; more are known here.
     """
     if _is_named(pid, (*names, *_ASGI)):
         return True
@@ -74,11 +70,7 @@ def serves_asgi(pid: int, names: Iterable[str]) -> bool:
 
 
 def serves_requests(pid: int, names: Iterable[str]) -> bool:
-    """Whether a process's command names a server of web requests.
-
-    Args:
-        names: of such servers; more are known here.
-    """
+    """Whether a process's command names a server of web requests, of these or known here."""
     return _is_named(pid, (*names, *_OTHERS))
 
 
@@ -88,7 +80,6 @@ def _is_named(pid: int, names: Iterable[str]) -> bool:
 
 
 def _mapped(pid: int) -> tuple[str, ...]:
-    """Files that a process has mapped; none where that cannot be read."""
     try:
         return tuple(mapping.path for mapping in read_maps(pid, _PROC))
     except OSError:
@@ -106,11 +97,7 @@ def command_of(pid: int) -> tuple[str, ...]:
 
 
 def children(pid: int, proc: Path = _PROC, *, recursive: bool = False) -> tuple[int, ...]:
-    """Pids of the children of a process, ascending, zombies included.
-
-    Args:
-        recursive: theirs, too, and so on.
-    """
+    """Pids of a process's children (and theirs, if `recursive`), ascending, with zombies."""
     stats = dict(_stats(proc))
     found: set[int] = set()
     parents = {pid} & stats.keys()
@@ -129,7 +116,6 @@ def children(pid: int, proc: Path = _PROC, *, recursive: bool = False) -> tuple[
 
 
 def _stats(proc: Path) -> Iterator[tuple[int, Stat]]:
-    """All processes that this user can see."""
     for name in filter(str.isdecimal, os.listdir(proc)):  # noqa: PTH208
         stat = read_stat(int(name), proc)
         if stat is not None:
@@ -197,7 +183,7 @@ def is_running(pid: int, proc: Path = _PROC) -> bool:
 
 
 def _image(pid: int) -> tuple[int, ...]:
-    """What a process inherits in a fork and loses in an exec: where code and stack begin.
+    """Places of code and stack, which a fork inherits and an exec changes.
 
     Both are at random places after each exec. Empty for a process that has ended.
     """
@@ -215,10 +201,7 @@ def _is_spawned(pid: int) -> bool:
 
 
 def find_masters() -> tuple[int, ...]:
-    """Pids of Python processes that have workers and are none themselves, ascending.
-
-    Of this user's processes; of all users' for root.
-    """
+    """Pids of this user's (root: of all) Python processes that have workers and are none."""
     parents = {pid: stat.parent_pid for pid, stat in _stats(_PROC) if _is_python(pid)}
     workers = {
         pid: parent
@@ -230,11 +213,10 @@ def find_masters() -> tuple[int, ...]:
 
 
 def only_master() -> int:
-    """The master to look at if a user names none.
+    """The master to look at if a user names none. NoPrivilege without /proc.
 
     Raises:
         UsageError: there is none, or more than one.
-        NoPrivilege: there is no `/proc`.
     """
     smaps.require_smaps_rollup()
     masters = find_masters()
@@ -261,11 +243,10 @@ def _is_python(pid: int) -> bool:
 def read_again(
     read: Callable[[], T | None], tries: int, between: Callable[[], object] = lambda: None
 ) -> T | None:
-    """What a reading gives that no end of a process has torn; None after so many tries.
+    """A reading that no end of a process has torn; None after so many tries, at least 1.
 
     Args:
         read: returns None, or raises ProcessEnded, if a process ended meanwhile.
-        tries: number of readings, at least 1.
         between: called after each torn reading but the last: a pause.
 
     Raises:

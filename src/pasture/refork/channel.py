@@ -34,8 +34,6 @@ Vocabulary = Mapping[str, Mapping[str, Callable[[Any], bool]]]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What was received."""
-
     word: str  # what it is about; "closed" when the other end is gone
     values: dict[str, Any] = field(default_factory=dict)
     files: tuple[int, ...] = ()  # descriptors, the receiver's to close
@@ -47,11 +45,7 @@ MALFORMED = Message("malformed")
 
 
 class Channel:
-    """One end.
-
-    Args:
-        vocabulary: what the other side may say; None if it is trusted.
-    """
+    """One end; its vocabulary is what the other side may say, None if that is trusted."""
 
     def __init__(self, end: socket.socket, vocabulary: Vocabulary | None = None) -> None:
         self._socket = end
@@ -64,10 +58,7 @@ class Channel:
         self._socket.close()
 
     def send(self, word: str, files: Sequence[int] = (), **values: Any) -> bool:
-        """Send a message; False if the other side is gone or does not read.
-
-        Never waits. Texts are cut after 1,000 characters.
-        """
+        """Send a message, its texts cut; False if the other side is gone. Never waits."""
         short = {k: v[:MAX_TEXT] if isinstance(v, str) else v for k, v in values.items()}
         data = json.dumps([word, short]).encode()
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))]
@@ -104,11 +95,7 @@ class Channel:
 
 
 def open_channel(vocabulary: Vocabulary | None = None) -> tuple[Channel, Channel]:
-    """Both ends. Not inherited through an exec.
-
-    Args:
-        vocabulary: what the first end accepts from the second; None for anything.
-    """
+    """Both ends, the first of which accepts this vocabulary alone. Not inherited by an exec."""
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if vocabulary is not None:
         here.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)

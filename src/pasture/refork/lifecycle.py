@@ -68,7 +68,7 @@ class Lifecycle:
         """Phase of the rollout; "idle" between rollouts."""
         return "idle" if self.rollout is None else self.rollout.phase
 
-    # --- What happened -----------------------------------------------------------------
+    # --- Events -----------------------------------------------------------------------
 
     def spawned(self, worker: Worker) -> None:
         """A worker was forked."""
@@ -95,14 +95,7 @@ class Lifecycle:
             self._fail(why, now)
 
     def ended(self, pid: int, clean: bool, now: float) -> Worker | None:
-        """A process is gone.
-
-        Args:
-            clean: it ended by itself and with status 0.
-
-        Returns:
-            What was kept of it; None if it was not one of these.
-        """
+        """Forget a process that ended, `clean`ly with status 0 or not; its record, if any."""
         worker = self.children.remove(pid)
         if worker is None or worker.role == "first mold":
             return worker
@@ -149,7 +142,7 @@ class Lifecycle:
         payoff = self._open_payoff if self.rollout is None else self.rollout.payoff
         return self._attempts.limit if payoff is None else math.ceil(payoff.settled_at)
 
-    # --- What is to be done ------------------------------------------------------------
+    # --- Actions ----------------------------------------------------------------------
 
     def next_action(
         self, now: float, wanted: int, statuses: Mapping[int, WorkerStatus]
@@ -157,8 +150,7 @@ class Lifecycle:
         """The next thing to do; None if there is nothing for now.
 
         Args:
-            wanted: number of workers.
-            statuses: what workers say, by pid; those that are missing stay as they were.
+            statuses: reports of workers, by pid; those that are missing stay as they were.
         """
         self.children.update(statuses, now)
         self._watch_leaving(now)
@@ -206,7 +198,7 @@ class Lifecycle:
         return None
 
     def _start_rollout(self, now: float, wanted: int) -> Action | None:
-        """Measure what came of the last rollout, or start one if a worker has served enough."""
+        """Measure the last rollout, or start one if a worker has served enough."""
         workers = self.children.workers
         if self._open_payoff is not None:
             is_settled = mean_requests(workers) >= self._open_payoff.settled_at
@@ -275,7 +267,7 @@ class Lifecycle:
     def _lose_mold(
         self, mold: Worker | None, why: str, now: float, *, is_there: bool = True
     ) -> None:
-        """A mold is of no use any more: what it means depends on what it was needed for."""
+        """A mold is of no use any more; the effect depends on its part."""
         if mold is None or not mold.forks:
             return
         mold.forks = False

@@ -96,10 +96,7 @@ def policy_of_server(policy: Policy) -> Policy:
 
 
 def make_mold(policy: Policy, look: Callable[[], Sequence[Hazard]] = survey.survey) -> SealReport:
-    """Close what must not be shared and take the policy's heap steps. In the worker.
-
-    Args:
-        look: finds what does not survive a fork, once known connections are closed.
+    """Close connections, look for hazards, and take the policy's heap steps. In the worker.
 
     Raises:
         Refused: something is open or runs that does not survive a fork, or a step failed.
@@ -155,7 +152,6 @@ def fork_for(
     """Fork a worker for each order, until the channel is closed.
 
     Args:
-        channel: the mold's own.
         before_fork: makes the server's own object for the worker, whose `tmp` is a file.
         alive: called at least every `idle_s` seconds.
 
@@ -211,10 +207,7 @@ def fork_orphan() -> bool:
     """Fork a process that becomes the server's child. Returns True in that, else False.
 
     It is forked twice, and the process in between ends at once. This leaves an orphan, and
-    the server has asked the kernel for its orphans.
-
-    Raises:
-        ForkFailed: in the mold; there is no new process.
+    the server has asked the kernel for its orphans. ForkFailed in the mold: no new process.
     """
     # An ending signal's handler raises, which Python drops in the hooks of a fork.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
@@ -249,10 +242,7 @@ def fork_orphan() -> bool:
 
 
 def _introduce(channel: Channel, server: int) -> None:
-    """Wait until the server is the parent, and until it has taken this process in.
-
-    Ends the process if the server does not want it any more.
-    """
+    """Wait until the server is the parent and has taken this process in; end if it does not."""
     deadline = time.monotonic() + FORK_S
     while os.getppid() != server:
         if time.monotonic() > deadline or channel.receive(_POLL_S) == CLOSED:

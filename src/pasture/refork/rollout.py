@@ -9,7 +9,7 @@
 - rolling: workers are replaced, each only after its replacement is ready.
 
 Invariant: of `wanted` workers a rollout takes away at most a tenth, rounded down, at any time.
-What a rollout comes to is returned as an `Outcome`; the life cycle draws the conclusions.
+A rollout returns an `Outcome`; the life cycle draws the conclusions.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ Action = Spawn | Promote | Retire | Dismiss | Kill | Measure | Note
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long what may take, seconds, and how much evidence is enough."""
+    """Limits of time, seconds, and the evidence that is enough."""
 
     boot_s: float = 30.0  # time from a worker's fork until it is ready
     # Time from a promotion until the mold is sealed, its last requests included.
@@ -89,7 +89,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a rollout goes on, or how it ended."""
+    """The course of a rollout, or its end."""
 
     # "proven": the new mold can take over; "complete": all workers are replaced; "given up": the
     # chosen worker is not there or not safe any more, which is no failure; "failed": see `why`;
@@ -99,7 +99,7 @@ class Outcome:
 
 
 def batch(wanted: int) -> int:
-    """How many workers are replaced at a time."""
+    """Number of workers that are replaced at a time."""
     return max(1, wanted // 10)
 
 
@@ -125,10 +125,9 @@ class Rollout:
         self._children, self._limits = children, limits
         self._since = now
 
-    # --- What happened -----------------------------------------------------------------
+    # --- Events -----------------------------------------------------------------------
 
     def measured(self, payoff: Payoff, now: float) -> None:
-        """What the whole server takes is known, as far as it can be."""
         if self.phase == "measuring":
             self.payoff = payoff
             self._enter("backfilling", now)
@@ -152,19 +151,14 @@ class Rollout:
     def _enter(self, phase: Phase, now: float) -> None:
         self.phase, self._since = phase, now
 
-    # --- What is to be done ------------------------------------------------------------
+    # --- Actions ----------------------------------------------------------------------
 
     def extra(self, wanted: int) -> int:
-        """How many workers there may be beyond those that are wanted."""
+        """Number of workers there may be beyond those that are wanted."""
         return {"backfilling": 1, "rolling": batch(wanted)}.get(self.phase, 0)
 
     def advance(self, now: float, wanted: int, generation: int) -> Action | Outcome | None:
-        """The next thing to do, or what it came to; None: something is waited for.
-
-        Args:
-            wanted: number of workers.
-            generation: the one from which workers are forked now.
-        """
+        """The next thing to do, or the outcome; None: something is waited for."""
         match self.phase:
             case "backfilling":
                 return self._backfill(now, wanted, generation)

@@ -40,11 +40,7 @@ class Schedule:
 
 
 class Attempts:
-    """When the next rollout may start, after what came of those before.
-
-    Args:
-        backoff_s: pause after a failure; doubles with each in a row.
-    """
+    """The time of the next rollout, after those before; pauses double with failures in a row."""
 
     def __init__(self, schedule: Schedule, backoff_s: float) -> None:
         self._schedule, self._backoff = schedule, Backoff(backoff_s, math.inf)
@@ -81,11 +77,7 @@ class Attempts:
 
 
 def parse_schedule(text: str, min_saving: str | float = MIN_SAVING) -> Schedule:
-    """A schedule as a user writes it: `50,500,2000`.
-
-    Raises:
-        UsageError: it cannot be understood.
-    """
+    """A schedule as a user writes it: `50,500,2000`. UsageError if it is none."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and int(word) > 0 for word in words):
         raise UsageError(f"{text!r} is no schedule of reforks", hint=_HINT)

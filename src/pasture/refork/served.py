@@ -41,11 +41,7 @@ class Served:
         self._counts: dict[str, int] = {}
 
     def note(self, method: str, path: str, host: str, status: int) -> None:
-        """Count one answer.
-
-        Args:
-            path: with its query, as it came over the wire.
-        """
+        """Count one answer; the path has its query, as it came over the wire."""
         if method not in _SAFE or not 200 <= status < 400:
             return
         line = f"{method} http://{host}{path}"

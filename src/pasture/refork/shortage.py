@@ -20,11 +20,7 @@ def is_shortage(error: BaseException) -> bool:
 
 
 class Backoff:
-    """When the next try is: twice as long after each failure in a row.
-
-    Attributes:
-        failures: number of failures in a row.
-    """
+    """The time of the next try: twice as long after each failure in a row."""
 
     def __init__(self, first_s: float = _FIRST_S, max_s: float = _MAX_S) -> None:
         self.failures = 0

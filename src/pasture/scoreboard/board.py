@@ -39,7 +39,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """What a worker says of itself to a server that reforks."""
+    """A worker's report on itself to a server that reforks."""
 
     ready: bool = False  # it has started to accept connections
     requests: int = 0  # it has answered
@@ -85,11 +85,7 @@ class Row:
 
 
 class Scoreboard:
-    """All rows. Made once, by the server's own process, before its first fork.
-
-    Raises:
-        OSError: the memory cannot be had.
-    """
+    """All rows. Made once, by the server's process, before its first fork. OSError: no memory."""
 
     def __init__(self, rows: int = layout.ROWS) -> None:
         size = (layout.FIRST_ROW + rows) * layout.ROW_BYTES
@@ -123,11 +119,7 @@ class Scoreboard:
             return Slot(number, self._tokens)
 
     def sweep(self, *, if_due: bool = False) -> None:
-        """Free the rows of processes that have ended. In the server, before a fork.
-
-        Args:
-            if_due: do nothing where that would take a noticeable part of the server's time.
-        """
+        """Free the rows of ended processes, before a fork; if `if_due`, only when it is quick."""
         if if_due and time.monotonic() < self._no_sweep_before:
             return
         with self._changing:
@@ -148,7 +140,7 @@ class Scoreboard:
                 self._release(number)
 
     def release(self, number: int) -> None:
-        """Keep what a row's process counted, once, and free the row: the process has ended.
+        """Keep the counts of a row's process, once, and free the row: the process has ended.
 
         Where a signal handler calls it in the middle of another change, the next sweep does it.
         """

@@ -24,7 +24,7 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a value lies in memory."""
+    """A value in memory."""
 
     words: int  # number of words that it takes
     # Takes any words, since other users may have written them; the value.
@@ -34,7 +34,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What the exporter shows of a figure."""
+    """A figure as the exporter shows it."""
 
     name: str  # without the prefix
     help: str  # one line
@@ -46,7 +46,6 @@ def _text(words: int) -> Form:
 
 
 def _words_of(text: str, count: int) -> list[int]:
-    """A text as words, cut to their number."""
     data = text.encode("ascii", "replace")[: count * WORD_BYTES].ljust(count * WORD_BYTES, b"\0")
     return [int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)]
 
@@ -81,7 +80,7 @@ def _counts(count: int, metric: Metric | None = None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What one process counted, or several together."""
+    """Counts of one process, or of several together."""
 
     starts: int = row(0, metric=Metric("worker_starts", "Workers that began"))
     recycles: int = row(
@@ -118,11 +117,7 @@ class SealFigures:
 
 
 class Table(Generic[Record]):
-    """Where the figures of a dataclass lie: one after the other, in their order.
-
-    Args:
-        record: the dataclass.
-        begin: position of its first word.
+    """The places of a dataclass's figures: one after the other, in their order, from `begin` on.
 
     Attributes:
         at: dict of name to the position of its first word.

@@ -1,11 +1,11 @@
-"""Where every number of a scoreboard lies, and how a copy of it is understood.
+"""The place of every number of a scoreboard, and the reading of a copy of it.
 
 The figures themselves are declared in `figures`.
 
 The memory is rows of 32 words of 8 bytes. Row 0 is the server's own, rows 1 and 2 hold in turn
 what ended workers counted, and each later row belongs to one process.
 
-Invariant: what a server counted is the valid one of rows 1 and 2 plus all later rows but the one
+Invariant: a server's count is the valid one of rows 1 and 2 plus all later rows but the one
 whose token that row names. So one store, of COMMITS, moves the counts of an ended worker into
 the sum: no reader sees them twice or not at all, whichever process is killed or stopped when.
 

@@ -33,9 +33,9 @@ _EFFECTIVE = 1  # of the four user ids of a process
 
 
 def read_scoreboard(server_pid: int, proc: Path = _PROC) -> Snapshot | None:
-    """What the processes of a server show; None for a server without a scoreboard.
+    """The scoreboard of a server; None without one. Takes a millisecond.
 
-    Also None where its open files may not be read. Takes a millisecond.
+    Also None where its open files may not be read.
     """
     folder = proc / str(server_pid)
     try:
@@ -53,7 +53,7 @@ def read_scoreboard(server_pid: int, proc: Path = _PROC) -> Snapshot | None:
 
 
 def read_entries(server_pid: int) -> dict[int, Entry]:
-    """What each process of a server shows, by pid; empty for a server without a scoreboard."""
+    """The row of each process of a server, by pid; empty for a server without a scoreboard."""
     snapshot = read_scoreboard(server_pid)
     return snapshot.entries if snapshot is not None else {}
 
@@ -80,8 +80,7 @@ def _has_the_name(path: Path) -> bool:
 
 
 def forked_by(worker_pid: int, server_pid: int) -> int:
-    """Pid of the process from which a worker was forked: its mold, if that is still there, or
-    else the server. From outside."""
+    """Pid of a worker's mold, if that is still there, or else of its server. From outside."""
     entries = read_entries(server_pid)
     worker = entries.get(worker_pid)
     for mold in _molds(entries, server_pid):
@@ -106,10 +105,7 @@ def _memory(path: Path) -> Iterator[int]:
 
     A descriptor of the kind O_PATH leaves the file itself alone, so that no FIFO, device or
     file system of a user's making can block or notice. All files made by memfd_create, and
-    no others with a name of one, lie on a mount of the kernel's own.
-
-    Raises:
-        OSError: it is something else, or gone.
+    no others with a name of one, lie on a mount of the kernel's own. Others are an OSError.
     """
     place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
@@ -173,10 +169,7 @@ def _words(file: int, size: int) -> memoryview:
 
 
 def _translated(snapshot: Snapshot, server_pid: int, proc: Path) -> Snapshot:
-    """The same with pids as this process knows them, where the server runs in a container.
-
-    Source: proc_pid_status(5), NSpid.
-    """
+    """The same with pids as this process knows them. Source: proc_pid_status(5), NSpid."""
     mine, its = (proc / name / "ns" / "pid" for name in ("self", str(server_pid)))
     if not mine.is_symlink() or mine.readlink() == its.readlink():
         return snapshot
@@ -189,11 +182,7 @@ def _translated(snapshot: Snapshot, server_pid: int, proc: Path) -> Snapshot:
 
 
 def _status(folder: Path, name: str) -> list[str]:
-    """The words of one line of a process's status.
-
-    Raises:
-        OSError: there is none.
-    """
+    """The words of one line of a process's status; OSError if there is none."""
     for line in (folder / "status").read_text(errors="replace").splitlines():
         if line.startswith(f"{name}:"):
             return line.split()[1:]

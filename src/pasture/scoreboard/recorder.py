@@ -29,7 +29,7 @@ _BOUNDS_NS = tuple(int(bound * 1e9) for bound in PAUSE_BOUNDS_S)
 
 
 class Recorder:
-    """What one process counts. Use `recorder`, the only one of each."""
+    """Counts of one process. Use `recorder`, the only one of each."""
 
     def __init__(self) -> None:
         self._board: Scoreboard | None = None
@@ -97,11 +97,7 @@ class Recorder:
         self._says_requests = True
 
     def show_seal(self, report: Mapping[str, Any]) -> None:
-        """Show the figures of a seal. In the process that loaded the application.
-
-        Args:
-            report: what `SealReport.as_dict` gives.
-        """
+        """Show a `SealReport.as_dict`. In the process that loaded the application."""
         board = self.scoreboard()
         if board is not None:
             figures = {**report, "python": report["interpreter"]["version"]}

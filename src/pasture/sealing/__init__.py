@@ -1,4 +1,4 @@
-"""What happens to the heap of a process that forks: policies, the seal, the child, the exit.
+"""The heap of a process that forks: policies, the seal, the child, the exit.
 
 Standard library and the extension only: the process that is sealed imports this, and
 whatever it imports is sealed in with it.

@@ -48,11 +48,7 @@ def _check(container: object, iterate: object) -> None:
 
 
 def hand_to_extension() -> None:
-    """Hand all types to the extension, before a walk over the heap.
-
-    Raises:
-        UnsupportedInterpreter: there is no extension.
-    """
+    """Hand all types to the extension, before a walk over the heap."""
     array = getattr(sys.modules.get("numpy"), "ndarray", None)
     known = {}
     if isinstance(array, type):
@@ -84,10 +80,7 @@ def _objects_in(array: Any) -> Iterator[object]:
 
 
 def _without_repetition(array: Any) -> Any:
-    """A view of the same elements, each once as far as strides show.
-
-    A view can show one element a billion times: what was broadcast, windows that slide.
-    """
+    """A view of the same elements, without the repetitions of broadcasts and sliding windows."""
     numpy = sys.modules["numpy"]
     backwards = tuple(slice(None, None, -1 if stride < 0 else 1) for stride in array.strides)
     array = array[(*backwards, ...)]
@@ -98,13 +91,10 @@ def _without_repetition(array: Any) -> Any:
 
 
 def merge_axes(axes: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Axes that reach the same offsets, with fewer repetitions.
+    """Axes that reach the same offsets, with fewer repetitions; ascending.
 
     Args:
         axes: stride in bytes, 0 or more, and length of each; with a length of 0 there is no offset.
-
-    Returns:
-        Stride and length of each, ascending.
     """
     merged: list[tuple[int, int]] = []
     for stride, length in sorted(axes):

@@ -111,8 +111,7 @@ def flush_open_files_too() -> None:
 
 
 def before_leaving(work: LastWork) -> None:
-    """Have a function called when a process leaves, once its status is known: where finalization
-    would take objects apart. The latest call counts."""
+    """Have a function called when a process leaves, once its status is known. The latest counts."""
     global _last_work
     _last_work = work
 
@@ -187,19 +186,17 @@ def flush() -> bool:
 
 
 def _finish_open_files(wait: open_files.LockWait) -> None:
-    """Write what open files hold."""
     open_files.finish(wait, inherited=native().files(True) if _installed else ())
 
 
 def _all_unlocked(wait: open_files.LockWait) -> bool:
-    """Whether every file could be written; says on stderr which ones could not."""
+    """Whether every file could be written; reports on stderr which ones could not."""
     for file in wait.given_up:
         _complain(f"pasture: a thread keeps {_name(file)} locked at the exit: it was not flushed\n")
     return not wait.given_up
 
 
 def _flush_standard_streams(wait: open_files.LockWait) -> bool:
-    """Flush stdout and stderr as CPython does; say whether all was written."""
     return all([_flush_standard(name, wait) for name in ("stdout", "stderr")])
 
 

@@ -1,7 +1,6 @@
 """Which steps of the seal fit into the memory that control groups leave.
 
 A step that does not fit is not started: what goes over the limit of a group ends the process.
-Owns the amounts in which a need is put; each step says its own.
 """
 
 from __future__ import annotations
@@ -33,8 +32,6 @@ SNAPSHOT = Peak(0.05)
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What is left at one moment."""
-
     headroom: Headroom | None  # of the narrowest control group; None without a limit
     resident_bytes: int  # of this process
 
@@ -52,7 +49,7 @@ class Budget:
 
 
 def look() -> Budget:
-    """What is left now. Safe at any time."""
+    """The budget now. Safe at any time."""
     try:
         headroom = read_headroom()
         resident = 0 if headroom is None else int(_STATM.read_text().split()[1]) * OS_PAGE_BYTES

@@ -31,7 +31,7 @@ _HELD = 1
 
 
 class LockWait:
-    """How long other threads may still keep files locked, all together.
+    """The time for which other threads may still keep files locked, all together.
 
     Attributes:
         left_s: seconds that are left of the limit.
@@ -44,11 +44,10 @@ class LockWait:
         self.left_s = limit_s
 
     def can_write(self, file: object, *below: object) -> bool:
-        """Wait until no other thread holds the lock of a file, or of one below.
+        """Wait until no other thread holds the lock of a file, or of one below; False if one does.
 
-        Returns:
-            Whether it may be written. Not if a thread of the parent held a lock at the fork, which
-            nothing releases: the data is the parent's then.
+        Not if a thread of the parent held a lock at the fork, which nothing releases: the data is
+        the parent's then.
         """
         files = (file, *below)
         while any(held := [native().stream_lock(one) for one in files]):
@@ -88,11 +87,7 @@ def learn_locks() -> None:
 
 
 def flush(wait: LockWait) -> None:
-    """Flush those that are open: no child inherits what is still to be written.
-
-    Raises:
-        BaseException: none that is an `Exception`, but that of a signal's handler.
-    """
+    """Flush those that are open: no child inherits what is still to be written."""
     _each(wait, _flush, Exception)
 
 
@@ -100,11 +95,8 @@ def finish(wait: LockWait, inherited: Iterable[object] = ()) -> None:
     """Write all that they hold, as their destructors would. At the end of a process.
 
     Archives and compressed files are closed: nothing else writes their ends. Not those that the
-    standard streams are made of, which are still in use.
-
-    Args:
-        wait: for their locks.
-        inherited: files of the parent, which closes them itself: they are flushed.
+    standard streams are made of, which are still in use. Inherited files are flushed alone: their
+    parent closes them itself.
     """
     kept = {id(file) for file in inherited}
     kept.update(id(getattr(sys, name, None)) for name in ("stdout", "stderr"))

@@ -138,11 +138,7 @@ DEFAULT_POLICY = "seal"
 
 
 def find_policy(policy: str | Policy | None) -> Policy:
-    """Look up a policy by its name. None is the default; a policy is returned unchanged.
-
-    Raises:
-        UnknownPolicy: there is no policy of that name; the hint names the nearest and all others.
-    """
+    """The policy of a name; None is the default. UnknownPolicy: the hint names the nearest."""
     if isinstance(policy, Policy):
         return policy
     name = DEFAULT_POLICY if policy is None else policy

@@ -1,4 +1,4 @@
-"""What a seal did: frozen measurements, and their one-line and JSON forms."""
+"""The report of a seal: frozen measurements, and their one-line and JSON forms."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True)
 class SealReport:
-    """What `seal()` did to this process.
+    """The work of `seal()` in this process.
 
     Attributes:
         interpreter: the interpreter that it ran on.
@@ -81,12 +81,12 @@ class SealReport:
 
     @property
     def hazards(self) -> Counter[Hazard]:
-        """What does not survive a fork, and how often it was found."""
+        """Things that do not survive a fork, and how often each was found."""
         return Counter(hazard for step in self.steps for hazard in step.hazards)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a user should know, a line each; equal ones once, with their number."""
+        """Sentences that a user should know; equal ones once, with their number."""
         lines = [f"hazard: {hazard}" for hazard in self.hazards.elements()]
         lines += [f"{s.name}: {p}" for s in self.steps if s.name != "survey" for p in s.problems]
         counted = Counter(lines).items()
@@ -113,7 +113,7 @@ class SealReport:
 
     @property
     def line(self) -> str:
-        """What was done, in one line, without the warnings."""
+        """The work that was done, in one line, without the warnings."""
         warm_up = self.step("warm-up")
         warm_up_s = warm_up.seconds if warm_up else 0.0
         what = f"{self._outcome()} in {self.seconds - warm_up_s:.2f} s"

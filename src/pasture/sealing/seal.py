@@ -1,4 +1,4 @@
-"""The seal: takes a policy's steps right before the fork and says what came of them.
+"""The seal: takes a policy's steps right before the fork and reports them.
 
 Owns the order, the clock and what happens when a step fails. Invariant: whatever fails,
 the process works on and may fork; the report says how much of it is sealed.
@@ -88,7 +88,7 @@ def seal(
             variable PASTURE_SNAPSHOT says, or nowhere.
 
     Returns:
-        What was done, counted and timed, and what was not and why.
+        The work that was done, counted and timed, and what was not done and why.
 
     Raises:
         UnknownPolicy: no policy has that name; nothing was done.
@@ -140,11 +140,7 @@ def seal(
 def _survey(strict: bool, others: Sequence[Hazard]) -> list[StepReport]:
     """The things that a fork will break; a step of the report only where there is something to say.
 
-    Args:
-        others: hazards that steps before it have found.
-
-    Raises:
-        SealFailed: `strict`, and there is, or it is not known.
+    SealFailed: `strict`, and there is something beside `others`, found before; or it is not known.
     """
     start = perf_counter()
     try:
@@ -173,7 +169,7 @@ def _exists(name: PrepareStep) -> bool:
 
 
 def _layout(policy: Policy) -> list[StepReport]:
-    """What had to be left out; a step of the report only where something was."""
+    """Parts that had to be left out; a step of the report only where there are some."""
     problems = left_out_besides() if policy.needs_native else ()
     return [StepReport("layout", problems=problems)] if problems else []
 
@@ -222,7 +218,7 @@ def _warm(warm_up: WarmUp) -> tuple[Counts, tuple[str, ...], tuple[Hazard, ...]]
 
 
 def _obstacle(policy: Policy, interpreter: Interpreter) -> _Why | None:
-    """Why the heap must be left alone; None if it need not be."""
+    """The reason to leave the heap alone; None without one."""
     if not policy.needs_native:
         return None
     if interpreter.unsupported is not None:
@@ -245,11 +241,7 @@ def _beside(running: Sequence[Neighbour]) -> _Why | None:
 
 
 def _work_on_heap(policy: Policy, *, beside_running: bool) -> list[StepReport]:
-    """Take the heap steps. Nothing is allocated in between that need not be.
-
-    Args:
-        beside_running: leave out steps that are not safe beside a thread that runs.
-    """
+    """Take the heap steps, only safe ones beside a running thread. Allocates nothing in between."""
     global _rounds
     if policy.at_exit:
         exit.watch()
@@ -333,7 +325,6 @@ def _describe(error: Exception) -> str:
 
 
 def _insist(policy: Policy, report: SealReport) -> None:
-    """Raise what `strict` promises."""
     if report.sealed or not policy.heap:
         return
     if policy.needs_native and report.interpreter.unsupported is not None:

@@ -35,9 +35,6 @@ def write(path: Path, policy: str) -> int:
     To be called in the process that forks, last thing before the fork, with no other
     Python thread running. Allocates nothing that outlasts the call but for a few objects.
 
-    Args:
-        policy: name of the policy whose steps were taken.
-
     Raises:
         OSError, MemoryError: there is no new file; an earlier one is as it was.
     """
@@ -49,7 +46,7 @@ def write(path: Path, policy: str) -> int:
 
 
 def _head(policy: str) -> bytes:
-    """What comes before the records. Its parts are gone when these are written."""
+    """The line before the records. Its parts are gone when these are written."""
     head = {
         "pid": os.getpid(),
         "policy": policy,

@@ -95,7 +95,7 @@ def _immortalize() -> StepResult:
 
 
 def _empty_free_lists() -> Counts:
-    # What the steps before let go of lies in the interpreter's free lists, between objects
+    # Memory that the steps before let go of lies in the interpreter's free lists, between objects
     # that are sealed: a child would be handed it. A full collection empties them, and after
     # the freeze it looks at next to nothing.
     return {"unreachable": gc.collect()}
@@ -114,7 +114,7 @@ _STAYED_OPEN = StepResult({"blocks": 0, "bytes": 0}, "little is new since holes 
 
 @dataclass(slots=True)
 class _Holes:
-    """How much this process has sealed since it plugged holes.
+    """The amount that this process has sealed since it plugged holes.
 
     The work of a seal leaves holes itself. A process that seals each second, and has nothing new
     each time, would grow by 15 GB a day if it plugged them. Holes that stay open are what the next
@@ -176,7 +176,7 @@ HEAP_STEPS: Mapping[str, HeapStep] = {
     ),
     "freeze": HeapStep(_freeze, beside_running=True, after_failure=True),
     "empty-free-lists": HeapStep(_empty_free_lists, beside_running=True),
-    # What is free altogether would be carried through the fork.
+    # Memory that is free altogether would be carried through the fork.
     "give-back": HeapStep(lambda: {"bytes": native().trim()}, is_native=True),
     "plug-malloc": HeapStep(_plug_malloc, is_native=True, peak=Peak(0.01), holds_plugs=True),
     "plug-pymalloc": HeapStep(
@@ -194,8 +194,5 @@ _PARTS = frozenset(step.part for step in HEAP_STEPS.values())
 
 
 def left_out_besides() -> tuple[str, ...]:
-    """What pasture does without on this interpreter, beside steps of a seal: each a sentence.
-
-    A step that is left out says so itself.
-    """
+    """Parts of pasture, beside steps, that do not work on this interpreter: each a sentence."""
     return tuple(f"no {part}: {why}" for part, why in left_out() if part not in _PARTS)

@@ -61,15 +61,7 @@ class Explained(ModalScreen[None]):
 
 
 class TopApp(App[None]):
-    """The screen.
-
-    Args:
-        master_pid: pid shown in the title and the snapshots.
-        look: reads all processes once more.
-        limits: reads what limits their memory.
-        interval_s: between two readings.
-        folder: where snapshots go.
-    """
+    """The screen; `look` reads all processes once more, snapshots go to a folder."""
 
     CSS = "#summary { padding: 0 1; } DataTable { height: 1fr; }"
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -1,6 +1,6 @@
-"""What `pasture top` shows of each process: columns, their order, and plain text.
+"""The columns of `pasture top`: words, order, and plain text.
 
-Owns the words and figures of the columns; the live screen is `screen`.
+The live screen is `screen`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def limits(found: Limits) -> str:
-    """Which figure counts for the limits that are set here, one line each."""
+    """The figures that count for the limits that are set here, one line each."""
     lines = []
     if found.group is None:
         lines.append(

@@ -65,7 +65,7 @@ class Row:
 
 
 def row(readings: list[Reading], shown: Entry | None = None) -> Row:
-    """What several readings of one process say, oldest first; at least one."""
+    """The row of one process, from several readings, oldest first; at least one."""
     last = readings[-1]
     growth = faults = None
     if len(readings) > 1:
@@ -80,7 +80,7 @@ def row(readings: list[Reading], shown: Entry | None = None) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What limits the memory of a server."""
+    """Limits of a server's memory."""
 
     group: Usage | None = None  # its control group with the least room; None where none has a limit
     max_uss: str = ""  # limit of a worker's private memory, as its user gave it; "" for none
@@ -88,17 +88,13 @@ class Limits:
 
 @dataclass(slots=True)
 class Watch:
-    """The readings of a master and its workers so far.
-
-    Args:
-        master_pid: the process whose workers are watched.
-    """
+    """The readings of a master and its workers so far."""
 
     master_pid: int
     _readings: dict[int, deque[Reading]] = field(default_factory=dict)
 
     def limits(self) -> Limits:
-        """What limits the server's memory now."""
+        """Limits of the server's memory now."""
         max_uss = read_environ(self.master_pid).get(SETTINGS["max_uss"].variable, "")
         return Limits(read_usage(self.master_pid), printable(max_uss, _LONGEST_LIMIT))
 

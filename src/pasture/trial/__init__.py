@@ -6,16 +6,16 @@
 A plan says what to do, a result what was measured; both are frozen. In between, servers and
 load generators run as processes of their own, and none outlives the call. Layout:
 
-    plan                    what the user asked for
+    plan                    the user's request
     trial                   which policy when, and what the answers say
     run                     one policy: boot, load, samples, shutdown
     server, load            the processes at the edge
     servers                 what is known of each server that a trial can boot
     equipment, tools        what a trial runs with, and environments of pasture's own for it
-    cache, kept             the folder of what outlives a trial, and runs to go on with
-    measurement, responses, shortfalls
+    cache                   the folder of what outlives a trial: tools, and runs to go on with
+    measurement, responses, notes
                             pure functions over what came back
-    table, document, html   what came of it, for a person and for programs
+    table, document, html   the result, for a person and for programs
 """
 
 from pasture.display.progress import Event

@@ -44,7 +44,7 @@ _OPTIONS = {
     "policies": "--policy", "urls": "--url", "headers": "--header", "concurrency": "-c",
     "server_args": "the arguments after --", "server_python": "the interpreter",
 }  # fmt: skip
-"""What a user calls a part of a plan, where that is not `--` and its name."""
+"""The user's name of a part of a plan, where that is not `--` and its name."""
 
 
 def cache_folder() -> Path:
@@ -114,18 +114,14 @@ def _base() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What an earlier trial left."""
+    """Runs of an earlier trial."""
 
     runs: tuple[Run, ...]
     made: datetime  # when its latest run ended
 
 
 class RunKeeper:
-    """Keeps the runs of one trial.
-
-    Raises:
-        UsageError: there is no place to keep them.
-    """
+    """Keeps the runs of one trial. UsageError if there is no place for them."""
 
     def __init__(self, plan: TrialPlan) -> None:
         self._plan = plan
@@ -135,11 +131,7 @@ class RunKeeper:
         self.path = cache_folder() / f"runs-{name.hexdigest()}.json"
 
     def save(self, runs: Sequence[Run]) -> None:
-        """Keep these runs, in place of those that were kept before.
-
-        Raises:
-            OSError: they cannot be written; an earlier file is as it was.
-        """
+        """Keep these runs in place of earlier ones. OSError leaves the earlier file as it was."""
         document = {
             "schema": _SCHEMA,
             "made": datetime.now().isoformat(timespec="seconds"),
@@ -190,7 +182,7 @@ class RunKeeper:
 
 
 def _settings(plan: TrialPlan, salt: str) -> dict[str, str]:
-    """What must be the same for runs to be compared, by the field of the plan."""
+    """Options that must be the same for runs to be compared, by the field of the plan."""
     found = {"pasture": version("pasture")}
     for part in fields(plan):
         if part.name in _FREE_TO_CHANGE:

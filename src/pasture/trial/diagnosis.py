@@ -24,7 +24,7 @@ from pasture.trial.servers.facts import Phrases
 _PORT_TAKEN = re.compile(
     r"^.*(?:address already in use|connection in use).*$", re.IGNORECASE | re.MULTILINE
 )
-# What `pasture run` prints last of an error of its own (pasture.trust.untrusted_text).
+# The last lines of `pasture run` for an error of its own (pasture.trust.untrusted_text).
 _OWN_ERROR = re.compile(rf"^{ERROR}(.+)(?:\n{HINT}(.+(?:\n[ \t]+.+)*))?\s*\Z", re.MULTILINE)
 
 
@@ -116,7 +116,6 @@ def _says_less(own: PastureError, log: str, phrases: Phrases) -> bool:
 
 
 def _own_error(log: str, exit_code: int) -> PastureError | None:
-    """The error that pasture itself reported inside the server, passed on as it is."""
     found = _OWN_ERROR.search(log)
     for kind in PastureError.__subclasses__():
         if found and kind.exit_code == exit_code:
@@ -141,7 +140,6 @@ def _not_loaded(app: str, log: str, phrases: Phrases) -> PastureError | None:
 
 
 def _import_failure(log: str, phrases: Phrases) -> str | None:
-    """The error while the application was loaded, None if nothing says so."""
     named = phrases.not_found.search(log)
     exception = last_exception(log)
     if named and (exception is None or "AppImportError" in exception):

@@ -1,4 +1,4 @@
-"""What a trial runs with besides the application: its load generator and its server program.
+"""Load generator and server program of a trial, besides the application.
 
 Owns which of several is taken. The application's own packages come first; what it lacks comes from
 environments of pasture's own (`tools`).
@@ -25,7 +25,7 @@ _MIN_LOCUST = (2, 32)
 
 @dataclass(frozen=True, slots=True)
 class Equipment:
-    """What a trial runs with."""
+    """Load generator and server program of a trial."""
 
     locust: tuple[str, ...]  # the command line that starts the load generator
     # Folders where a locustfile finds more modules, after the load generator's own.
@@ -77,11 +77,7 @@ def _server_apart(plan: TrialPlan, emit: OnEvent, pause: Pause) -> Path:
 
 
 def bring_page_packages(emit: OnEvent, pause: Pause) -> None:
-    """Make jinja2 and plotly importable in this process, for a page of HTML.
-
-    Raises:
-        MissingExtra, UsageError, KeyboardInterrupt: as `find_equipment`.
-    """
+    """Make jinja2 and plotly importable in this process; raises as `find_equipment`."""
     if not tools.bring(tools.PAGE, emit, pause):
         raise MissingExtra("--html needs jinja2 and plotly", hint="pip install 'pasture[trial]'")
 
@@ -98,7 +94,6 @@ def _has_new_locust() -> bool:
 
 
 def _own_path() -> tuple[str, ...]:
-    """Where this interpreter finds modules that are not of the standard library."""
     paths = sysconfig.get_paths()
     library = {paths["stdlib"], paths["platstdlib"], str(Path(paths["platstdlib"], "lib-dynload"))}
     return tuple(p for p in sys.path if p and p not in library and not p.endswith(".zip"))

@@ -62,7 +62,7 @@ def render_html(result: TrialResult, made_at: datetime) -> str:
 
 
 def _card(result: TrialResult, policy: PolicyResult, color: str) -> dict[str, Any]:
-    """What stands large above the plots, for one policy."""
+    """Figures that stand large above the plots, for one policy."""
     saving = private_saving(result.reference, policy)
     budget = result.reference.median(TOTAL)
     return {
@@ -96,7 +96,7 @@ def _row(result: TrialResult, policy: PolicyResult, color: str) -> dict[str, Any
 
 
 def _setting(result: TrialResult, made_at: datetime) -> list[tuple[str, str]]:
-    """What was run, as pairs of a term and its value."""
+    """Facts of the trial, as pairs of a term and its value."""
     plan, interpreter = result.plan, result.interpreter
     urls = result.reference.typical.paths
     return [
@@ -114,7 +114,7 @@ def _setting(result: TrialResult, made_at: datetime) -> list[tuple[str, str]]:
 
 
 def _seals(result: TrialResult) -> list[tuple[str, str]]:
-    """What each server said of its seal, if it sealed anything."""
+    """The report of each server on its seal, if it sealed anything."""
     said = []
     for policy in result.policies:
         report = policy.typical.report or {}

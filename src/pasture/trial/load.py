@@ -30,7 +30,7 @@ _USER = _HERE / "locust_user.py"
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What a load that ran to its end brought back."""
+    """The result of a load that ran to its end."""
 
     figures: LoadFigures
     answers: dict[str, UrlAnswers]
@@ -39,8 +39,6 @@ class LoadResult:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a load is."""
-
     done: int  # requests that have ended, whatever came of them
     answered: int  # those among them that had an answer
 
@@ -76,7 +74,7 @@ def start_load(
 
 
 def read_progress(files: RunFiles) -> Progress | None:
-    """How far the load is, None before it has started."""
+    """Progress of the load, None before it has started."""
     try:
         done, _, answered = files.progress.read_text(encoding="ascii").partition(" ")
     except FileNotFoundError:
@@ -85,7 +83,7 @@ def read_progress(files: RunFiles) -> Progress | None:
 
 
 def read_result(plan: TrialPlan, equipment: Equipment, files: RunFiles) -> LoadResult:
-    """Read what a load left that has ended.
+    """Read the files of a load that has ended.
 
     Raises:
         MissingExtra: the load's interpreter has no Locust.

@@ -44,7 +44,7 @@ _NO_ANSWER = 0
 
 
 class Tickets:
-    """How many requests may still be sent."""
+    """The number of requests that may still be sent."""
 
     def __init__(self, number: int) -> None:
         self.left = number
@@ -59,7 +59,7 @@ class Tickets:
 
 
 class Record:
-    """What the requests of a load gave."""
+    """Answers to the requests of a load."""
 
     def __init__(self, progress_file: str, skeleton: Callable[..., str]) -> None:
         self.skeleton = skeleton
@@ -156,7 +156,6 @@ def _is_timeout(error: Any) -> bool:
 
 
 def _path(url: str) -> str:
-    """Path and query of a URL."""
     _, scheme, rest = url.partition("://")
     if not scheme:
         return url

@@ -1,4 +1,4 @@
-"""What a trial measured, and the figures that follow from it. Pure: no process, no file.
+"""Measurements of a trial, and the figures that follow from them. Pure: no process, no file.
 
 Terms: a *run* is one server under one policy, from boot to shutdown; a *result* is all
 runs of a policy. Figures of a result are medians over its runs.
@@ -22,7 +22,7 @@ OfRun = Callable[["Run"], float]
 
 @dataclass(frozen=True, slots=True)
 class LoadFigures:
-    """What the load generator saw; latencies in milliseconds."""
+    """Measurements of the load generator; latencies in milliseconds."""
 
     requests: int
     failures: int
@@ -98,8 +98,7 @@ class Run:
 
     @property
     def processor_s_per_request(self) -> float:
-        """What an answer costs in processor time, in seconds. Waiting is no part of it, so that
-        other work on the machine disturbs it less than throughput."""
+        """Seconds of processor time for an answer: less disturbed than throughput."""
         return self.processor_s / self.load.requests if self.load.requests else 0.0
 
 
@@ -128,12 +127,12 @@ class PolicyResult:
 
     @property
     def shortfalls(self) -> tuple[str, ...]:
-        """What the policy promises and could not do, over all runs."""
+        """Promises of the policy that some run did not keep."""
         return tuple(dict.fromkeys(words for run in self.runs for words in run.shortfalls))
 
     @property
     def timeouts(self) -> int:
-        """How many requests passed their limit of time, over all runs."""
+        """Number of requests that passed their limit of time, over all runs."""
         return sum(found.timeouts for run in self.runs for found in run.answers.values())
 
 
@@ -213,10 +212,9 @@ def private_saving(reference: PolicyResult, other: PolicyResult) -> Saving:
 
 
 def paired_ratios(reference: PolicyResult, other: PolicyResult, figure: OfRun) -> list[float]:
-    """A figure against the reference's of the same round, ascending.
+    """A figure against the reference's of the same round, ascending: drifts over rounds cancel out.
 
-    Rounds without either, or with a reference of 0, are left out. What drifts from round
-    to round cancels out.
+    Rounds without either, or with a reference of 0, are left out.
     """
     of = {run.round: figure(run) for run in reference.runs}
     pairs = ((figure(run), of.get(run.round)) for run in other.runs)
@@ -224,7 +222,7 @@ def paired_ratios(reference: PolicyResult, other: PolicyResult, figure: OfRun) -
 
 
 def workers_that_fit(budget_bytes: float, result: PolicyResult) -> int:
-    """How many workers of a policy fit in a budget, its parent and shared pages included.
+    """Number of workers of a policy that fit in a budget, its parent and shared pages included.
 
     total PSS = parent + n * private, where `parent` is the master's own memory and
     everything shared, each page once. Both terms come from the trial; the number is an
@@ -252,12 +250,7 @@ def load_figures(latencies_ms: Sequence[float], failures: int, seconds: float) -
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The nearest-rank percentile: the least value that `share` of all do not exceed.
-
-    Args:
-        ordered: ascending; empty gives 0.
-        share: 0 to 1.
-    """
+    """The nearest-rank percentile, `share` from 0 to 1; 0 of nothing."""
     if not ordered:
         return 0.0
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

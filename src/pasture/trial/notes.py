@@ -90,8 +90,6 @@ def shortfalls(
 
     Args:
         final: the sample after the load. A server that reforks has a mold from the start.
-        report: what the server said of its seal, None if nothing.
-        log: what it printed.
     """
     found = []
     if policy.refork and not final.molds:

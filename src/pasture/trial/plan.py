@@ -1,4 +1,4 @@
-"""What a trial is to do: a frozen description, checked before anything is started.
+"""The plan of a trial: a frozen description, checked before anything is started.
 
 Owns the defaults and their checks. A plan is data: it can be written down, compared, and
 run again.
@@ -27,7 +27,7 @@ DEFAULT_SERVER = next(iter(SERVERS))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialPlan:
-    """What `run_trial` is to do.
+    """The plan of a `run_trial`.
 
     Attributes:
         app: the application, as its server names it: `package.module:callable`.
@@ -89,11 +89,7 @@ class TrialPlan:
 
     @property
     def facts(self) -> ServerFacts:
-        """What is known of the server.
-
-        Raises:
-            UsageError: there is no such server.
-        """
+        """Facts of the server. UsageError if there is none of that name."""
         return find_server(self.server)
 
     @property

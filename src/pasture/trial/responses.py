@@ -21,13 +21,11 @@ _REDIRECT, _SERVER_ERROR = 300, 500
 
 @dataclass(frozen=True, slots=True)
 class UrlAnswers:
-    """What one URL gave: dict of status to count, of body digest to count, of skeleton to count.
+    """Answers of one URL: dict of status to count, of body digest to count, of skeleton to count.
 
-    Of some bodies alone the skeleton is known.
-
-    Status 0 is a request without an answer (refused, reset, no HTTP); `error` is then what the
-    client said of the last such request. Requests that passed their limit of time are counted in
-    `timeouts` alone.
+    Of some bodies alone the skeleton is known. Status 0 is a request without an answer (refused,
+    reset, no HTTP); `error` is then the client's message for the last one. Requests that passed
+    their limit of time are counted in `timeouts` alone.
     """
 
     statuses: Mapping[int, int]
@@ -48,7 +46,7 @@ class UrlAnswers:
 
     @property
     def failures(self) -> int:
-        """How many requests had no answer, in time or at all, or a 5xx."""
+        """Number of requests that had no answer, in time or at all, or a 5xx."""
         return self.timeouts + sum(n for s, n in self.statuses.items() if is_failure(s))
 
 
@@ -58,7 +56,7 @@ Answers = Mapping[str, UrlAnswers]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """How many URLs' bodies are held against the reference's, and how."""
+    """Number of URLs whose bodies are compared with the reference's, by way of comparing."""
 
     whole: int = 0  # byte for byte
     by_structure: int = 0  # by their skeletons, since other values stand in each body
@@ -120,7 +118,7 @@ def disagreements(reference: Answers, other: Answers) -> tuple[Disagreement, ...
 
 
 def compared_bodies(reference: Answers) -> Compared:
-    """How many URLs of the reference give a body that others can be held against, and how."""
+    """Number of URLs whose bodies the reference makes comparable, by way of comparing."""
     whole = sum(answers.only_body is not None for answers in reference.values())
     by_structure = sum(answers.only_skeleton is not None for answers in reference.values())
     return Compared(whole, by_structure, len(reference) - whole - by_structure)
@@ -170,7 +168,7 @@ def _compare(url: str, reference: UrlAnswers, other: UrlAnswers) -> Iterable[Dis
 
 
 def _only(counts: Mapping[str, int]) -> str | None:
-    """What was seen at least twice, and nothing else; None if there is no such thing."""
+    """The one value, if it was seen at least twice and no other was; else None."""
     if len(counts) != 1:
         return None
     value, count = next(iter(counts.items()))

@@ -45,7 +45,7 @@ STOPPING = "stopping"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one run is to do."""
+    """The task of one run."""
 
     plan: TrialPlan
     policy: str
@@ -118,7 +118,7 @@ def _server(job: Job, port: int, files: RunFiles) -> Group:
 
 
 def _warm_up_s(report: Mapping[str, Any] | None) -> float:
-    """How long the server says its warm-up took; 0.0 without one."""
+    """Seconds of the warm-up, as the server reports them; 0.0 without one."""
     steps = (report or {}).get("steps", ())
     return sum(float(step["seconds"]) for step in steps if step.get("name") == "warm-up")
 
@@ -187,8 +187,8 @@ def _check_server(job: Job, group: Group) -> None:
 def _check_moving(job: Job, group: Group, still_s: float, started: bool) -> None:
     """Fail when nothing is answered any more. The load generator may take longer to begin.
 
-    It ends a request that takes too long, counts it, and goes on with the next: so all of its users
-    have waited in vain when twice that time has passed.
+    It ends a request that takes too long and goes on with the next: so all of its users have
+    waited in vain when twice that time has passed.
     """
     timeout_s = _REQUESTS_IN_VAIN * job.plan.server_timeout_s
     if still_s > (timeout_s if started else max(timeout_s, _LOAD_START_S)):
@@ -235,9 +235,6 @@ def stop_and_measure(group: Group, pause: Pause, timeout_s: float = _END_S) -> S
 
     A worker that finalizes its interpreter writes to almost every object: the peak of total PSS
     shows it. Readings take about half of the time, so that the processes can end meanwhile.
-
-    Raises:
-        NoPrivilege: the processes belong to another user.
     """
     pids = group.members()
     start_pss_bytes = peak_pss_bytes = _total_pss_bytes(_with_memory(pids)) or 0
@@ -271,7 +268,6 @@ def stop_and_measure(group: Group, pause: Pause, timeout_s: float = _END_S) -> S
 
 
 def _with_memory(pids: tuple[int, ...]) -> tuple[int, ...]:
-    """Those that still hold memory."""
     return tuple(pid for pid in pids if smaps.has_memory(pid))
 
 

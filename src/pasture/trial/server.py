@@ -45,7 +45,7 @@ Pause = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True)
 class RunFiles:
-    """What the server and the load generator of one run find and leave, each with its own log."""
+    """Files of the server and the load generator of one run, each with its own log."""
 
     directory: Path
     log: Path
@@ -82,11 +82,7 @@ class RunFiles:
 
 
 def features_of(plan: TrialPlan, packages: Path | None) -> frozenset[str]:
-    """What the version of the server has that is there; see `ServerFacts.features`.
-
-    Args:
-        packages: folder of a server that the application's environment lacks.
-    """
+    """Features of this version of the server; see `ServerFacts.features`."""
     if not plan.facts.features:
         return frozenset()
     variables = environment({**plan.env, **_with_packages(plan, packages)})
@@ -133,11 +129,7 @@ def require_module(plan: TrialPlan) -> None:
 def server_command(
     plan: TrialPlan, policy: str, port: int, files: RunFiles, features: frozenset[str] = frozenset()
 ) -> list[str]:
-    """The command line that serves an application under a policy.
-
-    Args:
-        features: what the server has, as `features_of` finds it.
-    """
+    """The command line that serves an application under a policy."""
     start = Start(
         python=plan.server_python,
         app=plan.app,
@@ -159,9 +151,6 @@ def server_environment(
 
     Variables of a surrounding `pasture` are dropped: a trial must not inherit a policy. So are
     those from which the server would take an option that is not for a trial.
-
-    Args:
-        packages: folder of a server that the application's environment lacks.
     """
     ours = to_environment(
         policy=policy,
@@ -191,7 +180,7 @@ def write_warm_up(files: RunFiles, warm: Iterable[Request], headers: Iterable[He
 
 
 def read_report(files: RunFiles) -> Mapping[str, Any] | None:
-    """What the server wrote of its seal; None if nothing, or nothing that is a JSON object."""
+    """The server's report of its seal; None if there is none that is a JSON object."""
     try:
         report = json.loads(files.report.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -249,7 +238,6 @@ def wait_until_it_answers(
 
 
 def _still_waiting(elapsed_s: float, log: str) -> str:
-    """What is shown while the server does not answer."""
     last = next((line.strip() for line in reversed(log.splitlines()) if line.strip()), "")
     waited = f"no answer after {duration(elapsed_s)}"
     if not last:
@@ -281,9 +269,7 @@ class BootClock:
     """Says when a boot has taken too long. A warm-up does not count, up to its own limit.
 
     Args:
-        limit_s: how long a boot may take.
-        warms_up: the policy serves requests before the fork.
-        steps: is in a log that shows these requests; "" if each log does.
+        steps: is in a log that shows the requests of a warm-up; "" if each log does.
     """
 
     def __init__(self, limit_s: float, warms_up: bool, steps: str) -> None:
@@ -293,12 +279,7 @@ class BootClock:
         self._stood_s = self._last_s = 0.0
 
     def is_over(self, elapsed_s: float, log: str) -> bool:
-        """Whether the limit has passed.
-
-        Args:
-            elapsed_s: time since the start; never less than at the call before.
-            log: what the server has printed so far.
-        """
+        """Whether the limit has passed; the elapsed time never falls from call to call."""
         since_s, self._last_s = elapsed_s - self._last_s, elapsed_s
         if self._warms_up and find(WARM_UP_STEP, log) and not find(WARM_UP_END, log):
             self._stood_s = min(self._stood_s + since_s, TOTAL_S + STEP_S)
@@ -312,7 +293,7 @@ class BootClock:
 def headers_of(request: Request, plan: TrialPlan) -> tuple[Header, ...]:
     """The headers that a request of the load carries: the plan's, and its own host.
 
-    It calls itself what a warm-up does: a site may end a session that comes from two browsers.
+    The user agent is a warm-up's: a site may end a session that comes from two browsers.
     """
     own = () if request.host is None else (("Host", request.host),)
     if any(name.lower() == "user-agent" for name, _ in plan.headers):

@@ -38,7 +38,7 @@ def saved(reference: PolicyResult, policy: PolicyResult) -> tuple[str, str]:
 
 
 def headline(result: TrialResult) -> str:
-    """What the best policy saves against the reference."""
+    """The saving of the best policy against the reference."""
     winner, reference = best(result), result.reference
     total = TOTAL.shown(reference)
     if len(result.policies) == 1:
@@ -50,7 +50,7 @@ def headline(result: TrialResult) -> str:
 
 
 def capacity(result: TrialResult) -> str:
-    """How many workers of each policy fit in the memory that the reference took."""
+    """Number of workers of each policy that fit in the memory that the reference took."""
     reference = result.reference
     budget = reference.median(TOTAL)
     others = [p for p in result.policies if p is not reference]
@@ -66,7 +66,7 @@ def capacity(result: TrialResult) -> str:
 
 
 def processor(result: TrialResult) -> str | None:
-    """What an answer costs each policy in processor time, None with a single policy."""
+    """Processor time of an answer under each policy, None with a single policy."""
     if len(result.policies) == 1:
         return None
     costs = ", ".join(f"{p.policy} {PROCESSOR.shown(p)} ms" for p in result.policies)
@@ -74,7 +74,7 @@ def processor(result: TrialResult) -> str | None:
 
 
 def spread(result: TrialResult) -> str | None:
-    """How far the rounds lie apart, None with a single policy."""
+    """Distance between the rounds, None with a single policy."""
     if result.plan.rounds == 1:
         return _ONE_ROUND if len(result.policies) > 1 else None
     ranges = []
@@ -88,7 +88,7 @@ def spread(result: TrialResult) -> str | None:
 
 
 def answers(result: TrialResult) -> str | None:
-    """How the answers were compared, None with a single policy."""
+    """The way in which answers were compared, None with a single policy."""
     if len(result.policies) == 1:
         return None
     outcome = "the same" if result.answers_agree else "different, see the notes"
@@ -104,8 +104,7 @@ def remarks(result: TrialResult) -> list[str]:
 
 
 def beside_figures(result: TrialResult) -> list[tuple[str, str]]:
-    """What belongs to the row of a policy and is no figure, as pairs of its name and the words:
-    why it has none, or what it could not do."""
+    """Pairs of a policy and words for its row: why it has no figures, or lacks a promise."""
     short = [(p.policy, words) for p in result.policies for words in p.shortfalls]
     return [*short, *result.missing.items()]
 

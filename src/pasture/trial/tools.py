@@ -77,7 +77,7 @@ PAGE = Tools(
     instead=", or leave --html out",
 )
 NUMBERS = Tools("numbers", "numpy", ("numpy>=1.26",), ("numpy",))
-"""What `pasture explain` counts with."""
+"""`pasture explain` counts with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +98,7 @@ class ToolEnvironment:
 
 
 def bring(tools: Tools, emit: OnEvent, pause: Pause) -> bool:
-    """Make packages importable in this process, from an environment apart if it lacks them.
-
-    Returns:
-        whether they are importable now.
-
-    Raises:
-        MissingExtra, UsageError, KeyboardInterrupt: as `find_or_make`.
-    """
+    """Make packages importable here, from an environment apart if need be; whether they are now."""
     if not tools.are_here:
         sys.path.append(str(find_or_make(tools, emit, pause).packages))
     return tools.are_here
@@ -151,14 +144,13 @@ def _saying_why(tools: Tools, emit: OnEvent, pause: Pause) -> Pause:
 
 
 def _key(tools: Tools) -> str:
-    """Distinguishes what cannot stand in for each other."""
+    """A name for tools and interpreter: other ones cannot stand in for them."""
     base = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     parts = (version("pasture"), *tools.requirements, base, sys.version, platform.machine())
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
 
 
 def _sweep(cache: Path) -> None:
-    """Remove what trials left that were killed together with their guards."""
     for left in cache.glob(f".*{_PART}"):
         shutil.rmtree(left, ignore_errors=True)
 
@@ -221,7 +213,6 @@ def _by_pip(pip: list[str], wanted: Sequence[str], folder: Path) -> list[list[st
 
 
 def _pips() -> Iterator[list[str]]:
-    """This interpreter's pip, or else the one of the PATH."""
     if find_spec("pip") is not None:
         yield [sys.executable, "-I", "-m", "pip"]
     elif (program := shutil.which("pip")) is not None:
@@ -242,12 +233,7 @@ def _install(commands: Sequence[Sequence[str]], pause: Pause) -> str:
 
 
 def _run(command: Sequence[str], folder: Path, pause: Pause, limit_s: float) -> int | None:
-    """Run a program to its end; its exit code, None if it took too long and was ended.
-
-    Args:
-        folder: where it runs and its log goes: of no project, so that no project's settings are
-            taken.
-    """
+    """Run a program in a folder of no project, to take no settings; None if it took too long."""
     variables = environment({"PIP_USER": "0", "PWD": str(folder)}, without=_NOT_FOR_INSTALLERS)
     end = time.monotonic() + limit_s
     with Group(command, log=folder / _LOG, env=variables, cwd=folder) as running:

@@ -136,7 +136,7 @@ def attempt_trial(
 
 @dataclass(slots=True)
 class _Trial:
-    """What all runs of a trial have in common, and what came of them so far."""
+    """The plan of a trial, and its runs so far."""
 
     plan: TrialPlan
     equipment: Equipment
@@ -152,19 +152,13 @@ class _Trial:
 
     @property
     def reference(self) -> str:
-        """The policy that others are compared with: the plan's, or the first of which there is a
-        run."""
+        """The policy that others are compared with: the plan's, or the first with a run."""
         there = {run.policy for run in self.runs}
         named = (self.plan.reference, *self.plan.policies)
         return next(policy for policy in named if policy in there)
 
     def run_all(self) -> None:
-        """Make the runs that are missing.
-
-        Raises:
-            PastureError: no run ended.
-            KeyboardInterrupt: no run had ended.
-        """
+        """Make the runs that are missing. PastureError if none ended."""
         order = schedule(self.plan)
         there = {(run.round, run.policy) for run in self.runs}
         for number, (round_, policy) in enumerate(order, start=1):
@@ -177,7 +171,6 @@ class _Trial:
             raise self.failures[0].error
 
     def _run(self, policy: str, round_: int) -> bool:
-        """Make one run; whether to go on."""
         try:
             run = self._run_job(policy, round_, self.plan.requests, self.emit)
         except KeyboardInterrupt:
@@ -207,7 +200,7 @@ class _Trial:
             ) from error
 
     def _beside_reference(self, policy: str, error: PastureError) -> PastureError:
-        """What a policy failed of, with a question where its warm-up may be the reason."""
+        """A policy's failure, with a question where its warm-up may be the reason."""
         if not isinstance(error, AppDidNotAnswer) or not self.runs:
             return error
         if not POLICIES[policy].warms_up or POLICIES[self.reference].warms_up:
@@ -222,7 +215,7 @@ class _Trial:
         return policy == self.plan.reference or isinstance(error, _EVERYONES)
 
     def compare(self) -> tuple[Answers, Differences]:
-        """What the reference answered, and where each other policy did not.
+        """Compare the answers of each policy with the reference's.
 
         A body that the reference gave in one run alone may hold what changes with each
         start; so before a difference counts, the reference runs a second time.
@@ -249,10 +242,7 @@ class _Trial:
         return expected, found
 
     def _note_what_changed(self, reference: Sequence[Run]) -> None:
-        """Say where the reference itself has come to give other statuses.
-
-        Then it is not the policies that differ, and yet they were asked for other things.
-        """
+        """Say where the reference's own statuses changed: then no policy is at fault."""
         first = responses.merge(run.answers for run in reference[:1])
         later = responses.merge(run.answers for run in reference[1:])
         changed = [d for d in responses.disagreements(first, later) if d.what == "status"]
@@ -264,7 +254,6 @@ class _Trial:
             )
 
     def _confirming_run(self) -> list[Run]:
-        """The one that confirms; none if it does not end as it should."""
         plan = self.plan
         enough = _CONFIRMING_REPEATS * max(len(plan.urls), plan.users)
         requests = plan.requests if plan.locustfile else min(plan.requests, enough)
@@ -320,8 +309,8 @@ def schedule(plan: TrialPlan) -> tuple[tuple[int, str], ...]:
 def warm_up(plan: TrialPlan, runs: list[Run]) -> tuple[Request, ...]:
     """The requests of a warm-up: the user's, or one for each distinct URL of the load.
 
-    What a locustfile requests is known once a policy without a warm-up was run; only what
-    is safe to repeat is taken from it.
+    A locustfile's requests are known once a policy without a warm-up was run; only what is safe to
+    repeat is taken from it.
     """
     if plan.warm is not None:
         return plan.warm
@@ -333,11 +322,7 @@ def warm_up(plan: TrialPlan, runs: list[Run]) -> tuple[Request, ...]:
 
 
 def describe_interpreter(python: str) -> Mapping[str, str]:
-    """Implementation, version, executable and platform of an interpreter.
-
-    Raises:
-        UsageError: it cannot be run.
-    """
+    """Implementation, version, executable and platform. UsageError if it cannot be run."""
     try:
         answer = subprocess.run(
             [python, "-c", _DESCRIBE], capture_output=True, check=True, encoding="utf-8"

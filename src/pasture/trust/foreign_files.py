@@ -23,11 +23,10 @@ def open_foreign(path: Path, *, most_bytes: int, owners: Iterable[int] | None = 
     """Open a plain file for reading; returns its descriptor.
 
     Args:
-        most_bytes: largest size that it may have.
         owners: ids of users, beside this one and root, whose file it may be; None for any.
 
     Raises:
-        UsageError: there is none, or it is not to be read.
+        UsageError: there is none, it has more than `most_bytes`, or is not to be read.
     """
     try:
         number = os.open(path, _FLAGS)
@@ -42,16 +41,11 @@ def open_foreign(path: Path, *, most_bytes: int, owners: Iterable[int] | None = 
 
 
 def read_foreign(path: Path, *, most_bytes: int, owners: Iterable[int] | None = ()) -> bytes:
-    """The content of a plain file.
-
-    Files of /proc, which are without a size, are read to their end.
+    """The content of a plain file. Files of /proc, which are without a size, are read to their end.
 
     Args:
         most_bytes: more is an error, also if the file grows while it is read.
-        owners: as for `open_foreign`.
-
-    Raises:
-        UsageError: there is none, or it is not to be read.
+        owners: as for `open_foreign`, as are errors.
     """
     number = open_foreign(path, most_bytes=most_bytes, owners=owners)
     parts, left = [], most_bytes + 1

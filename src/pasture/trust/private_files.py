@@ -35,11 +35,7 @@ _LONGEST_NAME = 200  # of 255, so that there is room for what is added
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a file, whole or not at all; text as UTF-8.
-
-    Raises:
-        OSError: it cannot be written, or not safely; an earlier file is as it was.
-    """
+    """Write a file, whole or not at all; text as UTF-8. OSError: an earlier file is as it was."""
     data = content.encode("utf-8") if isinstance(content, str) else content
     with replacing(path) as file:
         left = memoryview(data)
@@ -49,11 +45,7 @@ def write(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file, unbuffered, that takes its name when the block ends without an exception.
-
-    Raises:
-        OSError: as `write`.
-    """
+    """A new file, unbuffered, that takes its name at the end of a block without an exception."""
     with _folder_of(path) as folder:
         _require_replaceable(path, folder)
         temporary = f".{path.name[:_LONGEST_NAME]}.{os.getpid()}-{os.urandom(4).hex()}.part"
@@ -71,10 +63,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 def create(path: Path) -> BinaryIO:
     """Open a new and empty file at once, for what is written while others read it: a log.
 
-    An earlier file of this user at that place is removed.
-
-    Raises:
-        OSError: it cannot be created, or not safely.
+    An earlier file of this user at that place is removed. OSError: not possible, or not safe.
     """
     with _folder_of(path) as folder:
         _require_replaceable(path, folder)
@@ -84,11 +73,7 @@ def create(path: Path) -> BinaryIO:
 
 
 def require_writable(path: Path) -> None:
-    """Check that `write` would succeed, and leave nothing.
-
-    Raises:
-        OSError: it would not.
-    """
+    """Check that `write` would succeed, and leave nothing. OSError: it would not."""
     with _folder_of(path) as folder:
         _require_replaceable(path, folder)
         probe = f".{path.name[:_LONGEST_NAME]}.{os.getpid()}-{os.urandom(4).hex()}.part"
@@ -97,11 +82,7 @@ def require_writable(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, where they are missing.
-
-    Raises:
-        OSError: it cannot be made, or it is there and is not safe to write to.
-    """
+    """Make a folder and those above it, if missing. OSError: not possible, or not safe."""
     for folder in (*reversed(path.parents), path):
         if not folder.is_dir():
             with suppress(FileExistsError):
@@ -111,12 +92,7 @@ def make_folder(path: Path) -> None:
 
 @contextmanager
 def temporary_folder(prefix: str) -> Iterator[Path]:
-    """A new folder that is removed in the end with all that is in it.
-
-    Raises:
-        UsageError: there is no place for temporary files, none that can be written to, or none
-            with room; or the room gave out before the end.
-    """
+    """A new folder, removed in the end with its contents. UsageError: no place or room."""
     import shutil  # neither is for a sealed process
     import tempfile
 
@@ -140,11 +116,7 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
 
 
 def require_temporary_file(folder: str | None, hint: str) -> None:
-    """Check that a temporary file can be made, in this folder or where Python finds a place.
-
-    Raises:
-        UsageError: it cannot; with this hint.
-    """
+    """Check that a temporary file can be made; UsageError with this hint if not."""
     import tempfile
 
     try:
@@ -177,11 +149,7 @@ def _folder_of(path: Path) -> Iterator[int]:
 
 
 def _opened_folder(path: Path) -> int:
-    """Open a folder. From then on no other folder can take its place.
-
-    Raises:
-        OSError: there is none, a link on the way is another user's, or it is not safe.
-    """
+    """Open a folder, whose place no other one can take from then on. OSError: not safe."""
     folder = _walk(path)
     try:
         _require_safe(path, os.fstat(folder))

@@ -24,10 +24,7 @@ def printable(text: str, most: int = MAX_CHARACTERS) -> str:
     """A text as one line without control, format, surrogate or unassigned characters.
 
     Each of these is written as in Python source (`\\x1b`, `\\u202e`); blanks other than the
-    plain one too.
-
-    Args:
-        most: characters of `text` that are shown; "..." stands for the rest.
+    plain one too. "..." stands for what is beyond `most` characters.
     """
     cut = text if len(text) <= most else text[:most] + "..."
     return cut if cut.isprintable() else "".join(map(_shown, cut))
@@ -40,10 +37,7 @@ def printable_lines(text: str, most: int = 100 * MAX_CHARACTERS) -> str:
 
 
 def to_json(document: Any) -> str:
-    """A document as JSON in plain ASCII, one trailing newline.
-
-    What is half of a character, and so has no place in UTF-8, becomes U+FFFD.
-    """
+    """A document as JSON in plain ASCII and a line feed; halves of characters become U+FFFD."""
     return _NOT_PLAIN.sub(_in_json, json.dumps(document, indent=1, ensure_ascii=False)) + "\n"
 
 

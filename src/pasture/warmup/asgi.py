@@ -36,8 +36,7 @@ def build_scope(request: Request, headers: Iterable[Header], host: str) -> dict[
     """The scope of a request without a body, as if it came from this machine.
 
     Args:
-        host: `Host` header where neither the request nor `headers` has one, with its port
-            if that is not the scheme's.
+        host: `Host` header of requests without one; its port only if it is not the scheme's.
     """
     path, _, query = request.path.partition("?")
     carried = {"host": host, "user-agent": USER_AGENT, "accept": "*/*"}
@@ -84,7 +83,7 @@ class Session:
 
     @property
     def raised(self) -> BaseException | None:
-        """What the application has raised in its lifespan, be it that it has none."""
+        """The exception of the application's lifespan, be it that it has none."""
         return self._lifespan.raised
 
     @property
@@ -94,7 +93,7 @@ class Session:
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """What the application's lifespan has put into its state."""
+        """The state that the application's lifespan has filled."""
         return self._lifespan.state
 
     @property
@@ -104,7 +103,7 @@ class Session:
 
     @property
     def own(self) -> tuple[object, ...]:
-        """What of this session holds on to the event loop."""
+        """Objects of this session that hold the event loop."""
         return (self._runner, *self._lifespan.own)
 
     def settle(self) -> None:
@@ -112,19 +111,13 @@ class Session:
         self._runner.run(event_loop.close_usable())
 
     def open(self) -> str | None:
-        """Have a loop, and leave the application's lifespan alone.
-
-        Returns:
-            Why there is none: an event loop runs in this thread already. None if there is.
-        """
+        """Have a loop, without the lifespan; why there is none (one runs already), or None."""
         return self._begin(asyncio.sleep(0))
 
     def start(self) -> str | None:
-        """Start the application.
+        """Start the application; None if it has started, else why not. Nothing is left open then.
 
-        Returns:
-            Why it has not started: it says so, or an event loop runs in this thread already.
-            Nothing is left open then. None if it has.
+        It says so itself, or an event loop runs in this thread already.
         """
         try:
             return self._begin(self._lifespan.start())
@@ -162,21 +155,16 @@ class Session:
             self._left = loop, closed
 
     def look_back(self) -> tuple[tuple[Hazard, ...], tuple[str, ...]]:
-        """Set free what has kept the loop. After its end; takes what a collection takes.
+        """Set free what has kept the loop, after its end; as long as a collection takes.
 
         Returns:
-            What still belongs to the loop or ran on it, and the names of modules that were bound to
-            such things and have their former value.
+            Hazards that still belong to the loop or ran on it, and the names of modules that were
+            bound to such things and have their former value.
         """
         return closed_loop.leave(*self._left, self._names) if self._left is not None else ((), ())
 
     def call(self, scope: dict[str, Any]) -> Response:
-        """Serve one request to its end, in a copy of the context.
-
-        Raises:
-            Exception: whatever the application raises.
-            RuntimeError: the application sent no answer.
-        """
+        """Serve one request to its end, in a copy of the context. RuntimeError: no answer."""
         scope["state"] = dict(self._lifespan.state)
         self._exchange = exchange = _Exchange()
         served = exchange.run(self._application, scope)

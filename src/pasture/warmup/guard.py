@@ -38,11 +38,11 @@ class Ended(KeyboardInterrupt):
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[Result]):
-    """What became of a step."""
+    """The outcome of a step."""
 
     value: Result | None  # what it returned; None if it raised
     error: str | None  # what it raised; None if it returned
-    # What it had changed of the process, a few words each. All that could be has been put back.
+    # Its changes to the process, a few words each. All that could be has been put back.
     changed: tuple[str, ...]
     seconds: float  # time that it took
 
@@ -52,8 +52,7 @@ class Guard:
 
     Args:
         on_start: takes the name of each step before it runs.
-        step_s: limit of one step, in seconds; 0 for none.
-        total_s: limit of all steps, in seconds, from now on; 0 for none.
+        step_s, total_s: limit of one step, and of all from now on, in seconds; 0 for none.
 
     Attributes:
         has_limit: whether steps can be stopped: only in the main thread.
@@ -78,12 +77,7 @@ class Guard:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Have an ending signal's own handler called.
-
-        Raises:
-            Ended: the process was asked to end by a signal.
-            BaseException: whatever the handler raises.
-        """
+        """Have an ending signal's own handler called; raises Ended, or as the handler does."""
         if not self.has_limit:
             return
         self._interrupts.__exit__()
@@ -100,15 +94,10 @@ class Guard:
     def run(
         self, name: str, function: Callable[[], Result], *, least_s: float = 0.0
     ) -> Outcome[Result]:
-        """Run a step.
+        """Run a step. Raises Ended at a signal that ends the process, and its KeyboardInterrupt.
 
         Args:
-            name: for the log.
             least_s: time that the step gets however short the limit of one is.
-
-        Raises:
-            Ended: the process was asked to end by a signal.
-            KeyboardInterrupt: raised by the step.
         """
         self._on_start(name)
         if not self.has_limit:
@@ -149,8 +138,7 @@ def _run(name: str, function: Callable[[], Result], *, in_main_thread: bool) -> 
 
 
 def _end_the_copy(name: str) -> None:
-    """The application has forked, and the new process came back: here it would be a second
-    server, on the same port."""
+    """The application has forked: here would be a second server on the same port."""
     try:
         log.warning("a process that %s forked has come back from it, and ends here", name)
     finally:

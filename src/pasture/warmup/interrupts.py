@@ -82,8 +82,8 @@ class Interrupts:
     def __enter__(self) -> Interrupts:
         """Take over the alarm, and those ending signals that have a handler.
 
-        What is ignored, or left to the kernel, which ends the process, stays so. Without the
-        extension an alarm that C code handles stays so, too: calls have no limit then.
+        Signals that are ignored or have the default action keep it. Without the extension an alarm
+        that C code handles stays, too: calls have no limit then.
         """
         self._started = time.monotonic()
         alarm = handling_of(signal.SIGALRM)
@@ -113,7 +113,6 @@ class Interrupts:
         Raises:
             Interrupted: its time was over, or an ending signal came; also where the function
                 caught the exception and returned.
-            BaseException: whatever the function raises.
         """
         self._limit_s = limit_s
         if not self.ended_by:
@@ -176,7 +175,6 @@ def _leave_the_second_to_the_kernel(number: int) -> None:
 
 
 def handling_of(number: int) -> Handling:
-    """How a signal is handled now."""
     try:
         action = native().signal_action(number)
     except UnsupportedInterpreter:

@@ -43,8 +43,6 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """Which imports to make."""
-
     wanted: tuple[str, ...]  # shell patterns of dotted names; `stdlib` is the standard library
     unwanted: tuple[str, ...]  # those that are left alone all the same
 
@@ -54,11 +52,7 @@ class Patterns:
 
 
 def parse_patterns(text: str) -> Patterns:
-    """Patterns as a user writes them: `stdlib,mysite.*,!mysite.reports`, `*`, or nothing.
-
-    Raises:
-        UsageError: one of them can be no dotted name.
-    """
+    """Patterns as in `stdlib,mysite.*,!mysite.reports`, `*`, or "". UsageError if none."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:
         if not re.fullmatch(r"!?[\w.*?\[\]-]+", word):
@@ -153,7 +147,6 @@ def _key(one: Pending) -> tuple[str, str]:
 
 
 def _resolve_one(guard: Guard, one: Pending) -> tuple[bool, str | None]:
-    """Returns whether the import is made, and what went wrong."""
     threads = threading.active_count()
     outcome = guard.run(
         f"lazy import {one.target}", lambda: ModuleType.__getattribute__(one.module, one.name)

@@ -1,4 +1,4 @@
-"""What application code may change of the process that it runs in, and putting it back.
+"""State of the process that application code may change, and putting it back.
 
 Owns the list of what is looked at: handlers of signals, environment, working directory and the
 like. Values are never reported, only what was changed: an environment holds secrets.
@@ -23,8 +23,6 @@ _MAX_VARIABLES = 5
 
 @dataclass(frozen=True, slots=True)
 class _Aspect:
-    """One thing that belongs to the whole process."""
-
     name: str  # name in the report
     read: Callable[[], Any]  # returns its value
     write: Callable[[Any], object]  # sets it

@@ -3,9 +3,8 @@
 `PATH`, `METHOD PATH`, either with a full URL instead of the path, whose host is then sent
 as the `Host` header; `Name: value` is a header for every request; `#` starts a comment.
 
-What may be written is what a browser's address bar takes: characters outside of ASCII are
-percent-encoded as UTF-8, and those of a host name by IDNA. What is kept is what goes over the
-wire, all of it in ASCII.
+A line takes what a browser's address bar does: characters outside of ASCII are percent-encoded as
+UTF-8, and those of a host name by IDNA. A `Request` has what goes over the wire, all of it ASCII.
 
 Source: RFC 3987, section 3.1 (IRI to URI); RFC 9110, sections 5.5 and 7.1.
 """
@@ -23,7 +22,7 @@ from pasture.errors import UsageError
 Header = tuple[str, str]
 
 USER_AGENT = "pasture-warm-up"
-"""What a warm-up says that it is, unless a header says otherwise."""
+"""The user agent of a warm-up, unless a header says otherwise."""
 
 # A token (RFC 9110, section 5.6.2); white space must follow, so that no URL is a header.
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):(?:\s+(.*))?")
@@ -51,7 +50,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What to serve before the fork: requests, and the headers that all of them carry."""
+    """Requests to serve before the fork, and the headers that all of them carry."""
 
     requests: tuple[Request, ...] = ()
     headers: tuple[Header, ...] = ()
@@ -64,11 +63,7 @@ class Requests:
 
 
 def parse_request(line: str) -> Request:
-    """Read `PATH`, `METHOD PATH` or either with a URL.
-
-    Raises:
-        UsageError: it is neither.
-    """
+    """Read `PATH`, `METHOD PATH` or either with a URL; UsageError if it is neither."""
     words = line.split()
     if not 1 <= len(words) <= 2 or (len(words) == 2 and not _METHOD.fullmatch(words[0])):
         raise _not_a_request(line)
@@ -83,11 +78,7 @@ def parse_request(line: str) -> Request:
 
 
 def _parts(place: str) -> tuple[str, str | None, str]:
-    """Scheme, host and path of a URL or of a path alone.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """Scheme, host and path of a URL or of a path alone; ValueError if it is neither."""
     if place.startswith("/"):
         return "http", None, place
     url = urlsplit(place)
@@ -104,11 +95,7 @@ def _encoded(path: str) -> str:
 
 
 def _host(name: str, port: int | None) -> str:
-    """Name and port for the `Host` header.
-
-    Raises:
-        ValueError: it can be none.
-    """
+    """Name and port for the `Host` header; ValueError if it can be none."""
     shown = f"[{name}]" if ":" in name else name.encode("idna").decode("ascii")
     if not _HOST.fullmatch(shown):
         raise ValueError(name)
@@ -116,11 +103,7 @@ def _host(name: str, port: int | None) -> str:
 
 
 def parse_header(line: str) -> Header:
-    """Read `Name: value`.
-
-    Raises:
-        UsageError: it is not of that form, or its value cannot be sent.
-    """
+    """Read `Name: value`; UsageError if it is none, or its value cannot be sent."""
     match = _HEADER.fullmatch(line.strip(" \t\r\n"))
     if match is None:
         raise UsageError(f"not a header: {line!r}", hint="write it as 'Name: value'")
@@ -135,11 +118,7 @@ def parse_header(line: str) -> Header:
 
 
 def parse_lines(lines: Iterable[str]) -> Requests:
-    """Read requests and headers, one a line, in any order.
-
-    Raises:
-        UsageError: a line is neither.
-    """
+    """Read requests and headers, one a line, in any order; UsageError if a line is neither."""
     found = Requests()
     for line in map(str.strip, lines):
         if not line or line.startswith("#"):
@@ -152,20 +131,12 @@ def parse_lines(lines: Iterable[str]) -> Requests:
 
 
 def read_requests(path: Path) -> Requests:
-    """Read a file of such lines.
-
-    Raises:
-        UsageError: it cannot be read, or a line is neither request nor header.
-    """
+    """Read a file of such lines; UsageError as `read_lines` and `parse_lines`."""
     return parse_lines(read_lines(path))
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a file that a user names on a command line.
-
-    Raises:
-        UsageError: it cannot be read, is too large, or is not UTF-8.
-    """
+    """Lines of a user's file; UsageError if it cannot be read, is too large, or not UTF-8."""
     try:
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)

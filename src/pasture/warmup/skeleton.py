@@ -36,7 +36,6 @@ def skeleton(content_type: str, body: bytes, encoding: str = "") -> str:
     """The structure of a body in a few words, which are equal where the structures are.
 
     Args:
-        content_type: value of the header of that name; "" where there is none.
         encoding: value of `Content-Encoding`: an encoded body is not looked into.
     """
     media_type = content_type.partition(";")[0].strip().lower() or "no content type"

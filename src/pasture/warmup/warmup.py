@@ -1,9 +1,9 @@
 """The warm-up: the parent serves a few requests itself, before the fork.
 
-What an application builds at its first requests (templates, routes, caches, specialized bytecode)
-is then there before the fork, and shared. Owns the run and its report. Whatever a request does, the
-parent starts (`guard`), and the report says what went wrong. docs/internals/warmup.md says what a
-warm-up is worth.
+Templates, routes, caches and specialized bytecode, which an application builds at its first
+requests, are then there before the fork, and shared. Owns the run and its report. Whatever a
+request does, the parent starts (`guard`), and the report says what went wrong.
+docs/internals/warmup.md says what a warm-up is worth.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Call = Callable[[Request], Response]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of one request."""
+    """The outcome of one request."""
 
     request: Request
     status: int | None  # status of the response; None if there is none
@@ -74,7 +74,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class WarmUpReport:
-    """What a warm-up did.
+    """The outcome of a warm-up.
 
     Attributes:
         answers: one for each request, in order.
@@ -109,7 +109,7 @@ class WarmUpReport:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What a user should know, a line each."""
+        """Sentences that a user should know, a line each."""
         failed = [str(answer) for answer in self.answers if answer.failed]
         changed = [_put_back(str(a.request), a.changed) for a in self.answers if a.changed]
         threads = [f"a request started thread {name}" for name in self.threads]
@@ -204,8 +204,6 @@ def _threads_left(before: set[threading.Thread]) -> tuple[str, ...]:
 
 
 class _Run:
-    """One warm-up under way."""
-
     def __init__(
         self, guard: Guard, requests: list[Request], on_answer: Callable[[Answer], object]
     ) -> None:
@@ -274,11 +272,7 @@ class _Run:
         self.serve(lambda request: session.call(asgi.build_scope(request, headers, host)))
 
     def _take(self, name: str, step: Callable[[], str | None], least_s: float = 0.0) -> bool:
-        """Take a step of an application's lifespan or of its loop; returns whether it went well.
-
-        Args:
-            step: returns why it failed, if it says so.
-        """
+        """Take a step, which returns why it failed if it says so; whether it went well."""
         outcome = self._guard.run(name, step, least_s=least_s)
         self._step_s = outcome.seconds
         failed = outcome.value or outcome.error

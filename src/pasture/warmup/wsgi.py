@@ -29,8 +29,7 @@ def build_environ(request: Request, headers: Iterable[Header], host: str) -> dic
     """The environ of a request without a body, as if it came from this machine.
 
     Args:
-        host: `Host` header where neither the request nor `headers` has one, with its port
-            if that is not the scheme's.
+        host: `Host` header of requests without one; its port only if it is not the scheme's.
     """
     path, _, query = request.path.partition("?")
     environ: dict[str, Any] = {
@@ -65,10 +64,9 @@ def build_environ(request: Request, headers: Iterable[Header], host: str) -> dic
 
 
 def call(application: Callable[..., Any], environ: dict[str, Any]) -> Response:
-    """Serve one request: call, read the body, close the response.
+    """Serve one request: call, read the body, close the response, whatever the application raises.
 
     Raises:
-        Exception: whatever the application raises; the response has been closed.
         RuntimeError: the application never called `start_response`.
     """
     response = _Sent()

@@ -1,4 +1,4 @@
-"""What users import of the zygote, which is a distribution of its own: `pasture_zygote`.
+"""Names of the zygote that users import; it is a distribution of its own: `pasture_zygote`.
 
 Holds the two names that a preloaded module or a command line may have: `pasture.zygote.jupyter` and
 `pasture.zygote.rehearsal`.

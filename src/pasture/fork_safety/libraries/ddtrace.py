@@ -38,7 +38,6 @@ def stopped() -> Iterator[None]:
 
 
 def _runtime() -> Any:
-    """The one that there is; none is made."""
     module = sys.modules.get("ddtrace.internal.native_runtime")
     get: Any = getattr(module, "get_native_runtime", None)
     return get() if hasattr(get, "cache_info") and get.cache_info().currsize else None
@@ -59,8 +58,7 @@ def _call(function: Callable[[], object]) -> None:
 
 
 def _restarted_now() -> Collection[int]:
-    """Its C code starts threads of its own. `threading` knows them as Dummy-1 and the like, once
-    they have asked for themselves."""
+    """Native threads: `threading` knows them as Dummy-1 and the like, once they have asked."""
     known: Collection[int] = getattr(
         sys.modules.get("ddtrace.internal._threads"), "periodic_threads", ()
     )

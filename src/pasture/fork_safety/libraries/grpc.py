@@ -60,7 +60,7 @@ def _connections(found: Sequence[Any]) -> Iterator[int]:
 
 
 def _target(one: Any) -> str:
-    """Where a channel or what calls through it leads, as in "host:443"; "" of anything else."""
+    """The target of a channel or of what calls through it, as in "host:443"; "" of others."""
     target = getattr(getattr(one, "_channel", None), "target", None)
     if not callable(target):
         return ""
@@ -80,7 +80,6 @@ def _leads_to(address: tuple[str, str], target: tuple[str, str]) -> bool:
 
 
 def _watched() -> Iterator[int]:
-    """Numbers of the files that an epoll of this process waits for."""
     try:
         paths = list(_DETAILS.iterdir())
     except OSError:

@@ -47,7 +47,6 @@ def put_in_order() -> None:
 
 
 def _streams_of(reader: Any) -> Iterator[Any]:
-    """What a reader keeps for each instrument and view."""
     consumer = getattr(getattr(reader, "_collect", None), "__self__", None)
     storage = getattr(consumer, "_reader_storages", {}).get(reader)
     for streams in list(getattr(storage, "_instrument_view_instrument_matches", {}).values()):

@@ -39,10 +39,7 @@ _hooked = False
 
 
 def _close_idle(problems: list[str]) -> int:
-    """Close the idle connections of all pools, now and from now on before each fork.
-
-    In the parent. Safe with other threads running.
-    """
+    """Close idle connections of all pools, now and before each fork. Safe beside threads."""
     global _hooked
     pools = _classes("connectionpool", "HTTPConnectionPool")
     managers = _classes("poolmanager", "PoolManager")
@@ -69,7 +66,6 @@ def _close_idle(problems: list[str]) -> int:
 
 
 def _classes(module: str, name: str) -> tuple[type, ...]:
-    """The class of this name in each copy of the library that has been imported."""
     found = {
         getattr(loaded, name, None)
         for path, loaded in list(sys.modules.items())
@@ -96,7 +92,6 @@ def _pools_of(manager: Any) -> list[Any]:
 
 
 def _empty(pool: Any) -> int:
-    """Close what is idle in a pool; its places stay."""
     places = getattr(pool, "pool", None)
     if places is None:  # it has been closed
         return 0

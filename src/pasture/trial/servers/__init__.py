@@ -28,8 +28,7 @@ _CONTROL_SOCKET = "control_socket"
 
 
 def _gunicorn(start: Start) -> list[str]:
-    """Socket and pid file come last: a configuration file may name those of a server in
-    production."""
+    """Socket and pid file come last: a configuration file may name a server in production's."""
     own = ["--pid", str(start.folder / "pid")]
     if _CONTROL_SOCKET in start.features:
         own += ["--control-socket", str(start.folder / "control")]
@@ -150,11 +149,7 @@ SERVERS: Mapping[str, ServerFacts] = MappingProxyType(
 
 
 def find_server(name: str) -> ServerFacts:
-    """What is known of a server.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """Facts of a server. UsageError if there is none of that name."""
     if name not in SERVERS:
         raise UsageError(
             f"{name!r} is no server that a trial can boot", hint=f"known are {', '.join(SERVERS)}"

@@ -1,7 +1,7 @@
-"""What a trial has to know of a server, as data: its command line, its workers, its phrases.
+"""Facts of a server that a trial needs, as data: its command line, its workers, its phrases.
 
-Owns the shape alone; one module a server fills it. Invariant: a server that is started from these
-facts binds the address of the trial and no other, and touches no file of a server in production.
+Invariant: a server that is started from these facts binds the address of the trial and no other,
+and touches no file of a server in production.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Start:
     port: int
     arguments: tuple[str, ...]  # the user's, for the server
     folder: Path  # for files of this start alone
-    # What this version of the server has, of the words that `ServerFacts.features` prints.
+    # Words that `ServerFacts.features` prints for this version of the server.
     features: frozenset[str] = frozenset()
 
     @property
@@ -49,17 +49,13 @@ class Start:
         return [self.python, "-m", "pasture", "run", "--policy", self.policy, name]
 
     def plain_or_by_pasture(self, name: str, *plain: str) -> list[str]:
-        """The same for a server that runs without pasture under `stock`.
-
-        Args:
-            plain: what its interpreter is given then, up to the server's options.
-        """
+        """The same, but with the arguments `plain` of its interpreter under `stock`."""
         return [self.python, *plain] if self.policy == STOCK else self.by_pasture(name)
 
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """What a server prints, as far as a trial has to understand it."""
+    """Phrases of a server's log, as far as a trial has to understand it."""
 
     # By each worker that has loaded the application; "" if their number says enough.
     started: str = ""
@@ -81,10 +77,10 @@ class ServerFacts:
 
     name: str  # of its row in `pasture.servers.engines`
     install: str  # what pip installs for it
-    # The command line of one start. What the user's arguments may share with a server in production
+    # The command line of one start. Whatever the arguments may share with a server in production
     # comes behind them, or is refused.
     command: Callable[[Start], list[str]]
-    # What the policy `stock` is here, a sentence; "" where it is the application preloaded and
+    # The policy `stock` here, in a sentence; "" where it is the application preloaded and
     # nothing else.
     stock: str = ""
     stock_spawns: bool = False  # under `stock` its workers are interpreters of their own
@@ -102,7 +98,7 @@ class ServerFacts:
 
     @property
     def module(self) -> str:
-        """What is imported for it."""
+        """The module that is imported for it."""
         return ENGINES[self.name].package
 
     def workers_of(self, policy: str) -> Callable[[int], tuple[int, ...]]:
@@ -120,8 +116,7 @@ class ServerFacts:
         """Refuse what is not for a trial, before anything is started.
 
         Raises:
-            UsageError: an argument or a variable that may reach a server in production, or too
-                few workers.
+            UsageError: too few workers, or something that may reach a server in production.
         """
         for word in arguments:
             why = self.refused.get(_option(word))
@@ -143,7 +138,7 @@ class ServerFacts:
 
 
 def called_without(argument: str) -> re.Pattern[str]:
-    """What Python says of an application that was called without an argument of that name."""
+    """Python's message of an application that was called without an argument of that name."""
     missing = rf"^TypeError: .*missing 1 required positional argument: '{argument}'$"
     return re.compile(missing, re.MULTILINE)
 
