@@ -80,7 +80,7 @@ def test_a_start_without_pasture_preloads_nothing_and_an_upgrade_has_all(
     monkeypatch.setattr(restart, "earlier", LeftOut("pasture", "GET /: hung", {}))
     from pasture.servers import gunicorn
 
-    arbiter = gunicorn._make_arbiter(application)
+    arbiter = gunicorn.engine.make_arbiter(application)
     assert isinstance(arbiter, Arbiter) and not isinstance(arbiter, SealingArbiter)
     assert restart.VARIABLE not in application.cfg.env_orig
     assert not application.cfg.preload_app and restart.VARIABLE not in os.environ

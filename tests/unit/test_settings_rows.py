@@ -43,7 +43,7 @@ main.run(["run", "--grass", "7", "python", "app.py"])
 main.run(["run", "--grass", "-7", "python", "app.py"])
 from pasture.servers import gunicorn
 gunicorn.configure(grass=3)
-print(settings.read_environment({}, **gunicorn._configured).grass_s)
+print(settings.read_environment({}, **gunicorn.engine.configured).grass_s)
 print(settings.read_environment({}).grass_s)
 """
 

@@ -25,7 +25,7 @@ from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import process_name, restart
 from pasture.servers.engines import ENGINES
 from pasture.servers.sealer import seal_before_forks, show_log
-from pasture.servers.settings import settings_or_end
+from pasture.servers.settings import ServerSettings, read_environment
 from pasture.trust.untrusted_text import complain
 
 
@@ -58,15 +58,17 @@ class Engine:
         loads_early: the application is imported before the engine starts, so that the policy's
             steps for that are taken at the switch.
         settings: those of this process.
+        shows_log: its command writes pasture's log to stderr; False for one that has its own log.
         is_command: this process is the engine's own command, run by pasture.
     """
 
     name: ClassVar[str]
     works: ClassVar[bool] = False
     loads_early: ClassVar[bool] = False
+    shows_log: ClassVar[bool] = True
+    settings: ServerSettings
 
     def __init__(self) -> None:
-        self.settings = settings_or_end()
         self.is_command = False
         self._began = False
 
@@ -79,14 +81,22 @@ class Engine:
             main["__spec__"] = ModuleSpec("__main__", None)  # multiprocessing would run it again
             sys.exit(module.engine.run())
         engine = cls()
+        engine.switch()
+        return engine
+
+    def switch(self) -> None:
+        """Have what this engine starts sealed, from now on."""
+        try:
+            self.settings = read_environment()
+        except PastureError as error:
+            self.end(error)
         if restart.is_without_pasture():
             show_log()
             log.error(NO_SEAL, restart.earlier)
-            return engine
-        if cls.loads_early:
-            begin_loading(engine.settings.policy)
-        engine.install()
-        return engine
+            return
+        if self.loads_early:
+            begin_loading(self.settings.policy)
+        self.install()
 
     def run(self, name: str = "", command: Callable[[], Any] | None = None) -> int:
         """Be the engine's command, which must seal or end; returns its exit code.
@@ -95,7 +105,8 @@ class Engine:
             name, command: another of the engine's.
         """
         process_name.take(name or self.name)
-        show_log()
+        if self.shows_log:
+            show_log()
         self.is_command = True
         try:
             return int((command or self.command)() or 0)

@@ -15,28 +15,23 @@ seals between the user's `pre_fork` and the fork. docs/gunicorn.md is the user's
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-from pasture.errors import MissingExtra, PastureError
-
-try:
-    import gunicorn.app.base
-except ImportError as error:
-    raise MissingExtra(
-        f"gunicorn cannot be imported: {error}", hint="pip install 'pasture[gunicorn]'"
-    ) from error
-
-from gunicorn.arbiter import Arbiter
-
+from pasture.errors import PastureError
 from pasture.log_lines import NO_SEAL, PREFIX
 from pasture.sealing.policy import find_policy
 from pasture.servers import restart
+from pasture.servers.engine import Engine, installed
 from pasture.servers.engines import ENGINES
-from pasture.servers.gunicorn.arbiter import SealingArbiter
-from pasture.servers.settings import SETTINGS, settings_or_end
+from pasture.servers.settings import SETTINGS, read_environment
 from pasture.trust.private_files import require_temporary_file
 from pasture.trust.untrusted_text import complain
+
+with installed("gunicorn"):
+    import gunicorn.app.base
+    from gunicorn.arbiter import Arbiter
+
+    from pasture.servers.gunicorn.arbiter import SealingArbiter
 
 _ANOTHER_FOLDER = "give gunicorn --worker-tmp-dir, /dev/shm say, or set TMPDIR"
 _CONFIGURABLE = {
@@ -45,8 +40,56 @@ _CONFIGURABLE = {
     if row.is_known_to(ENGINES["gunicorn"])
     if name != "lazy_imports"  # the seal reads the variable
 }
-_configured: dict[str, Any] = {}
-"""What the configuration file asked for, as arguments of `read_environment`."""
+
+
+class Gunicorn(Engine):
+    """Its arbiter, made once the configuration has been read: a file that says the settings itself.
+
+    Attributes:
+        configured: what the file asked for, as arguments of `read_environment`.
+    """
+
+    name = "gunicorn"
+    shows_log = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.configured: dict[str, Any] = {}
+
+    def switch(self) -> None:
+        gunicorn.app.base.Arbiter = self.make_arbiter
+
+    def make_arbiter(self, app: Any) -> Arbiter:
+        """In place of gunicorn's `Arbiter`; ends the process where the settings make no sense."""
+        try:
+            self.settings = read_environment(**self.configured)
+            # One for each worker; gunicorn would end with a traceback.
+            require_temporary_file(app.cfg.worker_tmp_dir, hint=_ANOTHER_FOLDER)
+        except PastureError as error:
+            self.end(error)
+        # gunicorn has read it before the configuration file could, for an upgrade (USR2).
+        app.cfg.env_orig.pop(restart.VARIABLE, None)
+        if restart.is_without_pasture():
+            arbiter = _PlainArbiter(app)
+            arbiter.log.error(PREFIX + NO_SEAL, restart.earlier)
+            return arbiter
+        if self.settings.refork is None:
+            return SealingArbiter(app, self.settings)
+        # Only here: what is imported is sealed in.
+        from pasture.servers.gunicorn.refork.reforking_arbiter import ReforkingArbiter
+
+        return ReforkingArbiter(app, self.settings)
+
+
+class _PlainArbiter(Arbiter):  # type: ignore[misc]
+    """gunicorn's own, whose workers load the application, whatever the import line has set."""
+
+    def setup(self, app: Any) -> None:
+        app.cfg.set("preload_app", False)
+        super().setup(app)
+
+
+engine = Gunicorn.switch_on()
 
 
 def configure(**settings: Any) -> None:
@@ -69,50 +112,11 @@ def configure(**settings: Any) -> None:
     for name in settings:
         if name not in _CONFIGURABLE:
             raise TypeError(f"configure() got an unexpected keyword argument {name!r}")
-    _configured.clear()
-    _configured.update((name, raw) for name, raw in settings.items() if raw not in ("", None))
+    engine.configured.clear()
+    engine.configured.update((name, raw) for name, raw in settings.items() if raw not in ("", None))
     if settings.get("policy") is not None:  # a mistake here is one of the configuration file
-        _configured["policy"] = find_policy(settings["policy"])
+        engine.configured["policy"] = find_policy(settings["policy"])
 
-
-def _make_arbiter(app: Any) -> Arbiter:
-    """In place of gunicorn's `Arbiter`, once the configuration has been read.
-
-    Ends the process where the settings make no sense.
-    """
-    settings = settings_or_end(**_configured)
-    try:
-        # One for each worker; gunicorn would end with a traceback.
-        require_temporary_file(app.cfg.worker_tmp_dir, hint=_ANOTHER_FOLDER)
-    except PastureError as error:
-        sys.exit(complain(error))
-    # gunicorn has read it before the configuration file could, and gives it to an upgrade (USR2).
-    app.cfg.env_orig.pop(restart.VARIABLE, None)
-    if restart.is_without_pasture():
-        return _make_plain_arbiter(app)
-    if settings.refork is None:
-        return SealingArbiter(app, settings)
-    # Only here: what is imported is sealed in.
-    from pasture.servers.gunicorn.refork.reforking_arbiter import ReforkingArbiter
-
-    return ReforkingArbiter(app, settings)
-
-
-class _PlainArbiter(Arbiter):  # type: ignore[misc]
-    """gunicorn's own, whose workers load the application, whatever the import line has set."""
-
-    def setup(self, app: Any) -> None:
-        app.cfg.set("preload_app", False)
-        super().setup(app)
-
-
-def _make_plain_arbiter(app: Any) -> Arbiter:
-    arbiter = _PlainArbiter(app)
-    arbiter.log.error(PREFIX + NO_SEAL, restart.earlier)
-    return arbiter
-
-
-gunicorn.app.base.Arbiter = _make_arbiter
 
 preload_app = True
 """A setting of gunicorn's. The arbiter switches it on in any case; here it is for

@@ -12,10 +12,9 @@ from typing import Any
 from gunicorn.app.wsgiapp import WSGIApplication
 from gunicorn.errors import AppImportError
 
-from pasture.errors import AppImportFailed, PastureError
-from pasture.servers import process_name
+from pasture.errors import AppImportFailed
+from pasture.servers.gunicorn import engine
 from pasture.servers.import_failure import import_failed
-from pasture.trust.untrusted_text import complain
 
 
 class SealedApplication(WSGIApplication):  # type: ignore[misc]
@@ -47,21 +46,16 @@ class SealedApplication(WSGIApplication):  # type: ignore[misc]
             raise _import_failed(self.app_uri, error) from error
 
 
-def run() -> int:
-    """Serve until asked to stop; returns an exit code only if that never began."""
-    process_name.take("gunicorn")
-    try:
-        SealedApplication("%(prog)s [OPTIONS] [APP_MODULE]", prog="gunicorn").run()
-    except PastureError as error:
-        return complain(error)
-    return 0
-
-
 def _import_failed(app: str, error: Exception) -> AppImportFailed:
     if isinstance(error, AppImportError):
         return AppImportFailed(f"{app} cannot be imported: {error}", hint="check the name")
     return import_failed(app, error, server="gunicorn", hint="check the name and --chdir")
 
 
+def run() -> None:
+    """Serve until asked to stop."""
+    SealedApplication("%(prog)s [OPTIONS] [APP_MODULE]", prog="gunicorn").run()
+
+
 if __name__ == "__main__":
-    sys.exit(run())
+    sys.exit(engine.run(command=run))

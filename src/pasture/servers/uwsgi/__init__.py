@@ -12,10 +12,8 @@ the import does nothing. docs/uwsgi.md is the user's guide.
 """
 
 try:
-    import uwsgi as _uwsgi  # exists inside of uWSGI only
+    import uwsgi as _uwsgi  # noqa: F401  exists inside of uWSGI only
 except ImportError:
     pass
 else:
-    from pasture.servers.uwsgi.master import install
-
-    install(_uwsgi)
+    import pasture.servers.uwsgi.switch  # noqa: F401

@@ -15,17 +15,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pasture.errors import PastureError, UsageError
-from pasture.log_lines import NO_SEAL, log
+from pasture.log_lines import log
 from pasture.scoreboard.recorder import recorder
-from pasture.sealing.gc_settings import begin_loading
 from pasture.sealing.steps import HEAP_STEPS
 from pasture.servers import restart
+from pasture.servers.engine import Engine
 from pasture.servers.restart import LeftOut
 from pasture.servers.sealer import Sealer, or_end, show_log, without_exit
-from pasture.servers.settings import ServerSettings, read_environment
 from pasture.servers.uwsgi import arguments, hooks, worker
 from pasture.servers.warming import warm_up_as_set
 from pasture.trust.untrusted_text import complain
@@ -33,7 +32,6 @@ from pasture.warmup.warmup import WarmUpReport
 
 if TYPE_CHECKING:
     from pasture.probe.replay import Replay
-
 
 _LAZY = ("lazy-apps", "lazy")
 
@@ -43,42 +41,6 @@ _FAILED_APP = 22
 """Exit status of a worker that could not load its application. uWSGI 2.0.31 uwsgi.h."""
 
 _INTERRUPTED = 128 + signal.SIGINT
-
-_installed = False
-
-
-def install(uwsgi: Any) -> None:
-    """Seal this master before it forks, or end it if it cannot be sealed.
-
-    Args:
-        uwsgi: the module of that name. Called by the import of the package, while uWSGI
-            loads.
-    """
-    global _installed
-    if _installed:
-        return
-    _installed = True
-    try:
-        refuse(uwsgi.opt, uwsgi.worker_id())
-        settings = read_environment()
-        if restart.is_without_pasture():
-            show_log()
-            log.error(NO_SEAL, restart.earlier)
-            return
-    except PastureError as error:
-        code = complain(error)
-        if uwsgi.worker_id() > 0:
-            _stop_master(uwsgi)
-            code = _FAILED_APP
-        os._exit(code)
-    show_log()
-    warn(uwsgi.opt)
-    begin_loading(settings.policy)
-    master = _Master(uwsgi, settings)
-    call_after_request(uwsgi)
-    hooks.before_c_fork(master.before_fork)
-    # As uWSGI forks under py-call-uwsgi-fork-hooks, if it has threads.
-    hooks.before_fork_with_pythons_hooks(master.before_fork)
 
 
 def call_after_request(uwsgi: Any) -> None:
@@ -149,18 +111,48 @@ def option(options: Any, name: str) -> str | None:
     return value if isinstance(value, str) else "true"
 
 
-class _Master:
-    def __init__(self, uwsgi: Any, settings: ServerSettings) -> None:
+class Uwsgi(Engine):
+    """uWSGI's master, inside of uWSGI: `begin` does not see forks of a program in C.
+
+    Args:
+        uwsgi: the module of that name. It is there while uWSGI loads.
+    """
+
+    name = "uwsgi"
+    loads_early = True
+
+    def __init__(self, uwsgi: Any) -> None:
+        super().__init__()
         self._uwsgi = uwsgi
-        self._settings = settings
-        self._leaves = "leave" in settings.policy.at_exit
-        # How a worker leaves is decided by uWSGI's exit status, which Python does not know.
-        self._sealer = Sealer(
-            without_exit(settings),
-            begin_anew=self._begin_anew if hooks.may_fork() else None,
-        )
         self._pid = os.getpid()
         self._users_hook: Callable[[], object] | None = None
+
+    def check(self, started: Any) -> None:
+        refuse(started.opt, started.worker_id())
+        warn(started.opt)
+
+    def install(self) -> None:
+        show_log()
+        try:
+            self.check(self._uwsgi)
+        except PastureError as error:
+            self.end(error)
+        # How a worker leaves is decided by uWSGI's exit status, which Python does not know.
+        self._sealer = Sealer(
+            without_exit(self.settings),
+            begin_anew=self._begin_anew if hooks.may_fork() else None,
+        )
+        call_after_request(self._uwsgi)
+        hooks.before_c_fork(self.before_fork)
+        # As uWSGI forks under py-call-uwsgi-fork-hooks, if it has threads.
+        hooks.before_fork_with_pythons_hooks(self.before_fork)
+
+    def end(self, error: PastureError) -> NoReturn:
+        code = complain(error)
+        if self._uwsgi.worker_id() > 0:
+            _stop_master(self._uwsgi)
+            code = _FAILED_APP
+        os._exit(code)
 
     def before_fork(self) -> None:
         """Called before uWSGI's own forks: workers, spoolers, mules and daemons are alike."""
@@ -171,7 +163,7 @@ class _Master:
         self._pid = os.getpid()  # uWSGI may have become a daemon meanwhile
         recorder.forked()  # the fork before this one: C code does not say when it is over
         self._take_post_fork_hook()
-        if any(HEAP_STEPS[step].makes_immortal for step in self._settings.policy.heap):
+        if any(HEAP_STEPS[step].makes_immortal for step in self.settings.policy.heap):
             arguments.keep_out_of_the_seal()
         try:
             or_end(lambda: self._sealer.before_fork(self._warm_up, self._play))
@@ -188,7 +180,8 @@ class _Master:
             self._uwsgi.post_fork_hook = self._after_fork
 
     def _after_fork(self) -> None:
-        worker.begin(self._uwsgi, leaves=self._leaves, limit=self._settings.memory_limit)
+        leaves = "leave" in self.settings.policy.at_exit
+        worker.begin(self._uwsgi, leaves=leaves, limit=self.settings.memory_limit)
         if self._users_hook is not None:
             self._users_hook()
 
@@ -212,7 +205,7 @@ class _Master:
         )
 
     def _warm_up(self) -> WarmUpReport:
-        return warm_up_as_set(self._application(), self._settings)
+        return warm_up_as_set(self._application(), self.settings)
 
     def _application(self) -> Callable[..., Any]:
         """The WSGI application that uWSGI was asked to load.
