@@ -47,7 +47,7 @@ def test_a_success_makes_the_next_wait_short_again() -> None:
 def pool(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A pool of one process that lacks another, which its `add` fails to bring."""
     billiard = pytest.importorskip("billiard.pool")
-    from pasture.servers.celery import pool as celery_pool
+    from pasture.servers import celery as celery_pool
 
     old = SimpleNamespace(_popen=object(), pid=1)
     pool = SimpleNamespace(_pool=[old], _queues={"queues": None}, old=old, add=None)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pasture.errors import UsageError
-from pasture.servers.uwsgi.arguments import is_arguments
+from pasture.servers.uwsgi.hooks import is_arguments
 from pasture.servers.uwsgi.master import option, refuse
 from pasture.servers.uwsgi.worker import is_busy
 

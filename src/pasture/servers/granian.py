@@ -24,7 +24,7 @@ from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import restart
 from pasture.servers.engine import Engine, installed
 from pasture.servers.forked_process import Forking
-from pasture.servers.import_failure import importing
+from pasture.servers.preload import importing
 from pasture.servers.restart import LeftOut
 from pasture.servers.sealer import Sealer, without_exit
 from pasture.servers.warming import host_at, warm_up_as_set

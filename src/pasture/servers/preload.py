@@ -1,23 +1,69 @@
-"""Modules that a parent imports for its children's sake: `PASTURE_PRELOAD=my_tasks,my_models`.
-
-For engines whose parent loads nothing of the application by itself. Owns what becomes of a module
-that cannot be imported.
-"""
+"""Imports in a parent that forks, and the report of one that fails: its own traceback, not ours."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+import textwrap
+import traceback
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
 
+from pasture.errors import AppImportFailed, PastureError
 from pasture.log_lines import log
-from pasture.servers.import_failure import import_failed
+
+_IMPORTING = ("importlib", "pasture", "_frozen_importlib")
+
+
+def import_failed(app: str, error: BaseException, *, server: str, hint: str) -> AppImportFailed:
+    """The error to raise in place of one that came out of the application's import.
+
+    Args:
+        app: the application, as the user has named it.
+        server: package of the server, whose frames say nothing to the user.
+        hint: what to do, in front of the traceback.
+    """
+    last = traceback.format_exception_only(error)[-1].strip()
+    trace = _trace(error, (server, *_IMPORTING))
+    return AppImportFailed(f"{app} cannot be imported: {last}", hint=f"{hint}\n{trace}")
+
+
+@contextmanager
+def importing(app: str, *, server: str, hint: str) -> Iterator[None]:
+    """Import the application inside of the `with` block; arguments as of `import_failed`.
+
+    Raises:
+        AppImportFailed: it cannot be imported.
+    """
+    try:
+        yield
+    except PastureError:
+        raise
+    except Exception as error:
+        raise import_failed(app, error, server=server, hint=hint) from error
+
+
+def _trace(error: BaseException, importing: Collection[str]) -> str:
+    """The traceback from the application's own first line on, indented."""
+    begin = error.__traceback__
+    while begin is not None and _is_of_the_import(begin, importing):
+        begin = begin.tb_next
+    text = "".join(traceback.format_exception(type(error), error, begin)).rstrip()
+    return textwrap.indent(text, "    ")
+
+
+def _is_of_the_import(entry: TracebackType, importing: Collection[str]) -> bool:
+    module = entry.tb_frame.f_globals
+    # A server that was started with -m is called __main__, and its package says what it is.
+    names = (str(module.get("__name__", "")), str(module.get("__package__") or ""))
+    return any(name.partition(".")[0] in importing for name in names)
 
 
 def load(modules: Iterable[str], *, strict: bool) -> None:
-    """Import modules, in this order. In the parent, before the seal.
+    """Import modules for the children's sake: `PASTURE_PRELOAD=my_tasks,my_models`.
 
-    One that cannot be imported is reported and left out: each child imports it for itself, or fails
-    as it would without pasture.
+    In the parent, before the seal, in this order. One that cannot be imported is reported and left
+    out: each child imports it for itself, or fails as it would without pasture.
 
     Raises:
         AppImportFailed: `strict`, and one cannot be imported.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from pasture.errors import ProbeFailed
 from pasture.log_lines import PROBE, STARTING_ANEW, THE_WARM_UP
@@ -126,3 +127,14 @@ def _go_on(
     }
     begin_anew(LeftOut("pasture" if whole else "warm-up", difference, known))
     log(logging.ERROR, PROBE % "this program cannot be started anew, and starts as it is")
+
+
+def loop_factory(config: Any) -> Any:
+    """Of a configuration of uvicorn's: makes its event loop, in each version of uvicorn.
+
+    None is asyncio's own, by the policy that uvicorn sets before 0.36.
+    """
+    if hasattr(config, "get_loop_factory"):
+        return config.get_loop_factory()
+    config.setup_event_loop()
+    return None

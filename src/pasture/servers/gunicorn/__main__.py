@@ -14,7 +14,7 @@ from gunicorn.errors import AppImportError
 
 from pasture.errors import AppImportFailed
 from pasture.servers.gunicorn import engine
-from pasture.servers.import_failure import import_failed
+from pasture.servers.preload import import_failed
 
 
 class SealedApplication(WSGIApplication):  # type: ignore[misc]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gunicorn import util
 
 from pasture.servers.gunicorn import asgi
-from pasture.servers.uvicorn_loop import loop_factory
+from pasture.servers.proving import loop_factory
 
 if TYPE_CHECKING:
     from pasture.probe.replay import Replay

@@ -26,15 +26,12 @@ from pasture.refork.shortage import Backoff, is_shortage
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import restart
-from pasture.servers.import_failure import importing
 from pasture.servers.lifespan import SharedLifespan, start_once
+from pasture.servers.preload import importing
 from pasture.servers.restart import LeftOut
 from pasture.servers.sealer import Sealer, without_exit
 from pasture.servers.settings import ServerSettings
-from pasture.servers.uvicorn.log_setup import LogSetup
-from pasture.servers.uvicorn.requests import AfterRequest, as_in_uvicorn
-from pasture.servers.uvicorn.worker import ForkContext
-from pasture.servers.uvicorn_loop import loop_factory
+from pasture.servers.uvicorn.worker import AfterRequest, ForkContext, LogSetup, as_in_uvicorn
 from pasture.servers.warming import host_at, warm_up_as_set
 from pasture.warmup.warmup import WarmUpReport
 
@@ -112,6 +109,8 @@ class SealingSupervisor(Multiprocess):
 
     def _play(self, replay: Replay) -> None:
         """Be a worker that opens no socket, in a probe."""
+        from pasture.servers.proving import loop_factory  # now: it is sealed in
+
         config = self.config
         self._context.part()
         config.configure_logging()

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import copy
 import functools
+import logging
+import os
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from uvicorn.config import Config
 from uvicorn.supervisors.multiprocess import SIGNALS
 
+from pasture.log_lines import log
+from pasture.servers.after_response import AfterResponse
 from pasture.servers.forked_process import Forking, Worker
-from pasture.servers.uvicorn.log_setup import LogSetup
+from pasture.servers.recycle import MemoryLimit
 
 
 class ForkContext(Forking):
@@ -76,3 +81,98 @@ def read_certificate(config: Config) -> Any:
 
 async def _serves_nothing(scope: Any, receive: Any, send: Any) -> None:
     """Stands for the application where `Config.load` shall not import it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """Of one logger, what a configuration sets."""
+
+    handlers: tuple[logging.Handler, ...]
+    level: int
+    propagate: bool
+    disabled: bool
+
+
+class LogSetup:
+    """What the application's import changes of the logging, kept through uvicorn's own set-up.
+
+    A spawned worker sets logging up and then imports the application, which may change it. A forked
+    one has imported it already, and sets up after that: files are opened anew, as after a rotation.
+    Invariant: in both, the application's configuration overrides uvicorn's.
+
+    Made before the application is imported.
+    """
+
+    def __init__(self) -> None:
+        self._before = _states()
+        self._changed: dict[str, _State] = {}
+
+    def compare(self) -> None:
+        """Note what has changed. Call it when the application has been imported."""
+        now = _states()
+        self._changed = {name: s for name, s in now.items() if s != self._before.get(name)}
+
+    def put_back(self) -> None:
+        """Make it so again, in a worker that has set logging up."""
+        for name, state in self._changed.items():
+            logger = _logger(name)
+            logger.handlers[:] = state.handlers
+            logger.setLevel(state.level)
+            logger.propagate, logger.disabled = state.propagate, state.disabled
+
+
+def _states() -> dict[str, _State]:
+    named = (n for n, x in logging.root.manager.loggerDict.items() if isinstance(x, logging.Logger))
+    return {name: _state(_logger(name)) for name in ("", *named)}
+
+
+def _logger(name: str) -> logging.Logger:
+    return logging.getLogger(name) if name else logging.root
+
+
+def _state(logger: logging.Logger) -> _State:
+    return _State(tuple(logger.handlers), logger.level, logger.propagate, logger.disabled)
+
+
+class AfterRequest:
+    """An ASGI application, then the count of requests, a collection and a look at memory.
+
+    A worker that has passed its limit ends as one that is asked to: it takes no more connections,
+    finishes what it has, and uvicorn replaces it.
+    """
+
+    def __init__(self, application: Any, limit: MemoryLimit | None) -> None:
+        self._application = application
+        self._after = AfterResponse(limit)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await self._application(scope, receive, send)
+        finally:
+            if scope["type"] == "http":
+                self._count()
+
+    def _count(self) -> None:
+        watch = self._after()
+        if watch is not None:
+            log.info("recycling worker %s: %s", os.getpid(), watch)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def as_in_uvicorn(application: Any, config: Config) -> Any:
+    """An application for the warm-up, which sees what it would see in a worker.
+
+    Args:
+        application: ASGI 3, as `Config.load` makes any.
+    """
+
+    async def served(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan" and config.lifespan == "off":
+            raise RuntimeError("uvicorn was asked to start no lifespan")
+        if scope["type"] == "http":
+            root = config.root_path
+            raw = root.encode() + scope["raw_path"]
+            scope |= {"root_path": root, "path": root + scope["path"], "raw_path": raw}
+        await application(scope, receive, send)
+
+    return served

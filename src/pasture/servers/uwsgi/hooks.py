@@ -1,4 +1,4 @@
-"""The C library's hooks around a fork and at the exit, for a server that runs in C.
+"""A server that runs in C: hooks around its forks and at its exit, and the tuples that it keeps.
 
 Owns ctypes and the rule that no exception leaves a callback. Each hook can be set once a
 process and stays for its life.
@@ -9,10 +9,11 @@ Source: glibc 2.41 nptl/register-atfork.c (`__register_atfork`); on_exit(3).
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
-from types import CodeType, FrameType
+from types import BuiltinFunctionType, CodeType, FrameType
 from typing import Any
 
 _libc = ctypes.CDLL(None)
@@ -124,3 +125,35 @@ def _calls_of(frame: FrameType | None) -> Iterator[tuple[CodeType, int]]:
 def _note(forking: bool) -> None:
     global _python_forks
     _python_forks = forking
+
+
+START_RESPONSE = "uwsgi_spit"
+"""Name of uWSGI's `start_response`, the last element of such a tuple."""
+
+
+def keep_out_of_the_seal() -> int:
+    """Take uWSGI's tuples of arguments out of the collector's sight; returns their number.
+
+    In the master, before the seal. uWSGI calls an application with a tuple that it made once a core
+    and changes with `PyTuple_SetItem`, which works on a tuple with one reference only. An immortal
+    one has more, and every request would be answered with a 500. The seal makes immortal what
+    the collector sees and what that refers to; only uWSGI's C code refers to these, for ever.
+
+    Source: uWSGI 2.0.31 plugins/python/pyloader.c, init_uwsgi_app; wsgi_subhandler.c.
+    """
+    untrack = ctypes.pythonapi.PyObject_GC_UnTrack
+    untrack.argtypes, untrack.restype = [ctypes.py_object], None
+    found = [candidate for candidate in gc.get_objects() if is_arguments(candidate)]
+    for arguments in found:
+        untrack(arguments)
+    return len(found)
+
+
+def is_arguments(candidate: Any) -> bool:
+    """Whether this is a tuple of an environ, or None, and uWSGI's `start_response`."""
+    return (
+        type(candidate) is tuple
+        and len(candidate) == 2
+        and type(candidate[1]) is BuiltinFunctionType
+        and candidate[1].__name__ == START_RESPONSE
+    )

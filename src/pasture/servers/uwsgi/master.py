@@ -25,7 +25,7 @@ from pasture.servers import restart
 from pasture.servers.engine import Engine
 from pasture.servers.restart import LeftOut
 from pasture.servers.sealer import Sealer, or_end, show_log, without_exit
-from pasture.servers.uwsgi import arguments, hooks, worker
+from pasture.servers.uwsgi import hooks, worker
 from pasture.servers.warming import warm_up_as_set
 from pasture.trust.untrusted_text import complain
 from pasture.warmup.warmup import WarmUpReport
@@ -164,7 +164,7 @@ class Uwsgi(Engine):
         recorder.forked()  # the fork before this one: C code does not say when it is over
         self._take_post_fork_hook()
         if any(HEAP_STEPS[step].makes_immortal for step in self.settings.policy.heap):
-            arguments.keep_out_of_the_seal()
+            hooks.keep_out_of_the_seal()
         try:
             or_end(lambda: self._sealer.before_fork(self._warm_up, self._play))
         except KeyboardInterrupt:

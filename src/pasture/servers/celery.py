@@ -1,0 +1,198 @@
+"""Celery's prefork pool, sealed. Importing this module is the switch.
+
+In the module of the Celery application:
+
+    import pasture.servers.celery
+
+or `pasture run celery -A proj worker`. The parent is sealed when its first pool process is
+forked, once all task modules are imported, and again if much was loaded since; processes
+that replace others are forked from the sealed parent, and end by `os._exit` in any case.
+docs/queues.md is the user's guide.
+
+Written for Celery 5.4 to 5.7 and billiard 4.2 and 4.3; leans on the signal `celeryd_after_setup`,
+on a restart (HUP) that runs `sys.argv` as a script, on `billiard.pool.mem_rss`,
+`Worker.after_fork`, a process's `_parent_pid`, `Pool._repopulate_pool`, `Pool._pool` and, of
+`AsynPool`, `_queues`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, NoReturn
+
+from pasture.errors import PastureError, UsageError
+from pasture.log_lines import log
+from pasture.proc.parent import end_with_parent
+from pasture.refork.shortage import Backoff, is_shortage
+from pasture.servers.after_response import AfterResponse
+from pasture.servers.engine import Engine, installed
+from pasture.servers.recycle import MemoryLimit
+from pasture.trust.complaint import complain
+
+with installed("celery"):
+    import billiard.pool
+    from billiard.pool import Pool, Worker
+    from billiard.process import current_process
+    from celery import signals
+
+PREFORK = "celery.concurrency.prefork"
+
+
+class Celery(Engine):
+    """Workers that are about to start their pool, as Celery's `WorkController`."""
+
+    name = "celery"
+    loads_early = True
+
+    def install(self) -> None:
+        signals.celeryd_after_setup.connect(
+            lambda instance, **_: self.begin(instance), weak=False, dispatch_uid="pasture"
+        )
+
+    def check(self, started: Any) -> None:
+        given = started.pool_cls
+        module = given if isinstance(given, str) else given.__module__
+        if module not in (PREFORK, "prefork", "processes"):
+            name = module.rpartition(".")[2]
+            raise UsageError(
+                f"the pool {name!r} does not fork: there is nothing to share",
+                hint="use --pool prefork, or leave pasture out",
+            )
+        method = started.app.conf.get("worker_pool_start_method", "fork")
+        if method not in ("fork", None):
+            raise UsageError(
+                f"worker_pool_start_method {method!r} starts fresh "
+                "interpreters: there is nothing to share",
+                hint="set it to 'fork'",
+            )
+
+    def load(self, started: Any) -> None:
+        """Change the pool, and import what each of its processes would import for itself."""
+        limit = self.settings.memory_limit
+        if limit is not None:
+            started.max_memory_per_child = limit.limit_bytes // 1024
+        elif started.max_memory_per_child:
+            limit = MemoryLimit(started.max_memory_per_child * 1024)
+        if limit is not None:
+            count_private_memory(limit)
+        import_transports(started.app)
+        survive_shortages()
+        end_pool_with_parent()
+
+    def end(self, error: PastureError) -> NoReturn:
+        sys.stdout.flush()
+        os._exit(complain(error))  # Celery's signal would take an exception for its own
+
+    def command(self) -> Any:
+        from celery.__main__ import main
+
+        sys.argv[0] = self.restarted
+        return main()
+
+
+def import_transports(app: Any) -> None:
+    """Import the clients of broker and results. Nothing is connected.
+
+    Celery reports what cannot be imported.
+    """
+    with contextlib.suppress(Exception):
+        app.connection_for_write().transport  # noqa: B018
+    with contextlib.suppress(Exception):
+        app.backend  # noqa: B018
+
+
+def end_pool_with_parent() -> None:
+    """Have the pool processes that this one forks end when it does, however early in their lives.
+
+    Celery asks the kernel for it, once a process sets itself up. Two that were forked shortly
+    before their parent's end would keep each other alive: each holds the end of the other's pipe
+    whose closing would show it.
+    """
+    after_fork = Worker.after_fork
+
+    def after_fork_of_a_child(worker: Any) -> None:
+        end_with_parent(current_process()._parent_pid)
+        after_fork(worker)
+
+    Worker.after_fork = after_fork_of_a_child
+
+
+def survive_shortages() -> None:
+    """Have the pools of this process go on while the system has no process for a replacement.
+
+    Celery takes a fork that fails for a reason to end, and its tasks with it. Here the pool's own
+    timer tries again.
+    """
+    repopulate = Pool._repopulate_pool
+    backoff = Backoff()
+
+    def repopulate_if_possible(pool: Any, exitcodes: Any) -> None:
+        if not backoff.may_try(time.monotonic()):
+            return
+        before = list(pool._pool)
+        try:
+            repopulate(pool, exitcodes)
+        except OSError as error:
+            if not is_shortage(error):
+                raise
+            _undo(pool, [worker for worker in pool._pool if worker not in before])
+            _close_pipe_of(error.__traceback__)
+            wait_s = backoff.failed(time.monotonic())
+            log.error("no new worker: %s; next try in %.0f s or more", error, wait_s)
+        else:
+            backoff.succeeded()
+
+    Pool._repopulate_pool = repopulate_if_possible
+
+
+def _undo(pool: Any, new: Sequence[Any]) -> None:
+    """The last of new processes has failed, after the pool has noted it and its queues.
+
+    If it was forked, its results are not read: there was no descriptor left to do so. Its end,
+    which the pool's timer notices, frees its place.
+    """
+    for worker in new[-1:]:
+        if worker._popen is not None:
+            os.kill(worker.pid, signal.SIGKILL)
+            continue
+        pool._pool.remove(worker)
+        for queues, owner in getattr(pool, "_queues", {}).items():
+            if owner is worker:
+                pool._queues[queues] = None
+
+
+def _close_pipe_of(trace: TracebackType | None) -> None:
+    """The pipe that billiard has opened for the fork; nothing else would close it."""
+    while trace is not None:
+        if trace.tb_frame.f_code.co_name == "_launch":
+            for name in ("parent_r", "child_w"):
+                with contextlib.suppress(KeyError, OSError):
+                    os.close(trace.tb_frame.f_locals[name])
+        trace = trace.tb_next
+
+
+def count_private_memory(limit: MemoryLimit) -> None:
+    """Have `worker_max_memory_per_child` count private memory in place of peak RSS.
+
+    Celery looks after each task, in the pool process, once the result is sent; it then ends
+    the process as it does at `worker_max_tasks_per_child`.
+    """
+    after = AfterResponse(limit)
+
+    def memory_kib() -> int:
+        watch = after.passed()
+        if watch is None:
+            return 1  # 0 would mean that it is not known
+        log.warning("recycling pool process %s: %s", os.getpid(), watch)
+        return max(watch.uss_bytes, limit.limit_bytes) // 1024 + 1
+
+    billiard.pool.mem_rss = memory_kib
+
+
+engine = Celery.switch_on()
