@@ -1,9 +1,9 @@
 """gunicorn's master process with a seal before its forks.
 
 Owns when things happen: preload, then, before the first fork, warm-up and seal, and only
-then the control socket's thread. Everything else is gunicorn's. Written for gunicorn 23 to
-27; leans on five methods of its Arbiter: setup, spawn_worker and its call of `cfg.pre_fork`,
-manage_workers, _start_control_server and _stop_control_server.
+then the control socket's thread. Written for gunicorn 23 to 27; leans on five methods of its
+Arbiter: setup, spawn_worker and its call of `cfg.pre_fork`, manage_workers, _start_control_server
+and _stop_control_server.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from pasture.errors import PastureError
 from pasture.log_lines import NO_SEAL, PREFIX, enable
 from pasture.proc.parent import is_own_child
 from pasture.refork.shortage import Backoff, is_shortage
+from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import restart
 from pasture.servers.gunicorn import asgi, cooperative, rehearsal
-from pasture.servers.gunicorn.hooks import call_after_request, call_before_fork
+from pasture.servers.gunicorn.hooks import call_after_request, call_behind
 from pasture.servers.lifespan import SharedLifespan, start_once
 from pasture.servers.restart import LeftOut
 from pasture.servers.sealer import Sealer
@@ -70,7 +71,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         )
 
     def setup(self, app: Any) -> None:
-        """Load the configuration's consequences: at the start, and again at each HUP."""
+        """Set up at the start, and again at each HUP."""
         preload = not app.cfg.reload
         asked_for = app.cfg.preload_app
         if preload:
@@ -78,7 +79,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             # Loaded below, once the log is there to say so.
             app.cfg.set("preload_app", False)
         super().setup(app)
-        call_before_fork(app.cfg, self._before_fork)
+        call_behind(app.cfg, "pre_fork", self._before_fork)
         call_after_request(app.cfg, self.settings.memory_limit)
         asgi.watch_requests(app.cfg, self.after_answer)
         if not preload:
@@ -127,8 +128,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def reap_workers(self) -> None:
         """Wait for those that have ended. Of those that could not boot the first halts the server.
 
-        gunicorn raises the same for each of them, while it halts too, and then loses its exit
-        status.
+        gunicorn raises for each of them, while it halts too, and then loses its exit status.
         """
         while True:
             try:
@@ -200,6 +200,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def _before_fork(self, worker: Any) -> None:
         if self.cfg.preload_app:
             self.seal_or_end(worker)
+        recorder.expect_worker()
 
     def seal_or_end(self, worker: Any = None) -> None:
         """Seal, if this is the first fork or it is worth sealing again."""
@@ -265,7 +266,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self._start_control_server()
 
     def _import_control_server(self) -> None:
-        """Bring in what the control socket will import, so that it is sealed as well.
+        """Import what the control socket will import, so that it is sealed as well.
 
         Not for workers that patch the standard library: it must not be loaded before.
         """

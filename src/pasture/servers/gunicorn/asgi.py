@@ -1,7 +1,7 @@
-"""gunicorn's workers for ASGI applications: which they are, and what is done after a response.
+"""gunicorn's workers for ASGI applications: their classes, and the calls after a response.
 
-uvicorn's workers call no `post_request`. So the count of requests, a collection and a look at
-memory are done around the application. The user's own hook is not called, as without pasture.
+uvicorn's workers call no `post_request`, the user's neither. So the count of requests, a collection
+and a look at memory are done around the application.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from pasture.servers.gunicorn.hooks import AfterRequest, call_after_load
+from pasture.servers.gunicorn.hooks import AfterRequest, call_behind
 
 OF_GUNICORN = ("gunicorn.workers.gasgi",)
 OF_UVICORN = ("uvicorn.workers", "uvicorn_worker._workers")
@@ -59,7 +59,7 @@ class Watched:
 def import_server(worker_class: type) -> None:
     """Import what uvicorn's workers import when they start: protocols, and the event loop.
 
-    In the process that forks them, before the seal. A module that is missing is the worker's error.
+    In the process that forks them, before the seal. A missing module is the worker's error.
     """
     if not is_of(worker_class, OF_UVICORN):
         return
@@ -90,7 +90,7 @@ def watch_requests(cfg: Any, then: AfterAnswer | None = None) -> None:
         elif is_of(type(worker), OF_GUNICORN) and then is not None:
             worker.asgi = Watched(worker.asgi, then)
 
-    call_after_load(cfg, watch)
+    call_behind(cfg, "post_worker_init", watch)
 
 
 def _count_and(then: AfterAnswer | None, after: AfterRequest, worker: Any) -> AfterAnswer:

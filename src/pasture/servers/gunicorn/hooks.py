@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -10,31 +11,31 @@ from pasture.servers.after_response import AfterResponse
 from pasture.servers.recycle import MemoryLimit
 
 
-class BeforeFork:
-    """The user's `pre_fork`, then a call of ours: the last thing before the fork.
+class Behind:
+    """A hook of the user's, then a call of ours with its last argument, the worker."""
 
-    The user's comes first, so that what it closes and builds is in its final state.
-    """
-
-    def __init__(self, users: Callable[[Any, Any], object], ours: Callable[[Any], None]) -> None:
+    def __init__(self, users: Callable[..., object], ours: Callable[[Any], object]) -> None:
         self.users = users
         self._ours = ours
+        self.__signature__ = inspect.signature(users)  # gunicorn counts the arguments
 
-    def __call__(self, server: Any, worker: Any) -> None:
-        self.users(server, worker)
-        self._ours(worker)
-        recorder.expect_worker()
+    def __call__(self, *arguments: Any) -> None:
+        self.users(*arguments)
+        self._ours(arguments[-1])
 
 
-def call_before_fork(cfg: Any, ours: Callable[[Any], None]) -> None:
-    """Have `ours` called after the user's `pre_fork`. A second call changes nothing.
+def call_behind(cfg: Any, hook: str, ours: Callable[[Any], object]) -> None:
+    """Have `ours` called after a hook of the user's, which closes and builds before a seal, say.
+
+    A second call changes nothing: an application may keep its configuration at a reload.
 
     Args:
-        cfg: gunicorn's configuration; an application may keep the same one at a reload.
-        ours: takes the worker that is about to be forked.
+        cfg: gunicorn's configuration.
+        hook: `pre_fork` or `post_worker_init`.
     """
-    if not isinstance(cfg.pre_fork, BeforeFork):
-        cfg.set("pre_fork", BeforeFork(cfg.pre_fork, ours))
+    users = getattr(cfg, hook)
+    if not isinstance(users, Behind):
+        cfg.set(hook, Behind(users, ours))
 
 
 class AfterRequest:
@@ -84,21 +85,3 @@ def call_after_request(
         cfg.set("post_request", AfterRequest(cfg.post_request, limit))
     if then is not None:
         cfg.post_request.then = then
-
-
-class AfterLoad:
-    """The user's `post_worker_init`, then a call of ours: the last thing before a worker serves."""
-
-    def __init__(self, users: Callable[[Any], object], ours: Callable[[Any], None]) -> None:
-        self._users = users
-        self._ours = ours
-
-    def __call__(self, worker: Any) -> None:
-        self._users(worker)
-        self._ours(worker)
-
-
-def call_after_load(cfg: Any, ours: Callable[[Any], None]) -> None:
-    """Have `ours` called after the user's `post_worker_init`. A second call changes nothing."""
-    if not isinstance(cfg.post_worker_init, AfterLoad):
-        cfg.set("post_worker_init", AfterLoad(cfg.post_worker_init, ours))

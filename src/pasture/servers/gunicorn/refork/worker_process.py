@@ -1,8 +1,8 @@
 """The life of a gunicorn worker, and after it that of a mold, in one process.
 
-Owns what gunicorn's spawn_worker does in the child, as a loop: where a mold forks, the new
-process comes back to the beginning and lives as a worker. The stack so is as deep in the
-hundredth generation as in the first.
+Does in a loop what gunicorn's spawn_worker does in the child: where a mold forks, the new process
+comes back to the start of the loop and lives as a worker. So the stack is as deep in the hundredth
+generation as in the first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pasture.scoreboard.board import Row, Scoreboard
 from pasture.sealing import exit
 from pasture.sealing.policy import PrepareStep
 from pasture.servers.gunicorn import asgi, cooperative
-from pasture.servers.gunicorn.hooks import BeforeFork
+from pasture.servers.gunicorn.hooks import Behind
 from pasture.servers.gunicorn.refork import promotion
 from pasture.servers.gunicorn.refork.promotion import Promotable
 from pasture.servers.settings import ServerSettings
@@ -224,11 +224,11 @@ def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Start | 
 def _make_worker(arbiter: Any, start: Start) -> Any:
     """The worker that the arbiter asked for, with the arbiter's file for its heartbeat.
 
-    In the mold, before the fork; what is done here it would have to do in each process.
+    In the mold, before the fork: the work would be each process's else.
     """
     worker = make_handle(arbiter, start.age)
     os.dup2(start.files[0], worker.tmp.fileno(), inheritable=False)
     hook = arbiter.cfg.pre_fork
-    users = hook.users if isinstance(hook, BeforeFork) else hook
+    users = hook.users if isinstance(hook, Behind) else hook
     users(arbiter, worker)
     return worker
