@@ -1,4 +1,4 @@
-"""What a worker does after each response: a count, a collection if that pays, a look at its memory.
+"""After each response of a worker: a count, a collection if that pays, a look at its memory.
 
 How a worker ends that is to be replaced is the engine's own.
 """
@@ -25,14 +25,7 @@ class AfterResponse:
         self._pid = 0
 
     def __call__(self, *, looks: bool = True) -> UssWatch | None:
-        """Do all of it, in a worker.
-
-        Args:
-            looks: whether the worker may still be replaced.
-
-        Returns:
-            As `passed`.
-        """
+        """Do all of it, in a worker; returns as `passed`, or None where it `looks` not."""
         recorder.count("requests")
         gc_settings.collect_between_requests()
         return self.passed() if looks else None

@@ -1,13 +1,10 @@
 """Celery's prefork pool, sealed. Importing this module is the switch.
 
-In the module of the Celery application:
-
-    import pasture.servers.celery
-
-or `pasture run celery -A proj worker`. The parent is sealed when its first pool process is
-forked, once all task modules are imported, and again if much was loaded since; processes
-that replace others are forked from the sealed parent, and end by `os._exit` in any case.
-docs/queues.md is the user's guide.
+In the module of the Celery application `import pasture.servers.celery`, or
+`pasture run celery -A proj worker`. The parent is sealed when its first pool process is forked,
+once all task modules are imported, and again if much was loaded since; processes that replace
+others are forked from the sealed parent, and end by `os._exit` in any case. docs/queues.md is the
+user's guide.
 
 Written for Celery 5.4 to 5.7 and billiard 4.2 and 4.3; leans on the signal `celeryd_after_setup`,
 on a restart (HUP) that runs `sys.argv` as a script, on `billiard.pool.mem_rss`,
@@ -33,7 +30,7 @@ from pasture.refork.shortage import Backoff, is_shortage
 from pasture.servers.after_response import AfterResponse
 from pasture.servers.engine import Engine, installed
 from pasture.servers.recycle import MemoryLimit
-from pasture.trust.complaint import complain
+from pasture.trust.untrusted_text import complain
 
 with installed("celery"):
     import billiard.pool
@@ -97,10 +94,7 @@ class Celery(Engine):
 
 
 def import_transports(app: Any) -> None:
-    """Import the clients of broker and results. Nothing is connected.
-
-    Celery reports what cannot be imported.
-    """
+    """Import the clients of broker and results. Celery reports what cannot be imported."""
     with contextlib.suppress(Exception):
         app.connection_for_write().transport  # noqa: B018
     with contextlib.suppress(Exception):
@@ -152,7 +146,7 @@ def survive_shortages() -> None:
 
 
 def _undo(pool: Any, new: Sequence[Any]) -> None:
-    """The last of new processes has failed, after the pool has noted it and its queues.
+    """Undo the last of new processes, which has failed after the pool has noted it and its queues.
 
     If it was forked, its results are not read: there was no descriptor left to do so. Its end,
     which the pool's timer notices, frees its place.
@@ -168,7 +162,7 @@ def _undo(pool: Any, new: Sequence[Any]) -> None:
 
 
 def _close_pipe_of(trace: TracebackType | None) -> None:
-    """The pipe that billiard has opened for the fork; nothing else would close it."""
+    """Close the pipe that billiard has opened for the fork; nothing else would."""
     while trace is not None:
         if trace.tb_frame.f_code.co_name == "_launch":
             for name in ("parent_r", "child_w"):

@@ -52,10 +52,10 @@ def dask_setup(nanny: Any) -> None:
 
 
 def preload_list(variable: str, configured: object) -> str:
-    """What PASTURE_PRELOAD is for the forkserver: the variable, or else Dask's configuration.
+    """PASTURE_PRELOAD for the forkserver: the variable, or else Dask's configuration.
 
     Args:
-        configured: a list of names, or one string with commas, as `DASK_PASTURE__PRELOAD` gives it.
+        configured: a list of names, or one string with commas, as of `DASK_PASTURE__PRELOAD`.
     """
     if variable:
         return variable

@@ -1,6 +1,6 @@
-"""What all engines have in common, from the import of an engine's module to its end.
+"""The common part of all engines, from the import of an engine's module to its end.
 
-The module of an engine holds a class with what is its own, and ends with
+The module of an engine holds a class with its own part, and ends with
 
     engine = ThatClass.switch_on()
 
@@ -33,9 +33,6 @@ from pasture.trust.untrusted_text import complain
 def installed(name: str) -> Iterator[None]:
     """Import an engine's package in the `with` block.
 
-    Args:
-        name: of the engine's row.
-
     Raises:
         MissingExtra: it cannot be imported.
     """
@@ -57,7 +54,6 @@ class Engine:
         works: its parent does the program's work between the forks, as of `Sealer`.
         loads_early: the application is imported before the engine starts, so that the policy's
             steps for that are taken at the switch.
-        settings: those of this process.
         shows_log: its command writes pasture's log to stderr; False for one that has its own log.
         is_command: this process is the engine's own command, run by pasture.
     """
@@ -99,11 +95,7 @@ class Engine:
         self.install()
 
     def run(self, name: str = "", command: Callable[[], Any] | None = None) -> int:
-        """Be the engine's command, which must seal or end; returns its exit code.
-
-        Args:
-            name, command: another of the engine's.
-        """
+        """Be the engine's command, which must seal or end; returns its exit code."""
         process_name.take(name or self.name)
         if self.shows_log:
             show_log()
@@ -122,12 +114,7 @@ class Engine:
         return str(Path(__file__).parent / "restarted" / self.name)
 
     def before(self, owner: Any, method: str, what: Callable[[Any], object]) -> None:
-        """Have `begin` called before a method of the engine's.
-
-        Args:
-            owner: the class or module with the method.
-            what: makes the argument of `begin` of the method's first one.
-        """
+        """Have `begin` called before a method of the engine's, with `what` of its object."""
         theirs = getattr(owner, method)
 
         @functools.wraps(theirs)

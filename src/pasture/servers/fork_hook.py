@@ -1,9 +1,8 @@
-"""`pasture run -- python app.py`: any program, sealed before its first fork for workers.
+"""Forks of workers, whatever the program: `pasture run -- python app.py`.
 
 Owns which forks count. Only forks of Python code are seen (`os.register_at_fork`), not those of
 `subprocess` or C code. A fork that leads to an exec or makes a daemon does not count: its child
-either keeps nothing or is the program itself.
-docs/multiprocessing.md lists the rules for users.
+either keeps nothing or is the program itself. docs/multiprocessing.md lists the rules for users.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ def watch(before_fork: Callable[[], None], after: str = "") -> None:
     """Call a function before each fork for a worker, from now on.
 
     Args:
-        before_fork: called in the parent, with nothing between it and the fork but the
-            user's own hooks. Must not raise.
+        before_fork: called in the parent; only the user's own hooks come between it and the fork.
+            Must not raise.
         after: `MODULE` or `MODULE:NAME` that must be there first; "" for nothing.
     """
     owner = 0
@@ -42,11 +41,10 @@ def watch(before_fork: Callable[[], None], after: str = "") -> None:
 
 
 def is_there(target: str, modules: Mapping[str, ModuleType]) -> bool:
-    """Whether a module has been imported to its end, and a name in it is set.
+    """Whether a module has been imported to its end, and a name in it is set and not None.
 
     Args:
-        target: `MODULE`, `MODULE:NAME`, or "" which is always there. A name that is set to
-            None is not there yet.
+        target: `MODULE`, `MODULE:NAME`, or "" which is always there.
     """
     if not target:
         return True
@@ -62,8 +60,8 @@ def is_there(target: str, modules: Mapping[str, ModuleType]) -> bool:
 def leads_elsewhere(caller: FrameType | None) -> bool:
     """Whether a fork is followed by an exec, or makes a daemon, going by the code around it.
 
-    The function that forks and the one that called it are looked at: daemonizing is often
-    split into two. Names decide: `os.execv...` in the first, `os.setsid` in either.
+    Names decide: `os.execv...` in the function that forks, `os.setsid` in that or in the one that
+    called it, since daemonizing is often split into two.
 
     Args:
         caller: frame of the function that forks.

@@ -1,10 +1,7 @@
 """granian's workers, forked from a sealed parent. Importing this module is the switch.
 
-In the program that calls `granian.Granian(...).serve()`:
-
-    import pasture.servers.granian
-
-or `pasture run granian --interface asgi app:app --workers 8`. The parent loads the application
+In the program that calls `granian.Granian(...).serve()` `import pasture.servers.granian`, or
+`pasture run granian --interface asgi app:app --workers 8`. The parent loads the application
 once, binds and serves nothing, watches its workers and replaces them; the runtime in Rust starts in
 each worker. docs/uvicorn.md is the user's guide.
 
@@ -59,7 +56,7 @@ class Granian(Engine):
         self.refuse_reload()
 
     def prepare(self, server: Any, load: Loader) -> Loader:
-        """Load the application, have workers forked; what gives a worker the application.
+        """Load the application, have workers forked; returns a loader for the workers.
 
         Raises:
             AppImportFailed: the application cannot be imported or made.

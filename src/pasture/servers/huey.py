@@ -1,11 +1,8 @@
 """Huey's worker processes, forked from a sealed parent. Importing this module is the switch.
 
-In a program that makes a `huey.consumer.Consumer` with `worker_type="process"`:
-
-    import pasture.servers.huey
-
-or `pasture run huey_consumer my_app.huey -k process`. A worker that has ended is replaced by one
-forked from the sealed parent. docs/queues.md is the user's guide.
+In a program that makes a `huey.consumer.Consumer` with `worker_type="process"`
+`import pasture.servers.huey`, or `pasture run huey_consumer my_app.huey -k process`. docs/queues.md
+is the user's guide.
 
 Written for Huey 2.5 to 3.5; leans on `Consumer.start` and `worker_type`, and on a restart (HUP)
 that runs `sys.argv` as a script.

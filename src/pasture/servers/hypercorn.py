@@ -1,10 +1,7 @@
 """hypercorn's workers, forked from a sealed parent. Importing this module is the switch.
 
-In the program that calls `hypercorn.run.run(config)`:
-
-    import pasture.servers.hypercorn
-
-or `pasture run hypercorn app:app --workers 8`. The parent loads the application once, waits for its
+In the program that calls `hypercorn.run.run(config)` `import pasture.servers.hypercorn`, or
+`pasture run hypercorn app:app --workers 8`. The parent loads the application once, waits for its
 workers, and starts new ones in place of those that have ended as they should. docs/uvicorn.md is
 the user's guide.
 
@@ -90,11 +87,7 @@ class Hypercorn(Engine):
 
 
 def load(config: Config) -> Any:
-    """Import the application and what serves it; the application, as hypercorn wraps it.
-
-    Raises:
-        AppImportFailed: it cannot be imported.
-    """
+    """Import the application and what serves it; the application, as hypercorn wraps it."""
     loop = "trio" if config.worker_class == "trio" else "asyncio"
     with importing(config.application_path, server="hypercorn", hint="check the name"):
         importlib.import_module(f"hypercorn.{loop}.run")

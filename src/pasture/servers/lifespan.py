@@ -1,7 +1,7 @@
 """One start of an ASGI application for all workers, in the process that forks.
 
-By the protocol each worker starts the application for itself, and what that loads is each worker's
-own. Here the parent starts it before the seal, the workers adopt its state, and the parent ends it
+By the protocol each worker starts the application for itself, and keeps what that loads for itself.
+Here the parent starts it before the seal, the workers adopt its state, and the parent ends it
 after the last of them. Owns the proof that the start has left nothing behind that does not cross a
 fork. Where it has, the application is ended again, and each worker starts it as usual.
 """
@@ -48,9 +48,6 @@ def start_once(
 class SharedLifespan:
     """The lifespan of an application, from its start on.
 
-    Args:
-        log: takes lines for the server's log.
-
     Attributes:
         session: for requests of a warm-up, while the application is started.
     """
@@ -82,8 +79,7 @@ class SharedLifespan:
             self.end()
 
     def share(self, *, strict: bool) -> None:
-        """Have the workers adopt the state, if they can. Call it before the fork, and after any
-        warm-up.
+        """Have the workers adopt the state, if they can. Before the fork, and after any warm-up.
 
         Raises:
             SealFailed: `strict`, and the start has left something that does not cross a fork.
@@ -104,7 +100,7 @@ class SharedLifespan:
             )
 
     def wrap(self, application: Application) -> Application:
-        """What the workers serve: an application that is started already where it is shared."""
+        """The application for the workers: started already where it is shared."""
 
         async def started(scope: Any, receive: Any, send: Any) -> None:
             if self._state is None or scope["type"] != "lifespan":
@@ -149,7 +145,7 @@ class SharedLifespan:
         return [*self._loop.hazards(session.own), *self._new_hazards()]
 
     def _end_idle_threads(self) -> None:
-        """Those of the loop's executor; what it is asked for later starts others."""
+        """End those of the loop's executor; later work starts others."""
         idle: Collection[threading.Thread] = getattr(self._executor, "_threads", ())
         self._executor.shutdown(wait=False)
         deadline = time.monotonic() + _THREADS_END_S

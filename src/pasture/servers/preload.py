@@ -21,7 +21,7 @@ def import_failed(app: str, error: BaseException, *, server: str, hint: str) -> 
     Args:
         app: the application, as the user has named it.
         server: package of the server, whose frames say nothing to the user.
-        hint: what to do, in front of the traceback.
+        hint: advice, in front of the traceback.
     """
     last = traceback.format_exception_only(error)[-1].strip()
     trace = _trace(error, (server, *_IMPORTING))
@@ -30,7 +30,7 @@ def import_failed(app: str, error: BaseException, *, server: str, hint: str) -> 
 
 @contextmanager
 def importing(app: str, *, server: str, hint: str) -> Iterator[None]:
-    """Import the application inside of the `with` block; arguments as of `import_failed`.
+    """Import the application in the `with` block; arguments as of `import_failed`.
 
     Raises:
         AppImportFailed: it cannot be imported.

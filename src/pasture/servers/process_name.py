@@ -1,7 +1,7 @@
 """The name under which an engine's process is known: that of its own command.
 
-A command that is a script gives its process the script's name, which `pgrep` and service managers
-look for. `python -m` would give it the interpreter's, and usage texts a module's.
+`pgrep` and service managers look for a script's name. `python -m` would give the process the
+interpreter's, and usage texts a module's.
 """
 
 from __future__ import annotations

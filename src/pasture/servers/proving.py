@@ -1,4 +1,4 @@
-"""What a server makes of its probe: the log lines, and a start without what the probe found broken.
+"""The probe of a server: its log lines, and a new start without what it found broken.
 
 Owns the decision, by the settings, and which requests are sent. The probe itself is
 `pasture.probe`, the new start `restart`.
@@ -42,9 +42,9 @@ _HINT = (
 def prove(
     served: WarmUpReport, settings: ServerSettings, play: Play, begin_anew: Restart, log: Log
 ) -> StepReport | None:
-    """Probe the sealed process; None if there is nothing to send.
+    """Probe the sealed process; returns only if the server may go on as it is.
 
-    Returns only if the server may go on as it is.
+    None if there is nothing to send.
 
     Raises:
         ProbeFailed: the server shall not start.
@@ -73,7 +73,7 @@ def prove(
 
 
 def _expected(served: WarmUpReport, requests: Iterable[Request]) -> tuple[Expectation, ...]:
-    """What to send, and what came of it in this start's warm-up or in an earlier one's."""
+    """Requests to send, with their answers in this start's warm-up or in an earlier one's."""
     earlier = restart.earlier
     if earlier is None:
         return expectations(requests, served.answers) if served.answers else ()

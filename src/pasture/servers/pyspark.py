@@ -77,7 +77,7 @@ def worker_module(arguments: Sequence[str]) -> str:
 
 @contextlib.contextmanager
 def _all_output_to_the_log() -> Iterator[None]:
-    """Have what is printed go to standard error, also by libraries in C.
+    """Have all that is printed go to standard error, also by libraries in C.
 
     Spark does not read standard error before it has the port: a full pipe would be the end.
     """

@@ -33,8 +33,8 @@ class MemoryLimit:
 
     Attributes:
         limit_bytes: above it a worker is replaced.
-        jitter: largest fraction by which a worker's own limit is lower, so that workers
-            that grow alike do not all go at once.
+        jitter: largest fraction by which a worker's own limit is lower, so that workers that grow
+            alike do not all go at once.
     """
 
     limit_bytes: int
@@ -111,9 +111,9 @@ class UssWatch:
         self._has_said_so = False
 
     def has_passed(self) -> bool:
-        """Whether the worker is to be replaced. Call it in the worker, after each request.
+        """Whether the worker is to be replaced; true once only. In the worker, after each request.
 
-        True once only, also where several threads serve requests.
+        Several threads may serve requests.
         """
         if self._has_said_so or not self._looking.acquire(blocking=False):
             return False

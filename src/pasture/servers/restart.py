@@ -1,10 +1,9 @@
-"""Starting this server program anew, in the same process, without what its probe found to break it.
+"""A new start of this server program, in the same process, without what its probe found broken.
 
 Owns what a new start needs that the first one has changed: environment, working directory and
 arguments as they were, and no file of its own left open. The pid stays, so service managers see one
 process. Invariant: one start leaves out the warm-up, the next one pasture; there is no third.
-
-What an engine keeps open for the new start, its listeners for instance, it hands over itself.
+An engine hands over itself what it keeps open for the new start, its listeners for instance.
 """
 
 from __future__ import annotations
@@ -29,10 +28,9 @@ What = Literal["warm-up", "pasture"]
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What this start leaves out.
+    """The part that this start leaves out.
 
     Attributes:
-        what: the warm-up alone, or all of pasture.
         why: the difference that was found first.
         answers: dict of request to the status that the warm-up had, and its seconds.
     """
@@ -83,7 +81,7 @@ def _working_directory() -> str | None:
 
 
 earlier: LeftOut | None = parse(os.environ.pop(VARIABLE, None))
-"""What this start leaves out; None for nothing."""
+"""Of this start; None where nothing is left out."""
 
 first_environ: Mapping[str, str] = dict(os.environ)
 """Of this process at its start."""
@@ -111,11 +109,7 @@ def went_into_background() -> None:
 
 
 def is_possible(arguments: Sequence[str] | None = None) -> bool:
-    """Whether this process can be replaced. For who gives something up before.
-
-    Args:
-        arguments: as of `again`.
-    """
+    """Whether this process can be replaced, by `arguments` as of `again`."""
     command = arguments or _arguments
     if not command[0] or len(command) == 1 or command[-1] == "-":
         return False  # a prompt, or a program that was read from stdin
@@ -138,9 +132,8 @@ def again(
     """Replace this process by a new start of its program. Returns only where that is impossible.
 
     Args:
-        arguments: the program and its arguments; None for those of this process.
-        environ: None for that of this process at its start.
-        directory: as `environ`.
+        arguments, environ, directory: of the new start; None for those of this process at its
+            start.
         kept: files that the new start shall have.
     """
     if not is_possible(arguments):

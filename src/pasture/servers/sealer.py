@@ -57,14 +57,14 @@ class Sealer:
             and not in a hook of the fork.
         begin_anew: starts the server anew where a probe of the sealed process fails; None for no
             probe.
-        keeps_connections: whether this process uses its connections to databases between the
-            forks; None is as `works`.
+        keeps_connections: whether this process uses its connections to databases between the forks;
+            None is as `works`.
         works: whether this process itself does its program's work between the forks. It is then
             sealed once, unless the settings say otherwise: each further seal would keep for good
             what happens to be in use at that moment.
 
     Attributes:
-        report: what the latest seal did; None before the first.
+        report: of the latest seal; None before the first.
     """
 
     def __init__(
@@ -99,11 +99,11 @@ class Sealer:
     ) -> None:
         """Seal before the first fork, and before a later one if sealing again is worth it.
 
-        Call it in the parent, right before the fork.
+        In the parent, right before the fork.
 
         Args:
-            warm_up: serves the settings' requests, as for `pasture.seal`. Called before the first
-                seal only, and only if there are any.
+            warm_up: serves the settings' requests, as for `pasture.seal`, before the first seal and
+                if there are any.
             play: starts a worker in a probe, as far as that serves no connections.
 
         Raises:
@@ -201,7 +201,7 @@ def level_of(policy: Policy, report: SealReport) -> int:
 
 
 def without_exit(settings: ServerSettings) -> ServerSettings:
-    """The same settings for workers whose server ends them without finalization, or with its own.
+    """Settings for workers whose server ends them without finalization, or with its own.
 
     The seal then takes no step of the policy's at their exit.
     """
@@ -242,7 +242,7 @@ class _Shown(logging.StreamHandler):  # type: ignore[type-arg]
 
 
 def show_log() -> None:
-    """Write pasture's log to stderr: users of `pasture run` want to see what came of the seal.
+    """Write pasture's log to stderr, for users of `pasture run`.
 
     Each line once, also where one program is several engines.
     """

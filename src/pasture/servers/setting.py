@@ -21,7 +21,6 @@ class Setting:
     Attributes:
         variable: of the environment; "" for a part that stands in the variable of its setting.
         option: of `pasture run`, for a switch also the one that switches off; "" for none.
-        help: its meaning, for users.
         metavar: stands for the option's value in the help.
         takes: what the option takes: `str`, `float`, `Path`, some words, or `bool` for a switch.
         repeats: the option may be given several times.
@@ -61,21 +60,13 @@ class Setting:
         return self.engines is None or self.engines(engine)
 
     def require(self, engine: Row) -> None:
-        """Raise if an engine does not know it.
-
-        Raises:
-            UsageError: with the words of the row.
-        """
+        """Raise a UsageError with the words of the row if an engine does not know it."""
         if not self.is_known_to(engine):
             message, hint = self.refusal
             raise UsageError(message.format(engine.name), hint=hint)
 
     def read(self, environ: Mapping[str, str], given: Mapping[str, Raw]) -> Any:
-        """The value; variables win, and an empty one is unset.
-
-        Raises:
-            PastureError: it makes no sense.
-        """
+        """The value; variables win, an empty one is unset. Raises a PastureError at nonsense."""
         own, *others = (
             environ.get(each.variable) or given.get(each.name, each.default)
             for each in (self, *self.parts)

@@ -1,7 +1,7 @@
 """The settings of a server process, a row each.
 
-Everything about a setting follows from its row: what is read and written here, the options of
-`pasture run`, the arguments of `configure()`. A new setting is a new row.
+The row is all: what is read and written here, the options of `pasture run` and the arguments of
+`configure()` follow from it.
 
 `pasture run` and `pasture try` reach the server through the variables alone. They survive the exec
 of the server, and the server's own exec when it upgrades itself.
@@ -42,11 +42,7 @@ _MAX_S = 1e6  # 11 days; more is a typing error
 
 
 def parse_seconds(value: str | float) -> float:
-    """A time limit as a user writes it; 0 is none.
-
-    Raises:
-        UsageError: it is no number, or below 0.
-    """
+    """A time limit as a user writes it; 0 is none. Raises a UsageError at nonsense."""
     try:
         seconds = float(value)
     except ValueError:
@@ -57,11 +53,7 @@ def parse_seconds(value: str | float) -> float:
 
 
 def parse_modules(text: str) -> tuple[str, ...]:
-    """Names of modules as a user writes them, with commas between them.
-
-    Raises:
-        UsageError: one of them cannot be the name of a module.
-    """
+    """Names of modules, with commas between them. Raises a UsageError if one cannot be a name."""
     names = tuple(name for part in text.split(",") if (name := part.strip()))
     for name in names:
         if not all(part.isidentifier() for part in name.split(".")):
@@ -88,7 +80,7 @@ def _is_not_0(raw: Raw) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """What a server process is to do. `pasture run --help` lists the rows in this order."""
+    """The settings of a server process. `pasture run --help` lists the rows in this order."""
 
     policy: Policy = setting(
         "PASTURE_POLICY",
@@ -317,7 +309,7 @@ def read_environment(environ: Mapping[str, str] = os.environ, **given: Raw) -> S
 def settings_or_end(**given: Raw) -> ServerSettings:
     """Settings as `read_environment` gives them. Ends the process if they make no sense.
 
-    For code that a server's configuration or a hook runs: an error would be a traceback there.
+    For code that a hook runs: an error would be a traceback there.
     """
     try:
         return read_environment(**given)

@@ -27,7 +27,7 @@ def switch_on(module: str, policy: str) -> None:
 
     Args:
         module: as `pasture.servers.gunicorn`; importing it is the switch.
-        policy: its name; `PASTURE_POLICY` wins, as everywhere.
+        policy: its name; `PASTURE_POLICY` wins.
     """
     if module in sys.modules:  # the program has its line for pasture already
         return

@@ -42,7 +42,7 @@ def warm_up_as_set(
     """Serve the settings' requests, within their limits of time.
 
     Args:
-        log: takes a line before each request.
+        log: takes a line before each request, and one at the end.
         shared: the application's lifespan, where it has been started once for all workers.
         named: of `pasture.warm_up`, besides.
     """

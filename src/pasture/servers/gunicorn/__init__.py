@@ -1,10 +1,6 @@
 """gunicorn, sealed. Importing this package is the switch.
 
-In a `gunicorn.conf.py`:
-
-    from pasture.servers.gunicorn import *
-
-or, with arguments,
+In a `gunicorn.conf.py` `from pasture.servers.gunicorn import *` or, with arguments,
 
     from pasture.servers.gunicorn import configure
     configure(policy="seal", warm=["/", "/shop/?page=2"])
@@ -25,7 +21,6 @@ from pasture.servers.engine import Engine, installed
 from pasture.servers.engines import ENGINES
 from pasture.servers.settings import SETTINGS, read_environment
 from pasture.trust.private_files import require_temporary_file
-from pasture.trust.untrusted_text import complain
 
 with installed("gunicorn"):
     import gunicorn.app.base

@@ -1,7 +1,7 @@
 """`python -m pasture.servers.gunicorn ARGS`: what `pasture run gunicorn ARGS` becomes.
 
-Owns what differs from the script `gunicorn`: an application that cannot be imported is an
-error of ours, and a re-exec (USR2) comes back here.
+Unlike under the script `gunicorn`, an application that cannot be imported is an error of ours, and
+a re-exec (USR2) comes back here.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class SealedApplication(WSGIApplication):  # type: ignore[misc]
         """Import the application.
 
         Raises:
-            AppImportFailed: it cannot be, and this is the master. In a worker, which loads
-                it only under --reload, gunicorn wants the original exception.
+            AppImportFailed: it cannot be, and this is the master. For a worker, which loads it only
+                under --reload, gunicorn wants the original exception.
         """
         try:
             return super().load()

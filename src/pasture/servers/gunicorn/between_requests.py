@@ -4,8 +4,7 @@ In a gunicorn configuration file:
 
     from pasture.servers.gunicorn.between_requests import post_request
 
-Then a full collection runs when a response has been sent, if one would otherwise soon run
-in the middle of a request.
+Then a full collection runs after a response, if one would soon run in the middle of a request.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """Workers of gevent and eventlet: the library's patches come before the application.
 
-Such a worker patches the standard library and then loads the application: the functions that the
-application takes from a module at its import are the patched ones, and its `threading.local` is a
-greenlet's. A parent that loads the application has to patch first.
-
-Owns when the parent sees which functions. Invariant: the application's code runs with the patched
-ones, and all that the parent does besides, with the system's own where they wait, fork or take a
-signal. So no hub runs in the parent but for the application's sake. Written for the workers of
-gunicorn 23 to 27, gevent 24.10 to 26.9 and eventlet 0.40.
+Such a worker patches the standard library and then loads the application, which takes patched
+functions from modules at its import; its `threading.local` is a greenlet's. A parent that loads the
+application has to patch first. Owns when the parent sees which functions. Invariant: the
+application's code runs with the patched ones, and the parent's other code with the system's own
+where it waits, forks or takes a signal. So no hub runs in the parent but for the application's
+sake. Written for the workers of gunicorn 23 to 27, gevent 24.10 to 26.9 and eventlet 0.40.
 """
 
 from __future__ import annotations
@@ -43,8 +41,7 @@ def is_cooperative(worker_class: type) -> bool:
 def patch_as(worker_class: type) -> AsInWorker:
     """Patch this process as workers of a class do, once. Before the application is imported.
 
-    Returns:
-        Makes a context in which the application's code finds what it finds in a worker.
+    Returns what makes a context in which the application's code finds what it finds in a worker.
     """
     if is_of(worker_class, OF_GEVENT) and not gevent_has_patched():
         importlib.import_module("gevent.monkey").patch_all()
@@ -60,7 +57,7 @@ def patch_as(worker_class: type) -> AsInWorker:
 
 
 def replaced_by_gevent(names: tuple[str, ...]) -> tuple[Patched, Patched]:
-    """What gevent has put into these modules, and what was there before."""
+    """Attributes that gevent has put into these modules, and those that were there before."""
     saved: Any = vars(sys.modules["gevent.monkey"])["saved"]
     now, before = [], []
     for module in (sys.modules[name] for name in names if name in sys.modules):

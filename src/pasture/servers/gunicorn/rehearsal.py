@@ -1,7 +1,7 @@
 """A worker of gunicorn's in a probe: started as any, up to where it would serve connections.
 
-Owns where each class of workers serves a request: in its thread, in a pool of threads, in a
-greenlet, in an event loop. The user's `post_fork`, `post_worker_init` and `worker_exit` are called.
+Owns where each class of workers serves a request: in its thread, a pool of threads, a greenlet, an
+event loop. The user's `post_fork`, `post_worker_init` and `worker_exit` are called.
 """
 
 from __future__ import annotations

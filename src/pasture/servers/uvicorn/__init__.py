@@ -1,10 +1,7 @@
 """uvicorn's workers, forked from a sealed parent. Importing this package is the switch.
 
-In the program that calls `uvicorn.run(..., workers=8)`:
-
-    import pasture.servers.uvicorn
-
-or `pasture run uvicorn app:app --workers 8`, `pasture run fastapi run app.py --workers 8`. The
+In the program that calls `uvicorn.run(..., workers=8)` `import pasture.servers.uvicorn`, or
+`pasture run uvicorn app:app --workers 8`, `pasture run fastapi run app.py --workers 8`. The
 application is loaded once, in the parent. docs/uvicorn.md is the user's guide.
 
 Written for uvicorn 0.30 to 0.54; leans on the names `Config` and `Multiprocess` in `uvicorn.main`.
@@ -33,7 +30,7 @@ class Uvicorn(Engine):
         engine = self
 
         def checked_config(*arguments: Any, **named: Any) -> Config:
-            """A configuration, which uvicorn pickles for the process of --reload: of its class."""
+            """A configuration, of its own class: uvicorn pickles it for the process of --reload."""
             config = Config(*arguments, **named)
             engine.is_refused(config)
             return config

@@ -1,7 +1,7 @@
 """uvicorn's parent process: it loads the application once and forks its workers, sealed.
 
-Owns when that is. Everything else is uvicorn's: which workers there are, the signals of the parent,
-the health checks. Leans on `uvicorn._subprocess.spawn`, and on `Config.load`, which imports the
+Owns when that is. Which workers there are, the signals of the parent and the health checks are
+uvicorn's. Leans on `uvicorn._subprocess.spawn`, and on `Config.load`, which imports the
 application and does not start its lifespan.
 """
 
@@ -147,9 +147,7 @@ class SealingSupervisor(Multiprocess):
 
 
 def load(config: Config) -> Any:
-    """Load the application and what serves it, as each worker would; returns the application.
-
-    Nothing of it is started.
+    """Load the application and what serves it, as each worker would; starts nothing of it.
 
     Raises:
         AppImportFailed: the application cannot be imported or made.

@@ -1,4 +1,4 @@
-"""What a forked worker of uvicorn's has that a spawned one would have.
+"""A forked worker of uvicorn's, given what a spawned one would have.
 
 uvicorn's parent has handlers of signals, pipes, logs and a certificate in memory that are not for
 workers. uvicorn itself reopens stdin there, sets logging up and makes the event loop.
@@ -28,10 +28,6 @@ class ForkContext(Forking):
     """Stands in for the context of multiprocessing with which uvicorn starts its workers.
 
     Made before uvicorn's handlers of signals: workers get those of now, the application's too.
-
-    Args:
-        config: loaded.
-        before_fork, let_go: as of `Forking`.
     """
 
     def __init__(
@@ -70,7 +66,7 @@ class ForkContext(Forking):
 def read_certificate(config: Config) -> Any:
     """The SSL context of a configuration, of the files as they are now.
 
-    So that a HUP brings a renewed certificate into service, as it does with spawned workers.
+    So a HUP brings a renewed certificate into service, as it does with spawned workers.
     """
     fresh = copy.copy(config)
     fresh.app, fresh.factory, fresh.interface = _serves_nothing, False, "asgi3"
@@ -94,7 +90,7 @@ class _State:
 
 
 class LogSetup:
-    """What the application's import changes of the logging, kept through uvicorn's own set-up.
+    """Changes of the logging by the application's import, kept through uvicorn's own set-up.
 
     A spawned worker sets logging up and then imports the application, which may change it. A forked
     one has imported it already, and sets up after that: files are opened anew, as after a rotation.
@@ -160,11 +156,7 @@ class AfterRequest:
 
 
 def as_in_uvicorn(application: Any, config: Config) -> Any:
-    """An application for the warm-up, which sees what it would see in a worker.
-
-    Args:
-        application: ASGI 3, as `Config.load` makes any.
-    """
+    """An application (ASGI 3) for the warm-up, which sees what it would see in a worker."""
 
     async def served(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan" and config.lifespan == "off":

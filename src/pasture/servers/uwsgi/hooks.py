@@ -83,10 +83,9 @@ def before_fork_with_pythons_hooks(call: Callable[[], None]) -> None:
 
 
 def at_exit(call: Callable[[int], None]) -> None:
-    """Call a function with the exit status when C code calls `exit`.
+    """Call a function with the exit status when C code calls `exit`, in this process alone.
 
-    It comes before what was registered with `atexit` or `at_exit` earlier. Children do not
-    take it over.
+    It comes before what was registered with `atexit` or `at_exit` earlier.
     """
     owner = os.getpid()
 

@@ -67,13 +67,10 @@ def _stop_master(uwsgi: Any) -> None:
 
 
 def refuse(options: Any, worker_id: int) -> None:
-    """Refuse options under which nothing is loaded before the fork.
+    """Raise a UsageError for options under which each worker loads the application for itself.
 
     Args:
         options: `uwsgi.opt`: a mapping with the names as str or bytes.
-
-    Raises:
-        UsageError: each worker loads the application for itself.
     """
     found = [name for name in _LAZY if option(options, name)]
     if found or worker_id > 0:

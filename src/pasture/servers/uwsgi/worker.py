@@ -31,7 +31,7 @@ def begin(uwsgi: Any, *, leaves: bool, limit: MemoryLimit | None = None) -> None
 
     Args:
         leaves: whether the policy has the worker leave without finalization.
-        limit: limit of the worker's private memory.
+        limit: of the worker's private memory.
     """
     child.take_steps()
     recorder.begin()

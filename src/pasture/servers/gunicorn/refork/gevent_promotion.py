@@ -51,7 +51,7 @@ class GeventPromotable(Promotable):
         super().leave_service()
 
     def hazards(self) -> tuple[Hazard, ...]:
-        """What does not survive a fork; the hub is destroyed if there is nothing."""
+        """Things that do not survive a fork; the hub is destroyed if there are none."""
         found = (*(h for h in super().hazards() if h.kind is not Reason.GEVENT_HUB),)
         found += tuple(_greenlets())
         if not found:

@@ -1,9 +1,8 @@
-"""A gunicorn worker that may become a mold: the inside of the worker.
+"""A gunicorn worker that may become a mold: the worker's side of its promotion.
 
-Owns the worker's side of a promotion. It begins like a graceful end: the worker's own main loop
-finishes its requests as it does at TERM, and returns. Written for the workers
-`sync` and `gthread` of gunicorn 23 to 27, whose `run` returns once `alive` is False;
-`asgi_promotion` and `gevent_promotion` have what differs for those with a loop.
+A promotion starts like a graceful end: the worker's own main loop finishes its requests as it does
+at TERM, and returns. Written for the workers `sync` and `gthread` of gunicorn 23 to 27, whose `run`
+returns once `alive` is False; `asgi_promotion` and `gevent_promotion` are for those with a loop.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class Promotable:
         self.row.show_serving(False)
 
     def begin(self) -> None:
-        """Say that this worker serves, as soon as it does. Right before the main loop."""
+        """Say that this worker serves, right before the main loop."""
         self.row.show_serving(True)
         self.wake_arbiter()
 
@@ -145,7 +144,7 @@ class Promotable:
                 os.close(number)
 
     def hazards(self) -> tuple[Hazard, ...]:
-        """What is open or runs in this process and does not survive a fork."""
+        """Things that are open or run in this process and do not survive a fork."""
         return survey.survey()
 
 
@@ -171,15 +170,15 @@ def _wait_for_end_of_threads() -> None:
 def _forget_names_of_files() -> None:
     """Let go of the generator of names in `tempfile`, which it makes anew in each process.
 
-    2.5 KB, from the making of this worker's heartbeat file in its mold. Sealed it would never be
-    let go of, in this generation and in each one after it.
+    2.5 KB, from the making of this worker's heartbeat file in its mold. Sealed they would be kept
+    in this generation and in each one after it.
     """
     if hasattr(tempfile, "_name_sequence"):
         tempfile._name_sequence = None
 
 
 def has_answered(request: Any, response: Any) -> None:
-    """Say that this process's worker has answered one more request, if it may become a mold."""
+    """Note that this process's worker has answered one more request, if it may become a mold."""
     if _current is not None:
         status = getattr(response, "status_code", 0) or 0  # gunicorn's worker for ASGI has none
         served.note(request.method, request.uri, host_of(request.headers), status)

@@ -1,7 +1,6 @@
-"""Reforks of one gunicorn: what the life cycle decides is done to processes.
+"""Reforks of one gunicorn: processes are forked, asked to end and reaped as the life cycle decides.
 
-Owns when a process is forked, asked to end, and reaped. `spawn` knows how it is forked; `promotion`
-and `worker_process` run in workers and molds.
+`spawn` knows how a process is forked; `promotion` and `worker_process` run in workers and molds.
 """
 
 from __future__ import annotations
@@ -155,7 +154,7 @@ class Refork:
                 self._disown(mold, now)
 
     def _disown(self, mold: Worker, now: float) -> None:
-        """End a mold that says what none says: it runs other code than it was started with."""
+        """End a mold that says what no mold says: it runs other code than it was started with."""
         self._log.error("pasture: mold %s is killed: %s", mold.pid, SENT_WHAT_NO_MOLD_SENDS)
         mold.channel.close()
         if mold is self._first_mold:

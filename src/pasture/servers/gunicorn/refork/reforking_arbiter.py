@@ -1,8 +1,8 @@
 """gunicorn's master process with reforks.
 
-Owns gunicorn's side: which of its methods a `Refork` takes over, and whether there is one. Written
-for gunicorn 23 to 27; takes the place of spawn_worker, manage_workers and reap_workers of its
-Arbiter, and reports the same figures.
+Owns which of gunicorn's methods a `Refork` takes over, and whether there is one. Written for
+gunicorn 23 to 27; takes the place of spawn_worker, manage_workers and reap_workers of its Arbiter,
+and reports the same figures.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class ReforkingArbiter(SealingArbiter):
         self._workers_are_forked()
 
     def spawn_worker(self) -> int | None:
-        """What gunicorn calls at HUP, as often as there are to be workers."""
+        """Called by gunicorn at HUP, as often as there are to be workers."""
         if self._refork is None:
             return super().spawn_worker()
         if self._reloading:

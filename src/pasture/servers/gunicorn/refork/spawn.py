@@ -1,8 +1,8 @@
-"""How the processes of a reforking gunicorn are forked, and what the arbiter keeps of them.
+"""How the processes of a reforking gunicorn are forked, and the records that the arbiter keeps.
 
-Owns the two ways to spawn: the arbiter forks the first mold itself, a mold forks every worker, and
-the arbiter adopts it. Invariant: each process of the tree is a child of the arbiter and has a
-record in `Children` until it is reaped; those that serve are in gunicorn's WORKERS too.
+The arbiter forks the first mold itself, a mold forks every worker, and the arbiter adopts it.
+Invariant: each process of the tree is a child of the arbiter and has a record in `Children` until
+it is reaped; those that serve are in gunicorn's WORKERS too.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class NotLoaded(Exception):
 
 
 class LoadEnded(Exception):
-    """The process that loads the application was ended each time: by a signal, or it exited with 0.
+    """The process that loads the application was ended each time: by a signal, or with exit code 0.
 
     The application may be as good as any.
     """
@@ -90,9 +90,6 @@ def is_stopped(child: int) -> bool:
 
 class Spawner:
     """Forks one process, which loads the application, and adopts those that molds fork.
-
-    Args:
-        arbiter: gunicorn's, whose workers these are.
 
     Attributes:
         served: lines of the requests that a process which loads the application is warmed up with.
@@ -253,8 +250,8 @@ class Spawner:
     def _is_new_child(self, pid: int) -> bool:
         """Whether a worker may be what the kernel calls the sender of its first message.
 
-        The arbiter signals its workers, as root where they are not: only a child of its own, and
-        none that it knows already, becomes one.
+        The arbiter signals its workers, as root where they are not: only a child of its own that it
+        does not know yet becomes one.
         """
         arbiter = self._arbiter
         others = (arbiter.reexec_pid, getattr(arbiter, "dirty_arbiter_pid", 0))
@@ -262,11 +259,11 @@ class Spawner:
         return not known and is_own_child(pid)
 
     def _prepare_spawn(self, generation: int) -> tuple[Worker, Channel]:
-        """What a new process needs: its record, and its own end of its channel.
+        """The record of a new process, and its own end of its channel.
 
         Raises:
-            SpawnFailed: the scoreboard is full, or the system has no descriptors or files for
-                it now.
+            SpawnFailed: the scoreboard is full, or the system has no descriptors or files for it
+                now.
         """
         slot = self._board.reserve()
         if slot is None:
