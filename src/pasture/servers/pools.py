@@ -1,8 +1,8 @@
 """`multiprocessing` and `concurrent.futures`, sealed: `with pasture.sealed():`.
 
-Owns the choice of the start method and its refusal. The pools are the standard library's: a sealed
-process forks as any other, and `pasture.sealing.child` does the rest in each child.
-docs/multiprocessing.md is the user's guide.
+Owns the choice of the start method and what is refused. The pools themselves are the
+standard library's: a sealed process forks as any other, and `pasture.sealing.child` does the
+rest in each child. docs/multiprocessing.md is the user's guide.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ PRELOAD_MODULE = "pasture.servers.forkserver"
 
 @dataclass(frozen=True, slots=True)
 class SealedContext:
-    """A context to start workers with, and the seal that was made for it.
+    """What `pasture.sealed()` hands to its block.
 
     Attributes:
         context: makes `context.Pool()` and `context.Process()`, and is the `mp_context` of a
             `ProcessPoolExecutor`.
-        report: of the seal.
+        report: what the seal did.
     """
 
     context: Any
@@ -56,6 +56,9 @@ def sealed(
         policy: name of a policy or one of your own; None is "seal".
         strict: raise if the process did not get sealed.
 
+    Yields:
+        The context to start workers with, and the report.
+
     Raises:
         UsageError: the context does not fork from this process.
         UnknownPolicy, UnsupportedInterpreter, SealFailed: as `pasture.seal`.
@@ -70,8 +73,13 @@ def sealed(
 def sealed_forkserver(*modules: str) -> Any:
     """A forkserver context whose server loads these modules and is sealed before it forks.
 
-    Call it before the first child of a forkserver is started. The server imports the modules in
-    this order, after the program's main module.
+    Call it before the first child of a forkserver is started.
+
+    Args:
+        modules: imported by the server, in this order, after the program's main module.
+
+    Returns:
+        A context of `multiprocessing`.
 
     Raises:
         UsageError: the forkserver of this process runs already.
