@@ -37,6 +37,7 @@ def fill_pools():
     for place in places: held[place] = None
 def work():
     blocks = [malloc(size) for size in range(16, 512, 16) for _ in range(200)]
+    malloc(64)  # behind them: what is freed stays malloc's
     limit(0)
     fill_pools()
     for block in blocks: free(block)
@@ -95,6 +96,23 @@ def work(mebibytes):
 for each in (4, 12, 20, 28): in_child(lambda: work(each))
 """)
     assert out == "(4, 0)\n(12, 0)\n(20, 0)\n(28, 0)\n"
+
+
+def test_a_sealed_child_with_too_little_address_space_for_any_mark_still_collects(run_program):
+    out = run_program(f"""
+{LIMITS}
+pasture.seal()
+def work():
+    assert pasture.gc.is_installed()
+    node = cycle()
+    dead = weakref.ref(node)
+    limit(0)
+    del node
+    gc.collect()
+    return dead()
+in_child(work)
+""")
+    assert out == "None\n"
 
 
 def test_a_sealed_child_with_little_address_space_collects_by_itself(run_program):

@@ -54,6 +54,7 @@ def test_thresholds_that_a_program_sets_for_good_stay(run_program):
             for _ in range(3):
                 kept = [[i] for i in range(100_000)]
                 gc.collect()
+            _native.end_adapting_thresholds()
             return gc.get_threshold()
         in_child(work)
     """)
