@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,9 @@ def command(command: tuple[str, ...], **options: Any) -> None:
     variables = to_environment(**given)
     # A bare `python` is the one that pasture is installed for.
     python = command[0] if row.name == "python" and os.sep in command[0] else sys.executable
-    _replace_this_process(python, row.module, command[1:], variables)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(python, [python, "-m", row.module, *command[1:]], {**os.environ, **variables})
 
 
 def _check(given: Mapping[str, Any]) -> None:
@@ -111,11 +113,3 @@ def _row_of(program: str) -> Row:
             f"{row.package} is not installed", hint=f"pip install '{row.installed_by}'"
         )
     return row
-
-
-def _replace_this_process(
-    python: str, module: str, arguments: Sequence[str], variables: Mapping[str, str]
-) -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execve(python, [python, "-m", module, *arguments], {**os.environ, **variables})

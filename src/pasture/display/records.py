@@ -42,7 +42,8 @@ def decoded(kind: Any, value: Any) -> Any:
         return [decoded(arguments[0], part) for part in _list(value)]
     if origin is not None and issubclass(origin, Mapping):
         key, content = arguments
-        return {_key(key, k): decoded(content, part) for k, part in _of(dict, value).items()}
+        rows = ((int(k) if key is int else k, part) for k, part in _of(dict, value).items())
+        return {k: decoded(content, part) for k, part in rows}
     if kind is Any:
         return value
     return float(value) if kind is float and type(value) is int else _of(kind, value)
@@ -60,10 +61,6 @@ def _parts(kinds: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
 
 def _list(value: Any) -> Any:
     return value if type(value) is tuple else _of(list, value)
-
-
-def _key(kind: Any, key: str) -> Any:
-    return int(key) if kind is int else key
 
 
 def _of(kind: type, value: Any) -> Any:

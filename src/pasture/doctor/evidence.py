@@ -116,7 +116,7 @@ def gather(
         notes=notes,
         imported=notes.imported_by(pids) if notes is not None else (),
         modules=tuple(map(read_module, filter(is_stable_abi, files))),
-        refusals=_refusals() if _is_own_interpreter(files) else (),
+        refusals=_refusals() if os.path.realpath(sys.executable) in files else (),
         spawned=len(tree.spawned_workers(master_pid)),
         is_asgi=tree.serves_asgi(master_pid, engines.ASGI),
     )
@@ -141,10 +141,6 @@ def _by_package(pid: int) -> dict[str, InMemory]:
             name = package_of(file)
             found[name] = found.get(name, InMemory()) + size
     return found
-
-
-def _is_own_interpreter(files: tuple[str, ...]) -> bool:
-    return os.path.realpath(sys.executable) in files
 
 
 def _refusals() -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from pasture.display.units import count, megabytes, some
@@ -122,16 +123,18 @@ def _is_unasked(worker: Worker, seen: Evidence) -> bool:
 
 def late_imports(seen: Evidence) -> Iterator[Finding]:
     """Packages that workers import, each for itself."""
-    if not seen.workers or (seen.seal is None and not _has_loaded(seen)):
+    if not seen.workers:
+        return
+    if seen.seal is None and next((f.is_obstacle for f in preloading(seen)), True):
         return  # all of the application is: `preload` says so
     sizes = _late_packages(seen)
     names = [f"{name} ({megabytes(size.private_bytes)})" for name, size in sizes.items()]
     mapped = {name.partition(" ")[0].lower() for name in sizes}
-    plain = {package_of_module(module) for module in seen.imported} - {""}
+    imported = Counter(package_of_module(module) for module in seen.imported)
     names += sorted(
-        f"{package} ({count(len(_modules_of(package, seen)), 'module')})"
-        for package in plain
-        if package.lower() not in mapped
+        f"{package} ({count(number, 'module')})"
+        for package, number in imported.items()
+        if package and package.lower() not in mapped
     )
     if not names:
         what = "no worker has mapped a library that the master has not"
@@ -157,20 +160,12 @@ def _cost_of_imports(libraries_bytes: int) -> str:
     return f"{megabytes(libraries_bytes)} for their libraries, and {what}"
 
 
-def _has_loaded(seen: Evidence) -> bool:
-    return next((not f.is_obstacle for f in preloading(seen)), False)
-
-
 def _late_packages(seen: Evidence) -> dict[str, InMemory]:
     """Packages that all workers have mapped and the master has not, largest first."""
     each = [set(worker.packages) for worker in seen.workers]
     late = set.intersection(*each) - seen.packages if each else set()
     first = seen.workers[0].packages
     return {n: first[n] for n in sorted(late, key=lambda n: (-first[n].private_bytes, n))}
-
-
-def _modules_of(package: str, seen: Evidence) -> list[str]:
-    return [m for m in seen.imported if package_of_module(m) == package]
 
 
 def pending_imports(seen: Evidence) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pasture.explain.distinct import of_ascending
-from pasture.explain.objects import Objects, TypeInfo
+from pasture.explain.objects import Objects
 from pasture.explain.recognition import gather
 from pasture.explain.regions import is_interpreter
 from pasture.proc.address_space import WORD_BYTES, Array
@@ -40,7 +40,8 @@ def find_codes(objects: Objects, os_pages: Array) -> tuple[Array, Array, Array]:
         Address, end and type of each, uint64, ascending; ends never pass the next address.
     """
     found = [np.zeros((2, 0), dtype=np.uint64)]
-    near = _with_those_before(os_pages)
+    back = np.arange(-(_BEFORE_BYTES // OS_PAGE_BYTES), 1) * OS_PAGE_BYTES
+    near = np.unique((os_pages.astype(np.int64)[:, None] + back[None, :]).astype(np.uint64))
     for first in range(0, len(near), _BATCH_OS_PAGES):
         found.append(_heads(objects, near[first : first + _BATCH_OS_PAGES]))
     starts, types = np.concatenate(found, axis=1)
@@ -54,11 +55,6 @@ def find_codes(objects: Objects, os_pages: Array) -> tuple[Array, Array, Array]:
     return starts, ends, types
 
 
-def _with_those_before(os_pages: Array) -> Array:
-    back = np.arange(-(_BEFORE_BYTES // OS_PAGE_BYTES), 1) * OS_PAGE_BYTES
-    return np.unique((os_pages.astype(np.int64)[:, None] + back[None, :]).astype(np.uint64))
-
-
 def _heads(objects: Objects, os_pages: Array) -> Array:
     """Addresses of code objects that begin in some pages, and their types: two rows."""
     rows = objects.space.os_pages_there(os_pages)
@@ -67,14 +63,11 @@ def _heads(objects: Objects, os_pages: Array) -> Array:
     low, high = _interpreter(objects)
     page, place = np.nonzero((words >= np.uint64(low)) & (words < np.uint64(high)))
     types = words[page, place]
-    codes = [t for t in np.unique(types).tolist() if _is_code(objects.type_at(t))]
+    found = {t: objects.type_at(t) for t in np.unique(types).tolist()}
+    codes = [t for t, info in found.items() if info is not None and info.name == "code"]
     chosen = np.isin(types, np.array(codes, dtype=np.uint64))
     starts = os_pages[page[chosen]] + place[chosen].astype(np.uint64) * np.uint64(_STEP_BYTES)
     return np.stack((starts, types[chosen]))
-
-
-def _is_code(info: TypeInfo | None) -> bool:
-    return info is not None and info.name == "code"
 
 
 def _interpreter(objects: Objects) -> tuple[int, int]:

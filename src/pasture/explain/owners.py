@@ -16,7 +16,7 @@ from typing import TypeVar
 from pasture.explain.explanation import Holder, Owner
 from pasture.explain.objects import Objects, TypeInfo
 from pasture.explain.snapshot import NO_OWNER, Kind, Snapshot
-from pasture.explain.touched import Example, KindAndType, Touched, TouchedObjects
+from pasture.explain.touched import Example, Touched, TouchedObjects
 
 _MAX_OWNERS = 30
 _MAX_OF_A_TYPE = 3
@@ -235,13 +235,10 @@ def most_holding(
     for samples, restored in ((touched.samples, False), (touched.restored, True)):
         sizes = {group: sum(one.os_pages for one in some) for group, some in samples.items()}
         kinds = [group for group, _ in _largest(sizes)]
-        for group in [g for g in kinds if not _is_code(g, touched)][:_MAX_KINDS]:
+        kinds = [g for g in kinds if g[0] != Kind.OBJECT or g[1] not in touched.code_types]
+        for group in kinds[:_MAX_KINDS]:
             found += _holders(names, type_name(objects, *group), samples[group], restored=restored)
     return tuple(sorted(found, key=lambda holder: -holder.os_pages))
-
-
-def _is_code(group: KindAndType, touched: TouchedObjects) -> bool:
-    return group[0] == Kind.OBJECT and group[1] in touched.code_types
 
 
 def _holders(names: Owners, kind: str, sample: list[Example], *, restored: bool) -> list[Holder]:

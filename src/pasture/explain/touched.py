@@ -169,7 +169,10 @@ class TouchedObjects:
         for i in ranked[:most].tolist():
             found = window.touched(i, kind)
             before = self.kept.get(found.number)
-            self.kept[found.number] = found if before is None else _joined(before, found)
+            if before is not None:
+                os_pages, words = before.os_pages + found.os_pages, before.words + found.words
+                found = replace(before, os_pages=os_pages, words=words)
+            self.kept[found.number] = found
 
     def _sample(self, window: Window, places: Array, group: KindAndType, pages: float) -> None:
         """Keep some of a window's objects of a kind, every n-th by address."""
@@ -184,7 +187,3 @@ class TouchedObjects:
         for touched in sorted(self.kept.values(), key=lambda t: (-t.os_pages, -t.words)):
             found.setdefault(touched.group, []).append(touched)
         return sorted(found.values(), key=lambda group: -self.os_pages[group[0].group])
-
-
-def _joined(one: Touched, other: Touched) -> Touched:
-    return replace(one, os_pages=one.os_pages + other.os_pages, words=one.words + other.words)

@@ -83,8 +83,10 @@ class SurveyedLoop:
         for timer in getattr(self.loop, "_scheduled", ()):
             # The limits of waits for a task are seen with the task.
             called = getattr(timer, "_callback", None)
-            if not timer.cancelled() and not str(_module(called)).startswith("asyncio."):
-                yield Hazard(f"the timer that calls {_named(called)}()", _IN_EACH)
+            module = str(getattr(called, "__module__", None))
+            if not timer.cancelled() and not module.startswith("asyncio."):
+                name = getattr(called, "__qualname__", type(called).__qualname__)
+                yield Hazard(f"the timer that calls {name}()", _IN_EACH)
 
     def _files(self) -> Iterator[Hazard]:
         for number in self._selector.get_map():
@@ -131,14 +133,6 @@ def _describe_dict(keeper: dict[Any, Any]) -> str | None:
             return describe(owner)
     keys = [key for key, value in keeper.items() if isinstance(value, asyncio.AbstractEventLoop)]
     return f"a dict under {keys[0]!r}" if keys else "a dict"
-
-
-def _module(function: Any) -> str | None:
-    return getattr(function, "__module__", None)
-
-
-def _named(function: Any) -> str:
-    return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
 @dataclass(slots=True)

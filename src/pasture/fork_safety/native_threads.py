@@ -52,8 +52,8 @@ def hazards() -> Iterator[Hazard]:
     found: dict[tuple[str, str], list[str]] = {}
     for thread in _native_threads():
         if not copes(thread.name, thread.package, thread.files):
-            uses_openmp = bool(thread.files) and _is_openmp(thread.files[0])
-            hint = _OPENMP_HINT if uses_openmp else HINT
+            outermost = PurePath(thread.files[0]).name if thread.files else ""
+            hint = _OPENMP_HINT if _GNU_OPENMP.match(outermost) else HINT
             found.setdefault((thread.package, hint), []).append(thread.name)
     packages.forget()
     for (package, hint), names in found.items():
@@ -73,10 +73,6 @@ def copes(name: str, package: str, files: Sequence[str]) -> bool:
     if _COPE_BY_NAME.match(name) or package.startswith(_ELSEWHERE):
         return True
     return bool(files) and bool(_COPE.search(files[0]))
-
-
-def _is_openmp(file: str) -> bool:
-    return bool(_GNU_OPENMP.match(PurePath(file).name))
 
 
 def _native_threads() -> list[NativeThread]:

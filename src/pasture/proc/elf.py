@@ -29,7 +29,6 @@ from pasture.trust.foreign_files import read_foreign, user_of
 
 if TYPE_CHECKING:  # numpy, which the ELF reader does without
     from pasture.proc.address_space import AddressSpace
-    from pasture.proc.maps import Mapping
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
@@ -188,13 +187,10 @@ class Symbols:
         if not mapping.is_file:
             return self._in_generated(address)
         offset = address - mapping.start + mapping.offset
-        elf = self._elf(mapping)
+        elf = read_elf(mapping.path)
+        elf = elf if elf.end else read_elf(self._root + mapping.path)
         found = elf.symbol(elf.linked(offset))
         return found or f"{PurePath(mapping.path).name}+{offset:#x}"
-
-    def _elf(self, mapping: Mapping) -> Elf:
-        elf = read_elf(mapping.path)
-        return elf if elf.end else read_elf(self._root + mapping.path)
 
     def _in_generated(self, address: int) -> str:
         starts, ends, names = self._generated

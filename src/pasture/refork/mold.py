@@ -178,7 +178,9 @@ def fork_for(
             is_worker = fork_orphan()
         except Exception as error:
             channel.send(
-                "not spawned", why=f"{type(error).__name__}: {error}", for_now=_is_for_now(error)
+                "not spawned",
+                why=f"{type(error).__name__}: {error}",
+                for_now=error.for_now if isinstance(error, ForkFailed) else is_shortage(error),
             )
             is_worker = False
         for file in start.files:
@@ -197,10 +199,6 @@ def _start(order: Message) -> Start:
     channel, *files = order.files
     values = {**order.values, "slot": Slot(*order.values["slot"])}
     return Start(channel_of(channel), **values, files=tuple(files))
-
-
-def _is_for_now(error: Exception) -> bool:
-    return error.for_now if isinstance(error, ForkFailed) else is_shortage(error)
 
 
 def fork_orphan() -> bool:

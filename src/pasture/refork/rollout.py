@@ -220,9 +220,8 @@ class Rollout:
         elif len(workers) > wanted and len(ready(workers)) > wanted - wanted // 10:
             old[0].leave(now)
             return Retire(old[0].pid)
-        elif len(workers) <= wanted and self._leaving() < batch(wanted):
-            return Spawn(self.target)
+        else:
+            leaving = sum(w.leaving_at is not None for w in self._children.serving)
+            if len(workers) <= wanted and leaving < batch(wanted):
+                return Spawn(self.target)
         return None
-
-    def _leaving(self) -> int:
-        return sum(1 for w in self._children.serving if w.leaving_at is not None)

@@ -55,10 +55,6 @@ def _printable_of(words: Sequence[int]) -> str:
     return "".join(chr(byte) for byte in data.partition(b"\0")[0] if 0x20 <= byte < 0x7F)
 
 
-def _numbers(count: int) -> Form:
-    return Form(count, tuple, tuple)
-
-
 _NUMBER = Form(1, lambda words: words[0], lambda value: (value,))
 _FLAG = Form(1, lambda words: bool(words[0]), lambda value: (bool(value),))
 _SECONDS = Form(1, lambda words: words[0] / 1e9, lambda value: (int(value * 1e9),))
@@ -75,7 +71,7 @@ def row(default: Any, form: Form = _NUMBER, metric: Metric | None = None) -> Any
 
 
 def _counts(count: int, metric: Metric | None = None) -> Any:
-    return row((0,) * count, _numbers(count), metric)
+    return row((0,) * count, Form(count, tuple, tuple), metric)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,13 +94,6 @@ def _immortalize() -> StepResult:
     return StepResult(counts, _OWNERS_LEFT_OUT if counts["owners_left_out"] else None)
 
 
-def _empty_free_lists() -> Counts:
-    # Memory that the steps before let go of lies in the interpreter's free lists, between objects
-    # that are sealed: a child would be handed it. A full collection empties them, and after
-    # the freeze it looks at next to nothing.
-    return {"unreachable": gc.collect()}
-
-
 def _freeze() -> Counts:
     # No count: gc.get_freeze_count() walks the whole list.
     gc.freeze()
@@ -175,7 +168,10 @@ HEAP_STEPS: Mapping[str, HeapStep] = {
         ),
     ),
     "freeze": HeapStep(_freeze, beside_running=True, after_failure=True),
-    "empty-free-lists": HeapStep(_empty_free_lists, beside_running=True),
+    # Memory that the steps before let go of lies in the interpreter's free lists, between objects
+    # that are sealed: a child would be handed it. A full collection empties them, and after
+    # the freeze it looks at next to nothing.
+    "empty-free-lists": HeapStep(_collect_built_in, beside_running=True),
     # Memory that is free altogether would be carried through the fork.
     "give-back": HeapStep(lambda: {"bytes": native().trim()}, is_native=True),
     "plug-malloc": HeapStep(_plug_malloc, is_native=True, peak=Peak(0.01), holds_plugs=True),

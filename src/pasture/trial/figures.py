@@ -40,10 +40,6 @@ class Figure:
         return round(value, self.decimals or None)
 
 
-def _multiple(value: float) -> str:
-    return f"{value:.2f}x"
-
-
 PRIVATE = Figure(
     "private_bytes_median", lambda run: run.private_bytes_median, megabytes, _BYTES,
     "private a worker",
@@ -66,7 +62,9 @@ PSS_BEFORE = Figure(
 PEAK_PSS = Figure(
     "shutdown_peak_pss_bytes", lambda run: run.shutdown.peak_pss_bytes, megabytes, _BYTES
 )
-PEAK = Figure("shutdown_peak_ratio", lambda run: run.shutdown.peak_ratio, _multiple, heading="peak")
+PEAK = Figure(
+    "shutdown_peak_ratio", lambda run: run.shutdown.peak_ratio, "{:.2f}x".format, heading="peak"
+)
 BOOT = Figure("boot_s", lambda run: run.boot_s, seconds, heading="boot")
 P50 = Figure("latency_p50", lambda run: run.load.p50_ms, milliseconds, _ALL, "p50 ms")
 P95 = Figure("latency_p95", lambda run: run.load.p95_ms, milliseconds, _ALL, "p95 ms")

@@ -12,7 +12,6 @@ from collections.abc import Callable
 import plotly.graph_objects as go
 
 from pasture.display.units import BYTES_PER_MB
-from pasture.proc.sampler import Sample
 from pasture.proc.smaps import Memory
 from pasture.trial.figures import LATENCIES, PEAK, PEAK_PSS, PSS_BEFORE, REQUESTS, SHUTDOWN, TOTAL
 from pasture.trial.measurement import PolicyResult, TrialResult
@@ -125,7 +124,7 @@ def _over_requests(result: TrialResult, memory_figure: MemoryFigure) -> go.Figur
         color = color_of(policy.policy, result)
         samples = [s for s in policy.typical.series if s.workers]
         x = [s.requests for s in samples]
-        values = [_values(s, memory_figure) for s in samples]
+        values = [[_mb(memory_figure(worker.memory)) for worker in s.workers] for s in samples]
         _add_band(figure, x, [min(v) for v in values], [max(v) for v in values], color)
         figure.add_scatter(
             x=x,
@@ -138,10 +137,6 @@ def _over_requests(result: TrialResult, memory_figure: MemoryFigure) -> go.Figur
     figure.update_layout(hovermode="x unified")
     figure.update_xaxes(title_text="requests served", rangemode="tozero")
     return laid_out(figure, "MB a worker")
-
-
-def _values(sample: Sample, memory_figure: MemoryFigure) -> list[float]:
-    return [_mb(memory_figure(worker.memory)) for worker in sample.workers]
 
 
 def _add_band(

@@ -155,7 +155,8 @@ def _compare(url: str, reference: UrlAnswers, other: UrlAnswers) -> Iterable[Dis
     new = sorted(set(other.statuses) - set(reference.statuses))
     if new:
         expected, found = (_listed(s) for s in (sorted(reference.statuses), new))
-        yield Disagreement(url, "status", expected, _with_error(found, other))
+        found = f"{found} ({other.error})" if other.error else found
+        yield Disagreement(url, "status", expected, found)
         return
     body = reference.only_body
     strange = [digest for digest in other.bodies if digest != body]
@@ -173,10 +174,6 @@ def _only(counts: Mapping[str, int]) -> str | None:
         return None
     value, count = next(iter(counts.items()))
     return value if count > 1 else None
-
-
-def _with_error(found: str, other: UrlAnswers) -> str:
-    return f"{found} ({other.error})" if other.error else found
 
 
 def _listed(statuses: list[int]) -> str:

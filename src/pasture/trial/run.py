@@ -82,7 +82,8 @@ def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
         )
         warm_up_s = _warm_up_s(server.read_report(files))
         boot_s = max(0.0, until_answer_s - warm_up_s)
-        emit(Moved(phase=f"starting the load, {_booted(boot_s, warm_up_s)}"))
+        after = f" and a warm-up of {seconds(warm_up_s)}" if warm_up_s else ""
+        emit(Moved(phase=f"starting the load, answers after {seconds(boot_s)}{after}"))
         start, busy_before_s = time.monotonic(), processor_s(group.pid)
         series, result = _load(job, group, port, began, emit, pause)
         busy_s = max(0.0, processor_s(group.pid) - busy_before_s)
@@ -123,11 +124,6 @@ def _warm_up_s(report: Mapping[str, Any] | None) -> float:
     return sum(float(step["seconds"]) for step in steps if step.get("name") == "warm-up")
 
 
-def _booted(boot_s: float, warm_up_s: float) -> str:
-    after = f" and a warm-up of {seconds(warm_up_s)}" if warm_up_s else ""
-    return f"answers after {seconds(boot_s)}{after}"
-
-
 def _load(
     job: Job, group: Group, port: int, began: float, emit: OnEvent, pause: Pause
 ) -> tuple[tuple[Sample, ...], load.LoadResult]:
@@ -146,7 +142,8 @@ def _load(
                     answered_at = now
                 last = progress
                 _sample(series, job, group, now - start, done)
-                emit(Moved(done, private_a_worker(_private(series))))
+                latest = median_private_bytes(series.samples[-1]) if series.samples else 0
+                emit(Moved(done, private_a_worker(latest)))
             _check_server(job, group)
             if ended:
                 break
@@ -172,10 +169,6 @@ def _read(job: Job, group: Group, elapsed_s: float, requests: int) -> Sample | N
 def private_a_worker(size_bytes: float) -> str:
     """Private memory of the median worker, in words."""
     return f"{megabytes(size_bytes)} private a worker"
-
-
-def _private(series: Series) -> int:
-    return median_private_bytes(series.samples[-1]) if series.samples else 0
 
 
 def _check_server(job: Job, group: Group) -> None:

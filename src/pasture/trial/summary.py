@@ -62,7 +62,8 @@ def capacity(result: TrialResult) -> str:
     words = [count(first, "worker"), *(f"{number:,}" for number in more)]
     fits = [f"{word} under {p.policy}" for word, p in zip(words, others, strict=True)]
     took = count(workers, f"{reference.policy} worker")
-    return f"The memory of {took} ({megabytes(budget)}) holds {_alternatives(fits)}."
+    listed = ", or ".join(filter(None, [", ".join(fits[:-1]), fits[-1]]))
+    return f"The memory of {took} ({megabytes(budget)}) holds {listed}."
 
 
 def processor(result: TrialResult) -> str | None:
@@ -117,7 +118,3 @@ def _unfinished(result: TrialResult) -> list[str]:
         all_runs = len(result.plan.possible) * result.plan.rounds
         words.append(f"interrupted: {ended} of {count(all_runs, 'run')} ended")
     return words
-
-
-def _alternatives(parts: list[str]) -> str:
-    return ", or ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))

@@ -119,7 +119,8 @@ def find_or_make(tools: Tools, emit: OnEvent, pause: Pause) -> ToolEnvironment:
     try:
         with locked(cache, _saying_why(tools, emit, pause)) as alone:
             if alone:
-                _sweep(cache)
+                for left in cache.glob(f".*{_PART}"):  # of trials killed together with their guards
+                    shutil.rmtree(left, ignore_errors=True)
             if not _works(tools, made, pause):
                 emit(
                     Started(tools.name, None, f"installing {tools.what}, once, into {made.folder}")
@@ -148,11 +149,6 @@ def _key(tools: Tools) -> str:
     base = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     parts = (version("pasture"), *tools.requirements, base, sys.version, platform.machine())
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
-
-
-def _sweep(cache: Path) -> None:
-    for left in cache.glob(f".*{_PART}"):
-        shutil.rmtree(left, ignore_errors=True)
 
 
 def _works(tools: Tools, made: ToolEnvironment, pause: Pause) -> bool:

@@ -179,7 +179,8 @@ class _Trial:
             self.interrupted = True
             return False
         except PastureError as error:
-            if not self.runs and self._is_everyones(policy, error):
+            is_everyones = policy == self.plan.reference or isinstance(error, _EVERYONES)
+            if not self.runs and is_everyones:
                 raise
             failure = self._beside_reference(policy, error)
             self.failures.append(Failure(policy, round_, failure))
@@ -209,10 +210,6 @@ class _Trial:
         return AppDidNotAnswer(
             f"{error.message}, and not under {self.reference}: {question}", hint=error.hint
         )
-
-    def _is_everyones(self, policy: str, error: PastureError) -> bool:
-        """Whether the other policies would fail, too: there is nothing to compare with."""
-        return policy == self.plan.reference or isinstance(error, _EVERYONES)
 
     def compare(self) -> tuple[Answers, Differences]:
         """Compare the answers of each policy with the reference's.

@@ -95,7 +95,8 @@ def resolve(
     with Guard() if step_s is None else Guard(step_s=step_s) as guard:
         while chosen := [p for p in pending() if patterns.match(p.target) and _key(p) not in tried]:
             for one in chosen:
-                if (end := _end(guard, refusal)) is not None:
+                end = "the time for all of them is over" if guard.is_over else refusal()
+                if end is not None:
                     problems.append(f"lazy imports: {end}")
                     return {"resolved": resolved, "pending": _count()}, tuple(problems)
                 tried.add(_key(one))
@@ -103,10 +104,6 @@ def resolve(
                 resolved += is_made
                 problems += [problem] if problem else []
     return {"resolved": resolved, "pending": _count()}, tuple(problems)
-
-
-def _end(guard: Guard, refusal: Callable[[], str | None]) -> str | None:
-    return "the time for all of them is over" if guard.is_over else refusal()
 
 
 def _count() -> int:

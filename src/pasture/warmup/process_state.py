@@ -45,10 +45,6 @@ def _read_wakeup_fd() -> int:
     return number
 
 
-def _switch_collector(on: bool) -> None:
-    (gc.enable if on else gc.disable)()
-
-
 _ASPECTS = (
     _Aspect("the working directory", os.getcwd, os.chdir),
     _Aspect("the umask", _read_umask, os.umask),
@@ -74,7 +70,7 @@ _ASPECTS = (
         lambda value: signal.setitimer(signal.ITIMER_VIRTUAL, value, value),
     ),
     _Aspect("the threads' switch interval", sys.getswitchinterval, sys.setswitchinterval),
-    _Aspect("automatic collection", gc.isenabled, _switch_collector),
+    _Aspect("automatic collection", gc.isenabled, lambda on: (gc.enable if on else gc.disable)()),
     _Aspect("the collector's thresholds", gc.get_threshold, lambda value: gc.set_threshold(*value)),
 )
 

@@ -44,7 +44,9 @@ def skeleton(content_type: str, body: bytes, encoding: str = "") -> str:
     if len(body) > LIMIT_BYTES or encoding.strip().lower() not in ("", "identity"):
         return media_type
     if media_type in _MARKUP or media_type.endswith("+xml"):
-        return _of_parts(media_type, "tag", _tags(body))
+        tags = list(_tags(body))
+        number = f"{len(tags)} tag{'' if len(tags) == 1 else 's'}"
+        return f"{media_type}, {number} ({_digest(b'>'.join(tags))})"
     if media_type == "application/json" or media_type.endswith("+json"):
         return f"{media_type}, {_of_json(body)}"
     return media_type
@@ -56,12 +58,6 @@ def _tags(body: bytes) -> Iterable[bytes]:
         if tag:
             names = _ATTRIBUTE.findall(attributes)
             yield b" ".join((tag, *names)).lower()
-
-
-def _of_parts(media_type: str, noun: str, parts: Iterable[bytes]) -> str:
-    listed = list(parts)
-    number = f"{len(listed)} {noun}{'' if len(listed) == 1 else 's'}"
-    return f"{media_type}, {number} ({_digest(b'>'.join(listed))})"
 
 
 def _of_json(body: bytes) -> str:

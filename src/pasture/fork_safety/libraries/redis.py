@@ -8,14 +8,10 @@ Source: redis-py 5.2 to 8.1, connection.py (`_checkpid`, `get_connection`, `rele
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pasture.fork_safety.library import ForkAware, Library, LoopOwned
-
-
-def _pools(module: Any) -> Iterable[object]:
-    return (getattr(module, "ConnectionPool", None),)
 
 
 def _idle(pools: Sequence[Any]) -> Iterator[int]:
@@ -31,7 +27,9 @@ def _idle(pools: Sequence[Any]) -> Iterator[int]:
 
 CARD = Library(
     package="redis",
-    fork_aware=ForkAware("redis", (5, 2), (8, 1), _pools, _idle),
+    fork_aware=ForkAware(
+        "redis", (5, 2), (8, 1), lambda module: (getattr(module, "ConnectionPool", None),), _idle
+    ),
     on_loop=(
         LoopOwned(
             "redis.asyncio.connection",
