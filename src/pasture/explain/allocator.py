@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pasture.explain.distinct import of_ascending
+from pasture.explain.distinct import floor_to, of_ascending
 from pasture.proc.address_space import WORD_BYTES, AddressSpace, Array, OsPages, read_os_pages
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.proc.pymalloc import PoolLayout, own_pools
@@ -40,7 +40,7 @@ class Pools:
 
     def index(self, addresses: Array) -> Array:
         """Index of the valid pool that holds each address, -1 for none."""
-        bases = addresses & np.uint64(~(POOL_BYTES - 1) & (2**64 - 1))
+        bases = floor_to(POOL_BYTES, addresses)
         if not len(self.addresses):
             return np.full(len(addresses), -1, dtype=np.int64)
         at = np.minimum(np.searchsorted(self.addresses, bases), len(self.addresses) - 1)
@@ -56,7 +56,7 @@ class Pools:
 
 def pool_bases(addresses: Array) -> Array:
     """Where pools that hold the addresses (ascending) would start: distinct, ascending."""
-    return of_ascending(addresses & np.uint64(~(POOL_BYTES - 1) & (2**64 - 1)))
+    return of_ascending(floor_to(POOL_BYTES, addresses))
 
 
 def pieces_of(os_pages: Array) -> Array:
@@ -74,7 +74,7 @@ def read_pools(
         os_pages, rows: pages of that space that were read already, ascending, and their words.
     """
     pieces = (bases[:, None] + np.arange(0, POOL_BYTES, PIECE_BYTES, dtype=np.uint64)).reshape(-1)
-    starts = pieces & np.uint64(~(OS_PAGE_BYTES - 1) & (2**64 - 1))
+    starts = floor_to(OS_PAGE_BYTES, pieces)
     pages = of_ascending(starts)
     words = _read_os_pages(space, pages, os_pages, rows)
     at = np.searchsorted(pages, starts) * (OS_PAGE_BYTES // PIECE_BYTES)

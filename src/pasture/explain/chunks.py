@@ -16,6 +16,7 @@ from itertools import islice
 
 import numpy as np
 
+from pasture.explain.distinct import holding
 from pasture.proc.address_space import AddressSpace, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
 
@@ -48,10 +49,7 @@ class Chunks:
 
     def index(self, addresses: Array) -> Array:
         """Index of the chunk that holds each address, -1 for none."""
-        if not len(self.starts):
-            return np.full(len(addresses), -1, dtype=np.int64)
-        at = np.searchsorted(self.starts, addresses, side="right").astype(np.int64) - 1
-        return np.where((at >= 0) & (addresses < self.ends[np.maximum(at, 0)]), at, -1)
+        return holding(self.starts, self.ends, addresses)
 
 
 NO_CHUNKS = Chunks(

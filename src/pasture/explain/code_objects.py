@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from pasture.explain.distinct import of_ascending
 from pasture.explain.objects import Objects
 from pasture.explain.recognition import gather
 from pasture.explain.regions import is_interpreter
@@ -74,11 +73,6 @@ def _interpreter(objects: Objects) -> tuple[int, int]:
     """Where the interpreter's own data lies, and with it the type of code."""
     own = [m for m in objects.space.mappings if m.is_file and is_interpreter(m.path)]
     return min((m.start for m in own), default=0), max((m.end for m in own), default=0)
-
-
-def pages_of(addresses: Array) -> Array:
-    """Pages of addresses (ascending), distinct."""
-    return of_ascending(addresses & np.uint64(~(OS_PAGE_BYTES - 1) & (2**64 - 1)))
 
 
 @lru_cache(maxsize=1)

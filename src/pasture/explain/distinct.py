@@ -1,4 +1,4 @@
-"""Distinct values without sorting all of them, where something is known of the values."""
+"""Arrays of addresses: distinct ones without sorting all of them, and places in ascending ones."""
 
 from __future__ import annotations
 
@@ -7,6 +7,19 @@ import numpy as np
 from pasture.proc.address_space import Array
 
 _MAX_CODES = 1 << 24
+
+
+def floor_to(step_bytes: int, addresses: Array) -> Array:
+    """The multiples of a power of two at or below addresses (uint64)."""
+    return addresses & np.uint64(~(step_bytes - 1) & (2**64 - 1))
+
+
+def holding(starts: Array, ends: Array, addresses: Array) -> Array:
+    """Index of the piece (ascending, apart) that holds each address, -1 for none; int64."""
+    if not len(starts):
+        return np.full(len(addresses), -1, dtype=np.int64)
+    at = np.searchsorted(starts, addresses, side="right").astype(np.int64) - 1
+    return np.where((at >= 0) & (addresses < ends[np.maximum(at, 0)]), at, -1)
 
 
 def of_ascending(values: Array) -> Array:

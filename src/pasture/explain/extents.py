@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pasture.explain.distinct import of_ascending
+from pasture.explain.distinct import holding, of_ascending
 from pasture.explain.snapshot import CHUNK_RECORDS, Snapshot
 from pasture.proc.address_space import Array
 from pasture.proc.os_page import OS_PAGE_BYTES
@@ -34,11 +34,7 @@ class Extents:
 
     def lookup(self, addresses: Array) -> Array:
         """Index of the piece that holds each address, -1 for none."""
-        if not len(self.starts):
-            return np.full(len(addresses), -1, dtype=np.int64)
-        found = np.searchsorted(self.starts, addresses, side="right").astype(np.int64) - 1
-        inside = (found >= 0) & (addresses < self.ends[np.maximum(found, 0)])
-        return np.where(inside, found, -1)
+        return holding(self.starts, self.ends, addresses)
 
 
 class PageRanks:

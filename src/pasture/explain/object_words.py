@@ -10,13 +10,14 @@ import numpy as np
 
 from pasture.explain import code_objects, recognition
 from pasture.explain.causes import Cause
-from pasture.explain.distinct import Numbered, of_ascending, of_codes
+from pasture.explain.distinct import Numbered, floor_to, holding, of_ascending, of_codes
 from pasture.explain.fields import Label, Meaning, limit_offset, object_field, storage_field
 from pasture.explain.objects import Objects
 from pasture.explain.regions import Region
 from pasture.explain.snapshot import Kind
 from pasture.explain.words import Words
 from pasture.proc.address_space import AddressSpace, Array
+from pasture.proc.os_page import OS_PAGE_BYTES
 
 _MAX_CODE_BYTES = 4 << 20
 
@@ -82,14 +83,10 @@ class ObjectWords:
         if not len(at):
             return
         addresses = words.batch.addresses[at]
-        starts, ends, types = code_objects.find_codes(
-            self._objects, code_objects.pages_of(addresses)
-        )
-        if not len(starts):
-            return
-        which = np.searchsorted(starts, addresses, side="right") - 1
-        inside = (which >= 0) & (addresses < ends[which])
-        at, which = at[inside], which[inside]
+        pages = of_ascending(floor_to(OS_PAGE_BYTES, addresses))
+        starts, ends, types = code_objects.find_codes(self._objects, pages)
+        which = holding(starts, ends, addresses)
+        at, which = at[which >= 0], which[which >= 0]
         offsets = (words.batch.addresses[at] - starts[which]).astype(np.int64)
         self._by_type(words, at, types[which], offsets)
 

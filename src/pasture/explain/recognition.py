@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pasture.explain.allocator import POOL_BYTES
-from pasture.explain.distinct import of_ascending
+from pasture.explain.distinct import floor_to, of_ascending
 from pasture.explain.objects import Objects, TypeInfo
 from pasture.interpreter import Fields
 from pasture.proc.address_space import AddressSpace, Array
@@ -71,7 +71,7 @@ def _meet(objects: Objects, words: Array) -> None:
     words = words[could & (words % np.uint64(8) == 0)]
     pools = objects.pools
     if len(pools):
-        bases = words & np.uint64(~(POOL_BYTES - 1) & (2**64 - 1))
+        bases = floor_to(POOL_BYTES, words)
         words = words[pools[np.minimum(np.searchsorted(pools, bases), len(pools) - 1)] != bases]
     for address in np.unique(words).tolist():
         info = objects.type_at(address)
@@ -105,7 +105,7 @@ def gather(space: AddressSpace, starts: Array, offsets: Sequence[int]) -> list[A
     """
     found = [np.zeros(len(starts), dtype=np.uint64) for _ in offsets]
     places = [starts + np.uint64(offset) for offset in offsets]
-    bases = [addresses & np.uint64(~(OS_PAGE_BYTES - 1) & (2**64 - 1)) for addresses in places]
+    bases = [floor_to(OS_PAGE_BYTES, addresses) for addresses in places]
     pages = np.union1d(of_ascending(bases[0]), of_ascending(bases[-1]))
     for first in range(0, len(pages), _BATCH_OS_PAGES):
         part = pages[first : first + _BATCH_OS_PAGES]
