@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from pasture.probe import cause
 from pasture.probe.expectation import Expectation
 from pasture.warmup import wsgi
-from pasture.warmup.skeleton import Response
+from pasture.warmup.response import Response
 from pasture.warmup.warmup import WarmUpReport, is_asgi
 
 if TYPE_CHECKING:

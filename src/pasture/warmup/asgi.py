@@ -19,7 +19,7 @@ from pasture.fork_safety import closed_loop, event_loop
 from pasture.fork_safety.names import Names
 from pasture.reasons import Hazard
 from pasture.warmup.requests import USER_AGENT, Header, Request
-from pasture.warmup.skeleton import KEPT_BYTES, Response
+from pasture.warmup.response import KEPT_BYTES, Response
 from pasture.warmup.wsgi import BODY_LIMIT_BYTES, split_host
 
 Message = MutableMapping[str, Any]

@@ -1,4 +1,4 @@
-"""An answer of the application, and the structure of its body, which is the same in each answer.
+"""The structure of a response's body, without the values that change from answer to answer.
 
 CSRF tokens, nonces, dates and ids differ in two answers of one page; its structure does not. Of
 HTML and XML that is the sequence of tags with the names of their attributes, of JSON the keys and
@@ -14,8 +14,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 LIMIT_BYTES = 2 * 2**20
@@ -88,22 +86,3 @@ def _key(name: str) -> str:
 
 def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=5).hexdigest()
-
-
-KEPT_BYTES = LIMIT_BYTES + 1
-"""Of a body: enough to know its skeleton, or that it is too long for one."""
-
-
-@dataclass(frozen=True)
-class Response:
-    """An answer."""
-
-    status: int
-    content_type: str = ""
-    encoding: str = ""
-    body: bytes = b""  # its first `KEPT_BYTES`
-
-    @cached_property
-    def skeleton(self) -> str:
-        """The body's structure."""
-        return skeleton(self.content_type, self.body, self.encoding)

@@ -22,7 +22,7 @@ from pasture.reasons import Hazard
 from pasture.warmup import wsgi
 from pasture.warmup.guard import STEP_S, TOTAL_S, Guard, Outcome
 from pasture.warmup.requests import Header, Request, parse_request
-from pasture.warmup.skeleton import Response
+from pasture.warmup.response import Response
 
 if TYPE_CHECKING:
     from pasture.warmup.asgi import Session

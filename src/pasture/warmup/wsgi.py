@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from pasture.warmup.requests import USER_AGENT, Header, Request
-from pasture.warmup.skeleton import KEPT_BYTES, Response
+from pasture.warmup.response import KEPT_BYTES, Response
 
 BODY_LIMIT_BYTES = 16 * 2**20
 """A response is read up to here, so that an endless one does not keep the server from
