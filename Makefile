@@ -228,6 +228,11 @@ test-cpython-collector: .venv/.stamp ## CPython's own tests with every full coll
 test-cpython: .venv/.stamp ## CPython's own tests in a sealed process (ARGS=--debug-build: assertions on)
 	@.venv/bin/python tests/cpython $(CPYTHON_MATRIX) $(ARGS)
 
+.PHONY: lint-workflows
+lint-workflows: ## .github/ with zizmor, and actionlint where there is one
+	@tools/uv tool run --quiet zizmor --quiet --offline .github
+	@if command -v actionlint >/dev/null; then actionlint; else echo "actionlint is not installed"; fi
+
 .PHONY: test-engines
 test-engines: .venvs/3.14/.stamp ## Real clusters and servers that are no requirement: Spark, Dask, hypercorn, granian, queues, PASTURE=seal alone (ARGS="-k dask")
 	@.venvs/3.14/bin/python -m pytest -q benchmarks/engines/checks $(ARGS)
