@@ -16,55 +16,31 @@ if TYPE_CHECKING:
 
 
 class Row:
-    """An engine.
+    """An engine. Its name is its program's, as `pasture run` takes it, or the library's."""
 
-    Attributes:
-        name: its program's, as `pasture run` takes it, or the library's.
-        module: is imported to seal it, or run in place of its program.
-        is_program: `pasture run` starts it.
-        seen_by: module whose import says that a program is this engine; "" if `PASTURE=seal` alone
-            cannot seal it. Of two rows with one such module the first seals.
-        package: what is imported for it; "" for nothing.
-        imports: what its modules may import, beside the standard library.
-        installed_by: what pip installs for it.
-        on_path: its own program on the PATH does where the package is not installed.
-        serves: "asgi" for ASGI applications, "web" for others too, "" for no requests.
-        lifespans: values of `--lifespan` beside `each` that it knows.
-        replaces_workers: it replaces a worker whose private memory has passed a limit.
-        reforks: a worker of it can become the parent of the next ones.
-        guide: its page under docs/.
-    """
+    module: str  # imported to seal it, or run in place of its program; by itself of its name
+    is_program = True  # `pasture run` starts it
+    # Module whose import says that a program is this engine; "" if `PASTURE=seal` alone cannot seal
+    # it. Of two rows with one such module the first seals.
+    seen_by = ""
+    package: str  # imported for it; "" for nothing; by itself its name
+    imports: tuple[str, ...]  # all that its modules may import, beside the standard library
+    installed_by: str  # what pip installs for it
+    on_path = False  # its own program on the PATH does where the package is not installed
+    serves: Serves = ""  # "asgi" for ASGI applications, "web" for others too, "" for no requests
+    lifespans: tuple[str, ...] = ()  # values of `--lifespan` beside `each` that it knows
+    replaces_workers = False  # when their private memory has passed a limit
+    reforks = False  # a worker of it can become the parent of the next ones
+    guide = ""  # its page under docs/
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        module: str = "",
-        is_program: bool = True,
-        seen_by: str = "",
-        package: str | None = None,
-        imports: tuple[str, ...] = (),
-        installed_by: str = "",
-        on_path: bool = False,
-        serves: Serves = "",
-        lifespans: tuple[str, ...] = (),
-        replaces_workers: bool = False,
-        reforks: bool = False,
-        guide: str = "",
-    ) -> None:
+    def __init__(self, name: str, *, module: str = "", **given: object) -> None:
+        assert set(given) <= set(Row.__annotations__) | set(vars(Row)), given
         self.name = name
         self.module = f"pasture.servers.{module or name}"
-        self.is_program = is_program
-        self.seen_by = seen_by
-        self.package = name if package is None else package
-        self.imports = imports or (self.package,)
-        self.installed_by = installed_by or self.package or name
-        self.on_path = on_path
-        self.serves = serves
-        self.lifespans = lifespans
-        self.replaces_workers = replaces_workers
-        self.reforks = reforks
-        self.guide = guide
+        self.package = name
+        vars(self).update(given)
+        self.__dict__.setdefault("imports", (self.package,))
+        self.__dict__.setdefault("installed_by", self.package or name)
 
 
 _ROWS = (

@@ -29,15 +29,11 @@ LOOK_AT_LEAST_EVERY = 1000
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
-    """How much private memory a worker may hold.
+    """How much private memory a worker may hold."""
 
-    Attributes:
-        limit_bytes: above it a worker is replaced.
-        jitter: largest fraction by which a worker's own limit is lower, so that workers that grow
-            alike do not all go at once.
-    """
-
-    limit_bytes: int
+    limit_bytes: int  # above it a worker is replaced
+    # The largest fraction by which a worker's own limit is lower, so that workers that grow alike
+    # do not all go at once.
     jitter: float = DEFAULT_JITTER
 
     def of_one_worker(self, draw: Callable[[], float] = random.random) -> int:

@@ -16,39 +16,27 @@ Raw = Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """How users give a setting.
+    """How users give a setting."""
 
-    Attributes:
-        variable: of the environment; "" for a part that stands in the variable of its setting.
-        option: of `pasture run`, for a switch also the one that switches off; "" for none.
-        metavar: stands for the option's value in the help.
-        takes: what the option takes: `str`, `float`, `Path`, some words, or `bool` for a switch.
-        repeats: the option may be given several times.
-        default: raw; None where nothing is read then.
-        parse: makes the value of the raw ones of the setting and of its parts. By itself a setting
-            is what it `takes`.
-        check: raises if a value of the option makes no sense, where `parse` is for all of them or
-            is not used by `pasture run`.
-        parts: settings that are read with this one.
-        engines: whether an engine knows it; None if all do.
-        refusal: message and hint where the option is given to an engine that does not; `{}` is its
-            name.
-        since: the version of pasture that had it first.
-    """
-
-    variable: str = ""
-    option: str = ""
+    variable: str = ""  # of the environment; "" for a part that stands in that of its setting
+    option: str = ""  # of `pasture run`, for a switch also the one that switches off; "" for none
     help: str
-    metavar: str = ""
+    metavar: str = ""  # stands for the option's value in the help
+    # What the option takes: `str`, `float`, `Path`, some words, or `bool` for a switch.
     takes: type | tuple[str, ...] = str
-    repeats: bool = False
-    default: Raw = None
+    repeats: bool = False  # the option may be given several times
+    default: Raw = None  # None where nothing is read then
+    # Makes the value of the raw ones of the setting and of its parts. By itself a setting is what
+    # it takes.
     parse: Callable[..., Any] | None = None
+    # Raises if a value of the option makes no sense, where `parse` is for all of them or is not
+    # used by `pasture run`.
     check: Callable[[str], object] | None = None
-    parts: tuple[Setting, ...] = ()
-    engines: Callable[[Row], bool] | None = None
+    parts: tuple[Setting, ...] = ()  # settings that are read with this one
+    engines: Callable[[Row], bool] | None = None  # whether an engine knows it; None if all do
+    # Message and hint where the option is given to an engine that does not; `{}` is its name.
     refusal: tuple[str, str] = ("", "")
-    since: str = "0.1.0"
+    since: str = "0.1.0"  # the version of pasture that had it first
 
     @property
     def name(self) -> str:

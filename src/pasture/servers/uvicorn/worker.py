@@ -12,7 +12,6 @@ import logging
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from uvicorn.config import Config
@@ -79,16 +78,6 @@ async def _serves_nothing(scope: Any, receive: Any, send: Any) -> None:
     """Stands for the application where `Config.load` shall not import it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    """Of one logger, what a configuration sets."""
-
-    handlers: tuple[logging.Handler, ...]
-    level: int
-    propagate: bool
-    disabled: bool
-
-
 class LogSetup:
     """Changes of the logging by the application's import, kept through uvicorn's own set-up.
 
@@ -104,30 +93,30 @@ class LogSetup:
         self._changed: dict[str, _State] = {}
 
     def compare(self) -> None:
-        """Note what has changed. Call it when the application has been imported."""
+        """Note the changes. Call it when the application has been imported."""
         now = _states()
         self._changed = {name: s for name, s in now.items() if s != self._before.get(name)}
 
     def put_back(self) -> None:
-        """Make it so again, in a worker that has set logging up."""
-        for name, state in self._changed.items():
-            logger = _logger(name)
-            logger.handlers[:] = state.handlers
-            logger.setLevel(state.level)
-            logger.propagate, logger.disabled = state.propagate, state.disabled
+        """Make them again, in a worker that has set logging up."""
+        for name, (handlers, level, propagate, disabled) in self._changed.items():
+            logger = logging.getLogger(name)  # "" is the root
+            logger.handlers[:] = handlers
+            logger.setLevel(level)
+            logger.propagate, logger.disabled = propagate, disabled
+
+
+_State = tuple[tuple[logging.Handler, ...], int, bool, bool]
 
 
 def _states() -> dict[str, _State]:
-    named = (n for n, x in logging.root.manager.loggerDict.items() if isinstance(x, logging.Logger))
-    return {name: _state(_logger(name)) for name in ("", *named)}
-
-
-def _logger(name: str) -> logging.Logger:
-    return logging.getLogger(name) if name else logging.root
-
-
-def _state(logger: logging.Logger) -> _State:
-    return _State(tuple(logger.handlers), logger.level, logger.propagate, logger.disabled)
+    """Of each logger: handlers, level, `propagate`, `disabled`."""
+    loggers = {"": logging.root, **logging.root.manager.loggerDict}
+    return {
+        name: (tuple(one.handlers), one.level, one.propagate, one.disabled)
+        for name, one in loggers.items()
+        if isinstance(one, logging.Logger)
+    }
 
 
 class AfterRequest:

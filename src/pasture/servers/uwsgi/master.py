@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 _LAZY = ("lazy-apps", "lazy")
 
+_COOPERATIVE = ("async", "gevent", "asyncio")
+"""Options for workers at whose exit uWSGI calls no Python."""
+
 _HALF_HOOKS = "py-call-osafterfork"
 
 _FAILED_APP = 22
@@ -177,7 +180,9 @@ class Uwsgi(Engine):
             self._uwsgi.post_fork_hook = self._after_fork
 
     def _after_fork(self) -> None:
-        leaves = "leave" in self.settings.policy.at_exit
+        leaves = "leave" in self.settings.policy.at_exit and not any(
+            option(self._uwsgi.opt, name) for name in _COOPERATIVE
+        )
         worker.begin(self._uwsgi, leaves=leaves, limit=self.settings.memory_limit)
         if self._users_hook is not None:
             self._users_hook()

@@ -23,8 +23,6 @@ from pasture.servers.uwsgi import hooks
 
 _after = AfterResponse(None)
 
-_COOPERATIVE = ("async", "gevent", "asyncio")
-
 
 def begin(uwsgi: Any, *, leaves: bool, limit: MemoryLimit | None = None) -> None:
     """Take the policy's steps for children. In a worker, right after the fork.
@@ -37,8 +35,7 @@ def begin(uwsgi: Any, *, leaves: bool, limit: MemoryLimit | None = None) -> None
     recorder.begin()
     global _after
     _after = AfterResponse(limit)
-    # uWSGI calls no Python at the exit of such a worker.
-    if leaves and not any(name in uwsgi.opt for name in _either(_COOPERATIVE)):
+    if leaves:
         hooks.at_exit(lambda status: _leave(uwsgi, status))
 
 
@@ -78,7 +75,3 @@ def is_busy(uwsgi: Any) -> bool:
     """Whether this worker was serving a request when it was asked to end."""
     status = next((w["status"] for w in uwsgi.workers() if w["id"] == uwsgi.worker_id()), b"")
     return status in (b"busy", "busy")
-
-
-def _either(names: tuple[str, ...]) -> tuple[str | bytes, ...]:
-    return (*names, *(name.encode() for name in names))

@@ -21,13 +21,11 @@ from typing import Any
 
 from pasture.fork_safety import closed_loop
 from pasture.reasons import Hazard
-from pasture.servers.gunicorn.refork.promotion import Promotable, take_signals
+from pasture.servers.gunicorn.refork.promotion import Promotable, take_signals, wait_for
 
 _SETTLE_S = 0.25
 """Between the last accept and the end of idle connections: uvicorn closes those that it has
 accepted and not read from."""
-
-_THREADS_END_S = 1.0
 
 
 class LoopPromotable(Promotable):
@@ -81,7 +79,8 @@ class LoopPromotable(Promotable):
             worker.servers = []
         asyncio.set_event_loop(None)
         super().leave_service()
-        _wait_for_ending_threads()
+        # Executors' threads are asked to end when the loop is closed, and end a moment later.
+        wait_for(lambda: threading.active_count() <= 1)
 
     def _take_signals_back(self) -> None:
         """asyncio's loops take their handlers away at their end, uvloop's leave them."""
@@ -148,10 +147,3 @@ class UvicornPromotable(LoopPromotable):
             for server in self._server.servers:
                 server.close()
         loop.call_later(_SETTLE_S, setattr, self._server, "should_exit", True)
-
-
-def _wait_for_ending_threads() -> None:
-    """Executors' threads are asked to end when the loop is closed, and end a moment later."""
-    deadline = time.monotonic() + _THREADS_END_S
-    while threading.active_count() > 1 and time.monotonic() < deadline:
-        time.sleep(0.005)

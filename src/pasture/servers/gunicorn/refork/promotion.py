@@ -135,7 +135,8 @@ class Promotable:
         threads = getattr(self._worker, "tpool", None)
         if threads is not None:
             threads.shutdown(wait=True)
-            _wait_for_end_of_threads()
+            # A thread that has been joined may still be about to give up its state.
+            wait_for(lambda: native().python_threads() <= threading.active_count())
         _forget_names_of_files()
         for listener, number in zip(self._listeners, self._kept, strict=True):
             if listener.sock is None or listener.sock.fileno() == -1:
@@ -160,10 +161,10 @@ def take_signals(worker: Any) -> None:
         signal.signal(number, handler)
 
 
-def _wait_for_end_of_threads() -> None:
-    """A thread that has been joined may still be about to give up its state."""
+def wait_for(is_so: Callable[[], bool]) -> None:
+    """Wait a second at most for threads that end by themselves."""
     deadline = time.monotonic() + 1.0
-    while native().python_threads() > threading.active_count() and time.monotonic() < deadline:
+    while not is_so() and time.monotonic() < deadline:
         time.sleep(0.001)
 
 
