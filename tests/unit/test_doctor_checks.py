@@ -13,8 +13,8 @@ from pasture.doctor.notes import Notes
 from pasture.doctor.seal_report import LeftOut, SealSeen
 from pasture.doctor.threads import Thread
 from pasture.interpreter import BUILD_HERE
+from pasture.proc.packages import owner_of
 from pasture.proc.smaps import InMemory, Memory
-from pasture.proc.thread_stacks import owner_of
 from pasture.reasons import Hazard, Reason
 
 MB = 1_000_000

@@ -1,21 +1,37 @@
-"""Which installed package brought a file that a process has mapped.
+"""Which installed package brought a file that a process has mapped, and so whose a thread is.
 
-Files at the place of a mapped one may be another user's.
+Owns the guess: the outermost code on a stack, beside the C library's and the interpreter's, is of
+the library that started the thread. Files at the place of a mapped one may be another user's.
+
+Source: proc_pid_syscall(5), proc_pid_mem(5).
 """
 
 from __future__ import annotations
 
+import os
+import re
+import struct
 import sys
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePath
 
 from pasture.errors import UsageError
+from pasture.proc.maps import Mapping
 from pasture.trust.foreign_files import read_foreign
 from pasture.trust.untrusted_text import printable
 
 _MAX_BYTES = 64 << 20
 _SITES = ("site-packages", "dist-packages")
 STANDARD_LIBRARY = "the standard library"
+_LIBC = re.compile(r"^(libc[.-]|libpthread|libc\.musl|ld-musl)")
+_SYSTEM = re.compile(
+    r"^(ld[-.]|libc[.-]|libpthread|libstdc\+\+|libgcc|libm[.-]"
+    r"|libjemalloc|libtcmalloc|libmimalloc)"
+)
+_PYTHON = re.compile(r"^(libpython3|python(3[\d.]*t?)?$)")
+_MAX_STACK_BYTES = 1 << 18
+_WORD = struct.Struct("<Q")
 
 
 def package_of(file: str) -> str:
@@ -71,3 +87,66 @@ def read_text(path: str) -> str:
         return read_foreign(Path(path), most_bytes=_MAX_BYTES, owners=None).decode(errors="replace")
     except UsageError:
         return ""
+
+
+def files_on_stack(
+    pid: int, number: int, mappings: Sequence[Mapping], proc: Path = Path("/proc")
+) -> tuple[str, ...]:
+    """Files of the code on the stack of a thread, the outermost first; none of one that runs."""
+    words = read_text(str(proc / str(pid) / "task" / str(number) / "syscall")).split()
+    if len(words) < 3 or not words[-2].startswith("0x"):
+        return ()  # it runs, or the kernel does not say
+    stack = _stack_bytes(pid, int(words[-2], 16), mappings, proc)
+    return tuple(_code_on(stack, mappings))
+
+
+def owner_of(files: Sequence[str]) -> tuple[str, bool]:
+    """The package of the outermost code on a stack, "" where there is none of its own.
+
+    Also whether the thread runs Python code.
+    """
+    inside = own_code(files)
+    is_python = not inside or _is_python(inside[0])
+    own = (f for f in inside if not _is_python(f) and "/lib-dynload/" not in f)
+    if is_python:  # which the C libraries of the standard library's modules have not started
+        own = (f for f in own if distribution_of(f) is not None)
+    return next(map(package_of, own), ""), is_python
+
+
+def own_code(files: Sequence[str]) -> list[str]:
+    """Those files that are not the system's, outermost first.
+
+    The C library begins a thread; what lies farther out are variables of the thread.
+    """
+    first = next((i for i, file in enumerate(files) if _LIBC.match(PurePath(file).name)), 0)
+    return [file for file in files[first:] if not _SYSTEM.match(PurePath(file).name)]
+
+
+def _is_python(file: str) -> bool:
+    return bool(_PYTHON.match(PurePath(file).name))
+
+
+def _stack_bytes(pid: int, stack: int, mappings: Sequence[Mapping], proc: Path) -> bytes:
+    """The outer end of the stack that holds an address."""
+    end = next((m.end for m in mappings if m.start <= stack < m.end), stack)
+    try:
+        memory = os.open(proc / str(pid) / "mem", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        begin = max(stack, end - _MAX_STACK_BYTES) & -_WORD.size
+        return os.pread(memory, end - begin, begin)
+    except OSError:
+        return b""
+    finally:
+        os.close(memory)
+
+
+def _code_on(stack: bytes, mappings: Sequence[Mapping]) -> Iterable[str]:
+    """Files of the code that the words of a stack point to, the outermost first."""
+    code = [m for m in mappings if m.is_file and "x" in m.permissions]
+    low, high = min((m.start for m in code), default=0), max((m.end for m in code), default=0)
+    for at in range(len(stack) // 8 * 8 - 8, -1, -8):
+        [word] = _WORD.unpack_from(stack, at)
+        if low <= word < high:
+            yield from (m.path for m in code if m.start <= word < m.end)
