@@ -84,15 +84,12 @@ def _identity(
             known = package_of_module(module)
             whose = owner if known in ("", STANDARD_LIBRARY) else known
             return Thread(name, package=whose)
-    comm, of_program = (_comm(proc / str(pid) / "task" / str(task)) for task in (number, pid))
+    tasks = proc / str(pid) / "task"
+    comm, of_program = (read_text(str(tasks / str(n) / "comm")).strip() for n in (number, pid))
     copes = is_python or native_threads.copes(comm, owner, own_code(files))
     name = "" if comm == of_program else printable(comm)
     is_cut = len(name) == _MAX_COMM
     return Thread(name, package=owner, is_python=is_python, copes=copes, is_cut=is_cut)
-
-
-def _comm(folder: Path) -> str:
-    return read_text(str(folder / "comm")).strip()
 
 
 def _began(folder: Path, number: int) -> tuple[int, int] | None:

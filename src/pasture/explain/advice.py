@@ -115,17 +115,13 @@ def _code(found: Explanation) -> Iterable[tuple[float, str]]:
     size = _bytes(found, _CODE)
     if policy is None or "gather-code" not in policy.heap or not _is_worth(size, found):
         return
+    gathers = "a warm-up with more of their requests, each several times, gathers more"
+    earlier = gathers if found.warms_up else _NO_WARM_UP
     yield (
         size,
         f"{megabytes(size)} by running code (counters and caches in it): code that has run before "
-        f"the fork was gathered; the rest runs first in workers: {_run_before(found)}",
+        f"the fork was gathered; the rest runs first in workers: {earlier}",
     )
-
-
-def _run_before(found: Explanation) -> str:
-    if found.warms_up:
-        return "a warm-up with more of their requests, each several times, gathers more"
-    return _NO_WARM_UP
 
 
 def _warm_up(found: Explanation) -> Iterable[tuple[float, str]]:

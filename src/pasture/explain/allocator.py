@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pasture.explain.distinct import floor_to, of_ascending
-from pasture.proc.address_space import WORD_BYTES, AddressSpace, Array, OsPages, read_os_pages
+from pasture.proc.address_space import WORD_BYTES, AddressSpace, Array, read_os_pages
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.proc.pymalloc import PoolLayout, own_pools
 
@@ -135,19 +135,15 @@ def pool_addresses(space: AddressSpace) -> Array:
     found = [np.zeros(0, dtype=np.uint64)]
     for mapping in space.mappings:
         if not mapping.path and mapping.end - mapping.start >= POOL_BYTES:
-            bases = _possible_pools(read_os_pages(space.pid, mapping))
+            pages = read_os_pages(space.pid, mapping)
+            pieces = pieces_of(pages.addresses[pages.present | pages.swapped])
+            bases = pieces[pieces % np.uint64(POOL_BYTES) == 0]
             heads = b"".join(
                 space.read(base, HEADER_BYTES).ljust(HEADER_BYTES, b"\0") for base in bases.tolist()
             )
             words = np.frombuffer(heads, dtype=np.uint64).reshape(-1, HEADER_BYTES // WORD_BYTES)
             found.append(bases[_decode_headers(words)[3]])
     return np.concatenate(found)
-
-
-def _possible_pools(pages: OsPages) -> Array:
-    """Addresses in a mapping where a pool may begin, in pages that are there."""
-    pieces = pieces_of(pages.addresses[pages.present | pages.swapped])
-    return pieces[pieces % np.uint64(POOL_BYTES) == 0]
 
 
 def _free_blocks(bases: Array, words: Array, valid: Array, block: Array) -> Array:

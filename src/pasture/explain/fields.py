@@ -69,14 +69,9 @@ def _before(info: TypeInfo, offset: int, before: Mapping[str, int]) -> Meaning:
     return Meaning(Cause.OBJECT_FIELD, Label(info.name, name))
 
 
-def _holder(info: TypeInfo, fields: Fields) -> dict[str, int]:
-    if "TYPE_SUBCLASS" in info.flags:
-        return fields["type"]
-    return fields.get(_HOLDERS.get(info.name, info.name), {})
-
-
 def _name(info: TypeInfo, offset: int, fields: Fields) -> str:
-    known = _holder(info, fields)
+    is_type = "TYPE_SUBCLASS" in info.flags
+    known = fields["type"] if is_type else fields.get(_HOLDERS.get(info.name, info.name), {})
     for name, at in known.items():
         if at == offset:
             return name
@@ -90,7 +85,7 @@ def _name(info: TypeInfo, offset: int, fields: Fields) -> str:
         return "ob_type"
     if offset >= info.basic_bytes:
         return "values" if "INLINE_VALUES" in info.flags else "items"
-    if known and "TYPE_SUBCLASS" in info.flags and offset >= known["_spec_cache"]:
+    if is_type and known and offset >= known["_spec_cache"]:
         return "_spec_cache"
     return f"offset {offset}"
 

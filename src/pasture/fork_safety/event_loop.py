@@ -157,15 +157,12 @@ async def close_all(own: Collection[object]) -> Closed:
     await _end_tasks(own, found)
     loop = asyncio.get_running_loop()
     found.ended += await _close(
-        OWNERS, lambda one, owner: not owner.is_for_good or _is_of(one, loop)
+        OWNERS,
+        # An object that says that it is another loop's is not bound to this one.
+        lambda one, owner: not owner.is_for_good or getattr(one, "_loop", None) in (None, loop),
     )
     found.ended += await _close_transports(loop)
     return found
-
-
-def _is_of(one: object, loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether an object may be bound to a loop: it is not if it says that it is another's."""
-    return getattr(one, "_loop", None) in (None, loop)
 
 
 async def _end_tasks(own: Collection[object], found: Closed) -> None:

@@ -87,16 +87,13 @@ def _forget_django(connection: Any) -> None:
     if pools:
         _parked.append(dict(pools))
         pools.clear()
-    if connection.connection is None or _is_in_memory(connection):
+    is_in_memory = getattr(connection, "is_in_memory_db", lambda: False)
+    if connection.connection is None or is_in_memory():
         return
     _parked.append(connection.connection)
     _detach(connection.connection)
     # The next query connects, and begins outside of any transaction.
     connection.connection, connection.run_on_commit = None, []
-
-
-def _is_in_memory(connection: Any) -> bool:
-    return bool(getattr(connection, "is_in_memory_db", lambda: False)())
 
 
 def _detach(connection: Any) -> None:

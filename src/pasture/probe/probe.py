@@ -195,7 +195,11 @@ class _Listener:
             where = cause.where(cause.of_dump(self.dump))
             self._differences.append(f"{self._step}: hung in {where}{self._threads_lost}")
         elif not self.is_done:
-            self._differences.append(f"{self._step}: the process ended {_words_of(self.status)}")
+            if os.WIFSIGNALED(self.status):
+                how = f"by {signal.Signals(os.WTERMSIG(self.status)).name}"
+            else:
+                how = f"with status {os.waitstatus_to_exitcode(self.status)}"
+            self._differences.append(f"{self._step}: the process ended {how}")
         elif self._sent < len(self._expected) and not self._differences:
             incomplete = "its time was over"
         if incomplete is not None:
@@ -294,12 +298,6 @@ def _threads_lost() -> str:
     if others > 0:
         names.append(f"{others} of C code")
     return f"; threads of the parent that no worker has: {', '.join(names)}" if names else ""
-
-
-def _words_of(status: int) -> str:
-    if os.WIFSIGNALED(status):
-        return f"by {signal.Signals(os.WTERMSIG(status)).name}"
-    return f"with status {os.waitstatus_to_exitcode(status)}"
 
 
 def _flush() -> None:

@@ -9,7 +9,8 @@ Source: proc_pid_mem(5).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -113,16 +114,10 @@ class AddressSpace:
     def _has(self, addresses: Array) -> Array:
         """Whether pages (ascending) are in memory or in swap."""
         entries = np.zeros(len(addresses), dtype=np.uint64)
-        try:
-            file = open_entries(self.pid)
-            try:
-                for first, count in runs(addresses, OS_PAGE_BYTES):
-                    found = read_entries(file, int(addresses[first]), count)
-                    entries[first : first + len(found)] = found
-            finally:
-                os.close(file)
-        except (FileNotFoundError, ProcessLookupError):
-            raise ended(self.pid) from None
+        with _opened_entries(self.pid) as file:
+            for first, count in runs(addresses, OS_PAGE_BYTES):
+                found = read_entries(file, int(addresses[first]), count)
+                entries[first : first + len(found)] = found
         return entries & (_PRESENT | _SWAPPED) != 0
 
     def _read_into(self, address: int, words: Array) -> bool:
@@ -174,6 +169,23 @@ class OsPages:
     of_file: Array  # belongs to the page cache: equal to its file, for private mappings
 
 
+@contextmanager
+def _opened_entries(pid: int, proc: Path = Path("/proc")) -> Iterator[int]:
+    try:
+        file = open_entries(pid, proc)
+        try:
+            yield file
+        finally:
+            os.close(file)
+    except (FileNotFoundError, ProcessLookupError):
+        raise ended(pid) from None
+    except PermissionError:
+        raise NoPrivilege(
+            f"not allowed to read the page map of process {pid}",
+            hint="run pasture as the user that owns the process, or as root",
+        ) from None
+
+
 def decode(mapping: Mapping, entries: Array) -> OsPages:
     """Pages of a mapping from its entries, uint64, one a page."""
     present = (entries & _PRESENT) != 0
@@ -198,17 +210,6 @@ def read_os_pages(pid: int, mapping: Mapping, proc: Path = Path("/proc")) -> OsP
     if mapping.path in _UNMAPPABLE:
         return decode(mapping, np.zeros(0, dtype=np.uint64))
     pages = (mapping.end - mapping.start) // OS_PAGE_BYTES
-    try:
-        file = open_entries(pid, proc)
-        try:
-            entries = read_entries(file, mapping.start, pages)
-        finally:
-            os.close(file)
-    except (FileNotFoundError, ProcessLookupError):
-        raise ended(pid) from None
-    except PermissionError:
-        raise NoPrivilege(
-            f"not allowed to read the page map of process {pid}",
-            hint="run pasture as the user that owns the process, or as root",
-        ) from None
+    with _opened_entries(pid, proc) as file:
+        entries = read_entries(file, mapping.start, pages)
     return decode(mapping, np.frombuffer(entries, dtype=np.uint64))

@@ -185,17 +185,14 @@ class Symbols:
         if mapping is None or address >= mapping.end:
             return "?"
         if not mapping.is_file:
-            return self._in_generated(address)
+            starts, ends, names = self._generated
+            i = bisect_right(starts, address) - 1
+            return names[i] if i >= 0 and address < ends[i] else "generated code"
         offset = address - mapping.start + mapping.offset
         elf = read_elf(mapping.path)
         elf = elf if elf.end else read_elf(self._root + mapping.path)
         found = elf.symbol(elf.linked(offset))
         return found or f"{PurePath(mapping.path).name}+{offset:#x}"
-
-    def _in_generated(self, address: int) -> str:
-        starts, ends, names = self._generated
-        i = bisect_right(starts, address) - 1
-        return names[i] if i >= 0 and address < ends[i] else "generated code"
 
 
 def read_perf_map(path: Path, owners: Iterable[int] = ()) -> tuple[list[int], list[int], list[str]]:

@@ -101,7 +101,8 @@ def seal(
     if warm_up is not None and interpreter.unsupported is None and "gather-code" in chosen.heap:
         native().forget_code_runs()  # what the warm-up runs is what a worker will run
     closing = partial(close.close_connections, keep=keep_connections)
-    steps = [_prepare(name, warm_up, closing) for name in chosen.prepare if _exists(name)]
+    there = [name for name in chosen.prepare if name != "resolve-imports" or HAS_LAZY_IMPORTS]
+    steps = [_prepare(name, warm_up, closing) for name in there]
     steps += _survey(strict, [hazard for step in steps for hazard in step.hazards])
     gc_settings.remember_thresholds()
     why = _obstacle(chosen, interpreter)
@@ -163,11 +164,6 @@ def _survey(strict: bool, others: Sequence[Hazard]) -> list[StepReport]:
     return [StepReport("survey", perf_counter() - start, problems=problems, hazards=found)]
 
 
-def _exists(name: PrepareStep) -> bool:
-    """Whether the language has what the step is for."""
-    return name != "resolve-imports" or HAS_LAZY_IMPORTS
-
-
 def _layout(policy: Policy) -> list[StepReport]:
     """Parts that had to be left out; a step of the report only where there are some."""
     problems = left_out_besides() if policy.needs_native else ()
@@ -185,7 +181,10 @@ def _prepare(
     hazards: tuple[Hazard, ...] = ()
     try:
         if name == "warm-up" and warm_up is not None:
-            counts, problems, hazards = _warm(warm_up)
+            # With the collector off, the garbage of all requests would be there at once.
+            with gc_settings.running():
+                report = warm_up()
+            counts, problems, hazards = report.counts, report.problems, report.hazards
         elif name == "resolve-imports":
             from pasture.warmup import lazy_imports
 
@@ -208,13 +207,6 @@ def _failed(
     name: str, sentence: str, seconds: float = 0.0, why: Reason = Reason.ERROR
 ) -> StepReport:
     return StepReport(name, seconds, failed=sentence, why=why)
-
-
-def _warm(warm_up: WarmUp) -> tuple[Counts, tuple[str, ...], tuple[Hazard, ...]]:
-    # With the collector off, the garbage of all requests would be there at once.
-    with gc_settings.running():
-        report = warm_up()
-    return report.counts, report.problems, report.hazards
 
 
 def _obstacle(policy: Policy, interpreter: Interpreter) -> _Why | None:
