@@ -25,7 +25,7 @@ from pasture.errors import (
     PortTaken,
     UsageError,
 )
-from pasture.launch.session import guarded
+from pasture.launch.session import guarded, pausing
 from pasture.sealing.policy import POLICIES
 from pasture.trial import responses
 from pasture.trial.equipment import Equipment, find_equipment
@@ -104,12 +104,7 @@ def attempt_trial(
         KeyboardInterrupt: `stop` was set before any run had ended.
     """
     check_plan(plan)
-    stopped = stop or threading.Event()
-
-    def pause(seconds: float) -> None:
-        if stopped.wait(seconds):
-            raise KeyboardInterrupt
-
+    pause = pausing(stop or threading.Event())
     interpreter = describe_interpreter(plan.server_python)
     equipment = find_equipment(plan, on_event, pause)
     with private_files.temporary_folder("pasture-try-") as directory, guarded(directory):
