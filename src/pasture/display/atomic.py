@@ -16,18 +16,26 @@ from pasture.trust.untrusted_text import to_json
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a text file in one step. UsageError: not safe; an earlier one is unchanged."""
+    """Write a text file in one step.
+
+    Raises:
+        UsageError: the file cannot be written safely; an earlier one is unchanged.
+    """
     with _as_usage(path):
         private_files.write(path, text)
 
 
 def write_json(path: Path, document: Any) -> None:
-    """Write plain values as JSON in one step, whatever text is in them. UsageError likewise."""
+    """Write plain values as a JSON report, whatever text is in them; as `write_atomically`."""
     write_atomically(path, to_json(document))
 
 
 def require_writable(path: Path) -> None:
-    """Check that a report could be written, before an hour of measuring. UsageError."""
+    """Check that a report could be written, before an hour is spent on measuring it.
+
+    Raises:
+        UsageError: no such directory, no permission, not safe, or the path is a directory.
+    """
     with _as_usage(path):
         private_files.require_writable(path)
 

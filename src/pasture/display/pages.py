@@ -28,7 +28,7 @@ def missing_packages() -> list[str]:
 
 
 def require_html(extra: str) -> None:
-    """Check that a page could be made. MissingExtra: jinja2 or plotly is not installed."""
+    """Check that a page could be made; raises MissingExtra, with the name of this extra."""
     missing = missing_packages()
     if missing:
         raise MissingExtra(

@@ -57,7 +57,11 @@ class Group:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> None:
-        """Start a program. ServerFailed: it cannot be executed, or the log not be written."""
+        """Start a program.
+
+        Raises:
+            ServerFailed: the program cannot be executed, or the log not be written.
+        """
         self.log_path = log
         self._exit_code: int | None = None
         self._said = b""
@@ -99,7 +103,7 @@ class Group:
         return tree.descendants(self._guard.pid)
 
     def wait(self, timeout_s: float = _WAIT_S) -> int:
-        """Wait for the end of the program; its exit code. ServerFailed: it still runs."""
+        """Wait for the end of the program; its exit code. Raises ServerFailed if it still runs."""
         code = self.exit_code(timeout_s)
         if code is None:
             raise self.failure(f"it did not end in {timeout_s:g} s")

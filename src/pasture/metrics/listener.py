@@ -62,10 +62,13 @@ class Listener:
     async def serve(
         self, host: str, port: int, ready: Callable[[int], None], wanted: Callable[[], bool]
     ) -> None:
-        """Listen for as long as it is wanted, which is looked at every second. OSError: it cannot.
+        """Listen for as long as it is wanted, which is looked at every second.
 
         Args:
             ready: called with the port once connections are taken.
+
+        Raises:
+            OSError: the address cannot be listened on.
         """
         server = await asyncio.start_server(self._connected, host, port, limit=MAX_BYTES)
         try:

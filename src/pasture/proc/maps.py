@@ -53,7 +53,11 @@ class Mapping:
 
 
 def read_maps(pid: int, proc: Path = Path("/proc")) -> tuple[Mapping, ...]:
-    """Mappings in the order of addresses. OSError: the process has ended, or is another user's."""
+    """Mappings in the order of addresses.
+
+    Raises:
+        OSError: the process has ended, or belongs to another user.
+    """
     return parse_maps(os.fsdecode((proc / str(pid) / "maps").read_bytes()))
 
 

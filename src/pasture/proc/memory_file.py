@@ -18,10 +18,13 @@ _CALL_NUMBERS = {"x86_64": 319, "aarch64": 279}
 
 
 def create(name: str, *, may_run: bool = True) -> int:
-    """A new file without content, closed at an exec, that can be sealed. OSError if there is none.
+    """A new file without content, closed at an exec, that can be sealed.
 
     Args:
         may_run: False has the kernel refuse to run it as a program, from Linux 6.3 on.
+
+    Raises:
+        OSError: it cannot be had.
     """
     if not may_run:
         with suppress(OSError):

@@ -28,12 +28,16 @@ def floor_os_page(address: int) -> int:
 
 
 def open_entries(pid: int, proc: Path = Path("/proc")) -> int:
-    """A descriptor for `read_entries`. OSError: the process is gone, or another user's."""
+    """A descriptor for `read_entries`.
+
+    Raises:
+        OSError: the process is gone, or belongs to another user.
+    """
     return os.open(proc / str(pid) / "pagemap", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def read_entries(file: int, address: int, count: int) -> memoryview:
-    """Entries of `count` pages from an address on; fewer at the end. OSError: it is gone."""
+    """Entries of `count` pages from an address on; fewer at the end of the memory."""
     found = bytearray()
     at, wanted = address // OS_PAGE_BYTES * _ENTRY_BYTES, count * _ENTRY_BYTES
     while part := os.pread(file, min(_READ_BYTES, wanted - len(found)), at + len(found)):

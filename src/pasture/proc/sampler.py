@@ -91,7 +91,11 @@ def sample_until_whole(
 
 
 def read_together(pids: tuple[int, ...]) -> tuple[ProcessMemory, ...] | None:
-    """Read several processes; None if one began to end meanwhile. NoPrivilege: another user's."""
+    """Read several processes; None if one of them had ended or began to end meanwhile.
+
+    Raises:
+        NoPrivilege: one of the processes belongs to another user.
+    """
     read = []
     for pid in pids:
         memory = smaps.read_memory(pid)

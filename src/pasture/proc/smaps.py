@@ -145,7 +145,11 @@ def has_memory(pid: int, proc: Path = _PROC) -> bool:
 
 
 def require_smaps_rollup(proc: Path = _PROC) -> None:
-    """Check that this machine has memory figures: NoPrivilege before Linux 4.14."""
+    """Check that this machine can answer at all, before anything is started.
+
+    Raises:
+        NoPrivilege: no `/proc`, or a kernel before 4.14.
+    """
     path = proc / "self" / "smaps_rollup"
     try:
         parse_rollup(path.read_text())

@@ -213,10 +213,11 @@ def find_masters() -> tuple[int, ...]:
 
 
 def only_master() -> int:
-    """The master to look at if a user names none. NoPrivilege without /proc.
+    """The master to look at if a user names none.
 
     Raises:
         UsageError: there is none, or more than one.
+        NoPrivilege: there is no `/proc`.
     """
     smaps.require_smaps_rollup()
     masters = find_masters()

@@ -77,7 +77,7 @@ class Attempts:
 
 
 def parse_schedule(text: str, min_saving: str | float = MIN_SAVING) -> Schedule:
-    """A schedule as a user writes it: `50,500,2000`. UsageError if it is none."""
+    """A schedule as a user writes it, as in `50,500,2000`; UsageError if it is none."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and int(word) > 0 for word in words):
         raise UsageError(f"{text!r} is no schedule of reforks", hint=_HINT)

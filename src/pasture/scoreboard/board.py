@@ -85,7 +85,11 @@ class Row:
 
 
 class Scoreboard:
-    """All rows. Made once, by the server's process, before its first fork. OSError: no memory."""
+    """All rows. Made once, by the server's own process, before its first fork.
+
+    Raises:
+        OSError: the memory cannot be had.
+    """
 
     def __init__(self, rows: int = layout.ROWS) -> None:
         size = (layout.FIRST_ROW + rows) * layout.ROW_BYTES

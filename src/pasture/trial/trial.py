@@ -314,7 +314,7 @@ def warm_up(plan: TrialPlan, runs: list[Run]) -> tuple[Request, ...]:
 
 
 def describe_interpreter(python: str) -> Mapping[str, str]:
-    """Implementation, version, executable and platform. UsageError if it cannot be run."""
+    """Implementation, version, executable and platform; UsageError if it fails."""
     try:
         answer = subprocess.run(
             [python, "-c", _DESCRIBE], capture_output=True, check=True, encoding="utf-8"

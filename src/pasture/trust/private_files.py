@@ -35,7 +35,11 @@ _LONGEST_NAME = 200  # of 255, so that there is room for what is added
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a file, whole or not at all; text as UTF-8. OSError: an earlier file is as it was."""
+    """Write a file, whole or not at all; text as UTF-8.
+
+    Raises:
+        OSError: it cannot be written, or not safely; an earlier file is as it was.
+    """
     data = content.encode("utf-8") if isinstance(content, str) else content
     with replacing(path) as file:
         left = memoryview(data)
@@ -45,7 +49,7 @@ def write(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file, unbuffered, that takes its name at the end of a block without an exception."""
+    """A new file, unbuffered, that takes its name if the block ends without an exception."""
     with _folder_of(path) as folder:
         _require_replaceable(path, folder)
         temporary = f".{path.name[:_LONGEST_NAME]}.{os.getpid()}-{os.urandom(4).hex()}.part"
@@ -63,7 +67,10 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 def create(path: Path) -> BinaryIO:
     """Open a new and empty file at once, for what is written while others read it: a log.
 
-    An earlier file of this user at that place is removed. OSError: not possible, or not safe.
+    An earlier file of this user at that place is removed.
+
+    Raises:
+        OSError: it cannot be created, or not safely.
     """
     with _folder_of(path) as folder:
         _require_replaceable(path, folder)
@@ -73,7 +80,7 @@ def create(path: Path) -> BinaryIO:
 
 
 def require_writable(path: Path) -> None:
-    """Check that `write` would succeed, and leave nothing. OSError: it would not."""
+    """Check that `write` would succeed, and leave nothing; raises as `write`."""
     with _folder_of(path) as folder:
         _require_replaceable(path, folder)
         probe = f".{path.name[:_LONGEST_NAME]}.{os.getpid()}-{os.urandom(4).hex()}.part"
@@ -82,7 +89,11 @@ def require_writable(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, if missing. OSError: not possible, or not safe."""
+    """Make a folder and those above it, where they are missing.
+
+    Raises:
+        OSError: it cannot be made, or it is there and is not safe to write to.
+    """
     for folder in (*reversed(path.parents), path):
         if not folder.is_dir():
             with suppress(FileExistsError):
@@ -92,7 +103,12 @@ def make_folder(path: Path) -> None:
 
 @contextmanager
 def temporary_folder(prefix: str) -> Iterator[Path]:
-    """A new folder, removed in the end with its contents. UsageError: no place or room."""
+    """A new folder that is removed in the end with all that is in it.
+
+    Raises:
+        UsageError: there is no place for temporary files, none that can be written to, or none
+            with room; or the room gave out before the end.
+    """
     import shutil  # neither is for a sealed process
     import tempfile
 
@@ -149,7 +165,7 @@ def _folder_of(path: Path) -> Iterator[int]:
 
 
 def _opened_folder(path: Path) -> int:
-    """Open a folder, whose place no other one can take from then on. OSError: not safe."""
+    """Open a safe folder: from then on no other folder can take its place."""
     folder = _walk(path)
     try:
         _require_safe(path, os.fstat(folder))

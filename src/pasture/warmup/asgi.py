@@ -164,7 +164,12 @@ class Session:
         return closed_loop.leave(*self._left, self._names) if self._left is not None else ((), ())
 
     def call(self, scope: dict[str, Any]) -> Response:
-        """Serve one request to its end, in a copy of the context. RuntimeError: no answer."""
+        """Serve one request to its end, in a copy of the context.
+
+        Raises:
+            Exception: whatever the application raises.
+            RuntimeError: the application sent no answer.
+        """
         scope["state"] = dict(self._lifespan.state)
         self._exchange = exchange = _Exchange()
         served = exchange.run(self._application, scope)

@@ -52,7 +52,7 @@ class Patterns:
 
 
 def parse_patterns(text: str) -> Patterns:
-    """Patterns as in `stdlib,mysite.*,!mysite.reports`, `*`, or "". UsageError if none."""
+    """Patterns as in `stdlib,mysite.*,!mysite.reports`, or `*`; UsageError if one is none."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:
         if not re.fullmatch(r"!?[\w.*?\[\]-]+", word):
