@@ -426,6 +426,10 @@ bench-explain-size: .venvs/3.14/.stamp ## A worker of 1 GB is explained: time, m
 bench-zygote: .venvs/3.14/zygote-packages.stamp ## Starts, memory and kernels out of a zygote beside python (ARGS="--part times")
 	@.venvs/3.14/bin/python -m benchmarks.zygote $(ARGS)
 
+.PHONY: bench-image
+bench-image: .venvs/3.14/zygote-packages.stamp ## Starts and containers out of an image in a file beside python; containers need root (ARGS="--part site")
+	@.venvs/3.14/bin/python -m benchmarks.image $(ARGS)
+
 .PHONY: soak-zygote
 soak-zygote: .venvs/3.14/.stamp ## kill -9 of programs and servers of zygotes, 200 times
 	@.venvs/3.14/bin/python -m benchmarks.zygote_kills $(ARGS)

@@ -232,6 +232,8 @@ class Copy:
         if base.flags & (MAP_SHARED | MAP_DROPPABLE) == MAP_SHARED or not _keeps(mapping):
             return []
         os_pages = self._frozen.private_os_pages(mapping)
+        if base.protection & mmap.PROT_EXEC and _is_file(mapping):
+            os_pages = [i for i in os_pages if not self._is_as_in_file(mapping, i)]
         if base.source == ANONYMOUS:
             os_pages = [i for i in os_pages if not self._is_zero(mapping, i, guards)]
         return [
@@ -245,6 +247,16 @@ class Copy:
         except OSError:
             guards.append(os_page)
             return True
+
+    def _is_as_in_file(self, mapping: Mapping, os_page: int) -> bool:
+        """Whether code that was written is what it was before, as that of getenv(3) is."""
+        at = os_page * OS_PAGE_BYTES
+        try:
+            with open(mapping.path, "rb") as file:  # noqa: PTH123
+                file.seek(mapping.offset + at)
+                return file.read(OS_PAGE_BYTES) == self._read(mapping.start + at, OS_PAGE_BYTES)
+        except OSError:
+            return False
 
     def _read(self, address: int, length: int) -> bytes:
         return self._frozen.read(address, length)

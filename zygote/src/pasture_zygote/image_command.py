@@ -44,6 +44,13 @@ def command() -> None:
 @click.option(
     "--warm", multiple=True, metavar="URL", help="Request that the application serves before."
 )
+@click.option(
+    "--warm-file",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="The same from a file, one a line; `Name: value` is a header of each.",
+)
 @click.option("--app", default="", metavar="MODULE:NAME", help="The application of --warm.")
 @click.option(
     "--options", default="", metavar="OPTIONS", help="Of Python, as in --options='-u -X dev'."
@@ -74,6 +81,7 @@ def build(
     preload: str,
     rehearse: str | None,
     warm: tuple[str, ...],
+    warm_file: tuple[Path, ...],
     app: str,
     options: str,
     env: tuple[str, ...],
@@ -88,6 +96,7 @@ def build(
     The finished file is searched for the values of all others.
     """
     from pasture.display.atomic import require_writable
+    from pasture.warmup.requests import read_lines
     from pasture_zygote import leaks, starter
     from pasture_zygote.command import python, split_options
     from pasture_zygote.image_build import Wanted, variables
@@ -104,8 +113,9 @@ def build(
     plan = Plan(
         "image", "", modules, python(), tuple(split_options(options)), environ, rehearse or ""
     )
+    lines = (*warm, *(line for file in warm_file for line in read_lines(file)))
     document = build_image(
-        path, Wanted(plan, files == "checked", app, warm, _mode(mode), tuple(secrets))
+        path, Wanted(plan, files == "checked", app, lines, _mode(mode), tuple(secrets))
     )
     _print(path, document)
     if too_short:

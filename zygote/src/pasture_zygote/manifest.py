@@ -67,6 +67,7 @@ READ_LATER = (
 UNCOUNTED = frozenset((
     *("_", "SHLVL", "PWD", "OLDPWD"),  # of a shell, for each program
     *("SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "XDG_SESSION_ID"),  # of a login
+    "HOSTNAME",  # of a container
     *("INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID"),  # of systemd, for each start
     *("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"),
     *("PASTURE_ZYGOTE", "PASTURE_ZYGOTE_VERBOSE", "PASTURE_PYTHON", "PASTURE_IMAGE"),

@@ -31,12 +31,18 @@ def _parent_of_kernel(kernelapp: ModuleType, environ: Mapping[str, str]) -> None
         classes += one.__subclasses__()
 
 
+def _environ_of_wsgi(handlers: ModuleType, _: Mapping[str, str]) -> None:
+    """Handlers start each request's environment with the process's."""
+    handlers.BaseHandler.os_environ = handlers.read_environ()
+
+
 def _nothing(_: ModuleType, __: Mapping[str, str]) -> None:
     """What was read makes no difference."""
 
 
 _READERS: Mapping[tuple[str, str], Callable[[ModuleType, Mapping[str, str]], None]] = {
     ("ipykernel.kernelapp", "JPY_PARENT_PID"): _parent_of_kernel,
+    ("wsgiref.handlers", ALL_VARIABLES): _environ_of_wsgi,
     ("platform", "PATH"): _nothing,  # it asks `uname` for the processor's name
     ("platform", ALL_VARIABLES): _nothing,
     ("ctypes.util", "PATH"): _nothing,  # it looks for compilers and libraries

@@ -1,0 +1,149 @@
+"""Parts of an image in a file that need no process: secrets, build-ids, the file itself."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pasture.errors import UsageError, ZygoteFailed
+from pasture_zygote import image_file, leaks
+from pasture_zygote.build_id import build_id
+from pasture_zygote.image_build import variables
+from pasture_zygote.leaks import Secret, find, of_file, of_variables
+
+pytestmark = pytest.mark.once
+
+
+def test_values_of_variables_are_looked_for_but_for_those_that_are_given_or_well_known() -> None:
+    environ = {
+        "TOKEN": "0123456789",
+        "PATH": "/usr/bin:/bin",
+        "LC_ALL": "de_DE.UTF-8",
+        "PORT": "80",
+    }
+    environ |= {"GIVEN": "given value", "EMPTY": ""}
+    secrets, too_short = of_variables(environ, {"GIVEN"})
+    assert secrets == [Secret("the variable TOKEN", b"0123456789")]
+    assert too_short == ["PORT"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-32-le"])
+def test_a_secret_is_found_wherever_a_piece_of_the_file_ends(
+    monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    monkeypatch.setattr(leaks, "_PIECE_BYTES", 64)
+    secret = Secret("it", "geheimnisvoll-ä".encode())
+    needle = "geheimnisvoll-ä".encode(encoding)
+    for begin in range(140):
+        text = bytes(begin) + needle + bytes(70)
+        assert find(io.BytesIO(text), [secret, Secret("other", b"another one")]) == ["it"]
+        assert not find(io.BytesIO(text.replace(needle[-2:], b"?!")), [secret])
+
+
+def test_bytes_that_are_no_text_are_looked_for_as_they_are() -> None:
+    assert find(io.BytesIO(b"a\xff\xfe\xfd\x00\x01\x02b"), [Secret("it", b"\xff\xfe\xfd\0\1\2")])
+
+
+def test_of_a_file_lines_and_values_are_looked_for(tmp_path: Path) -> None:
+    path = tmp_path / "secrets"
+    path.write_text(
+        "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEF\n-----END PRIVATE KEY-----\n"
+        "NAME='a value'\nshort\n"
+    )
+    texts = {secret.text: secret.owner for secret in of_file(path)}
+    assert texts[b"MIIEvQIBADANBgkqhkiG9w0BAQEF"] == f"line 2 of the file {path}"
+    assert texts[b"a value"] == f"line 4 of the file {path}"
+    assert b"-----BEGIN PRIVATE KEY-----" not in texts
+    assert texts[path.read_bytes().strip()] == f"the file {path}"
+    path.write_text("x\n")
+    for wrong in (path, tmp_path / "none"):
+        with pytest.raises(UsageError):
+            of_file(wrong)
+
+
+def test_an_image_is_made_with_the_variables_that_matter_and_those_that_are_named() -> None:
+    environ = {"HOME": "/root", "PYTHONPATH": "/a", "TOKEN": "x", "MODE": "fast", "LC_ALL": "C"}
+    found = variables(environ, ["MODE", "NONE", "HOME=/home/app", "EMPTY="])
+    assert found == {
+        **{"HOME": "/home/app", "PYTHONPATH": "/a", "LC_ALL": "C", "MODE": "fast", "EMPTY": ""}
+    }
+
+
+def test_the_build_id_of_a_library_is_where_the_linker_put_it(tmp_path: Path) -> None:
+    path = tmp_path / "library.so"
+    identity = "00112233445566778899aabbccddeeff00112233"
+    command = [
+        "cc",
+        "-shared",
+        f"-Wl,--build-id=0x{identity}",
+        "-o",
+        str(path),
+        "-x",
+        "c",
+        "/dev/null",
+    ]
+    subprocess.run(command, check=True)
+    content = path.read_bytes()
+    found = build_id(content)
+    assert found is not None
+    assert found.data.hex() == identity
+    assert content[found.offset : found.offset + 20] == found.data
+    for cut in range(0, found.offset + 20, 7):
+        assert build_id(content[:cut]) is None
+    assert build_id(b"#!/bin/sh\n") is None
+    subprocess.run(["strip", "--remove-section=.note.gnu.build-id", str(path)], check=True)
+    assert build_id(path.read_bytes()) is None
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """A file with pages, a manifest and a document; no interpreter is in it."""
+    path = tmp_path / "app.img"
+    pages = os.memfd_create("pages")
+    try:
+        os.ftruncate(pages, 40 * 4096)
+        os.pwrite(pages, b"x" * 5000, 3 * 4096)
+        image_file.write(path, pages, b"manifest", {"a": 1}, 0o640, lambda file: None)
+    finally:
+        os.close(pages)
+    return path
+
+
+def test_an_image_is_read_as_it_was_written(image: Path) -> None:
+    assert image_file.read_document(image) == {"a": 1}
+    image_file.require_complete(image)
+    assert image.stat().st_mode & 0o777 == 0o640
+    content = image.read_bytes()
+    assert content[3 * 4096 : 3 * 4096 + 5000] == b"x" * 5000
+    assert content[40 * 4096 :].startswith(b"manifest")
+
+
+def test_each_byte_of_an_image_counts(image: Path) -> None:
+    content = image.read_bytes()
+    for at in (*range(0, 4096, 61), *range(4096, len(content), 977), len(content) - 1):
+        image.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
+        with pytest.raises(ZygoteFailed):
+            image_file.require_complete(image)
+    for other in (content[:-1], content + b"\0", b"", content[:4096]):
+        image.write_bytes(other)
+        with pytest.raises(ZygoteFailed):
+            image_file.read_document(image)
+
+
+def test_an_image_that_is_not_wanted_takes_no_place(image: Path) -> None:
+    before = image.read_bytes()
+
+    def refuse(_: object) -> None:
+        raise ZygoteFailed("no")
+
+    pages = os.memfd_create("pages")
+    os.ftruncate(pages, 8192)
+    with pytest.raises(ZygoteFailed):
+        image_file.write(image, pages, b"", {}, 0o600, refuse)
+    os.close(pages)
+    assert image.read_bytes() == before
+    assert [path.name for path in image.parent.iterdir()] == ["app.img"]
