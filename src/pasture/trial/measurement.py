@@ -58,32 +58,21 @@ class Shutdown:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One server under one policy, from boot to shutdown.
-
-    Attributes:
-        policy: name.
-        round: number, from 0.
-        boot_s: time from the start of the process to its first answer, without the warm-up.
-        series: samples while the load ran, the first before its first request.
-        final: sample after the load, with the server idle.
-        processor_s: user and system time of all processes of the server, during the load.
-        answers: dict of `METHOD name` to what that URL gave.
-        paths: `METHOD PATH` of the distinct requests sent, in order.
-        report: what the server's process said about its seal, None if it said nothing.
-        shortfalls: what the policy promises and could not do here, a sentence each.
-    """
+    """One server under one policy, from boot to shutdown."""
 
     policy: str
-    round: int
-    boot_s: float
-    series: tuple[Sample, ...]
-    final: Sample
+    round: int  # number, from 0
+    boot_s: float  # time from the start of the process to its first answer, without the warm-up
+    series: tuple[Sample, ...]  # samples while the load ran, the first before its first request
+    final: Sample  # sample after the load, with the server idle
     load: LoadFigures
     shutdown: Shutdown
-    processor_s: float
-    answers: Answers
-    paths: tuple[str, ...] = ()
+    processor_s: float  # user and system time of all processes of the server, during the load
+    answers: Answers  # dict of `METHOD name` to what that URL gave
+    paths: tuple[str, ...] = ()  # `METHOD PATH` of the distinct requests sent, in order
+    # The report of the server on its seal, None without one.
     report: Mapping[str, Any] | None = None
+    # Promises of the policy that it could not keep here, a sentence each.
     shortfalls: tuple[str, ...] = ()
 
     @property
@@ -147,24 +136,18 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """Everything a trial measured, in the order of the plan's policies.
-
-    Attributes:
-        interpreter: implementation, version, executable and platform of the server's.
-        policies: those of which at least one run ended.
-        bodies: how many URLs were compared by body, and how; all are compared by status.
-        notes: sentences about what limits the figures.
-        failures: the runs that did not end as they should; their policies were not run again.
-        interrupted: the trial was stopped before all runs had ended.
-    """
+    """Everything a trial measured, in the order of the plan's policies."""
 
     plan: TrialPlan
+    # Implementation, version, executable and platform of the server's.
     interpreter: Mapping[str, str]
-    policies: tuple[PolicyResult, ...]
+    policies: tuple[PolicyResult, ...]  # those of which at least one run ended
+    # How many URLs were compared by body, and how; all are compared by status.
     bodies: Compared = field(default_factory=Compared)
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences about what limits the figures
+    # The runs that did not end as they should; their policies were not run again.
     failures: tuple[Failure, ...] = ()
-    interrupted: bool = False
+    interrupted: bool = False  # the trial was stopped before all runs had ended
 
     @property
     def reference(self) -> PolicyResult:

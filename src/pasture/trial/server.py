@@ -14,7 +14,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -43,57 +42,39 @@ _LONGEST_LINE = 160
 Pause = Callable[[float], None]
 
 
-@dataclass(frozen=True, slots=True)
 class RunFiles:
     """Files of the server and the load generator of one run, each with its own log."""
 
-    directory: Path
-    log: Path
-
-    @property
-    def warm(self) -> Path:
-        """`METHOD PATH` lines, for the server."""
-        return self.directory / "warm.txt"
-
-    @property
-    def warm_headers(self) -> Path:
-        """`Name: value` lines, for the server."""
-        return self.directory / "warm-headers.txt"
-
-    @property
-    def report(self) -> Path:
-        """JSON, written by the server's process."""
-        return self.directory / "report.json"
-
-    @property
-    def load_settings(self) -> Path:
-        """JSON, for the load generator."""
-        return self.directory / "load.json"
-
-    @property
-    def progress(self) -> Path:
-        """One decimal number, written by the load generator: requests answered."""
-        return self.directory / "progress"
-
-    @property
-    def load_result(self) -> Path:
-        """JSON, complete once the load generator has ended."""
-        return self.directory / "result.json"
+    def __init__(self, directory: Path, log: Path) -> None:
+        self.directory, self.log = directory, log
+        self.warm = directory / "warm.txt"  # `METHOD PATH` lines, for the server
+        self.warm_headers = directory / "warm-headers.txt"  # `Name: value` lines, for the server
+        self.report = directory / "report.json"  # written by the server's process
+        self.load_settings = directory / "load.json"  # for the load generator
+        self.progress = directory / "progress"  # the load generator's: requests answered, decimal
+        self.load_result = directory / "result.json"  # complete once the load generator has ended
 
 
 def features_of(plan: TrialPlan, packages: Path | None) -> frozenset[str]:
     """Features of this version of the server; see `ServerFacts.features`."""
     if not plan.facts.features:
         return frozenset()
-    variables = environment({**plan.env, **_with_packages(plan, packages)})
+    asked = _ask(plan, plan.facts.features, _with_packages(plan, packages))
+    return frozenset(asked.stdout.split() if asked is not None else ())
+
+
+def _ask(
+    plan: TrialPlan, program: str, variables: Mapping[str, str]
+) -> subprocess.CompletedProcess[str] | None:
+    """Run a program in the server's interpreter; None if it cannot: the run says what is wrong."""
     try:
-        asked = subprocess.run(
-            [plan.server_python, "-c", plan.facts.features],
-            capture_output=True, encoding="utf-8", env=variables, cwd=plan.chdir, timeout=_ASK_S,
+        return subprocess.run(
+            [plan.server_python, "-c", program],
+            capture_output=True, encoding="utf-8", errors="replace", cwd=plan.chdir,
+            env=environment({**plan.env, **variables}), timeout=_ASK_S,
         )  # fmt: skip
-    except (OSError, ValueError, subprocess.TimeoutExpired):  # the run says what is wrong
-        return frozenset()
-    return frozenset(asked.stdout.split())
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
 
 
 def require_module(plan: TrialPlan) -> None:
@@ -110,14 +91,8 @@ def require_module(plan: TrialPlan) -> None:
     if is_elsewhere or not package.isidentifier():
         return
     program = f"import importlib.util, sys; sys.exit(not importlib.util.find_spec({package!r}))"
-    try:
-        asked = subprocess.run(
-            [plan.server_python, "-c", program],
-            capture_output=True, env=environment(plan.env), cwd=plan.chdir, timeout=_ASK_S,
-        )  # fmt: skip
-    except (OSError, ValueError, subprocess.TimeoutExpired):  # the run says what is wrong
-        return
-    if asked.returncode == 1 and not asked.stderr:
+    asked = _ask(plan, program, {})
+    if asked is not None and asked.returncode == 1 and not asked.stderr:
         raise AppImportFailed(
             f"{plan.app} cannot be imported: there is no module {package!r} in "
             f"{plan.chdir or Path.cwd()}, nor in the environment of {plan.server_python}",
