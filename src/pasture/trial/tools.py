@@ -168,7 +168,8 @@ def _make(tools: Tools, made: ToolEnvironment, emit: OnEvent, pause: Pause) -> N
     said = []
     for name, commands in _ways(tools):
         part = _beside(made.folder)
-        with _removed(part), guarded(part):
+        with contextlib.ExitStack() as left, guarded(part):
+            left.callback(shutil.rmtree, part, ignore_errors=True)
             output = _install(commands(part), pause)
             if not output and _works(tools, ToolEnvironment(part), pause):
                 _move(part, made.folder)
@@ -257,14 +258,6 @@ def _move(part: Path, folder: Path) -> None:
         if not folder.is_dir():  # else another trial was faster, on a file system without locks
             raise
     shutil.rmtree(old, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _removed(part: Path) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _not_installed(tools: Tools, said: Sequence[str]) -> MissingExtra:
