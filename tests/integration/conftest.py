@@ -4,6 +4,7 @@ import json
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,22 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     adds variables; `workers` and `app` are what they say; `before` is a program that
     starts this one.
     """
+    with _servers(tmp_path) as start:
+        yield start
+
+
+@pytest.fixture(scope="session")
+def herd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of two workers as `serve` starts it, for tests that only look at it.
+
+    None of them may end one of its processes, or rely on how many requests it has served.
+    """
+    with _servers(tmp_path_factory.mktemp("herd")) as start:
+        yield start()
+
+
+@contextmanager
+def _servers(folder: Path) -> Iterator[Callable[..., Server]]:
     servers: list[Server] = []
 
     def start(
@@ -61,7 +78,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
         ready: bool = True,
         before: Sequence[str] = (),
     ) -> Server:
-        (tmp_path / "gunicorn.conf.py").write_text(conf)
+        (folder / "gunicorn.conf.py").write_text(conf)
         port = free_port()
         begin = ["-m", "gunicorn"] if plain else ["-m", "pasture", "run", *options, "gunicorn"]
         command = [
@@ -74,10 +91,10 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
             str(workers),
         ]
         server = Server(
-            [*command, *_control_socket(tmp_path), *args, app],
-            tmp_path,
+            [*command, *_control_socket(folder), *args, app],
+            folder,
             port,
-            environment({"PYTHONPATH": str(PROGRAMS), "HOME": str(tmp_path), **(env or {})}),
+            environment({"PYTHONPATH": str(PROGRAMS), "HOME": str(folder), **(env or {})}),
         )
         servers.append(server)
         if ready:
@@ -85,10 +102,12 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
             server.wait_for(lambda: listens(port), "an answer")
         return server
 
-    yield start
-    for server in servers:
-        print(f"--- log of the server on port {server.port}\n{server.log}")
-        server.destroy()
+    try:
+        yield start
+    finally:
+        for server in servers:
+            print(f"--- log of the server on port {server.port}\n{server.log}")
+            server.destroy()
 
 
 def _control_socket(directory: Path) -> tuple[str, ...]:

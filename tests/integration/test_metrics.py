@@ -39,6 +39,10 @@ def fetch(url):
         return answer.read().decode()
 
 
+def port_of(url):
+    return urllib.parse.urlsplit(url).port
+
+
 def samples(text):
     """Dict of (name, labels without pid) to the values found."""
     found = {}
@@ -49,8 +53,8 @@ def samples(text):
     return found
 
 
-@pytest.fixture
-def export():
+@contextlib.contextmanager
+def exporters():
     started = []
 
     def start(pid):
@@ -61,19 +65,33 @@ def export():
         assert f"http://127.0.0.1:{port}/metrics" in process.stderr.readline()
         return process, f"http://127.0.0.1:{port}/metrics"
 
-    yield start
-    for process in started:
-        process.kill()
-        process.wait(TIMEOUT_S)
-        process.stderr.close()
+    try:
+        yield start
+    finally:
+        for process in started:
+            process.kill()
+            process.wait(TIMEOUT_S)
+            process.stderr.close()
 
 
-def test_the_exporter_reports_memory_collections_and_the_seal(serve, export):
-    server = serve()
+@pytest.fixture
+def export():
+    with exporters() as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def exported(herd):
+    """The address of one exporter, for tests that only ask it: its server has collected."""
     for _ in range(6):
-        server.get("/collect")
-    _, url = export(server.process.pid)
-    found = samples(fetch(url))
+        herd.get("/collect")
+    with exporters() as start:
+        _, url = start(herd.pid)
+        yield url
+
+
+def test_the_exporter_reports_memory_collections_and_the_seal(exported):
+    found = samples(fetch(exported))
     assert found["pasture_up", ()] == [1]
     assert found["pasture_workers", ()] == [2]
     worker = (("role", "worker"),)
@@ -128,9 +146,15 @@ def test_recycles_are_counted(serve, export):
     _, url = export(server.process.pid)
     for _ in range(30):
         server.get("/")
-    recycled = server.log.count("recycling worker")
-    assert recycled >= 2
-    assert samples(fetch(url))["pasture_recycles_total", ()] == [recycled]
+    assert server.log.count("recycling worker") >= 2
+    # A worker looks at its memory after the response.
+    server.wait_for(
+        lambda: (
+            samples(fetch(url))["pasture_recycles_total", ()]
+            == [server.log.count("recycling worker")]
+        ),
+        "every recycle counted, and once",
+    )
 
 
 @pytest.mark.once
@@ -339,15 +363,14 @@ def test_servers_whose_masters_have_the_same_pid_are_kept_apart(serve, tmp_path)
 
 
 @pytest.mark.once
-def test_a_client_that_never_ends_its_request_loses_its_connection(serve, export):
-    _, url = export(serve().process.pid)
-    port = int(url.split(":")[2].split("/")[0])
+def test_a_client_that_never_ends_its_request_loses_its_connection(exported):
+    port = port_of(exported)
     slow = [socket.create_connection(("127.0.0.1", port), TIMEOUT_S) for _ in range(150)]
     try:
         for client in slow:
             with contextlib.suppress(ConnectionError):
                 client.sendall(b"GET /metrics HTTP/1.1\r\nX-Slow:")
-        assert "pasture_up 1.0" in fetch(url)
+        assert "pasture_up 1.0" in fetch(exported)
         for client in slow:
             with contextlib.suppress(ConnectionError):
                 assert client.recv(1) == b""
@@ -365,25 +388,23 @@ NO_REQUESTS = {
 
 
 @pytest.mark.once
-def test_a_request_that_is_none_is_refused(serve, export):
-    _, url = export(serve(workers=1).process.pid)
-    port = int(url.split(":")[2].split("/")[0])
+def test_a_request_that_is_none_is_refused(exported):
+    port = port_of(exported)
     for request, status in NO_REQUESTS.items():
         with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as client:
             client.sendall(request)
             answer = client.makefile("rb").read()
         assert answer.split(b" ")[1] == status, request[:40]
         assert status == b"200" or answer.endswith(b"\r\n\r\n"), request[:40]
-        assert "pasture_up 1.0" in fetch(url), request[:40]
+        assert "pasture_up 1.0" in fetch(exported), request[:40]
 
 
 @pytest.mark.once
-def test_a_server_of_another_user_is_reported_and_not_scraped(serve):
+def test_a_server_of_another_user_is_reported_and_not_scraped(herd):
     if os.getuid() != 0:
         pytest.skip("runs as another user")
-    server = serve()
     unprivileged = str(PROGRAMS / "unprivileged.py")
-    command = [sys.executable, unprivileged, "-m", "pasture", "metrics", str(server.process.pid)]
+    command = [sys.executable, unprivileged, "-m", "pasture", "metrics", str(herd.pid)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert done.returncode == NoPrivilege.exit_code, done.stderr
     assert "or as root" in done.stderr
@@ -395,11 +416,8 @@ def dashboard_queries():
 
 
 @pytest.mark.once
-def test_the_dashboard_and_the_exporter_name_the_same_metrics(serve, export):
-    server = serve()
-    server.get("/collect")
-    _, url = export(server.process.pid)
-    served = {name for name, _ in samples(fetch(url))}
+def test_the_dashboard_and_the_exporter_name_the_same_metrics(exported):
+    served = {name for name, _ in samples(fetch(exported))}
     asked = set(re.findall(r"\bpasture_\w+", " ".join(dashboard_queries())))
     assert asked <= served
     of_histogram = {f"pasture_collection_pause_seconds_{part}" for part in ("count", "sum")}
@@ -454,10 +472,8 @@ def ask(prometheus, query):
 
 
 @pytest.mark.once
-def test_a_real_prometheus_answers_every_query_of_the_dashboard(serve, export, prometheus):
-    server = serve()
-    _, url = export(server.process.pid)
-    base = prometheus(url.removeprefix("http://").removesuffix("/metrics"))
+def test_a_real_prometheus_answers_every_query_of_the_dashboard(herd, exported, prometheus):
+    base = prometheus(f"127.0.0.1:{port_of(exported)}")
     deadline = time.monotonic() + TIMEOUT_S
     queries = [
         query.replace("$instance", ".*").replace("$__rate_interval", "30s")
@@ -466,7 +482,7 @@ def test_a_real_prometheus_answers_every_query_of_the_dashboard(serve, export, p
     unanswered = set(queries)
     while unanswered:
         assert time.monotonic() < deadline, f"no answer to {unanswered}"
-        server.get("/collect")
+        herd.get("/collect")
         unanswered = {query for query in unanswered if not ask(base, query)}
         time.sleep(0.2)
     [workers] = ask(base, "pasture_workers")

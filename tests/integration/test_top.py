@@ -36,29 +36,27 @@ ROWS = (
 )
 
 
-def test_one_table_as_plain_text_has_a_line_for_each_process(serve):
-    server = serve(workers=2)
-    command = [sys.executable, "-m", "pasture", "top", str(server.process.pid), "--once"]
+def test_one_table_as_plain_text_has_a_line_for_each_process(herd):
+    command = [sys.executable, "-m", "pasture", "top", str(herd.pid), "--once"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].split() == [column.title for column in text_table.COLUMNS]
     shown = {int(line.split()[0]): line.split()[1] for line in lines[1:4]}
     assert shown == {
-        server.process.pid: "master",
-        **dict.fromkeys(server.workers(), "worker"),
+        herd.pid: "master",
+        **dict.fromkeys(herd.workers(), "worker"),
     }
     assert "2 workers" in lines[4]
     assert "counts" in lines[5]  # with a limit of the group that the test runs in, or without
 
 
 @pytest.mark.once
-def test_a_worker_leads_to_its_master(serve):
-    server = serve(workers=1)
-    [worker] = server.workers()
+def test_a_worker_leads_to_its_master(herd):
+    worker = herd.workers()[-1]
     command = [sys.executable, "-m", "pasture", "top", str(worker), "--once"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert f"{server.process.pid}  master" in done.stdout
+    assert f"{herd.pid}  master" in done.stdout
 
 
 @pytest.mark.once
