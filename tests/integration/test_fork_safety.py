@@ -6,8 +6,6 @@ import textwrap
 
 import pytest
 
-pytestmark = pytest.mark.interpreter
-
 
 def run(program, *arguments):
     done = subprocess.run(
@@ -127,6 +125,7 @@ def port_of_a_child(ask):
 """
 
 
+@pytest.mark.interpreter
 def test_no_child_has_an_idle_http_connection_of_its_parent():
     pytest.importorskip("requests")
     out = run(
@@ -154,6 +153,7 @@ print(set(ports).isdisjoint(first + after), len(set(ports)))
     assert out == ["True", "()", "3", "True", "6"]
 
 
+@pytest.mark.interpreter
 def test_a_request_that_a_thread_is_in_the_middle_of_ends_well():
     pytest.importorskip("urllib3")
     out = run(
@@ -173,6 +173,7 @@ print(manager.request("GET", url).status)
     assert out == ["0", "True", "200"]
 
 
+@pytest.mark.interpreter
 def test_a_pool_whose_lock_is_never_free_again_does_not_hold_up_a_fork():
     pytest.importorskip("urllib3")
     out = run(
@@ -202,6 +203,7 @@ os._exit(0)  # urllib3 itself would wait for the lock
     assert out == ["2", "None"]
 
 
+@pytest.mark.interpreter
 def test_a_connection_that_a_thread_uses_is_waited_for_and_closed():
     pytest.importorskip("requests")
     out = run(
