@@ -277,7 +277,7 @@ def test_recorded_faults_name_functions_and_what_they_wrote(serve, tmp_path):
     report = tmp_path / "report.json"
     command = [*(sys.executable, "-m", "pasture", "explain"), str(server.process.pid)]
     running = subprocess.Popen(
-        [*command, "--record", "3", "--json", str(report)],
+        [*command, "--record", "1", "--json", str(report)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -297,7 +297,7 @@ def test_recorded_faults_name_functions_and_what_they_wrote(serve, tmp_path):
         capture_output=True,
         text=True,
     )
-    assert again.returncode == 0 and "recorded 3.00 s" in again.stdout, again.stderr
+    assert again.returncode == 0 and "recorded 1.00 s" in again.stdout, again.stderr
 
 
 @pytest.mark.skipif(chromium is None, reason="no Chromium on this machine")

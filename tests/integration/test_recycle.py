@@ -20,7 +20,7 @@ from pasture.launch.ports import free_port
 PROGRAMS = Path(__file__).parent.parent / "programs"
 TIMEOUT_S = 60
 LIMIT_BYTES = 40 << 20
-LEAK_BYTES = 2 << 20
+LEAK_BYTES = 4 << 20
 SLACK_BYTES = 3 << 20  # what a request takes besides what it keeps
 RECYCLES = 30
 WORKERS = 3

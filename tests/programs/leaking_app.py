@@ -6,7 +6,7 @@
 import json
 import os
 
-LEAK_BYTES = 2 << 20
+LEAK_BYTES = 4 << 20
 HERD = [{"id": i, "tags": [f"tag {i}"]} for i in range(60_000)]
 KEPT = []
 
