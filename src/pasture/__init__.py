@@ -35,6 +35,7 @@ if TYPE_CHECKING or not _is_command():
     from pasture.sealing.seal import seal
 if TYPE_CHECKING:
     from pasture.servers.pools import sealed, sealed_forkserver
+    from pasture.sizing import workers
     from pasture.warmup.warmup import WarmUpReport, warm_up
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "sealed",
     "sealed_forkserver",
     "warm_up",
+    "workers",
 ]
 
 # Not at import: what a process has no use for would be sealed into it, `multiprocessing` and
@@ -76,6 +78,7 @@ _AT_FIRST_USE = {
     "sealed": "pasture.servers.pools",
     "sealed_forkserver": "pasture.servers.pools",
     "warm_up": "pasture.warmup.warmup",
+    "workers": "pasture.sizing",
 }
 
 

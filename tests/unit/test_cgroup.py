@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pasture.proc.cgroup import Headroom, read_headroom, read_usage
+from pasture.proc.cgroup import Headroom, read_headroom, read_processors, read_usage
 
 MB = 1_000_000
 
@@ -152,3 +152,31 @@ def test_the_group_of_another_process_is_found_by_its_pid(machine: Machine) -> N
     used = read_usage(77, machine.proc)
     assert used is not None and used.group == machine.v2 / "b"
     assert (used.limit_bytes, used.working_set_bytes) == (300 * MB, 210 * MB)
+
+
+@pytest.mark.parametrize(
+    ("version", "lines", "files", "processors"),
+    [
+        ("v2", ["0::/a/b"], {"a": "150000 100000\n", "a/b": "max 100000\n"}, 1.5),
+        ("v2", ["0::/a"], {"a": "max 100000\n"}, None),
+        ("v1", ["3:cpu:/a"], {"a": "50000"}, 0.5),
+        ("v1", ["3:cpu:/a"], {"a": "-1"}, None),
+    ],
+)
+def test_the_narrowest_quota_of_processors_counts(
+    machine: Machine,
+    version: str,
+    lines: list[str],
+    files: dict[str, str],
+    processors: float | None,
+) -> None:
+    machine.belongs_to(*lines)
+    for group, text in files.items():
+        folder = (machine.v2 if version == "v2" else machine.v1.parent / "cpu") / group
+        folder.mkdir(parents=True, exist_ok=True)
+        if version == "v2":
+            (folder / "cpu.max").write_text(text)
+        else:
+            (folder / "cpu.cfs_quota_us").write_text(text)
+            (folder / "cpu.cfs_period_us").write_text("100000\n")
+    assert read_processors(machine.proc) == processors

@@ -11,7 +11,18 @@ import pytest
 from pasture.cli import main
 from pasture.errors import MissingExtra, PastureError
 
-IN_ORDER = ["try", "run", "zygote", "image", "top", "explain", "doctor", "metrics", "policies"]
+IN_ORDER = [
+    "try",
+    "run",
+    "zygote",
+    "image",
+    "top",
+    "explain",
+    "doctor",
+    "metrics",
+    "size",
+    "policies",
+]
 
 
 def bring(folder: Path, entry_points: str) -> dict[str, str]:

@@ -29,7 +29,7 @@ FLOORS = (
     frozenset(("__init__",)),
     frozenset(("servers", "display")),
     frozenset(("gc", "refork", "sealing", "probe", "warmup", "fork_safety", "scoreboard"))
-    | frozenset(("launch", "proc", "trust")),
+    | frozenset(("launch", "proc", "sizing", "trust")),
     frozenset(("interpreter",)),
     frozenset(("errors", "log_lines", "reasons", "_native")),
 )

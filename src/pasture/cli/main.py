@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "explain": "Say why each private page of a worker is private.",
         "doctor": "Find out what stands in the way of shared memory.",
         "metrics": "Serve the figures of a server to Prometheus, until that server ends.",
+        "size": "Say how many workers this container holds.",
         "policies": "List the policies and the steps that each takes.",
     }
 )

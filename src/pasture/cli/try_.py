@@ -22,6 +22,7 @@ from pasture.display.units import count
 from pasture.errors import AnswersDiffer, AppDidNotAnswer, UsageError
 from pasture.launch.ports import LOOPBACK
 from pasture.launch.session import pausing, stop_on_signals
+from pasture.sizing import parse_bytes
 from pasture.trial import Run, TrialPlan, TrialResult, attempt_trial, table
 from pasture.trial.cache import RunKeeper
 from pasture.trial.document import as_document
@@ -72,6 +73,9 @@ _POSITIVE = click.IntRange(min=1)
     default=1,
     show_default=True,
     help="Runs of each policy; figures are medians.",
+)
+@click.option(
+    "--limit", metavar="SIZE", help="Say how many workers fit into this memory, as in 2GiB."
 )
 @click.option(
     "--url",
@@ -179,6 +183,7 @@ def _plan(
     server_timeout: float,
     run_timeout: float | None,
     bind: str | None,
+    limit: str | None,
     **same: Any,
 ) -> TrialPlan:
     """The plan that the options describe; `same` are those that need no reading."""
@@ -197,6 +202,7 @@ def _plan(
         server_timeout_s=server_timeout,
         run_timeout_s=run_timeout,
         port=None if bind is None else _port(bind),
+        limit_bytes=None if limit is None else parse_bytes(limit),
         **same,
     )
 

@@ -1,4 +1,4 @@
-"""Memory limits of the control groups of a process, and how much of them is used.
+"""Limits of the control groups of a process: memory, how much of it is used, and processors.
 
 Reads both versions of the kernel's interface and all groups from the process's own up to the
 root that it sees: the narrowest counts. Standard library alone, since servers read it too. By
@@ -95,15 +95,38 @@ def _usage(folder: Path, version: _Version) -> Usage | None:
     return Usage(limit, usage, idle, active, folder)
 
 
-def groups(proc: Path, pid: int | None = None) -> Iterator[tuple[Path, _Version]]:
-    """The folders of a process's (or this one's) groups that may limit memory, with interface."""
+def read_processors(proc: Path = _PROC) -> float | None:
+    """Processors that the narrowest control group of this process grants; None without a limit."""
+    try:
+        quotas = [_quota(folder, version) for folder, version in groups(proc, controller="cpu")]
+    except (OSError, ValueError, IndexError):
+        return None
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def _quota(folder: Path, version: _Version) -> float | None:
+    try:
+        if version is _V2:
+            quota, period = (folder / "cpu.max").read_text().split()
+        else:
+            names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+            quota, period = ((folder / name).read_text() for name in names)
+        return int(quota) / int(period) if int(quota) > 0 else None
+    except (OSError, ValueError, ZeroDivisionError):  # "max", or no such controller
+        return None
+
+
+def groups(
+    proc: Path, pid: int | None = None, *, controller: str = "memory"
+) -> Iterator[tuple[Path, _Version]]:
+    """The folders of a process's (or this one's) groups that may limit it, with interface."""
     mine = os.fsdecode((proc / ("self" if pid is None else str(pid)) / "cgroup").read_bytes())
     mounts = os.fsdecode((proc / "self" / "mountinfo").read_bytes())
     paths = {}
     for controllers, path in parse_paths(mine):
-        if not controllers or "memory" in controllers.split(","):
+        if not controllers or controller in controllers.split(","):
             paths[_V1 if controllers else _V2] = path
-    for root, point, version in _mounts(mounts):
+    for root, point, version in _mounts(mounts, controller):
         if version in paths:
             for folder in _upwards(point, root, paths[version]):
                 yield folder, version
@@ -119,7 +142,7 @@ def parse_paths(text: str) -> Iterator[tuple[str, str]]:
         yield controllers, path
 
 
-def _mounts(text: str) -> Iterator[tuple[str, Path, _Version]]:
+def _mounts(text: str, controller: str) -> Iterator[tuple[str, Path, _Version]]:
     """Of each mount of the hierarchies: the group that it shows, where, and its interface."""
     for line in filter(None, text.split("\n")):
         mount, _, system = line.partition(" - ")
@@ -127,7 +150,7 @@ def _mounts(text: str) -> Iterator[tuple[str, Path, _Version]]:
         fields = mount.split(" ")
         if kind == "cgroup2":
             yield fields[3], Path(fields[4]), _V2
-        elif kind == "cgroup" and "memory" in options.split(","):
+        elif kind == "cgroup" and controller in options.split(","):
             yield fields[3], Path(fields[4]), _V1
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from pasture.errors import UsageError
 from pasture.proc.smaps import own_private_bytes
+from pasture.sizing import parse_bytes
 
-_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 _THP = Path("/sys/kernel/mm/transparent_hugepage")
 _FAULT_AROUND_BYTES = 64 * 2**10
 
@@ -47,12 +47,9 @@ def parse_limit(text: str, jitter: str | float = DEFAULT_JITTER) -> MemoryLimit:
     Raises:
         UsageError: it cannot be understood, or makes no sense.
     """
-    number, unit = text.strip().upper().removesuffix("IB").removesuffix("B"), ""
-    if number and number[-1] in _UNITS:
-        number, unit = number[:-1], number[-1]
     try:
-        limit, fraction = int(float(number) * _UNITS[unit]), float(jitter)
-    except (ValueError, OverflowError):
+        limit, fraction = parse_bytes(text), float(jitter)
+    except (UsageError, ValueError):
         raise UsageError(
             f"{text!r} with jitter {jitter} is no limit of memory", hint="as in 200M, 1.5G"
         ) from None

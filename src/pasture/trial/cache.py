@@ -36,7 +36,9 @@ _POLL_S = 0.2
 _NO_LOCKS = frozenset((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL))
 _SCHEMA = 1
 _MAX_BYTES = 1 << 30
-_FREE_TO_CHANGE = frozenset(("log_dir", "port", "load_python", "server_timeout_s", "run_timeout_s"))
+_FREE_TO_CHANGE = frozenset(
+    ("log_dir", "port", "load_python", "server_timeout_s", "run_timeout_s", "limit_bytes")
+)
 """Parts of a plan that say nothing about what is measured, or that a run failed for."""
 
 _SECRET = frozenset(("headers", "env"))

@@ -20,6 +20,7 @@ from pasture.trial.measurement import (
     private_saving,
     total_pss_saving,
     workers_that_fit,
+    workers_under_limit,
 )
 
 SCHEMA = 1
@@ -44,7 +45,9 @@ def as_document(result: TrialResult) -> dict[str, Any]:
             for f in result.failures
         ],
         "impossible": result.plan.impossible,
-        "policies": {p.policy: _policy(result.reference, p) for p in result.policies},
+        "policies": {
+            p.policy: _policy(result.reference, p, result.plan.limit_bytes) for p in result.policies
+        },
     }
 
 
@@ -62,10 +65,11 @@ def _load(result: TrialResult) -> dict[str, Any]:
         "headers": [name for name, _ in plan.headers],
         "warm": None if plan.warm is None else [str(request) for request in plan.warm],
         "server_args": list(plan.server_args),
+        "limit_bytes": plan.limit_bytes,
     }
 
 
-def _policy(reference: PolicyResult, policy: PolicyResult) -> dict[str, Any]:
+def _policy(reference: PolicyResult, policy: PolicyResult, limit: int | None) -> dict[str, Any]:
     typical = policy.typical
     total, private = total_pss_saving(reference, policy), private_saving(reference, policy)
     budget = reference.median(TOTAL)
@@ -89,6 +93,7 @@ def _policy(reference: PolicyResult, policy: PolicyResult) -> dict[str, Any]:
         },
         "against_reference": _paired(reference, policy),
         "workers_that_fit": workers_that_fit(budget, policy),
+        "workers_under_limit": None if limit is None else workers_under_limit(limit, policy),
         "shutdown_by_itself": all(run.shutdown.by_itself for run in policy.runs),
         "seal_report": None if typical.report is None else dict(typical.report),
         "series": [_sample(sample) for sample in typical.series],

@@ -14,6 +14,7 @@ from typing import Any
 
 from pasture.errors import PastureError
 from pasture.proc.sampler import Sample
+from pasture.sizing import SPARE
 from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import Answers, Compared, Disagreement
 
@@ -84,6 +85,12 @@ class Run:
     def total_pss_bytes(self) -> int:
         """Memory of master and workers together."""
         return self.final.total_pss_bytes
+
+    @property
+    def peak_ratio(self) -> float:
+        """Most memory that was seen, of the load and the shutdown, against that after the load."""
+        seen = [sample.total_pss_bytes for sample in (*self.series, self.final)]
+        return max(*seen, self.shutdown.peak_pss_bytes) / self.total_pss_bytes
 
     @property
     def processor_s_per_request(self) -> float:
@@ -218,6 +225,12 @@ def workers_that_fit(budget_bytes: float, result: PolicyResult) -> int:
         return len(result.typical.final.workers)
     # A budget that is met exactly must not be missed by a rounding error.
     return max(0, math.floor((budget_bytes - parent) / private + 1e-9))
+
+
+def workers_under_limit(limit_bytes: int, result: PolicyResult) -> int:
+    """Number of workers of a policy that fit under a limit at the peak, with some of it spare."""
+    peak = max(run.peak_ratio for run in result.runs)
+    return workers_that_fit(limit_bytes * (1 - SPARE) / peak, result)
 
 
 def median_private_bytes(sample: Sample) -> int:

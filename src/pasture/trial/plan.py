@@ -52,6 +52,7 @@ class TrialPlan:
         port: on 127.0.0.1; None takes a free one.
         log_dir: where the logs of server and load stay; None keeps none.
         rounds: how often each policy is run; the order turns around after each round.
+        limit_bytes: of memory, for which the workers that fit are counted; None is no limit.
         server_python: interpreter of the server.
         load_python: interpreter that has Locust; None finds or makes one.
     """
@@ -74,6 +75,7 @@ class TrialPlan:
     port: int | None = None
     log_dir: Path | None = None
     rounds: int = 1
+    limit_bytes: int | None = None
     server_python: str = sys.executable
     load_python: str | None = None
 

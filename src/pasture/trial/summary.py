@@ -6,12 +6,14 @@ Plain text, used by the table and by the HTML page alike.
 from __future__ import annotations
 
 from pasture.display.units import count, megabytes, percent
+from pasture.sizing import SPARE
 from pasture.trial.figures import PRIVATE, PROCESSOR, TOTAL
 from pasture.trial.measurement import (
     PolicyResult,
     TrialResult,
     total_pss_saving,
     workers_that_fit,
+    workers_under_limit,
 )
 
 _MIN_SAVING = 0.01  # below is noise
@@ -50,7 +52,23 @@ def headline(result: TrialResult) -> str:
 
 
 def capacity(result: TrialResult) -> str:
-    """Number of workers of each policy that fit in the memory that the reference took."""
+    """Number of workers of each policy that fit in the reference's memory, and under the limit."""
+    return " ".join(filter(None, (_same_memory(result), _under_limit(result))))
+
+
+def _under_limit(result: TrialResult) -> str:
+    """The same for a limit that was given, at the peak of each policy; "" without one."""
+    limit = result.plan.limit_bytes
+    if limit is None:
+        return ""
+    fits = [f"{workers_under_limit(limit, p):,} under {p.policy}" for p in result.policies]
+    return (
+        f"A limit of {limit / (1 << 20):,.0f} MiB, {percent(SPARE)} of it spare, holds at the peak "
+        f"{' or '.join(fits)}."
+    )
+
+
+def _same_memory(result: TrialResult) -> str:
     reference = result.reference
     budget = reference.median(TOTAL)
     others = [p for p in result.policies if p is not reference]

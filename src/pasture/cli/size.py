@@ -1,0 +1,63 @@
+"""`pasture size`: a number of workers for this container.
+
+Owns arguments only.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pasture import sizing
+
+
+@click.command("size")
+@click.option("--trial", type=click.Path(path_type=Path), help="Document of `pasture try --json`.")
+@click.option("--policy", default="seal", show_default=True, help="Whose figures of the trial.")
+@click.option("--private", metavar="SIZE", help="Private memory of a worker, as in 40M.")
+@click.option(
+    "--parent", metavar="SIZE", default="0", help="Memory of the parent with all that is shared."
+)
+@click.option("--peak", default=1.0, show_default=True, help="Times that, at the worst moment.")
+@click.option(
+    "--limit", metavar="SIZE|cgroup", default=sizing.CGROUP, show_default=True, help="Of memory."
+)
+@click.option(
+    "--cores", metavar="N|cgroup", default=sizing.CGROUP, show_default=True, help="Processors."
+)
+@click.option(
+    "--per-core", default=sizing.PER_CORE, show_default=True, help="Workers for each processor."
+)
+@click.option(
+    "--spare", default=sizing.SPARE, show_default=True, help="Fraction of the limit left free."
+)
+def command(
+    trial: Path | None,
+    policy: str,
+    private: str | None,
+    parent: str,
+    peak: float,
+    limit: str,
+    cores: str,
+    per_core: float,
+    spare: float,
+) -> None:
+    """Say how many workers this container holds.
+
+    Prints the number alone, as in WEB_CONCURRENCY=$(pasture size --trial try.json), and the reason
+    on standard error. The limits are those of the container and not of its host.
+    """
+    found = sizing.size(
+        private=private,
+        parent=parent,
+        peak=peak,
+        trial=trial,
+        policy=policy,
+        limit=limit,
+        cores=cores,
+        per_core=per_core,
+        spare=spare,
+    )
+    click.echo(f"{found}", err=True)
+    click.echo(found.workers)

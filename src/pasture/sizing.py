@@ -1,0 +1,199 @@
+"""How many workers a container holds, from its own limits and from figures of a trial.
+
+Owns the model: a server with n workers takes `parent + n * private` bytes, and `peak` times that
+while it starts, stops or reforks. Standard library alone: configuration files of servers call it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pasture.errors import UsageError
+from pasture.proc import cgroup
+
+CGROUP = "cgroup"
+PER_CORE = 2.0
+SPARE = 0.1
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_MEMINFO = Path("/proc/meminfo")
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """A number of workers, and the reason for it.
+
+    Attributes:
+        workers: the smaller of the next two, at least 1.
+        by_memory: how many fit into the memory; None where the figures of a worker are not known.
+        by_processors: how many the processors are for.
+        limit_bytes: of memory; 0 where it was not asked for.
+        limited_by: whose limit that is, in words.
+        cores: processors.
+    """
+
+    workers: int
+    by_memory: int | None
+    by_processors: int
+    limit_bytes: int
+    limited_by: str
+    cores: float
+
+    def __str__(self) -> str:
+        """One line."""
+        words = f"{self.by_processors} for {self.cores:g} processor{'s' * (self.cores != 1)}"
+        if self.by_memory is not None:
+            memory = f"{self.limit_bytes / (1 << 20):,.0f} MiB ({self.limited_by})"
+            words = f"{self.by_memory} fit into {memory}, {words}"
+        return f"{self.workers} worker{'s' * (self.workers != 1)}: {words}"
+
+
+def workers(
+    *,
+    private: int | str | None = None,
+    parent: int | str = 0,
+    peak: float = 1.0,
+    trial: str | Path | None = None,
+    policy: str = "seal",
+    limit: int | str = CGROUP,
+    cores: float | str = CGROUP,
+    per_core: float = PER_CORE,
+    spare: float = SPARE,
+) -> int:
+    """How many workers to start, from the limits of the container and not of its host.
+
+    For `gunicorn.conf.py`: `workers = pasture.workers(trial="try.json")`.
+
+    Args:
+        private: memory of a worker that it shares with no other process, as in "40M" or bytes.
+        parent: memory of the parent with all that workers share.
+        peak: how many times that a server takes at its worst moment, as while it stops.
+        trial: document of `pasture try --json`, which gives the three figures above.
+        policy: whose figures of the trial.
+        limit: of memory; "cgroup" is that of the narrowest control group, or the machine's memory.
+        cores: number of processors; "cgroup" is the quota of the narrowest control group, or the
+            processors that this process may run on.
+        per_core: workers for each processor.
+        spare: fraction of the limit that is left free.
+
+    Returns:
+        At least 1. Without figures of a worker the processors alone decide.
+
+    Raises:
+        UsageError: a figure cannot be understood, or the trial has none of that policy.
+    """
+    found = size(
+        private=private,
+        parent=parent,
+        peak=peak,
+        trial=trial,
+        policy=policy,
+        limit=limit,
+        cores=cores,
+        per_core=per_core,
+        spare=spare,
+    )
+    return found.workers
+
+
+def size(
+    *,
+    private: int | str | None,
+    parent: int | str,
+    peak: float,
+    trial: str | Path | None,
+    policy: str,
+    limit: int | str,
+    cores: float | str,
+    per_core: float,
+    spare: float,
+) -> Sizing:
+    """`workers` with the reason. All arguments are those of `workers`."""
+    if trial is not None:
+        private, parent, peak = _figures_of(Path(trial), policy)
+    if per_core <= 0 or not 0 <= spare < 1 or peak < 1:
+        raise UsageError(
+            f"{per_core:g} workers a processor, {spare:g} spare, a peak of {peak:g}",
+            hint="per_core is above 0, spare from 0 to below 1, peak at least 1",
+        )
+    processors = _processors() if cores == CGROUP else _number(cores)
+    by_processors = max(1, math.floor(processors * per_core + 1e-9))
+    if private is None:
+        return Sizing(by_processors, None, by_processors, 0, "", processors)
+    limit_bytes, limited_by = _memory() if limit == CGROUP else (parse_bytes(limit), "as given")
+    each = parse_bytes(private)
+    if each <= 0:
+        raise UsageError("a worker has no private memory", hint="as in 40M")
+    usable = limit_bytes * (1 - spare) / peak - parse_bytes(parent)
+    by_memory = max(0, math.floor(usable / each + 1e-9))
+    chosen = max(1, min(by_memory, by_processors))
+    return Sizing(chosen, by_memory, by_processors, limit_bytes, limited_by, processors)
+
+
+def parse_bytes(text: int | str) -> int:
+    """A size as a user writes it: `200M`, `1.5GiB`, or bytes. Units are powers of 1,024.
+
+    Raises:
+        UsageError: it cannot be understood.
+    """
+    number, unit = str(text).strip().upper().removesuffix("IB").removesuffix("B"), ""
+    if number and number[-1] in _UNITS:
+        number, unit = number[:-1], number[-1]
+    try:
+        size_bytes = int(float(number) * _UNITS[unit])
+    except (ValueError, OverflowError):
+        size_bytes = -1
+    if size_bytes < 0:
+        raise UsageError(f"{text!r} is no size of memory", hint="as in 200M, 1.5G")
+    return size_bytes
+
+
+def _number(text: float | str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < math.inf:
+        raise UsageError(f"{text!r} is no number of processors", hint="as in 2, 0.5 or cgroup")
+    return number
+
+
+def _processors() -> float:
+    mine = float(len(os.sched_getaffinity(0)))
+    quota = cgroup.read_processors()
+    return mine if quota is None else min(mine, quota)
+
+
+def _memory() -> tuple[int, str]:
+    """The narrowest limit, and whose it is."""
+    usage = cgroup.read_usage()
+    machine = int(_MEMINFO.read_text().split(maxsplit=2)[1]) << 10
+    if usage is None or usage.limit_bytes >= machine:
+        return machine, "of this machine"
+    return usage.limit_bytes, "of its control group"
+
+
+def _figures_of(trial: Path, policy: str) -> tuple[int, int, float]:
+    """Private memory of a worker, memory of the rest, and the peak, of a trial's document."""
+    try:
+        document = json.loads(trial.read_text(encoding="utf-8"))
+        policies: dict[str, Any] = document["policies"]
+        if policy not in policies:
+            raise UsageError(
+                f"{trial} has no figures of {policy}", hint=f"it has {', '.join(policies)}"
+            )
+        found = policies[policy]
+        private, total = int(found["private_bytes_median"]), int(found["total_pss_bytes"])
+        rest = max(0, total - private * len(found["workers"]))
+        return private, rest, max(1.0, float(found["shutdown_peak_ratio"]))
+    except OSError as error:
+        raise UsageError(f"{trial} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(
+            f"{trial} is no document of a trial", hint="pasture try --json FILE writes one"
+        ) from None

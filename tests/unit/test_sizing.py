@@ -1,0 +1,93 @@
+"""How many workers a container holds."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pasture import UsageError, sizing, workers
+from pasture.proc import cgroup
+
+pytestmark = pytest.mark.once
+MIB = 1 << 20
+
+
+def trial(path: Path, **figures: Any) -> Path:
+    """A document of 4 workers with 40 MiB each, and 200 MiB for the rest."""
+    seal = {
+        "private_bytes_median": 40 * MIB,
+        "total_pss_bytes": 360 * MIB,
+        "shutdown_peak_ratio": 1.0,
+        "workers": [{}] * 4,
+        **figures,
+    }
+    path.write_text(json.dumps({"policies": {"seal": seal}}))
+    return path
+
+
+def test_memory_decides_where_it_is_short(tmp_path: Path) -> None:
+    document = trial(tmp_path / "try.json")
+    assert workers(trial=document, limit="600M", cores=64, spare=0) == 10
+    assert workers(trial=document, limit="600M", cores=64, spare=0.1) == 8
+    assert workers(private="40M", parent="200M", limit=600 * MIB, cores=64, spare=0) == 10
+
+
+def test_the_peak_of_the_trial_must_fit(tmp_path: Path) -> None:
+    document = trial(tmp_path / "try.json", shutdown_peak_ratio=1.5)
+    assert workers(trial=document, limit="600M", cores=64, spare=0) == 5
+
+
+def test_processors_decide_where_they_are_few() -> None:
+    assert workers(private="1M", limit="1G", cores="1.5", per_core=2) == 3
+    assert workers(cores=3, per_core=2) == 6  # without figures of a worker
+
+
+def test_there_is_one_worker_at_least() -> None:
+    found = sizing.size(
+        private="1G",
+        parent=0,
+        peak=1,
+        trial=None,
+        policy="seal",
+        limit="10M",
+        cores=0.1,
+        per_core=1,
+        spare=0,
+    )
+    assert (found.workers, found.by_memory) == (1, 0)
+    assert str(found) == "1 worker: 0 fit into 10 MiB (as given), 1 for 0.1 processors"
+
+
+def test_the_limits_are_those_of_the_control_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = cgroup.Usage(100 * MIB, 0, 0, 0, Path("/g"))
+    monkeypatch.setattr(cgroup, "read_usage", lambda: usage)
+    monkeypatch.setattr(cgroup, "read_processors", lambda: 0.5)
+    assert workers(private="10M", per_core=100, spare=0) == 10
+    assert workers(private="1M", per_core=2, spare=0) == 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"private": "many"},
+        {"private": "0"},
+        {"private": "1M", "limit": "-1"},
+        {"cores": "none"},
+        {"cores": 0},
+        {"per_core": 0},
+        {"spare": 1},
+        {"private": "1M", "peak": 0.5},
+        {"trial": "/nowhere/try.json"},
+        {"trial": __file__},
+    ],
+)
+def test_figures_that_make_no_sense_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        workers(**given)
+
+
+def test_a_policy_that_the_trial_lacks_is_named_with_those_that_it_has(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as raised:
+        workers(trial=trial(tmp_path / "try.json"), policy="freeze")
+    assert raised.value.hint == "it has seal"
