@@ -13,11 +13,7 @@ from pasture.servers.recycle import MemoryLimit, UssWatch
 
 
 class AfterResponse:
-    """One for all workers that a process forks: each has a watch of its own.
-
-    Args:
-        limit: of a worker's private memory; None for none.
-    """
+    """One for all workers that a process forks; with a limit each has a watch of its own."""
 
     def __init__(self, limit: MemoryLimit | None) -> None:
         self._limit = limit

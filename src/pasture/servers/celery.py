@@ -120,8 +120,7 @@ def end_pool_with_parent() -> None:
 def survive_shortages() -> None:
     """Have the pools of this process go on while the system has no process for a replacement.
 
-    Celery takes a fork that fails for a reason to end, and its tasks with it. Here the pool's own
-    timer tries again.
+    Celery takes such a fork for a reason to end. Here the pool's own timer tries again.
     """
     repopulate = Pool._repopulate_pool
     backoff = Backoff()
@@ -174,8 +173,7 @@ def _close_pipe_of(trace: TracebackType | None) -> None:
 def count_private_memory(limit: MemoryLimit) -> None:
     """Have `worker_max_memory_per_child` count private memory in place of peak RSS.
 
-    Celery looks after each task, in the pool process, once the result is sent; it then ends
-    the process as it does at `worker_max_tasks_per_child`.
+    Celery looks after each task, once the result is sent; it then ends the pool process.
     """
     after = AfterResponse(limit)
 

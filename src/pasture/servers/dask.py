@@ -54,8 +54,7 @@ def dask_setup(nanny: Any) -> None:
 def preload_list(variable: str, configured: object) -> str:
     """PASTURE_PRELOAD for the forkserver: the variable, or else Dask's configuration.
 
-    Args:
-        configured: a list of names, or one string with commas, as of `DASK_PASTURE__PRELOAD`.
+    That is a list of names, or one string with commas, as of `DASK_PASTURE__PRELOAD`.
     """
     if variable:
         return variable

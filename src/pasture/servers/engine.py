@@ -31,11 +31,7 @@ from pasture.trust.untrusted_text import complain
 
 @contextmanager
 def installed(name: str) -> Iterator[None]:
-    """Import an engine's package in the `with` block.
-
-    Raises:
-        MissingExtra: it cannot be imported.
-    """
+    """Import an engine's package in the `with` block; raises MissingExtra where that fails."""
     try:
         yield
     except ImportError as error:
@@ -145,8 +141,7 @@ class Engine:
     def is_refused(self, started: Any) -> bool:
         """Whether nothing is forked from a parent that has loaded; a warning is written then.
 
-        Raises:
-            UsageError: it is so, and `pasture run` or the settings want a seal or an end.
+        Raises a PastureError in its place if `pasture run` or the settings want a seal or an end.
         """
         try:
             self.check(started)

@@ -43,8 +43,7 @@ def watch(before_fork: Callable[[], None], after: str = "") -> None:
 def is_there(target: str, modules: Mapping[str, ModuleType]) -> bool:
     """Whether a module has been imported to its end, and a name in it is set and not None.
 
-    Args:
-        target: `MODULE`, `MODULE:NAME`, or "" which is always there.
+    `MODULE`, `MODULE:NAME`, or "" which is always there.
     """
     if not target:
         return True
@@ -58,13 +57,10 @@ def is_there(target: str, modules: Mapping[str, ModuleType]) -> bool:
 
 
 def leads_elsewhere(caller: FrameType | None) -> bool:
-    """Whether a fork is followed by an exec, or makes a daemon, going by the code around it.
+    """Whether the fork of this caller is followed by an exec, or makes a daemon.
 
-    Names decide: `os.execv...` in the function that forks, `os.setsid` in that or in the one that
-    called it, since daemonizing is often split into two.
-
-    Args:
-        caller: frame of the function that forks.
+    Names in the code decide: `os.execv...` in the function that forks, `os.setsid` in that or in
+    the one that called it, since daemonizing is often split into two.
     """
     if caller is None:
         return False

@@ -58,8 +58,7 @@ class Granian(Engine):
     def prepare(self, server: Any, load: Loader) -> Loader:
         """Load the application, have workers forked; returns a loader for the workers.
 
-        Raises:
-            AppImportFailed: the application cannot be imported or made.
+        Raises AppImportFailed where the application cannot be imported or made.
         """
         settings = without_exit(self.settings)
 

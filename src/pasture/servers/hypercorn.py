@@ -57,11 +57,7 @@ class Hypercorn(Engine):
             )
 
     def prepare(self, config: Config) -> None:
-        """Load the application and have `hypercorn.run.run` fork where it would spawn.
-
-        Raises:
-            AppImportFailed: the application cannot be imported.
-        """
+        """Load the application and have `hypercorn.run.run` fork where it would spawn."""
         settings = without_exit(self.settings)
         sealer = Sealer(settings, begin_anew=restart.again)
         begin_loading(settings.policy)

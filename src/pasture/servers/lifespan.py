@@ -35,9 +35,7 @@ def start_once(
 ) -> SharedLifespan:
     """Start an application for all workers, which then serve what `wrap` makes of it.
 
-    Raises:
-        AppImportFailed: it says that it cannot start.
-        SealFailed: as `SharedLifespan.share`.
+    Raises AppImportFailed where it says that it cannot start, and SealFailed as `share`.
     """
     lifespan = SharedLifespan(application, log)
     lifespan.start()
@@ -46,11 +44,7 @@ def start_once(
 
 
 class SharedLifespan:
-    """The lifespan of an application, from its start on.
-
-    Attributes:
-        session: for requests of a warm-up, while the application is started.
-    """
+    """The lifespan of an application, from its start on, with a `session` for a warm-up."""
 
     def __init__(self, application: Application, log: Log = write_to_log) -> None:
         self._log = log
@@ -62,11 +56,7 @@ class SharedLifespan:
         self.session: Session | None = Session(application, self._loop.make)
 
     def start(self) -> None:
-        """Start the application; without a lifespan nothing is done.
-
-        Raises:
-            AppImportFailed: it says that it cannot start.
-        """
+        """Start the application, if it has a lifespan, or raise AppImportFailed."""
         assert self.session is not None
         failed = self.session.start()
         if failed is not None:
@@ -81,8 +71,7 @@ class SharedLifespan:
     def share(self, *, strict: bool) -> None:
         """Have the workers adopt the state, if they can. Before the fork, and after any warm-up.
 
-        Raises:
-            SealFailed: `strict`, and the start has left something that does not cross a fork.
+        Raises SealFailed if `strict`, and the start has left something that does not cross a fork.
         """
         if self.session is None:
             return
@@ -123,10 +112,7 @@ class SharedLifespan:
     def end(self) -> None:
         """End the application, if it is started. In the process that has started it.
 
-        It has 30 s for that, and a signal that asks the process to end stops it.
-
-        Raises:
-            KeyboardInterrupt: there was such a signal.
+        It has 30 s for that. A signal that asks the process to end stops it: KeyboardInterrupt.
         """
         session, self.session = self.session, None
         if session is None:

@@ -30,11 +30,7 @@ def import_failed(app: str, error: BaseException, *, server: str, hint: str) -> 
 
 @contextmanager
 def importing(app: str, *, server: str, hint: str) -> Iterator[None]:
-    """Import the application in the `with` block; arguments as of `import_failed`.
-
-    Raises:
-        AppImportFailed: it cannot be imported.
-    """
+    """Import the application in the `with` block, or raise `import_failed` of these arguments."""
     try:
         yield
     except PastureError:
@@ -63,10 +59,8 @@ def load(modules: Iterable[str], *, strict: bool) -> None:
     """Import modules for the children's sake: `PASTURE_PRELOAD=my_tasks,my_models`.
 
     In the parent, before the seal, in this order. One that cannot be imported is reported and left
-    out: each child imports it for itself, or fails as it would without pasture.
-
-    Raises:
-        AppImportFailed: `strict`, and one cannot be imported.
+    out: each child imports it for itself, or fails as it would without pasture. It is
+    AppImportFailed if the settings are `strict`.
     """
     for name in modules:
         try:

@@ -44,11 +44,8 @@ def prove(
 ) -> StepReport | None:
     """Probe the sealed process; returns only if the server may go on as it is.
 
-    None if there is nothing to send.
-
-    Raises:
-        ProbeFailed: the server shall not start.
-        KeyboardInterrupt: the process was asked to end.
+    None if there is nothing to send. Raises ProbeFailed if the server shall not start, and
+    KeyboardInterrupt if the process was asked to end.
     """
     expected = _expected(served, settings.warm_up.requests)
     if not expected or served.application is None:
@@ -108,11 +105,7 @@ def _go_on(
     begin_anew: Restart,
     log: Log,
 ) -> None:
-    """Start in another way, or return to start as it is.
-
-    Raises:
-        ProbeFailed: the server shall not start.
-    """
+    """Start in another way, raise ProbeFailed to end, or return to start as it is."""
     choice = settings.probe_failure
     if choice == "report":
         log(logging.ERROR, PROBE % "it failed, and the server starts as it is")

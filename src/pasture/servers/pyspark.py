@@ -46,12 +46,9 @@ def main() -> None:
 def prepare(arguments: Sequence[str]) -> Sealer:
     """Load what the workers need, and seal this process.
 
-    Args:
-        arguments: as Spark gives them: the workers' module, or nothing.
-
-    Raises:
-        PastureError: a variable makes no sense; there is no PySpark; or the settings are strict and
-            a module cannot be imported or the heap not be sealed.
+    Spark's arguments are the workers' module, or nothing. Raises a PastureError where a variable
+    makes no sense or there is no PySpark, and where the settings are strict and a module cannot be
+    imported or the heap not be sealed.
     """
     settings = read_environment()
     show_log()

@@ -42,11 +42,7 @@ class MemoryLimit:
 
 
 def parse_limit(text: str, jitter: str | float = DEFAULT_JITTER) -> MemoryLimit:
-    """A limit as a user writes it: `200M`, `1.5G`, or bytes.
-
-    Raises:
-        UsageError: it cannot be understood, or makes no sense.
-    """
+    """A limit as a user writes it: `200M`, `1.5G`, or bytes. Raises a UsageError at nonsense."""
     try:
         limit, fraction = parse_bytes(text), float(jitter)
     except (UsageError, ValueError):

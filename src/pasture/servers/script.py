@@ -24,13 +24,9 @@ _FORKSERVER = "pasture.servers.logged_forkserver"
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Run a program as Python would, sealed before it forks workers.
+    """Run a program as Python would with these arguments, sealed before it forks workers.
 
-    Args:
-        arguments: the interpreter's, without options of its own.
-
-    Raises:
-        PastureError: a variable makes no sense, or there is no such program.
+    Raises a PastureError where a variable makes no sense, or there is no such program.
     """
     settings = read_environment()
     show_log()

@@ -217,9 +217,7 @@ def seal_before_forks(
 ) -> None:
     """Seal this process before it forks workers, as often as that is worth it, from now on.
 
-    Args:
-        works, keeps_connections: as of `Sealer`.
-        after: as of `fork_hook.watch`.
+    `works` and `keeps_connections` are those of `Sealer`, `after` that of `fork_hook.watch`.
     """
     sealer = Sealer(settings, works=works, keeps_connections=keeps_connections)
     fork_hook.watch(lambda: or_end(sealer.before_fork), after)

@@ -318,11 +318,7 @@ def settings_or_end(**given: Raw) -> ServerSettings:
 
 
 def to_environment(**given: Raw) -> dict[str, str]:
-    """The variables that say the same as these raw values; those that are not given are left out.
-
-    Args:
-        given: by the names of `SETTINGS`; None is not given.
-    """
+    """The variables that say the same as raw values by names of `SETTINGS`, but for None."""
     lines: dict[str, list[str]] = {}
     for row in _ROWS.values():
         for each in (row, *row.parts):

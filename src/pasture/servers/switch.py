@@ -23,12 +23,7 @@ _LOGS_BY_ITSELF = "pasture.servers.gunicorn"
 
 
 def switch_on(module: str, policy: str) -> None:
-    """Import what seals an engine.
-
-    Args:
-        module: as `pasture.servers.gunicorn`; importing it is the switch.
-        policy: its name; `PASTURE_POLICY` wins.
-    """
+    """Import a module that seals an engine, under this policy or that of `PASTURE_POLICY`."""
     if module in sys.modules:  # the program has its line for pasture already
         return
     before = os.environ.get(POLICY)

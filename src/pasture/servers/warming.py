@@ -19,11 +19,7 @@ _ANY = ("", "0.0.0.0", "::")
 
 
 def host_at(address: str | None, port: int | str) -> str:
-    """The `Host` of a request from this machine to a server that listens at an address.
-
-    Args:
-        address: as a server's configuration has it, IPv6 with or without brackets.
-    """
+    """The `Host` of a request from this machine to an address, IPv6 in brackets or not."""
     name = (address or "").removeprefix("[").removesuffix("]")
     if name in _ANY:
         name = "localhost"
@@ -41,10 +37,9 @@ def warm_up_as_set(
 ) -> WarmUpReport:
     """Serve the settings' requests, within their limits of time.
 
-    Args:
-        log: takes a line before each request, and one at the end.
-        shared: the application's lifespan, where it has been started once for all workers.
-        named: of `pasture.warm_up`, besides.
+    The log has a line before each request, and one at the end. `shared` is the application's
+    lifespan, where it has been started once for all workers; others are arguments of
+    `pasture.warm_up`.
     """
     if restart.is_without_warm_up():
         host, headers = named.get("host", "localhost"), settings.warm_up.headers

@@ -40,8 +40,7 @@ _CONFIGURABLE = {
 class Gunicorn(Engine):
     """Its arbiter, made once the configuration has been read: a file that says the settings itself.
 
-    Attributes:
-        configured: what the file asked for, as arguments of `read_environment`.
+    `configured` is what the file asked for, as arguments of `read_environment`.
     """
 
     name = "gunicorn"

@@ -32,11 +32,9 @@ class SealedApplication(WSGIApplication):  # type: ignore[misc]
         self.cfg.set("on_starting", on_starting)
 
     def load(self) -> Any:
-        """Import the application.
+        """Import the application; raises AppImportFailed in the master.
 
-        Raises:
-            AppImportFailed: it cannot be, and this is the master. For a worker, which loads it only
-                under --reload, gunicorn wants the original exception.
+        For a worker, which loads it only under --reload, gunicorn wants the original exception.
         """
         try:
             return super().load()

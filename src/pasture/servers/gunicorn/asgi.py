@@ -79,9 +79,8 @@ async def _no_application(scope: Any, receive: Any, send: Any) -> None:
 def watch_requests(cfg: Any, then: AfterAnswer | None = None) -> None:
     """Have workers for ASGI do after each request what gunicorn's others do. At the start and HUP.
 
-    Args:
-        cfg: gunicorn's configuration, under which `hooks.call_after_request` has been called.
-        then: called last.
+    Of a configuration under which `hooks.call_after_request` has been called; `then` is called
+    last.
     """
 
     def watch(worker: Any) -> None:

@@ -25,13 +25,10 @@ class Behind:
 
 
 def call_behind(cfg: Any, hook: str, ours: Callable[[Any], object]) -> None:
-    """Have `ours` called after a hook of the user's, which closes and builds before a seal, say.
+    """Have `ours` called after a hook (`pre_fork`, `post_worker_init`) of the user's.
 
-    A second call changes nothing: an application may keep its configuration at a reload.
-
-    Args:
-        cfg: gunicorn's configuration.
-        hook: `pre_fork` or `post_worker_init`.
+    The user's closes and builds before a seal, say. A second call changes nothing: an application
+    may keep its configuration at a reload.
     """
     users = getattr(cfg, hook)
     if not isinstance(users, Behind):
@@ -39,13 +36,10 @@ def call_behind(cfg: Any, hook: str, ours: Callable[[Any], object]) -> None:
 
 
 class AfterRequest:
-    """The user's `post_request`, then the count of requests, a collection and a look at memory.
+    """The user's `post_request`, then the count, a collection, a look at memory, and last `then`.
 
     The response has been sent by then. A worker that has passed its limit ends as one does
     at `max_requests`: it takes no more connections, finishes those it has, and is replaced.
-
-    Attributes:
-        then: called last.
     """
 
     def __init__(self, users: Callable[..., object], limit: MemoryLimit | None) -> None:
@@ -74,11 +68,7 @@ def call_after_request(
 ) -> None:
     """Have workers count each response, and end after one if they pass a limit.
 
-    A second call changes nothing but what is called last.
-
-    Args:
-        cfg: gunicorn's configuration, with which workers are forked later.
-        then: called last, after each response, with gunicorn's request and response.
+    A second call changes nothing but `then`, which takes gunicorn's request and response.
     """
     recorder.will_count_requests()
     if not isinstance(cfg.post_request, AfterRequest):

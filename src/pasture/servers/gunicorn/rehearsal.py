@@ -24,9 +24,7 @@ _THREADS = ("gunicorn.workers.gthread",)
 def play(server: Any, worker: Any, replay: Replay) -> None:
     """Start the worker that is about to be forked, and serve the replay's requests in it.
 
-    Args:
-        server: the arbiter, for hooks.
-        worker: not started yet; this process has a copy of its own.
+    The worker is not started yet; this process has a copy of its own. The arbiter is for hooks.
     """
     worker.pid = os.getpid()
     util._setproctitle("probe")

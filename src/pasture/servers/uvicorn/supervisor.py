@@ -149,8 +149,7 @@ class SealingSupervisor(Multiprocess):
 def load(config: Config) -> Any:
     """Load the application and what serves it, as each worker would; starts nothing of it.
 
-    Raises:
-        AppImportFailed: the application cannot be imported or made.
+    Raises AppImportFailed where the application cannot be imported or made.
     """
     hint = "check the name and --app-dir"
     try:

@@ -43,11 +43,7 @@ class ForkContext(Forking):
     def Process(  # type: ignore[override]  # noqa: N802  multiprocessing's name
         self, target: Callable[..., None], kwargs: dict[str, Any]
     ) -> Worker:
-        """A worker that is not started yet.
-
-        Args:
-            target: uvicorn's `subprocess_started`, which sets up and then calls `kwargs["target"]`.
-        """
+        """A worker that is not started yet, of uvicorn's `subprocess_started` and its arguments."""
         serve = functools.partial(self._serve, kwargs["target"])
         return super().Process(target=target, kwargs={**kwargs, "target": serve})
 

@@ -70,11 +70,7 @@ def _stop_master(uwsgi: Any) -> None:
 
 
 def refuse(options: Any, worker_id: int) -> None:
-    """Raise a UsageError for options under which each worker loads the application for itself.
-
-    Args:
-        options: `uwsgi.opt`: a mapping with the names as str or bytes.
-    """
+    """Raise a UsageError for `uwsgi.opt` under which each worker loads the application."""
     found = [name for name in _LAZY if option(options, name)]
     if found or worker_id > 0:
         name = found[0] if found else "lazy-apps"
@@ -112,10 +108,10 @@ def option(options: Any, name: str) -> str | None:
 
 
 class Uwsgi(Engine):
-    """uWSGI's master, inside of uWSGI: `begin` does not see forks of a program in C.
+    """uWSGI's master, inside of uWSGI, whose module there is while it loads.
 
-    Args:
-        uwsgi: the module of that name. It is there while uWSGI loads.
+    Its forks are C code's, which `begin` does not see; its command runs before there is such a
+    module.
     """
 
     name = "uwsgi"
@@ -212,8 +208,7 @@ class Uwsgi(Engine):
     def _application(self) -> Callable[..., Any]:
         """The WSGI application that uWSGI was asked to load.
 
-        Raises:
-            UsageError: it was named in a way that is not understood here.
+        Raises a UsageError where it was named in a way that is not understood here.
         """
         options = self._uwsgi.opt
         name = option(options, "callable") or "application"

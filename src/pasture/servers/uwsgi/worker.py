@@ -27,9 +27,7 @@ _after = AfterResponse(None)
 def begin(uwsgi: Any, *, leaves: bool, limit: MemoryLimit | None = None) -> None:
     """Take the policy's steps for children. In a worker, right after the fork.
 
-    Args:
-        leaves: whether the policy has the worker leave without finalization.
-        limit: of the worker's private memory.
+    `leaves` says whether it leaves without finalization, `limit` is of its private memory.
     """
     child.take_steps()
     recorder.begin()

@@ -42,11 +42,7 @@ served = Served()
 
 
 class Promotable:
-    """The present worker of this process.
-
-    Attributes:
-        generation: the one that it was promoted to; None: it was not.
-    """
+    """The present worker of this process, and the generation that it was promoted to, or None."""
 
     def __init__(self, worker: Any, channel: Channel, row: Row) -> None:
         self.generation: int | None = None

@@ -51,9 +51,8 @@ _LOAD_AGAIN_S, _LOAD_SOON_S = 10.0, 1.0
 class Refork:
     """The molds and workers of one gunicorn, and their life cycle.
 
-    Args:
-        arbiter: gunicorn's own figures, hooks and records of workers are its.
-        served: lines of requests that the server before this one has answered.
+    gunicorn's own figures, hooks and records of workers are the arbiter's. `served` are lines of
+    requests that the server before this one has answered.
     """
 
     def __init__(
@@ -186,8 +185,7 @@ class Refork:
     def reload(self) -> None:
         """Load the application anew; from now on what there is is outdated.
 
-        Raises:
-            NotLoaded, LoadEnded, SpawnFailed: it cannot be loaded. All goes on as before.
+        Where it cannot be loaded, as `Spawner.load` raises, all goes on as before.
         """
         before, self._first_mold = self._first_mold, None
         try:
@@ -249,11 +247,7 @@ class Refork:
             self.reap(pid, status)
 
     def reap(self, pid: int, status: int) -> None:
-        """Take note of the end of a process.
-
-        Raises:
-            HaltServer: a worker of generation 0 could not boot.
-        """
+        """Take note of an end; raises HaltServer where a worker of generation 0 could not boot."""
         arbiter = self._arbiter
         if (ended := self._children.get(pid)) and ended.role != "worker":
             self._hear(ended)  # its last words, such as why it refused

@@ -91,8 +91,7 @@ def is_stopped(child: int) -> bool:
 class Spawner:
     """Forks one process, which loads the application, and adopts those that molds fork.
 
-    Attributes:
-        served: lines of the requests that a process which loads the application is warmed up with.
+    A process that loads the application is warmed up with the requests of `served`.
     """
 
     def __init__(
@@ -156,9 +155,7 @@ class Spawner:
         """Wait until the application is loaded; returns None, or how the process has ended.
 
         A load may take as long as it likes. One that is stopped has the workers' timeout.
-
-        Raises:
-            StopIteration: the server is to end.
+        Raises StopIteration where the server is to end.
         """
         goes_on_at = monotonic()
         while True:
@@ -222,8 +219,7 @@ class Spawner:
     def order(self, generation: int, mold: Worker | None) -> Worker:
         """Have a mold fork a worker, and wait for it: milliseconds, or FORK_S at the most.
 
-        Raises:
-            SpawnFailed: there is no new worker.
+        Raises SpawnFailed where there is no new worker.
         """
         worker, there = self._prepare_spawn(generation)
         files = (there.fileno(), worker.handle.tmp.fileno())
@@ -261,9 +257,8 @@ class Spawner:
     def _prepare_spawn(self, generation: int) -> tuple[Worker, Channel]:
         """The record of a new process, and its own end of its channel.
 
-        Raises:
-            SpawnFailed: the scoreboard is full, or the system has no descriptors or files for it
-                now.
+        Raises SpawnFailed: the scoreboard is full, or the system has no descriptors or files for it
+        now.
         """
         slot = self._board.reserve()
         if slot is None:

@@ -54,11 +54,8 @@ def make_handle(arbiter: Any, age: int) -> Any:
 def live(arbiter: Any, start: Start, board: Scoreboard, served: Iterable[str]) -> NoReturn:
     """Load the application and live as the mold of generation 0. In the arbiter's child.
 
-    The processes that it forks live here as workers, and then, if promoted, as molds.
-
-    Args:
-        arbiter: this process's copy of it.
-        served: lines of requests to warm up with, unless the user has asked for others.
+    The processes that it forks live here as workers, and then, if promoted, as molds. `served` are
+    lines of requests to warm up with, unless the user has asked for others.
     """
     child = _live_as_first_mold(arbiter, start, served)
     while True:
