@@ -91,7 +91,8 @@ def gather(
     pids = tree.forked_workers(master_pid)
     if memory is None:
         raise ProcessEnded(f"process {master_pid} has ended", hint="give the pid of another")
-    files = tuple(sorted({f for pid in (master_pid, *pids) for f in _files(pid)}))
+    mapped = (parse_maps(read_text(f"/proc/{pid}/maps")) for pid in (master_pid, *pids))
+    files = tuple(sorted({one.path for mappings in mapped for one in mappings if one.is_file}))
     board = read_scoreboard(master_pid)
     environ = read_environ(master_pid)
     mappings = parse_maps(read_text(f"/proc/{master_pid}/maps"))
@@ -146,9 +147,3 @@ def _by_package(pid: int) -> dict[str, InMemory]:
 def _refusals() -> tuple[str, ...]:
     unsupported = current().unsupported
     return left_out_besides() if unsupported is None else (unsupported,)
-
-
-def _files(pid: int) -> set[str]:
-    return {
-        mapping.path for mapping in parse_maps(read_text(f"/proc/{pid}/maps")) if mapping.is_file
-    }

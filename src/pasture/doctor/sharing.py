@@ -50,19 +50,16 @@ def preloading(seen: Evidence) -> Iterator[Finding]:
 
 def _spawned(seen: Evidence) -> Finding:
     server = "uvicorn" if seen.is_asgi else "..."
+    started = f"{seen.spawned} workers were started as Python processes of their own"
+    if seen.spawned == 1:
+        started = "a worker was started as a Python process of its own"
     return Finding(
         "preload",
         True,
-        f"{_started_anew(seen.spawned)} and not forked: nothing is shared with the master",
+        f"{started} and not forked: nothing is shared with the master",
         cost="all that the application holds, for each worker",
         fix=f"`pasture run {server}` forks workers from a master that has loaded the application",
     )
-
-
-def _started_anew(number: int) -> str:
-    if number == 1:
-        return "a worker was started as a Python process of its own"
-    return f"{number} workers were started as Python processes of their own"
 
 
 def _holds_little(seen: Evidence, private: float, rss: float) -> bool:

@@ -16,7 +16,7 @@ from typing import TypeVar
 from pasture.explain.explanation import Holder, Owner
 from pasture.explain.objects import Objects, TypeInfo
 from pasture.explain.snapshot import NO_OWNER, Kind, Snapshot
-from pasture.explain.touched import Example, Touched, TouchedObjects
+from pasture.explain.touched import Example, TouchedObjects
 
 _MAX_OWNERS = 30
 _MAX_OF_A_TYPE = 3
@@ -204,17 +204,14 @@ def most_touched(
     codes: list[Owner] = []
     for group in touched.groups():
         if group[0].kind == Kind.OBJECT and group[0].type in touched.code_types:
-            codes += [_code(names, found) for found in group[:_MAX_OWNERS]]
+            for found in group[:_MAX_OWNERS]:
+                name, file, line = names.code_name(found.address)
+                codes.append(Owner("code", name, f"{file}:{line}", found.os_pages, found.words))
             continue
         kind = type_name(objects, *group[0].group)
         for found in group[: min(_MAX_OF_A_TYPE, _MAX_OWNERS - len(owners))]:
             owners.append(Owner(kind, names.path(found.number), "", found.os_pages, found.words))
     return tuple(owners), tuple(codes)
-
-
-def _code(names: Owners, found: Touched) -> Owner:
-    name, file, line = names.code_name(found.address)
-    return Owner("code", name, f"{file}:{line}", found.os_pages, found.words)
 
 
 def type_name(objects: Objects, kind: Kind, address: int) -> str:

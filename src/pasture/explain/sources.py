@@ -121,7 +121,9 @@ def find_sources(parent: AddressSpace, asked: Path | None) -> Sources:
         UsageError: the snapshot that was asked for cannot be used.
     """
     snapshot, missing = _find_snapshot(parent.pid, asked)
-    version = _version(parent, snapshot)
+    version = python_version(mapping.path for mapping in parent.mappings)
+    if snapshot:
+        version = snapshot.hexversion >> 24, snapshot.hexversion >> 16 & 255
     same = version == sys.version_info[:2]
     if not same:
         missing = (*missing, _of_another_version(version, snapshot))
@@ -129,12 +131,6 @@ def find_sources(parent: AddressSpace, asked: Path | None) -> Sources:
         return Sources(snapshot, snapshot.fields, same, missing, version)
     fields = own_fields() if same else None
     return Sources(None, fields, same, missing, version)
-
-
-def _version(parent: AddressSpace, snapshot: Snapshot | None) -> tuple[int, int] | None:
-    if snapshot:
-        return snapshot.hexversion >> 24, snapshot.hexversion >> 16 & 255
-    return python_version(mapping.path for mapping in parent.mappings)
 
 
 def _of_another_version(version: tuple[int, int] | None, snapshot: Snapshot | None) -> str:

@@ -163,7 +163,10 @@ class Rollout:
             case "backfilling":
                 return self._backfill(now, wanted, generation)
             case "promoting":
-                return self._await_seal(now)
+                if now - self._since <= self._limits.mold_s:
+                    return None
+                why = f"its mold was not ready after {self._limits.mold_s:.0f} s"
+                return Outcome("late", why)
             case "canary":
                 return self._try_canary(now)
             case "rolling":
@@ -187,11 +190,6 @@ class Rollout:
         if now - self._since > self._limits.boot_s:
             return Outcome("failed", "no spare worker became ready")
         return None
-
-    def _await_seal(self, now: float) -> Outcome | None:
-        if now - self._since <= self._limits.mold_s:
-            return None
-        return Outcome("late", f"its mold was not ready after {self._limits.mold_s:.0f} s")
 
     def _try_canary(self, now: float) -> Action | Outcome | None:
         canary, boot_s = self.canary, self._limits.boot_s

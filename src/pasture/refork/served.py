@@ -92,10 +92,6 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and len(value) <= MAX_TEXT
 
 
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
 def _are_requests(value: Any) -> bool:
     return isinstance(value, list) and len(value) <= MAX_LINES and all(map(is_line, value))
 
@@ -103,7 +99,7 @@ def _are_requests(value: Any) -> bool:
 FROM_CHILDREN: Vocabulary = {
     "loaded": {},
     "spawned": {},
-    "not spawned": {"why": _is_text, "for_now": _is_flag},
+    "not spawned": {"why": _is_text, "for_now": lambda value: isinstance(value, bool)},
     "sealed": {"report": _is_text, "served": _are_requests},
     "refused": {"why": _is_text},
 }

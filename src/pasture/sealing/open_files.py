@@ -123,7 +123,8 @@ def _is_io(file: object) -> bool:
 
 def _each(wait: LockWait, write: Callable[[Any], None], ignored: type[BaseException]) -> None:
     files = [file for file in native().files() if type(file) not in _HOLD_NOTHING]
-    below = _find_below(files)
+    known = {id(file) for file in files}
+    below = {id(file): _directly_below(file, known) for file in files}
     for file in _outermost_first(files, below):
         try:
             if wait.can_write(file, *_all_below(file, below)):
@@ -133,11 +134,6 @@ def _each(wait: LockWait, write: Callable[[Any], None], ignored: type[BaseExcept
 
 
 _Below = Mapping[int, Sequence[object]]
-
-
-def _find_below(files: Sequence[object]) -> _Below:
-    known = {id(file) for file in files}
-    return {id(file): _directly_below(file, known) for file in files}
 
 
 def _directly_below(file: object, known: set[int]) -> Sequence[object]:

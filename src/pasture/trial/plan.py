@@ -27,57 +27,38 @@ DEFAULT_SERVER = next(iter(SERVERS))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialPlan:
-    """The plan of a `run_trial`.
+    """The plan of a `run_trial`."""
 
-    Attributes:
-        app: the application, as its server names it: `package.module:callable`.
-        server: name of the server, of `pasture.trial.servers.SERVERS`.
-        policies: names, in the order of their runs; savings are against `stock`, or
-            against the first where `stock` is not among them.
-        workers: number of the server's.
-        requests: exact number in a run.
-        concurrency: simulated users, each with one request under way; None is one a worker.
-        urls: requests of the load, walked in order and from the start again.
-        headers: sent with each request of the load and of the warm-up.
-        locustfile: a load of the user's own, in place of `urls`.
-        warm: requests that a policy with a warm-up serves before the fork; None is one
-            for each distinct URL of the load.
-        env: added to the environment of the server.
-        chdir: working directory of the server; None is ours.
-        server_args: more arguments for the server.
-        server_timeout_s: how long a boot may take, the warm-up not counted, and how long one
-            request.
-        run_timeout_s: how long a run may take, from the start of its server to the end of its load;
-            None is no limit.
-        port: on 127.0.0.1; None takes a free one.
-        log_dir: where the logs of server and load stay; None keeps none.
-        rounds: how often each policy is run; the order turns around after each round.
-        limit_bytes: of memory, for which the workers that fit are counted; None is no limit.
-        server_python: interpreter of the server.
-        load_python: interpreter that has Locust; None finds or makes one.
-    """
-
-    app: str
-    server: str = DEFAULT_SERVER
+    app: str  # the application, as its server names it: `package.module:callable`
+    server: str = DEFAULT_SERVER  # name of the server, of `pasture.trial.servers.SERVERS`
+    # Names, in the order of their runs; savings are against `stock`, or against the first where
+    # `stock` is not among them.
     policies: tuple[str, ...] = DEFAULT_POLICIES
-    workers: int = 4
-    requests: int = 2000
+    workers: int = 4  # number of the server's
+    requests: int = 2000  # exact number in a run
+    # Simulated users, each with one request under way; None is one a worker.
     concurrency: int | None = None
+    # Requests of the load, walked in order and from the start again.
     urls: tuple[Request, ...] = DEFAULT_URLS
-    headers: tuple[Header, ...] = ()
-    locustfile: Path | None = None
+    headers: tuple[Header, ...] = ()  # sent with each request of the load and of the warm-up
+    locustfile: Path | None = None  # a load of the user's own, in place of `urls`
+    # Requests that a policy with a warm-up serves before the fork; None is one for each distinct
+    # URL of the load.
     warm: tuple[Request, ...] | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
-    chdir: Path | None = None
-    server_args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)  # added to the environment of the server
+    chdir: Path | None = None  # working directory of the server; None is ours
+    server_args: tuple[str, ...] = ()  # more arguments for the server
+    # How long a boot may take, the warm-up not counted, and how long one request.
     server_timeout_s: float = 60.0
+    # How long a run may take, from the start of its server to the end of its load; None is no
+    # limit.
     run_timeout_s: float | None = None
-    port: int | None = None
-    log_dir: Path | None = None
-    rounds: int = 1
-    limit_bytes: int | None = None
-    server_python: str = sys.executable
-    load_python: str | None = None
+    port: int | None = None  # on 127.0.0.1; None takes a free one
+    log_dir: Path | None = None  # where the logs of server and load stay; None keeps none
+    rounds: int = 1  # how often each policy is run; the order turns around after each round
+    limit_bytes: int | None = None  # of memory, for which the workers that fit are counted
+    server_python: str = sys.executable  # interpreter of the server
+    load_python: str | None = None  # interpreter that has Locust; None finds or makes one
 
     @property
     def users(self) -> int:

@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 from pasture.display.units import BYTES_PER_MB
 from pasture.proc.smaps import Memory
 from pasture.trial.figures import LATENCIES, PEAK, PEAK_PSS, PSS_BEFORE, REQUESTS, SHUTDOWN, TOTAL
-from pasture.trial.measurement import PolicyResult, TrialResult
+from pasture.trial.measurement import TrialResult
 
 # The same in every plot; distinguishable with any colour vision.
 COLORS = {
@@ -108,13 +108,10 @@ def shutdown(result: TrialResult) -> go.Figure:
         ]
     )
     figure.data[1].update(text=[PEAK.shown(p) for p in result.policies], textposition="outside")
-    figure.update_xaxes(tickvals=names, ticktext=[_timed(p) for p in result.policies])
+    seconds = (f"<span style='color:{_FAINT}'>{SHUTDOWN.shown(p)}</span>" for p in result.policies)
+    ticks = [f"{name}<br>{text}" for name, text in zip(names, seconds, strict=True)]
+    figure.update_xaxes(tickvals=names, ticktext=ticks)
     return laid_out(figure, "MB", barmode="group", showlegend=False)
-
-
-def _timed(policy: PolicyResult) -> str:
-    """A policy's name over the seconds its shutdown took."""
-    return f"{policy.policy}<br><span style='color:{_FAINT}'>{SHUTDOWN.shown(policy)}</span>"
 
 
 def _over_requests(result: TrialResult, memory_figure: MemoryFigure) -> go.Figure:
