@@ -47,6 +47,13 @@ def start() -> None:
         sys.meta_path.insert(0, _Watch(program, policy))
 
 
+def catch_up() -> None:
+    """Switch on the engine if it was imported before `start`: out of an image, say."""
+    for one in sys.meta_path:
+        if isinstance(one, _Watch):
+            one.catch_up()
+
+
 def read_engines() -> Mapping[str, Any]:
     """pasture's table of engines by their names, executed without an import of pasture.
 
@@ -156,6 +163,18 @@ class _Watch:
         if spec is not None and hasattr(spec.loader, "exec_module"):
             self._follow(spec.loader, name)
         return spec
+
+    def catch_up(self) -> None:
+        """Switch on what is waited for and is there already."""
+        self._finding = True
+        try:
+            if self._left is None:
+                self._read()
+        finally:
+            self._finding = False
+        for name in [name for name in self._left or () if name in sys.modules]:
+            assert self._left is not None
+            _switch_on(self._left.pop(name), self._policy)
 
     def _read(self) -> None:
         try:

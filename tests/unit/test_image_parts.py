@@ -115,7 +115,6 @@ def image(tmp_path: Path) -> Path:
 
 def test_an_image_is_read_as_it_was_written(image: Path) -> None:
     assert image_file.read_document(image) == {"a": 1}
-    image_file.require_complete(image)
     assert image.stat().st_mode & 0o777 == 0o640
     content = image.read_bytes()
     assert content[3 * 4096 : 3 * 4096 + 5000] == b"x" * 5000
@@ -127,7 +126,7 @@ def test_each_byte_of_an_image_counts(image: Path) -> None:
     for at in (*range(0, 4096, 61), *range(4096, len(content), 977), len(content) - 1):
         image.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
         with pytest.raises(ZygoteFailed):
-            image_file.require_complete(image)
+            image_file.read_document(image)
     for other in (content[:-1], content + b"\0", b"", content[:4096]):
         image.write_bytes(other)
         with pytest.raises(ZygoteFailed):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import resource
 import shutil
@@ -338,3 +340,27 @@ def test_an_image_is_of_one_interpreter(images: Images, tmp_path: Path) -> None:
     (tmp_path / "python").symlink_to(BIN / "python")
     shutil.copy(STUB, tmp_path)
     assert "of another interpreter" in images.why(program=tmp_path / STUB.name)
+
+
+def test_check_runs_no_program_that_an_image_names(images: Images, copied: Path) -> None:
+    """It may be another user's, and its document may say anything."""
+    other = copied.parent / "other"
+    other.mkdir()
+    (other / "pasture-python").write_text(f"#!/bin/sh\ntouch {other}/was-run\n")
+    (other / "pasture-python").chmod(0o755)
+    head, content = header(copied), bytearray(copied.read_bytes())
+    document = json.loads(content[head.document_at :])
+    document["python"] = str(other / "python")
+    data = json.dumps(document).encode()
+    content[head.document_at :] = data
+    fields = head._replace(
+        checksum=0,
+        file_bytes=len(content),
+        document_bytes=len(data),
+        sha256=hashlib.sha256(content[4096:]).digest(),
+    )
+    _HEADER.pack_into(content, 0, *fields)
+    struct.pack_into("<Q", content, 16, checksum(content[:4096]))
+    copied.write_bytes(content)
+    done = images.pasture("check", str(copied))
+    assert (done.returncode, (other / "was-run").exists()) == (0, False), done.stderr

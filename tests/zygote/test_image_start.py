@@ -165,3 +165,57 @@ def test_modules_that_ask_for_the_host_are_named(own_images: Images) -> None:
     assert "asks asked for the host's name" in done.stdout
     source = "import platform; print(platform._uname_cache, platform.node())"
     assert own_images.run("-c", source) == own_images.python("-c", source)
+
+
+@pytest.mark.once
+def test_gunicorn_has_the_directory_and_the_user_of_the_program(
+    own_images: Images, tmp_path: Path
+) -> None:
+    done = own_images.build("--preload", "gunicorn.config,gunicorn.arbiter")
+    assert (done.returncode, "looked at" in done.stdout) == (0, False), done
+    source = (
+        "from gunicorn.config import Config\n"
+        "found = Config(); print(found.chdir, found.uid, found.gid)"
+    )
+    by_image = own_images.run("-c", source, cwd=tmp_path)
+    assert by_image.out.startswith(f"{tmp_path} ".encode())
+    assert by_image == own_images.python("-c", source, cwd=tmp_path)
+
+
+POOL = """\
+import multiprocessing.pool
+def square(n): return n * n
+if __name__ == "__main__":
+    with multiprocessing.get_context("fork").Pool(2) as pool: print(pool.map(square, range(4)))
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("preload", ["json,multiprocessing.pool", "json"])
+def test_a_program_is_sealed_if_its_environment_says_so(
+    own_images: Images, tmp_path: Path, preload: str
+) -> None:
+    """The start file of `pasture[auto]` ran when the image was made, without the variable."""
+    script = tmp_path / "pool.py"
+    script.write_text(POOL)
+    own_images.built("--preload", preload)
+    assert own_images.why(str(script), environ={"PASTURE": "seal"}) == ""
+    sealed = own_images.run(str(script), environ={"PASTURE": "seal"})
+    assert (sealed.out, b": sealed, " in sealed.err) == (b"[0, 1, 4, 9]\n", True)
+    assert own_images.run(str(script)).err == b""
+
+
+@pytest.mark.once
+def test_pasture_run_starts_a_server_out_of_an_image(images: Images) -> None:
+    words = (
+        "-m",
+        "pasture",
+        "run",
+        "--",
+        "python",
+        "-c",
+        "import sys; print('changing' in sys.modules)",
+    )
+    ended = images.python(*words, environ={"PASTURE_ZYGOTE_VERBOSE": "1"})
+    assert b"started from the image" in ended.err
+    assert ended.out == b"True\n"

@@ -65,10 +65,16 @@ def command(command: tuple[str, ...], **options: Any) -> None:
     _check_lifespan(row, given.get("lifespan", "each"), reforks="refork" in given)
     variables = to_environment(**given)
     # A bare `python` is the one that pasture is installed for.
-    python = command[0] if row.name == "python" and os.sep in command[0] else sys.executable
+    python = command[0] if row.name == "python" and os.sep in command[0] else _interpreter()
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(python, [python, "-m", row.module, *command[1:]], {**os.environ, **variables})
+
+
+def _interpreter() -> str:
+    """Out of an image, if there is to be one: `pasture-python` then takes the place of `python`."""
+    stub = Path(sys.executable).with_name("pasture-python")
+    return str(stub) if os.environ.get("PASTURE_IMAGE") and stub.exists() else sys.executable
 
 
 def _check(given: Mapping[str, Any]) -> None:

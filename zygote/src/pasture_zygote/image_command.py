@@ -143,12 +143,12 @@ def check(file: Path) -> None:
     """Compare all of an image with its checksums, and start a program out of it."""
     from pasture_zygote import starter
     from pasture_zygote.builds import stub_of
+    from pasture_zygote.command import python
     from pasture_zygote.image_build import why_not
-    from pasture_zygote.image_file import read_document, require_complete
+    from pasture_zygote.image_file import read_document
 
-    require_complete(file)
     document = read_document(file)
-    why = why_not(stub_of(document["python"]), file.absolute(), starter.own(), document["options"])
+    why = why_not(stub_of(python()), file.absolute(), starter.own(), document["options"])
     if why is not None:
         raise ZygoteFailed(f"{file} is complete, but no program starts out of it here: {why}")
     _say(f"{file} is complete, and programs start out of it here")

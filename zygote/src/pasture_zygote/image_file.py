@@ -103,34 +103,19 @@ def _write(file: int, data: bytes | bytearray, offset: int) -> None:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """What is said of an image for people.
+    """What is said of an image for people; each byte of the image is compared with its checksums.
 
     Raises:
         ZygoteFailed: it is none, or it is damaged.
     """
     with _opened(path) as file:
         header = _header(path, file)
-        file.seek(header.document_at)
-        try:
-            found = json.loads(file.read(header.document_bytes))
-        except ValueError:
-            raise _damaged(path, "its document cannot be read") from None
-    if not isinstance(found, dict):
-        raise _damaged(path, "its document makes no sense")
-    return found
-
-
-def require_complete(path: Path) -> None:
-    """Compare every byte of an image with its checksums.
-
-    Raises:
-        ZygoteFailed: it is no image, or it is damaged.
-    """
-    with _opened(path) as file:
-        header = _header(path, file)
         file.seek(OS_PAGE_BYTES)
         if hashlib.file_digest(file, "sha256").digest() != header.sha256:
             raise _damaged(path, "its pages are not those that were written")
+        file.seek(header.document_at)
+        document: dict[str, Any] = json.loads(file.read(header.document_bytes))
+    return document
 
 
 def remove(path: Path) -> None:

@@ -52,11 +52,9 @@ READ_BY: Mapping[str, tuple[str, ...]] = {
 """Beginnings of variables that the code in C of a module reads while it is loaded, unseen by
 Python. (ray 2.60 keeps the job's id of then: RayConfig in _raylet.so.)"""
 
-ALWAYS_READ_EXACTLY = (
-    *("LANG", "LANGUAGE", "HOME", "SETUPTOOLS_USE_DISTUTILS", "PASTURE", "PASTURE_PRELOAD"),
-)
+ALWAYS_READ_EXACTLY = (*("LANG", "LANGUAGE", "HOME", "SETUPTOOLS_USE_DISTUTILS"),)
 """The same, by their whole names: HOME is where packages of the user are, start files of packages
-read the last ones."""
+read the last one."""
 
 READ_LATER = (
     *("PYTHONBREAKPOINT", "PYTHONASYNCIODEBUG", "PYTHON_COLORS", "PYTHON_HISTORY"),
@@ -325,11 +323,16 @@ def _open_files(files: Iterable[OpenFile], is_kept: bool, tables: _Tables) -> by
 def _made_of(made_of: MadeOf, tables: _Tables) -> tuple[bytes, bytes, bytes]:
     """Rows of facts, of files and of folders."""
     dated = (
-        (tables.text(path), size if inode else _MISSING, changed)
+        (tables.text(path), size if inode else _MISSING, max(changed, 0))
         for path, changed, size, inode, _ in made_of.files
     )
     searched = (
-        (tables.text(f.path), f.mtime_ns, tables.add(_texts(f.names)), tables.add(_texts(f.found)))
+        (
+            tables.text(f.path),
+            max(f.mtime_ns, 0),
+            tables.add(_texts(f.names)),
+            tables.add(_texts(f.found)),
+        )
         for f in made_of.folders
     )
     return (

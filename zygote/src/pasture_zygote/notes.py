@@ -27,6 +27,7 @@ SENTENCES = {
     "directory": "{} looked at the working directory: programs get what it was, /",
     "relative": "{} opened a file by a relative path: it was looked for in /",
     "process": "{} looked at the id of its process: programs get that of another one",
+    "user": "{} looked at its user: programs get that of the process that loaded it",
     "host": "{} asked for the host's name: programs get that of the machine of then",
     "processors": "{} looked at the processors that it may use: programs get those of the server",
     "random": "{} drew random bytes: all programs have the same ones",

@@ -27,7 +27,7 @@ _ON_THE_WAY = frozenset((
 
 _NOTHING_LEFT = (
     *("importlib", "_frozen_importlib", "zipimport", "multiprocessing.process", "numpy.random"),
-    *("pasture.", "pasture_zygote.", "platform", "ctypes.util"),
+    *("pasture.", "pasture_zygote.", "platform", "ctypes.util", "gunicorn.util", "gunicorn.config"),
 )
 """Beginnings of modules that keep nothing of it, or whose state `begin` renews."""
 
@@ -36,6 +36,7 @@ _FUNCTIONS = {
     **{name: "process" for name in ("getpid", "getppid", "getpgrp", "getsid", "getpgid")},
     **{name: "processors" for name in ("sched_getaffinity",)},
     "uname": "host",
+    **{name: "user" for name in ("getuid", "geteuid", "getgid", "getegid", "getgroups")},
     **{name: "random" for name in ("urandom", "getrandom")},
 }
 """Functions of `posix`, and the code of the note about one that was called."""
