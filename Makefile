@@ -169,8 +169,8 @@ test-bindings: $(BINDING_BUILDS:%=.venvs/%/generators.stamp) ## Objects of Cytho
 	done
 
 # Twice: with objects from malloc, so that each has its own red zone, and from pymalloc. What
-# needs glibc's malloc or another one, or limits or counts memory, cannot run here, nor what reads fields at wrong places
-# on purpose (test_layout). The
+# needs glibc's malloc or another one, or limits or counts memory, cannot run here: the sanitizer has
+# pages of its own. Nor can what reads fields at wrong places on purpose (test_layout). The
 # interpreter itself is not instrumented and keeps what it likes until it ends: no leak check.
 .PHONY: test-native-asan
 test-native-asan: $(NATIVE_MATRIX:%=.venvs/%-asan/.stamp) ## The same under AddressSanitizer
@@ -178,9 +178,11 @@ test-native-asan: $(NATIVE_MATRIX:%=.venvs/%-asan/.stamp) ## The same under Addr
 	for minor in $(NATIVE_MATRIX); do \
 	    pytest=".venvs/$$minor-asan/bin/python -m pytest -q tests/native $(ARGS)"; \
 	    PYTHONMALLOC=malloc $$pytest \
-	        -k "not (test_plug or leaves_its_page_shared or without_memory or working_memory or test_layout)" && \
+	        -k "not (test_plug or test_page_faults or leaves_its_page_shared or \
+	        without_memory or working_memory or test_layout)" && \
 	    $$pytest -k "not (no_chunk or second_call or without_memory or working_memory or \
-	        left_alone or at_its_peak or test_layout or test_plug_allocators or hide_no_hole)" || exit; \
+	        left_alone or at_its_peak or test_layout or test_page_faults or test_plug_allocators or \
+	        hide_no_hole)" || exit; \
 	done
 
 .PHONY: test-native-debug

@@ -229,6 +229,7 @@ def test_what_c_code_keeps_a_module_for_ends_with_the_rest(run_program):
 
 
 def test_a_parent_under_pasture_seal_removes_its_lock_and_children_do_not(tmp_path, modules):
+    pytest.importorskip("pasture_auto", reason="the check builds come without the start file")
     program = """
 import multiprocessing, os, noisy
 def work(_): return os.path.exists("lock")
