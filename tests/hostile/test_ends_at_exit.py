@@ -253,3 +253,19 @@ if __name__ == "__main__":
     assert [line[:20] for line in done.stderr.splitlines()] == ["pasture: policy seal"]
     assert done.stdout == "lock helped WARNING True\n"
     assert not (tmp_path / "lock").exists()
+
+
+def test_a_program_that_runs_atexit_functions_itself_and_goes_on_loses_nothing(run_program):
+    out = run_program(f"""
+{NOISY}
+import atexit
+a = Ends("a")
+for _ in range(2):
+    pasture.seal()
+    atexit._run_exitfuncs()
+    pasture._native.finalize_before_modules()
+    before = dict(sys.modules); sys.modules.clear(); sys.modules.update(before)
+    del before; sys.modules.pop("pasture.end", None)
+say("goes on")
+""")
+    assert out.splitlines()[0] == "goes on"

@@ -7,6 +7,17 @@
 /* Before 3.12 an exception that meets no handler on its way out never becomes an instance. */
 #define CPY_HAS_BARE_EXCEPTIONS (PY_VERSION_HEX < 0x030C0000)
 
+/* Whether the interpreter ends, and atexit functions have run. */
+static inline bool
+cpy_is_finalizing(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return Py_IsFinalizing();
+#else
+    return _Py_IsFinalizing();
+#endif
+}
+
 /* Whether `func` is the callback that was registered last, as far as can be seen. */
 static inline bool
 cpy_atexit_is_last(PyObject *func)

@@ -266,11 +266,13 @@ standard_streams(void)
 }
 
 /* The interpreter writes to its streams until it ends: they are held. Without memory all is left to the
-   interpreter. */
+   interpreter, and so it is where other code took the capsule out of sys.modules. */
 static void
-on_modules_gone(PyObject *Py_UNUSED(capsule))
+on_modules_gone(PyObject *capsule)
 {
-    if (!cpy_is_only_interpreter() || cpy_gc_state()->collecting) {
+    PyObject *modules = PyCapsule_GetPointer(capsule, NULL); /* borrowed */
+    if (!cpy_is_finalizing() || PyDict_GET_SIZE(modules) != 0 || !cpy_is_only_interpreter()
+        || cpy_gc_state()->collecting) {
         return;
     }
     PyObject *type, *value, *traceback;
@@ -297,7 +299,7 @@ finalizers_arm(void)
         return -1;
     }
     note_dying_modules(modules);
-    PyObject *capsule = PyCapsule_New(&dying, NULL, on_modules_gone);
+    PyObject *capsule = PyCapsule_New(modules, NULL, on_modules_gone);
     int err = capsule == NULL ? -1 : PyDict_SetItemString(modules, "pasture.end", capsule);
     Py_XDECREF(capsule);
     return err;
