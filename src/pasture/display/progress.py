@@ -59,7 +59,7 @@ OnEvent = Callable[[Event], None]
 
 
 class Display(Protocol):
-    """A taker of events."""
+    """Shows events as they come."""
 
     def show(self, event: Event) -> None:
         """Show an event."""

@@ -86,6 +86,3 @@ _TEXTS: dict[Cause, tuple[str, str]] = {
     Cause.RESTORED: ("written and restored", "private, and equal to the parent's page again"),
     Cause.FILE_PAGE: ("file page", "a page of a file that only this worker maps"),
 }
-
-WHOLE_PAGE = frozenset((Cause.NEW_MEMORY, Cause.RESTORED, Cause.FILE_PAGE))
-"""Causes of pages without a word that was compared and differs."""

@@ -137,7 +137,7 @@ def _describe_dict(keeper: dict[Any, Any]) -> str | None:
 
 @dataclass(slots=True)
 class Closed:
-    """Objects that were closed."""
+    """The outcome of closing what is on a loop."""
 
     # Objects that cannot be used again, unless they are gone meanwhile.
     ended: list[weakref.ref[Any]] = field(default_factory=list)

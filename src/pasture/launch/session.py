@@ -191,7 +191,7 @@ class Group:
         return int(value)
 
     def _has_line(self, timeout_s: float) -> bool:
-        """Whether there is something to read, of a line that may have come with the last one."""
+        """Whether there is something to read; a line may have come along with the one before it."""
         return b"\n" in self._said or bool(select.select((self._report,), (), (), timeout_s)[0])
 
     def _read_line(self) -> str:
@@ -205,7 +205,7 @@ class Group:
 def environment(
     added: Mapping[str, str], *, without: tuple[str, ...] = ("PASTURE",)
 ) -> dict[str, str]:
-    """Our environment with more, without a surrounding pasture's: it has a policy."""
+    """Our environment with these added, without names that begin so: a surrounding pasture's."""
     return {k: v for k, v in os.environ.items() if not k.startswith(without)} | dict(added)
 
 

@@ -52,7 +52,7 @@ class Place:
 
 
 def where(places: Sequence[Place]) -> str:
-    """The innermost of places, outermost first, and the application's innermost if another."""
+    """The innermost place (outermost first), and the application's innermost if it is another."""
     theirs = [place for place in places if not place.is_ours]
     if not theirs:
         return "no code of the application"

@@ -44,7 +44,7 @@ class LockWait:
         self.left_s = limit_s
 
     def can_write(self, file: object, *below: object) -> bool:
-        """Wait until no other thread holds the lock of a file, or of one below; False if one does.
+        """Wait until the locks of a file and of those below it are free; whether it may be written.
 
         Not if a thread of the parent held a lock at the fork, which nothing releases: the data is
         the parent's then.

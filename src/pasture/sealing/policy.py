@@ -138,7 +138,11 @@ DEFAULT_POLICY = "seal"
 
 
 def find_policy(policy: str | Policy | None) -> Policy:
-    """The policy of a name; None is the default. UnknownPolicy: the hint names the nearest."""
+    """Look up a policy by its name. None is the default; a policy is returned unchanged.
+
+    Raises:
+        UnknownPolicy: there is no policy of that name; the hint names the nearest and all others.
+    """
     if isinstance(policy, Policy):
         return policy
     name = DEFAULT_POLICY if policy is None else policy

@@ -233,7 +233,7 @@ def _beside(running: Sequence[Neighbour]) -> _Why | None:
 
 
 def _work_on_heap(policy: Policy, *, beside_running: bool) -> list[StepReport]:
-    """Take the heap steps, only safe ones beside a running thread. Allocates nothing in between."""
+    """Take the heap steps, beside a running thread only safe ones; allocate little in between."""
     global _rounds
     if policy.at_exit:
         exit.watch()

@@ -205,7 +205,6 @@ def _load_skeleton(path: str) -> Callable[..., str]:
     spec = importlib.util.spec_from_file_location("pasture_skeleton", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where its dataclass looks up the module
     spec.loader.exec_module(module)
     skeleton: Callable[..., str] = module.skeleton
     return skeleton
