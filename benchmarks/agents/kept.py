@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,5 +69,10 @@ def _read(file: Path) -> dict[Key, Kept]:
         texts = file.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return {}
-    lines: list[Kept] = [decoded(Kept, json.loads(text)) for text in texts]
-    return {line.key: line for line in lines}
+    return {line.key: line for line in map(_line, texts)}
+
+
+@cache  # the file is read for each boot that is asked for
+def _line(text: str) -> Kept:
+    line: Kept = decoded(Kept, json.loads(text))
+    return line

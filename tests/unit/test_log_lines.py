@@ -2,7 +2,6 @@
 
 import ast
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -41,15 +40,19 @@ def test_a_value_ends_where_its_line_does() -> None:
     assert find(log_lines.NO_REFORK, log) == ("policy seal",)
 
 
-def names_used(module: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(module.read_text("utf-8"))):
-        if isinstance(node, ast.Name):
-            yield node.id
+@pytest.fixture(scope="module")
+def names_used() -> dict[Path, set[str]]:
+    """Of each module."""
+    trees = {path: ast.parse(path.read_text("utf-8")) for path in ROOT.rglob("*.py")}
+    return {
+        path: {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        for path, tree in trees.items()
+    }
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_each_format_has_a_writer_and_a_reader(name: str) -> None:
-    users = {path for path in ROOT.rglob("*.py") if name in set(names_used(path))}
+def test_each_format_has_a_writer_and_a_reader(name: str, names_used: dict[Path, set[str]]) -> None:
+    users = {path for path, names in names_used.items() if name in names}
     readers = {path for path in users if path.parent.name == "trial"}
     assert readers and users - readers
 
