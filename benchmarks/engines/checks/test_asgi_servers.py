@@ -135,3 +135,23 @@ def test_at_term_each_worker_ends_its_lifespan_and_answers_what_it_has_taken(
         for client in clients:
             client.join()
     assert (noted("shutdown"), answers) == (workers, [200, 200]), running.log
+
+
+LOGS_BY_ITSELF = """
+import logging.config
+logging.config.dictConfig({"version": 1, "disable_existing_loggers": True})
+from noted_lifespan import app
+"""
+
+
+def test_a_configuration_of_logging_in_the_application_leaves_granians_parent_log_on(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "logs_by_itself.py").write_text(LOGS_BY_ITSELF)
+    words = ["--interface", "asgi", "--port", str(free_port()), "logs_by_itself:app"]
+    command = [str(python_for("asgi")), "-m", "pasture", "run", "granian", *words]
+    env = environment({"PYTHONPATH": f"{tmp_path}:{PROGRAMS}", "NOTES": str(tmp_path / "notes")})
+    with Group(command, log=tmp_path / "log", env=env) as running:
+        running.wait_for(lambda: "Spawning worker-1" in running.log, "no line", timeout_s=TIMEOUT_S)
+        running.terminate()
+        assert running.wait(TIMEOUT_S) == 0, running.log

@@ -12,11 +12,13 @@ multiprocessing's.
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pasture.log_lines import enable
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import restart
 from pasture.servers.engine import Engine, installed
@@ -73,6 +75,7 @@ class Granian(Engine):
         hint = "check the name and --working-dir"
         with importing(str(server.target), server="granian", hint=hint):
             application = load()
+        enable(logging.getLogger("_granian"))
 
         def warm_up() -> WarmUpReport:
             if str(server.interface.value) == "rsgi":
