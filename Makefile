@@ -230,6 +230,13 @@ test-cpython-collector: .venv/.stamp ## CPython's own tests with every full coll
 test-cpython: .venv/.stamp ## CPython's own tests in a sealed process (ARGS=--debug-build: assertions on)
 	@.venv/bin/python tests/cpython $(CPYTHON_MATRIX) $(ARGS)
 
+.PHONY: docs docs-check
+docs: ## The documentation as a site in build/site; a broken link fails (ARGS=--verbose)
+	@NO_MKDOCS_2_WARNING=1 tools/docs-site $(ARGS)
+
+docs-check: docs .venvs/3.14/.stamp ## The same, looked at in a browser, narrow and wide
+	@.venvs/3.14/bin/python -m pytest -q tests/site
+
 .PHONY: lint-workflows
 lint-workflows: ## .github/ with zizmor, and actionlint where there is one
 	@tools/uv tool run --quiet zizmor --quiet --offline .github
