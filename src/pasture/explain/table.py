@@ -17,7 +17,7 @@ from pasture.explain.writers import Recording
 from pasture.proc.os_page import OS_PAGE_BYTES
 
 _MAX_ROWS = 12
-_LONGEST_PATH = 90
+_MAX_PATH_CHARACTERS = 90
 _CONTAINERS = {"numpy.ndarray": "a numpy array", "list": "a list", "dict": "a dict"}
 
 
@@ -145,4 +145,4 @@ def _cut(text: str) -> Text:
 
 
 def _shortened(text: str) -> str:
-    return "..." + text[-_LONGEST_PATH:] if len(text) > _LONGEST_PATH else text
+    return "..." + text[-_MAX_PATH_CHARACTERS:] if len(text) > _MAX_PATH_CHARACTERS else text

@@ -18,14 +18,14 @@ from typing import Any
 
 _MISSING = object()
 
-_DEEPEST = 6
+_MAX_DEPTH = 6
 """Steps from a name's value to what belongs to the loop: a client in an object in a list, say. An
 object and its attributes are up to two."""
 
 _MAX_OBJECTS = 2_000
 """That are looked at behind one name."""
 
-_LARGEST_DICT = 1_000
+_MAX_DICT = 1_000
 """A dict of a module with more items is data."""
 
 _CACHE: Any = type(functools.lru_cache(str))
@@ -72,7 +72,7 @@ def _spaces_of_modules() -> Iterator[tuple[str, Any, type | None]]:
                 if names.get("__module__") == name:
                     yield inner, names, value
             elif type(value) is dict:
-                if len(value) <= _LARGEST_DICT and not key.startswith("__"):
+                if len(value) <= _MAX_DICT and not key.startswith("__"):
                     yield inner, value, None
             elif (attributes := _names_of(value)) is not None:
                 yield inner, attributes, None
@@ -125,7 +125,7 @@ def _set(space: _Space, key: Any, value: Any) -> None:
 def _leads_to(value: Any, wanted: frozenset[int]) -> bool:
     seen = {id(value)}
     level = [value]
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         if not wanted.isdisjoint(map(id, level)):
             return True
         level = [

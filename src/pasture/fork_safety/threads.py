@@ -26,7 +26,7 @@ _MAX_WINDOW_S = 0.25
 _SHORT_WINDOW_S = 0.002
 """For threads that wake a hundred times a second, as those of profilers do."""
 
-_DEEPEST = 4
+_MAX_DEPTH = 4
 _BEGINNING = tuple(
     function.__code__
     for name in ("run", "_bootstrap_inner", "_bootstrap")
@@ -105,7 +105,7 @@ def _neighbours(
 
 def _stack_of(frame: FrameType | None) -> tuple[str, ...]:
     calls: list[str] = []
-    while frame is not None and len(calls) < _DEEPEST and frame.f_code not in _BEGINNING:
+    while frame is not None and len(calls) < _MAX_DEPTH and frame.f_code not in _BEGINNING:
         code = frame.f_code
         calls.append(f"{Path(code.co_filename).name}:{frame.f_lineno} in {code.co_name}")
         frame = frame.f_back

@@ -26,7 +26,7 @@ from pasture.scoreboard.layout import Entry, Snapshot, understand
 _PROC = Path("/proc")
 _TRIES = 50
 _SEALS = memory_file.SEAL_SHRINK | memory_file.SEAL_GROW
-_LARGEST_BYTES = 2**20
+_MAX_BYTES = 2**20
 _MAX_FILES = 65536
 _MAX_CANDIDATES = 4
 _EFFECTIVE = 1  # of the four user ids of a process
@@ -144,7 +144,7 @@ def _is_scoreboard(file: int, owner: int) -> bool:
         and status.st_uid in (owner, 0)
         and fcntl.fcntl(file, memory_file.GET_SEALS) & _SEALS == _SEALS
         and status.st_size % layout.ROW_BYTES == 0
-        and layout.FIRST_ROW * layout.ROW_BYTES <= status.st_size <= _LARGEST_BYTES
+        and layout.FIRST_ROW * layout.ROW_BYTES <= status.st_size <= _MAX_BYTES
     )
 
 

@@ -21,7 +21,7 @@ from pasture.servers.settings import SETTINGS
 from pasture.trust.untrusted_text import printable
 
 _WINDOW_S = 60.0
-_LONGEST_LIMIT = 30
+_MAX_LIMIT_CHARACTERS = 30
 _MIN_WINDOW_S = 5.0  # over less a rate a minute is noise
 
 
@@ -96,7 +96,7 @@ class Watch:
     def limits(self) -> Limits:
         """Limits of the server's memory now."""
         max_uss = read_environ(self.master_pid).get(SETTINGS["max_uss"].variable, "")
-        return Limits(read_usage(self.master_pid), printable(max_uss, _LONGEST_LIMIT))
+        return Limits(read_usage(self.master_pid), printable(max_uss, _MAX_LIMIT_CHARACTERS))
 
     def look(self) -> tuple[Row, ...]:
         """Read all processes once more: the master, then its workers by pid.

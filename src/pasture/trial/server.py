@@ -37,7 +37,7 @@ _WORKERS_S = 10.0
 _ASK_S = 60.0
 _BETWEEN_WORDS_S = 10.0
 _ELSEWHERE = ("-c", "--config", "--pythonpath", "--chdir", "--paste", "--app-dir", "--python-path")
-_LONGEST_LINE = 160
+_MAX_LINE_CHARACTERS = 160
 
 Pause = Callable[[float], None]
 
@@ -217,7 +217,7 @@ def _still_waiting(elapsed_s: float, log: str) -> str:
     waited = f"no answer after {duration(elapsed_s)}"
     if not last:
         return f"{waited}, and nothing in its log"
-    return f"{waited}; its log ends with: {printable(last, _LONGEST_LINE)}"
+    return f"{waited}; its log ends with: {printable(last, _MAX_LINE_CHARACTERS)}"
 
 
 def have_workers_died(log: str, phrases: Phrases, workers: int) -> bool:

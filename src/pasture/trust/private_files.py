@@ -31,7 +31,7 @@ _MAX_LINKS = 40
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT))
 _MIN_ROOM_BYTES = 1 << 20  # for logs, lists of requests and answers
 _ANOTHER_FOLDER = "set TMPDIR to a folder of yours with room in it"
-_LONGEST_NAME = 200  # of 255, so that there is room for what is added
+_MAX_NAME_CHARACTERS = 200  # of 255, so that there is room for what is added
 
 
 def write(path: Path, content: str | bytes) -> None:
@@ -52,7 +52,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """A new file, unbuffered, that takes its name if the block ends without an exception."""
     with _folder_of(path) as folder:
         _require_replaceable(path, folder)
-        temporary = f".{path.name[:_LONGEST_NAME]}.{os.getpid()}-{os.urandom(4).hex()}.part"
+        temporary = f".{path.name[:_MAX_NAME_CHARACTERS]}.{os.getpid()}-{os.urandom(4).hex()}.part"
         number = os.open(temporary, _NEW, FILE_MODE, dir_fd=folder)
         try:
             with os.fdopen(number, "wb", buffering=0) as file:
@@ -83,7 +83,7 @@ def require_writable(path: Path) -> None:
     """Check that `write` would succeed, and leave nothing; raises as `write`."""
     with _folder_of(path) as folder:
         _require_replaceable(path, folder)
-        probe = f".{path.name[:_LONGEST_NAME]}.{os.getpid()}-{os.urandom(4).hex()}.part"
+        probe = f".{path.name[:_MAX_NAME_CHARACTERS]}.{os.getpid()}-{os.urandom(4).hex()}.part"
         os.close(os.open(probe, _NEW, FILE_MODE, dir_fd=folder))
         os.unlink(probe, dir_fd=folder)
 
