@@ -1,10 +1,8 @@
 """The command line of `pasture lab`: its mistakes, and the list."""
 
-import subprocess
-import sys
-
 import pytest
 
+from pasture.cli.main import run
 from pasture_lab.experiments import EXPERIMENTS
 
 
@@ -21,19 +19,16 @@ from pasture_lab.experiments import EXPERIMENTS
         (["run", "micro", "--python", "a=/bin/sh", "--python", "a=/bin/sh"], "are called a"),
     ],
 )
-def test_a_mistake_on_the_command_line_is_said(arguments: list[str], said: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "pasture", "lab", *arguments], capture_output=True, text=True
-    )
-    assert done.returncode == 2
-    assert said in done.stderr
+def test_a_mistake_on_the_command_line_is_said(
+    capfd: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert run(["lab", *arguments]) == 2
+    assert said in capfd.readouterr().err
 
 
 @pytest.mark.once
-def test_the_list_names_every_experiment() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "pasture", "lab", "list"], capture_output=True, text=True
-    )
-    assert done.returncode == 0
+def test_the_list_names_every_experiment(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["lab", "list"]) == 0
+    listed = capfd.readouterr().out
     for name in EXPERIMENTS:
-        assert name in done.stdout
+        assert name in listed
