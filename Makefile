@@ -182,7 +182,7 @@ test-native-asan: $(NATIVE_MATRIX:%=.venvs/%-asan/.stamp) ## The same under Addr
 	        without_memory or working_memory or test_layout)" && \
 	    $$pytest -k "not (no_chunk or second_call or without_memory or working_memory or \
 	        left_alone or at_its_peak or test_layout or test_page_faults or test_plug_allocators or \
-	        hide_no_hole)" || exit; \
+	        hide_no_hole or parents_free)" || exit; \
 	done
 
 .PHONY: test-native-debug
