@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 VARIABLE = "PASTURE"
-OFF = ("", "0", "off")
+OFF = ("", "0", "off", "false", "no")
+ON = ("1", "on", "true", "yes")
+"""Words for the usual policy, `seal`."""
 
 NO_ENGINES = (
     "",
@@ -41,6 +43,8 @@ def start() -> None:
     # As for Python's own variables: -E and -I leave them unread.
     if policy.lower() in OFF or sys.flags.ignore_environment:
         return
+    if policy.lower() in ON:
+        policy = "seal"
     program = program_of(sys.orig_argv)
     # A folder that is listed twice has its start files run twice.
     if may_be_engine(program) and not any(isinstance(one, _Watch) for one in sys.meta_path):

@@ -88,7 +88,19 @@ def test_before_pasture_can_be_found_there_is_no_engine(monkeypatch: pytest.Monk
     assert read_engines() == {}
 
 
-@pytest.mark.parametrize("value", ["", "0", "off", "OFF"])
+@pytest.mark.parametrize("value", ["1", "on", "True", "yes", "seal"])
+def test_on_is_the_usual_policy(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASTURE", value)
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "gunicorn"])
+    monkeypatch.setattr(sys, "meta_path", [])
+
+    pasture_auto.start()
+
+    (watch,) = sys.meta_path
+    assert vars(watch)["_policy"] == "seal"
+
+
+@pytest.mark.parametrize("value", ["", "0", "off", "OFF", "false", "no"])
 def test_off_is_off(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     finders: list[object] = []
     monkeypatch.setenv("PASTURE", value)

@@ -41,7 +41,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return replace(HEALTHY, master_pid=pid, threads=threads)
 
     monkeypatch.setattr(doctor, "gather", gather)
-    monkeypatch.setattr(tree, "only_master", lambda: 42)
+    monkeypatch.setattr(tree, "only_master", lambda _command: 42)
     return pids
 
 

@@ -50,7 +50,7 @@ def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> N
     elif target:
         evidence = boot(target, wait_s)
     else:
-        evidence = gather(tree.only_master())
+        evidence = gather(tree.only_master("doctor"))
     findings = checks.diagnose(evidence)
     if json_file is not None:
         write_json(json_file, as_document(evidence.master_pid, findings))

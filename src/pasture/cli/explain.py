@@ -88,7 +88,7 @@ def command(
             raise UsageError("--open shows a file", hint="leave PID and --record away")
         found = _read(recorded)
     else:
-        found = _explain(pid if pid is not None else only_master(), snapshot, record_s)
+        found = _explain(pid if pid is not None else only_master("explain"), snapshot, record_s)
     if json_file is not None:
         write_json(json_file, as_document(found))
     if html_file is not None:

@@ -5,6 +5,7 @@ Owns arguments only.
 
 from __future__ import annotations
 
+import sys
 import time
 
 import click
@@ -17,7 +18,11 @@ from pasture.top.watch import Watch
 
 @click.command("top")
 @click.argument("pid", type=click.IntRange(min=1), required=False)
-@click.option("--once", is_flag=True, help="Print one table as plain text, after two readings.")
+@click.option(
+    "--once",
+    is_flag=True,
+    help="Print one table as plain text, after two readings: always so where no terminal shows it.",
+)
 @click.option(
     "--interval",
     "interval_s",
@@ -33,11 +38,11 @@ def command(pid: int | None, once: bool, interval_s: float) -> None:
     PID is the master, or one of its workers. Without PID, the one pre-fork server of this
     user is looked for. See docs/diagnose.md.
     """
-    chosen = pid if pid is not None else tree.only_master()
+    chosen = pid if pid is not None else tree.only_master("top")
     tree.require_memory_of(chosen)
     master = tree.master_of(chosen, forked_only=False) or chosen
     watch = Watch(master)
-    if once:
+    if once or not sys.stdout.isatty():
         watch.look()
         time.sleep(interval_s)
         click.echo(table.plain(watch.look(), watch.limits()), nl=False)

@@ -212,8 +212,11 @@ def find_masters() -> tuple[int, ...]:
     return tuple(sorted(master for master in masters if master != os.getpid()))
 
 
-def only_master() -> int:
+def only_master(command: str) -> int:
     """The master to look at if a user names none.
+
+    Args:
+        command: that the user has called, for the hint.
 
     Raises:
         UsageError: there is none, or more than one.
@@ -223,11 +226,21 @@ def only_master() -> int:
     masters = find_masters()
     if len(masters) == 1:
         return masters[0]
-    found = ", ".join(map(str, masters)) or "none"
+    if not masters:
+        raise UsageError(
+            "no pre-fork server was found", hint=f"pasture {command} PID, of a worker or its master"
+        )
     raise UsageError(
-        f"give the pid of a worker or its master: pre-fork servers found are {found}",
-        hint="pasture explain PID",
+        f"{len(masters)} pre-fork servers were found",
+        hint="\n".join((f"pasture {command} PID, of one of these:", *map(_described, masters))),
     )
+
+
+def _described(master: int) -> str:
+    workers = workers_of(master)
+    pss = smaps.total_pss_bytes((master, *workers))
+    memory = "" if pss is None else f", PSS {pss / 1e6:,.0f} MB"
+    return f"{master:>8}  {len(workers)} workers{memory}  {' '.join(command_of(master))}"
 
 
 def _is_python(pid: int) -> bool:
