@@ -83,6 +83,9 @@ def test_containers_with_roots_of_their_own_share_one_file(images: Images, tmp_p
                 for n in range(CONTAINERS)
             ]
             for process in running:
+                if program == STUB:
+                    assert process.stderr is not None
+                    assert b": started from the image: " in process.stderr.readline()
                 pid, device, answer = line(process).split()
                 assert (pid, answer) == ("1", "1")
                 devices.add(device)

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -478,7 +477,7 @@ static bool
 can_describe_memory(void)
 {
     unsigned bytes = 0;
-    return prctl(PR_SET_MM, PR_SET_MM_MAP_SIZE, &bytes, 0, 0) == 0
+    return syscall(SYS_prctl, PR_SET_MM, PR_SET_MM_MAP_SIZE, &bytes, 0, 0) == 0
            && bytes == sizeof(struct prctl_mm_map);
 }
 
