@@ -1,7 +1,8 @@
 """Random requests, by `pasture-python` and by `python`: status, output and errors must be the same.
 
-`python tests/zygote/random_requests.py --requests 10000`: goes on where it stopped. A request is
-made from its number alone, so that one that differs can be looked at again (`--only NUMBER`).
+`python tests/zygote/random_requests.py --requests 10000`: goes on where it stopped. With `--image`
+programs come out of a file in the place of a server's zygotes. A request is made from its number
+alone, so that one that differs can be looked at again (`--only NUMBER`).
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from images import Images
 from zygotes import BIN, STUB, Zygotes
 
-STATE = Path(__file__).resolve().parent.parent.parent / "var" / "zygote-requests.json"
+STATES = Path(__file__).resolve().parent.parent.parent / "var"
 TIMEOUT_S = 120
 
 PARTS = (
@@ -176,7 +179,7 @@ def without_run(text: bytes, folder: str) -> bytes:
     return re.sub(rb"(, in __del__\n)    .*\n(?:    [ ~^]+\n)?", rb"\1", text)
 
 
-def compare(zygotes: Zygotes, number: int) -> Request:
+def compare(zygotes: Zygotes | Images, number: int) -> Request:
     """Run a request both ways."""
     one = request(number)
     served = outcome(STUB, one, zygotes.environ)
@@ -186,36 +189,55 @@ def compare(zygotes: Zygotes, number: int) -> Request:
     return one
 
 
-def main() -> int:
-    """Compare many, and keep how far it has come."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--requests", type=int, default=10_000)
-    parser.add_argument("--only", type=int)
-    asked = parser.parse_args()
-    state = {"next": 0, "differ": []}
-    if STATE.exists() and asked.only is None:
-        state = json.loads(STATE.read_text())
+@contextmanager
+def from_server() -> Iterator[Zygotes]:
+    """Zygotes for some of the options; it is shown in the end how many programs they served."""
     with tempfile.TemporaryDirectory(prefix="zygotes-") as name:
         zygotes = Zygotes(Path(name))
         zygotes.pasture("start", "--preload", "json,decimal", "--name", "one")
         for options in ("-u", "-I", "-X utf8"):
             zygotes.pasture("start", "--name", f"with {options}", f"--options={options}")
         try:
-            begin = state["next"] if asked.only is None else asked.only
-            end = asked.requests if asked.only is None else asked.only + 1
-            for number in range(begin, end):
-                one = compare(zygotes, number)
-                if one.differs:
-                    state["differ"].append(number)
-                    print(f"request {number} differs: {one}\n{one.differs}", flush=True)
-                state["next"] = number + 1
-                if asked.only is None and number % 10 == 9:
-                    STATE.parent.mkdir(exist_ok=True)
-                    STATE.write_text(json.dumps(state))
-            served = zygotes.served()
+            yield zygotes
+            print(f"served now: {zygotes.served()}")
         finally:
             zygotes.pasture("stop", check=False)
-    print(f"{state['next']} requests, {len(state['differ'])} differ; served now: {served}")
+
+
+@contextmanager
+def from_file() -> Iterator[Images]:
+    """An image that programs are started out of."""
+    with tempfile.TemporaryDirectory(prefix="images-") as name:
+        images = Images(Path(name))
+        images.built("--preload", "json,decimal")
+        images.environ["PASTURE_IMAGE"] = str(images.image)
+        yield images
+
+
+def main() -> int:
+    """Compare many, and keep how far it has come."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--requests", type=int, default=10_000)
+    parser.add_argument("--only", type=int)
+    parser.add_argument("--image", action="store_true")
+    asked = parser.parse_args()
+    kept = STATES / ("image-requests.json" if asked.image else "zygote-requests.json")
+    state = {"next": 0, "differ": []}
+    if kept.exists() and asked.only is None:
+        state = json.loads(kept.read_text())
+    with (from_file if asked.image else from_server)() as found:
+        begin = state["next"] if asked.only is None else asked.only
+        end = asked.requests if asked.only is None else asked.only + 1
+        for number in range(begin, end):
+            one = compare(found, number)
+            if one.differs:
+                state["differ"].append(number)
+                print(f"request {number} differs: {one}\n{one.differs}", flush=True)
+            state["next"] = number + 1
+            if asked.only is None and number % 10 == 9:
+                kept.parent.mkdir(exist_ok=True)
+                kept.write_text(json.dumps(state))
+    print(f"{state['next']} requests, {len(state['differ'])} differ")
     return bool(state["differ"])
 
 
