@@ -523,6 +523,9 @@ def test_a_collection_that_is_due_does_not_run_in_the_midst_of_ours(run_program)
     assert out == "lived\n"
 
 
+@pytest.mark.skipif(
+    sys.version_info < (3, 12), reason="before CPython 3.12 a collection begins at an allocation"
+)
 def test_a_collection_that_the_interpreter_begins_in_the_midst_of_another_is_left_to_it(
     run_program,
 ):
