@@ -31,7 +31,7 @@ def test_values_of_variables_are_looked_for_but_for_those_that_are_given_or_well
     assert too_short == ["PORT"]
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-32-le"])
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16-le", "utf-32-le"])
 def test_a_secret_is_found_wherever_a_piece_of_the_file_ends(
     monkeypatch: pytest.MonkeyPatch, encoding: str
 ) -> None:

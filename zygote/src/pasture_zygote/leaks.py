@@ -25,8 +25,8 @@ KNOWN = frozenset((
 ))  # fmt: skip
 """Variables that say where and how a program runs, and are no secrets."""
 
-_ENCODINGS = ("utf-8", "utf-16-le", "utf-32-le")
-"""As C has text, and as Python has it where another character of the same text is wider."""
+_ENCODINGS = ("utf-8", "latin-1", "utf-16-le", "utf-32-le")
+"""As C has text, and as Python has it, by the widest character of the text."""
 
 _PIECE_BYTES = 32 << 20
 _MIN_LINE = 12
@@ -115,4 +115,5 @@ def _forms(value: bytes) -> list[bytes]:
         text = value.decode("utf-8")
     except UnicodeDecodeError:
         return [value]
-    return [text.encode(encoding) for encoding in _ENCODINGS]
+    forms = {text.encode(encoding, "ignore") for encoding in _ENCODINGS}
+    return [form for form in forms if len(form) >= len(text)]  # latin-1 lacks wider characters
