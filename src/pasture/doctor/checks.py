@@ -142,7 +142,10 @@ def probe(seen: Evidence) -> Iterator[Finding]:
         what = "its probe failed, and it started as it is: the log names the requests"
         yield Finding("probe", True, what, cost="workers fail or hang", fix=_FIX)
     elif outcome == "doubtful":
-        what = "its probe passed, but for bodies of another structure: the log names the requests"
+        what = (
+            "its probe passed, but for bodies of another structure, or statuses that the "
+            "application's start may change: the log names the requests"
+        )
         yield Finding("probe", False, what)
     elif outcome == "incomplete":
         yield Finding("probe", False, "its probe passed as far as its time went")
