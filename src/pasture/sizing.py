@@ -129,10 +129,17 @@ def size(
     each = parse_bytes(private)
     if each <= 0:
         raise UsageError("a worker has no private memory", hint="as in 40M")
-    usable = limit_bytes * (1 - spare) / peak - parse_bytes(parent)
-    by_memory = max(0, math.floor(usable / each + 1e-9))
+    by_memory = workers_in(limit_bytes * (1 - spare) / peak, parse_bytes(parent), each)
     chosen = max(1, min(by_memory, by_processors))
     return Sizing(chosen, by_memory, by_processors, limit_bytes, limited_by, processors)
+
+
+def workers_in(budget_bytes: float, parent_bytes: float, private_bytes: float) -> int:
+    """How many workers fit into a budget, with their parent; `private_bytes` is above 0.
+
+    A budget that is met exactly is not missed by a rounding error.
+    """
+    return max(0, math.floor((budget_bytes - parent_bytes) / private_bytes + 1e-9))
 
 
 def parse_bytes(text: int | str) -> int:
@@ -190,7 +197,7 @@ def _figures_of(trial: Path, policy: str) -> tuple[int, int, float]:
         found = policies[policy]
         private, total = int(found["private_bytes_median"]), int(found["total_pss_bytes"])
         rest = max(0, total - private * len(found["workers"]))
-        return private, rest, max(1.0, float(found["shutdown_peak_ratio"]))
+        return private, rest, max(1.0, float(found["peak_ratio"]))
     except OSError as error:
         raise UsageError(f"{trial} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):

@@ -18,7 +18,7 @@ def trial(path: Path, **figures: Any) -> Path:
     seal = {
         "private_bytes_median": 40 * MIB,
         "total_pss_bytes": 360 * MIB,
-        "shutdown_peak_ratio": 1.0,
+        "peak_ratio": 1.0,
         "workers": [{}] * 4,
         **figures,
     }
@@ -34,7 +34,7 @@ def test_memory_decides_where_it_is_short(tmp_path: Path) -> None:
 
 
 def test_the_peak_of_the_trial_must_fit(tmp_path: Path) -> None:
-    document = trial(tmp_path / "try.json", shutdown_peak_ratio=1.5)
+    document = trial(tmp_path / "try.json", peak_ratio=1.5)
     assert workers(trial=document, limit="600M", cores=64, spare=0) == 5
 
 

@@ -6,6 +6,7 @@ Owns arguments only.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -32,32 +33,12 @@ from pasture import sizing
 @click.option(
     "--spare", default=sizing.SPARE, show_default=True, help="Fraction of the limit left free."
 )
-def command(
-    trial: Path | None,
-    policy: str,
-    private: str | None,
-    parent: str,
-    peak: float,
-    limit: str,
-    cores: str,
-    per_core: float,
-    spare: float,
-) -> None:
+def command(**figures: Any) -> None:
     """Say how many workers this container holds.
 
     Prints the number alone, as in WEB_CONCURRENCY=$(pasture size --trial try.json), and the reason
     on standard error. The limits are those of the container and not of its host.
     """
-    found = sizing.size(
-        private=private,
-        parent=parent,
-        peak=peak,
-        trial=trial,
-        policy=policy,
-        limit=limit,
-        cores=cores,
-        per_core=per_core,
-        spare=spare,
-    )
+    found = sizing.size(**figures)
     click.echo(f"{found}", err=True)
     click.echo(found.workers)

@@ -93,6 +93,7 @@ def _policy(reference: PolicyResult, policy: PolicyResult, limit: int | None) ->
         },
         "against_reference": _paired(reference, policy),
         "workers_that_fit": workers_that_fit(budget, policy),
+        "peak_ratio": policy.peak_ratio,
         "workers_under_limit": None if limit is None else workers_under_limit(limit, policy),
         "shutdown_by_itself": all(run.shutdown.by_itself for run in policy.runs),
         "seal_report": None if typical.report is None else dict(typical.report),

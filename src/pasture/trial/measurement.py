@@ -14,7 +14,7 @@ from typing import Any
 
 from pasture.errors import PastureError
 from pasture.proc.sampler import Sample
-from pasture.sizing import SPARE
+from pasture.sizing import SPARE, workers_in
 from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import Answers, Compared, Disagreement
 
@@ -122,6 +122,11 @@ class PolicyResult:
         return ordered[(len(ordered) - 1) // 2]
 
     @property
+    def peak_ratio(self) -> float:
+        """The highest of all runs."""
+        return max(run.peak_ratio for run in self.runs)
+
+    @property
     def shortfalls(self) -> tuple[str, ...]:
         """Promises of the policy that some run did not keep."""
         return tuple(dict.fromkeys(words for run in self.runs for words in run.shortfalls))
@@ -223,14 +228,12 @@ def workers_that_fit(budget_bytes: float, result: PolicyResult) -> int:
     parent = total - len(result.typical.final.workers) * private
     if private <= 0:
         return len(result.typical.final.workers)
-    # A budget that is met exactly must not be missed by a rounding error.
-    return max(0, math.floor((budget_bytes - parent) / private + 1e-9))
+    return workers_in(budget_bytes, parent, private)
 
 
 def workers_under_limit(limit_bytes: int, result: PolicyResult) -> int:
     """Number of workers of a policy that fit under a limit at the peak, with some of it spare."""
-    peak = max(run.peak_ratio for run in result.runs)
-    return workers_that_fit(limit_bytes * (1 - SPARE) / peak, result)
+    return workers_that_fit(limit_bytes * (1 - SPARE) / result.peak_ratio, result)
 
 
 def median_private_bytes(sample: Sample) -> int:
