@@ -129,11 +129,14 @@ clean: ## Remove environments, builds and caches (unpacked interpreters stay)
 
 ##@ Tests
 
-# Nothing of the first three needs more than one processor for long.
+# All at once: the first three need one processor, and the sessions of the matrix often wait.
 .PHONY: test
 test: .venv/.stamp ## Lint, types, the wheel, the suite on CPython 3.14, and on the others what depends on the interpreter
-	@$(MAKE) -j2 --output-sync=target lint typecheck test-wheel
-	@tools/test-matrix $(MATRIX_WORDS) $(MATRIX)
+	@$(MAKE) -j4 --output-sync=target lint typecheck test-wheel matrix
+
+.PHONY: matrix
+matrix:
+	+@MAKEFLAGS= tools/test-matrix $(MATRIX_WORDS) $(MATRIX)  # `+`: shows its output at once, as a make of its own
 
 .PHONY: test-all
 test-all: ## The same with the whole suite, and the check build, on every interpreter of MATRIX

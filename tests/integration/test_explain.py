@@ -207,6 +207,7 @@ def test_a_process_without_workers_is_refused():
         find_pair(os.getpid())
 
 
+@pytest.mark.once
 def test_no_one_is_stopped_and_the_server_answers_meanwhile(serve, tmp_path):
     server = serve(workers=2, env={"PASTURE_SNAPSHOT": str(tmp_path / "snapshot")})
     for _ in range(20):
@@ -300,6 +301,7 @@ def test_recorded_faults_name_functions_and_what_they_wrote(serve, tmp_path):
     assert again.returncode == 0 and "recorded 1.00 s" in again.stdout, again.stderr
 
 
+@pytest.mark.once
 @pytest.mark.skipif(chromium is None, reason="no Chromium on this machine")
 def test_the_page_draws_its_map_in_a_browser(noise, tmp_path):
     pytest.importorskip("plotly")

@@ -43,7 +43,6 @@ def test_the_heap_is_sealed_once_after_loading_and_before_the_first_worker(serve
     assert (report["objects"] > 300_000) == _native.HAS_IMMORTALITY
 
 
-@pytest.mark.interpreter
 def test_requests_of_the_warm_up_are_served_by_the_master(serve, tmp_path):
     (tmp_path / "warm").write_text("GET /collector\nX-Token: 1\n")
     server = serve(
@@ -119,15 +118,14 @@ def test_a_worker_that_replaces_a_killed_one_shares_as_much(serve):
     assert server.log.count(SEALED) == 1
 
 
-@pytest.mark.interpreter
 @pytest.mark.parametrize(
     ("policy", "enabled", "dismissed"),
     [
         ("stock", True, False),
-        ("dismiss", True, True),
+        pytest.param("dismiss", True, True, marks=pytest.mark.interpreter),
         ("freeze", True, False),
         ("warm-freeze", True, False),
-        ("seal", True, False),
+        pytest.param("seal", True, False, marks=pytest.mark.interpreter),
     ],
 )
 def test_the_collector_of_a_worker_is_set_as_its_policy_says(serve, policy, enabled, dismissed):
@@ -219,7 +217,6 @@ needs_asgi = pytest.mark.skipif(
 )
 
 
-@pytest.mark.interpreter
 @needs_asgi
 @pytest.mark.parametrize("lifespan", ["each", "warm-up"])
 def test_an_asgi_application_is_warmed_up_before_the_seal_and_started_for_it_if_asked(

@@ -12,8 +12,6 @@ import pytest
 
 from pasture import _native
 
-pytestmark = pytest.mark.interpreter
-
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 needs_immortality = pytest.mark.skipif(
@@ -57,6 +55,7 @@ def run(tmp_path, program, **kwargs):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.interpreter
 @needs_immortality
 def test_workers_of_a_pool_read_everything_and_stay_small(tmp_path):
     found = run(
@@ -78,6 +77,7 @@ def test_workers_of_a_pool_read_everything_and_stay_small(tmp_path):
     assert max(kib for _, kib in found["workers"]) < 2500
 
 
+@pytest.mark.interpreter
 @needs_immortality
 def test_workers_of_an_executor_and_their_replacements_stay_small(tmp_path):
     found = run(
@@ -95,6 +95,7 @@ def test_workers_of_an_executor_and_their_replacements_stay_small(tmp_path):
     assert max(kib for _, kib in found["replaced"] + found["executed"]) < 2500
 
 
+@pytest.mark.interpreter
 @needs_immortality
 def test_a_process_that_is_killed_leaves_its_successor_as_small(tmp_path):
     # Not a pool's: one that is killed may hold the lock of the pool's queue, for ever.
@@ -126,6 +127,7 @@ def test_a_process_that_is_killed_leaves_its_successor_as_small(tmp_path):
     assert max(found["kib"]) < 2500
 
 
+@pytest.mark.interpreter
 @needs_immortality
 def test_children_of_a_sealed_forkserver_stay_small(tmp_path):
     (tmp_path / "stock_list.py").write_text(

@@ -87,7 +87,6 @@ def test_a_thread_is_refused_when_strict_and_reported_otherwise():
     assert done.stdout == ""
 
 
-@pytest.mark.interpreter
 def test_a_script_is_main_with_its_own_arguments_and_path():
     name, file, argv, first = json.loads(run("arguments").stdout)
     script = str(PROGRAMS / "forking_app.py")

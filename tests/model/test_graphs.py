@@ -1,6 +1,6 @@
 """The out-of-line collector against the built-in one, each in a process of its own.
 
-100 graphs, 50 under the slow check build, or as many as PASTURE_MODEL_GRAPHS says
+50 graphs, or as many as PASTURE_MODEL_GRAPHS says
 (`make test-model`).
 """
 
@@ -16,13 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from pasture import _native
-
 pytestmark = pytest.mark.interpreter
 
 PROGRAM = Path(__file__).with_name("graph_program.py")
-CHECK_BUILD = hasattr(_native, "fail_scratch_after")
-GRAPHS = int(os.environ.get("PASTURE_MODEL_GRAPHS", "50" if CHECK_BUILD else "100"))
+GRAPHS = int(os.environ.get("PASTURE_MODEL_GRAPHS", "50"))
 
 NODES = ("Plain", "Slotted", "Finalized", "Resurrected", "Freeing", "Collecting")
 EDGES = (

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sysconfig
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from pasture import _native
 
 CHECK_BUILD = hasattr(_native, "fail_scratch_after")
 SOURCES = Path(__file__).parents[2] / "src/native"
+COMMON = SOURCES / "cpython/cpython.h"
+APART = SOURCES / "seal/specialize.c"
+"""Asks CPython's headers for more than the others do."""
 HEADERS = Path(sysconfig.get_path("include"))
 
 LOAD = """
@@ -29,13 +33,15 @@ compiles = pytest.mark.skipif(
 )
 
 
-def compile_with(*options: str, headers: Path = HEADERS) -> subprocess.CompletedProcess[str]:
+def compile_with(
+    *options: str, headers: Path = HEADERS, sources: Iterable[Path] = tuple(SOURCES.rglob("*.c"))
+) -> subprocess.CompletedProcess[str]:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
     command = [compiler, "-std=c11", "-fPIC", "-DPy_BUILD_CORE_MODULE=1", *options]
     command += [f"-I{headers}", f"-I{HEADERS}"]  # a copy may refer to what is beside the original
-    return subprocess.run([*command, *SOURCES.rglob("*.c")], capture_output=True, text=True)
+    return subprocess.run([*command, *sources], capture_output=True, text=True)
 
 
 @compiles
@@ -80,9 +86,16 @@ def test_an_unsupported_release_builds_and_says_why(tmp_path, run_program, versi
 @compiles
 @pytest.mark.once
 @pytest.mark.parametrize("option", ["-DPy_GIL_DISABLED", "-DPy_TRACE_REFS", "-DPy_DEBUG"])
-def test_the_extension_compiles_for_every_kind_of_build(option):
-    built = compile_with("-fsyntax-only", "-Werror=implicit-function-declaration", option)
-    assert built.returncode == 0, built.stderr
+def test_the_extension_compiles_for_every_kind_of_build(tmp_path, option):
+    options = ("-Werror=implicit-function-declaration", option)
+    header = tmp_path / "common.h"  # CPython's headers are read once, and not for each file
+    others = set(SOURCES.rglob("*.c")) - {APART}
+    for built in (
+        compile_with(*options, "-x", "c-header", "-o", f"{header}.gch", sources=[COMMON]),
+        compile_with(*options, "-fsyntax-only", "-include", str(header), sources=others),
+        compile_with(*options, "-fsyntax-only", sources=[APART]),
+    ):
+        assert built.returncode == 0, built.stderr
 
 
 @pytest.mark.once

@@ -1,4 +1,4 @@
-"""Some thousand messages to each target of the fuzzer of channels, always the same ones."""
+"""A thousand messages to each target of the fuzzer of channels, always the same ones."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-MESSAGES = 3000
+MESSAGES = 1000
 
 
 @pytest.mark.once
