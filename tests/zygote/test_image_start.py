@@ -168,18 +168,21 @@ def test_modules_that_ask_for_the_host_are_named(own_images: Images) -> None:
 
 
 @pytest.mark.once
-def test_gunicorn_has_the_directory_and_the_user_of_the_program(
-    own_images: Images, tmp_path: Path
-) -> None:
-    done = own_images.build("--preload", "gunicorn.config,gunicorn.arbiter")
+def test_gunicorn_has_the_defaults_of_the_program(own_images: Images, tmp_path: Path) -> None:
+    """It finds them when it is loaded: directory, user, and some variables."""
+    done = own_images.build("--preload", "gunicorn.config,gunicorn.arbiter", environ={"PWD": "/"})
     assert (done.returncode, "looked at" in done.stdout) == (0, False), done
     source = (
         "from gunicorn.config import Config\n"
-        "found = Config(); print(found.chdir, found.uid, found.gid)"
+        "found = Config(); print(found.chdir, found.uid, found.gid, found.workers, found.bind,"
+        " found.control_socket)"
     )
-    by_image = own_images.run("-c", source, cwd=tmp_path)
-    assert by_image.out.startswith(f"{tmp_path} ".encode())
-    assert by_image == own_images.python("-c", source, cwd=tmp_path)
+    variables = {"PORT": "81", "WEB_CONCURRENCY": "3", "XDG_RUNTIME_DIR": str(tmp_path)}
+    for environ in ({}, {"PWD": str(tmp_path), **variables}):
+        assert own_images.why("-c", source, environ=environ) == ""
+        by_image = own_images.run("-c", source, cwd=tmp_path, environ=environ)
+        assert by_image.out.startswith(f"{tmp_path} ".encode())
+        assert by_image == own_images.python("-c", source, cwd=tmp_path, environ=environ)
 
 
 POOL = """\

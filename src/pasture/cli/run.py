@@ -19,6 +19,7 @@ from pasture.errors import MissingExtra, UsageError
 from pasture.servers.engines import ENGINES, Row
 from pasture.servers.setting import Setting
 from pasture.servers.settings import SETTINGS, read_environment, to_environment
+from pasture.servers.starter import STUB, VARIABLE, starter
 
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
@@ -40,10 +41,17 @@ def _option(row: Setting) -> click.Option:
 @click.command(
     "run",
     context_settings={"allow_interspersed_args": False},
-    params=[_option(row) for row in SETTINGS.values() if row.option],
+    params=[
+        *(_option(row) for row in SETTINGS.values() if row.option),
+        click.Option(
+            ["--image"],
+            metavar="FILE",
+            help="Start the server out of this image of pasture[zygote], or 'auto'.",
+        ),
+    ],
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="SERVER ARGS")
-def command(command: tuple[str, ...], **options: Any) -> None:
+def command(command: tuple[str, ...], image: str | None, **options: Any) -> None:
     """Run a pre-fork server with its heap sealed before each fork.
 
     SERVER ARGS is the server's own command, as in
@@ -63,18 +71,26 @@ def command(command: tuple[str, ...], **options: Any) -> None:
         if raw:
             SETTINGS[name].require(row)
     _check_lifespan(row, given.get("lifespan", "each"), reforks="refork" in given)
-    variables = to_environment(**given)
+    environ = {**os.environ, **to_environment(**given), **_image(image)}
     # A bare `python` is the one that pasture is installed for.
-    python = command[0] if row.name == "python" and os.sep in command[0] else _interpreter()
+    is_named = row.name == "python" and os.sep in command[0]
+    python = starter(command[0] if is_named else sys.executable, environ)
+    if image is not None and Path(python).name != STUB:
+        raise MissingExtra(
+            f"there is no {STUB} beside {python}", hint="pip install 'pasture[zygote]'"
+        )
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(python, [python, "-m", row.module, *command[1:]], {**os.environ, **variables})
+    os.execve(python, [python, "-m", row.module, *command[1:]], environ)
 
 
-def _interpreter() -> str:
-    """Out of an image, if there is to be one: `pasture-python` then takes the place of `python`."""
-    stub = Path(sys.executable).with_name("pasture-python")
-    return str(stub) if os.environ.get("PASTURE_IMAGE") and stub.exists() else sys.executable
+def _image(image: str | None) -> dict[str, str]:
+    """The variable that names an image to `pasture-python`."""
+    if image is None:
+        return {}
+    if image != "auto" and not Path(image).is_file():
+        raise UsageError(f"{image} is no file", hint="pasture image build -o FILE makes an image")
+    return {VARIABLE: image if image == "auto" else str(Path(image).absolute())}
 
 
 def _check(given: Mapping[str, Any]) -> None:

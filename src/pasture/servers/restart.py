@@ -17,6 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from pasture.servers.starter import starter
+
 VARIABLE = "PASTURE_PROBE_FAILED"
 """From one start to the next: `LeftOut` as JSON. No variable of the user's."""
 
@@ -87,7 +89,7 @@ first_environ: Mapping[str, str] = dict(os.environ)
 """Of this process at its start."""
 
 _directory = _working_directory()
-_arguments = [sys.executable, *sys.orig_argv[1:]]
+_arguments = [starter(), *sys.orig_argv[1:]]
 _files = _open_files()
 _pid = os.getpid()
 

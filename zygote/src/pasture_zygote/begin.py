@@ -134,10 +134,6 @@ def _forget_modules_past() -> None:
     if "multiprocessing.process" in loaded:
         process = loaded["multiprocessing.process"]
         process._current_process = type(process._current_process)()
-    if "gunicorn.config" in loaded:  # gunicorn 19 to 26, config.py
-        config = loaded["gunicorn.config"]
-        config.Chdir.default = config.util.getcwd()
-        config.User.default, config.Group.default = os.geteuid(), os.getegid()
     if "platform" in loaded:
         loaded["platform"]._uname_cache = None
     if "logging" in loaded:

@@ -14,6 +14,12 @@ from pasture.display.atomic import write_json
 from pasture.errors import UsageError, ZygoteFailed
 
 _FILE = click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+_SCRIPTS = click.option(
+    "--script",
+    multiple=True,
+    metavar="NAME",
+    help="Script in the environment's bin, or path of one; repeat for more.",
+)
 
 
 @click.group("image")
@@ -21,7 +27,8 @@ def command() -> None:
     """Keep an interpreter with its modules in a file, and start programs out of it.
 
     `PASTURE_IMAGE=FILE pasture-python ...` maps the file in the place of loading modules: after a
-    reboot, in a fresh container, on a machine of the same kind. See docs/image.md.
+    reboot, in a fresh container, on a machine of the same kind. An image that is installed needs no
+    variable. See docs/image.md.
     """
 
 
@@ -122,15 +129,68 @@ def build(
         _say(f"too short to be looked for in the image: {', '.join(too_short)}")
 
 
+@command.command("install")
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE", required=False)
+@_SCRIPTS
+def install(file: Path | None, script: tuple[str, ...]) -> None:
+    """Make FILE the environment's own image, and have scripts start out of it.
+
+    `pasture-python` finds it without any variable. A script gets `pasture-python` for its
+    interpreter; `pasture image uninstall` puts it back byte for byte.
+    """
+    from pasture_zygote import installed
+
+    if file is None and not script:
+        raise UsageError("nothing to install", hint="name an image, or scripts with --script")
+    stub = _stub()
+    if file is not None:
+        _require_start(file)
+    with installed.locked(stub):
+        paths = [installed.find_script(stub, name) for name in script]
+        installed.to_switch(stub, paths)  # all of them, or nothing is changed
+        if file is not None:
+            installed.install_image(stub, file)
+        installed.switch(stub, paths)
+    _print_installed(stub)
+
+
+@command.command("uninstall")
+@_SCRIPTS
+def uninstall(script: tuple[str, ...]) -> None:
+    """Put scripts back as they were, and remove the environment's own image.
+
+    With --script only those scripts are put back.
+    """
+    from pasture_zygote import installed
+
+    stub = _stub()
+    with installed.locked(stub):
+        if script:
+            paths = [installed.find_script(stub, name) for name in script]
+            left = installed.switch_back(stub, paths)
+        else:
+            left = installed.remove(stub)
+    for one in left:
+        _say(f"{one.path} was written by another hand since: left as it is")
+    _print_installed(stub)
+
+
 @command.command("show")
-@_FILE
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE", required=False)
 @click.option(
     "--json", "json_file", type=click.Path(path_type=Path), metavar="FILE", help="Write as JSON."
 )
-def show(file: Path, json_file: Path | None) -> None:
-    """Show what an image holds, and what it depends on."""
+def show(file: Path | None, json_file: Path | None) -> None:
+    """Show what an image holds, and what it depends on.
+
+    Without FILE: the environment's own image, and the scripts that start out of it.
+    """
     from pasture_zygote.image_file import read_document
 
+    if file is None:
+        file = _print_installed(_stub())
+        if file is None:
+            return
     document = read_document(file)
     if json_file is not None:
         write_json(json_file, document)
@@ -141,16 +201,7 @@ def show(file: Path, json_file: Path | None) -> None:
 @_FILE
 def check(file: Path) -> None:
     """Compare all of an image with its checksums, and start a program out of it."""
-    from pasture_zygote import starter
-    from pasture_zygote.builds import stub_of
-    from pasture_zygote.command import python
-    from pasture_zygote.image_build import why_not
-    from pasture_zygote.image_file import read_document
-
-    document = read_document(file)
-    why = why_not(stub_of(python()), file.absolute(), starter.own(), document["options"])
-    if why is not None:
-        raise ZygoteFailed(f"{file} is complete, but no program starts out of it here: {why}")
+    _require_start(file)
     _say(f"{file} is complete, and programs start out of it here")
 
 
@@ -161,6 +212,39 @@ def remove(file: Path) -> None:
     from pasture_zygote import image_file
 
     image_file.remove(file)
+
+
+def _stub() -> Path:
+    from pasture_zygote.builds import stub_of
+    from pasture_zygote.command import python
+
+    return stub_of(python())
+
+
+def _require_start(file: Path) -> None:
+    from pasture_zygote import starter
+    from pasture_zygote.image_build import why_not
+    from pasture_zygote.image_file import read_document
+
+    document = read_document(file)
+    why = why_not(_stub(), file.absolute(), starter.own(), document["options"])
+    if why is not None:
+        raise ZygoteFailed(f"{file} is complete, but no program starts out of it here: {why}")
+
+
+def _print_installed(stub: Path) -> Path | None:
+    """The environment's own image; None if there is none."""
+    from pasture_zygote import installed
+
+    for one in installed.scripts(stub):
+        state = {
+            "switched": "starts by pasture-python",
+            "replaced": "was replaced since it was switched; install it again",
+        }.get(one.state, f"is {one.state}; install it again")
+        _say(f"{one.path} {state}")
+    own = installed.image_of(stub)
+    _say(f"{own} is the image of this environment" if own.exists() else "no image is installed")
+    return own if own.exists() else None
 
 
 def _mode(text: str) -> int:

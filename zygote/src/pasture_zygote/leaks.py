@@ -22,6 +22,7 @@ KNOWN = frozenset((
     *("EDITOR", "PAGER", "LS_COLORS", "TMPDIR", "DISPLAY", "MAIL", "XDG_RUNTIME_DIR", "MAKEFLAGS"),
     *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "CONDA_PREFIX", "DEBIAN_FRONTEND"),
     *("CONDA_DEFAULT_ENV", "PYTEST_CURRENT_TEST", "PYENV_ROOT", "PYENV_VERSION"),
+    *("SSL_CERT_DIR", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT"),
 ))  # fmt: skip
 """Variables that say where and how a program runs, and are no secrets."""
 

@@ -8,6 +8,7 @@ what it was (`variables`).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from types import ModuleType
 
@@ -36,6 +37,22 @@ def _environ_of_wsgi(handlers: ModuleType, _: Mapping[str, str]) -> None:
     handlers.BaseHandler.os_environ = handlers.read_environ()
 
 
+def _defaults_of_gunicorn(config: ModuleType, environ: Mapping[str, str]) -> None:
+    """Source: gunicorn 19 to 27, config.py: defaults that are found out when it is loaded."""
+    config.Chdir.default = config.util.getcwd()
+    config.User.default, config.Group.default = os.geteuid(), os.getegid()
+    config.Workers.default = int(environ.get("WEB_CONCURRENCY", 1))
+    port = environ.get("PORT")
+    config.Bind.default = ["127.0.0.1:8000" if port is None else f"0.0.0.0:{port}"]
+    if hasattr(config, "ControlSocket"):
+        config.ControlSocket.default = config._get_default_control_socket()
+
+
+_OF_GUNICORN = tuple(
+    ("gunicorn.config", name) for name in ("PORT", "WEB_CONCURRENCY", "XDG_RUNTIME_DIR")
+)
+
+
 def _nothing(_: ModuleType, __: Mapping[str, str]) -> None:
     """What was read makes no difference."""
 
@@ -43,6 +60,8 @@ def _nothing(_: ModuleType, __: Mapping[str, str]) -> None:
 _READERS: Mapping[tuple[str, str], Callable[[ModuleType, Mapping[str, str]], None]] = {
     ("ipykernel.kernelapp", "JPY_PARENT_PID"): _parent_of_kernel,
     ("wsgiref.handlers", ALL_VARIABLES): _environ_of_wsgi,
+    **dict.fromkeys(_OF_GUNICORN, _defaults_of_gunicorn),
+    ("gunicorn.util", "PWD"): _nothing,  # for a default of gunicorn.config
     ("platform", "PATH"): _nothing,  # it asks `uname` for the processor's name
     ("platform", ALL_VARIABLES): _nothing,
     ("ctypes.util", "PATH"): _nothing,  # it looks for compilers and libraries
@@ -74,6 +93,6 @@ def read_again(loaded: Mapping[str, ModuleType], environ: Mapping[str, str]) -> 
         ValueError, AttributeError: a value, or a module, is not what is expected. The interpreter
             itself then has to run the program.
     """
-    for (module, _), read in _READERS.items():
+    for module, read in dict.fromkeys((module, read) for (module, _), read in _READERS.items()):
         if module in loaded:
             read(loaded[module], environ)

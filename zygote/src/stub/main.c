@@ -1,9 +1,10 @@
 /* pasture-python: a Python interpreter that starts with its modules loaded, or as usual.
  *
- * Asks the user's zygote for an image of an interpreter that stands right before its program, or opens
- * the file that PASTURE_IMAGE names, and turns this very process into it. So process id, parent, session, terminal, descriptors, limits
- * and all else are those of the caller's making. Wherever anything stands against that it executes
- * the interpreter beside it: the program never runs otherwise than it would have, at worst later.
+ * Opens the image that PASTURE_IMAGE names or that lies beside this program, or asks the user's zygote
+ * for one, and turns this very process into the interpreter in it, which stands right before its
+ * program. So process id, parent, session, terminal, descriptors, limits and all else are those of the
+ * caller's making. Wherever anything stands against that it executes the interpreter beside it: the
+ * program never runs otherwise than it would have, at worst later.
  */
 #define _GNU_SOURCE
 #include "beside.h"
@@ -19,6 +20,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +28,8 @@
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define OWN_IMAGE_END ".img"
 
 extern char **environ;
 
@@ -50,11 +54,18 @@ options_differ(const char *wanted, const command_line *line)
     return *wanted ? because("without the option", wanted) : NULL;
 }
 
+/* NULL where it is not set, or empty. */
+static const char *
+variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && *value ? value : NULL;
+}
+
 static bool
 is_verbose(void)
 {
-    const char *asked = getenv("PASTURE_ZYGOTE_VERBOSE");
-    return asked != NULL && *asked;
+    return variable("PASTURE_ZYGOTE_VERBOSE") != NULL;
 }
 
 static void
@@ -166,21 +177,40 @@ start_from_server(const char *python, char **argv, command_line *line)
     return why;
 }
 
+/* The environment's own image, beside this program (pasture_zygote/installed.py); NULL if there is none. */
+static const char *
+own_image(void)
+{
+    static char path[PATH_MAX + sizeof OWN_IMAGE_END];
+    ssize_t length = readlink("/proc/self/exe", path, PATH_MAX);
+    if (length <= 0 || length >= PATH_MAX) {
+        return NULL;
+    }
+    strcpy(path + length, OWN_IMAGE_END);
+    return access(path, F_OK) == 0 ? path : NULL;
+}
+
 /* Returns if this process cannot become one, with the reason. */
 static const char *
 become(const char *python, int argc, char **argv)
 {
     static command_line line;
     const char *why;
-    const char *path = getenv("PASTURE_IMAGE");
     if (getauxval(AT_SECURE)) {
         return "the program has rights that its caller has not";
     }
     if (options_parse(argc, argv, &line, &why) < 0 || (why = is_no_script(&line)) != NULL) {
         return why;
     }
-    return path != NULL && *path ? start_from_file(path, python, argv, &line)
-                                 : start_from_server(python, argv, &line);
+    const char *path = variable("PASTURE_IMAGE");
+    if (path != NULL && strcmp(path, "0") == 0) {
+        return "PASTURE_IMAGE is 0";
+    }
+    if (path == NULL && variable("PASTURE_ZYGOTE") == NULL) {
+        path = own_image();
+    }
+    return path != NULL ? start_from_file(path, python, argv, &line)
+                        : start_from_server(python, argv, &line);
 }
 
 /* For `pasture image build`: what this program knows of the machine, and of files. */

@@ -15,6 +15,7 @@ from gunicorn.errors import AppImportError
 from pasture.errors import AppImportFailed
 from pasture.servers.gunicorn import engine
 from pasture.servers.preload import import_failed
+from pasture.servers.starter import starter
 
 
 class SealedApplication(WSGIApplication):  # type: ignore[misc]
@@ -26,7 +27,8 @@ class SealedApplication(WSGIApplication):  # type: ignore[misc]
         users = self.cfg.on_starting
 
         def on_starting(server: Any) -> None:
-            server.START_CTX["args"] = [sys.executable, *sys.orig_argv[1:]]
+            server.START_CTX[0] = starter()
+            server.START_CTX["args"] = [starter(), *sys.orig_argv[1:]]
             users(server)
 
         self.cfg.set("on_starting", on_starting)

@@ -10,6 +10,7 @@ import sys
 
 from pasture.errors import MissingExtra
 from pasture.servers import process_name
+from pasture.servers.starter import starter
 from pasture.trust.untrusted_text import complain
 
 # Shared: imported by the master under lazy-apps too, which can then be refused.
@@ -30,7 +31,7 @@ def run() -> int:
     process_name.take("uwsgi")
     # uWSGI starts itself anew at a reload, and would take the interpreter that the virtual
     # environment points to, which knows nothing of the environment.
-    itself = ("--binary-path", sys.executable)
+    itself = ("--binary-path", starter())
     return int(pyuwsgi.run([*sys.argv[1:], *SWITCH, *itself]))
 
 
