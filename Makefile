@@ -241,9 +241,9 @@ docs-check: docs .venvs/3.14/.stamp ## The same, looked at in a browser, narrow 
 	@.venvs/3.14/bin/python -m pytest -q tests/site
 
 .PHONY: lint-workflows
-lint-workflows: ## .github/ with zizmor, and actionlint where there is one
-	@tools/uv tool run --quiet zizmor --quiet --offline .github
-	@if command -v actionlint >/dev/null; then actionlint; else echo "actionlint is not installed"; fi
+lint-workflows: ## .github/ and examples/ci with zizmor, and actionlint where there is one
+	@tools/uv tool run --quiet zizmor --quiet --offline .github examples/ci
+	@if command -v actionlint >/dev/null; then actionlint .github/workflows/*.yml examples/ci/*.yml; else echo "actionlint is not installed"; fi
 
 .PHONY: test-engines
 test-engines: .venvs/3.14/.stamp ## Real clusters and servers that are no requirement: Spark, Dask, hypercorn, granian, queues, PASTURE=seal alone (ARGS="-k dask")
@@ -361,6 +361,10 @@ agents: .venvs/3.14/.stamp ## Agents of production servers before the fork; writ
 .PHONY: bench-site
 bench-site: .venvs/3.14/.stamp ## The bundled site on 3.14, 4 workers, 2,000 requests, each policy
 	@.venvs/3.14/bin/python -m benchmarks.site $(ARGS)
+
+.PHONY: test-limit
+test-limit: .venvs/3.14/.stamp ## The workers that `pasture try --limit` counts, under that limit for 30 minutes; needs root (ARGS="--minutes 10 --policy seal --limit 512MiB")
+	@.venvs/3.14/bin/python -m benchmarks.limit $(ARGS)
 
 .PHONY: bench-rivals
 bench-rivals: .venvs/3.14/.stamp ## Other ways to save memory on the bundled site, beside the seal: gc.freeze, cinderx, threads, KSM (ARGS="freeze ksm --rounds 5")

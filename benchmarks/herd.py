@@ -53,10 +53,11 @@ class Herd(Group):
         directory: Path,
         cwd: Path,
         env: Mapping[str, str],
+        prefix: Sequence[str] = (),
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
-        command = [sys.executable, "-m", "pasture", "run", *words]
+        command = [*prefix, sys.executable, "-m", "pasture", "run", *words]
         command[-1:-1] = ["--bind", f"{LOOPBACK}:{self.port}"]
         variables = environment({**env, "HOME": str(directory)}, without=())
         log = directory / f"server-{self.port}.log"

@@ -1,7 +1,8 @@
 """How many workers a container holds, from its own limits and from figures of a trial.
 
-Owns the model: a server with n workers takes `parent + n * private` bytes, and `peak` times that
-while it starts, stops or reforks. Standard library alone: configuration files of servers call it.
+Owns the model: at each moment a server with n workers takes `parent + n * private` bytes. Both
+differ from moment to moment: before a refork, or while they end, workers may have many times the
+private memory that they have otherwise. Standard library alone: configuration files call it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,14 @@ SPARE = 0.1
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _MEMINFO = Path("/proc/meminfo")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The memory of a server at one moment."""
+
+    private_bytes: float  # of the median worker
+    parent_bytes: float  # of all the rest: the parent, molds, and what is shared, counted once
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +82,8 @@ def workers(
     Args:
         private: memory of a worker that it shares with no other process, as in "40M" or bytes.
         parent: memory of the parent with all that workers share.
-        peak: how many times that a server takes at its worst moment, as while it stops.
-        trial: document of `pasture try --json`, which gives the three figures above.
+        peak: how many times `private` a worker takes at its worst moment, as before a refork.
+        trial: document of `pasture try --json`, which has the figures of each moment.
         policy: whose figures of the trial.
         limit: of memory; "cgroup" is that of the narrowest control group, or the machine's memory.
         cores: number of processors; "cgroup" is the quota of the narrowest control group, or the
@@ -114,8 +124,6 @@ def size(
     spare: float,
 ) -> Sizing:
     """`workers` with the reason. All arguments are those of `workers`."""
-    if trial is not None:
-        private, parent, peak = _figures_of(Path(trial), policy)
     if per_core <= 0 or not 0 <= spare < 1 or peak < 1:
         raise UsageError(
             f"{per_core:g} workers a processor, {spare:g} spare, a peak of {peak:g}",
@@ -123,23 +131,41 @@ def size(
         )
     processors = _processors() if cores == CGROUP else _number(cores)
     by_processors = max(1, math.floor(processors * per_core + 1e-9))
-    if private is None:
+    if private is None and trial is None:
         return Sizing(by_processors, None, by_processors, 0, "", processors)
     limit_bytes, limited_by = _memory() if limit == CGROUP else (parse_bytes(limit), "as given")
-    each = parse_bytes(private)
-    if each <= 0:
+    if trial is not None:
+        moments = _moments_of(Path(trial), policy)
+    else:
+        moments = (Moment(parse_bytes(private or 0) * peak, parse_bytes(parent)),)
+    if not any(moment.private_bytes > 0 for moment in moments):
         raise UsageError("a worker has no private memory", hint="as in 40M")
-    by_memory = workers_in(limit_bytes * (1 - spare) / peak, parse_bytes(parent), each)
+    by_memory = workers_in(limit_bytes * (1 - spare), moments)
     chosen = max(1, min(by_memory, by_processors))
     return Sizing(chosen, by_memory, by_processors, limit_bytes, limited_by, processors)
 
 
-def workers_in(budget_bytes: float, parent_bytes: float, private_bytes: float) -> int:
-    """How many workers fit into a budget, with their parent; `private_bytes` is above 0.
+def workers_in(budget_bytes: float, moments: Iterable[Moment]) -> int:
+    """How many workers fit into a budget, with their parent, at each of these moments.
 
-    A budget that is met exactly is not missed by a rounding error.
+    Moments without private memory do not count. A budget that is met exactly is not missed by a
+    rounding error.
     """
-    return max(0, math.floor((budget_bytes - parent_bytes) / private_bytes + 1e-9))
+    fit = [
+        math.floor((budget_bytes - moment.parent_bytes) / moment.private_bytes + 1e-9)
+        for moment in moments
+        if moment.private_bytes > 0
+    ]
+    return max(0, min(fit, default=0))
+
+
+def worst(moments: Iterable[Moment]) -> tuple[Moment, ...]:
+    """The moments that decide under some limit: no other has as much of both."""
+    found: list[Moment] = []
+    for moment in sorted(moments, key=lambda m: (-m.private_bytes, -m.parent_bytes)):
+        if not found or moment.parent_bytes > found[-1].parent_bytes:
+            found.append(moment)
+    return tuple(found)
 
 
 def parse_bytes(text: int | str) -> int:
@@ -185,22 +211,40 @@ def _memory() -> tuple[int, str]:
     return usage.limit_bytes, "of its control group"
 
 
-def _figures_of(trial: Path, policy: str) -> tuple[int, int, float]:
-    """Private memory of a worker, memory of the rest, and the peak, of a trial's document."""
+def read_trial(path: Path) -> dict[str, Any]:
+    """A document of `pasture try --json`. UsageError where it cannot be read or is none."""
     try:
-        document = json.loads(trial.read_text(encoding="utf-8"))
-        policies: dict[str, Any] = document["policies"]
-        if policy not in policies:
-            raise UsageError(
-                f"{trial} has no figures of {policy}", hint=f"it has {', '.join(policies)}"
-            )
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if all(document["policies"].values()):
+            return document
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        pass
+    raise _no_trial(path)
+
+
+def _no_trial(path: Path) -> UsageError:
+    return UsageError(
+        f"{path} is no document of a trial", hint="pasture try --json FILE writes one"
+    )
+
+
+def _moments_of(trial: Path, policy: str) -> tuple[Moment, ...]:
+    """The worst moments of a policy; of a document without them, the one after the load."""
+    policies = read_trial(trial)["policies"]
+    if policy not in policies:
+        raise UsageError(
+            f"{trial} has no figures of {policy}", hint=f"it has {', '.join(policies)}"
+        )
+    try:
         found = policies[policy]
         private, total = int(found["private_bytes_median"]), int(found["total_pss_bytes"])
-        rest = max(0, total - private * len(found["workers"]))
-        return private, rest, max(1.0, float(found["peak_ratio"]))
-    except OSError as error:
-        raise UsageError(f"{trial} cannot be read: {error.strerror}") from None
+        idle = {
+            "private_bytes": private,
+            "parent_bytes": max(0, total - private * len(found["workers"])),
+        }
+        moments = found.get("worst_moments") or [idle]
+        return tuple(Moment(int(m["private_bytes"]), int(m["parent_bytes"])) for m in moments)
     except (ValueError, KeyError, TypeError):
-        raise UsageError(
-            f"{trial} is no document of a trial", hint="pasture try --json FILE writes one"
-        ) from None
+        raise _no_trial(trial) from None

@@ -18,7 +18,6 @@ def trial(path: Path, **figures: Any) -> Path:
     seal = {
         "private_bytes_median": 40 * MIB,
         "total_pss_bytes": 360 * MIB,
-        "peak_ratio": 1.0,
         "workers": [{}] * 4,
         **figures,
     }
@@ -33,9 +32,23 @@ def test_memory_decides_where_it_is_short(tmp_path: Path) -> None:
     assert workers(private="40M", parent="200M", limit=600 * MIB, cores=64, spare=0) == 10
 
 
-def test_the_peak_of_the_trial_must_fit(tmp_path: Path) -> None:
-    document = trial(tmp_path / "try.json", peak_ratio=1.5)
-    assert workers(trial=document, limit="600M", cores=64, spare=0) == 5
+def test_all_moments_of_the_trial_must_fit(tmp_path: Path) -> None:
+    """Before a refork workers have much private memory; in it the molds take more beside them."""
+    before, within = (100, 200), (40, 300)
+    moments = [{"private_bytes": p * MIB, "parent_bytes": r * MIB} for p, r in (before, within)]
+    document = trial(tmp_path / "try.json", worst_moments=moments)
+
+    assert workers(trial=document, limit="600M", cores=64, spare=0) == 4  # (600 - 200) / 100
+    assert workers(trial=document, limit="340M", cores=64, spare=0) == 1  # (340 - 300) / 40
+    assert workers(private="40M", parent="200M", peak=2.5, limit="600M", cores=64, spare=0) == 4
+
+
+def test_moments_that_another_one_exceeds_do_not_decide() -> None:
+    moments = [sizing.Moment(*pair) for pair in ((1, 9), (5, 5), (4, 4), (5, 3), (3, 7))]
+
+    assert [(m.private_bytes, m.parent_bytes) for m in sizing.worst(moments)] == [
+        (5, 5), (3, 7), (1, 9),
+    ]  # fmt: skip
 
 
 def test_processors_decide_where_they_are_few() -> None:

@@ -20,7 +20,12 @@ from pasture import sizing
 @click.option(
     "--parent", metavar="SIZE", default="0", help="Memory of the parent with all that is shared."
 )
-@click.option("--peak", default=1.0, show_default=True, help="Times that, at the worst moment.")
+@click.option(
+    "--peak",
+    default=1.0,
+    show_default=True,
+    help="Times a worker's memory, at its worst.",
+)
 @click.option(
     "--limit", metavar="SIZE|cgroup", default=sizing.CGROUP, show_default=True, help="Of memory."
 )

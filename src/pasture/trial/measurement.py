@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pasture.errors import PastureError
 from pasture.proc.sampler import Sample
-from pasture.sizing import SPARE, workers_in
+from pasture.sizing import SPARE, Moment, workers_in, worst
 from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import Answers, Compared, Disagreement
 
@@ -75,6 +75,8 @@ class Run:
     report: Mapping[str, Any] | None = None
     # Promises of the policy that it could not keep here, a sentence each.
     shortfalls: tuple[str, ...] = ()
+    # Private bytes of one worker after the load by their cause; None where that was not looked for.
+    causes: Mapping[str, int] | None = None
 
     @property
     def private_bytes_median(self) -> int:
@@ -87,10 +89,13 @@ class Run:
         return self.final.total_pss_bytes
 
     @property
-    def peak_ratio(self) -> float:
-        """Most memory that was seen, of the load and the shutdown, against that after the load."""
-        seen = [sample.total_pss_bytes for sample in (*self.series, self.final)]
-        return max(*seen, self.shutdown.peak_pss_bytes) / self.total_pss_bytes
+    def moments(self) -> Iterator[Moment]:
+        """Memory at all moments of load and shutdown; workers un-share alike while they end."""
+        for sample in (*self.series, self.final):
+            yield _moment(sample)
+        idle, workers = _moment(self.final), len(self.final.workers)
+        grown = max(0, self.shutdown.peak_pss_bytes - self.total_pss_bytes)
+        yield Moment(idle.private_bytes + grown / workers, idle.parent_bytes)
 
     @property
     def processor_s_per_request(self) -> float:
@@ -122,9 +127,9 @@ class PolicyResult:
         return ordered[(len(ordered) - 1) // 2]
 
     @property
-    def peak_ratio(self) -> float:
-        """The highest of all runs."""
-        return max(run.peak_ratio for run in self.runs)
+    def worst_moments(self) -> tuple[Moment, ...]:
+        """Those of all runs that decide how many workers fit."""
+        return worst(moment for run in self.runs for moment in run.moments)
 
     @property
     def shortfalls(self) -> tuple[str, ...]:
@@ -153,6 +158,8 @@ class TrialResult:
     plan: TrialPlan
     # Implementation, version, executable and platform of the server's.
     interpreter: Mapping[str, str]
+    # Architecture, processor, number of processors, and bytes of an OS page.
+    machine: Mapping[str, Any]
     policies: tuple[PolicyResult, ...]  # those of which at least one run ended
     # How many URLs were compared by body, and how; all are compared by status.
     bodies: Compared = field(default_factory=Compared)
@@ -228,12 +235,17 @@ def workers_that_fit(budget_bytes: float, result: PolicyResult) -> int:
     parent = total - len(result.typical.final.workers) * private
     if private <= 0:
         return len(result.typical.final.workers)
-    return workers_in(budget_bytes, parent, private)
+    return workers_in(budget_bytes, (Moment(private, parent),))
 
 
 def workers_under_limit(limit_bytes: int, result: PolicyResult) -> int:
-    """Number of workers of a policy that fit under a limit at the peak, with some of it spare."""
-    return workers_that_fit(limit_bytes * (1 - SPARE) / result.peak_ratio, result)
+    """Number of workers of a policy that fit under a limit at all moments, some of it spare."""
+    return workers_in(limit_bytes * (1 - SPARE), result.worst_moments)
+
+
+def _moment(sample: Sample) -> Moment:
+    private = median_private_bytes(sample)
+    return Moment(private, max(0, sample.total_pss_bytes - private * len(sample.workers)))
 
 
 def median_private_bytes(sample: Sample) -> int:

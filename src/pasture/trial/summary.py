@@ -57,14 +57,14 @@ def capacity(result: TrialResult) -> str:
 
 
 def _under_limit(result: TrialResult) -> str:
-    """The same for a limit that was given, at the peak of each policy; "" without one."""
+    """The same for a limit that was given, at all moments of the run; "" without one."""
     limit = result.plan.limit_bytes
     if limit is None:
         return ""
     fits = [f"{workers_under_limit(limit, p):,} under {p.policy}" for p in result.policies]
     return (
-        f"A limit of {limit / (1 << 20):,.0f} MiB, {percent(SPARE)} of it spare, holds at the peak "
-        f"{' or '.join(fits)}."
+        f"A limit of {limit / (1 << 20):,.0f} MiB, {percent(SPARE)} of it spare, holds at all "
+        f"times {' or '.join(fits)}."
     )
 
 
