@@ -118,6 +118,12 @@ class ProbeFailed(PastureError):
     exit_code = 18
 
 
+class MemoryGrew(PastureError):
+    """A trial takes more memory, or starts more slowly, than the baseline allows."""
+
+    exit_code = 19
+
+
 class ZygoteFailed(PastureError):
     """A zygote cannot be made, or cannot be reached."""
 

@@ -631,3 +631,27 @@ def _marked(mark):
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
     return found
+
+
+@pytest.mark.once
+def test_growth_against_a_baseline_fails_with_the_cause(tmp_path):
+    baseline, later = tmp_path / "baseline.json", tmp_path / "later.json"
+    plan = ("--workers", "2", "--requests", "60", "--policy", "stock", "--url", "/sum")
+    small, large = (["--env", f"APP_OBJECTS={count}"] for count in (1000, 60_000))
+    first = pasture_try(
+        "steady_app:application", *plan, *small, "--causes", "--json", str(baseline)
+    )
+    assert first.returncode == 0
+    causes = json.loads(baseline.read_text())["policies"]["stock"]["causes"]
+    assert causes["reference count"] > 0
+
+    done = pasture_try(
+        "steady_app:application", *plan, *large, "--baseline", str(baseline), "--json", str(later)
+    )
+
+    assert done.returncode == errors.MemoryGrew.exit_code
+    assert "private a worker of stock, total PSS of stock grew" in done.stderr
+    assert "what grew: " in done.stdout
+    document = json.loads(later.read_text())
+    fastjsonschema.validate(json.loads(SCHEMA_FILE.read_text()), document)
+    assert document["baseline"]["causes"]["stock"]

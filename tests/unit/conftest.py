@@ -113,6 +113,14 @@ def make_result(make_run: MakeRun) -> MakeResult:
             "executable": "/usr/bin/python3.14",
             "platform": "Linux",
         }
-        return TrialResult(TrialPlan(**settings | plan), interpreter, policies, notes=notes)
+        machine = {
+            "architecture": "x86_64",
+            "processor": "a fast one",
+            "processors": 4,
+            "os_page_bytes": 4096,
+        }
+        return TrialResult(
+            TrialPlan(**settings | plan), interpreter, machine, policies, notes=notes
+        )
 
     return make

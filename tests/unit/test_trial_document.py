@@ -113,7 +113,7 @@ def test_different_answers_are_listed(make_result: MakeResult, make_run: MakeRun
     result = make_result()
     policies = (result.policies[0], PolicyResult("seal", (make_run("seal"),), differing))
 
-    document = as_document(TrialResult(result.plan, result.interpreter, policies))
+    document = as_document(replace(result, policies=policies))
 
     assert document["answers_agree"] is False
     assert document["policies"]["stock"]["answers_agree"] is True

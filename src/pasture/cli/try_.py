@@ -14,22 +14,40 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.text import Text
 
 from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically, write_json
+from pasture.display.progress import OnEvent
 from pasture.display.terminal import error_terminal, output_terminal
-from pasture.display.units import count
-from pasture.errors import AnswersDiffer, AppDidNotAnswer, UsageError
+from pasture.display.units import count, percent
+from pasture.errors import (
+    AnswersDiffer,
+    AppDidNotAnswer,
+    MemoryGrew,
+    MissingExtra,
+    UsageError,
+)
 from pasture.launch.ports import LOOPBACK
 from pasture.launch.session import pausing, stop_on_signals
 from pasture.sizing import parse_bytes
-from pasture.trial import Run, TrialPlan, TrialResult, attempt_trial, table
+from pasture.trial import Run, TrialPlan, TrialResult, attempt_trial, table, tools
+from pasture.trial.baseline import (
+    Baseline,
+    Comparison,
+    compare,
+    read_baseline,
+    require_same_trial,
+)
 from pasture.trial.cache import RunKeeper
 from pasture.trial.document import as_document
 from pasture.trial.equipment import bring_page_packages
 from pasture.trial.html import render_html
 from pasture.trial.plan import DEFAULT_POLICIES, DEFAULT_SERVER, DEFAULT_URLS, check_plan
+from pasture.trial.run import FindCauses
+from pasture.trial.server import Pause
 from pasture.trial.servers import SERVERS
+from pasture.trial.trial import describe_interpreter, describe_machine
 from pasture.warmup.requests import Requests, parse_header, parse_request, read_lines, read_requests
 
 _FILE = click.Path(path_type=Path)
@@ -106,6 +124,22 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write all figures as JSON.")
 @click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Write a page with plots.")
 @click.option(
+    "--causes",
+    is_flag=True,
+    help="Add to the JSON why memory of a worker is private, as `pasture explain` says it.",
+)
+@click.option(
+    "--baseline",
+    type=_FILE,
+    metavar="FILE",
+    help="Compare with this JSON of an earlier trial; exit with 19 if something grew.",
+)
+@click.option(
+    "--max-growth",
+    metavar="PERCENT",
+    help="Growth against the baseline that is allowed.  [default: 10%]",
+)
+@click.option(
     "--env",
     "environment",
     multiple=True,
@@ -153,20 +187,30 @@ def command(**options: Any) -> None:
     docs/try.md.
     """
     json_file, html_file = options.pop("json_file"), options.pop("html_file")
-    resume = options.pop("resume")
+    resume, causes = options.pop("resume"), options.pop("causes")
+    baseline = _baseline(options.pop("baseline"), options.pop("max_growth"), json_file)
     plan = _plan(**options)
     check_plan(plan)
+    if baseline is not None:
+        causes = causes or baseline.has_causes
+        now = describe_interpreter(plan.server_python)
+        require_same_trial(baseline.document, plan, now, describe_machine())
     for path in filter(None, (json_file, html_file)):
         require_writable(path)
     keeper = _Keeper(plan, resume)
     with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
         if html_file is not None:
             bring_page_packages(display.show, pausing(stop))
-        result = attempt_trial(plan, display.show, stop, earlier=keeper.earlier, keep=keeper.keep)
+        find_causes = _explainer(display.show, pausing(stop)) if causes else None
+        result = attempt_trial(
+            plan, display.show, stop, earlier=keeper.earlier, keep=keeper.keep,
+            find_causes=find_causes,
+        )  # fmt: skip
     result = replace(result, notes=(*result.notes, *keeper.notes))
-    _report(result, json_file, html_file)
+    comparison = _report(result, json_file, html_file, baseline)
     keeper.has_reported(result)
     _fail(result, keeper.hint)
+    _fail_if_grown(comparison)
 
 
 def _plan(
@@ -298,12 +342,58 @@ class _Keeper:
         self.notes.append(f"no run is kept for --resume: {why}")
 
 
-def _report(result: TrialResult, json_file: Path | None, html_file: Path | None) -> None:
+def _baseline(path: Path | None, max_growth: str | None, json_file: Path | None) -> Baseline | None:
+    if path is None and max_growth is not None:
+        raise UsageError("--max-growth needs something to compare with", hint="--baseline FILE")
+    if path is not None and json_file is not None and json_file.resolve() == path.resolve():
+        raise UsageError("--json would overwrite the baseline", hint="write to another file")
+    return None if path is None else read_baseline(path, max_growth or "10%")
+
+
+def _explainer(emit: OnEvent, pause: Pause) -> FindCauses:
+    """What finds the causes of private memory; numpy is installed apart where it is missing."""
+    if not tools.NUMBERS.are_here and not tools.bring(tools.NUMBERS, emit, pause):
+        raise MissingExtra("--causes needs numpy", hint="pip install 'pasture[explain]'")
+    from pasture.explain.explain import explain
+
+    def find(master: int) -> dict[str, int]:
+        found = explain(master, None)
+        return {cause.label: round(share.bytes) for cause, share in found.causes}
+
+    return find
+
+
+def _report(
+    result: TrialResult,
+    json_file: Path | None,
+    html_file: Path | None,
+    baseline: Baseline | None,
+) -> Comparison | None:
+    """Print and write everything; the comparison with the baseline, if there is one."""
     table.print_result(result, output_terminal())
+    document = as_document(result)
     if json_file is not None:
-        write_json(json_file, as_document(result))
+        write_json(json_file, document)
     if html_file is not None:
         write_atomically(html_file, render_html(result, datetime.now()))
+    if baseline is None:
+        return None
+    comparison = compare(baseline, document)
+    for sentence in comparison.sentences():
+        output_terminal().print(Text(sentence))
+    if json_file is not None:
+        write_json(json_file, {**document, "baseline": comparison.as_document()})
+    return comparison
+
+
+def _fail_if_grown(comparison: Comparison | None) -> None:
+    """The last error: figures of a trial that failed otherwise do not count."""
+    if comparison is not None and comparison.grown:
+        words = dict.fromkeys(f"{c.figure.heading} of {c.policy}" for c in comparison.grown)
+        raise MemoryGrew(
+            f"{', '.join(words)} grew by more than {percent(comparison.baseline.max_growth)}",
+            hint=f"if that is meant, keep this trial's --json as {comparison.baseline.path}",
+        )
 
 
 def _fail(result: TrialResult, hint: str) -> None:

@@ -22,6 +22,7 @@ from pasture.trial.measurement import (
     workers_that_fit,
     workers_under_limit,
 )
+from pasture.trial.plan import TrialPlan
 
 SCHEMA = 1
 SCHEMA_FILE = Path(__file__).with_name("trial.schema.json")
@@ -32,7 +33,11 @@ def as_document(result: TrialResult) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "interpreter": dict(result.interpreter),
-        "load": _load(result),
+        "machine": dict(result.machine),
+        "load": {
+            **load_of(result.plan),
+            "urls": list(result.reference.typical.paths),
+        },
         "reference": result.reference.policy,
         "answers_agree": result.answers_agree,
         "bodies_compared": result.bodies.whole,
@@ -51,8 +56,8 @@ def as_document(result: TrialResult) -> dict[str, Any]:
     }
 
 
-def _load(result: TrialResult) -> dict[str, Any]:
-    plan = result.plan
+def load_of(plan: TrialPlan) -> dict[str, Any]:
+    """The load of a plan, as far as it is known before a run."""
     return {
         "app": plan.app,
         "server": plan.server,
@@ -61,7 +66,6 @@ def _load(result: TrialResult) -> dict[str, Any]:
         "concurrency": plan.users,
         "rounds": plan.rounds,
         "locustfile": None if plan.locustfile is None else str(plan.locustfile),
-        "urls": list(result.reference.typical.paths),
         "headers": [name for name, _ in plan.headers],
         "warm": None if plan.warm is None else [str(request) for request in plan.warm],
         "server_args": list(plan.server_args),
@@ -93,10 +97,14 @@ def _policy(reference: PolicyResult, policy: PolicyResult, limit: int | None) ->
         },
         "against_reference": _paired(reference, policy),
         "workers_that_fit": workers_that_fit(budget, policy),
-        "peak_ratio": policy.peak_ratio,
+        "worst_moments": [
+            {"private_bytes": round(m.private_bytes), "parent_bytes": round(m.parent_bytes)}
+            for m in policy.worst_moments
+        ],
         "workers_under_limit": None if limit is None else workers_under_limit(limit, policy),
         "shutdown_by_itself": all(run.shutdown.by_itself for run in policy.runs),
         "seal_report": None if typical.report is None else dict(typical.report),
+        "causes": None if typical.causes is None else dict(typical.causes),
         "series": [_sample(sample) for sample in typical.series],
         "rounds": [_medians(PolicyResult(policy.policy, (run,))) for run in policy.runs],
     }

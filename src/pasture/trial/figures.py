@@ -82,3 +82,6 @@ COLUMNS = {
     "server": (BOOT, SHUTDOWN, PEAK),
 }
 """Of the page, in their order, by the heading above them."""
+
+GUARDED = (PRIVATE, TOTAL, BOOT)
+"""Compared with those of an earlier trial: memory of a worker, of the server, and its start."""

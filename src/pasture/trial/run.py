@@ -7,20 +7,21 @@ is in the `Run` that comes back. Whatever goes wrong, no process is left.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pasture.display.progress import Moved, OnEvent
 from pasture.display.units import megabytes, seconds
-from pasture.errors import AppDidNotAnswer, ServerFailed
+from pasture.errors import AppDidNotAnswer, ProcessEnded, ServerFailed, UsageError
 from pasture.launch.ports import free_port
 from pasture.launch.session import Group, tail
 from pasture.proc import smaps
 from pasture.proc.sampler import Sample, Series, read_together, sample_tree, sample_until_whole
 from pasture.proc.tree import processor_s
 from pasture.scoreboard.reader import molds_of
+from pasture.sealing import snapshot
 from pasture.sealing.policy import POLICIES
 from pasture.trial import diagnosis, load, server
 from pasture.trial.equipment import Equipment
@@ -39,6 +40,9 @@ _REQUESTS_IN_VAIN = 2
 _MIN_PAUSE_S = 0.005
 _END_S = 90.0  # gunicorn gives its workers 30 s, a service manager usually 90 s
 
+FindCauses = Callable[[int], Mapping[str, int]]
+"""Takes the pid of a master; the private bytes of one of its workers by their cause."""
+
 STOPPING = "stopping"
 """The phase of a run whose load has ended and whose server gets SIGTERM."""
 
@@ -55,6 +59,7 @@ class Job:
     equipment: Equipment  # load generator and server program
     directory: Path  # place for files of this run alone; exists and is empty
     log_prefix: Path  # start of the log files' path
+    find_causes: FindCauses | None = None
 
     @property
     def warms_up(self) -> bool:
@@ -88,6 +93,7 @@ def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
         series, result = _load(job, group, port, began, emit, pause)
         busy_s = max(0.0, processor_s(group.pid) - busy_before_s)
         final = _idle_sample(job, group, start, result.figures.requests, pause)
+        causes = _causes(job, group, emit)
         emit(Moved(phase=STOPPING))
         ended = stop_and_measure(group, pause)
         said = group.log
@@ -105,15 +111,30 @@ def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
         paths=result.paths,
         report=report,
         shortfalls=shortfalls(POLICIES[job.policy], final, report, said),
+        causes=causes,
     )
+
+
+def _causes(job: Job, group: Group, emit: OnEvent) -> Mapping[str, int] | None:
+    """Why memory of a worker is private; None without a look, or if no fork made it."""
+    if job.find_causes is None:
+        return None
+    emit(Moved(phase="looking for the causes of private memory"))
+    try:
+        return job.find_causes(group.pid)
+    except (UsageError, ProcessEnded):  # a spawned worker, or one that has just been replaced
+        return None
 
 
 def _server(job: Job, port: int, files: RunFiles) -> Group:
     plan, equipment = job.plan, job.equipment
+    variables = server.server_environment(plan, job.policy, files, equipment.server)
+    if job.find_causes is not None:
+        variables[snapshot.VARIABLE] = str(files.snapshot)
     return Group(
         server.server_command(plan, job.policy, port, files, equipment.features),
         log=files.log,
-        env=server.server_environment(plan, job.policy, files, equipment.server),
+        env=variables,
         cwd=plan.chdir,
     )
 

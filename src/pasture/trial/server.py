@@ -50,6 +50,7 @@ class RunFiles:
         self.warm = directory / "warm.txt"  # `METHOD PATH` lines, for the server
         self.warm_headers = directory / "warm-headers.txt"  # `Name: value` lines, for the server
         self.report = directory / "report.json"  # written by the server's process
+        self.snapshot = directory / "heap-{pid}.snapshot"  # likewise, where causes are looked for
         self.load_settings = directory / "load.json"  # for the load generator
         self.progress = directory / "progress"  # the load generator's: requests answered, decimal
         self.load_result = directory / "result.json"  # complete once the load generator has ended

@@ -8,11 +8,13 @@ Rounds alternate the policies and turn the order around each time, so that what 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pasture.display.progress import Finished, OnEvent, Started
 from pasture.display.units import count
@@ -26,6 +28,7 @@ from pasture.errors import (
     UsageError,
 )
 from pasture.launch.session import guarded, pausing
+from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.sealing.policy import POLICIES
 from pasture.trial import responses
 from pasture.trial.equipment import Equipment, find_equipment
@@ -33,11 +36,12 @@ from pasture.trial.measurement import Failure, PolicyResult, Run, TrialResult
 from pasture.trial.notes import notes_on
 from pasture.trial.plan import TrialPlan, check_plan
 from pasture.trial.responses import Answers, Disagreement
-from pasture.trial.run import Job, private_a_worker, run_job
+from pasture.trial.run import FindCauses, Job, private_a_worker, run_job
 from pasture.trial.server import Pause
 from pasture.trust import private_files
 from pasture.warmup.requests import Request, parse_request
 
+_CPUINFO = Path("/proc/cpuinfo")
 _CONFIRMING_REPEATS = 4
 _DESCRIBE = (
     "import json, platform, sys; print(json.dumps({"
@@ -87,6 +91,7 @@ def attempt_trial(
     *,
     earlier: Sequence[Run] = (),
     keep: Keep = lambda runs: None,
+    find_causes: FindCauses | None = None,
 ) -> TrialResult:
     """Run a trial as far as it goes: what a run has measured is not lost to a later one.
 
@@ -97,6 +102,7 @@ def attempt_trial(
         on_event, stop: as for `run_trial`.
         earlier: runs of an earlier trial of the same plan, which are not made again.
         keep: called with all runs that have ended, after each.
+        find_causes: takes the pid of a master after the load; private bytes of a worker by cause.
 
     Raises:
         PastureError: what `check_plan` raises; what a run raises when none has ended, and no other
@@ -108,7 +114,7 @@ def attempt_trial(
     interpreter = describe_interpreter(plan.server_python)
     equipment = find_equipment(plan, on_event, pause)
     with private_files.temporary_folder("pasture-try-") as directory, guarded(directory):
-        trial = _Trial(plan, equipment, on_event, pause, run_one, directory, keep)
+        trial = _Trial(plan, equipment, on_event, pause, run_one, directory, keep, find_causes)
         trial.runs.extend(earlier)
         trial.run_all()
         expected, differing = trial.compare()
@@ -121,6 +127,7 @@ def attempt_trial(
     return TrialResult(
         plan,
         interpreter,
+        describe_machine(),
         policies,
         responses.compared_bodies(expected),
         (*notes_on(plan, policies), *trial.notes),
@@ -140,6 +147,7 @@ class _Trial:
     run_one: RunOne
     directory: Path
     keep: Keep
+    find_causes: FindCauses | None
     runs: list[Run] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -272,7 +280,10 @@ class _Trial:
         directory = self.directory / name
         private_files.make_folder(directory)
         warm, logs = warm_up(self.plan, self.runs), self._logs() / name
-        return Job(self.plan, policy, round_, requests, warm, self.equipment, directory, logs)
+        return Job(
+            self.plan, policy, round_, requests, warm, self.equipment, directory, logs,
+            self.find_causes,
+        )  # fmt: skip
 
     def _logs(self) -> Path:
         logs = self.plan.log_dir or self.directory
@@ -311,6 +322,21 @@ def warm_up(plan: TrialPlan, runs: list[Run]) -> tuple[Request, ...]:
     cold = (run for run in runs if not POLICIES[run.policy].warms_up)
     seen = dict.fromkeys(parse_request(path) for run in cold for path in run.paths)
     return tuple(request for request in seen if request.method in ("GET", "HEAD"))
+
+
+def describe_machine() -> Mapping[str, Any]:
+    """Architecture, processor, number of processors for this process, and bytes of an OS page."""
+    try:
+        lines = _CPUINFO.read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return {
+        "architecture": os.uname().machine,
+        "processor": next(names, "unknown"),
+        "processors": len(os.sched_getaffinity(0)),
+        "os_page_bytes": OS_PAGE_BYTES,
+    }
 
 
 def describe_interpreter(python: str) -> Mapping[str, str]:
