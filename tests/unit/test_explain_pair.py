@@ -9,6 +9,7 @@ import pytest
 from pasture.errors import ProcessEnded, UsageError
 from pasture.explain import sources
 from pasture.proc import smaps, tree
+from pasture.proc.maps import Mapping
 from pasture.scoreboard import reader
 
 FORKED = {10: (11, 12, 13), 50: ()}
@@ -37,7 +38,7 @@ def test_a_worker_is_compared_with_its_master() -> None:
 
 def mapping(path: str) -> Any:
     """A class of address spaces in which that file is mapped."""
-    return lambda pid: nullcontext(SimpleNamespace(mappings=[SimpleNamespace(path=path)]))
+    return lambda pid: nullcontext(SimpleNamespace(mappings=[Mapping(0, 4096, "rw-p", path)]))
 
 
 def test_a_process_that_was_started_by_exec_and_forked_none_has_nothing_to_compare(
@@ -49,12 +50,11 @@ def test_a_process_that_was_started_by_exec_and_forked_none_has_nothing_to_compa
     assert "preloading" in raised.value.hint
 
 
-def test_a_program_out_of_a_zygote_is_distinguished_from_one_that_shares_nothing(
+def test_a_program_out_of_a_zygote_is_compared_with_its_image(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sources, "AddressSpace", mapping("/memfd:pasture-zygote (deleted)"))
-    with pytest.raises(UsageError, match="process 50 shares its memory with an image of a zygote"):
-        sources.find_pair(50)
+    assert sources.find_pair(50) == (None, 50)
 
 
 def test_the_largest_worker_is_chosen_and_no_mold() -> None:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 
 import click
 
-from pasture.errors import MissingExtra
+from pasture.errors import MissingExtra, UsageError
 from pasture.proc import tree
+from pasture.proc.images import image_of, mapping_of
+from pasture.proc.maps import Mapping
 from pasture.top import table
-from pasture.top.watch import Watch
+from pasture.top.watch import ImageWatch, Watch
 
 
 @click.command("top")
@@ -32,16 +35,20 @@ from pasture.top.watch import Watch
     metavar="SECONDS",
     help="Between two readings.",
 )
-def command(pid: int | None, once: bool, interval_s: float) -> None:
+@click.option(
+    "--image",
+    metavar="FILE|PID",
+    help="All programs out of this image, or out of the image of this program, as one group.",
+)
+def command(pid: int | None, once: bool, interval_s: float, image: str | None) -> None:
     """Watch a pre-fork server: PSS, private and shared memory, growth, page faults.
 
     PID is the master, or one of its workers. Without PID, the one pre-fork server of this
     user is looked for. See docs/diagnose.md.
     """
-    chosen = pid if pid is not None else tree.only_master("top")
-    tree.require_memory_of(chosen)
-    master = tree.master_of(chosen, forked_only=False) or chosen
-    watch = Watch(master)
+    if image is not None and pid is not None:
+        raise UsageError("--image shows all programs out of an image", hint="leave PID out")
+    watch = ImageWatch(_image(image)) if image is not None else Watch(_master(pid))
     if once or not sys.stdout.isatty():
         watch.look()
         time.sleep(interval_s)
@@ -54,8 +61,23 @@ def command(pid: int | None, once: bool, interval_s: float) -> None:
             f"the live view needs {error.name}, which is not installed",
             hint="pip install 'pasture[top]', or add --once for plain text",
         ) from None
-    watch.look()
-    app = TopApp(master, watch.look, interval_s, limits=watch.limits)
+    app = TopApp(
+        watch.master_pid, watch.look, interval_s, limits=watch.limits, title=watch.title,
+        columns=table.columns(watch.look()),
+    )  # fmt: skip
     app.run()
     if app.error is not None:
         raise app.error
+
+
+def _master(pid: int | None) -> int:
+    chosen = pid if pid is not None else tree.only_master("top")
+    tree.require_memory_of(chosen)
+    return tree.master_of(chosen, forked_only=False) or chosen
+
+
+def _image(named: str) -> Mapping:
+    if not named.isdecimal():
+        return mapping_of(Path(named))
+    tree.require_memory_of(int(named))
+    return image_of(int(named))

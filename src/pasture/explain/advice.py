@@ -30,6 +30,9 @@ _NO_WARM_UP = (
     "there are no requests to warm up with; call what jobs call, with data of no consequence, "
     "while modules are imported"
 )
+_IN_IMAGE = (
+    "`pasture image build` with --warm or --rehearse has what programs do done once, in the image"
+)
 _ITS_OWN = "load it while modules are imported, before the fork"
 
 
@@ -116,7 +119,7 @@ def _code(found: Explanation) -> Iterable[tuple[float, str]]:
     if policy is None or "gather-code" not in policy.heap or not _is_worth(size, found):
         return
     gathers = "a warm-up with more of their requests, each several times, gathers more"
-    earlier = gathers if found.warms_up else _NO_WARM_UP
+    earlier = gathers if found.warms_up else _without_requests(found)
     yield (
         size,
         f"{megabytes(size)} by running code (counters and caches in it): code that has run before "
@@ -133,7 +136,7 @@ def _warm_up(found: Explanation) -> Iterable[tuple[float, str]]:
         fills = (
             "requests in the warm-up, each several times, fill most of them before the fork"
             if found.warms_up
-            else _NO_WARM_UP
+            else _without_requests(found)
         )
         yield size, f"{megabytes(size)} by tables and caches that fill at first uses: {fills}"
 
@@ -148,7 +151,8 @@ def _new_memory(found: Explanation) -> Iterable[str]:
         if cause is Cause.NEW_MEMORY and label in (FREE, FREE_CHUNKS)
     )
     share = percent(size / found.private_bytes)
-    what = f"{megabytes(size)} ({share}) is memory that the parent never had"
+    origin = "parent" if found.image is None else "image"
+    what = f"{megabytes(size)} ({share}) is memory that the {origin} never had"
     if _is_worth(size - free, found):
         yield (
             f"{what}: {megabytes(free)} of it is free at the moment, {megabytes(size - free)} is "
@@ -160,6 +164,8 @@ def _new_memory(found: Explanation) -> Iterable[str]:
 
 def _who_builds(found: Explanation) -> str:
     """Names the code that made the objects in new memory, and what would make them earlier."""
+    if found.image is not None:
+        return f"the program built: {_IN_IMAGE}"
     if found.requests == 0:
         where = "its lifespan" if found.is_asgi else "a hook after the fork"
         return f"the worker built at its start, as in {where}: {_ITS_OWN}"
@@ -173,6 +179,10 @@ def _who_builds(found: Explanation) -> str:
             f"{_ITS_OWN}; {warm_up}, and some of it may be garbage that waits for a collection"
         )
     return f"requests built, garbage that waits for a collection included: {warm_up}"
+
+
+def _without_requests(found: Explanation) -> str:
+    return _NO_WARM_UP if found.image is None else _IN_IMAGE
 
 
 def _libraries(found: Explanation) -> Iterable[str]:

@@ -75,16 +75,8 @@ def _in_parent(parent: AddressSpace, mapping: Mapping, addresses: Array) -> Arra
         if other.is_file and other.path == mapping.path:
             there |= inside  # not in the parent's memory yet: then as in the file
             continue
-        there[inside] = has_pages(parent, other, addresses[inside])
+        there[inside] = parent.has_pages(other, addresses[inside])
     return there
-
-
-def has_pages(space: AddressSpace, mapping: Mapping, addresses: Array) -> Array:
-    """Whether there is a page, in memory or in swap, at each address within one mapping."""
-    pages = read_os_pages(space.pid, mapping)
-    there = pages.present | pages.swapped
-    at = ((addresses - np.uint64(mapping.start)) // np.uint64(OS_PAGE_BYTES)).astype(np.int64)
-    return there[np.minimum(at, len(there) - 1)] if len(there) else np.zeros(len(at), dtype=bool)
 
 
 def compare(parent: AddressSpace, worker: AddressSpace, os_pages: Array) -> Iterator[Batch]:

@@ -25,6 +25,7 @@ def as_document(found: Explanation) -> dict[str, Any]:
         "schema": SCHEMA,
         "worker": found.worker_pid,
         "parent": found.parent_pid,
+        "image": found.image,
         "private_bytes": found.private_bytes,
         "explained_bytes": sum(round(share.bytes) for _, share in found.causes),
         "os_pages": found.os_pages,

@@ -28,8 +28,9 @@ from pasture.explain.snapshot import Snapshot
 from pasture.explain.tally import Tally
 from pasture.explain.touched import TouchedObjects, Window
 from pasture.explain.writers import Recording, SampledFaults
-from pasture.proc import smaps
+from pasture.proc import smaps, tree
 from pasture.proc.address_space import AddressSpace, Array, ended
+from pasture.proc.image_space import ImageSpace
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.proc.tree import read_again
 from pasture.scoreboard import reader
@@ -45,16 +46,17 @@ _BETWEEN_TRIES_S = 0.3
 
 
 def explain(
-    parent_pid: int,
+    parent_pid: int | None,
     worker_pid: int | None,
     snapshot: Path | None = None,
     *,
     record_s: float = 0.0,
     tick: Callable[[], None] = lambda: None,
 ) -> Explanation:
-    """Explain the private memory of a worker.
+    """Explain the private memory of a worker, or of a program out of an image.
 
     Args:
+        parent_pid: None compares the process `worker_pid` with the image that it came out of.
         worker_pid: None is the worker with the most private memory, once recording is over.
         record_s: how long to sample page faults before; 0 for not at all.
         tick: called now and then meanwhile.
@@ -65,7 +67,15 @@ def explain(
         NoPrivilege: the kernel does not let this user look.
         UsageError: the snapshot that was asked for is none, or of another process.
     """
-    sampled = writers.sample(parent_pid, record_s, tick) if record_s else None
+    sampled = None
+    if parent_pid is None:
+        assert worker_pid is not None
+        if record_s:
+            sampled = writers.sample((worker_pid,), record_s, tick)
+        return _explain(None, worker_pid, snapshot, sampled)
+    if record_s:
+        pids = (parent_pid, *tree.forked_workers(parent_pid))
+        sampled = writers.sample(pids, record_s, tick, workers_only=True)
     if worker_pid is not None:
         return _explain(parent_pid, worker_pid, snapshot, sampled)
     found = read_again(
@@ -78,12 +88,14 @@ def explain(
 
 
 def _explain(
-    parent_pid: int, worker_pid: int, snapshot: Path | None, sampled: SampledFaults | None
+    parent_pid: int | None, worker_pid: int, snapshot: Path | None, sampled: SampledFaults | None
 ) -> Explanation:
     begin = perf_counter()
-    server = sources.look_at_server(parent_pid, worker_pid)
-    parent_pid = reader.forked_by(worker_pid, parent_pid)
-    with AddressSpace(parent_pid) as parent, AddressSpace(worker_pid) as worker:
+    server = sources.OF_AN_IMAGE
+    if parent_pid is not None:
+        server = sources.look_at_server(parent_pid, worker_pid)
+        parent_pid = reader.forked_by(worker_pid, parent_pid)
+    with AddressSpace(worker_pid) as worker, _origin(parent_pid, worker) as parent:
         pages = private_pages(parent, worker)
         memory = smaps.read_memory(worker_pid)
         if memory is None:
@@ -121,7 +133,13 @@ def _explain(
             requests=server.requests,
             is_asgi=server.is_asgi,
             warms_up=server.warms_up,
+            image=parent.path if isinstance(parent, ImageSpace) else None,
         )
+
+
+def _origin(parent_pid: int | None, worker: AddressSpace) -> AddressSpace:
+    """The memory that a process is compared with."""
+    return ImageSpace(worker) if parent_pid is None else AddressSpace(parent_pid)
 
 
 def _join(like: Classifier, snapshot: Snapshot | None, sampled: SampledFaults) -> Recording:
@@ -132,6 +150,8 @@ def _join(like: Classifier, snapshot: Snapshot | None, sampled: SampledFaults) -
     with ExitStack() as opened:
 
         def classifier_of(pid: int) -> Classifier:
+            if pid == like.worker.pid:
+                return like
             try:
                 return like.of_worker(opened.enter_context(AddressSpace(pid)))
             except ProcessEnded:

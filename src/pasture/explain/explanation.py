@@ -8,6 +8,7 @@ from pasture.explain.causes import Cause
 from pasture.explain.fields import Label
 from pasture.explain.tally import Share
 from pasture.explain.writers import Recording
+from pasture.trust.untrusted_text import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,9 @@ class Holder:
 class Explanation:
     """The private memory of one worker."""
 
-    # worker_pid, parent_pid: the processes compared.
+    # worker_pid, parent_pid: the processes compared; no parent where it is an image.
     worker_pid: int
-    parent_pid: int
+    parent_pid: int | None
     private_bytes: int  # what `smaps_rollup` said right after
     os_pages: int  # private pages that were found
     seconds: float
@@ -62,6 +63,19 @@ class Explanation:
     # Whether it serves web requests, for which there is a warm-up; not a queue's.
     warms_up: bool = True
     holders: tuple[Holder, ...] = ()  # what holds the objects that were written, most pages first
+    image: str | None = None  # path of the image that the process came out of, compared with
+
+    @property
+    def subject(self) -> str:
+        """The process, in words."""
+        return f"{'worker' if self.image is None else 'program'} {self.worker_pid}"
+
+    @property
+    def origin(self) -> str:
+        """What it is compared with, in words."""
+        if self.image is None:
+            return f"its parent {self.parent_pid}"
+        return f"its image {printable(self.image)}"
 
     @property
     def explained_bytes(self) -> float:

@@ -62,7 +62,7 @@ def color_of(cause: Cause) -> str:
 
 def _lead(found: Explanation) -> str:
     return (
-        f"Worker {found.worker_pid} against its parent {found.parent_pid}: "
+        f"{found.subject.capitalize()} against {found.origin}: "
         f"{found.os_pages:,} private pages, {megabytes(found.explained_bytes)} explained in "
         f"{seconds(found.seconds)}."
     )

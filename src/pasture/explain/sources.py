@@ -18,16 +18,26 @@ from pasture.interpreter import fields as own_fields
 from pasture.proc import smaps, tree
 from pasture.proc.address_space import AddressSpace
 from pasture.proc.environ import read_environ
-from pasture.proc.maps import ZYGOTE_IMAGE, python_version
+from pasture.proc.image_space import ImageSpace
+from pasture.proc.images import find_image
+from pasture.proc.maps import python_version
 from pasture.scoreboard import reader
 from pasture.sealing import snapshot as snapshot_file
 from pasture.servers import engines
 from pasture.trust.foreign_files import user_of
 from pasture.trust.untrusted_text import printable
 
+_WITHOUT_SNAPSHOT = (
+    "no heap snapshot: objects are recognised by their type pointers, without owners, and the "
+    "storage of dictionaries and lists is not separated from other memory"
+)
 
-def find_pair(pid: int) -> tuple[int, int | None]:
-    """Parent and worker for a pid that a user names; no worker if it is that of a master.
+
+def find_pair(pid: int) -> tuple[int | None, int | None]:
+    """Parent and worker for a pid that a user names.
+
+    No worker if it is that of a master; no parent if it came out of an image, which is then
+    compared with.
 
     Raises:
         ProcessEnded: there is no such process.
@@ -36,13 +46,10 @@ def find_pair(pid: int) -> tuple[int, int | None]:
     """
     tree.require_memory_of(pid)
     parent = tree.master_of(pid)
-    if parent is None and _is_of_a_zygote(pid):
-        raise UsageError(
-            f"process {pid} shares its memory with an image of a zygote, which is no process that "
-            "it could be compared with",
-            hint="/proc/PID/smaps_rollup says how much of it is private",
-        )
     if parent is None:
+        with AddressSpace(pid) as space:
+            if find_image(pid, space.mappings) is not None:
+                return None, pid
         raise UsageError(
             f"process {pid} shares its memory with no other: it was started by exec and has "
             "forked no workers",
@@ -50,11 +57,6 @@ def find_pair(pid: int) -> tuple[int, int | None]:
             "a server without preloading has nothing to share",
         )
     return parent, None if parent == pid else pid
-
-
-def _is_of_a_zygote(pid: int) -> bool:
-    with AddressSpace(pid) as space:
-        return any(f":{ZYGOTE_IMAGE} " in mapping.path for mapping in space.mappings)
 
 
 def largest_worker(parent_pid: int) -> int:
@@ -86,6 +88,10 @@ class Server:
     requests: int | None  # answered by the worker; None where the server does not say
     is_asgi: bool  # whether it is a server for ASGI
     warms_up: bool  # whether it serves web requests, for which there is a warm-up
+
+
+OF_AN_IMAGE = Server("seal", None, is_asgi=False, warms_up=False)
+"""A program out of an image, which was sealed when it was made."""
 
 
 def look_at_server(server_pid: int, worker_pid: int) -> Server:
@@ -120,7 +126,7 @@ def find_sources(parent: AddressSpace, asked: Path | None) -> Sources:
     Raises:
         UsageError: the snapshot that was asked for cannot be used.
     """
-    snapshot, missing = _find_snapshot(parent.pid, asked)
+    snapshot, missing = _find_snapshot(parent, asked)
     version = python_version(mapping.path for mapping in parent.mappings)
     if snapshot:
         version = snapshot.hexversion >> 24, snapshot.hexversion >> 16 & 255
@@ -144,15 +150,20 @@ def _of_another_version(version: tuple[int, int] | None, snapshot: Snapshot | No
     return f"the process runs Python {shown}, pasture runs {own}: {lost}"
 
 
-def _find_snapshot(parent_pid: int, asked: Path | None) -> tuple[Snapshot | None, tuple[str, ...]]:
+def _find_snapshot(
+    parent: AddressSpace, asked: Path | None
+) -> tuple[Snapshot | None, tuple[str, ...]]:
     """The snapshot to use, and what is missing without one."""
+    parent_pid = parent.pid
+    if isinstance(parent, ImageSpace):
+        if asked:
+            raise UsageError("an image has no heap snapshot", hint="leave --snapshot out")
+        return None, (_WITHOUT_SNAPSHOT,)
     if asked:
         return _snapshot_of(parent_pid, asked), ()
     named = snapshot_file.path_for(parent_pid, read_environ(parent_pid))
     missing = (
-        "no heap snapshot: objects are recognised by their type pointers, without owners, and the "
-        "storage of dictionaries and lists is not separated from other memory; start the server "
-        "with PASTURE_SNAPSHOT=/path/{pid} for more",
+        f"{_WITHOUT_SNAPSHOT}; start the server with PASTURE_SNAPSHOT=/path/{{pid}} for more",
     )
     if named is None:
         return None, missing

@@ -48,17 +48,17 @@ def print_explanation(found: Explanation, console: Console) -> None:
 def headline(found: Explanation) -> str:
     """One sentence: how much there is and what most of it is."""
     if not found.causes:
-        return f"worker {found.worker_pid} has no private memory"
+        return f"{found.subject} has no private memory"
     cause, share = found.causes[0]
     return (
-        f"worker {found.worker_pid} has {megabytes(found.private_bytes)} of private memory, "
+        f"{found.subject} has {megabytes(found.private_bytes)} of private memory, "
         f"{percent(share.bytes / max(1, found.explained_bytes))} of it {cause.label}"
     )
 
 
 def _circumstances(found: Explanation) -> str:
     return (
-        f"compared with its parent {found.parent_pid}: {found.os_pages:,} private pages, "
+        f"compared with {found.origin}: {found.os_pages:,} private pages, "
         f"{megabytes(found.explained_bytes)} explained in {seconds(found.seconds)}; "
         "no process was stopped"
     )

@@ -17,7 +17,7 @@ import numpy as np
 from pasture.errors import ProcessEnded
 from pasture.explain.causes import Cause
 from pasture.explain.classify import Classifier
-from pasture.explain.difference import Batch, has_pages
+from pasture.explain.difference import Batch
 from pasture.explain.extents import Extents
 from pasture.explain.fields import Label
 from pasture.proc import tree
@@ -64,28 +64,37 @@ class SampledFaults:
 
 
 def sample(
-    parent_pid: int, seconds: float, tick: Callable[[], None] = lambda: None
+    pids: tuple[int, ...],
+    seconds: float,
+    tick: Callable[[], None] = lambda: None,
+    *,
+    workers_only: bool = False,
 ) -> SampledFaults:
-    """Sample the faults of a parent's workers, and of those it forks meanwhile.
+    """Sample the faults of processes, and of those that they fork meanwhile.
+
+    Args:
+        workers_only: leave out those of the first process, which is the parent of the others.
 
     Raises:
         NoPrivilege: the kernel does not allow it.
-        ProcessEnded: the parent ended.
+        ProcessEnded: the first process ended.
     """
     found: list[Fault] = []
+    first = pids[0]
     end = time.monotonic() + seconds
-    with FaultSampler((parent_pid, *tree.forked_workers(parent_pid))) as sampler:
+    with FaultSampler(pids) as sampler:
         while (left := end - time.monotonic()) > 0:
             time.sleep(min(_POLL_S, left))
             found += sampler.read()
             tick()
-            if not tree.is_running(parent_pid):
+            if not tree.is_running(first):
+                recorded = "its workers were" if workers_only else "it was"
                 raise ProcessEnded(
-                    f"process {parent_pid} ended while its workers were recorded",
+                    f"process {first} ended while {recorded} recorded",
                     hint="record the process that came in its place",
                 )
         found += sampler.read()
-        found = [fault for fault in found if fault.pid != parent_pid]
+        found = [fault for fault in found if (fault.pid == first) != workers_only]
         return SampledFaults(seconds, found, sampler.lost, sampler.with_kernel)
 
 
@@ -136,7 +145,7 @@ def _had_by_parent(parent: AddressSpace, addresses: Array) -> Array:
         inside = (addresses >= np.uint64(mapping.start)) & (addresses < np.uint64(mapping.end))
         if not inside.any() or "w" not in mapping.permissions:
             continue
-        kept[inside] = mapping.is_file or has_pages(parent, mapping, addresses[inside])
+        kept[inside] = mapping.is_file or parent.has_pages(mapping, addresses[inside])
     return kept
 
 

@@ -32,7 +32,7 @@ from pasture.proc.os_page import (
 from pasture.proc.smaps import has_memory
 
 WORD_BYTES = 8
-_MAX_BYTES = 64 << 20  # a process may claim any size for what it holds
+MAX_READ_BYTES = 64 << 20  # a process may claim any size for what it holds
 _PRESENT, _SWAPPED, _FILE, _EXCLUSIVE = map(np.uint64, (PRESENT, SWAPPED, OF_FILE, EXCLUSIVE))
 _UNMAPPABLE = ("[vsyscall]", "[vvar]", "[vvar_vclock]", "[vdso]")
 
@@ -74,7 +74,7 @@ class AddressSpace:
     def read(self, address: int, size_bytes: int) -> bytes:
         """Bytes at an address, 64 MB at most; fewer, or none, where nothing is mapped."""
         try:
-            found = os.pread(self._memory, min(size_bytes, _MAX_BYTES), address)
+            found = os.pread(self._memory, min(size_bytes, MAX_READ_BYTES), address)
         except OSError:  # EIO: nothing is mapped there
             found = b""
         except OverflowError:
@@ -110,6 +110,15 @@ class AddressSpace:
         there = np.flatnonzero(self._has(addresses))
         rows[there] = self.os_pages(addresses[there])
         return rows
+
+    def has_pages(self, mapping: Mapping, addresses: Array) -> Array:
+        """Whether there is a page, in memory or in swap, at each address within one mapping."""
+        pages = read_os_pages(self.pid, mapping)
+        there = pages.present | pages.swapped
+        at = ((addresses - np.uint64(mapping.start)) // np.uint64(OS_PAGE_BYTES)).astype(np.int64)
+        if not len(there):
+            return np.zeros(len(at), dtype=bool)
+        return there[np.minimum(at, len(there) - 1)]
 
     def _has(self, addresses: Array) -> Array:
         """Whether pages (ascending) are in memory or in swap."""

@@ -200,9 +200,14 @@ def _is_spawned(pid: int) -> bool:
     return any(_SPAWNED in word for word in command_of(pid))
 
 
+def pythons() -> Iterator[tuple[int, Stat]]:
+    """This user's (root: all) processes that run Python, by their names."""
+    return ((pid, stat) for pid, stat in _stats(_PROC) if _is_python(pid))
+
+
 def find_masters() -> tuple[int, ...]:
     """Pids of this user's (root: of all) Python processes that have workers and are none."""
-    parents = {pid: stat.parent_pid for pid, stat in _stats(_PROC) if _is_python(pid)}
+    parents = {pid: stat.parent_pid for pid, stat in pythons()}
     workers = {
         pid: parent
         for pid, parent in parents.items()

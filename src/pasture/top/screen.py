@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
@@ -22,7 +22,7 @@ from textual.widgets import DataTable, Footer, Header, Static
 from pasture.display.atomic import write_json
 from pasture.errors import PastureError
 from pasture.top import table
-from pasture.top.table import COLUMNS
+from pasture.top.table import COLUMNS, Column
 from pasture.top.watch import Limits, Row
 from pasture.trust.untrusted_text import printable, printable_lines
 
@@ -61,7 +61,10 @@ class Explained(ModalScreen[None]):
 
 
 class TopApp(App[None]):
-    """The screen; `look` reads all processes once more, snapshots go to a folder."""
+    """The screen; `look` reads all processes once more, snapshots go to a folder.
+
+    There is no master where programs out of an image are watched.
+    """
 
     CSS = "#summary { padding: 0 1; } DataTable { height: 1fr; }"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -79,14 +82,17 @@ class TopApp(App[None]):
 
     def __init__(
         self,
-        master_pid: int,
+        master_pid: int | None,
         look: Look,
         interval_s: float = 1.0,
         folder: Path = Path(),
         limits: Callable[[], Limits] = Limits,
+        title: str = "",
+        columns: Sequence[Column] = COLUMNS,
     ) -> None:
         super().__init__()
-        self.title = f"pasture top {master_pid}"
+        self.title = f"pasture top {title or master_pid}"
+        self._columns = columns
         self._master_pid, self._look, self._read_limits = master_pid, look, limits
         self._interval_s, self._folder = interval_s, folder
         self._key = "v"
@@ -101,7 +107,7 @@ class TopApp(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        self._table.add_columns(*(column.title for column in COLUMNS))
+        self._table.add_columns(*(column.title for column in self._columns))
         self.refresh_rows()
         self.set_interval(self._interval_s, self.refresh_rows)
 
@@ -125,7 +131,7 @@ class TopApp(App[None]):
         self._rows = table.ordered(self._rows, self._key)
         self._table.clear()
         for row in self._rows:
-            self._table.add_row(*(column.text(row) for column in COLUMNS), key=str(row.pid))
+            self._table.add_row(*(column.text(row) for column in self._columns), key=str(row.pid))
         pids = [row.pid for row in self._rows]
         if chosen in pids:
             self._table.move_cursor(row=pids.index(chosen))

@@ -64,6 +64,13 @@ COLUMNS = (
         lambda r: r.requests or 0,
     ),
 )
+COMMAND = Column("", "program", lambda r: r.command, lambda r: 0)
+"""The last one, for programs out of an image."""
+
+
+def columns(rows: Sequence[Row]) -> tuple[Column, ...]:
+    """What is shown of some processes."""
+    return (*COLUMNS, COMMAND) if any(r.command for r in rows) else COLUMNS
 
 
 def ordered(rows: Sequence[Row], key: str) -> list[Row]:
@@ -75,10 +82,13 @@ def ordered(rows: Sequence[Row], key: str) -> list[Row]:
 def summary(rows: Sequence[Row]) -> str:
     """One line over all processes."""
     total = sum(r.memory.pss_bytes for r in rows)
+    programs = [r for r in rows if r.command]
     workers = [r for r in rows if r.role == "worker"]
-    private = sum(r.memory.private_bytes for r in workers)
-    each = f", {megabytes(private / len(workers))} private each" if workers else ""
-    return f"{megabytes(total)} in all, {count(len(workers), 'worker')}{each}"
+    counted = programs + workers
+    private = sum(r.memory.private_bytes for r in counted)
+    each = f", {megabytes(private / len(counted))} private each" if counted else ""
+    names = f"{count(len(programs), 'program')} out of one image, " if programs else ""
+    return f"{megabytes(total)} in all, {names}{count(len(workers), 'worker')}{each}"
 
 
 def limits(found: Limits) -> str:
@@ -102,9 +112,10 @@ def limits(found: Limits) -> str:
 
 def plain(rows: Sequence[Row], found: Limits) -> str:
     """The table as text, for logs and scripts."""
-    lines = [[column.title for column in COLUMNS]]
-    lines += [[column.text(r) for column in COLUMNS] for r in rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(COLUMNS))]
+    chosen = columns(rows)
+    lines = [[column.title for column in chosen]]
+    lines += [[column.text(r) for column in chosen] for r in rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(chosen))]
     text = [
         "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
         for line in lines
@@ -112,8 +123,12 @@ def plain(rows: Sequence[Row], found: Limits) -> str:
     return "\n".join((*text, summary(rows), limits(found))) + "\n"
 
 
-def as_document(master_pid: int, rows: Sequence[Row], found: Limits) -> dict[str, Any]:
-    """A snapshot as plain values, schema 1; sizes are bytes."""
+def as_document(master_pid: int | None, rows: Sequence[Row], found: Limits) -> dict[str, Any]:
+    """A snapshot as plain values, schema 1; sizes are bytes.
+
+    Args:
+        master_pid: None for programs out of an image.
+    """
     group = found.group
     return {
         "schema": 1,
@@ -131,6 +146,7 @@ def as_document(master_pid: int, rows: Sequence[Row], found: Limits) -> dict[str
             {
                 "pid": r.pid,
                 "role": r.role,
+                **({"program": r.command} if r.command else {}),
                 "generation": r.generation,
                 "requests": r.requests,
                 "pss_bytes": r.memory.pss_bytes,

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import PurePath
 
 from pasture.errors import ProcessEnded
 from pasture.proc import smaps, tree
 from pasture.proc.cgroup import Usage, read_usage
 from pasture.proc.environ import read_environ
+from pasture.proc.images import programs_of
+from pasture.proc.maps import Mapping
 from pasture.proc.smaps import Memory
 from pasture.proc.stat import read_stat
 from pasture.scoreboard.layout import Entry
@@ -22,6 +26,7 @@ from pasture.trust.untrusted_text import printable
 
 _WINDOW_S = 60.0
 _MAX_LIMIT_CHARACTERS = 30
+_MAX_COMMAND_CHARACTERS = 60
 _MIN_WINDOW_S = 5.0  # over less a rate a minute is noise
 
 
@@ -47,6 +52,7 @@ class Row:
     growth_bytes_a_minute: float | None
     faults_a_second: float | None  # minor page faults since the reading before; None without one
     shown: Entry | None = None  # its entry on the server's scoreboard; None if it has none
+    command: str = ""  # of a program out of an image that is watched; else ""
 
     @property
     def requests(self) -> int | None:
@@ -60,11 +66,13 @@ class Row:
 
     @property
     def role(self) -> str:
-        """master, mold or worker."""
+        """program (out of an image), master, mold or worker."""
+        if self.command:
+            return "program"
         return "master" if self.is_master else self.shown.role if self.shown else "worker"
 
 
-def row(readings: list[Reading], shown: Entry | None = None) -> Row:
+def row(readings: list[Reading], shown: Entry | None = None, command: str = "") -> Row:
     """The row of one process, from several readings, oldest first; at least one."""
     last = readings[-1]
     growth = faults = None
@@ -75,7 +83,7 @@ def row(readings: list[Reading], shown: Entry | None = None) -> Row:
             growth = gained * 60 / (last.seconds - first.seconds)
         before = readings[-2]
         faults = (last.minor_faults - before.minor_faults) / (last.seconds - before.seconds)
-    return Row(last.pid, last.is_master, last.memory, growth, faults, shown)
+    return Row(last.pid, last.is_master, last.memory, growth, faults, shown, command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +94,31 @@ class Limits:
     max_uss: str = ""  # limit of a worker's private memory, as its user gave it; "" for none
 
 
-@dataclass(slots=True)
-class Watch:
-    """The readings of a master and its workers so far."""
+class _Readings:
+    """Of processes, so far."""
 
-    master_pid: int
-    _readings: dict[int, deque[Reading]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._kept: dict[int, deque[Reading]] = {}
+
+    def more(self, pids: Iterable[int], masters: Collection[int]) -> dict[int, list[Reading]]:
+        """Read processes once more: all readings of those that are still there, in that order."""
+        found: dict[int, deque[Reading]] = {}
+        for pid in pids:
+            reading = _read(pid, is_master=pid in masters)
+            if reading is not None:
+                found[pid] = self._kept.get(pid, deque(maxlen=240))
+                found[pid].append(reading)
+        self._kept = found
+        return {pid: list(readings) for pid, readings in found.items()}
+
+
+class Watch:
+    """A master and its workers."""
+
+    def __init__(self, master_pid: int) -> None:
+        self.master_pid = master_pid
+        self.title = str(master_pid)
+        self._readings = _Readings()
 
     def limits(self) -> Limits:
         """Limits of the server's memory now."""
@@ -107,19 +134,49 @@ class Watch:
         """
         pids = (self.master_pid, *tree.workers_of(self.master_pid))
         shown = read_entries(self.master_pid)
-        rows = []
-        for pid in pids:
-            reading = _read(pid, is_master=pid == self.master_pid)
-            if reading is None:
-                self._readings.pop(pid, None)
-                if pid == self.master_pid:
-                    raise ProcessEnded(f"process {pid} has ended", hint="give the pid of another")
-                continue
-            history = self._readings.setdefault(pid, deque(maxlen=240))
-            history.append(reading)
-            rows.append(row(list(history), shown.get(pid)))
-        self._readings = {pid: kept for pid, kept in self._readings.items() if pid in pids}
-        return tuple(rows)
+        readings = self._readings.more(pids, masters=pids[:1])
+        if self.master_pid not in readings:
+            raise ProcessEnded(
+                f"process {self.master_pid} has ended", hint="give the pid of another"
+            )
+        return tuple(row(kept, shown.get(pid)) for pid, kept in readings.items())
+
+
+class ImageWatch:
+    """All programs out of one image, and what these have forked."""
+
+    def __init__(self, image: Mapping) -> None:
+        self.master_pid = None
+        self.title = PurePath(image.path.removesuffix(" (deleted)")).name
+        self._image = image
+        self._readings = _Readings()
+
+    def limits(self) -> Limits:
+        """None: the programs may lie in groups of their own."""
+        return Limits()
+
+    def look(self) -> tuple[Row, ...]:
+        """Read all processes once more, by pid.
+
+        Raises:
+            ProcessEnded: there is none.
+        """
+        parents = {pid: stat.parent_pid for pid, stat in tree.pythons()}
+        pids = programs_of(self._image, parents)
+        readings = self._readings.more(pids, masters=())
+        if not readings:
+            raise ProcessEnded(
+                f"no program runs out of {self.title}",
+                hint="programs of another user are seen by root alone",
+            )
+        return tuple(
+            row(kept, command="" if parents[pid] in pids else _command(pid))
+            for pid, kept in readings.items()
+        )
+
+
+def _command(pid: int) -> str:
+    return printable(" ".join(tree.command_of(pid)), _MAX_COMMAND_CHARACTERS) or "?"
 
 
 def _read(pid: int, *, is_master: bool) -> Reading | None:

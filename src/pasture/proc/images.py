@@ -1,0 +1,117 @@
+"""Programs out of images: which image a process has mapped, and which processes have mapped one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from pasture.errors import UsageError
+from pasture.proc.maps import ZYGOTE_IMAGE, Mapping, read_maps
+
+_MAGIC = b"PSIMAGE"
+"""With which a file begins that holds an image."""
+_IN_MEMORY = "/memfd:"
+
+
+def find_image(pid: int, mappings: Iterable[Mapping]) -> Mapping | None:
+    """The first mapping of the image that a program came out of; None for others."""
+    seen: set[str] = set()
+    for mapping in mappings:
+        if mapping.is_file and mapping.path not in seen:
+            seen.add(mapping.path)
+            if f":{ZYGOTE_IMAGE} " in mapping.path or _begins_as_image(pid, mapping):
+                return mapping
+    return None
+
+
+def image_of(pid: int) -> Mapping:
+    """The same for a program that a user names.
+
+    Raises:
+        UsageError: it is not out of an image.
+    """
+    found = find_image(pid, _mappings(pid))
+    if found is None:
+        raise UsageError(
+            f"process {pid} is not out of an image", hint="give a file, or a program out of it"
+        )
+    return found
+
+
+def programs_of(image: Mapping, pids: Iterable[int]) -> tuple[int, ...]:
+    """Those of some processes that have mapped an image, ascending.
+
+    Args:
+        image: any mapping of it. Programs in other containers may have another path of it.
+    """
+    return tuple(sorted(pid for pid in pids if any(_is_same(m, image) for m in _mappings(pid))))
+
+
+def mapping_of(image: Path) -> Mapping:
+    """An image in a file, as programs map it.
+
+    Raises:
+        UsageError: there is no such file.
+    """
+    try:
+        inode = image.stat().st_ino
+    except OSError as error:
+        raise UsageError(
+            f"{image} cannot be read: {error.strerror}", hint="give an image, or a program's pid"
+        ) from None
+    return Mapping(0, 0, "r--p", str(image.resolve()), inode=inode)
+
+
+def _is_same(mapping: Mapping, image: Mapping) -> bool:
+    in_memory = (mapping.path.startswith(_IN_MEMORY), image.path.startswith(_IN_MEMORY))
+    return mapping.inode == image.inode and in_memory[0] == in_memory[1] and mapping.is_file
+
+
+def _mappings(pid: int) -> tuple[Mapping, ...]:
+    try:
+        return read_maps(pid)
+    except OSError:  # it has ended, or is another user's
+        return ()
+
+
+def _begins_as_image(pid: int, mapping: Mapping) -> bool:
+    try:
+        file = open_mapped(pid, mapping)
+    except OSError:
+        return False
+    try:
+        return os.pread(file, len(_MAGIC), 0) == _MAGIC
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+
+
+def open_mapped(pid: int, mapping: Mapping) -> int:
+    """Open the file that is mapped.
+
+    Root finds it by the mapping; others by its path, unless another file is there by now.
+
+    Raises:
+        OSError: it cannot be opened, or is no plain file.
+    """
+    folder = Path(f"/proc/{pid}")
+    try:
+        return _open_plain(f"{folder}/map_files/{mapping.start:x}-{mapping.end:x}", mapping)
+    except PermissionError:
+        return _open_plain(f"{folder}/root{mapping.path}", mapping)
+
+
+def _open_plain(path: str, mapping: Mapping) -> int:
+    # Another user's process may have mapped what acts when it is opened.
+    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        found = os.fstat(place)
+        if not stat.S_ISREG(found.st_mode) or found.st_ino != mapping.inode:
+            raise FileNotFoundError(errno.ENOENT, "it has been replaced", mapping.path)
+        return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(place)
