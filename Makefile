@@ -28,7 +28,7 @@ MATRIX_WORDS ?=
 ARGS ?=
 
 NATIVE := $(wildcard src/native/*.[ch] src/native/*/*.[ch] zygote/src/stub/*.[ch])
-BUILT_FROM := pyproject.toml lab/pyproject.toml auto/pyproject.toml zygote/pyproject.toml $(wildcard auto/src/*.pth) $(wildcard requirements/*.txt) CMakeLists.txt zygote/CMakeLists.txt $(NATIVE)
+BUILT_FROM := pyproject.toml lab/pyproject.toml auto/pyproject.toml zygote/pyproject.toml pytest-pasture/pyproject.toml $(wildcard auto/src/*.pth) $(wildcard requirements/*.txt) CMakeLists.txt zygote/CMakeLists.txt $(NATIVE)
 EVERYTHING := test extras demo
 CHECK_BUILD := --config-settings-package pasture:cmake.define.PASTURE_CHECK=ON \
     --config-settings-package pasture:install.strip=false
@@ -113,7 +113,7 @@ lock: ## Pin what pyproject.toml names, in requirements/ (ARGS=--upgrade, ARGS="
 
 .PHONY: build
 build: ## Wheels and sdists of pasture and its companions in dist/
-	@for package in . lab auto zygote; do \
+	@for package in . lab auto zygote pytest-pasture; do \
 	    tools/uv build --quiet --python "$$(tools/interpreters best)" --out-dir dist $$package || exit; \
 	done
 	@ls -l dist
@@ -152,7 +152,7 @@ test-try: ## `pasture try` where pasture alone is installed: what it brings, by 
 
 .PHONY: test-unit
 test-unit: .venv/.stamp ## No fork, no server: seconds
-	@.venv/bin/pytest tests/unit lab/tests/unit $(ARGS)
+	@.venv/bin/pytest tests/unit lab/tests/unit pytest-pasture/tests/unit $(ARGS)
 
 .PHONY: test-native
 test-native: ## The extension under its verifier, on every interpreter of MATRIX
@@ -204,7 +204,7 @@ test-arm: ## The native tests on arm64: emulated, then under kernels with pages 
 
 .PHONY: test-integration
 test-integration: .venv/.stamp ## Real servers
-	@.venv/bin/pytest tests/integration lab/tests/integration $(ARGS)
+	@.venv/bin/pytest tests/integration lab/tests/integration pytest-pasture/tests/integration $(ARGS)
 
 .PHONY: test-model
 test-model: .venvs/3.14/.stamp ## 10,000 random graphs under both collectors

@@ -1,0 +1,6 @@
+"""Workers of pytest-xdist that are forked from one process, which has collected and is sealed.
+
+    plugin -> nodes -> controller -> mold -> worker -> ends, once, control
+
+docs/pytest.md is the user's guide.
+"""

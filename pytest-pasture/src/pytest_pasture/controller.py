@@ -1,0 +1,188 @@
+"""The controller's side of the mold: its fork, what it is asked for, and its end.
+
+A worker that the mold does not fork is a new interpreter at the same socket, into which execnet
+loads what it always loads: plain xdist, also in the midst of a run.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import execnet
+import pytest
+
+from pytest_pasture import mold
+from pytest_pasture.control import Channel, Declined, Forked, Sealed, Wanted
+from pytest_pasture.once import LookOut
+
+STOP_LIMIT_S = 5.0
+"""How long the mold may take to end, once nothing is asked of it."""
+
+_PLAIN = """\
+import sys
+if {path!r} not in sys.path: sys.path.insert(0, {path!r})
+from execnet.gateway_base import serve, init_popen_io, get_execmodel
+serve(init_popen_io(get_execmodel({model!r})), id={id!r})
+"""
+
+
+class Process:
+    """A process that may be another one's child."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        try:
+            self._descriptor: int | None = os.pidfd_open(pid)
+        except OSError:
+            self._descriptor = None  # it has ended
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Whether it has ended."""
+        if self._descriptor is None:
+            return True
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        return bool(poll.poll(None if seconds is None else seconds * 1000))
+
+    def signal(self, number: int) -> None:
+        if self._descriptor is not None:
+            with suppress(OSError):
+                signal.pidfd_send_signal(self._descriptor, number)
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+
+
+@dataclass(slots=True)
+class Request:
+    """A worker, from the moment that xdist wants it."""
+
+    id: str
+    end: socket.socket  # the worker's
+    process: Process | subprocess.Popen[bytes] | None = None
+    plain: bool = False  # an interpreter of its own
+    settled: threading.Event = field(default_factory=threading.Event)
+
+
+class Mold:
+    """The process that collects, seen from the controller."""
+
+    def __init__(
+        self, config: pytest.Config, lookout: LookOut, report: Callable[[str], None]
+    ) -> None:
+        self.report = report
+        self.requests: dict[str, Request] = {}
+        self.sealed: Sealed | None = None
+        self.reason: str | None = None  # why workers are plain ones
+        self.started = time.perf_counter()
+        self._lock = threading.Lock()
+        self._closing = False
+        self._listener: threading.Thread | None = None
+        self.control, theirs = Channel.pair()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if not pid:
+            self.control.close()
+            mold.run(config, theirs, lookout)
+        theirs.close()
+        self.process = Process(pid)
+
+    def request(self, id: str, end: socket.socket) -> Request:
+        """Note that a worker is going to be wanted."""
+        request = self.requests[id] = Request(id, end)
+        return request
+
+    def want(self, request: Request, workerinput: dict[str, Any], basetemp: str | None) -> None:
+        """Have a worker forked, as soon as tests are collected."""
+        with self._lock:
+            if self.reason is None:
+                try:
+                    message = Wanted(request.id, workerinput, basetemp)
+                    self.control.send(message, request.end.fileno())
+                except Exception as error:  # too large a message, or one that cannot be pickled
+                    self._decline(request, f"{type(error).__name__}: {error}")
+            else:
+                self._start_plain(request)
+        if self._listener is None:
+            self._listener = threading.Thread(target=self._listen, name="pytest-pasture")
+            self._listener.daemon = True
+            self._listener.start()
+
+    def _listen(self) -> None:
+        while (message := self.control.receive()) is not None:
+            with self._lock:
+                self._take(message)
+        with self._lock:
+            if not self._closing:
+                self._decline_all("the process that collects has ended")
+
+    def _take(self, message: object) -> None:
+        match message:
+            case Sealed():
+                self.sealed = message
+            case Forked(id, pid):
+                request = self.requests[id]
+                request.process = Process(pid)
+                self._settle(request)
+            case Declined(reason, None):
+                self._decline_all(reason)
+            case Declined(reason, id):
+                self._decline(self.requests[str(id)], reason)
+
+    def _decline_all(self, reason: str) -> None:
+        if self.reason is None:
+            self.reason = reason
+            self.report(reason)
+        for request in self.requests.values():
+            if not request.settled.is_set():
+                self._start_plain(request)
+
+    def _decline(self, request: Request, reason: str) -> None:
+        self.report(f"{reason}: {request.id}")
+        self._start_plain(request)
+
+    def _start_plain(self, request: Request) -> None:
+        if not self._closing:
+            request.plain = True
+            path = str(Path(execnet.__file__).parent.parent)
+            code = _PLAIN.format(path=path, model="main_thread_only", id=f"{request.id}-worker")
+            words = [sys.executable, "-u", "-c", code]
+            descriptor = request.end.fileno()
+            request.process = subprocess.Popen(words, stdin=descriptor, stdout=descriptor)
+        self._settle(request)
+
+    def _settle(self, request: Request) -> None:
+        request.end.close()
+        request.settled.set()
+
+    def stop(self) -> None:
+        """End the mold, after its workers; none that is not forked yet will be."""
+        with self._lock:
+            self._closing = True
+            for request in self.requests.values():
+                if not request.settled.is_set():
+                    self._settle(request)
+        if self.sealed is None:
+            self.process.signal(signal.SIGINT)
+        with suppress(OSError):
+            self.control.socket.shutdown(socket.SHUT_RDWR)
+        if not self.process.wait(STOP_LIMIT_S):
+            self.process.kill()
+        with suppress(ChildProcessError):
+            os.waitpid(self.process.pid, 0)
+        if self._listener is not None:
+            self._listener.join(STOP_LIMIT_S)
+        self.control.close()

@@ -1,0 +1,42 @@
+"""Who ends what was begun before a fork: the process that began it, once.
+
+A worker of plain xdist deletes at its exit the temporary folders that its modules made when they
+were imported. Forked workers have the folders of the mold, so the functions of `atexit` and
+`weakref.finalize` that they inherit stay with the mold, which ends after its workers. The mold
+leaves those of the controller to the controller.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import sys
+import threading
+import weakref
+from typing import Any, NoReturn
+
+from pasture.sealing import exit
+
+
+def leave_to_parent() -> None:
+    """In a child, right after the fork: forget what the parent does at its exit."""
+    atexit._clear()
+    finalizers: Any = weakref.finalize
+    for finalizer in list(finalizers._registry):
+        finalizer.atexit = False
+    atexit.register(finalizers._exitfunc)
+    atexit.register(logging.shutdown)
+    if (processes := sys.modules.get("multiprocessing.util")) is not None:
+        atexit.register(processes._exit_function)
+
+
+def leave(status: int = 0) -> NoReturn:
+    """End a child as the interpreter would end it, without finalization, which copies all pages."""
+    with contextlib.suppress(BaseException):
+        threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    with contextlib.suppress(Exception):
+        exit.flush()
+    os._exit(status)

@@ -1,0 +1,106 @@
+"""xdist's nodes, over a pair of sockets to a process that the mold forks.
+
+xdist's controller, schedulers and reports, and execnet's protocol, stay as they are.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import execnet
+import pytest
+from execnet.gateway import RInfo
+from xdist import workermanage
+
+from pytest_pasture.controller import Mold, Request
+from pytest_pasture.worker import SocketIO
+
+MOLD = pytest.StashKey[Mold]()
+"""Of the controller's configuration, where workers are forked."""
+
+
+class ControllerIO(SocketIO):
+    """The controller's end, which can end the process at the other one."""
+
+    request: Request
+
+    def wait(self) -> int | None:
+        self.request.settled.wait()
+        if self.request.process is not None:
+            self.request.process.wait()
+        return None
+
+    def kill(self) -> None:
+        if self.request.process is not None:
+            self.request.process.kill()
+
+
+class NodeManager(workermanage.NodeManager):  # type: ignore[misc]
+    """Makes each node out of the mold, where the configuration has one."""
+
+    def setup_node(self, spec: execnet.XSpec, putevent: Any) -> workermanage.WorkerController:
+        mold = self.config.stash.get(MOLD, None)
+        if mold is None:
+            return super().setup_node(spec, putevent)
+        gateway = self._gateway(mold, spec)
+        self.config.hook.pytest_xdist_newgateway(gateway=gateway)
+        node = workermanage.WorkerController(self, gateway, self.config, putevent)
+        gateway.node = node  # type: ignore[attr-defined]
+        node.setup()
+        return node
+
+    def _gateway(self, mold: Mold, spec: execnet.XSpec) -> execnet.Gateway:
+        self.group.allocate_id(spec)
+        assert spec.id is not None
+        ours, theirs = socket.socketpair()
+        io = ControllerIO(ours, self.group.execmodel)
+        io.request = mold.request(spec.id, theirs)
+        gateway = execnet.Gateway(io, spec)
+        self.group._register(gateway)
+        gateway._cache_rinfo = RInfo(
+            {
+                "executable": sys.executable,
+                "version_info": sys.version_info[:5],
+                "platform": sys.platform,
+                "cwd": str(Path.cwd()),
+                "pid": None,
+            }
+        )
+        return gateway
+
+    def teardown_nodes(self) -> None:
+        mold = self.config.stash.get(MOLD, None)
+        if mold is not None and mold.sealed is None:  # nobody is at the other ends
+            mold.stop()
+        super().teardown_nodes()
+        if mold is not None and mold.sealed is not None:
+            mold.stop()
+
+
+class Order:
+    """Has the mold fork a node that is configured, right before xdist writes to it."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_configure_node(self, node: workermanage.WorkerController) -> None:
+        io = node.gateway._io
+        mold = node.config.stash.get(MOLD, None)
+        if mold is not None and isinstance(io, ControllerIO):
+            folders = getattr(node.config, "_tmp_path_factory", None)
+            basetemp = str(folders.getbasetemp()) if folders is not None else None
+            mold.want(io.request, node.workerinput, basetemp)
+
+
+def reason_against(config: pytest.Config) -> str | None:
+    """Why these nodes cannot be forked, known before there is any."""
+    for spec in map(execnet.XSpec, workermanage.parse_tx_spec_config(config)):
+        if not spec.popen or spec.python or spec.chdir or spec.via or spec.nice or spec.env:
+            return f"--tx {spec} is not this interpreter, as it is"
+    if config.getoption("px"):
+        return "--px starts interpreters elsewhere"
+    for hook in ("pytest_xdist_newgateway", "pytest_xdist_getremotemodule"):
+        for implementation in getattr(config.hook, hook).get_hookimpls():
+            return f"{implementation.plugin_name} has {hook}"
+    return None

@@ -1,0 +1,138 @@
+"""Whatever is asked or made once while the mold collects, and by each worker under plain xdist.
+
+A module that is imported once cannot know which worker it will serve, and the temporary folder or
+the port that it takes would be every worker's. Owns the look-out for that, from the first conftest
+until the seal, and restores all that it replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+WORKER = "PYTEST_XDIST_WORKER"
+KINDS = ("worker-id", "temporary-file", "port", "process")
+"""Of findings; hazards of the seal bring kinds of their own."""
+
+_MAKERS = ("mkdtemp", "mkstemp", "NamedTemporaryFile")
+_PASSED_OVER = (
+    str(Path(tempfile.__file__).parent),  # the standard library, but not its site-packages
+    str(Path(__file__).parent),
+    "<frozen",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that forked workers would share, or could not know."""
+
+    kind: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.kind})"
+
+
+@dataclass(slots=True)
+class LookOut:
+    """What was found; started before the first conftest is imported."""
+
+    findings: list[Finding] = field(default_factory=list)
+    _undo: list[Callable[[], None]] = field(default_factory=list)
+
+    def start(self) -> None:
+        lookout = self
+
+        class Environ(type(os.environ)):  # type: ignore[misc]
+            def __getitem__(self, key: str) -> str:
+                if key == WORKER:
+                    lookout.note("worker-id", f"asks for {WORKER}")
+                return super().__getitem__(key)  # type: ignore[no-any-return]
+
+        plain = type(os.environ)
+        os.environ.__class__ = Environ
+        self._undo.append(lambda: setattr(os.environ, "__class__", plain))
+        for name in _MAKERS:
+            self._wrap(tempfile, name, lambda made: f"makes {_path_of(made)}")
+        own = socket.socket.bind
+
+        def bind(self: socket.socket, address: Any) -> None:
+            own(self, address)
+            if self.family in (socket.AF_INET, socket.AF_INET6):
+                lookout.note("port", f"binds port {self.getsockname()[1]}")
+
+        socket.socket.bind = bind  # type: ignore[method-assign, assignment]
+        self._undo.append(lambda: delattr(socket.socket, "bind"))
+
+    def _wrap(self, module: Any, name: str, describe: Callable[[object], str]) -> None:
+        made_by = getattr(module, name)
+
+        @wraps(made_by)
+        def make(*args: Any, **kwargs: Any) -> Any:
+            made = made_by(*args, **kwargs)
+            self.note("temporary-file", describe(made))
+            return made
+
+        setattr(module, name, make)
+        self._undo.append(lambda: setattr(module, name, made_by))
+
+    def stop(self) -> None:
+        while self._undo:
+            self._undo.pop()()
+
+    def note(self, kind: str, what: str) -> None:
+        self.findings.append(Finding(kind, f"{_place(sys._getframe(2))} {what}"))
+
+
+def _path_of(made: object) -> str:
+    if isinstance(made, tuple):
+        return str(made[1])
+    return str(getattr(made, "name", made))
+
+
+def _place(frame: FrameType | None) -> str:
+    """File and line of the code that asked, which no module of the standard library is."""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if "site-packages" in name or not name.startswith(_PASSED_OVER):
+            return f"{_short(name)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return "a module"
+
+
+def _short(name: str) -> str:
+    try:
+        return str(Path(name).relative_to(Path.cwd()))
+    except (OSError, ValueError):
+        return name
+
+
+class WorkerInput(dict[str, Any]):
+    """The mold's `config.workerinput`, which knows what was read from it."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.read: dict[str, Any] = {}
+
+    def _note(self, key: str) -> None:
+        self.read[key] = super().get(key)
+
+    def __getitem__(self, key: str) -> Any:
+        self._note(key)
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self._note(key)
+        return super().get(key, default)
+
+    def differs(self, other: Mapping[str, Any]) -> str | None:
+        """A key that was read, and has another value for another worker."""
+        return next((key for key, seen in self.read.items() if other.get(key) != seen), None)
