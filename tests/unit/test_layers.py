@@ -20,7 +20,8 @@ from pasture.servers.engines import ENGINES
 pytestmark = pytest.mark.once
 
 ROOT = Path(pasture.__file__).parent
-ZYGOTE = ROOT.parent.parent / "zygote" / "src" / "pasture_zygote"
+REPOSITORY = ROOT.parent.parent
+COMPANIONS = ("zygote/src/pasture_zygote", "pytest-pasture/src/pytest_pasture")
 COMMANDS = frozenset(("trial", "explain", "top", "doctor", "metrics", "zygote"))
 FLOORS = (
     frozenset(("__main__",)),
@@ -187,12 +188,15 @@ def of_its_server(module: str) -> frozenset[str]:
     return frozenset(name for row in rows for name in row.imports)
 
 
-@pytest.mark.skipif(not ZYGOTE.is_dir(), reason="the package is installed without its sources")
-def test_the_zygotes_distribution_needs_no_server_and_no_command() -> None:
+@pytest.mark.parametrize("companion", COMPANIONS)
+def test_these_distributions_need_no_server_and_no_command(companion: str) -> None:
+    folder = REPOSITORY / companion
+    if not folder.is_dir():
+        pytest.skip("the package is installed without its sources")
     found = {
         room(name)
-        for path in ZYGOTE.glob("*.py")
-        for name in imported(ast.parse(path.read_text(encoding="utf-8")), "pasture_zygote", True)
+        for path in folder.glob("*.py")
+        for name in imported(ast.parse(path.read_text(encoding="utf-8")), folder.name, True)
         if name.partition(".")[0] == "pasture"
     }
     assert "proc" in found

@@ -1,4 +1,4 @@
-"""Who ends what was begun before a fork: the process that began it, once.
+"""Which process ends what was made before a fork: the one that made it, once.
 
 A worker of plain xdist deletes at its exit the temporary folders that its modules made when they
 were imported. Forked workers have the folders of the mold, so the functions of `atexit` and

@@ -73,7 +73,7 @@ class NodeManager(workermanage.NodeManager):  # type: ignore[misc]
 
     def teardown_nodes(self) -> None:
         mold = self.config.stash.get(MOLD, None)
-        if mold is not None and mold.sealed is None:  # nobody is at the other ends
+        if mold is not None and mold.sealed is None:  # no process is at the other ends
             mold.stop()
         super().teardown_nodes()
         if mold is not None and mold.sealed is not None:

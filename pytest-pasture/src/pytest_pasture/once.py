@@ -1,4 +1,4 @@
-"""Whatever is asked or made once while the mold collects, and by each worker under plain xdist.
+"""What the mold asks or makes once while it collects, and under plain xdist each worker.
 
 A module that is imported once cannot know which worker it will serve, and the temporary folder or
 the port that it takes would be every worker's. Owns the look-out for that, from the first conftest
