@@ -1,18 +1,20 @@
 """`make bench-rivals`: other ways to have the workers of a site in less memory, beside the seal.
 
-Each round starts every variant once, in turned-around order, with the same load, under gunicorn on
-the bundled site. Ratios to plain workers are formed within a round. Memory is read after the load:
-PSS of the whole tree, and private memory of a worker. KSM needs root, works on the whole machine,
-and gets a time to merge; its thread's processor time is shown.
+Each round starts every variant once, in turned-around order, with the same load on the bundled
+site, under gunicorn but for the fork server. Ratios to plain workers are formed within a round.
+Memory is read after the load: PSS of the whole tree, and private memory of a worker. KSM needs
+root, works on the whole machine, and gets a time to merge; its thread's processor time is shown. A
+free-threaded interpreter is not obtained: --free-threaded names one that has the site's packages.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +32,9 @@ from pasture.launch.session import Group, environment
 from pasture.trial import TrialPlan
 
 CONFIGURATION = Path(__file__).with_name("rivals_conf.py")
+FORK_SERVER = Path(__file__).with_name("rivals_fork_server.py")
 DIRECTORY = DATA.parent / "bench-rivals"
+IMAGE = DIRECTORY / "site.img"
 KSM = Path("/sys/kernel/mm/ksm")
 KSM_SETTINGS = {"pages_to_scan": "5000", "sleep_millisecs": "20", "run": "1"}
 TIMEOUT_S = 120.0
@@ -41,8 +45,11 @@ VARIANTS: Mapping[str, str] = {
     "no-gc": "`preload_app`, no collector in workers",
     "cinderx": "`preload_app`, `cinderx.immortalize_heap()` before the fork",
     "threads": "one worker with as many threads",
+    "free-threaded": "the same on a free-threaded CPython",
     "ksm": "each worker loads the application, `PR_SET_MEMORY_MERGE`",
+    "fork-server": "the forkserver of multiprocessing with the application preloaded, wsgiref",
     "seal": "`pasture run --warm-file ... gunicorn`",
+    "image": "the same out of an image of the application (`PASTURE_IMAGE`)",
 }
 
 
@@ -51,6 +58,7 @@ class Found:
     """One run of a variant.
 
     Attributes:
+        start_s: from the start of the server to its first answer.
         private_bytes: of a worker, the mean.
         pss_bytes: of the server with all workers.
         processor_ms: that the server took, a request.
@@ -58,6 +66,7 @@ class Found:
         ksmd_s: processor time of KSM's thread, in the run and the time to merge.
     """
 
+    start_s: float
     private_bytes: float
     pss_bytes: float
     processor_ms: float
@@ -65,15 +74,34 @@ class Found:
     ksmd_s: float
 
 
-def command(variant: str, port: int, workers: int) -> list[str]:
+def command(variant: str, port: int, workers: int, python: str) -> list[str]:
     """The server's, for a port."""
     address = ["--bind", f"{LOOPBACK}:{port}"]
-    if variant == "seal":
+    if variant in ("seal", "image"):
         warm = [word for name in ("headers", "urls") for word in ("--warm-file", _load(name))]
         words = [*warm, "gunicorn", "-w", str(workers), "meadow.wsgi"]
-        return [sys.executable, "-m", "pasture", "run", *words, *address]
-    words = ["-c", str(CONFIGURATION), "meadow.wsgi"]
-    return [sys.executable, "-m", "gunicorn", *words, *address]
+        return [python, "-m", "pasture", "run", *words, *address]
+    if variant == "fork-server":
+        return [python, str(FORK_SERVER), str(port), str(workers)]
+    return [python, "-m", "gunicorn", "-c", str(CONFIGURATION), "meadow.wsgi", *address]
+
+
+def variables_of(variant: str, plan: TrialPlan, workers: int) -> dict[str, str]:
+    """What the server finds in its environment. An image serves one that is as at its build."""
+    given = {**plan.env, "PYTHONPATH": str(SITE), "RIVAL": variant, "RIVAL_WORKERS": str(workers)}
+    if variant != "image":
+        return environment(given, without=())
+    kept = {name: os.environ[name] for name in ("HOME", "LANG", "PATH") if name in os.environ}
+    return {**kept, **given, "PASTURE_IMAGE": str(IMAGE), "PASTURE_ZYGOTE_VERBOSE": "1"}
+
+
+def build_image(plan: TrialPlan) -> None:
+    """An image of the application, which `image` starts from."""
+    words = ["image", "build", "-o", str(IMAGE), "--preload", "meadow.wsgi"]
+    given = [f"--env={name}={value}" for name, value in plan.env.items()]
+    command = [sys.executable, "-m", "pasture", *words, *given]
+    environ = variables_of("image", plan, 0)
+    subprocess.run(command, check=True, cwd=SITE, env=environ, stdout=subprocess.DEVNULL)
 
 
 def _load(name: str) -> str:
@@ -103,17 +131,20 @@ def ksmd_seconds() -> float:
     return 0.0
 
 
-def measure(variant: str, plan: TrialPlan, requests: int, workers: int, merge_s: float) -> Found:
+def measure(
+    variant: str, plan: TrialPlan, requests: int, workers: int, merge_s: float, python: str
+) -> Found:
     """Start the variant, load it, read its memory, end it."""
-    DIRECTORY.mkdir(parents=True, exist_ok=True)
     port = free_port()
-    variables = environment(
-        {**plan.env, "RIVAL": variant, "RIVAL_WORKERS": str(workers)}, without=()
-    )
+    variables = variables_of(variant, plan, workers)
     log = DIRECTORY / f"{variant}.log"
     ksmd = ksmd_seconds()
-    with Group(command(variant, port, workers), log=log, env=variables, cwd=SITE) as server:
+    words = command(variant, port, workers, python)
+    started = time.monotonic()
+    with Group(words, log=log, env=variables, cwd=SITE) as server:
         server.wait_for(lambda: listens(port), "it does not listen", timeout_s=TIMEOUT_S)
+        _ask(port, plan, 1)
+        start_s = time.monotonic() - started
         _ask(port, plan, workers * 8)  # all workers have loaded
         tree = [psutil.Process(server.pid), *psutil.Process(server.pid).children(recursive=True)]
         before_s = _processor_seconds(tree)
@@ -124,11 +155,18 @@ def measure(variant: str, plan: TrialPlan, requests: int, workers: int, merge_s:
         if variant == "ksm":
             time.sleep(merge_s)
         full = [process.memory_full_info() for process in tree]
-        private = sum(one.uss for one in full[1:]) / (len(full) - 1)
+        # Beside the workers there are their parent and, of multiprocessing, its helpers.
+        served = [one.uss for process, one in zip(tree, full, strict=True) if _served(process)]
+        private = sum(served) / len(served)
         pss = sum(one.pss for one in full)
         server.terminate()
         server.wait(TIMEOUT_S)
-    return Found(private, pss, processor_ms, rate, ksmd_seconds() - ksmd)
+    return Found(start_s, private, pss, processor_ms, rate, ksmd_seconds() - ksmd)
+
+
+def _served(process: psutil.Process) -> bool:
+    """Whether it is a worker: it has no child and took some of the load."""
+    return not process.children() and sum(process.cpu_times()[:2]) > 0.5
 
 
 def _ask(port: int, plan: TrialPlan, requests: int) -> None:
@@ -149,8 +187,8 @@ def table_of(found: Mapping[str, list[Found]]) -> Table:
     table = Table(title="Medians, and ratios to plain workers", box=box.SIMPLE_HEAD)
     for heading in ("", "private each, MB", "PSS of all, MB", "ratio", "ms a request", "ratio"):
         table.add_column(heading, justify="right" if heading else "left")
-    table.add_column("requests a second, ratio", justify="right")
-    table.add_column("ksmd, s", justify="right")
+    for heading in ("requests a second, ratio", "first answer, s", "ksmd, s"):
+        table.add_column(heading, justify="right")
     for name, runs in found.items():
         plain = found["workers"]
 
@@ -166,6 +204,7 @@ def table_of(found: Mapping[str, list[Found]]) -> Table:
             spread_of(one.processor_ms for one in runs).cell(),
             ratio("processor_ms"),
             ratio("rate"),
+            spread_of(one.start_s for one in runs).cell(),
             spread_of(one.ksmd_s for one in runs).cell() if name == "ksm" else "",
         )
     return table
@@ -177,25 +216,40 @@ def table_of(found: Mapping[str, list[Found]]) -> Table:
 @click.option("--requests", default=1200, show_default=True, help="Of each run.")
 @click.option("--workers", default=4, show_default=True)
 @click.option("--merge", default=30.0, show_default=True, help="Seconds for KSM after the load.")
-def main(names: tuple[str, ...], rounds: int, requests: int, workers: int, merge: float) -> None:
+@click.option(
+    "--free-threaded", metavar="PYTHON", help="A free-threaded one with the site's packages."
+)
+def main(
+    names: tuple[str, ...],
+    rounds: int,
+    requests: int,
+    workers: int,
+    merge: float,
+    free_threaded: str | None,
+) -> None:
     """Compare other ways with the seal; plain workers are always one of them."""
     chosen = [name for name in VARIANTS if not names or name in names or name == "workers"]
     if "ksm" in chosen and not os.access(KSM / "run", os.W_OK):
         chosen.remove("ksm")
         click.echo("ksm: left out, it needs root and a kernel with KSM", err=True)
+    if "free-threaded" in chosen and free_threaded is None:
+        chosen.remove("free-threaded")
+        click.echo("free-threaded: left out, no --free-threaded", err=True)
     plan = make_plan(requests, workers, 1, ("stock",))
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
+    if "image" in chosen:
+        build_image(plan)
     found: dict[str, list[Found]] = {name: [] for name in chosen}
     for number in range(rounds):
         for name in chosen if number % 2 == 0 else reversed(chosen):
-            if name == "ksm":
-                with ksm_runs():
-                    found[name].append(measure(name, plan, requests, workers, merge))
-            else:
-                found[name].append(measure(name, plan, requests, workers, merge))
-            click.echo(f"round {number + 1}: {name}: {found[name][-1]}", err=True)
-    Console(width=130).print(table_of(found))
+            python = free_threaded if name == "free-threaded" and free_threaded else sys.executable
+            with ksm_runs() if name == "ksm" else nullcontext():
+                one = measure(name, plan, requests, workers, merge, python)
+            found[name].append(one)
+            click.echo(f"round {number + 1}: {name}: {one}", err=True)
+    Console(width=150).print(table_of(found))
     for name in chosen:
-        click.echo(f"{name:8} {VARIANTS[name]}")
+        click.echo(f"{name:13} {VARIANTS[name]}")
     click.echo(f"load of the machine: {os.getloadavg()[0]:.1f}")
 
 

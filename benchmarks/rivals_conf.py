@@ -14,9 +14,11 @@ from typing import Any
 RIVAL = os.environ["RIVAL"]
 PR_SET_MEMORY_MERGE = 67  # linux/prctl.h, since 6.4
 
-preload_app = RIVAL not in ("workers", "threads", "ksm")
-workers = 1 if RIVAL == "threads" else int(os.environ["RIVAL_WORKERS"])
-threads = int(os.environ["RIVAL_WORKERS"]) if RIVAL == "threads" else 1
+THREADED = RIVAL in ("threads", "free-threaded")
+
+preload_app = not THREADED and RIVAL not in ("workers", "ksm")
+workers = 1 if THREADED else int(os.environ["RIVAL_WORKERS"])
+threads = int(os.environ["RIVAL_WORKERS"]) if THREADED else 1
 
 _done: list[str] = []
 
