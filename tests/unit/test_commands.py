@@ -13,6 +13,8 @@ from pasture.errors import MissingExtra, PastureError
 
 IN_ORDER = [
     "try",
+    "size",
+    "policies",
     "run",
     "zygote",
     "image",
@@ -20,8 +22,6 @@ IN_ORDER = [
     "explain",
     "doctor",
     "metrics",
-    "size",
-    "policies",
 ]
 
 
@@ -43,8 +43,9 @@ def pasture(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess
 
 
 def names_in(text: str) -> list[str]:
-    lines = text.partition("Commands:\n")[2].splitlines()
-    return [line.split()[0] for line in lines if line[:3].strip()]
+    """Names of commands, which stand indented by two below the headings."""
+    lines = text.partition("Measure first:\n")[2].partition("\n  Start with")[0].splitlines()
+    return [line.split()[0] for line in lines if line.startswith("  ") and line[2:3].strip()]
 
 
 @pytest.mark.once

@@ -9,6 +9,7 @@ names a `click.Command`.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import keyword
 import sys
@@ -28,20 +29,25 @@ INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
-        "try": "Run the same load against APP under several policies and compare.",
-        "run": "Run a pre-fork server with its heap sealed before each fork.",
-        "zygote": "Start Python processes in milliseconds, with modules loaded and shared.",
-        "image": "Keep an interpreter with its modules in a file, and start programs out of it.",
-        "top": "Watch a pre-fork server: PSS, private and shared memory, growth, page faults.",
-        "explain": "Say why each private page of a worker is private.",
-        "doctor": "Find out what stands in the way of shared memory.",
-        "metrics": "Serve the figures of a server to Prometheus, until that server ends.",
+        "try": "Run one load against APP under several policies and compare.",
         "size": "Say how many workers this container holds.",
         "policies": "List the policies and the steps that each takes.",
+        "run": "Run a pre-fork server with its heap sealed before each fork.",
+        "zygote": "Start Python in milliseconds, with modules loaded and shared.",
+        "image": "Keep an interpreter with its modules in a file to start from.",
+        "top": "Watch a server: shared and private memory, growth, faults.",
+        "explain": "Say why each private page of a worker is private.",
+        "doctor": "Find out what stands in the way of shared memory.",
+        "metrics": "Serve the figures of a server to Prometheus.",
     }
 )
 """The first line of each command's help, in the order in which a user meets the commands. Others of
 entry points follow."""
+
+HEADINGS: Mapping[str, str] = MappingProxyType(
+    {"try": "Measure first", "run": "Run", "top": "Look at a running server"}
+)
+"""Of the commands in the help, by the first command below it."""
 
 ENTRY_POINTS = "pasture.commands"
 IN_EXTRAS = {"lab": "lab", "zygote": "zygote", "image": "zygote"}
@@ -71,21 +77,55 @@ class LazyGroup(click.Group):
             )
         return None
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's own, which suggests none of the commands that are not imported yet."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            if near := _command_like(args[0], self.list_commands(ctx)):
+                error.message += f" Did you mean '{near}'?"
+            raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """As click's own, with the lines of the table."""
+        """As click's own, with the lines of the table, in groups."""
         names = self.list_commands(ctx)
         width = formatter.width - 6 - max(map(len, names))
-        lines = []
+        sections: dict[str, list[tuple[str, str]]] = {}
+        heading = "Commands"
         for name in names:
             known = COMMANDS.get(name)
+            heading = HEADINGS.get(name, heading) if known else "Of other packages"
             command = click.Command(name, help=known) if known else self.get_command(ctx, name)
             if command is not None and not command.hidden:
-                lines.append((name, command.get_short_help_str(width)))
-        with formatter.section("Commands"):
-            formatter.write_dl(lines)
+                line = (name.ljust(max(map(len, names))), command.get_short_help_str(width))
+                sections.setdefault(heading, []).append(line)
+        for title, lines in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(lines)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+def _command_like(word: str, names: list[str]) -> str:
+    """The command that a mistyped word may stand for; "" if it is like none."""
+    from pasture.servers.engines import ENGINES
+
+    row = ENGINES.get(word)
+    if row is not None and row.is_program:
+        return f"pasture run {word}"
+    return next(iter(difflib.get_close_matches(word, names, n=1)), "")
+
+
+EPILOG = """\
+Start with `pasture try MODULE:APP`: it changes nothing. Then `pasture run` before the command of
+your server.
+
+Every command has --help. README.md and docs/ of pasture's sources say more: docs/reference.md
+lists options, exit codes and reasons; docs/troubleshooting.md what to do.
+"""
+
+
+@click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="pasture", message="pasture %(version)s")
 def cli() -> None:
     """Keep the memory of forked Python workers shared, and prove the saving."""

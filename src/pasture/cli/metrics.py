@@ -21,7 +21,9 @@ from pasture.proc.tree import is_running, require_memory_of
 @click.option("-p", "--port", type=click.IntRange(0, 65535), default=9464, show_default=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 def command(pid: int, port: int, host: str) -> None:
-    """Serve the figures of a server to Prometheus, until that server ends.
+    """Serve the figures of a server to Prometheus.
+
+    Ends when that server does.
 
     PID is the master: the process that forks the workers. Servers run by pasture report
     collections, pauses, recycles and the seal too. See docs/operate.md.

@@ -21,4 +21,8 @@ def command() -> None:
         table.add_row(name, *map(", ".join, steps))
     terminal = output_terminal()
     terminal.print(table)
-    terminal.print(f"\n* the default, {DEFAULT_POLICY}")
+    terminal.print(f"\n* the default, {DEFAULT_POLICY}\n\nWhen to choose which:\n")
+    choices = Table.grid(padding=(0, 2))
+    for policy in POLICIES.values():
+        choices.add_row(policy.name, policy.choose)
+    terminal.print(choices)

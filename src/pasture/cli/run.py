@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from pasture.cli.sections import SectionedCommand
 from pasture.errors import MissingExtra, UsageError
 from pasture.servers.engines import ENGINES, Row
 from pasture.servers.setting import Setting
@@ -40,6 +41,14 @@ def _option(row: Setting) -> click.Option:
 
 @click.command(
     "run",
+    cls=SectionedCommand,
+    headings={
+        "policy": "Seal",
+        "warm": "Before the fork",
+        "max_uss": "Workers",
+        "probe": "Probe",
+        "after": "Programs in Python",
+    },
     context_settings={"allow_interspersed_args": False},
     params=[
         *(_option(row) for row in SETTINGS.values() if row.option),

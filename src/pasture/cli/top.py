@@ -41,7 +41,7 @@ from pasture.top.watch import ImageWatch, Watch
     help="All programs out of this image, or out of the image of this program, as one group.",
 )
 def command(pid: int | None, once: bool, interval_s: float, image: str | None) -> None:
-    """Watch a pre-fork server: PSS, private and shared memory, growth, page faults.
+    """Watch a server: shared and private memory, growth, faults.
 
     PID is the master, or one of its workers. Without PID, the one pre-fork server of this
     user is looked for. See docs/diagnose.md.

@@ -16,6 +16,7 @@ from typing import Any
 import click
 from rich.text import Text
 
+from pasture.cli.sections import SectionedCommand
 from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically, write_json
 from pasture.display.progress import OnEvent
@@ -30,6 +31,7 @@ from pasture.errors import (
 )
 from pasture.launch.ports import LOOPBACK
 from pasture.launch.session import pausing, stop_on_signals
+from pasture.sealing.policy import POLICIES
 from pasture.sizing import parse_bytes
 from pasture.trial import Run, TrialPlan, TrialResult, attempt_trial, table, tools
 from pasture.trial.baseline import (
@@ -52,9 +54,25 @@ from pasture.warmup.requests import Requests, parse_header, parse_request, read_
 
 _FILE = click.Path(path_type=Path)
 _POSITIVE = click.IntRange(min=1)
+_NAMES = max(map(len, POLICIES))
+_EPILOG = "\b\nPolicies:\n" + "\n".join(
+    f"  {policy.name:{_NAMES}}  {policy.choose}" for policy in POLICIES.values()
+)
 
 
-@click.command("try")
+@click.command(
+    "try",
+    cls=SectionedCommand,
+    headings={
+        "server": "What is compared",
+        "requests": "Load",
+        "warm": "Warm-up",
+        "environment": "Server",
+        "run_timeout": "Run",
+        "json_file": "Results",
+    },
+    epilog=_EPILOG,
+)
 @click.argument("app")
 @click.argument("server_args", nargs=-1, type=click.UNPROCESSED)
 @click.option(
@@ -75,6 +93,16 @@ _POSITIVE = click.IntRange(min=1)
     "-w", "--workers", type=_POSITIVE, default=4, show_default=True, help="Workers of the server."
 )
 @click.option(
+    "--rounds",
+    type=_POSITIVE,
+    default=1,
+    show_default=True,
+    help="Runs of each policy; figures are medians.",
+)
+@click.option(
+    "--limit", metavar="SIZE", help="Say how many workers fit into this memory, as in 2GiB."
+)
+@click.option(
     "-n",
     "--requests",
     type=_POSITIVE,
@@ -84,16 +112,6 @@ _POSITIVE = click.IntRange(min=1)
 )
 @click.option(
     "-c", "--concurrency", type=_POSITIVE, help="Simulated users.  [default: one a worker]"
-)
-@click.option(
-    "--rounds",
-    type=_POSITIVE,
-    default=1,
-    show_default=True,
-    help="Runs of each policy; figures are medians.",
-)
-@click.option(
-    "--limit", metavar="SIZE", help="Say how many workers fit into this memory, as in 2GiB."
 )
 @click.option(
     "--url",
@@ -113,6 +131,11 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--headers-file", type=_FILE, help="File with one 'Name: value' a line.")
 @click.option("--locustfile", type=_FILE, help="Load of your own, in place of the URLs.")
 @click.option(
+    "--load-python",
+    metavar="PATH",
+    help="Interpreter that has Locust.  [default: an environment of pasture's own]",
+)
+@click.option(
     "--warm",
     "warm",
     multiple=True,
@@ -121,24 +144,6 @@ _POSITIVE = click.IntRange(min=1)
     "[default: each distinct URL of the load]",
 )
 @click.option("--warm-file", type=_FILE, help="File with one [METHOD] PATH a line.")
-@click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write all figures as JSON.")
-@click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Write a page with plots.")
-@click.option(
-    "--causes",
-    is_flag=True,
-    help="Add to the JSON why memory of a worker is private, as `pasture explain` says it.",
-)
-@click.option(
-    "--baseline",
-    type=_FILE,
-    metavar="FILE",
-    help="Compare with this JSON of an earlier trial; exit with 19 if something grew.",
-)
-@click.option(
-    "--max-growth",
-    metavar="PERCENT",
-    help="Growth against the baseline that is allowed.  [default: 10%]",
-)
 @click.option(
     "--env",
     "environment",
@@ -152,6 +157,7 @@ _POSITIVE = click.IntRange(min=1)
     help="File with one NAME=VALUE a line: a command line can be read by every user.",
 )
 @click.option("--chdir", type=_FILE, metavar="DIR", help="Working directory of the server.")
+@click.option("--bind", metavar="PORT", help="Port on 127.0.0.1.  [default: a free one]")
 @click.option(
     "--server-timeout",
     type=click.FloatRange(min=0, min_open=True),
@@ -171,15 +177,27 @@ _POSITIVE = click.IntRange(min=1)
     is_flag=True,
     help="Go on with the runs that an unfinished trial of APP from this folder is missing.",
 )
-@click.option("--bind", metavar="PORT", help="Port on 127.0.0.1.  [default: a free one]")
-@click.option("--log-dir", type=_FILE, metavar="DIR", help="Keep the logs of server and load.")
+@click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write all figures as JSON.")
+@click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Write a page with plots.")
 @click.option(
-    "--load-python",
-    metavar="PATH",
-    help="Interpreter that has Locust.  [default: an environment of pasture's own]",
+    "--causes",
+    is_flag=True,
+    help="Add to the JSON why memory of a worker is private, as `pasture explain` says it.",
 )
+@click.option(
+    "--baseline",
+    type=_FILE,
+    metavar="FILE",
+    help="Compare with this JSON of an earlier trial; exit with 19 if something grew.",
+)
+@click.option(
+    "--max-growth",
+    metavar="PERCENT",
+    help="Growth against the baseline that is allowed.  [default: 10%]",
+)
+@click.option("--log-dir", type=_FILE, metavar="DIR", help="Keep the logs of server and load.")
 def command(**options: Any) -> None:
-    """Run the same load against APP under several policies and compare.
+    """Run one load against APP under several policies and compare.
 
     APP is an application as its server names it, as in mysite.wsgi:application. What follows
     `--` goes to the server; under gunicorn an ASGI application needs a worker for it (`-k`). Each

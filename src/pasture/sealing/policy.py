@@ -34,6 +34,7 @@ class Policy:
     """A named list of steps, in the order in which they are taken.
 
     Attributes:
+        choose: when a user would, in a line.
         loading: steps before the application is imported.
         prepare: steps once it is loaded.
         heap: steps right before the fork, in the parent: names of `steps.HEAP_STEPS`.
@@ -48,6 +49,7 @@ class Policy:
 
     name: str
     summary: str
+    choose: str = ""
     loading: tuple[LoadingStep, ...] = ()
     prepare: tuple[PrepareStep, ...] = ("close-connections",)
     heap: tuple[str, ...] = ()
@@ -79,16 +81,22 @@ class Policy:
 
 
 _TABLE: tuple[Policy, ...] = (
-    Policy("stock", "preload the application, nothing else"),
+    Policy(
+        "stock",
+        "preload the application, nothing else",
+        "what the others are compared with: the server preloads, no more",
+    ),
     Policy(
         "dismiss",
         "no automatic collection; leave without finalization (Instagram, January 2017)",
+        "to compare: a recipe of 2017 that never frees cycles of garbage",
         loading=("gc-threshold-0",),
         at_exit=("leave",),
     ),
     Policy(
         "freeze",
         "no collection while loading, gc.freeze() before the fork (Instagram, December 2017)",
+        "where nothing may be installed: `gc.freeze()` is two lines",
         loading=("gc-off",),
         heap=("freeze",),
         in_child=("gc-on",),
@@ -96,6 +104,7 @@ _TABLE: tuple[Policy, ...] = (
     Policy(
         "warm-freeze",
         "warm up, collect, gc.freeze(): the best published recipe",
+        "the same after a warm-up: the best without an extension",
         prepare=("warm-up", "close-connections"),
         heap=("collect", "freeze"),
         in_child=("gc-on",),
@@ -104,6 +113,7 @@ _TABLE: tuple[Policy, ...] = (
         "side-table",
         "warm up, collect, freeze nothing: full collections that write to no surviving object "
         "(the GC head moved elsewhere, December 2017; PyPy's visited set, 2018)",
+        "to compare: what full collections alone cost",
         prepare=("warm-up", "close-connections"),
         heap=("collect",),
         in_child=("gc-on", "full-out-of-line"),
@@ -112,6 +122,7 @@ _TABLE: tuple[Policy, ...] = (
         "seal",
         "warm up, collect, gather the code that ran, make the heap immortal, freeze, "
         "give free memory back, plug its holes; leave without finalization",
+        "in most cases: saves most; give it requests for its warm-up",
         prepare=("warm-up", "resolve-imports", "close-connections"),
         heap=tuple(step for step in HEAP_STEPS if step != "trace-code"),
         in_child=("gc-on", "full-out-of-line"),
@@ -125,6 +136,7 @@ _TABLE += (
         name="refork",
         summary="seal without a warm-up; then a worker that has served becomes the next parent, "
         "after 50, 500, and each 2,000 requests",
+        choose="gunicorn without a list of requests: serving is the warm-up",
         prepare=("resolve-imports", "close-connections"),
         heap=tuple(step for step in HEAP_STEPS if step != "gather-code"),
         refork=(50, 500, 2000),

@@ -1,0 +1,56 @@
+"""Help texts in groups: options of long commands, and the list of commands."""
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from pasture.cli import main, run, try_
+from pasture.sealing.policy import POLICIES
+
+pytestmark = pytest.mark.once
+
+
+def help_of(command: click.Command) -> str:
+    return CliRunner().invoke(command, ["--help"], prog_name="pasture").output
+
+
+@pytest.mark.parametrize("command", [try_.command, run.command], ids=["try", "run"])
+def test_each_option_stands_once_below_the_heading_before_it(command: click.Command) -> None:
+    text = help_of(command)
+    headings = [f"\n{heading}:\n" for heading in command.headings.values()]  # type: ignore[attr-defined]
+    places = [text.index(heading) for heading in headings]
+    assert places == sorted(places) and "\nOptions:\n" not in text
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    below = text[places[0] :].split()
+    assert [below.count(each.opts[-1]) for each in options] == [1] * len(options)
+
+
+def test_headings_name_options_that_there_are() -> None:
+    for command in (try_.command, run.command):
+        headings = command.headings  # type: ignore[attr-defined]
+        assert set(headings) <= {each.name for each in command.params}
+    assert set(main.HEADINGS) <= set(main.COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("tyr", "try"), ("explian", "explain"), ("gunicorn", "pasture run gunicorn")],
+)
+def test_a_mistyped_command_is_met_with_a_guess(
+    typed: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run([typed, "-w", "4"]) == 2
+    assert f"No such command '{typed}'. Did you mean '{meant}'?" in capsys.readouterr().err
+
+
+def test_a_word_that_is_like_no_command_gets_no_guess(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["xyzzy"]) == 2
+    assert "Did you mean" not in capsys.readouterr().err
+
+
+def test_each_policy_says_when_to_choose_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["policies"]) == 0
+    listed = capsys.readouterr().out
+    for policy in POLICIES.values():
+        assert policy.choose and policy.choose in listed
+        assert f"{policy.name}  " in listed and policy.choose in help_of(try_.command)
