@@ -32,10 +32,10 @@ def command(pid: int, port: int, host: str) -> None:
     sample_tree(pid)  # refused now rather than at each scrape, where it is not allowed
     import asyncio
 
-    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-
     from pasture.metrics.listener import Listener, Reading
-    from pasture.metrics.middleware import registry_of
+    from pasture.metrics.middleware import registry_of  # says what to install without the next one
+
+    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest  # isort: skip
 
     registry, started = registry_of(pid), start_time(pid)
     listener = Listener(Reading(lambda: generate_latest(registry)), CONTENT_TYPE_LATEST)
