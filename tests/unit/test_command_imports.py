@@ -45,7 +45,18 @@ def test_a_server_is_started_by_what_reads_its_settings() -> None:
     assert {name.partition(".")[0] for name in found} == {"pasture"}
     assert "pasture.servers.settings" in found
     assert rooms <= {
-        *("cli", "errors", "trust", "servers", "sealing", "warmup", "refork", "proc", "sizing"),
+        *(
+            "cli",
+            "display",
+            "errors",
+            "trust",
+            "servers",
+            "sealing",
+            "warmup",
+            "refork",
+            "proc",
+            "sizing",
+        ),
         *("interpreter", "log_lines", "reasons", "_native"),
     }
 

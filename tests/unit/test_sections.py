@@ -1,10 +1,13 @@
 """Help texts in groups: options of long commands, and the list of commands."""
 
+from collections.abc import Mapping
+
 import click
 import pytest
 from click.testing import CliRunner
 
 from pasture.cli import main, run, try_
+from pasture.display.sections import SectionedCommand
 from pasture.sealing.policy import POLICIES
 
 pytestmark = pytest.mark.once
@@ -14,10 +17,15 @@ def help_of(command: click.Command) -> str:
     return CliRunner().invoke(command, ["--help"], prog_name="pasture").output
 
 
+def headings_of(command: click.Command) -> Mapping[str, str]:
+    assert isinstance(command, SectionedCommand)
+    return command.headings
+
+
 @pytest.mark.parametrize("command", [try_.command, run.command], ids=["try", "run"])
 def test_each_option_stands_once_below_the_heading_before_it(command: click.Command) -> None:
     text = help_of(command)
-    headings = [f"\n{heading}:\n" for heading in command.headings.values()]  # type: ignore[attr-defined]
+    headings = [f"\n{heading}:\n" for heading in headings_of(command).values()]
     places = [text.index(heading) for heading in headings]
     assert places == sorted(places) and "\nOptions:\n" not in text
     options = [each for each in command.params if isinstance(each, click.Option)]
@@ -27,8 +35,7 @@ def test_each_option_stands_once_below_the_heading_before_it(command: click.Comm
 
 def test_headings_name_options_that_there_are() -> None:
     for command in (try_.command, run.command):
-        headings = command.headings  # type: ignore[attr-defined]
-        assert set(headings) <= {each.name for each in command.params}
+        assert set(headings_of(command)) <= {each.name for each in command.params}
     assert set(main.HEADINGS) <= set(main.COMMANDS)
 
 

@@ -85,7 +85,8 @@ class LazyGroup(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             if near := _command_like(args[0], self.list_commands(ctx)):
-                error.message += f" Did you mean '{near}'?"
+                guess = f"{error.message} Did you mean '{near}'?"
+                raise click.UsageError(guess, ctx) from None
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from pasture.cli.sections import SectionedCommand
+from pasture.display.sections import SectionedCommand
 from pasture.errors import MissingExtra, UsageError
 from pasture.servers.engines import ENGINES, Row
 from pasture.servers.setting import Setting

@@ -16,10 +16,10 @@ from typing import Any
 import click
 from rich.text import Text
 
-from pasture.cli.sections import SectionedCommand
 from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically, write_json
 from pasture.display.progress import OnEvent
+from pasture.display.sections import SectionedCommand
 from pasture.display.terminal import error_terminal, output_terminal
 from pasture.display.units import count, percent
 from pasture.errors import (

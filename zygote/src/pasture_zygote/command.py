@@ -21,7 +21,7 @@ _BUILD_TIMEOUT_S = 600.0
 
 @click.group("zygote")
 def command() -> None:
-    """Start Python processes in milliseconds, with modules loaded and shared.
+    """Start Python in milliseconds, with modules loaded and shared.
 
     A zygote holds an image of an interpreter that has loaded modules. `pasture-python` stands
     wherever a Python is asked for, and starts out of that image. See docs/zygote.md.

@@ -24,7 +24,7 @@ _SCRIPTS = click.option(
 
 @click.group("image")
 def command() -> None:
-    """Keep an interpreter with its modules in a file, and start programs out of it.
+    """Keep an interpreter with its modules in a file to start from.
 
     `PASTURE_IMAGE=FILE pasture-python ...` maps the file in the place of loading modules: after a
     reboot, in a fresh container, on a machine of the same kind. An image that is installed needs no
