@@ -9,6 +9,7 @@ import pytest
 
 from pasture.errors import UsageError
 from pasture.proc.maps import parse_smaps
+from pasture.servers.settings import SETTINGS
 from pasture_zygote.command import split_options
 from pasture_zygote.image import ANONYMOUS, Region, _grouped, _joined, filled
 from pasture_zygote.manifest import Needs, always_read
@@ -108,6 +109,7 @@ def test_of_all_variables_those_that_differ_from_start_to_start_are_excepted() -
     assert [rule for rule in rules if rule[0] in "=-^"] == ["=A=1", "^"]
     assert {"!PWD", "!_", "!PASTURE_ZYGOTE"} < set(rules)
     assert "!PYTHONSTARTUP" not in rules
+    assert {f"!{row.variable}" for row in SETTINGS.values() if row.variable} < set(rules)
 
 
 def test_rules_name_what_must_be_and_what_must_not() -> None:

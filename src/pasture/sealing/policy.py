@@ -42,6 +42,8 @@ class Policy:
         at_exit: steps of each child at its end.
         refork: number of requests, by generation, after which a worker becomes the next parent;
             see docs/refork.md.
+        out_of_image: for servers that start out of an image with the application, warmed up, in it;
+            see docs/image.md. `pasture try` makes the image.
 
     Raises:
         ValueError: there is no such step.
@@ -56,6 +58,7 @@ class Policy:
     in_child: tuple[ChildStep, ...] = ()
     at_exit: tuple[ExitStep, ...] = ()
     refork: tuple[int, ...] = ()
+    out_of_image: bool = False
 
     def __post_init__(self) -> None:
         for steps, known in (
@@ -140,6 +143,13 @@ _TABLE += (
         prepare=("resolve-imports", "close-connections"),
         heap=tuple(step for step in HEAP_STEPS if step != "gather-code"),
         refork=(50, 500, 2000),
+    ),
+    dataclasses.replace(
+        _TABLE[-1],
+        name="image",
+        summary="seal, in a server that starts out of an image of the application, warmed up",
+        prepare=("resolve-imports", "close-connections"),
+        out_of_image=True,
     ),
 )
 

@@ -6,6 +6,7 @@ the policy had no part in misleads more than none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,6 +29,7 @@ from pasture.trial.plan import TrialPlan
 from pasture.trial.servers.facts import STOCK
 
 _MAX_URLS = 5
+_NOT_OUT_OF_IMAGE = re.compile(r"^pasture-python: /[^:]*: (.*)$", re.MULTILINE)
 _DENIALS = frozenset((401, 403))
 
 
@@ -92,6 +94,8 @@ def shortfalls(
         final: the sample after the load. A server that reforks has a mold from the start.
     """
     found = []
+    if policy.out_of_image and (why := _NOT_OUT_OF_IMAGE.search(log)):
+        found.append(f"did not start out of its image: {why[1]}")
     if policy.refork and not final.molds:
         found.append(f"did not refork: {_reason(NO_REFORK, log)}")
     elif policy.refork and not find(REFORKED, log) and (failed := find(REFORK_FAILED, log)):

@@ -60,6 +60,7 @@ class Job:
     directory: Path  # place for files of this run alone; exists and is empty
     log_prefix: Path  # start of the log files' path
     find_causes: FindCauses | None = None
+    image: Path | None = None  # that the server starts out of, if the policy says so
 
     @property
     def warms_up(self) -> bool:
@@ -128,7 +129,7 @@ def _causes(job: Job, group: Group, emit: OnEvent) -> Mapping[str, int] | None:
 
 def _server(job: Job, port: int, files: RunFiles) -> Group:
     plan, equipment = job.plan, job.equipment
-    variables = server.server_environment(plan, job.policy, files, equipment.server)
+    variables = server.server_environment(plan, job.policy, files, equipment.server, job.image)
     if job.find_causes is not None:
         variables[snapshot.VARIABLE] = str(files.snapshot)
     return Group(

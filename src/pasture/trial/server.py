@@ -121,7 +121,11 @@ def server_command(
 
 
 def server_environment(
-    plan: TrialPlan, policy: str, files: RunFiles, packages: Path | None = None
+    plan: TrialPlan,
+    policy: str,
+    files: RunFiles,
+    packages: Path | None = None,
+    image: Path | None = None,
 ) -> dict[str, str]:
     """Our environment, the user's additions, and what gives the server its policy and files.
 
@@ -135,17 +139,30 @@ def server_environment(
         report_file=files.report,
     )
     whole = environment(
-        {**plan.env, **_with_packages(plan, packages), **ours, "PYTHONUNBUFFERED": "1"}
+        {
+            **plan.env,
+            **_with_packages(plan, packages, image),
+            **ours,
+            **({"PASTURE_IMAGE": str(image), "PASTURE_ZYGOTE_VERBOSE": "1"} if image else {}),
+            "PYTHONUNBUFFERED": "1",
+        }
     )
     return {name: value for name, value in whole.items() if not plan.facts.reads(name)}
 
 
-def _with_packages(plan: TrialPlan, packages: Path | None) -> dict[str, str]:
-    """The variable that adds a folder of modules, behind those that the user has added."""
-    if packages is None:
+def _with_packages(
+    plan: TrialPlan, packages: Path | None, image: Path | None = None
+) -> dict[str, str]:
+    """The variable that adds a folder of modules, behind those that the user has added.
+
+    An image is built in another folder than the server's, which is on the path of both.
+    """
+    if packages is None and image is None:
         return {}
     users = plan.env.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
-    return {"PYTHONPATH": os.pathsep.join(filter(None, (users, str(packages))))}
+    first = str((plan.chdir or Path()).absolute()) if image else ""
+    last = str(packages) if packages else ""
+    return {"PYTHONPATH": os.pathsep.join(filter(None, (first, users, last)))}
 
 
 def write_warm_up(files: RunFiles, warm: Iterable[Request], headers: Iterable[Header]) -> None:

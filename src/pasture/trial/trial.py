@@ -11,13 +11,14 @@ import json
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pasture.display.progress import Finished, OnEvent, Started
-from pasture.display.units import count
+from pasture.display.units import count, megabytes, seconds
 from pasture.errors import (
     AppDidNotAnswer,
     AppImportFailed,
@@ -30,14 +31,14 @@ from pasture.errors import (
 from pasture.launch.session import guarded, pausing
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.sealing.policy import POLICIES
-from pasture.trial import responses
+from pasture.trial import image, responses
 from pasture.trial.equipment import Equipment, find_equipment
 from pasture.trial.measurement import Failure, PolicyResult, Run, TrialResult
 from pasture.trial.notes import notes_on
 from pasture.trial.plan import TrialPlan, check_plan
 from pasture.trial.responses import Answers, Disagreement
 from pasture.trial.run import FindCauses, Job, private_a_worker, run_job
-from pasture.trial.server import Pause
+from pasture.trial.server import Pause, RunFiles, server_environment
 from pasture.trust import private_files
 from pasture.warmup.requests import Request, parse_request
 
@@ -152,6 +153,7 @@ class _Trial:
     failures: list[Failure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     interrupted: bool = False
+    image: Path | None = None  # once a policy has needed it
 
     @property
     def reference(self) -> str:
@@ -280,10 +282,26 @@ class _Trial:
         directory = self.directory / name
         private_files.make_folder(directory)
         warm, logs = warm_up(self.plan, self.runs), self._logs() / name
+        made = self._image(policy, warm) if POLICIES[policy].out_of_image else None
         return Job(
             self.plan, policy, round_, requests, warm, self.equipment, directory, logs,
-            self.find_causes,
+            self.find_causes, made,
         )  # fmt: skip
+
+    def _image(self, policy: str, warm: tuple[Request, ...]) -> Path:
+        """Built for the first server that starts out of it."""
+        if self.image is None:
+            directory = self.directory / "image"
+            private_files.make_folder(directory)
+            files = RunFiles(directory, self._logs() / "image.log")
+            path, packages = image.path_of(files), self.equipment.server
+            variables = server_environment(self.plan, policy, files, packages, path)
+            began = time.monotonic()
+            image.build(self.plan, files, variables, warm, self.emit, self.pause)
+            took = seconds(time.monotonic() - began)
+            self.notes.append(f"{policy}: {megabytes(path.stat().st_size)}, built in {took}")
+            self.image = path
+        return self.image
 
     def _logs(self) -> Path:
         logs = self.plan.log_dir or self.directory
@@ -302,11 +320,16 @@ def schedule(plan: TrialPlan) -> tuple[tuple[int, str], ...]:
     """
     first = list(plan.possible)
     if plan.locustfile is not None and plan.warm is None:
-        first.sort(key=lambda policy: POLICIES[policy].warms_up)
+        first.sort(key=_serves_before)
     order: list[tuple[int, str]] = []
     for round_ in range(plan.rounds):
         order.extend((round_, policy) for policy in (first if round_ % 2 == 0 else first[::-1]))
     return tuple(order)
+
+
+def _serves_before(policy: str) -> bool:
+    """Whether requests are served before the fork, or before the image is made."""
+    return POLICIES[policy].warms_up or POLICIES[policy].out_of_image
 
 
 def warm_up(plan: TrialPlan, runs: list[Run]) -> tuple[Request, ...]:
@@ -319,7 +342,7 @@ def warm_up(plan: TrialPlan, runs: list[Run]) -> tuple[Request, ...]:
         return plan.warm
     if plan.locustfile is None:
         return tuple(dict.fromkeys(plan.urls))
-    cold = (run for run in runs if not POLICIES[run.policy].warms_up)
+    cold = (run for run in runs if not _serves_before(run.policy))
     seen = dict.fromkeys(parse_request(path) for run in cold for path in run.paths)
     return tuple(request for request in seen if request.method in ("GET", "HEAD"))
 

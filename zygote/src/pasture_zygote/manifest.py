@@ -62,13 +62,25 @@ READ_LATER = (
 )
 """Variables that begin so and are read when they are used."""
 
-UNCOUNTED = frozenset((
+_OF_SERVERS = frozenset(
+    f"PASTURE_{name}"
+    for name in (
+        *("AFTER", "CENSUS", "LAZY_IMPORTS", "LIFESPAN", "MAX_USS", "MAX_USS_JITTER"),
+        *("METRICS_DIR", "ONCE", "POLICY", "PRELOAD", "PROBE", "PROBE_FAILED", "PROBE_FAILURE"),
+        *("PROBE_LIFESPAN", "PROBE_TIMEOUT", "REFORK", "REFORK_LEAST_SAVING", "REFORK_SERVED"),
+        *("REFORK_WARM", "REPORT_FILE", "SNAPSHOT", "STRICT", "WARM", "WARM_FILE"),
+        *("WARM_HEADERS_FILE", "WARM_TIMEOUT", "WARM_TOTAL_TIMEOUT"),
+    )
+)
+"""pasture's own, with which `pasture run` starts a server."""
+
+UNCOUNTED = _OF_SERVERS | frozenset((
     *("_", "SHLVL", "PWD", "OLDPWD"),  # of a shell, for each program
     *("SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "XDG_SESSION_ID"),  # of a login
     "HOSTNAME",  # of a container
     *("INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID"),  # of systemd, for each start
     *("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"),
-    *("PASTURE_ZYGOTE", "PASTURE_ZYGOTE_VERBOSE", "PASTURE_PYTHON", "PASTURE_IMAGE"),
+    *("PASTURE", "PASTURE_ZYGOTE", "PASTURE_ZYGOTE_VERBOSE", "PASTURE_PYTHON", "PASTURE_IMAGE"),
     "JPY_PARENT_PID",
 ))  # fmt: skip
 """Variables that differ from start to start, whatever a program is to do. A module that goes

@@ -107,8 +107,9 @@ class VariablesRead:
         It finds no variable come to life meanwhile: all that can be asked for are set before.
         """
         for key in native().variable_names():
-            _read.add(os.fsdecode(key))
-            self._take_over(key)
+            if os.fsdecode(key) not in UNCOUNTED:
+                _read.add(os.fsdecode(key))
+                self._take_over(key)
         before = dict(changed)
         yield
         changed.clear()

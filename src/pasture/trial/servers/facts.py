@@ -13,7 +13,9 @@ from pathlib import Path
 
 from pasture.errors import UsageError
 from pasture.proc import tree
+from pasture.sealing.policy import POLICIES
 from pasture.servers.engines import ENGINES
+from pasture.servers.starter import STUB
 
 STOCK = "stock"
 """The policy under which a server runs as its makers ship it."""
@@ -46,6 +48,8 @@ class Start:
 
     def by_pasture(self, name: str) -> list[str]:
         """The beginning of a command line under which pasture runs a server with the policy."""
+        if POLICIES[self.policy].out_of_image:
+            return [str(Path(self.python).with_name(STUB)), "-m", ENGINES[name].module]
         return [self.python, "-m", "pasture", "run", "--policy", self.policy, name]
 
     def plain_or_by_pasture(self, name: str, *plain: str) -> list[str]:
@@ -94,6 +98,8 @@ class ServerFacts:
     refused_word: re.Pattern[str] = NEVER  # an argument that reads more options from a file
     variables: str = ""  # prefix of variables that it reads its options from
     features: str = ""  # program that prints words, run in its interpreter; "" if there is none
+    # Modules of the server that an image has beside the application.
+    preload: tuple[str, ...] = ()
     phrases: Phrases = Phrases()
 
     @property
