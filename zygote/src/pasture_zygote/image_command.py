@@ -183,11 +183,13 @@ def uninstall(script: tuple[str, ...]) -> None:
 def show(file: Path | None, json_file: Path | None) -> None:
     """Show what an image holds, and what it depends on.
 
-    Without FILE: the environment's own image, and the scripts that start out of it.
+    Without FILE: the environment's own image, the scripts that start out of it, and the images
+    that PASTURE_IMAGE=auto has made.
     """
     from pasture_zygote.image_file import read_document
 
     if file is None:
+        _print_made()
         file = _print_installed(_stub())
         if file is None:
             return
@@ -230,6 +232,16 @@ def _require_start(file: Path) -> None:
     why = why_not(_stub(), file.absolute(), starter.own(), document["options"])
     if why is not None:
         raise ZygoteFailed(f"{file} is complete, but no program starts out of it here: {why}")
+
+
+def _print_made() -> None:
+    """The images of PASTURE_IMAGE=auto."""
+    from pasture_zygote import auto
+
+    for path, status in auto.images(auto.folder()):
+        _say(f"{path}: {status.st_size / 1e6:.1f} MB, made by itself")
+    for path, why in auto.failures(auto.folder()):
+        _say(f"{path} could not be made: {why}")
 
 
 def _print_installed(stub: Path) -> Path | None:

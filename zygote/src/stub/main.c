@@ -7,6 +7,7 @@
  * program never runs otherwise than it would have, at worst later.
  */
 #define _GNU_SOURCE
+#include "auto.h"
 #include "beside.h"
 #include "content.h"
 #include "host.h"
@@ -103,6 +104,9 @@ typedef struct {
     bool is_file;
 } image;
 
+/* Whether the image that was looked at last is not for this machine, or not of these files. */
+static bool is_stale;
+
 static const char *
 differs(const image *i, const char *python, const command_line *line)
 {
@@ -117,7 +121,8 @@ differs(const image *i, const char *python, const command_line *line)
     if ((why = rules_broken(manifest_at(m, m->rules_at), environ)) != NULL) {
         return because("a variable that matters at the start", why);
     }
-    if (i->is_file && (why = image_file_differs(m, i->files[0])) != NULL) {
+    is_stale = i->is_file && (why = image_file_differs(m, i->files[0])) != NULL;
+    if (is_stale) {
         return why;
     }
     if ((why = beside_found(m, line)) != NULL) {
@@ -140,7 +145,8 @@ take(const image *i, const char *python, char **argv, command_line *line, answer
                                .envp = environ,
                                .line = line,
                                .answer = a,
-                               .is_verbose = is_verbose()};
+                               .is_verbose = is_verbose(),
+                               .is_stale = &is_stale};
     return restore(i->m, i->files, i->count, &request);
 }
 
@@ -152,12 +158,33 @@ start_from_file(const char *path, const char *python, char **argv, command_line 
     int file;
     const manifest *m = image_file_open(path, &file, &why);
     if (m == NULL) {
+        is_stale = true;
         return why;
     }
     image i = {m, &file, 1, "started from the image", path, true};
     why = take(&i, python, argv, line, &unasked);
     (void)close(file);
     return why;
+}
+
+/* Out of an image that an earlier start has had made. */
+static const char *
+start_by_itself(const char *python, char **argv, command_line *line)
+{
+    const char *why;
+    const char *path = auto_place(python, line, &why);
+    if (path == NULL) {
+        return why;
+    }
+    if (access(path, F_OK) == 0) {
+        auto_used(path);
+        why = start_from_file(path, python, argv, line);
+        if (!is_stale) {
+            return why;
+        }
+        say(path, why);
+    }
+    return auto_order(path, python, line);
 }
 
 static const char *
@@ -177,7 +204,7 @@ start_from_server(const char *python, char **argv, command_line *line)
     return why;
 }
 
-/* The environment's own image, beside this program (pasture_zygote/installed.py); NULL if there is none. */
+/* The environment's own image, beside this program (pasture_zygote/installed.py); NULL for none. */
 static const char *
 own_image(void)
 {
@@ -205,6 +232,9 @@ become(const char *python, int argc, char **argv)
     const char *path = variable("PASTURE_IMAGE");
     if (path != NULL && strcmp(path, "0") == 0) {
         return "PASTURE_IMAGE is 0";
+    }
+    if (path != NULL && strcmp(path, "auto") == 0) {
+        return start_by_itself(python, argv, &line);
     }
     if (path == NULL && variable("PASTURE_ZYGOTE") == NULL) {
         path = own_image();

@@ -509,6 +509,7 @@ restore(const manifest *m, const int *images, size_t count, const restore_reques
     why = open_files(m);
     if (why == NULL) {
         why = open_sources(m, images, count, files);
+        *request->is_stale = why != NULL;
     }
     if (why == NULL) {
         sizes s = measure(m, request);
