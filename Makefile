@@ -146,6 +146,10 @@ test-all: ## The same with the whole suite, and the check build, on every interp
 test-wheel: ## The built packages in an empty environment
 	@tools/test-wheel
 
+.PHONY: test-install
+test-install: ## pip install of each artefact, out of sdist and wheel, on every interpreter; what it says without a compiler, headers, a GIL; needs an index and root (ARGS=3.14)
+	@tools/test-install $(ARGS)
+
 .PHONY: test-try
 test-try: ## `pasture try` where pasture alone is installed: what it brings, by uv and by pip; needs an index
 	@tools/test-try
