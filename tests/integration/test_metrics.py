@@ -2,8 +2,10 @@
 
 import contextlib
 import fcntl
+import http.server
 import json
 import os
+import queue
 import re
 import signal
 import socket
@@ -14,6 +16,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -427,7 +430,7 @@ def test_the_dashboard_and_the_exporter_name_the_same_metrics(exported):
 
 @pytest.fixture
 def prometheus(tmp_path):
-    """Start a real Prometheus that scrapes one address."""
+    """Start a real Prometheus that scrapes these addresses."""
     tool = subprocess.run(
         [str(REPOSITORY / "tools" / "services"), "prometheus"], capture_output=True, text=True
     )
@@ -435,12 +438,12 @@ def prometheus(tmp_path):
         pytest.skip(f"Prometheus cannot be had: {tool.stderr.strip()}")
     started = []
 
-    def start(address):
+    def start(*addresses):
         port = free_port()
         (tmp_path / "prometheus.yml").write_text(
             "global: {scrape_interval: 200ms, scrape_timeout: 200ms}\n"
             "scrape_configs:\n"
-            f"  - {{job_name: pasture, static_configs: [{{targets: ['{address}']}}]}}\n"
+            f"  - {{job_name: pasture, static_configs: [{{targets: {list(addresses)}}}]}}\n"
         )
         with (tmp_path / "prometheus.log").open("wb") as log:
             process = subprocess.Popen(
@@ -487,3 +490,114 @@ def test_a_real_prometheus_answers_every_query_of_the_dashboard(herd, exported, 
         time.sleep(0.2)
     [workers] = ask(base, "pasture_workers")
     assert workers["value"][1] == "2"
+
+
+@pytest.mark.once
+def test_the_dashboards_memory_is_that_of_smaps_for_several_servers_and_policies(
+    herd, serve, export, prometheus
+):
+    servers = [herd, serve(), serve(options=("--policy", "freeze"))]
+    policies = ["seal", "seal", "freeze"]
+    for server in servers:
+        server.get("/collect")
+    ports = [port_of(export(server.process.pid)[1]) for server in servers]
+    base = prometheus(*(f"127.0.0.1:{port}" for port in ports))
+
+    def asked(expression, label="instance"):
+        query = expression.replace("$instance", ".*")
+        found = {row["metric"][label]: float(row["value"][1]) for row in ask(base, query)}
+        return [found.get(f"127.0.0.1:{port}") for port in ports] if label == "instance" else found
+
+    deadline = time.monotonic() + TIMEOUT_S
+    while None in asked("pasture_tree_pss_bytes"):
+        assert time.monotonic() < deadline, "Prometheus has not read all servers"
+        time.sleep(0.2)
+
+    trees = [smaps(server.process.pid, *server.workers())["Pss"] for server in servers]
+    workers = [smaps(*server.workers()) for server in servers]
+    private = [found["Private_Clean"] + found["Private_Dirty"] for found in workers]
+    shared = [found["Shared_Clean"] + found["Shared_Dirty"] for found in workers]
+    memory, _, of_workers, _, part, *_ = dashboard_queries()
+    assert asked(memory) == pytest.approx(trees, rel=0.02)
+    assert asked(f"sum by (instance) ({of_workers})") == pytest.approx(private, rel=0.02)
+    parts = [s / (s + p) for s, p in zip(shared, private, strict=True)]
+    assert asked(part) == pytest.approx(parts, rel=0.02)
+    by_policy = "sum by (policy) (pasture_tree_pss_bytes * on (instance) group_left (policy) {})"
+    of_policy = {"seal": 0, "freeze": 0}
+    for policy, tree in zip(policies, trees, strict=True):
+        of_policy[policy] += tree
+    found = asked(by_policy.format("pasture_seal_info"), label="policy")
+    assert found == pytest.approx(of_policy, rel=0.02)
+
+
+def smaps(*pids):
+    """Bytes of some processes together, by the kernel's names."""
+    found = Counter()
+    for pid in pids:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]:
+            name, size, _ = line.split()
+            found[name.rstrip(":")] += int(size) * 1024
+    return found
+
+
+@pytest.mark.once
+def test_the_alerts_are_raised_where_they_should_be():
+    tool = subprocess.run(
+        [str(REPOSITORY / "tools" / "services"), "promtool"], capture_output=True, text=True
+    )
+    if tool.returncode != 0:
+        pytest.skip(f"promtool cannot be had: {tool.stderr.strip()}")
+    rules = REPOSITORY / "examples" / "prometheus" / "alerts_test.yml"
+    done = subprocess.run([tool.stdout.strip(), "test", "rules", rules], capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.mark.once
+def test_an_alert_names_no_metric_that_the_exporter_lacks(exported):
+    rules = (REPOSITORY / "examples" / "prometheus" / "alerts.yml").read_text()
+    served = {name for name, _ in samples(fetch(exported))}
+    assert set(re.findall(r"\bpasture_\w+", rules)) <= served
+
+
+@pytest.mark.once
+def test_a_collector_of_opentelemetry_gets_what_prometheus_sees(herd):
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
+    from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
+
+    received = queue.Queue()
+
+    class Receiver(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            received.put((self.path, self.headers["Content-Encoding"], body))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Receiver) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        command = [sys.executable, "-m", "pasture", "metrics", str(herd.pid), "--otlp", url]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                path, encoding, body = received.get(timeout=TIMEOUT_S)
+            finally:
+                process.kill()
+        server.shutdown()
+
+    assert (path, encoding) == ("/v1/metrics", None)
+    (of_server,) = metrics_service_pb2.ExportMetricsServiceRequest.FromString(body).resource_metrics
+    sent = {metric.name: metric for scope in of_server.scope_metrics for metric in scope.metrics}
+    collector = ServerCollector(herd.pid)
+    families = [family for family in collector.collect() if family.samples]
+    assert set(sent) == {
+        "pasture_seal_info" if family.type == "info" else family.name for family in families
+    }
+    (workers,) = sent["pasture_workers"].gauge.data_points
+    assert workers.as_double == 2
+    points = sent["pasture_process_private_bytes"].gauge.data_points
+    roles = [{one.key: one.value.string_value for one in p.attributes}["role"] for p in points]
+    assert sorted(roles) == ["master", "worker", "worker"]
+    assert sent["pasture_worker_starts"].sum.is_monotonic

@@ -128,7 +128,7 @@ def test_the_reader_of_memory_learns_which_processes_are_molds(server: Any) -> N
 def test_the_seal_is_reported_where_there_was_one(server: Any) -> None:
     server["readings"] = [sample(), sample()]
     metrics = collected(ServerCollector(10, lambda pid: Snapshot({}, Counts(), SEAL)))
-    assert metrics["pasture_seal_info", ("seal", "3.14")] == 1
+    assert metrics["pasture_seal_info", ("seal", "3.14", "")] == 1
     assert (metrics["pasture_seal_sealed", ()], metrics["pasture_seal_seconds", ()]) == (1, 0.25)
     unsealed = collected(ServerCollector(10, lambda pid: Snapshot({}, Counts(), None)))
     assert not [name for name, _ in unsealed if name.startswith("pasture_seal")]

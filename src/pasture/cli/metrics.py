@@ -1,4 +1,4 @@
-"""`pasture metrics PID --port N`: the figures of a running server for Prometheus.
+"""`pasture metrics PID`: the figures of a running server for Prometheus or OpenTelemetry.
 
 Owns arguments and messages; ends when the server does. Reads the server's processes and opens
 no file that the server names: it may run as root beside a server that is not trusted.
@@ -7,6 +7,7 @@ no file that the server names: it may run as root beside a server that is not tr
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 
 import click
 
@@ -20,7 +21,20 @@ from pasture.proc.tree import is_running, require_memory_of
 @click.argument("pid", type=click.IntRange(min=1))
 @click.option("-p", "--port", type=click.IntRange(0, 65535), default=9464, show_default=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-def command(pid: int, port: int, host: str) -> None:
+@click.option(
+    "--otlp",
+    metavar="URL",
+    help="Send them to this collector of OpenTelemetry's instead, by OTLP over HTTP.",
+)
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=1),
+    default=15.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Between two times that --otlp sends.",
+)
+def command(pid: int, port: int, host: str, otlp: str | None, interval: float) -> None:
     """Serve the figures of a server to Prometheus.
 
     Ends when that server does.
@@ -30,6 +44,30 @@ def command(pid: int, port: int, host: str) -> None:
     """
     require_memory_of(pid)
     sample_tree(pid)  # refused now rather than at each scrape, where it is not allowed
+    started = start_time(pid)
+
+    def wanted() -> bool:
+        return is_running(pid) and start_time(pid) == started
+
+    if otlp is None:
+        _listen(pid, port, host, wanted)
+    else:
+        _send(pid, otlp, interval, wanted)
+    click.echo(f"process {pid} has ended", err=True)
+
+
+def _send(pid: int, url: str, interval_s: float, wanted: Callable[[], bool]) -> None:
+    from pasture.metrics.otlp import Sender, send_until
+
+    def say(words: str) -> None:
+        click.echo(f"metrics of {pid} {words}", err=True)
+
+    sender = Sender(url, pid)
+    say(f"go to {url} every {interval_s:g} s")
+    send_until(sender.send, interval_s, wanted, say)
+
+
+def _listen(pid: int, port: int, host: str, wanted: Callable[[], bool]) -> None:
     import asyncio
 
     from pasture.metrics.listener import Listener, Reading
@@ -37,14 +75,11 @@ def command(pid: int, port: int, host: str) -> None:
 
     from prometheus_client import CONTENT_TYPE_LATEST, generate_latest  # isort: skip
 
-    registry, started = registry_of(pid), start_time(pid)
+    registry = registry_of(pid)
     listener = Listener(Reading(lambda: generate_latest(registry)), CONTENT_TYPE_LATEST)
 
     def ready(taken: int) -> None:
         click.echo(f"metrics of {pid} at http://{host}:{taken}/metrics", err=True)
-
-    def wanted() -> bool:
-        return is_running(pid) and start_time(pid) == started
 
     try:
         asyncio.run(listener.serve(host, port, ready, wanted))
@@ -52,4 +87,3 @@ def command(pid: int, port: int, host: str) -> None:
         if error.errno != errno.EADDRINUSE:
             raise UsageError(f"cannot listen on {host}:{port}: {error.strerror}") from None
         raise PortTaken(f"port {port} is taken", hint="choose another one with --port") from None
-    click.echo(f"process {pid} has ended", err=True)

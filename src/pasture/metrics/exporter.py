@@ -142,7 +142,7 @@ def _counted(total: Counts) -> Iterator[Metric]:
 
 
 def _seal(seal: SealFigures) -> Iterator[Metric]:
-    info = {"policy": seal.policy, "python": seal.python}
+    info = {"policy": seal.policy, "python": seal.python, "why": seal.why}
     yield InfoMetricFamily("pasture_seal", "The latest seal of the master", value=info)
     for name, metric in figures.metrics(SealFigures).items():
         value = float(getattr(seal, name))

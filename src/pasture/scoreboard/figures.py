@@ -110,6 +110,7 @@ class SealFigures:
     )
     seconds: float = row(0.0, _SECONDS, Metric("seal_seconds", "Time that the latest seal took"))
     probe: str = row("", _PROBE)  # one of `PROBES`, "" without one
+    why: str = row("", _text(3))  # code of the reason why it is not sealed; "" if it is
 
 
 class Table(Generic[Record]):

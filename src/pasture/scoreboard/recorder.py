@@ -100,7 +100,7 @@ class Recorder:
         """Show a `SealReport.as_dict`. In the process that loaded the application."""
         board = self.scoreboard()
         if board is not None:
-            figures = {**report, "python": report["interpreter"]["version"]}
+            figures = {**report, "python": report["interpreter"]["version"], "why": _why(report)}
             for name in layout.SEAL.at.keys() & figures.keys():
                 layout.SEAL.write(board.words, name, figures[name])
             board.words[layout.SEAL_SHOWN] = 1
@@ -173,6 +173,12 @@ class Recorder:
         row.words[_AT["collected"] + generation] += info["collected"]
         row.words[_AT["pauses"] + bisect.bisect_left(_BOUNDS_NS, pause_ns)] += 1
         row.words[_AT["pause_ns"]] += pause_ns
+
+
+def _why(report: Mapping[str, Any]) -> str:
+    """The code of the reason why a heap is not sealed, its own or that of a step; "" if it is."""
+    codes = (report.get("why"), *(step.get("why") for step in report.get("steps", ())))
+    return "" if report["sealed"] else next((f"{code}" for code in codes if code), "")
 
 
 recorder = Recorder()
