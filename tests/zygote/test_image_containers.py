@@ -105,14 +105,51 @@ def shares_image(pid: int, image: Path) -> bool:
     return any(f["Shared_Clean"] for one, f in read_smaps(pid) if one.path.endswith(str(image)))
 
 
-def test_a_container_with_a_read_only_root_starts_out_of_a_file(
-    images: Images, tmp_path: Path
+@pytest.mark.parametrize(
+    "script",
+    [
+        READ_ONLY,
+        "mount --bind /dev/null root/proc/1/mem\n",
+        "mount -t tmpfs none root/sys; mount --bind root/sys root/proc/sys\n",
+        f'{READ_ONLY}exec unshare -U -r chroot root "$@"\n',
+    ],
+    ids=["read-only root", "without /proc/self/mem", "without /proc/sys", "user namespace"],
+)
+def test_a_restricted_container_starts_out_of_a_file(
+    images: Images, tmp_path: Path, script: str
 ) -> None:
     require_containers(tmp_path)
-    with container(images, tmp_path / "c", STUB, READ_ONLY) as process:
+    with container(images, tmp_path / "c", STUB, script) as process:
         assert line(process).split()[0] == "1"
-        process.communicate(b"\n\n")
-        assert process.returncode == 0
+        _, said = process.communicate(b"\n\n")
+        assert (process.returncode, b"started from the image" in said) == (0, True), said
+
+
+def test_a_user_namespace_without_the_files_owner_has_python_run(
+    images: Images, tmp_path: Path
+) -> None:
+    """All who are not mapped look like one user there."""
+    require_containers(tmp_path)
+    images.image.chmod(0o644)
+    script = 'exec unshare -U sh -c \'cd root; exec "$@"\' - "$@"\n'
+    try:
+        with container(images, tmp_path / "c", STUB, script) as process:
+            assert line(process).split()[0] == "1"
+            _, said = process.communicate(b"\n\n")
+    finally:
+        images.image.chmod(0o600)
+    assert (process.returncode, b"belongs to another user" in said) == (0, True), said
+
+
+def test_the_first_process_of_a_container_has_no_image_made(images: Images, tmp_path: Path) -> None:
+    """What it leaves behind would become its child, which it does not know."""
+    require_containers(tmp_path)
+    (tmp_path / "cache").mkdir(mode=0o700)
+    script = f"export PASTURE_IMAGE=auto XDG_CACHE_HOME={tmp_path}/cache\n"
+    with container(images, tmp_path / "c", STUB, script) as process:
+        assert line(process).split()[0] == "1"
+        _, said = process.communicate(b"\n\n")
+    assert b"the first process of a container has none made" in said
 
 
 NOEXEC = """\

@@ -1,0 +1,109 @@
+"""`python filtered.py NAME PROGRAM ARGS`: a program under a filter of system calls (seccomp(2)).
+
+`docker` refuses what Docker's default profile refuses a container without capabilities, on a kernel
+of 4.8 or newer (there ptrace, process_vm_readv and kcmp are allowed). Its profile is a list of what
+is allowed; this one is of what is refused, of those that a start could want. `NAME` may also be a
+call, or `call:ARGUMENT`, whose first argument has that value: it is refused alone.
+
+x86-64. Sources: moby/profiles seccomp/default.json, July 2025; linux/filter.h; linux/seccomp.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+import sys
+
+CALLS = {
+    "mremap": 25, "ptrace": 101, "syslog": 103, "personality": 135, "pivot_root": 155, "prctl": 157,
+    "acct": 163, "settimeofday": 164, "mount": 165, "umount2": 166, "swapon": 167, "swapoff": 168,
+    "reboot": 169, "sethostname": 170, "setdomainname": 171, "iopl": 172, "ioperm": 173,
+    "init_module": 175, "delete_module": 176, "quotactl": 179, "lookup_dcookie": 212,
+    "clock_settime": 227, "mbind": 237, "set_mempolicy": 238, "get_mempolicy": 239,
+    "kexec_load": 246, "add_key": 248, "request_key": 249, "keyctl": 250, "migrate_pages": 256,
+    "unshare": 272, "move_pages": 279, "perf_event_open": 298, "fanotify_init": 300,
+    "open_by_handle_at": 304, "setns": 308, "finit_module": 313, "kexec_file_load": 320,
+    "bpf": 321, "userfaultfd": 323, "io_uring_setup": 425, "io_uring_enter": 426,
+    "io_uring_register": 427, "open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431,
+    "fsmount": 432, "fspick": 433, "mount_setattr": 442,
+}  # fmt: skip
+OTHERWISE = ("mremap", "ptrace", "personality", "prctl")
+"""Calls of the table that the profile allows, or allows with some arguments."""
+
+CLONE, CLONE3 = 56, 435
+NEW_NAMESPACES = 0x7E020000  # CLONE_NEWNS to CLONE_NEWNET
+PERSONALITIES = (0, 8, 0x20000, 0x20008, 0xFFFFFFFF)
+
+LOAD, JUMP_EQUAL, JUMP_SET, RETURN = 0x20, 0x15, 0x45, 0x06
+ALLOW, ERRNO = 0x7FFF0000, 0x00050000
+NUMBER, FIRST_ARGUMENT = 0, 16
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
+
+
+def step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    """A `struct sock_filter`."""
+    return struct.pack("<HBBI", code, if_true, if_false, value)
+
+
+def refuse(call: int, error: int = errno.EPERM) -> bytes:
+    return step(JUMP_EQUAL, call, 0, 1) + step(RETURN, ERRNO | error)
+
+
+def refuse_with(call: int, argument: int, error: int = errno.EINVAL) -> bytes:
+    """If the first argument has a value."""
+    return (
+        step(JUMP_EQUAL, call, 0, 4)
+        + step(LOAD, FIRST_ARGUMENT)
+        + step(JUMP_EQUAL, argument, 0, 1)
+        + step(RETURN, ERRNO | error)
+        + step(RETURN, ALLOW)
+    )
+
+
+def docker() -> bytes:
+    steps = refuse(CLONE3, errno.ENOSYS)
+    for name, number in CALLS.items():
+        if name not in OTHERWISE:
+            steps += refuse(number)
+    steps += (
+        step(JUMP_EQUAL, CLONE, 0, 4)
+        + step(LOAD, FIRST_ARGUMENT)
+        + step(JUMP_SET, NEW_NAMESPACES, 0, 1)
+        + step(RETURN, ERRNO | errno.EPERM)
+        + step(RETURN, ALLOW)
+    )
+    steps += step(JUMP_EQUAL, CALLS["personality"], 0, 3 + len(PERSONALITIES))
+    steps += step(LOAD, FIRST_ARGUMENT)
+    for left, value in enumerate(reversed(PERSONALITIES)):
+        steps += step(JUMP_EQUAL, value, len(PERSONALITIES) - left, 0)
+    return steps + step(RETURN, ERRNO | errno.EPERM) + step(RETURN, ALLOW)
+
+
+def apply(name: str) -> None:
+    """Put this process, and what it executes, under a filter."""
+    call, _, argument = name.partition(":")
+    if name == "docker":
+        steps = docker()
+    elif argument:
+        steps = refuse_with(CALLS[call], int(argument))
+    else:
+        steps = refuse(CALLS[call])
+    whole = step(LOAD, NUMBER) + steps + step(RETURN, ALLOW)
+    buffer = ctypes.create_string_buffer(whole, len(whole))
+    program = struct.pack("<HxxxxxxQ", len(whole) // 8, ctypes.addressof(buffer))
+    held = ctypes.create_string_buffer(program, len(program))
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl.argtypes = [ctypes.c_int, *(ctypes.c_ulong,) * 4]
+    for words in (
+        (PR_SET_NO_NEW_PRIVS, 1, 0),
+        (PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.addressof(held)),
+    ):
+        if libc.prctl(*words, 0, 0):
+            raise OSError(ctypes.get_errno(), "no filter can be set")
+
+
+if __name__ == "__main__":
+    apply(sys.argv[1])
+    os.execv(sys.argv[2], sys.argv[2:])
