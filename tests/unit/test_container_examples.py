@@ -13,7 +13,8 @@ from pasture.servers.settings import SETTINGS
 
 yaml = pytest.importorskip("yaml")
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "containers"
-VARIABLES = {setting.variable for setting in SETTINGS.values()} | {"PASTURE"}
+OTHERS = {"PASTURE", "PASTURE_IMAGE", "PASTURE_ZYGOTE_VERBOSE"}
+VARIABLES = {setting.variable for setting in SETTINGS.values()} | OTHERS
 pytestmark = pytest.mark.once
 
 
@@ -61,7 +62,8 @@ def test_the_canary_differs_from_the_deployment_in_its_policy_alone() -> None:
         assert labels["app"] == service["spec"]["selector"]["app"]
 
 
-def test_both_services_of_compose_have_the_same_limits() -> None:
-    (composed,) = documents("compose.yaml")
+@pytest.mark.parametrize("name", ["compose.yaml", "compose.image.yaml"])
+def test_both_services_of_compose_have_the_same_limits(name: str) -> None:
+    (composed,) = documents(name)
     limits = [(one["mem_limit"], one["cpus"]) for one in composed["services"].values()]
     assert len(limits) == 2 and limits[0] == limits[1]

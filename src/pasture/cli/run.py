@@ -17,6 +17,7 @@ import click
 
 from pasture.display.sections import SectionedCommand
 from pasture.errors import MissingExtra, UsageError
+from pasture.sealing.policy import find_policy
 from pasture.servers.engines import ENGINES, Row
 from pasture.servers.setting import Setting
 from pasture.servers.settings import SETTINGS, read_environment, to_environment
@@ -79,6 +80,8 @@ def command(command: tuple[str, ...], image: str | None, **options: Any) -> None
     for name, raw in given.items():
         if raw:
             SETTINGS[name].require(row)
+    if find_policy(given.get("policy")).out_of_image and not (image or os.environ.get(VARIABLE)):
+        raise UsageError("the policy image needs an image", hint="name one with --image FILE")
     _check_lifespan(row, given.get("lifespan", "each"), reforks="refork" in given)
     environ = {**os.environ, **to_environment(**given), **_image(image)}
     # A bare `python` is the one that pasture is installed for.
