@@ -214,6 +214,10 @@ def test_a_program_that_the_interpreter_runs_is_not_counted_as_served(
     found = own_zygotes.status()["x"]
     assert found["served"] == 1
     assert found["refused"] == {"a variable that matters at the start: PYTHONHASHSEED": 1}
+    assert own_zygotes.run("-u", "-c", "pass").status == 0
+    said = own_zygotes.pasture("status").stdout
+    assert "x: left to python 1 time: a variable that matters at the start: PYTHONHASHSEED" in said
+    assert "no zygote: left to python 1 time: no zygote for these options: -u" in said
 
 
 def test_a_zygote_recovers_from_an_installation_under_traffic(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,7 @@ def status(json_file: Path | None) -> None:
     if json_file is not None:
         write_json(json_file, found)
     _print(found["zygotes"])
+    _print_refused("no zygote", found.get("refused", {}))
 
 
 @command.command("stop")
@@ -170,3 +172,14 @@ def _print(zygotes: list[dict[str, Any]]) -> None:
     for z in zygotes:
         for note in z["notes"]:
             output_terminal().print(printable(f"{z['name']}: {note['text']}"), markup=False)
+        _print_refused(z["name"], z["refused"])
+
+
+def _print_refused(name: str, refused: Mapping[str, int]) -> None:
+    """Say how many programs `python` ran instead, and why, the most frequent reason first."""
+    from pasture.display.terminal import output_terminal
+    from pasture.trust.untrusted_text import printable
+
+    for reason, count in sorted(refused.items(), key=lambda item: -item[1]):
+        line = f"{name}: left to python {count} {'time' if count == 1 else 'times'}: {reason}"
+        output_terminal().print(printable(line), markup=False)

@@ -32,7 +32,7 @@ from pasture_zygote.pace import Pace
 from pasture_zygote.peer import bounds_differ, peer_differs
 from pasture_zygote.place import require_name
 from pasture_zygote.times import file_times
-from pasture_zygote.tree import Plan, Tree, Zygote, bare_name
+from pasture_zygote.tree import Plan, Tree, Zygote, bare_name, count_reason
 
 MAX_BUILD_S = 600.0
 _TICK_S = 1.0
@@ -134,6 +134,8 @@ class Server:
     def _answer(
         self, connection: socket.socket, request: protocol.Request, difference: str | None
     ) -> None:
+        if difference is not None:
+            count_reason(self._tree.refused, difference)
         chosen: Zygote | str = difference or self._choose(request)
         try:
             if isinstance(chosen, str):
@@ -168,6 +170,8 @@ class Server:
             named = self._tree.zygotes.get(request.name)
             if named is not None:
                 named.refuse(chosen)
+            else:
+                count_reason(self._tree.refused, chosen)
             return chosen
         if self._is_outdated(chosen):
             chosen.refuse("a file has changed")
@@ -304,7 +308,11 @@ class Server:
 
     def status(self) -> dict[str, Any]:
         """What `pasture zygote status` shows."""
-        return {"pid": os.getpid(), "zygotes": [_shown(z) for z in self._tree.zygotes.values()]}
+        return {
+            "pid": os.getpid(),
+            "zygotes": [_shown(z) for z in self._tree.zygotes.values()],
+            "refused": dict(self._tree.refused),
+        }
 
     # -- making
 

@@ -17,6 +17,7 @@ from pasture_zygote.pace import Pace
 
 _MAX_REASONS = 100
 _OTHER_REASONS = "other reasons"
+_MAX_SHOWN = 80
 
 State = Literal["waiting", "building", "ready", "failed"]
 
@@ -85,9 +86,14 @@ class Zygote:
 
     def refuse(self, reason: str) -> None:
         """Count a request that did not get it."""
-        if reason not in self.refused and len(self.refused) >= _MAX_REASONS:
-            reason = _OTHER_REASONS
-        self.refused[reason] += 1
+        count_reason(self.refused, reason)
+
+
+def count_reason(counts: Counter[str], reason: str) -> None:
+    """Count why a request went without a zygote: programs choose what is in a reason."""
+    if reason not in counts and len(counts) >= _MAX_REASONS:
+        reason = _OTHER_REASONS
+    counts[reason] += 1
 
 
 def bare_name(python: str, options: Sequence[str]) -> str:
@@ -100,6 +106,8 @@ class Tree:
 
     def __init__(self) -> None:
         self.zygotes: dict[str, Zygote] = {}
+        self.refused: Counter[str] = Counter()
+        """Requests that fitted no zygote, by reason."""
 
     def add(self, plan: Plan) -> Zygote:
         """Put a zygote in, or another in the place of one of that name."""
@@ -175,6 +183,10 @@ class Tree:
         ]
         ready = [zygote for zygote in fitting if zygote.state == "ready"]
         if not ready:
-            return "no zygote is ready" if fitting else "no zygote for this interpreter and options"
+            if fitting:
+                return "no zygote is ready"
+            if all(zygote.plan.python != python for zygote in self.zygotes.values()):
+                return "no zygote for this interpreter"
+            return f"no zygote for these options: {' '.join(options)[:_MAX_SHOWN] or 'none'}"
         wanted = frozenset(imports)
         return max(ready, key=lambda z: (len(wanted & z.top_level), -len(z.built.modules)))
