@@ -38,7 +38,8 @@ IMMORTAL = _native.HAS_IMMORTALITY
 def test_the_first_fork_of_a_worker_is_sealed_once_and_the_exit_code_is_the_programs():
     done = run("workers", env={"STATUS": "3"})
     assert workers(done) == {"first": IMMORTAL, "second": IMMORTAL}
-    assert done.stderr.count(SEALED) == 1
+    assert done.stderr.count(SEALED) == 1 and "no warm-up" not in done.stderr
+    assert done.stderr.count("; next: pasture top ") == 1
     assert done.returncode == 3
 
 

@@ -35,14 +35,19 @@ def test_totals_are_sums_over_the_steps() -> None:
 
 def test_one_line_says_what_is_sealed() -> None:
     assert str(FULL) == (
-        "policy seal on CPython 3.14.2: sealed, 1,234,567 objects immortal, "
-        "2.5 MB plugged in 1.00 s"
+        "policy seal on CPython 3.14.2: sealed, 1,234,567 objects immortal in 1.00 s"
     )
 
 
 def test_one_line_says_what_a_step_noted() -> None:
     line = str(report(StepReport("plug-malloc", note="jemalloc: free blocks filled")))
     assert line.endswith("; plug-malloc: jemalloc: free blocks filled")
+
+
+def test_one_line_leaves_out_a_warm_up_that_has_no_requests_and_the_usual_allocator() -> None:
+    none = StepReport("warm-up", skipped="no requests were given", why=Reason.NO_REQUESTS)
+    usual = StepReport("plug-malloc", note="glibc: free chunks of its main heap filled")
+    assert str(report(none, usual)).endswith(": sealed in 0.00 s")
 
 
 def test_one_line_says_what_was_skipped_what_failed_and_what_went_wrong() -> None:

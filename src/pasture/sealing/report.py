@@ -11,6 +11,13 @@ from pasture.interpreter import Interpreter
 from pasture.reasons import Hazard, Reason
 from pasture.sealing.steps import HEAP_STEPS, HeapStep
 
+_NO_NEWS = (Reason.NOT_STARTED, Reason.NO_REQUESTS)
+"""Reasons for a step's absence that the line leaves out."""
+
+
+def _is_usual(note: str) -> bool:
+    return note.startswith("glibc: ")  # most processes have its allocator
+
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
@@ -120,20 +127,16 @@ class SealReport:
         if warm_up_s:
             what += f" after a warm-up of {warm_up_s:.2f} s"
         notes = [f"{s.name} failed: {s.failed}" for s in self.steps if s.failed]
-        skipped = [s for s in self.steps if s.skipped and s.why is not Reason.NOT_STARTED]
+        skipped = [s for s in self.steps if s.skipped and s.why not in _NO_NEWS]
         notes += [f"no {s.name}: {s.skipped}" for s in skipped]
-        notes += [f"{s.name}: {s.note}" for s in self.steps if s.note]
+        notes += [f"{s.name}: {s.note}" for s in self.steps if s.note and not _is_usual(s.note)]
         tail = "".join(f"; {note}" for note in notes)
         return f"policy {self.policy} on {self.interpreter}: {what}{tail}"
 
     def _outcome(self) -> str:
         if not self.sealed:
             return f"not sealed ({self.reason})"
-        done = [
-            f"{self.objects:,} objects immortal" if self.objects else "",
-            f"{self.plugged_bytes / 1e6:.1f} MB plugged" if self.plugged_bytes else "",
-        ]
-        return ", ".join(filter(None, ("sealed", *done)))
+        return f"sealed, {self.objects:,} objects immortal" if self.objects else "sealed"
 
     def _count(self, name: str, of: Callable[[HeapStep], bool]) -> int:
         """A sum over the steps that have something in their rows."""

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pasture.errors import PastureError
@@ -154,7 +155,7 @@ class Sealer:
         return self._settings.policy.warms_up and bool(self._settings.warm_up)
 
     def _seal(self, warm_up: Callable[[], WarmUpReport] | None, strict: bool) -> None:
-        policy = self._settings.policy
+        policy, is_first = self._settings.policy, self.report is None
         with self._prepare():
             report = seal(
                 policy,
@@ -166,11 +167,24 @@ class Sealer:
         self.report = report
         if self._freezes:
             self._unfrozen_then = _unfrozen_objects()
-        self._log(level_of(policy, report), report.line)
+        outlook = self._outlook(report, warm_up is not None) if is_first else ""
+        self._log(level_of(policy, report), f"{report.line}{outlook}")
         for line in report.warnings:
             self._log(logging.WARNING, line)
         recorder.show_seal(report.as_dict())
         self._write(report)
+
+    def _outlook(self, report: SealReport, has_warm_up: bool) -> str:
+        """The figure that matters after the first seal, and what a user would do next."""
+        policy = self._settings.policy
+        if not policy.heap:
+            return ""
+        if not report.sealed:
+            return f"; next: pasture doctor {os.getpid()}"
+        step = f"pasture top {os.getpid()}"
+        if has_warm_up and policy.warms_up and not self._settings.warm_up:
+            step = "requests to serve before the fork, as in --warm / or PASTURE_WARM=/"
+        return f"{_shared() if report.objects else ''}; next: {step}"
 
     def _write(self, report: SealReport) -> None:
         path = self._settings.report_file
@@ -188,6 +202,16 @@ def _outcome(probe: StepReport) -> str:
     if probe.counts["doubts"]:
         return "doubtful"
     return "incomplete" if probe.problems else "passed"
+
+
+def _shared() -> str:
+    """Memory of this process that no file backs: its heap, which a fork shares."""
+    try:
+        resident, shared = Path("/proc/self/statm").read_text().split()[1:3]
+    except OSError:
+        return ""
+    own_bytes = (int(resident) - int(shared)) * os.sysconf("SC_PAGESIZE")
+    return f"; {own_bytes / 1e6:.0f} MB for workers to share"
 
 
 def _unfrozen_objects() -> int:
