@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from pasture.errors import PastureError
 from pasture.log_lines import log
+from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.policy import Policy
 from pasture.sealing.report import SealReport, StepReport
@@ -208,9 +209,9 @@ def _shared() -> str:
     """Memory of this process that no file backs: its heap, which a fork shares."""
     try:
         resident, shared = Path("/proc/self/statm").read_text().split()[1:3]
-    except OSError:
+    except (OSError, ValueError):  # the fork takes place whatever goes wrong
         return ""
-    own_bytes = (int(resident) - int(shared)) * os.sysconf("SC_PAGESIZE")
+    own_bytes = (int(resident) - int(shared)) * OS_PAGE_BYTES
     return f"; {own_bytes / 1e6:.0f} MB for workers to share"
 
 
