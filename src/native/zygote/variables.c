@@ -23,7 +23,13 @@
 #include <sys/stat.h>
 
 #define ASKED_BYTES 65536
-#define JUMP_BYTES 18
+#ifdef __x86_64__
+#  define JUMP_BYTES 18
+#  define TARGET_AT 10
+#else
+#  define JUMP_BYTES 24
+#  define TARGET_AT 16
+#endif
 
 static char *file_text;
 static size_t file_bytes;
@@ -171,7 +177,8 @@ variables_asked(const char **names, size_t *bytes)
     return all_asked_are_noted;
 }
 
-#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
+#if (defined(__x86_64__) || defined(__aarch64__)) && defined(__GLIBC__) \
+    && !defined(__SANITIZE_ADDRESS__)
 
 extern char **environ;
 
@@ -236,6 +243,7 @@ write_code(uint8_t *at, const uint8_t *code)
         return errno;
     }
     memcpy(at, code, JUMP_BYTES);
+    __builtin___clear_cache((char *)at, (char *)at + JUMP_BYTES);
     return mprotect((void *)start, bytes, PROT_READ | PROT_EXEC) < 0 ? errno : 0;
 }
 
@@ -256,16 +264,21 @@ find_getenv(void)
     return found;
 }
 
-/* endbr64; jmp *0(%rip); the address. Leaving it repeats, and reports, what failed. */
+/* A jump to the address behind it: endbr64; jmp *0(%rip), or bti c; ldr x16, 12; br x16; nop. Leaving it repeats, and reports, what failed. */
 static void
 watch_getenv(void)
 {
     if (patched != NULL) {
         return;
     }
+#ifdef __x86_64__
     uint8_t code[JUMP_BYTES] = {0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25};
+#else
+    uint8_t code[JUMP_BYTES] = {0x5f, 0x24, 0x03, 0xd5, 0x70, 0x00, 0x00, 0x58,
+                                0x00, 0x02, 0x1f, 0xd6, 0x1f, 0x20, 0x03, 0xd5};
+#endif
     uint64_t target = (uint64_t)(uintptr_t)watched_getenv;
-    memcpy(code + 10, &target, sizeof target);
+    memcpy(code + TARGET_AT, &target, sizeof target);
     uint8_t *found = find_getenv();
     if (found == NULL) {
         return;

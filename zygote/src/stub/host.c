@@ -1,9 +1,11 @@
 /* The functions of a library are chosen for the processor when it is loaded, and the C library keeps
  * addresses in the kernel's vDSO: both lie in an image. So a processor must be of the same model and
- * have all features, and the vDSO must be the same, byte for byte. It carries the kernel's version.
+ * have all features, and the vDSO must be of the same kernel, whose version it carries.
  *
- * Sources: Intel SDM volume 2, CPUID; glibc 2.41 sysdeps/x86/cpu-features.c (which leaves choose
- * functions; the size of the state that the dynamic linker saves), sysdeps/unix/sysv/linux/dl-vdso.h.
+ * Sources: Intel SDM volume 2, CPUID; Arm ARM, MIDR_EL1, DCZID_EL0; Linux
+ * Documentation/arch/arm64/elf_hwcaps.rst; glibc 2.41 sysdeps/x86/cpu-features.c (which leaves choose
+ * functions; the size of the state that the dynamic linker saves), sysdeps/unix/sysv/linux/aarch64/
+ * cpu-features.c, sysdeps/unix/sysv/linux/dl-vdso.h.
  */
 #define _GNU_SOURCE
 #include "host.h"
@@ -11,12 +13,44 @@
 #include <elf.h>
 #include <sys/auxv.h>
 
+#define MAX_VDSO_BYTES (UINT64_C(1) << 17)
+
+/* A checksum of the vDSO but for its instructions, of which the kernel chooses some by the processor's
+   features; 0 if there is none. All that a process keeps of it is in the rest: addresses of functions,
+   tables of the unwinder, the version. */
+static uint64_t
+vdso_sum(void)
+{
+    const Elf64_Ehdr *head = (const Elf64_Ehdr *)getauxval(AT_SYSINFO_EHDR);
+    if (head == NULL) {
+        return 0;
+    }
+    uint64_t bytes = head->e_shoff + (uint64_t)head->e_shnum * head->e_shentsize;
+    if (bytes > MAX_VDSO_BYTES || head->e_shentsize != sizeof(Elf64_Shdr)) {
+        return 0;
+    }
+    const char *begin = (const char *)head;
+    const Elf64_Shdr *section = (const Elf64_Shdr *)(begin + head->e_shoff);
+    uint64_t sum = 0, at = 0;
+    for (unsigned i = 0; i < head->e_shnum; i++) {
+        uint64_t start = section[i].sh_offset, end = start + section[i].sh_size;
+        if (section[i].sh_flags & SHF_EXECINSTR && at <= start && start <= end && end <= bytes) {
+            sum = sum * 31 + manifest_sum(begin + at, start - at);
+            at = end;
+        }
+    }
+    return sum * 31 + manifest_sum(begin + at, bytes - at);
+}
+
 #ifdef __x86_64__
 
 #include <cpuid.h>
 
-#define MAX_VDSO_BYTES (UINT64_C(1) << 17)
 #define OSXSAVE (1u << 27)
+#define AVX (1u << 28)     /* of leaf 1, ecx */
+#define AVX512F (1u << 16) /* of leaf 7, ebx */
+#define AVX_STATE 0x6u     /* of XCR0: a feature is there if the kernel saves its registers */
+#define AVX512_STATE 0xe6u
 #define FOR_PROGRAMS 0x03d1413cu /* of leaf 7, edx: the others say what a microcode protects from */
 
 typedef struct {
@@ -51,30 +85,25 @@ used_state(registers features)
     return two(high, low);
 }
 
-/* The checksum of the vDSO; 0 if there is none. */
-static uint64_t
-vdso_sum(void)
-{
-    const Elf64_Ehdr *head = (const Elf64_Ehdr *)getauxval(AT_SYSINFO_EHDR);
-    if (head == NULL) {
-        return 0;
-    }
-    uint64_t bytes = head->e_shoff + (uint64_t)head->e_shnum * head->e_shentsize;
-    return bytes <= MAX_VDSO_BYTES ? manifest_sum(head, bytes & ~UINT64_C(7)) : 0;
-}
-
 void
 host_find(host_fact facts[HOST_FACTS])
 {
     registers vendor = cpuid(0, 0), model = cpuid(1, 0), structured = cpuid(7, 0);
     registers more = cpuid(7, 1), state = cpuid(0xd, 0), ways = cpuid(0xd, 1);
     registers extended = cpuid(0x80000001, 0), addresses = cpuid(0x80000008, 0);
+    uint64_t used = used_state(model);
+    if ((used & AVX_STATE) != AVX_STATE) {
+        model.c &= ~AVX;
+    }
+    if ((used & AVX512_STATE) != AVX512_STATE) {
+        structured.b &= ~AVX512F;
+    }
     const host_fact found[HOST_FACTS] = {
         {"page size", HOST_SAME, getauxval(AT_PAGESZ)},
         {"kernel (its vDSO differs)", HOST_SAME, vdso_sum()},
         {"maker of the processor", HOST_SAME, two(vendor.b, vendor.c ^ vendor.d)},
         {"model of the processor", HOST_SAME, model.a & ~0xfu}, /* whatever its stepping */
-        {"set of registers that programs use", HOST_SAME, used_state(model)},
+        {"set of registers that programs use", HOST_SAME, used},
         {"size of the processor's state", HOST_SAME, two(ways.a, state.b)},
         {"set of features of the processor (1)", HOST_HAS, two(model.c, model.d)},
         {"set of features of the processor (7)", HOST_HAS, two(structured.b, structured.c)},
@@ -82,6 +111,61 @@ host_find(host_fact facts[HOST_FACTS])
         {"set of features of the processor (7.2)", HOST_HAS,
          two(structured.d & FOR_PROGRAMS, more.d)},
         {"width of addresses", HOST_AT_LEAST, (addresses.a >> 8) & 0xff},
+    };
+    for (size_t i = 0; i < HOST_FACTS; i++) {
+        facts[i] = found[i];
+    }
+}
+
+#elif defined(__aarch64__)
+
+#include <sys/prctl.h>
+
+#ifndef PR_SVE_GET_VL
+#  define PR_SVE_GET_VL 51
+#endif
+#define KNOWS_MODEL (1u << 11) /* HWCAP_CPUID: the kernel lets programs read the register */
+#define MODEL 0xff0ffff0u      /* of MIDR_EL1: neither variant nor revision */
+
+/* Of the core that this runs on: cores of other kinds in one machine may refuse an image. */
+static uint64_t
+model(unsigned long features)
+{
+    uint64_t found = 0;
+    if (features & KNOWS_MODEL) {
+        __asm__("mrs %0, midr_el1" : "=r"(found));
+    }
+    return found & MODEL;
+}
+
+static uint64_t
+zeroed_block(void)
+{
+    uint64_t found;
+    __asm__("mrs %0, dczid_el0" : "=r"(found));
+    return found;
+}
+
+static uint64_t
+address_bits(void)
+{
+    return 64 - (uint64_t)__builtin_clzl(getauxval(AT_EXECFN));
+}
+
+void
+host_find(host_fact facts[HOST_FACTS])
+{
+    unsigned long features = getauxval(AT_HWCAP);
+    int vector = prctl(PR_SVE_GET_VL, 0, 0, 0, 0);
+    const host_fact found[HOST_FACTS] = {
+        {"page size", HOST_SAME, getauxval(AT_PAGESZ)},
+        {"kernel (its vDSO differs)", HOST_SAME, vdso_sum()},
+        {"model of the processor", HOST_SAME, model(features)},
+        {"block that the processor zeroes at once", HOST_SAME, zeroed_block()},
+        {"length of vectors (SVE)", HOST_SAME, vector < 0 ? 0 : (uint64_t)vector},
+        {"set of features of the processor (1)", HOST_HAS, features},
+        {"set of features of the processor (2)", HOST_HAS, getauxval(AT_HWCAP2)},
+        {"width of addresses", HOST_AT_LEAST, address_bits()},
     };
     for (size_t i = 0; i < HOST_FACTS; i++) {
         facts[i] = found[i];
@@ -110,8 +194,10 @@ fits(const manifest_fact *needed, uint64_t value)
         return (needed->value & ~value) == 0;
     case HOST_AT_LEAST:
         return needed->value <= value;
+    case HOST_WITHIN:
+        return (value & ~needed->value) == 0;
     default:
-        return 1;
+        return needed->rule == HOST_ANY;
     }
 }
 
@@ -121,7 +207,7 @@ host_differs(const manifest *m)
     host_fact own[HOST_FACTS];
     const manifest_fact *needed = manifest_at(m, m->facts_at);
     if (m->facts != HOST_FACTS) {
-        return "version of pasture";
+        return "kind of machine, or version of pasture";
     }
     host_find(own);
     for (size_t i = 0; i < HOST_FACTS; i++) {

@@ -6,13 +6,18 @@
 
 #include <stddef.h>
 
-#define HOST_FACTS 11
+#ifdef __x86_64__
+#  define HOST_FACTS 11
+#else
+#  define HOST_FACTS 8
+#endif
 
 typedef enum {
     HOST_ANY,      /* not compared */
     HOST_SAME,     /* the same number */
     HOST_HAS,      /* all of its bits */
     HOST_AT_LEAST, /* no smaller one */
+    HOST_WITHIN,   /* no other of its bits */
 } host_rule;
 
 typedef struct {

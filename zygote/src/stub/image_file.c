@@ -4,6 +4,7 @@
 #include "image_file.h"
 
 #include "host.h"
+#include "machine.h"
 #include "made_of.h"
 
 #include <assert.h>
@@ -17,7 +18,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define OS_PAGE 4096u
 #define UNKNOWN_OWNER 65534u /* as which a user namespace shows all users that it does not know */
 
 static_assert(offsetof(image_file_header, checksum) == offsetof(manifest, checksum), "one sum");
@@ -65,17 +65,21 @@ header_flaw(int file, image_file_header *found, uint64_t file_bytes)
 {
     static union {
         image_file_header header;
-        char data[IMAGE_FILE_HEADER_BYTES];
+        char data[MAX_OS_PAGE];
     } page;
     const image_file_header *h = &page.header;
-    if (pread(file, page.data, sizeof page.data, 0) != (ssize_t)sizeof page.data
+    size_t bytes = OS_PAGE;
+    if (pread(file, page.data, bytes, 0) != (ssize_t)bytes
         || memcmp(page.data, "PSIMAGE", 7) != 0) {
         return "the file is no image";
     }
     if (h->magic != IMAGE_FILE_MAGIC) {
         return "the image is of another version of pasture";
     }
-    if (manifest_checksum(page.data, sizeof page.data) != h->checksum) {
+    if (h->bytes != bytes) {
+        return "the image was made under another page size";
+    }
+    if (manifest_checksum(page.data, bytes) != h->checksum) {
         return "the image's header is damaged";
     }
     if (h->file_bytes != file_bytes) {

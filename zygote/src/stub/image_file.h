@@ -6,12 +6,11 @@
 #include "manifest.h"
 
 #define IMAGE_FILE_MAGIC UINT64_C(0x314547414D495350)
-#define IMAGE_FILE_HEADER_BYTES 4096
 
-/* The rest of the page is zero. */
+/* The rest of the page, of the system's size, is zero. */
 typedef struct {
     uint64_t magic;
-    uint64_t bytes;    /* of the header */
+    uint64_t bytes;    /* of the header: the size of a page */
     uint64_t checksum; /* of the header: manifest_checksum */
     uint64_t file_bytes;
     uint64_t manifest_at, manifest_bytes;

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "manifest.h"
 
+#include "machine.h"
+
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,12 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define OS_PAGE 4096u
-#define LAST_ADDRESS UINT64_C(0x7ffffffff000)
 #define MAX_BYTES (UINT64_C(1) << 28)
 #define MAX_STACK_BYTES (UINT64_C(1) << 30)
 #define MAX_AUXV_BYTES 1024u
-#define MAX_KERNEL_BYTES (32u * OS_PAGE)
+#define MAX_KERNEL_BYTES (32 * OS_PAGE)
 #define MAX_DESCRIPTOR (1u << 20)
 #define MAX_ID_BYTES 64u
 #define MAP_DROPPABLE_ 0x08u

@@ -4,6 +4,7 @@
 #include "restore.h"
 
 #include "content.h"
+#include "machine.h"
 #include "restorer.h"
 
 #include <errno.h>
@@ -18,20 +19,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#ifdef __x86_64__
-
-#ifndef SYS_rseq
-#  define SYS_rseq 334
-#endif
+#if defined(__x86_64__) || defined(__aarch64__)
 
 extern const char __start_restorer[], __stop_restorer[];
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
-#define OS_PAGE 4096u
-#define ROUND(n) (((uint64_t)(n) + OS_PAGE - 1) & ~(uint64_t)(OS_PAGE - 1))
-#define STACK_BYTES (16u * OS_PAGE)
-#define ASIDE_BYTES (64u * OS_PAGE)
+#define ROUND(n) (((uint64_t)(n) + OS_PAGE - 1) & -OS_PAGE)
+#define STACK_BYTES (16 * OS_PAGE)
+#define ASIDE_BYTES (64 * OS_PAGE)
 #define MAX_RANGES 4096
 #define SPARE_MAPPINGS 256 /* for the program's own */
 #define FIRST_PLACE UINT64_C(0x100000000000)
@@ -355,6 +351,7 @@ write_plan(const manifest *m, const int *files, const restore_request *request, 
     memcpy(numbers, files, m->sources * sizeof *numbers);
     plan->start = (uint64_t)(uintptr_t)place;
     plan->end = plan->start + s->all;
+    plan->last = own[owns - 1].start + own[owns - 1].length;
     plan->region = regions;
     plan->regions = m->regions;
     plan->file = numbers;
@@ -384,7 +381,11 @@ static char *
 thread_pointer(void)
 {
     char *pointer;
+#ifdef __x86_64__
     __asm__("mov %%fs:0, %0" : "=r"(pointer));
+#else
+    __asm__("mrs %0, tpidr_el0" : "=r"(pointer));
+#endif
     return pointer;
 }
 
@@ -394,7 +395,7 @@ forget_rseq(void)
 {
     if (&__rseq_size != NULL && &__rseq_offset != NULL && __rseq_size) {
         char *rseq = thread_pointer() + __rseq_offset;
-        (void)syscall(SYS_rseq, rseq, 32, 1, 0x53053053);
+        (void)syscall(SYS_rseq, rseq, 32, 1, RSEQ_SIGNATURE);
     }
 }
 
@@ -403,6 +404,7 @@ jump(char *place, const sizes *s, restore_plan *plan, answer *a)
 {
     char *code = place + s->letter + s->plan;
     memcpy(code, __start_restorer, (size_t)(__stop_restorer - __start_restorer));
+    __builtin___clear_cache(code, code + s->code);
     if (mprotect(code, s->code, PROT_READ | PROT_EXEC) < 0) {
         return "the kernel allows no code in new memory";
     }
@@ -410,11 +412,20 @@ jump(char *place, const sizes *s, restore_plan *plan, answer *a)
     forget_rseq();
     uintptr_t offset = (uintptr_t)restorer_run - (uintptr_t)__start_restorer;
     uintptr_t stack = (uintptr_t)code + s->code + s->stack - 64;
+#ifdef __x86_64__
     __asm__ volatile("mov %0, %%rsp\n\t"
                      "call *%1"
                      :
                      : "r"(stack), "r"((uintptr_t)code + offset), "D"(plan)
                      : "memory");
+#else
+    register restore_plan *x0 __asm__("x0") = plan;
+    __asm__ volatile("mov sp, %0\n\t"
+                     "br %1"
+                     :
+                     : "r"(stack), "r"((uintptr_t)code + offset), "r"(x0)
+                     : "memory");
+#endif
     __builtin_unreachable();
 }
 
@@ -481,9 +492,24 @@ can_describe_memory(void)
            && bytes == sizeof(struct prctl_mm_map);
 }
 
+/* Return addresses on the stack of an image are signed with keys of the process that it was made of.
+   The kernel makes others for each program, and lets none choose them. */
+static bool
+signs_return_addresses(void)
+{
+#ifdef HWCAP_PACA
+    return (getauxval(AT_HWCAP) & HWCAP_PACA) != 0;
+#else
+    return false;
+#endif
+}
+
 static const char *
 does_not_fit(const manifest *m)
 {
+    if (signs_return_addresses()) {
+        return "the processor signs return addresses";
+    }
     if (!same_stack_limit(m)) {
         return "another limit of the stack";
     }

@@ -4,20 +4,21 @@
 #define _GNU_SOURCE
 #include "restorer.h"
 
-#ifdef __x86_64__
+#include "machine.h"
 
-#include <asm/prctl.h>
+#if defined(__x86_64__) || defined(__aarch64__)
+
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#ifndef SYS_rseq
-#  define SYS_rseq 334
+#ifdef __x86_64__
+#  include <asm/prctl.h>
 #endif
 
-#define LAST_ADDRESS UINT64_C(0x7ffffffff000)
-#define RSEQ_SIGNATURE 0x53053053
 #define RSEQ_BYTES 32
 #define ALWAYS static inline __attribute__((always_inline))
+
+#ifdef __x86_64__
 
 ALWAYS long
 call(long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f)
@@ -32,6 +33,65 @@ call(long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, ui
                      : "rcx", "r11", "memory");
     return result;
 }
+
+ALWAYS long
+set_thread_pointer(uint64_t pointer)
+{
+    return call(SYS_arch_prctl, ARCH_SET_FS, pointer, 0, 0, 0, 0);
+}
+
+__attribute__((noreturn)) ALWAYS void
+jump(uint64_t entry, uint64_t stack_pointer, message *letter)
+{
+    __asm__ volatile("mov %0, %%rsp\n\t"
+                     "xor %%ebp, %%ebp\n\t"
+                     "push $0\n\t"
+                     "jmp *%1"
+                     :
+                     : "r"(stack_pointer), "r"(entry), "D"(letter)
+                     : "memory");
+    __builtin_unreachable();
+}
+
+#else
+
+ALWAYS long
+call(long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f)
+{
+    register long x8 __asm__("x8") = number;
+    register uint64_t x0 __asm__("x0") = a;
+    register uint64_t x1 __asm__("x1") = b;
+    register uint64_t x2 __asm__("x2") = c;
+    register uint64_t x3 __asm__("x3") = d;
+    register uint64_t x4 __asm__("x4") = e;
+    register uint64_t x5 __asm__("x5") = f;
+    __asm__ volatile("svc #0"
+                     : "+r"(x0)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                     : "memory");
+    return (long)x0;
+}
+
+ALWAYS long
+set_thread_pointer(uint64_t pointer)
+{
+    __asm__ volatile("msr tpidr_el0, %0" : : "r"(pointer) : "memory");
+    return 0;
+}
+
+__attribute__((noreturn)) ALWAYS void
+jump(uint64_t entry, uint64_t stack_pointer, message *letter)
+{
+    register message *x0 __asm__("x0") = letter;
+    __asm__ volatile("mov sp, %0\n\t"
+                     "br %1"
+                     :
+                     : "r"(stack_pointer), "r"(entry), "r"(x0)
+                     : "memory");
+    __builtin_unreachable();
+}
+
+#endif
 
 #define ADDRESS(pointer) ((uint64_t)(uintptr_t)(pointer))
 
@@ -50,7 +110,7 @@ clear_address_space(const restore_plan *plan)
         }
     }
     return call(SYS_munmap, 0, plan->start, 0, 0, 0, 0)
-           || call(SYS_munmap, plan->end, LAST_ADDRESS - plan->end, 0, 0, 0, 0);
+           || call(SYS_munmap, plan->end, plan->last - plan->end, 0, 0, 0, 0);
 }
 
 ALWAYS int
@@ -105,7 +165,7 @@ settle(const restore_plan *plan)
 {
     const manifest *m = &plan->m;
     if (call(SYS_prctl, PR_SET_MM, PR_SET_MM_MAP, ADDRESS(&plan->map), sizeof plan->map, 0, 0)
-        || call(SYS_arch_prctl, ARCH_SET_FS, m->thread_pointer, 0, 0, 0, 0)
+        || set_thread_pointer(m->thread_pointer)
         || call(SYS_set_robust_list, m->robust_list, m->robust_list_bytes, 0, 0, 0, 0)) {
         return -1;
     }
@@ -123,14 +183,7 @@ enter(const restore_plan *plan)
     for (uint64_t i = 0; i < plan->files; i++) {
         (void)call(SYS_close, (uint64_t)plan->file[i], 0, 0, 0, 0, 0);
     }
-    __asm__ volatile("mov %0, %%rsp\n\t"
-                     "xor %%ebp, %%ebp\n\t"
-                     "push $0\n\t"
-                     "jmp *%1"
-                     :
-                     : "r"(plan->m.stack_pointer), "r"(plan->m.entry), "D"(plan->message)
-                     : "memory");
-    __builtin_unreachable();
+    jump(plan->m.entry, plan->m.stack_pointer, plan->message);
 }
 
 __attribute__((section("restorer"), noinline, used)) void

@@ -10,6 +10,7 @@
 
 typedef struct {
     uint64_t start, end; /* of the memory that stays: plan, code, stack, message */
+    uint64_t last;       /* address behind all that this program has mapped */
     const manifest_region *region;
     uint64_t regions;
     const int *file; /* a descriptor for each source */
