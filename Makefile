@@ -22,6 +22,7 @@ FUZZ_PACKAGES := cryptography greenlet lxml msgpack numpy orjson pydantic-core
 CPYTHON_ALL_MATRIX ?= 3.12 3.13 3.14 3.15
 BINDING_BUILDS ?= $(MATRIX) $(MATRIX:%=%-check)
 ARM_PAGES ?= 4 16
+ARM_ZYGOTES := $(patsubst %,tests/zygote/test_%.py,zygote_programs zygote_process image_start)
 BENCH_MATRIX ?= 3.14 3.13 3.15
 CHILD_PYTHON ?= 3.14
 MATRIX_WORDS ?=
@@ -199,12 +200,18 @@ test-native-debug: $(DEBUG_MATRIX:%=.venvs/%-dbg/.stamp) ## The same on CPython'
 	done
 
 .PHONY: test-arm
-test-arm: ## The native tests on arm64: emulated, then under kernels with pages of 4 and 16 KiB (ARM_PAGES=4, ARGS="-k trim")
-	@pytest="-m pytest -q -p no:cacheprovider -o timeout=1800 tests/native"; \
-	tools/arm64 -- $$pytest $(ARGS) && \
+test-arm: ## The native tests on arm64: emulated, then under kernels with pages of 4 and 16 KiB, with some of the zygotes' (ARM_PAGES=4, ARGS="-k trim")
+	@pytest="-m pytest -q -p no:cacheprovider -o timeout=1800"; \
+	tools/arm64 -- $$pytest tests/native $(ARGS) && \
 	for pages in $(ARM_PAGES); do \
-	    tools/arm64 --pages $$pages --limit 5400 -- $$pytest $(ARGS) || exit; \
+	    tools/arm64 --pages $$pages --limit 5400 -- $$pytest tests/native $(ARGS) && \
+	    tools/arm64 --python 3.14 --pages $$pages --limit 5400 -- \
+	        $$pytest $(ARM_ZYGOTES) $(ARGS) || exit; \
 	done
+
+.PHONY: test-machines
+test-machines: .venvs/3.14/.stamp ## Images after a reboot and on other processors, on emulated x86-64 machines (ARGS=--stepwise goes on)
+	@.venvs/3.14/bin/python -m pytest -q tests/machines/images_elsewhere.py $(ARGS)
 
 .PHONY: test-integration
 test-integration: .venv/.stamp ## Real servers

@@ -59,13 +59,13 @@ class Machine:
 def test_the_status_of_the_program_is_the_last_line_of_the_console(
     tool: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert tool._follow(Machine(b"hello\r\n", b"pasture-exit-status 3\r\n")) == 3
+    assert tool.follow(Machine(b"hello\r\n", b"pasture-exit-status 3\r\n")) == 3
     assert capsys.readouterr().out == "hello\n"
 
 
 def test_a_machine_that_ends_without_a_status_is_an_error(tool: ModuleType) -> None:
     with pytest.raises(tool.Problem, match="without a word"):
-        tool._follow(Machine(b"Kernel panic\r\n"))
+        tool.follow(Machine(b"Kernel panic\r\n"))
 
 
 def test_a_missing_emulator_is_named_with_its_package(
