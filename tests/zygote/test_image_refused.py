@@ -8,6 +8,7 @@ import os
 import resource
 import shutil
 import struct
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -101,6 +102,22 @@ def test_a_byte_of_the_pages_is_found_by_check(images: Images, copied: Path) -> 
         assert done.returncode == 17
         assert "is damaged" in done.stderr
         flip(copied, at)
+
+
+def test_an_image_is_read_once_a_boot(images: Images, copied: Path, tmp_path: Path) -> None:
+    tmp_path.joinpath("run").mkdir(mode=0o700)
+    environ = {"XDG_RUNTIME_DIR": str(tmp_path / "run")}
+    words = ("check", "--once", str(copied))
+    assert "is complete" in images.pasture(*words, environ=environ).stdout
+    assert "since the last boot" in images.pasture(*words, environ=environ).stdout
+    flip(copied, 4096)  # which changes its times
+    done = images.pasture(*words, environ=environ)
+    assert (done.returncode, "is damaged" in done.stderr) == (17, True)
+    flip(copied, 4096)
+    [record] = tmp_path.glob("run/pasture/checked-*")
+    assert "is complete" in images.pasture(*words, environ=environ).stdout
+    record.write_text(f"another-boot{record.read_text()[36:]}")
+    assert "is complete" in images.pasture(*words, environ=environ).stdout
 
 
 # -- who could write it
@@ -252,22 +269,21 @@ def test_a_module_in_the_programs_folder_takes_its_place(images: Images, tmp_pat
 # -- the machine
 
 
-def with_fact(path: Path, index: int, change: Callable[[int], int]) -> None:
-    """The same image, as it would be of another machine."""
+def with_fact(path: Path, index: int, change: Callable[[int, int], tuple[int, int]]) -> None:
+    """The same image with another rule and value for a fact of the machine."""
     data = bytearray(path.read_bytes())
     head = header(path)
     body = memoryview(data)[head.manifest_at : head.manifest_at + head.manifest_bytes]
     (facts_at,) = struct.unpack_from("<Q", body, 8 * (HEAD_FIELDS - 5))
-    at = facts_at + 16 * index + 8
-    (value,) = struct.unpack_from("<Q", body, at)
-    struct.pack_into("<Q", body, at, change(value))
+    at = facts_at + 16 * index
+    struct.pack_into("<2Q", body, at, *change(*struct.unpack_from("<2Q", body, at)))
     struct.pack_into("<Q", body, 16, checksum(bytearray(body)))
     path.write_bytes(data)
 
 
-def another(rule: int) -> Callable[[int], int]:
+def another(rule: int, value: int) -> tuple[int, int]:
     """A number that does not fit: another one, one with a bit more, a larger one."""
-    return {1: lambda n: n ^ 1, 2: lambda n: n | 1 << 63, 3: lambda n: n + 1}[rule]
+    return rule, {1: value ^ 1, 2: value | 1 << 63, 3: value + 1}[rule]
 
 
 @pytest.mark.parametrize("index", range(11))
@@ -276,14 +292,56 @@ def test_an_image_of_another_machine_is_refused(images: Images, copied: Path, in
     assert len(facts) == 11
     if facts[index].rule == 2 and facts[index].value >> 63:
         pytest.skip("this processor has that feature")
-    with_fact(copied, index, another(facts[index].rule))
+    with_fact(copied, index, another)
     assert f"the image was made under another {facts[index].name}" in images.why()
+
+
+def test_a_rule_for_a_fact_of_the_machine_is_obeyed(images: Images, copied: Path) -> None:
+    index, fact = 4, host.facts(STUB)[4]  # registers that programs use: there is one at least
+    for rule, value, is_met in (
+        (0, fact.value + 1, True),
+        (4, fact.value, True),
+        (4, fact.value | 1 << 60, True),
+        (4, fact.value & fact.value - 1, False),
+        (5, fact.value, False),
+    ):
+        with_fact(copied, index, lambda *_, given=(rule, value): given)
+        assert (images.why() == "") is is_met, (rule, value)
 
 
 def test_an_image_of_a_processor_with_fewer_features_is_used(images: Images, copied: Path) -> None:
     index = next(i for i, fact in enumerate(host.facts(STUB)) if fact.rule == 2)
-    with_fact(copied, index, lambda features: features & features - 1)
+    with_fact(copied, index, lambda rule, features: (rule, features & features - 1))
     assert images.why() == ""
+
+
+CHOOSING = """\
+#include <cpuid.h>
+int answer(void) { unsigned a, b, c, d; return __get_cpuid(7, &a, &b, &c, &d); }
+"""
+
+
+def test_an_image_for_a_level_holds_no_library_that_may_choose_above_it(own_images: Images) -> None:
+    library = own_images.lib / "choosing.so"
+    command = ["cc", "-shared", "-fPIC", "-o", library, "-x", "c", "-"]
+    subprocess.run(command, input=CHOOSING.encode(), check=True)
+    own_images.module("chooses", f"import ctypes\nctypes.CDLL({str(library)!r}).answer()\n")
+    words = ("--preload", "chooses,hashlib", "--cpu", "x86-64-v2")
+    done = own_images.build(*words)
+    assert done.returncode == 17
+    assert f"may have chosen functions above x86-64-v2: {library}" in done.stderr
+    own_images.built(*words, "--cpu-trust", "choosing.so")
+    assert own_images.why() == ""
+    source = "import os, hashlib; print(sorted(os.environ), hashlib.sha512(b'a' * 999).hexdigest())"
+    assert own_images.run("-c", source) == own_images.python("-c", source)
+
+
+def test_what_holds_a_build_to_a_level_is_no_variable_of_its_own(own_images: Images) -> None:
+    done = own_images.build("--cpu", "x86-64-v2", environ={"OPENSSL_ia32cap": "0"})
+    assert done.returncode == 2
+    assert "--cpu sets OPENSSL_ia32cap itself" in done.stderr
+    own_images.built("--preload", "json", "--cpu", "x86-64-v2")
+    assert "OPENSSL_ia32cap" in own_images.why(environ={"OPENSSL_ia32cap": "0"})
 
 
 def limited(limit: int, value: int) -> Callable[[], None]:

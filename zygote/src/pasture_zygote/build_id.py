@@ -1,4 +1,4 @@
-"""The build-id of a library: a hash of its content that the linker has written into it.
+"""The build-id of a library: a hash of its content that the linker has written into it; its code.
 
 Source: elf(5), section "Notes". gcc and clang write one where `--build-id` is given or the default;
 some linkers (of Rust, of python-build-standalone) write none.
@@ -7,13 +7,16 @@ some linkers (of Rust, of python-build-standalone) write none.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _NOTE = struct.Struct("<3I")
 _MAGIC = b"\x7fELF\x02\x01"
-_NOTES, _BUILD_ID = 4, 3
+_LOADED, _NOTES, _BUILD_ID = 1, 4, 3
+_EXECUTABLE = 1
 _MAX_BYTES = 64
 
 
@@ -41,6 +44,23 @@ def build_id(content: bytes) -> BuildId | None:
     except struct.error:
         pass  # cut off
     return None
+
+
+def code(path: Path) -> Iterator[bytes]:
+    """The parts of a file that are mapped to be executed.
+
+    Raises:
+        OSError: the file cannot be read.
+        struct.error: it is cut off.
+    """
+    content = path.read_bytes()
+    if content[:6] != _MAGIC:
+        return
+    _, _, _, _, _, table, _, _, _, size, count, *_ = _HEADER.unpack_from(content)
+    for i in range(count):
+        kind, flags, offset, _, _, length, *_ = _SEGMENT.unpack_from(content, table + i * size)
+        if kind == _LOADED and flags & _EXECUTABLE:
+            yield content[offset : offset + length]
 
 
 def _in_notes(content: bytes, at: int, end: int) -> BuildId | None:

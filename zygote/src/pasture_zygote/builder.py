@@ -105,6 +105,12 @@ def _load(order: Order, environ: int) -> tuple[FileTimes, ...]:
 
             with variables.put_back():
                 warm(order.preload, order.file.application, order.file.warm)
+    if order.file is not None:
+        from pasture_zygote import baseline
+
+        baseline.require_numpy_held(order.file.cpu)
+    for name in order.file.held if order.file is not None else ():
+        os.environ.pop(name, None)
     for number in taken:
         os.close(number)
     return observed.files()

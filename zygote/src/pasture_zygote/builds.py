@@ -59,7 +59,7 @@ class Build:
         try:
             self.process = subprocess.Popen(
                 command,
-                env=_environ(plan, base),
+                env={**_environ(plan, base), **(file.held if file is not None else {})},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -67,7 +67,8 @@ def copy_and_send(
         folders = sources.folders({*observed.sought, *_START_MODULES})
         kept = None
         if order.file is not None:
-            kept = made_of(order.file, mapped, files, folders, [one.path for one in opened])
+            paths = [one.path for one in opened]
+            kept = made_of(order.file, mapped, files, folders, paths, loaded)
         text = write_manifest(
             *(image, frozen.facts, frozen.layout(), frozen.auxiliary_vector(), needs),
             *(opened, [*images, pages], kept),

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 from pasture.errors import ZygoteFailed
 from pasture.interpreter import native
-from pasture_zygote import host, image_file, leaks
+from pasture_zygote import baseline, host, image_file, leaks
 from pasture_zygote.builds import Build, stub_of
 from pasture_zygote.changes import Changes
 from pasture_zygote.manifest import always_read
@@ -47,6 +47,8 @@ class Wanted:
         warm: requests that it serves.
         mode: of the file.
         secrets: that must not be in it.
+        cpu: level of processors that it is for (`baseline`); "" for one like this machine's.
+        trusted: libraries that choose nothing by the processor, by name.
     """
 
     plan: Plan
@@ -55,6 +57,8 @@ class Wanted:
     warm: tuple[str, ...] = ()
     mode: int = 0o600
     secrets: tuple[leaks.Secret, ...] = ()
+    cpu: str = ""
+    trusted: tuple[str, ...] = ()
 
 
 def variables(environ: Mapping[str, str], given: Iterable[str]) -> dict[str, str]:
@@ -82,16 +86,23 @@ def build(path: Path, wanted: Wanted) -> dict[str, Any]:
     """
     stub = stub_of(wanted.plan.python)
     facts = host.facts(stub)
+    found = tuple((fact.rule, fact.value) for fact in facts)
+    baseline.require_machine(wanted.cpu, found)
     file = FileOrder(
         str(stub),
-        tuple((fact.rule, fact.value) for fact in facts),
+        found,
         wanted.is_checked,
         wanted.application,
         wanted.warm,
+        baseline.variables(wanted.cpu, wanted.plan.environ),
+        wanted.cpu,
     )
     built, manifest, pages = _settled(wanted.plan, file)
     try:
-        document = _document(wanted, built, facts)
+        baseline.require_held(wanted.cpu, built.libraries, wanted.trusted)
+        rules = baseline.rules(wanted.cpu, found, built.modules)
+        needed = [host.Fact(*rule, fact.name) for rule, fact in zip(rules, facts, strict=True)]
+        document = _document(wanted, built, needed)
 
         def inspect(written: BinaryIO) -> None:
             name = f"/proc/{os.getpid()}/fd/{written.fileno()}"
@@ -201,6 +212,7 @@ def _document(wanted: Wanted, built: Built, facts: Iterable[host.Fact]) -> dict[
         "holds": sorted(plan.environ),
         "notes": [{"code": n.code, "subject": n.subject, "text": n.sentence} for n in built.notes],
         "kernel": f"{platform.release()} {platform.version()}",
+        "cpu": wanted.cpu,
         "processor": _processor(),
         "processors": os.cpu_count(),
         "host": [{"rule": f.rule, "value": f"{f.value:x}", "name": f.name} for f in facts],

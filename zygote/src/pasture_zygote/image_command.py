@@ -12,6 +12,7 @@ import click
 
 from pasture.display.atomic import write_json
 from pasture.errors import UsageError, ZygoteFailed
+from pasture_zygote import baseline
 
 _FILE = click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 _SCRIPTS = click.option(
@@ -82,6 +83,21 @@ def command() -> None:
 @click.option(
     "--not-secret", multiple=True, metavar="NAME", help="Variable whose value may be in the image."
 )
+@click.option(
+    "--cpu",
+    type=click.Choice(baseline.LEVELS),
+    default=None,
+    help="For all processors of a level; without it, for those of this model.",
+)
+@click.option(
+    "--verity", is_flag=True, help="Have the kernel compare each page that it reads (fs-verity)."
+)
+@click.option(
+    "--cpu-trust",
+    multiple=True,
+    metavar="LIBRARY",
+    help="File name of a library that chooses no functions by the processor.",
+)
 @click.option("--mode", default="600", show_default=True, metavar="OCTAL", help="Of the file.")
 def build(
     path: Path,
@@ -95,6 +111,9 @@ def build(
     files: str,
     secret_file: tuple[Path, ...],
     not_secret: tuple[str, ...],
+    cpu: str | None,
+    verity: bool,
+    cpu_trust: tuple[str, ...],
     mode: str,
 ) -> None:
     """Load modules in a process, and keep it in a file.
@@ -104,7 +123,7 @@ def build(
     """
     from pasture.display.atomic import require_writable
     from pasture.warmup.requests import read_lines
-    from pasture_zygote import leaks, starter
+    from pasture_zygote import intact, leaks, starter
     from pasture_zygote.command import python, split_options
     from pasture_zygote.image_build import Wanted, variables
     from pasture_zygote.image_build import build as build_image
@@ -121,9 +140,19 @@ def build(
         "image", "", modules, python(), tuple(split_options(options)), environ, rehearse or ""
     )
     lines = (*warm, *(line for file in warm_file for line in read_lines(file)))
-    document = build_image(
-        path, Wanted(plan, files == "checked", app, lines, _mode(mode), tuple(secrets))
+    wanted = Wanted(
+        plan,
+        is_checked=files == "checked",
+        application=app,
+        warm=lines,
+        mode=_mode(mode),
+        secrets=tuple(secrets),
+        cpu=cpu or "",
+        trusted=cpu_trust,
     )
+    document = build_image(path, wanted)
+    if verity:
+        intact.protect(path)
     _print(path, document)
     if too_short:
         _say(f"too short to be looked for in the image: {', '.join(too_short)}")
@@ -201,10 +230,22 @@ def show(file: Path | None, json_file: Path | None) -> None:
 
 @command.command("check")
 @_FILE
-def check(file: Path) -> None:
+@click.option(
+    "--once", is_flag=True, help="Do not read it where that was done since the last boot."
+)
+def check(file: Path, once: bool) -> None:
     """Compare all of an image with its checksums, and start a program out of it."""
+    from pasture_zygote import intact
+
+    if once and intact.was_checked(file):
+        _say(f"{file} was complete when it was read since the last boot, and has not changed")
+        return
     _require_start(file)
+    if once:
+        intact.note_checked(file)
     _say(f"{file} is complete, and programs start out of it here")
+    if intact.is_protected(file):
+        _say("fs-verity: the kernel compares each page that it reads")
 
 
 @command.command("remove")
@@ -300,6 +341,7 @@ def _lines(document: dict[str, Any]) -> list[str]:
         f"memory of its own: {sizes}",
         f"kernel: {document['kernel']}",
         f"processor: {document['processor']}, {document['processors']} of them",
+        f"for processors: {document['cpu'] or 'of that model'}",
         f"libraries that must be the same: {len(document['libraries'])}",
         f"files that must be the same: {files}",
         f"variables that must be the same: {', '.join(document['variables'])}",

@@ -11,7 +11,7 @@ import mmap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from pasture_zygote import host
+from pasture_zygote import baseline, host
 from pasture_zygote.build_id import BuildId, build_id
 from pasture_zygote.manifest import MadeOf, Searched
 from pasture_zygote.orders import FileOrder
@@ -25,6 +25,7 @@ def made_of(
     files: Sequence[FileTimes],
     folders: Mapping[str, Sequence[str]],
     open_files: Iterable[str],
+    modules: Iterable[str],
 ) -> MadeOf:
     """Look at all that an image was made of. In the builder.
 
@@ -34,19 +35,21 @@ def made_of(
         files: that were read.
         folders: names of modules by the folder where they are looked for.
         open_files: paths of files that the image has open.
+        modules: names of those that it has loaded.
 
     Raises:
         ZygoteFailed, OSError: a file cannot be read.
     """
     libraries = _libraries(Path(order.stub), mapped)
+    facts = baseline.rules(order.cpu, order.facts, modules)
     opened = [file_times(path) for path in open_files if Path(path).is_file()]
     if not order.is_checked:
-        return MadeOf(order.facts, libraries, tuple(opened))
+        return MadeOf(facts, libraries, tuple(opened))
     searched = [SearchFolder(path, names) for path, names in folders.items()]
     beside = (path for folder in searched for path in (*folder.path_files(), *folder.inits()))
     every = {path: (path, *times) for path, *times in (*files, *opened, *map(file_times, beside))}
     return MadeOf(
-        order.facts,
+        facts,
         libraries,
         tuple(sorted(every.values())),  # type: ignore[arg-type]
         tuple(sorted((_searched(folder) for folder in searched), key=lambda one: one.path)),

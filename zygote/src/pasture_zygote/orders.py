@@ -33,6 +33,8 @@ class FileOrder:
         is_checked: whether Python files are compared at each start.
         application: `MODULE:NAME` of a WSGI or ASGI application; "" for the first that is found.
         warm: requests that it serves before the image is taken.
+        held: variables that the builder has and programs do not (`baseline`).
+        cpu: level of processors that it is for; "" for one like the builder's.
     """
 
     stub: str
@@ -40,6 +42,8 @@ class FileOrder:
     is_checked: bool = True
     application: str = ""
     warm: tuple[str, ...] = ()
+    held: dict[str, str] = dataclasses.field(default_factory=dict)
+    cpu: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,76 @@
+"""What an image for a level of processors asks of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pasture.errors import UsageError, ZygoteFailed
+from pasture_zygote import baseline
+
+pytestmark = pytest.mark.once
+
+ANY, SAME, HAS, AT_LEAST, WITHIN = range(5)
+ALL = (1 << 64) - 1
+FOUND = (
+    *((SAME, 4096), (SAME, 1), (SAME, 2), (SAME, 3), (SAME, 0xE7), (SAME, 0xF_0000_0980)),
+    *((HAS, ALL), (HAS, ALL), (HAS, ALL), (HAS, ALL), (AT_LEAST, 48)),
+)
+AVX2, AVX512F, AVX, PCLMULQDQ = 1 << 37, 1 << 48, 1 << 60, 1 << 33
+
+
+def test_without_a_level_all_is_asked_for() -> None:
+    assert baseline.rules("", FOUND, ["_blake2"]) == FOUND
+
+
+def test_native_asks_for_all_but_the_model() -> None:
+    assert baseline.rules("native", FOUND, []) == (*FOUND[:3], (ANY, 0), *FOUND[4:])
+
+
+@pytest.mark.parametrize(
+    ("level", "structured"),
+    [("x86-64-v2", 0), ("x86-64-v3", 0x128 << 32), ("x86-64-v4", 0xD0030128 << 32)],
+)
+def test_a_level_asks_for_its_features_and_no_others(level: str, structured: int) -> None:
+    rules = baseline.rules(level, FOUND, [])
+    assert rules[:2] == FOUND[:2] and rules[10] == FOUND[10]
+    assert rules[2] == rules[3] == (ANY, 0)
+    assert rules[7] == (HAS, structured)
+    assert rules[9] == (HAS, 0)
+    assert bool(rules[6][1] & AVX) is (level != "x86-64-v2")
+    assert not rules[6][1] & PCLMULQDQ
+
+
+def test_registers_are_saved_where_there_are_some() -> None:
+    assert baseline.rules("x86-64-v2", FOUND, [])[4:6] == ((ANY, 0), (ANY, 0))
+    saved = ((WITHIN, 0xE7), (HAS, 0xF_0000_0000))
+    assert baseline.rules("x86-64-v3", FOUND, [])[4:6] == saved
+
+
+def test_a_module_that_keeps_a_feature_asks_for_it_if_the_build_has_it() -> None:
+    rules = baseline.rules("x86-64-v2", FOUND, ["json", "_blake2", "_lzma"])
+    assert rules[7] == (HAS, AVX2)
+    assert rules[6][1] & (AVX | PCLMULQDQ) == AVX | PCLMULQDQ
+    without = (*FOUND[:7], (HAS, 0), *FOUND[8:])
+    assert baseline.rules("x86-64-v2", without, ["_blake2"])[7] == (HAS, 0)
+
+
+def test_a_machine_below_the_level_builds_no_image_of_it() -> None:
+    without = (*FOUND[:7], (HAS, ALL & ~AVX512F), *FOUND[8:])
+    baseline.require_machine("x86-64-v3", without)
+    with pytest.raises(ZygoteFailed, match="below x86-64-v4"):
+        baseline.require_machine("x86-64-v4", without)
+    with pytest.raises(ZygoteFailed, match="no levels of processors"):
+        baseline.require_machine("native", FOUND[:8])
+
+
+def test_variables_that_hold_a_build_to_a_level_are_its_own() -> None:
+    assert baseline.variables("native", {}) == baseline.variables("", {}) == {}
+    with pytest.raises(UsageError, match="--cpu sets GLIBC_TUNABLES itself"):
+        baseline.variables("x86-64-v3", {"GLIBC_TUNABLES": ""})
+    found = baseline.variables("x86-64-v3", {})
+    first, structured, *_ = (int(mask[1:], 16) for mask in found["OPENSSL_ia32cap"].split(":"))
+    assert not first & AVX and first & PCLMULQDQ and not first & 0xFFFF_FFFF
+    assert structured & 1 << 16 and not structured & 1 << 5
+    assert found["OPENBLAS_CORETYPE"] == "Haswell"
+    assert "X86_V4" in found["NPY_DISABLE_CPU_FEATURES"].split(",")
+    assert "X86_V3" not in found["NPY_DISABLE_CPU_FEATURES"].split(",")
