@@ -66,6 +66,25 @@ def test_two_programs_out_of_a_file_draw_nothing_twice(images: Images) -> None:
     assert not set(first) & set(second)
 
 
+BY_CELERY = (
+    "import os, billiard.process as p; from celery.utils.nodenames import gethostname as asked;"
+    "asked(); print(p.current_process().authkey.hex(), p.ORIGINAL_DIR == os.getcwd(), asked.misses)"
+)
+
+
+@pytest.mark.once
+def test_programs_of_celery_have_a_key_a_directory_and_a_host_of_their_own(
+    own_images: Images, tmp_path: Path
+) -> None:
+    own_images.module("asks", "from celery.utils.nodenames import gethostname\ngethostname()\n")
+    done = own_images.build("--preload", "asks,billiard.process")
+    assert done.returncode == 0 and "billiard" not in done.stderr + done.stdout, done
+    assert own_images.why(cwd=tmp_path) == ""
+    first, second = (own_images.run("-c", BY_CELERY, cwd=tmp_path).out.split() for _ in range(2))
+    assert first[0] != second[0]
+    assert first[1:] == [b"True", b"1"]
+
+
 @pytest.mark.once
 def test_an_image_says_what_it_holds_and_depends_on(images: Images, tmp_path: Path) -> None:
     path = tmp_path / "image.json"

@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.machinery import BuiltinImporter
 from pathlib import Path
 from types import ModuleType
@@ -131,9 +132,13 @@ def _take_signals(ignored: int) -> None:
 def _forget_modules_past() -> None:
     """What modules know of the process that loaded them."""
     loaded: dict[str, Any] = sys.modules
-    if "multiprocessing.process" in loaded:
-        process = loaded["multiprocessing.process"]
-        process._current_process = type(process._current_process)()
+    for process in (loaded.get(f"{name}.process") for name in ("multiprocessing", "billiard")):
+        if process is not None:
+            process._current_process = type(process._current_process)()
+            with suppress(FileNotFoundError):
+                process.ORIGINAL_DIR = str(Path.cwd())
+    if "celery.utils.nodenames" in loaded:  # celery 5
+        loaded["celery.utils.nodenames"].gethostname.clear()
     if "platform" in loaded:
         loaded["platform"]._uname_cache = None
     if "logging" in loaded:

@@ -22,11 +22,13 @@ from pasture_zygote.times import FileTimes, times_of
 _ON_THE_WAY = frozenset((
     *(__name__, "os", "posixpath", "genericpath", "pathlib", "pathlib._os", "pathlib._local", "io"),
     *("subprocess", "random", "secrets", "uuid", "tempfile", "codecs", "zipfile", "fileinput"),
+    "kombu.utils.functional",
 ))  # fmt: skip
 """Modules whose functions only pass on what another one asks for."""
 
 _NOTHING_LEFT = (
     *("importlib", "_frozen_importlib", "zipimport", "multiprocessing.process", "numpy.random"),
+    *("billiard.process", "celery.utils.nodenames"),
     *("pasture.", "pasture_zygote.", "platform", "ctypes.util", "gunicorn.util", "gunicorn.config"),
 )
 """Beginnings of modules that keep nothing of it, or whose state `begin` renews."""
