@@ -30,7 +30,8 @@ from pasture.explain.touched import TouchedObjects, Window
 from pasture.explain.writers import Recording, SampledFaults
 from pasture.proc import smaps, tree
 from pasture.proc.address_space import AddressSpace, Array, ended
-from pasture.proc.image_space import ImageSpace
+from pasture.proc.image_space import ImageSpace, without_image
+from pasture.proc.images import find_image
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.proc.tree import read_again
 from pasture.scoreboard import reader
@@ -101,6 +102,10 @@ def _explain(
         if memory is None:
             raise ended(worker_pid)
         known = sources.find_sources(parent, snapshot)
+        image = find_image(worker_pid, worker.mappings)
+        if image is not None:
+            for space in (parent, worker):
+                space.mappings = without_image(space.mappings, image.path)
         classifier = Classifier(
             parent,
             worker,

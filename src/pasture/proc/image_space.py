@@ -22,8 +22,8 @@ from pasture.proc.os_page import OS_PAGE_BYTES
 _HEAP = "[heap]"
 
 
-def _as_before(mappings: Sequence[Mapping], image: str) -> tuple[Mapping, ...]:
-    """Mappings by the names that they had in the process that the image is a copy of."""
+def without_image(mappings: Sequence[Mapping], image: str) -> tuple[Mapping, ...]:
+    """Mappings by the names that they had in the process that an image is a copy of."""
     found: list[Mapping] = []
     for mapping in reversed(mappings):
         name = "" if mapping.path == image else mapping.path
@@ -38,8 +38,7 @@ class ImageSpace(AddressSpace):
     """The memory of a program as its image has it.
 
     Args:
-        program: its memory now. Mappings of the image lose their names there, as the memory that
-            the image is a copy of had none.
+        program: its memory now.
 
     Raises:
         UsageError: it is not out of an image.
@@ -62,7 +61,6 @@ class ImageSpace(AddressSpace):
                 hint="run pasture as root",
             ) from None
         self._in_file = {m.start: m.offset for m in of_image}
-        program.mappings = _as_before(program.mappings, self.path)
         self.mappings = tuple(
             m
             for m in program.mappings
