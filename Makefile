@@ -453,6 +453,10 @@ bench-explain-size: .venvs/3.14/.stamp ## A worker of 1 GB is explained: time, m
 bench-zygote: .venvs/3.14/zygote-packages.stamp ## Starts, memory and kernels out of a zygote beside python (ARGS="--part times")
 	@.venvs/3.14/bin/python -m benchmarks.zygote $(ARGS)
 
+.PHONY: bench-programs
+bench-programs: .venvs/3.14/.stamp ## PSS of the bundled site's web server, Celery worker, beat, consumer and command: plain, sealed one by one, out of one image
+	@.venvs/3.14/bin/python -m benchmarks.programs $(ARGS)
+
 .PHONY: bench-image
 bench-image: .venvs/3.14/zygote-packages.stamp ## Starts and containers out of an image in a file beside python; containers need root (ARGS="--part site")
 	@.venvs/3.14/bin/python -m benchmarks.image $(ARGS)

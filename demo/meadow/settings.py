@@ -4,7 +4,8 @@ Everything is as on a production site but for two things: the secret key is
 published, so that the session in the load has the same cookie everywhere, and
 only loopback names are answered, because of that key.
 
-Environment: MEADOW_DB is the path of the SQLite file (`var/meadow.sqlite3`).
+Environment: MEADOW_DB is the path of the SQLite file (`var/meadow.sqlite3`), MEADOW_BROKER the
+address of Celery's broker (Redis on its usual port).
 """
 
 import os
@@ -148,6 +149,11 @@ if django.VERSION >= (6, 1):
 else:
     EMAIL_BACKEND = _NO_MAIL
 DEFAULT_FROM_EMAIL = "market@meadow.example"
+
+CELERY_BROKER_URL = os.environ.get("MEADOW_BROKER") or "redis://127.0.0.1:6379/0"
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_BEAT_SCHEDULE = {"stock": {"task": "meadow.orders.tasks.count_stock", "schedule": 10.0}}
 
 CRISPY_ALLOWED_TEMPLATE_PACKS = "bootstrap5"
 CRISPY_TEMPLATE_PACK = "bootstrap5"
