@@ -47,6 +47,7 @@ class Declined:
 
     reason: str
     id: str | None = None
+    interrupted: bool = False  # by the user: no worker is wanted any more
 
 
 Message = Wanted | Sealed | Forked | Declined

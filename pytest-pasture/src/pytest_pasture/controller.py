@@ -137,18 +137,22 @@ class Mold:
                 request = self.requests[id]
                 request.process = Process(pid)
                 self._settle(request)
-            case Declined(reason, None):
-                self._decline_all(reason)
+            case Declined(reason, None, interrupted):
+                self._decline_all(reason, start=not interrupted)
             case Declined(reason, id):
                 self._decline(self.requests[str(id)], reason)
 
-    def _decline_all(self, reason: str) -> None:
+    def _decline_all(self, reason: str, *, start: bool = True) -> None:
         if self.reason is None:
             self.reason = reason
-            self.report(reason)
+            if start:
+                self.report(reason)
         for request in self.requests.values():
             if not request.settled.is_set():
-                self._start_plain(request)
+                if start:
+                    self._start_plain(request)
+                else:
+                    self._settle(request)
 
     def _decline(self, request: Request, reason: str) -> None:
         self.report(f"{reason}: {request.id}")

@@ -92,6 +92,13 @@ class Mold:
         if self.worker is None:
             self.decline(f"the session ended before its tests, with status {int(status)}")
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        if self.worker is None and excinfo.errisinstance(KeyboardInterrupt):
+            with suppress(OSError):
+                self.control.send(Declined("interrupted", interrupted=True))
+            ends.leave()
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
         if self.worker is None:  # a collection that failed is reported by xdist's own workers

@@ -1,0 +1,189 @@
+"""Workers of pytest-xdist, as they are and forked by pytest-pasture, on other packages' tests.
+
+Each round runs both, one after the other, in an order that changes, and forms its ratios within
+itself. A plug-in of ours in the workers writes when a worker's first test began, and its private
+memory after its last one. Processor time is that of all processes of the run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.spread import paired_ratio
+from benchmarks.uv import REPOSITORY, uv
+
+PACKAGES = ("networkx", "attrs")
+VARIANTS = {"xdist": "--no-pasture", "forked": "--pasture"}
+PROBE = Path(__file__).with_name("pytest_workers_probe.py")
+TIMEOUT_S = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run of a suite.
+
+    Attributes:
+        first_test_s: from the start until the last worker began its first test.
+        private_bytes: of a worker after its tests, the mean.
+        outcomes: by test.
+    """
+
+    first_test_s: float
+    processor_s: float
+    wall_s: float
+    private_bytes: float
+    outcomes: dict[str, str]
+    plain: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The tests of a package, and what runs them."""
+
+    python: Path
+    root: Path
+    words: tuple[str, ...]
+
+
+def prepare(name: str) -> Suite:
+    """The environment that `make test-packages` has for it, with the plug-ins."""
+    sys.path.insert(0, str(REPOSITORY / "tests" / "packages"))
+    from catalog import load_packages  # type: ignore[import-not-found,unused-ignore]
+    from environments import prepare as make  # type: ignore[import-not-found,unused-ignore]
+
+    package = load_packages()[name]
+    environment = make(package, False)
+    uv("pip", "install", "--quiet", "--python", environment.python, "pytest-xdist>=3.6")
+    uv(
+        *("pip", "install", "--quiet", "--python", environment.python, "--no-deps"),
+        *("--reinstall-package", "pytest-pasture", REPOSITORY / "pytest-pasture"),
+    )
+    left_out = [word for test in package.left_out for word in ("--deselect", test)]
+    words = (*package.tests, *package.arguments, *left_out)
+    return Suite(environment.python, environment.root, words)
+
+
+def run(suite: Suite, variant: str, workers: int, options: Sequence[str]) -> Measured:
+    """Run a suite once."""
+    with TemporaryDirectory(prefix="pasture-bench-") as name:
+        folder = Path(name)
+        command = [
+            *(str(suite.python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", PROBE.stem),
+            *("-n", str(workers), VARIANTS[variant], f"--junit-xml={folder / 'junit.xml'}"),
+            *(f"--pasture-report={folder / 'report.json'}", *options, *suite.words),
+        ]
+        own = {"PYTHONPATH": str(PROBE.parent), "PASTURE_BENCH_NOTES": name}
+        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        with (folder / "log").open("w") as log:
+            subprocess.run(
+                command,
+                cwd=suite.root,
+                env={**os.environ, **own},
+                stdout=log,
+                stderr=log,
+                timeout=TIMEOUT_S,
+            )
+        wall_s = time.perf_counter() - start
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        notes = [json.loads(path.read_text()) for path in folder.glob("note-*")]
+        if not (folder / "junit.xml").exists() or len(notes) != workers:
+            raise click.ClickException(f"{variant}: {(folder / 'log').read_text()[-2000:]}")
+        report = folder / "report.json"
+        plain = json.loads(report.read_text())["plain"] if report.exists() else []
+        return Measured(
+            max(note["first_test"] for note in notes) - start,
+            after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+            wall_s,
+            sum(note["private_bytes"] for note in notes) / len(notes),
+            outcomes(folder / "junit.xml"),
+            "; ".join(plain),
+        )
+
+
+def outcomes(junit: Path) -> dict[str, str]:
+    """By test, as pytest's JUnit file has them."""
+    return {
+        f"{case.get('classname')}::{case.get('name')}": next(
+            (child.tag for child in case if child.tag in ("failure", "error", "skipped")), "passed"
+        )
+        for case in ElementTree.parse(junit).iter("testcase")
+    }
+
+
+def differing(one: Measured, other: Measured) -> list[str]:
+    """Tests with another outcome, or in one of both runs alone."""
+    names = one.outcomes.keys() | other.outcomes.keys()
+    return sorted(name for name in names if one.outcomes.get(name) != other.outcomes.get(name))
+
+
+@click.command(help=__doc__)
+@click.argument("names", nargs=-1)
+@click.option("--workers", type=int, multiple=True, default=(2, 8), show_default=True)
+@click.option("--rounds", default=3, show_default=True)
+@click.option("--option", "options", multiple=True, help="Another word for pytest.")
+def main(
+    names: tuple[str, ...], workers: tuple[int, ...], rounds: int, options: tuple[str, ...]
+) -> None:
+    console = Console(width=140)
+    table = Table(box=box.SIMPLE, title="forked / xdist: median (lowest to highest) of the rounds")
+    for column in (
+        "suite",
+        "workers",
+        "last first test",
+        "processor",
+        "wall",
+        "private",
+        "tests",
+    ):
+        table.add_column(column)
+    for name in names or PACKAGES:
+        suite = prepare(name)
+        for count in workers:
+            rows: dict[str, list[Measured]] = {variant: [] for variant in VARIANTS}
+            differ: set[str] = set()
+            for turn in range(rounds):
+                for variant in list(VARIANTS)[:: -1 if turn % 2 else 1]:
+                    rows[variant].append(run(suite, variant, count, options))
+                    console.print(name, count, variant, describe(rows[variant][-1]))
+                differ.update(differing(rows["xdist"][-1], rows["forked"][-1]))
+            table.add_row(name, str(count), *ratios(rows), f"{len(differ)} differ")
+            for test in sorted(differ)[:20]:
+                console.print(f"  differs: {test}", markup=False)
+    console.print(table)
+
+
+def describe(one: Measured) -> str:
+    return (
+        f"first test of all {one.first_test_s:.1f} s, processor {one.processor_s:.1f} s, "
+        f"wall {one.wall_s:.1f} s, private {one.private_bytes / 1e6:.0f} MB, "
+        f"{len(one.outcomes)} tests {one.plain}"
+    )
+
+
+def ratios(rows: dict[str, list[Measured]]) -> list[str]:
+    """A cell for each figure."""
+    cells = []
+    for figure in ("first_test_s", "processor_s", "wall_s", "private_bytes"):
+        forked, xdist = ([getattr(one, figure) for one in rows[v]] for v in ("forked", "xdist"))
+        ratio = paired_ratio(forked, xdist)
+        cells.append(ratio.text())
+    return cells
+
+
+if __name__ == "__main__":
+    main()
