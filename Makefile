@@ -389,6 +389,10 @@ bench-sites: .venvs/3.12/.stamp .venvs/3.13/.stamp .venvs/3.14/.stamp ## Applica
 bench-site-child: .venvs/$(CHILD_PYTHON)/.stamp ## One sealed child of the bundled site, request by request (ARGS=--explain: what is private; CHILD_PYTHON=3.12)
 	@.venvs/$(CHILD_PYTHON)/bin/python -m benchmarks.site_child $(ARGS)
 
+.PHONY: bench-pytest
+bench-pytest: .venvs/3.14/.stamp ## Workers of pytest-xdist, plain and forked by pytest-pasture, on other packages' tests (ARGS="networkx --workers 8 --rounds 1")
+	@.venvs/3.14/bin/python -m benchmarks.pytest_workers $(ARGS)
+
 .PHONY: bench-allocators
 bench-allocators: .venvs/3.14/.stamp ## A sealed child under glibc, jemalloc, tcmalloc and mimalloc, holes open and plugged
 	@.venvs/3.14/bin/python -m benchmarks.allocators $(ARGS)

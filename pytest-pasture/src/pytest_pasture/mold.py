@@ -25,7 +25,7 @@ from xdist import remote
 
 import pasture
 from pasture.proc.tree import children, command_of
-from pytest_pasture import ends, worker
+from pytest_pasture import cards, ends, worker
 from pytest_pasture.control import Channel, Declined, Forked, Sealed, Wanted
 from pytest_pasture.once import Finding, LookOut, WorkerInput
 from pytest_pasture.streams import detach
@@ -83,6 +83,7 @@ class Mold:
         self.first, self.first_socket = first, self.control.descriptors[0]
         self.started = time.perf_counter()
         self.input = WorkerInput(first.workerinput)
+        self.lookout.worker = first.id
         _as_worker(self.config, self.input, first.basetemp)
         self.interactor = remote.WorkerInteractor(self.config, self.recorder)
         remote.interactor = self.interactor
@@ -113,6 +114,7 @@ class Mold:
         if (finding := self.obstacle()) is not None:
             self.decline(str(finding))
             ends.leave()
+        cards.before_seal(self.config)
         report = pasture.seal()
         if (finding := _unsealed(report, self.allowed)) is not None:
             self.decline(str(finding))

@@ -18,6 +18,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from pytest_pasture import cards
+
 WORKER = "PYTEST_XDIST_WORKER"
 KINDS = ("worker-id", "temporary-file", "port", "process")
 """Of findings; hazards of the seal bring kinds of their own."""
@@ -25,9 +27,9 @@ KINDS = ("worker-id", "temporary-file", "port", "process")
 _MAKERS = ("mkdtemp", "mkstemp", "NamedTemporaryFile")
 _PASSED_OVER = (
     str(Path(tempfile.__file__).parent),  # the standard library, but not its site-packages
-    str(Path(__file__).parent),
     "<frozen",
 )
+_OWN = str(Path(__file__).parent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Finding:
 
     kind: str
     what: str
+    path: str = ""
 
     def __str__(self) -> str:
         return f"{self.what} ({self.kind})"
@@ -45,7 +48,8 @@ class Finding:
 class LookOut:
     """What was found; started before the first conftest is imported."""
 
-    findings: list[Finding] = field(default_factory=list)
+    noted: list[Finding] = field(default_factory=list)
+    worker: str | None = None  # in the mold: what packages with a card get for an answer
     _undo: list[Callable[[], None]] = field(default_factory=list)
 
     def start(self) -> None:
@@ -53,15 +57,15 @@ class LookOut:
 
         class Environ(type(os.environ)):  # type: ignore[misc]
             def __getitem__(self, key: str) -> str:
-                if key == WORKER:
-                    lookout.note("worker-id", f"asks for {WORKER}")
+                if key == WORKER and (answer := lookout.answer()) is not None:
+                    return answer
                 return super().__getitem__(key)  # type: ignore[no-any-return]
 
         plain = type(os.environ)
         os.environ.__class__ = Environ
         self._undo.append(lambda: setattr(os.environ, "__class__", plain))
         for name in _MAKERS:
-            self._wrap(tempfile, name, lambda made: f"makes {_path_of(made)}")
+            self._wrap(tempfile, name)
         own = socket.socket.bind
 
         def bind(self: socket.socket, address: Any) -> None:
@@ -72,13 +76,27 @@ class LookOut:
         socket.socket.bind = bind  # type: ignore[method-assign, assignment]
         self._undo.append(lambda: delattr(socket.socket, "bind"))
 
-    def _wrap(self, module: Any, name: str, describe: Callable[[object], str]) -> None:
+    @property
+    def findings(self) -> list[Finding]:
+        """Without files that were there for a moment."""
+        return [one for one in self.noted if not one.path or os.path.lexists(one.path)]
+
+    def answer(self) -> str | None:
+        """For code that asks which worker it is in."""
+        frame = _asking(sys._getframe(2))
+        if frame is not None and cards.asked_by(frame):
+            return self.worker
+        self.note("worker-id", f"asks for {WORKER}")
+        return None
+
+    def _wrap(self, module: Any, name: str) -> None:
         made_by = getattr(module, name)
 
         @wraps(made_by)
         def make(*args: Any, **kwargs: Any) -> Any:
             made = made_by(*args, **kwargs)
-            self.note("temporary-file", describe(made))
+            path = _path_of(made)
+            self.note("temporary-file", f"makes {path}", path)
             return made
 
         setattr(module, name, make)
@@ -88,8 +106,10 @@ class LookOut:
         while self._undo:
             self._undo.pop()()
 
-    def note(self, kind: str, what: str) -> None:
-        self.findings.append(Finding(kind, f"{_place(sys._getframe(2))} {what}"))
+    def note(self, kind: str, what: str, path: str = "") -> None:
+        frame = _asking(sys._getframe(2))
+        place = f"{_short(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else "a module"
+        self.noted.append(Finding(kind, f"{place} {what}", path))
 
 
 def _path_of(made: object) -> str:
@@ -98,14 +118,16 @@ def _path_of(made: object) -> str:
     return str(getattr(made, "name", made))
 
 
-def _place(frame: FrameType | None) -> str:
-    """File and line of the code that asked, which no module of the standard library is."""
+def _asking(frame: FrameType | None) -> FrameType | None:
+    """The code that asked, which no module of the standard library is."""
     while frame is not None:
         name = frame.f_code.co_filename
-        if "site-packages" in name or not name.startswith(_PASSED_OVER):
-            return f"{_short(name)}:{frame.f_lineno}"
+        if not name.startswith(_OWN) and (
+            "site-packages" in name or not name.startswith(_PASSED_OVER)
+        ):
+            return frame
         frame = frame.f_back
-    return "a module"
+    return None
 
 
 def _short(name: str) -> str:
@@ -123,7 +145,8 @@ class WorkerInput(dict[str, Any]):
         self.read: dict[str, Any] = {}
 
     def _note(self, key: str) -> None:
-        self.read[key] = super().get(key)
+        if not cards.asked_by(sys._getframe(2)):
+            self.read[key] = super().get(key)
 
     def __getitem__(self, key: str) -> Any:
         self._note(key)

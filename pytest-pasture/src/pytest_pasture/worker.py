@@ -20,7 +20,7 @@ from _pytest.tmpdir import TempPathFactory
 from execnet import gateway_base
 
 from pasture.proc.smaps import own_private_bytes
-from pytest_pasture import ends, streams
+from pytest_pasture import cards, ends, streams
 from pytest_pasture.control import Wanted
 from pytest_pasture.once import WORKER
 
@@ -126,6 +126,7 @@ class Worker:
         workerinput, _, options, _ = channel.receive()
         self.identify(workerinput, options.get("basetemp"))
         _renew_generators()
+        cards.in_worker(config)
         interactor = self.mold.interactor
         interactor.workerid = self.wanted.id
         interactor.log.name = f"worker-{self.wanted.id}"
