@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+from pathlib import Path
+
 import pytest
 
 from pasture.errors import UsageError, ZygoteFailed
@@ -74,3 +77,36 @@ def test_variables_that_hold_a_build_to_a_level_are_its_own() -> None:
     assert found["OPENBLAS_CORETYPE"] == "Haswell"
     assert "X86_V4" in found["NPY_DISABLE_CPU_FEATURES"].split(",")
     assert "X86_V3" not in found["NPY_DISABLE_CPU_FEATURES"].split(",")
+
+
+def library(path: Path, code: bytes, names: bytes = b"") -> str:
+    """A file of which one part is mapped to be executed."""
+    path.write_bytes(
+        struct.pack(
+            "<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01", *(3, 62, 1, 0, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+        )
+        + struct.pack("<IIQQQQQQ", 1, 5, 120, 0, 0, len(code), len(code), 4096)
+        + code
+        + names
+    )
+    return str(path)
+
+
+def test_a_library_is_refused_if_its_code_may_ask_for_the_processor(tmp_path: Path) -> None:
+    numpy = tmp_path / "site-packages" / "numpy"
+    numpy.mkdir(parents=True)
+    harmless = [
+        library(tmp_path / "data.so", b"\x90", b"\x0f\xa2"),
+        library(tmp_path / "libc-2.31.so", b"\x0f\xa2"),
+        library(numpy / "umath.so", b"\x0f\xa2"),
+    ]
+    baseline.require_held("x86-64-v3", harmless, [])
+    for path in (
+        library(tmp_path / "asks.so", b"\x90\x0f\xa2"),
+        library(tmp_path / "libc-client.so", b"\x0f\xa2"),
+        library(tmp_path / "reads.so", b"\x90", b"\0__cpu_model\0"),
+    ):
+        baseline.require_held("native", [path], [])
+        baseline.require_held("x86-64-v3", [path], [Path(path).name])
+        with pytest.raises(ZygoteFailed, match=f"above x86-64-v3: {path}"):
+            baseline.require_held("x86-64-v3", [*harmless, path], [])

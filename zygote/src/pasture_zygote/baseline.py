@@ -61,13 +61,15 @@ _LIBC = {
 }
 
 _COVERED = re.compile(
-    r"/(ld-linux-x86-64|libc|libm|libpthread|libcrypto|libssl|libgcc_s|libstdc\+\+)[.-][^/]*$"
-    r"|/lib(zstd|lzma)[.-][^/]*$|/lib(scipy_)?openblas[^/]*$|/numpy/.*\.so$"
+    r"/(ld-linux-x86-64|libc|libm|libpthread|libcrypto|libssl|libgcc_s|libstdc\+\+|libzstd|liblzma)"
+    r"(-[0-9a-f.]+)?\.so[^/]*$|/lib(scipy_)?openblas[^/]*$|-packages/numpy/.*\.so$"
     r"|/python3\.\d+$|/libpython3[^/]*$|/lib-dynload/[^/]*$"
 )
 """Libraries that choose by what is said here alone, or anew when they are used (libstdc++)."""
 
 _CPUID = b"\x0f\xa2"
+_CPU_MODEL = b"\0__cpu_model\0"
+"""A variable of libgcc_s with what CPUID said."""
 _AVX, _PCLMULQDQ = (_FIRST, 1 << 60), (_FIRST, 1 << 33)
 _AVX2, _BMI2 = (_STRUCTURED, 1 << 37), (_STRUCTURED, 1 << 40)
 _CHOOSING = {
@@ -183,9 +185,7 @@ def require_held(level: str, libraries: Iterable[str], trusted: Iterable[str]) -
     asking = [
         path
         for path in libraries
-        if not _COVERED.search(path)
-        and Path(path).name not in known
-        and any(_CPUID in part for part in code(Path(path)))
+        if not _COVERED.search(path) and Path(path).name not in known and _asks(Path(path))
     ]
     if asking:
         raise ZygoteFailed(
@@ -195,6 +195,10 @@ def require_held(level: str, libraries: Iterable[str], trusted: Iterable[str]) -
     for path in libraries:
         if "/ld-linux-" in path:
             _require_libc_held(level, path)
+
+
+def _asks(path: Path) -> bool:
+    return any(_CPUID in part for part in code(path)) or _CPU_MODEL in path.read_bytes()
 
 
 def _require_libc_held(level: str, loader: str) -> None:

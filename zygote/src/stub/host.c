@@ -26,8 +26,8 @@ vdso_sum(void)
         return 0;
     }
     uint64_t bytes = head->e_shoff + (uint64_t)head->e_shnum * head->e_shentsize;
-    if (bytes > MAX_VDSO_BYTES || head->e_shentsize != sizeof(Elf64_Shdr)) {
-        return 0;
+    if (bytes > MAX_VDSO_BYTES || head->e_shentsize != sizeof(Elf64_Shdr) || !head->e_shnum) {
+        return manifest_sum(head, getauxval(AT_PAGESZ));
     }
     const char *begin = (const char *)head;
     const Elf64_Shdr *section = (const Elf64_Shdr *)(begin + head->e_shoff);
