@@ -86,6 +86,9 @@ _OF_LIBC = {(0, 2): (_FIRST, 32), (1, 1): (_STRUCTURED, 32), (2, 2): (_MORE, 0)}
 _CHOSEN_BY = {(0, 2): 0x1040_1000, (1, 1): 0xD003_0928, (2, 2): 0x0001_0020}
 """By which it chooses functions: AVX, MOVBE, FMA; AVX512, RTM, BMI, AVX2; LZCNT, FMA4."""
 
+_NOT_SAVED = ((1 << 64) - 1) & ~0xE_00EF
+"""Of the set of registers: those that the dynamic linker never saves (PKRU, say)."""
+
 _TIMEOUT_S = 60.0
 
 
@@ -133,7 +136,7 @@ def rules(
     if level == "x86-64-v2":  # the dynamic linker saves no register that came later
         needed[_REGISTERS] = needed[_STATE] = (_ANY, 0)
     else:  # it has room for those of the build
-        needed[_REGISTERS] = (_WITHIN, found[_REGISTERS][1])
+        needed[_REGISTERS] = (_WITHIN, found[_REGISTERS][1] | _NOT_SAVED)
         needed[_STATE] = (_HAS, found[_STATE][1] >> 32 << 32)
     for i, bit in {one for name in modules for one in _CHOOSING.get(name, ())}:
         needed[i] = (_HAS, needed[i][1] | found[i][1] & bit)
