@@ -80,8 +80,6 @@ def command(command: tuple[str, ...], image: str | None, **options: Any) -> None
     for name, raw in given.items():
         if raw:
             SETTINGS[name].require(row)
-    if find_policy(given.get("policy")).out_of_image and not (image or os.environ.get(VARIABLE)):
-        raise UsageError("the policy image needs an image", hint="name one with --image FILE")
     _check_lifespan(row, given.get("lifespan", "each"), reforks="refork" in given)
     environ = {**os.environ, **to_environment(**given), **_image(image)}
     # A bare `python` is the one that pasture is installed for.
@@ -91,6 +89,8 @@ def command(command: tuple[str, ...], image: str | None, **options: Any) -> None
         raise MissingExtra(
             f"there is no {STUB} beside {python}", hint="pip install 'pasture[zygote]'"
         )
+    if find_policy(given.get("policy")).out_of_image and Path(python).name != STUB:
+        raise UsageError("the policy image needs an image", hint="name one with --image FILE")
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(python, [python, "-m", row.module, *command[1:]], environ)
