@@ -19,6 +19,7 @@ import urllib.request
 from collections import Counter
 from pathlib import Path
 
+import psutil
 import pytest
 from running import TIMEOUT_S, listens
 
@@ -538,6 +539,33 @@ def smaps(*pids):
             name, size, _ = line.split()
             found[name.rstrip(":")] += int(size) * 1024
     return found
+
+
+@pytest.mark.once
+def test_a_container_of_the_same_pod_needs_no_pid(serve):
+    """Its processes have one namespace of pids: `shareProcessNamespace`."""
+    if os.getuid() != 0:
+        pytest.skip("makes a namespace of pids")
+    server = serve(before=("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"))
+    (master,) = psutil.Process(server.process.pid).children()
+    port = free_port()
+    enter = ["nsenter", "--target", str(master.pid), "--pid", "--mount", sys.executable]
+    words = ["-m", "pasture", "metrics", "--port", str(port)]
+    with subprocess.Popen([*enter, *words], stderr=subprocess.PIPE, text=True) as exporter:
+        try:
+            assert exporter.stderr.readline().startswith("metrics of 1 at ")
+            found = samples(fetch(f"http://127.0.0.1:{port}/metrics"))
+        finally:
+            exporter.kill()
+    assert found["pasture_workers", ()] == [2]
+    assert found["pasture_seal_sealed", ()] == [1]
+    top = subprocess.run(
+        [*enter, "-m", "pasture", "top", "--once"],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    assert top.returncode == 0 and "worker" in top.stdout, top.stderr
 
 
 @pytest.mark.once

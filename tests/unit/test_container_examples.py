@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -55,7 +56,13 @@ def test_the_canary_differs_from_the_deployment_in_its_policy_alone() -> None:
         [{"name": "PASTURE", "value": "0"}],
         [{"name": "PASTURE", "value": "seal"}],
     ]
-    assert metrics["command"][:2] == ["pasture", "metrics"]
+    _, name, *words = metrics["command"]
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    command.make_context(name, words)  # or it refuses them
+    assert sealed["startupProbe"] and sealed["readinessProbe"]
+    for deployment in (stock, canary):
+        assert deployment["spec"]["template"]["spec"]["shareProcessNamespace"] is True
     for deployment in (stock, canary):
         labels = deployment["spec"]["template"]["metadata"]["labels"]
         assert labels == deployment["spec"]["selector"]["matchLabels"]

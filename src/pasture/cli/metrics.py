@@ -14,11 +14,11 @@ import click
 from pasture.errors import PortTaken, UsageError
 from pasture.proc.sampler import sample_tree
 from pasture.proc.stat import start_time
-from pasture.proc.tree import is_running, require_memory_of
+from pasture.proc.tree import is_running, only_master, require_memory_of
 
 
 @click.command("metrics")
-@click.argument("pid", type=click.IntRange(min=1))
+@click.argument("pid", type=click.IntRange(min=1), required=False)
 @click.option("-p", "--port", type=click.IntRange(0, 65535), default=9464, show_default=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
@@ -34,14 +34,17 @@ from pasture.proc.tree import is_running, require_memory_of
     metavar="SECONDS",
     help="Between two times that --otlp sends.",
 )
-def command(pid: int, port: int, host: str, otlp: str | None, interval: float) -> None:
+def command(pid: int | None, port: int, host: str, otlp: str | None, interval: float) -> None:
     """Serve the figures of a server to Prometheus.
 
     Ends when that server does.
 
-    PID is the master: the process that forks the workers. Servers run by pasture report
+    PID is the master: the process that forks the workers. Without PID, the one pre-fork server of
+    this user is looked for, as in another container of its pod. Servers run by pasture report
     collections, pauses, recycles and the seal too. See docs/operate.md.
     """
+    if pid is None:
+        pid = only_master("metrics")
     require_memory_of(pid)
     sample_tree(pid)  # refused now rather than at each scrape, where it is not allowed
     started = start_time(pid)
