@@ -34,6 +34,7 @@ _OTHER_MEMORY = {"architecture": "the architecture", "os_page_bytes": "the size 
 _OTHER_SPEED = ("processor", "processors")
 _MIN_ROUNDS_OF_TIMES = 3
 _MAX_NAMES = 3
+_MIN_PART = 0.05  # of all that grew, for a cause to be named
 _NEW_BASELINE = "record a new baseline with --json where that is meant"
 
 
@@ -105,7 +106,8 @@ class Comparison:
         if policy not in self.causes:
             return ["both trials need --causes to say which cause grew"]
         grown = {cause: size for cause, size in self.causes[policy].items() if size > 0}
-        words = [f"{cause} +{megabytes(size)}" for cause, size in grown.items()]
+        least = _MIN_PART * sum(grown.values())
+        words = [f"{cause} +{megabytes(size)}" for cause, size in grown.items() if size >= least]
         return [f"what grew: {some(words, _MAX_NAMES)}"] if words else []
 
     def as_document(self) -> dict[str, Any]:
