@@ -151,6 +151,14 @@ test-wheel: ## The built packages in an empty environment
 test-install: ## pip install of each artefact, out of sdist and wheel, on every interpreter; what it says without a compiler, headers, a GIL; needs an index and root (ARGS=3.14)
 	@tools/test-install $(ARGS)
 
+.PHONY: test-debian
+test-debian: ## The Debian package, built in a fresh root of trixie, with lintian; needs root and debootstrap (ARGS=sid)
+	@tools/test-debian $(ARGS)
+
+.PHONY: test-start
+test-start: docs ## The commands of docs/start.md, as the site shows them, in a fresh root of Debian, timed; needs root and debootstrap
+	@tools/test-start
+
 .PHONY: test-try
 test-try: ## `pasture try` where pasture alone is installed: what it brings, by uv and by pip; needs an index
 	@tools/test-try
@@ -250,6 +258,10 @@ docs: ## The documentation as a site in build/site; a broken link fails (ARGS=--
 
 docs-check: docs .venvs/3.14/.stamp ## The same, looked at in a browser, narrow and wide
 	@.venvs/3.14/bin/python -m pytest -q tests/site
+
+.PHONY: lint-packaging
+lint-packaging: ## The conda recipe, rendered as rattler-build does; its versions and those of packaging/debian
+	@tools/uv run --quiet --no-project --with py-rattler-build tools/check-recipe
 
 .PHONY: lint-workflows
 lint-workflows: ## .github/ and examples/ci with zizmor, and actionlint where there is one
