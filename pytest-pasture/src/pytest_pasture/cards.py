@@ -26,10 +26,12 @@ class Card:
     Attributes:
         before_seal: in the mold.
         in_worker: once the worker has its own `config.workerinput`.
+        after_test: in the process of a test that has one of its own.
     """
 
     before_seal: _Step = _nothing
     in_worker: _Step = _nothing
+    after_test: _Step = _nothing
 
 
 def _name_coverage(config: pytest.Config) -> None:
@@ -37,6 +39,14 @@ def _name_coverage(config: pytest.Config) -> None:
     controller = getattr(config.pluginmanager.getplugin("_cov"), "cov_controller", None)
     if controller is not None:
         controller.nodeid = _input(config)["workerid"]
+
+
+def _save_coverage(config: pytest.Config) -> None:
+    """In a file of this process, which the controller combines with the others."""
+    controller = getattr(config.pluginmanager.getplugin("_cov"), "cov_controller", None)
+    if controller is not None:
+        controller.cov.stop()
+        controller.cov.save()
 
 
 def _close_reruns(config: pytest.Config) -> None:
@@ -62,7 +72,7 @@ def _input(config: pytest.Config) -> Mapping[str, Any]:
 # pytest-benchmark and syrupy ask whether they are in a worker, not in which one.
 CARDS: Mapping[str, Card] = {
     "pytest_benchmark": Card(),
-    "pytest_cov": Card(in_worker=_name_coverage),
+    "pytest_cov": Card(in_worker=_name_coverage, after_test=_save_coverage),
     "pytest_rerunfailures": Card(_close_reruns, _open_reruns),
     "syrupy": Card(),
 }
@@ -83,3 +93,9 @@ def in_worker(config: pytest.Config) -> None:
     """Take the steps of all cards in a worker."""
     for card in CARDS.values():
         card.in_worker(config)
+
+
+def after_test(config: pytest.Config) -> None:
+    """Take the steps of all cards at the end of a process that one test had for itself."""
+    for card in CARDS.values():
+        card.after_test(config)

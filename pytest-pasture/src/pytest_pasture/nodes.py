@@ -18,6 +18,9 @@ from xdist import workermanage
 from pytest_pasture.controller import Mold, Request
 from pytest_pasture.worker import SocketIO
 
+# The name until pytest-xdist 3.6.
+_tx_specs = getattr(workermanage, "parse_tx_spec_config", None) or workermanage.parse_spec_config
+
 MOLD = pytest.StashKey[Mold]()
 """Of the controller's configuration, where workers are forked."""
 
@@ -95,10 +98,10 @@ class Order:
 
 def reason_against(config: pytest.Config) -> str | None:
     """Why these nodes cannot be forked, known before there is any."""
-    for spec in map(execnet.XSpec, workermanage.parse_tx_spec_config(config)):
+    for spec in map(execnet.XSpec, _tx_specs(config)):
         if not spec.popen or spec.python or spec.chdir or spec.via or spec.nice or spec.env:
             return f"--tx {spec} is not this interpreter, as it is"
-    if config.getoption("px"):
+    if config.getoption("px", None):
         return "--px starts interpreters elsewhere"
     for hook in ("pytest_xdist_newgateway", "pytest_xdist_getremotemodule"):
         for implementation in getattr(config.hook, hook).get_hookimpls():

@@ -34,6 +34,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--no-pasture", dest="pasture", action="store_false", help="Plain pytest-xdist")
     group.addoption(
+        "--fork-each",
+        action="store_true",
+        help="With --pasture: run each test in a process of its own, forked from its worker",
+    )
+    group.addoption(
         "--pasture-report",
         metavar="FILE",
         type=Path,

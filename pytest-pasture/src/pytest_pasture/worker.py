@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 import time
+from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from _pytest.tmpdir import TempPathFactory
 from execnet import gateway_base
 
 from pasture.proc.smaps import own_private_bytes
-from pytest_pasture import cards, ends, streams
+from pytest_pasture import cards, each, ends, streams
 from pytest_pasture.control import Wanted
 from pytest_pasture.once import WORKER
 
@@ -33,8 +34,10 @@ class SocketIO:
 
     def __init__(self, end: socket.socket, execmodel: gateway_base.ExecModel) -> None:
         self.execmodel = execmodel
+        self.lock = threading.Lock()  # the thread that receives answers, too
         self._socket = end
         self._file = end.makefile("rb")
+        self._diverted: int | None = None
 
     def read(self, numbytes: int, /) -> bytes:
         data = self._file.read(numbytes)
@@ -43,7 +46,17 @@ class SocketIO:
         return data
 
     def write(self, data: bytes, /) -> None:
-        self._socket.sendall(data)
+        with self.lock:
+            if self._diverted is None:
+                self._socket.sendall(data)
+                return
+            left = memoryview(data)
+            while left:
+                left = left[os.write(self._diverted, left) :]
+
+    def divert(self, descriptor: int) -> None:
+        """Write there from now on."""
+        self._diverted = descriptor
 
     def close_read(self) -> None:
         self._close(socket.SHUT_RD)
@@ -134,6 +147,9 @@ class Worker:
         config.pluginmanager.register(self, "pasture-worker")
         for event in self.mold.recorder.events:
             channel.send(event)
+        if config.getoption("fork_each"):
+            each.prepare(config)
+            interactor.run_one_test = partial(each.run_one_test, interactor, io)
         return interactor.pytest_runtestloop(self.mold.interactor.session)
 
     def identify(self, workerinput: dict[str, Any], basetemp: str | None) -> None:
