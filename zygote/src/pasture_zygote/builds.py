@@ -94,7 +94,8 @@ class Build:
             return receive_built(self.channel)
         except (OSError, EOFError, ValueError, RecursionError):
             return Built(
-                problem="the process that loads the modules ended", hint="the log says why"
+                problem="the process that loads the modules ended",
+                hint="the log says why; PYTHONPATH names the folders of modules of your own",
             ), []
         finally:
             self.end()
