@@ -1,6 +1,7 @@
 """The commands: their order, those that other packages bring, and what a broken one does."""
 
 import importlib.metadata
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -122,3 +123,12 @@ def test_a_command_that_is_not_installed_names_its_extra(
     assert raised.value.hint == f"pip install 'pasture[{extra}]'"
     assert isinstance(raised.value, PastureError)
     assert name not in main.cli.list_commands(click.Context(main.cli))
+
+
+@pytest.mark.once
+def test_metrics_without_its_extra_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "prometheus_client.py").write_text("raise ImportError('it is not there')\n")
+    done = pasture({"PYTHONPATH": str(tmp_path)}, "metrics", str(os.getpid()))
+    assert done.returncode == MissingExtra.exit_code
+    assert "hint: pip install 'pasture[metrics]'" in done.stderr
+    assert "Traceback" not in done.stderr
