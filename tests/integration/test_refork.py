@@ -72,6 +72,7 @@ def test_what_a_worker_built_is_there_in_its_successors(start):
     server = start(refork="5,1000")
     refork(server, 1, path="/grow")
     assert server.get("/who")["cache"] == 20_000
+    assert server.log.count(f"next: pasture top {server.process.pid}\n") == 1, "not the mold's pid"
     assert_ends_without_a_trace(server)
 
 

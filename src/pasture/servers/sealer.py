@@ -180,9 +180,11 @@ class Sealer:
         policy = self._settings.policy
         if not policy.heap:
             return ""
+        # Of a refork the first mold is sealed, which ends when its workers have been replaced.
+        server = os.getpid() if self._settings.refork is None else os.getppid()
         if not report.sealed:
-            return f"; next: pasture doctor {os.getpid()}"
-        step = f"pasture top {os.getpid()}"
+            return f"; next: pasture doctor {server}"
+        step = f"pasture top {server}"
         if has_warm_up and policy.warms_up and not self._settings.warm_up:
             step = "requests to serve before the fork, as in --warm / or PASTURE_WARM=/"
         return f"{_shared() if report.objects else ''}; next: {step}"
