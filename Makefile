@@ -390,7 +390,7 @@ test-limit: .venvs/3.14/.stamp ## The workers that `pasture try --limit` counts,
 	@.venvs/3.14/bin/python -m benchmarks.limit $(ARGS)
 
 .PHONY: bench-rivals
-bench-rivals: .venvs/3.14/.stamp ## Other ways to save memory on the bundled site, beside the seal: gc.freeze, cinderx, threads, KSM (ARGS="freeze ksm --rounds 5")
+bench-rivals: .venvs/3.14/.stamp ## Other ways to save memory on the bundled site, beside the seal: gc.freeze, cinderx, threads, KSM, a fork server, an image (ARGS="freeze ksm --rounds 5")
 	@.venvs/3.14/bin/python -m benchmarks.rivals $(ARGS)
 
 .PHONY: bench-sites
