@@ -161,6 +161,8 @@ def measure(
         pss = sum(one.pss for one in full)
         server.terminate()
         server.wait(TIMEOUT_S)
+    if variant == "image" and "started from the image" not in log.read_text():
+        raise click.ClickException(log.read_text().partition("\n")[0])
     return Found(start_s, private, pss, processor_ms, rate, ksmd_seconds() - ksmd)
 
 
