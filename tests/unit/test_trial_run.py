@@ -13,14 +13,21 @@ from typing import Any
 import pytest
 
 from pasture.display.progress import Event, Finished, OnEvent, Started
-from pasture.errors import AppDidNotAnswer, ServerFailed, UsageError
+from pasture.errors import (
+    AppDidNotAnswer,
+    NoPrivilege,
+    PastureError,
+    ProcessEnded,
+    ServerFailed,
+    UsageError,
+)
 from pasture.trial import attempt_trial, run_trial
 from pasture.trial.document import as_document
 from pasture.trial.equipment import Equipment
 from pasture.trial.measurement import Run, Shutdown, TrialResult
 from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import UrlAnswers
-from pasture.trial.run import Job
+from pasture.trial.run import Job, causes_of
 from pasture.trial.server import Pause
 from pasture.trial.trial import describe_interpreter, schedule
 from pasture.warmup.requests import Request
@@ -463,3 +470,15 @@ def test_the_interpreter_of_the_server_is_asked() -> None:
 def test_an_interpreter_that_is_none_is_refused() -> None:
     with pytest.raises(UsageError, match="/nowhere/python"):
         describe_interpreter("/nowhere/python")
+
+
+@pytest.mark.parametrize("kind", [NoPrivilege, ProcessEnded, UsageError])
+def test_causes_that_cannot_be_seen_end_no_run(kind: type[PastureError]) -> None:
+    events: list[Event] = []
+
+    def find(master_pid: int) -> dict[str, int]:
+        raise kind("it is not shown")
+
+    assert causes_of(1, find, events.append) is None
+    assert "it is not shown" in str(events[-1])
+    assert causes_of(1, None, events.append) is None

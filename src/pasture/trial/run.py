@@ -14,7 +14,7 @@ from typing import Any
 
 from pasture.display.progress import Moved, OnEvent
 from pasture.display.units import megabytes, seconds
-from pasture.errors import AppDidNotAnswer, ProcessEnded, ServerFailed, UsageError
+from pasture.errors import AppDidNotAnswer, NoPrivilege, ProcessEnded, ServerFailed, UsageError
 from pasture.launch.ports import free_port
 from pasture.launch.session import Group, tail
 from pasture.proc import smaps
@@ -94,7 +94,7 @@ def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
         series, result = _load(job, group, port, began, emit, pause)
         busy_s = max(0.0, processor_s(group.pid) - busy_before_s)
         final = _idle_sample(job, group, start, result.figures.requests, pause)
-        causes = _causes(job, group, emit)
+        causes = causes_of(group.pid, job.find_causes, emit)
         emit(Moved(phase=STOPPING))
         ended = stop_and_measure(group, pause)
         said = group.log
@@ -116,14 +116,15 @@ def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
     )
 
 
-def _causes(job: Job, group: Group, emit: OnEvent) -> Mapping[str, int] | None:
-    """Why memory of a worker is private; None without a look, or if no fork made it."""
-    if job.find_causes is None:
+def causes_of(master_pid: int, find: FindCauses | None, emit: OnEvent) -> Mapping[str, int] | None:
+    """Why memory of a worker is private; None where that is not asked, or cannot be seen."""
+    if find is None:
         return None
     emit(Moved(phase="looking for the causes of private memory"))
     try:
-        return job.find_causes(group.pid)
-    except (UsageError, ProcessEnded):  # a spawned worker, or one that has just been replaced
+        return find(master_pid)
+    except (NoPrivilege, ProcessEnded, UsageError) as error:  # as for a worker that was spawned
+        emit(Moved(phase=f"no causes: {error.message}"))
         return None
 
 
