@@ -260,7 +260,7 @@ docs-check: docs .venvs/3.14/.stamp ## The same, looked at in a browser, narrow 
 	@.venvs/3.14/bin/python -m pytest -q tests/site
 
 .PHONY: lint-packaging
-lint-packaging: ## The conda recipe, rendered as rattler-build does; its versions and those of packaging/debian
+lint-packaging: ## The conda recipe, rendered as rattler-build does, and compared with pyproject.toml
 	@tools/uv run --quiet --no-project --with py-rattler-build tools/check-recipe
 
 .PHONY: lint-workflows
