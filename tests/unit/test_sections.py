@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from pasture.cli import main, run, try_
-from pasture.display.sections import SectionedCommand
+from pasture.display.sections import OrderedGroup, SectionedCommand
 from pasture.sealing.policy import POLICIES
 
 pytestmark = pytest.mark.once
@@ -48,6 +48,16 @@ def test_a_mistyped_command_is_met_with_a_guess(
 ) -> None:
     assert main.run([typed, "-w", "4"]) == 2
     assert f"No such command '{typed}'. Did you mean '{meant}'?" in capsys.readouterr().err
+
+
+def test_commands_of_a_group_stand_in_the_order_of_use() -> None:
+    @click.group(cls=OrderedGroup)
+    def group() -> None: ...
+
+    for name in ("start", "look", "end"):
+        group.command(name)(lambda: None)
+    lines = help_of(group).partition("Commands:\n")[2].splitlines()
+    assert [line.strip() for line in lines] == ["start", "look", "end"]
 
 
 def test_a_word_that_is_like_no_command_gets_no_guess(capsys: pytest.CaptureFixture[str]) -> None:

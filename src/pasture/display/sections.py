@@ -1,7 +1,7 @@
-"""Options in groups: click lists all of a command under one heading.
+"""Help texts in the order of use: options in groups, commands as they are declared.
 
-A command names the headings. The help has its options in the order in which they are declared, so a
-new one stands in the group of its neighbour.
+click lists all options of a command under one heading, and commands by the alphabet. Here a command
+names the headings; a new option stands in the group of its neighbour.
 """
 
 from __future__ import annotations
@@ -36,3 +36,10 @@ class SectionedCommand(click.Command):
         for title, records in sections.items():
             with formatter.section(title):
                 formatter.write_dl(records)
+
+
+class OrderedGroup(click.Group):
+    """A group whose help lists its commands in the order in which they were added."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)

@@ -15,12 +15,13 @@ from typing import Any
 import click
 
 from pasture.display.atomic import write_json
+from pasture.display.sections import OrderedGroup
 from pasture.errors import UsageError
 
 _BUILD_TIMEOUT_S = 600.0
 
 
-@click.group("zygote")
+@click.group("zygote", cls=OrderedGroup)
 def command() -> None:
     """Start Python in milliseconds, with modules loaded and shared.
 
@@ -92,15 +93,6 @@ def status(json_file: Path | None) -> None:
     _print_refused("no zygote", found.get("refused", {}))
 
 
-@command.command("stop")
-@_NAME
-def stop(name: str) -> None:
-    """Stop the server, or one zygote with those on top of it. Running programs go on."""
-    from pasture_zygote.client import ask
-
-    ask({"do": "stop", "name": name})
-
-
 @command.command("reload")
 @_NAME
 def reload(name: str) -> None:
@@ -108,6 +100,15 @@ def reload(name: str) -> None:
     from pasture_zygote.client import ask
 
     _print(ask({"do": "reload", "name": name}, timeout_s=_BUILD_TIMEOUT_S)["zygotes"])
+
+
+@command.command("stop")
+@_NAME
+def stop(name: str) -> None:
+    """Stop the server, or one zygote with those on top of it. Running programs go on."""
+    from pasture_zygote.client import ask
+
+    ask({"do": "stop", "name": name})
 
 
 def _serve(fields: dict[str, Any]) -> None:

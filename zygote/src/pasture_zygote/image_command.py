@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from pasture.display.atomic import write_json
+from pasture.display.sections import OrderedGroup, SectionedCommand
 from pasture.errors import UsageError, ZygoteFailed
 from pasture_zygote import baseline
 
@@ -23,7 +24,7 @@ _SCRIPTS = click.option(
 )
 
 
-@click.group("image")
+@click.group("image", cls=OrderedGroup)
 def command() -> None:
     """Keep an interpreter with its modules in a file to start from.
 
@@ -33,7 +34,17 @@ def command() -> None:
     """
 
 
-@command.command("build")
+@command.command(
+    "build",
+    cls=SectionedCommand,
+    headings={
+        "path": "Image",
+        "options": "As programs have them",
+        "secret_file": "Secrets",
+        "cpu": "Processors",
+        "files": "File",
+    },
+)
 @click.option(
     *("-o", "--output", "path"),
     type=click.Path(path_type=Path, dir_okay=False),
@@ -67,13 +78,6 @@ def command() -> None:
     "--env", multiple=True, metavar="NAME[=VALUE]", help="Variable that modules find: no others."
 )
 @click.option(
-    "--files",
-    type=click.Choice(["checked", "unchecked"]),
-    default="checked",
-    show_default=True,
-    help="Whether Python files are compared at each start, by time and size.",
-)
-@click.option(
     "--secret-file",
     type=click.Path(path_type=Path),
     multiple=True,
@@ -90,13 +94,20 @@ def command() -> None:
     help="For all processors of a level; without it, for those of this model.",
 )
 @click.option(
-    "--verity", is_flag=True, help="Have the kernel compare each page that it reads (fs-verity)."
-)
-@click.option(
     "--cpu-trust",
     multiple=True,
     metavar="LIBRARY",
     help="File name of a library that chooses no functions by the processor.",
+)
+@click.option(
+    "--files",
+    type=click.Choice(["checked", "unchecked"]),
+    default="checked",
+    show_default=True,
+    help="Whether Python files are compared at each start, by time and size.",
+)
+@click.option(
+    "--verity", is_flag=True, help="Have the kernel compare each page that it reads (fs-verity)."
 )
 @click.option("--mode", default="600", show_default=True, metavar="OCTAL", help="Of the file.")
 def build(
