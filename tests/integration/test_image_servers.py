@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ import psutil
 import pytest
 from generations import refork, wait_for_roles
 from images import Images
+from running import TIMEOUT_S, Running, environment, listens
+
+from pasture.launch.ports import free_port
 
 pytestmark = pytest.mark.once
 
@@ -92,6 +96,35 @@ def test_a_worker_of_a_server_out_of_an_image_becomes_the_next_parent(
     wait_for_roles(server, ("mold", 1), *[("worker", 1)] * 2)
     assert server.stop() == 0
     assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize(
+    ("engine", "words"),
+    [
+        ("uwsgi", "--http-socket 127.0.0.1:{} --master --die-on-term --module herd_app:app"),
+        ("uvicorn", "--workers 2 --port {} herd_asgi_app:app"),
+    ],
+)
+def test_other_engines_start_out_of_an_image(
+    images: Images, tmp_path: Path, engine: str, words: str
+) -> None:
+    pytest.importorskip("pyuwsgi" if engine == "uwsgi" else engine)
+    port = free_port()
+    variables = options(images)["env"]
+    command = [sys.executable, "-m", "pasture", "run", "--image", str(images.image), engine]
+    server = Running(
+        [*command, *words.format(port).split()],
+        tmp_path / "log",
+        environment(variables),  # type: ignore[arg-type]
+    )
+    try:
+        server.wait_for(lambda: listens(port), "an answer")
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/who", timeout=TIMEOUT_S).read()
+        assert STARTED in server.log and "sealed, " in server.log
+        assert server.stop() == 0
+    finally:
+        print(server.log)
+        server.destroy()
 
 
 def test_an_image_that_cannot_be_used_is_a_mistake_of_the_command_line(tmp_path: Path) -> None:

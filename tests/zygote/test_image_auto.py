@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -145,6 +146,34 @@ def test_a_builder_that_was_killed_is_no_obstacle(automatic: Automatic) -> None:
         time.sleep(0.05)
     assert b"one is made" in automatic.run(program).err
     automatic.wait()
+
+
+def test_no_child_and_no_other_interpreter_learns_of_the_first_start(automatic: Automatic) -> None:
+    """The variable is for one start; without start files nothing would take it back."""
+    names = "[name for name in os.environ if 'SEEN' in name], len(os.listdir('/proc/self/fd'))"
+    text = (
+        f"import os, subprocess, sys\nprint({names}, flush=True)\nsubprocess.run([sys.executable, "
+    )
+    program = automatic.program(text=f'{text}"-c", "import os; print({names})"])\n')
+    first = automatic.run(program)
+    assert b"one is made" in first.err
+    if sys.version_info >= (3, 13):
+        assert first.out == automatic.run(program, BIN / "python").out
+    words = [STUB, "-S", program]
+    done = subprocess.run(words, env=automatic.environ, capture_output=True, check=True)
+    assert b"none is made without start files" in done.stderr
+    automatic.wait()
+
+
+def test_a_server_of_pasture_run_has_an_image_made(automatic: Automatic) -> None:
+    words = [BIN / "python", "-m", "pasture", "run", "--image", "auto", "--", "python"]
+    environ = {**automatic.environ, "PASTURE_IMAGE": ""}
+    program = automatic.program(text="import json, sys; print('its_own' in sys.modules)\n")
+    for said in (b"one is made in the background", b"started from the image"):
+        done = subprocess.run([*words, program], env=environ, capture_output=True, check=True)
+        assert said in done.stderr, done.stderr
+        assert done.stdout == b"False\n"
+        automatic.wait()
 
 
 def test_a_folder_that_others_write_to_is_not_used(automatic: Automatic) -> None:

@@ -1,15 +1,17 @@
 """Makes the image of a program in the background of its first start: `PASTURE_IMAGE=auto`.
 
-`pasture-python` starts this program, with the lowest priority and a lock as its only descriptor,
-and then executes the interpreter. Owns what goes into such an image, and how many are kept: only
-modules that the program has imported, that lie in the folders of the interpreter or of installed
-packages, and that can be imported by themselves. The program and its own modules never run here. A
-failure is written down beside the image, and not repeated at each start.
+`pasture-python` starts this program, with the lowest priority, a lock and the names that the first
+start notes (`seen`), and then executes the interpreter. Owns what goes into such an image, and how
+many are kept: only modules that the program has imported, that lie in the folders of the
+interpreter or of installed packages, and that can be imported by themselves. The program and its
+own modules never run here. A failure is written down beside the image, and not repeated at each
+start.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib
 import importlib.util
 import json
@@ -37,7 +39,9 @@ _MAX_WAIT_S = 60.0
 _POLL_S = 0.25
 _MAX_TRY_S = 300.0
 _OLD_S = 30 * 24 * 3600
-_ENDS = ("seen", "failed", "lock")
+_ENDS = ("failed", "lock")
+_NAMES = 4
+"""Descriptor, as src/stub/auto.c passes it."""
 
 
 class Program(NamedTuple):
@@ -52,10 +56,9 @@ class Program(NamedTuple):
 def main(place: str, pid: str, kind: str, text: str, *options: str) -> None:
     """Wait until the program has loaded its modules, and make the image."""
     path, program = Path(place), Program(int(pid), kind, text, options)
-    seen = path.with_name(f"{path.name}.seen")
     failed = path.with_name(f"{path.name}.failed")
     try:
-        _make(path, program, _wait(seen, program.pid))
+        _make(path, program, _wait(program.pid))
         failed.unlink(missing_ok=True)
     except PastureError as error:
         private_files.write(failed, f"{error.message}\n")
@@ -63,22 +66,25 @@ def main(place: str, pid: str, kind: str, text: str, *options: str) -> None:
         private_files.write(failed, f"{type(error).__name__}: {error}\n")
         raise
     finally:
-        seen.unlink(missing_ok=True)
         prune(path.parent)
 
 
-def _wait(seen: Path, pid: int) -> list[str]:
+def _wait(pid: int) -> list[str]:
     """Names of modules that the program imports, until it imports no more for a while, or ends."""
     began = last = time.monotonic()
     names: list[str] = []
     while time.monotonic() - began < _MAX_WAIT_S:
-        now = read_names(seen.read_bytes())
+        now = _seen()
         if len(now) > len(names):
             names, last = now, time.monotonic()
         if not Path(f"/proc/{pid}").exists() or time.monotonic() - last > _QUIET_S:
             break
         time.sleep(_POLL_S)
-    return read_names(seen.read_bytes())
+    return _seen()
+
+
+def _seen() -> list[str]:
+    return read_names(os.pread(_NAMES, os.fstat(_NAMES).st_size, 0))
 
 
 def read_names(area: bytes) -> list[str]:
@@ -98,6 +104,7 @@ def _make(path: Path, program: Program, names: Sequence[str]) -> None:
     own = starter.own()
     environ = variables(own, ())
     secrets, _ = leaks.of_variables(own, environ)
+    _wait_for_others(path.parent)
     loadable = _loadable(program, names, environ)
     problem = ZygoteFailed("the program has imported nothing that can be kept")
     for modules in dict.fromkeys((loadable, tuple(filter(is_of_interpreter, loadable)))):
@@ -110,6 +117,13 @@ def _make(path: Path, program: Program, names: Sequence[str]) -> None:
             else:
                 return
     raise problem
+
+
+def _wait_for_others(folder: Path) -> None:
+    """One build at a time: many first programs at once do not take the memory of many builds."""
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    with contextlib.suppress(OSError):  # a file system without locks
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until this process ends
 
 
 def _loadable(program: Program, names: Sequence[str], environ: dict[str, str]) -> tuple[str, ...]:

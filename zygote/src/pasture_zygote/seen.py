@@ -1,11 +1,12 @@
 """Notes which modules the first start of a program imports: `auto` makes its image of them.
 
 Called by a start file, before the program. Names go into memory that both share: there is nothing
-to wait for, to close, or to lose when the program is killed. Forked processes note nothing.
+to wait for, to fail, or to lose when the program is killed. Forked processes note nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import posix
 import sys
@@ -16,21 +17,25 @@ VARIABLE = "_PASTURE_SEEN"
 
 def start() -> None:
     """Note names from now on."""
-    path = os.environ.pop(VARIABLE)
+    pid, _, file = os.environ.pop(VARIABLE).partition(":")
     posix.environ.pop(os.fsencode(VARIABLE), None)
-    sys.meta_path.insert(0, _Seen(path))
+    if pid == str(os.getpid()) and file.isdecimal():
+        with contextlib.suppress(OSError, ValueError):
+            sys.meta_path.insert(0, _Seen(int(file)))
 
 
 class _Seen:
     """A finder that finds nothing."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, file: int) -> None:
         import mmap
 
         # The program has no descriptor of it, where Python can do without.
         options = {"trackfd": False} if sys.version_info >= (3, 13) else {}
-        with open(path, "r+b") as file:  # noqa: PTH123
-            self._area = mmap.mmap(file.fileno(), 0, **options)
+        try:
+            self._area = mmap.mmap(file, 0, **options)
+        finally:
+            os.close(file)
         self._used = 0
         self._pid = os.getpid()
 

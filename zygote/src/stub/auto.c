@@ -4,8 +4,8 @@
  * theirs anew in turns. Two programs of one name would start out of one image, which is right, too: it is
  * compared like any other.
  *
- * Beside an image: `.lock`, which the process that makes it keeps locked; `.seen`, the modules that the
- * first start imports; `.failed`, why there is no image. */
+ * Beside an image: `.lock`, which the process that makes it keeps locked; `.failed`, why there is no
+ * image. The first start writes which modules it imports into memory that it shares with that process. */
 #define _GNU_SOURCE
 #include "auto.h"
 
@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -32,11 +33,16 @@
 #  define SYS_close_range 436
 #endif
 
+#ifndef MFD_ALLOW_SEALING
+#  define MFD_ALLOW_SEALING 2u
+#endif
+
 #define SEEN "_PASTURE_SEEN"
 #define SEEN_BYTES (256 * 1024)
 #define AGAIN_S (24 * 60 * 60) /* a build that failed is tried again after that */
 #define USED_S (60 * 60)       /* how exactly the last use is known */
-#define LOCK 3                 /* descriptor of the lock in the process that makes the image */
+#define LOCK 3                 /* descriptors of the process that makes the image: the lock, */
+#define NAMES 4                /* and what the program imports */
 
 extern char **environ;
 
@@ -222,32 +228,34 @@ lock(const char *place)
     return file;
 }
 
-static bool
-make_seen(const char *place)
+/* Memory that cannot shrink, so that writing to it never fails; -1 if there is none. It is inherited:
+   the start file that maps it closes it. */
+static int
+names_seen(void)
 {
-    int file =
-        open(beside(place, "seen"), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    bool is_made = file >= 0 && ftruncate(file, SEEN_BYTES) == 0;
-    if (file >= 0) {
+    int file = (int)syscall(SYS_memfd_create, "pasture-seen", MFD_ALLOW_SEALING);
+    if (file >= 0
+        && (ftruncate(file, SEEN_BYTES) < 0 || fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK) < 0)) {
         (void)close(file);
+        return -1;
     }
-    return is_made;
+    return file;
 }
 
 /* Nothing of the caller's stays open, so that no reader of a pipe waits for this process. */
 static void
-leave_caller(int locked)
+leave_caller(int locked, int names)
 {
     int null = open("/dev/null", O_RDWR);
-    if (locked != LOCK) {
-        (void)dup2(locked, LOCK);
-    }
-    (void)fcntl(LOCK, F_SETFD, 0);
+    locked = fcntl(locked, F_DUPFD_CLOEXEC, NAMES + 1); /* out of the way of the other */
+    names = fcntl(names, F_DUPFD_CLOEXEC, NAMES + 1);
+    (void)dup2(locked, LOCK);
+    (void)dup2(names, NAMES);
     for (int i = 0; i < 3; i++) {
         (void)dup2(null, i);
     }
-    if (syscall(SYS_close_range, LOCK + 1, ~0u, 0) < 0) {
-        for (int i = LOCK + 1; i < 1024; i++) {
+    if (syscall(SYS_close_range, NAMES + 1, ~0u, 0) < 0) {
+        for (int i = NAMES + 1; i < 1024; i++) {
             (void)close(i);
         }
     }
@@ -259,7 +267,8 @@ leave_caller(int locked)
 }
 
 __attribute__((noreturn)) static void
-make(const char *place, const char *python, const command_line *line, pid_t program, int locked)
+make(const char *place, const char *python, const command_line *line, pid_t program, int locked,
+     int names)
 {
     char pid[24], kind[2] = {line->kind, 0};
     char *fixed[] = {(char *)python, "-P", "-m", "pasture_zygote.auto",
@@ -272,14 +281,29 @@ make(const char *place, const char *python, const command_line *line, pid_t prog
     snprintf(pid, sizeof pid, "%ld", (long)program);
     memcpy(argv, fixed, sizeof fixed);
     memcpy(argv + count, line->option, line->options * sizeof *argv);
-    leave_caller(locked);
+    leave_caller(locked, names);
     execv(python, argv);
     _exit(1);
+}
+
+/* The one of pasture's notes what the program imports. */
+static bool
+has_start_files(const command_line *line)
+{
+    for (size_t i = 0; i < line->options; i++) {
+        if (strcmp(line->option[i], "-S") == 0) {
+            return false;
+        }
+    }
+    return getenv("PASTURE_PYTHON") == NULL; /* another environment's interpreter */
 }
 
 const char *
 auto_order(const char *place, const char *python, const command_line *line)
 {
+    if (!has_start_files(line)) {
+        return "there is no image yet, and none is made without start files";
+    }
     if (getpid() == 1) { /* what it leaves behind would become its own child */
         return "there is no image yet, and the first process of a container has none made";
     }
@@ -290,21 +314,26 @@ auto_order(const char *place, const char *python, const command_line *line)
     if (locked < 0) {
         return "the image of this program is being made";
     }
-    pid_t program = getpid();
-    pid_t child = make_seen(place) ? fork() : -1;
+    int names = names_seen();
+    pid_t program = getpid(), child = names >= 0 ? fork() : -1;
     if (child == 0) {
         (void)setsid();
         if (fork() == 0) {
-            make(place, python, line, program, locked);
+            make(place, python, line, program, locked, names);
         }
         _exit(0);
     }
     (void)close(locked);
     if (child < 0) {
+        if (names >= 0) {
+            (void)close(names);
+        }
         return "no image can be made now";
     }
     while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {
     }
-    (void)setenv(SEEN, beside(place, "seen"), 1);
+    char seen[48];
+    snprintf(seen, sizeof seen, "%ld:%d", (long)program, names);
+    (void)setenv(SEEN, seen, 1);
     return "there is no image yet: one is made in the background";
 }
