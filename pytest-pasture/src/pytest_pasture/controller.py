@@ -165,7 +165,10 @@ class Mold:
             code = _PLAIN.format(path=path, model="main_thread_only", id=f"{request.id}-worker")
             words = [sys.executable, "-u", "-c", code]
             descriptor = request.end.fileno()
-            request.process = subprocess.Popen(words, stdin=descriptor, stdout=descriptor)
+            try:
+                request.process = subprocess.Popen(words, stdin=descriptor, stdout=descriptor)
+            except OSError as error:  # xdist sees the connection closed
+                self.report(f"{request.id} cannot be started: {error}")
         self._settle(request)
 
     def _settle(self, request: Request) -> None:

@@ -34,9 +34,9 @@ def leave_to_parent() -> None:
 
 def leave(status: int = 0) -> NoReturn:
     """End a child as the interpreter would end it, without finalization, which copies all pages."""
-    with contextlib.suppress(BaseException):
-        threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    with contextlib.suppress(Exception):
-        exit.flush()
-    os._exit(status)
+    try:
+        for step in (threading._shutdown, atexit._run_exitfuncs, exit.flush):  # type: ignore[attr-defined]
+            with contextlib.suppress(BaseException):
+                step()
+    finally:
+        os._exit(status)

@@ -56,9 +56,11 @@ def run(config: pytest.Config, control: Channel, lookout: LookOut) -> NoReturn:
             mold.decline(f"{type(error).__name__} in the process that collects: {error}")
         else:
             status = 1
-    if mold.worker is not None:
-        mold.worker.finish()
-    ends.leave(status)
+    try:
+        if mold.worker is not None:
+            mold.worker.finish()
+    finally:
+        ends.leave(status)
 
 
 class Mold:

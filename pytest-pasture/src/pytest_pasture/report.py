@@ -52,7 +52,10 @@ class Report:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         path: Path | None = self.config.getoption("pasture_report")
         if path is not None:
-            path.write_text(json.dumps(self.document(), indent=2) + "\n")
+            try:
+                path.write_text(json.dumps(self.document(), indent=2) + "\n")
+            except OSError as error:
+                terminalreporter.write_line(f"pasture: no report: {error}")
         if self.config.option.verbose < 0 and not self.reasons:
             return
         for line in self.lines():
