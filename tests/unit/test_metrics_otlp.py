@@ -81,6 +81,10 @@ def test_the_path_of_a_collector_is_added_where_there_is_none(url: str, whole: s
     assert otlp.endpoint(url) == whole
 
 
+def test_the_address_in_the_log_holds_no_secret() -> None:
+    assert otlp.shown("https://me:secret@otel:4318?key=secret") == "https://otel:4318/v1/metrics"
+
+
 @pytest.mark.parametrize("url", ["localhost:4318", "grpc://localhost:4317", "http://", ""])
 def test_what_is_no_url_of_http_is_refused(url: str) -> None:
     with pytest.raises(UsageError, match="URL"):

@@ -60,13 +60,13 @@ def command(pid: int | None, port: int, host: str, otlp: str | None, interval: f
 
 
 def _send(pid: int, url: str, interval_s: float, wanted: Callable[[], bool]) -> None:
-    from pasture.metrics.otlp import Sender, send_until
+    from pasture.metrics.otlp import Sender, send_until, shown
 
     def say(words: str) -> None:
         click.echo(f"metrics of {pid} {words}", err=True)
 
     sender = Sender(url, pid)
-    say(f"go to {url} every {interval_s:g} s")
+    say(f"go to {shown(url)} every {interval_s:g} s")
     send_until(sender.send, interval_s, wanted, say)
 
 

@@ -85,6 +85,12 @@ def endpoint(url: str) -> str:
     return url if parts.path.strip("/") else parts._replace(path=PATH).geturl()
 
 
+def shown(url: str) -> str:
+    """The address for a log: a URL may hold a password or a key."""
+    parts = urlsplit(endpoint(url))
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+
+
 def send_until(
     send: Callable[[], bool],
     interval_s: float,
