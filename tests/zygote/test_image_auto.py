@@ -15,7 +15,7 @@ from zygotes import BIN, STUB, Ended
 
 from pasture_zygote import auto
 
-pytestmark = [pytest.mark.once, pytest.mark.integration]
+pytestmark = pytest.mark.integration
 
 TIMEOUT_S = 60
 PROGRAM = """\
@@ -80,6 +80,7 @@ def automatic(own_images: Images) -> Automatic:
     return Automatic(own_images)
 
 
+@pytest.mark.interpreter
 def test_the_first_start_has_an_image_made_and_the_next_one_uses_it(automatic: Automatic) -> None:
     program = automatic.program()
     by_python = automatic.run(program, BIN / "python")
@@ -105,6 +106,7 @@ def test_the_first_start_has_an_image_made_and_the_next_one_uses_it(automatic: A
     assert automatic.runs.read_text() == "ran\n" * 5, "the program runs for its users alone"
 
 
+@pytest.mark.once
 def test_an_image_that_does_not_fit_any_more_is_made_again(automatic: Automatic) -> None:
     program = automatic.program()
     automatic.run(program)
@@ -119,6 +121,7 @@ def test_an_image_that_does_not_fit_any_more_is_made_again(automatic: Automatic)
     assert b"started from the image" in automatic.run(program).err
 
 
+@pytest.mark.once
 def test_what_could_not_be_made_is_not_tried_at_each_start(
     automatic: Automatic, own_images: Images
 ) -> None:
@@ -136,6 +139,7 @@ def test_what_could_not_be_made_is_not_tried_at_each_start(
     automatic.wait("failed")
 
 
+@pytest.mark.once
 def test_a_builder_that_was_killed_is_no_obstacle(automatic: Automatic) -> None:
     program = automatic.program()
     automatic.run(program)
@@ -148,6 +152,7 @@ def test_a_builder_that_was_killed_is_no_obstacle(automatic: Automatic) -> None:
     automatic.wait()
 
 
+@pytest.mark.once
 def test_no_child_and_no_other_interpreter_learns_of_the_first_start(automatic: Automatic) -> None:
     """The variable is for one start; without start files nothing would take it back."""
     names = "[name for name in os.environ if 'SEEN' in name], len(os.listdir('/proc/self/fd'))"
@@ -165,6 +170,7 @@ def test_no_child_and_no_other_interpreter_learns_of_the_first_start(automatic: 
     automatic.wait()
 
 
+@pytest.mark.once
 def test_a_server_of_pasture_run_has_an_image_made(automatic: Automatic) -> None:
     words = [BIN / "python", "-m", "pasture", "run", "--image", "auto", "--", "python"]
     environ = {**automatic.environ, "PASTURE_IMAGE": ""}
@@ -176,6 +182,7 @@ def test_a_server_of_pasture_run_has_an_image_made(automatic: Automatic) -> None
         automatic.wait()
 
 
+@pytest.mark.once
 def test_a_folder_that_others_write_to_is_not_used(automatic: Automatic) -> None:
     automatic.images.parent.mkdir(parents=True)
     automatic.images.parent.chmod(0o777)
@@ -187,12 +194,14 @@ def test_a_folder_that_others_write_to_is_not_used(automatic: Automatic) -> None
     assert b"there is no cache folder" in automatic.run(automatic.program()).err
 
 
+@pytest.mark.once
 def test_names_of_modules_are_read_as_far_as_they_were_written() -> None:
     area = b"json\njson.decoder\njson\nno name\n../x\nhalf" + bytes(10)
     assert auto.read_names(area) == ["json", "json.decoder"]
     assert auto.read_names(bytes(10)) == []
 
 
+@pytest.mark.once
 def test_only_installed_modules_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "of_a_project.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
@@ -202,6 +211,7 @@ def test_only_installed_modules_are_kept(tmp_path: Path, monkeypatch: pytest.Mon
     assert not auto.is_installed("tests.zygote")
 
 
+@pytest.mark.once
 def test_images_that_were_not_used_for_longest_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
