@@ -56,6 +56,17 @@ from sklearn.linear_model import LinearRegression
 frame = pandas.DataFrame({"a": numpy.arange(100.0), "b": numpy.arange(100.0) * 2})
 print(LinearRegression().fit(frame[["a"]], frame["b"]).coef_, flush=True)
 """
+API_SERVER = """\
+import socket, sys, uvicorn
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+server = uvicorn.Server(uvicorn.Config("airflow.api_fastapi.main:app", log_level="error"))
+server.run(sockets=[listener])
+"""
+API_MODULES = (
+    "uvicorn.main,uvicorn.lifespan.on,uvicorn.loops.auto,uvicorn.protocols.http.auto,"
+    "uvicorn.protocols.websockets.auto,airflow.api_fastapi.main"
+)
 CONTAINER = """\
 mount -t tmpfs none "$0" && cd "$0" && mkdir upper work root
 mount -t overlay overlay -o lowerdir=/,upperdir=upper,workdir=work root
@@ -110,6 +121,14 @@ def first_answer(program: Path, environ: Environ) -> float:
     began = time.perf_counter()
     with serving([program, "-c", SERVER], environ) as (_, port):
         get(port, "/", {"Host": "localhost"})
+        return time.perf_counter() - began
+
+
+def first_health(program: Path, environ: Environ) -> float:
+    """Seconds until Airflow's API server has answered its first request."""
+    began = time.perf_counter()
+    with serving([program, "-c", API_SERVER], environ) as (_, port):
+        get(port, "/api/v2/monitor/health", {})
         return time.perf_counter() - began
 
 
@@ -220,12 +239,31 @@ def show_containers(environ: Environ, count: int, folder: str) -> None:
     click.echo(f"ratio of PSS {found[STUB] / found[PYTHON]:.3f}")
 
 
+def show_airflow(folder: str, rounds: int) -> None:
+    """Its modules go through the whole environment, so all of it is the image's, too."""
+    environ = {**environment(folder, Path(folder)), "AIRFLOW_HOME": folder}
+    migrate = [str(BIN / "airflow"), "db", "migrate"]
+    subprocess.run(migrate, env=environ, check=True, stdout=subprocess.DEVNULL)
+    names = (word for name in environ for word in ("--env", name))
+    build(environ, "--preload", API_MODULES, *names)
+    show_starts("Airflow's API", first_health, environ, rounds)
+
+
 @click.command()
-@click.option("--part", type=click.Choice(["all", "site", "pandas", "containers"]), default="all")
+@click.option(
+    "--part",
+    type=click.Choice(["all", "site", "pandas", "containers", "airflow"]),
+    default="all",
+    help="airflow: by an interpreter that has apache-airflow and pasture[zygote].",
+)
 @click.option("--rounds", default=7, show_default=True)
 @click.option("--containers", default=20, show_default=True)
 def main(part: str, rounds: int, containers: int) -> None:
     """Starts of the bundled site and of pandas with scikit-learn; PSS of containers."""
+    if part == "airflow":
+        with tempfile.TemporaryDirectory(prefix="image-", dir="/var/tmp") as folder:
+            show_airflow(folder, rounds)
+        return
     subprocess.run([PYTHON, SITE / "manage.py", "fill"], check=True, stdout=subprocess.DEVNULL)
     warm = [f"--warm-file={SITE / 'var' / name}" for name in ("urls.txt", "headers.txt")]
     with tempfile.TemporaryDirectory(prefix="image-", dir="/var/tmp") as folder:

@@ -1,10 +1,10 @@
 /* pasture-python: a Python interpreter that starts with its modules loaded, or as usual.
  *
- * Opens the image that PASTURE_IMAGE names or that lies beside this program, or asks the user's zygote
- * for one, and turns this very process into the interpreter in it, which stands right before its
- * program. So process id, parent, session, terminal, descriptors, limits and all else are those of the
- * caller's making. Wherever anything stands against that it executes the interpreter beside it: the
- * program never runs otherwise than it would have, at worst later.
+ * Opens the image that PASTURE_IMAGE names or that lies beside this program, or asks the user's
+ * zygote for one, and turns this very process into the interpreter in it, which stands right before
+ * its program. So process id, parent, session, terminal, descriptors, limits and all else are those
+ * of the caller's making. Wherever anything stands against that it executes the interpreter beside
+ * it: the program never runs otherwise than it would have, at worst later.
  */
 #define _GNU_SOURCE
 #include "auto.h"
