@@ -20,6 +20,7 @@ from pasture.warmup.requests import Request
 
 _POLL_S = 0.05
 _SAID_LINES = 12
+_ERROR = re.compile(r"^error: (.*)$", re.MULTILINE)
 _NAME = re.compile(r"[\w.]+(:[A-Za-z_]\w*)?")
 """An application that is no call of a factory."""
 
@@ -53,8 +54,9 @@ def build(
         while (code := group.exit_code()) is None:
             pause(_POLL_S)
         if code != 0:
+            why = "".join(f": {said}" for said in _ERROR.findall(group.log)[-1:])
             raise ServerFailed(
-                f"no image of {plan.app} can be built",
+                f"no image of {plan.app} can be built{why}",
                 hint="see docs/image.md for what an image cannot hold; the output ends with\n"
                 + tail(group.log, _SAID_LINES),
             )
