@@ -3,10 +3,12 @@
 `.venvs/3.14/bin/python tests/cpython/zygote.py [MODULE ...]`: each module twice, by `python` and
 by the stub, with zygotes for the options that the tests use. Prints what differs, and how many of
 the programs that the tests start came out of a zygote. README.md beside this lists what is known.
+With `--image` programs without options come out of an image in a file, the others by `python`.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -19,6 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "zygote"))
 
+from images import Images  # noqa: E402
 from zygotes import BIN, STUB, Zygotes  # noqa: E402
 
 MODULES = (
@@ -61,6 +64,7 @@ class _Result(unittest.TextTestResult):
 
 def run_inside(module: str, executable: str, results: str) -> None:
     """In a process of its own: run a module of the tests."""
+    importlib.import_module(f"test.{module}")  # else the loader makes a test that fails both ways
     sys.executable = executable
     found: dict[str, str] = {}
     _Result.found = found
@@ -69,9 +73,9 @@ def run_inside(module: str, executable: str, results: str) -> None:
     Path(results).write_text(json.dumps(found))
 
 
-def outcomes(zygotes: Zygotes, module: str, executable: Path) -> Outcomes:
+def outcomes(place: Zygotes | Images, module: str, executable: Path) -> Outcomes:
     """How the tests of a module end; empty if their process does not come to its end."""
-    results = zygotes.folder / f"{executable.name}.json"
+    results = place.folder / f"{executable.name}.json"
     results.unlink(missing_ok=True)
     log = HERE.parent.parent / "build" / "cpython-zygote" / f"{module}-{executable.name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +83,7 @@ def outcomes(zygotes: Zygotes, module: str, executable: Path) -> Outcomes:
         command = [BIN / "python", __file__, "--inside", module, executable, results]
         try:
             subprocess.run(
-                command, env=zygotes.environ, cwd=folder, stdout=file, stderr=file,
+                command, env=place.environ, cwd=folder, stdout=file, stderr=file,
                 stdin=subprocess.DEVNULL, timeout=TIMEOUT_S, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
@@ -87,17 +91,16 @@ def outcomes(zygotes: Zygotes, module: str, executable: Path) -> Outcomes:
     return json.loads(results.read_text()) if results.exists() else {}
 
 
-def compare(zygotes: Zygotes, module: str) -> bool:
+def compare(place: Zygotes | Images, module: str) -> bool:
     """Whether a module's tests end the same both ways."""
-    expected = outcomes(zygotes, module, BIN / "python")
-    before = zygotes.served()
-    found = outcomes(zygotes, module, STUB)
+    expected = outcomes(place, module, BIN / "python")
+    before = place.served() if isinstance(place, Zygotes) else 0
+    found = outcomes(place, module, STUB)
     differ = sorted(name for name in expected if found.get(name) != expected[name])
-    print(
-        f"{module}: {len(expected)} tests, {len(differ)} differ, "
-        f"{zygotes.served() - before} programs out of a zygote",
-        flush=True,
-    )
+    served = ""
+    if isinstance(place, Zygotes):
+        served = f", {place.served() - before} programs out of a zygote"
+    print(f"{module}: {len(expected)} tests, {len(differ)} differ{served}", flush=True)
     for name in differ:
         print(f"    {name}: {expected[name]}, by the stub {found.get(name, 'not run')}")
     return bool(expected) and not differ
@@ -106,6 +109,14 @@ def compare(zygotes: Zygotes, module: str) -> bool:
 def main(modules: list[str]) -> int:
     """Compare modules."""
     with tempfile.TemporaryDirectory(prefix="zygotes-") as name:
+        if modules[:1] == ["--image"]:
+            Path(name).chmod(0o755)  # other users start programs, too
+            images = Images(Path(name))
+            images.environ = {**os.environ, "PASTURE_IMAGE": str(images.image)}
+            images.built("--preload", "json,decimal,unittest", "--mode", "644")
+            if why := images.why():
+                raise SystemExit(why)
+            return int(not all([compare(images, module) for module in modules[1:] or MODULES]))
         zygotes = Zygotes(Path(name))
         zygotes.environ = {**zygotes.environ, "HOME": os.environ.get("HOME", "/")}
         for number, options in enumerate(OPTIONS):
