@@ -8,8 +8,10 @@ machine, and the command then in another root, of which that one is a layer.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -21,6 +23,7 @@ from test_image_containers import require_containers
 from zygotes import BIN, STUB
 
 from pasture.launch.ports import free_port
+from pasture.proc import tree
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -111,6 +114,9 @@ def test_the_steps_of_the_dockerfile_make_a_container_that_starts_out_of_its_ima
     try:
         assert answer(port, server) == b"out of an image", (tmp_path / "log").read_text()
     finally:
+        # One that has become another user is not ended with its parent: prctl(2).
+        for pid in tree.descendants(server.pid):
+            os.kill(pid, signal.SIGKILL)
         server.kill()
         server.wait()
     said = (tmp_path / "log").read_text()
