@@ -241,7 +241,7 @@ def test_a_lifespan_that_is_run_once_is_the_masters_and_survives_hup(serve):
     server = serve("-k", "asgi", options=("--lifespan", "once"), app="herd_asgi_app:app")
     master = server.process.pid
     first = server.get("/")
-    # gunicorn's TERM is lost in a worker that has no handlers yet, and its master waits 30 s for it.
+    # A worker without handlers loses the TERM of gunicorn's master, which then waits 30 s for it.
     server.wait_for(lambda: server.log.count("ASGI server listening") == 2, "both workers")
     server.process.send_signal(signal.SIGHUP)
     server.wait_for(lambda: server.get("/")["pid"] != first["pid"], "a worker after the HUP")

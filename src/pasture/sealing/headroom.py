@@ -6,12 +6,9 @@ A step that does not fit is not started: what goes over the limit of a group end
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from pasture.proc.cgroup import Headroom, read_headroom
-from pasture.proc.os_page import OS_PAGE_BYTES
-
-_STATM = Path("/proc/self/statm")
+from pasture.proc.own_memory import read_own_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +49,7 @@ def look() -> Budget:
     """The budget now. Safe at any time."""
     try:
         headroom = read_headroom()
-        resident = 0 if headroom is None else int(_STATM.read_text().split()[1]) * OS_PAGE_BYTES
-    except (OSError, ValueError, IndexError, MemoryError):  # the steps find out for themselves
+        resident = 0 if headroom is None else read_own_memory().resident_bytes
+    except (OSError, ValueError, MemoryError):  # the steps find out for themselves
         return Budget(None, 0)
     return Budget(headroom, resident)

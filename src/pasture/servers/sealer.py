@@ -13,12 +13,11 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pasture.errors import PastureError
 from pasture.log_lines import log
-from pasture.proc.os_page import OS_PAGE_BYTES
+from pasture.proc.own_memory import read_own_memory
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.policy import Policy
 from pasture.sealing.report import SealReport, StepReport
@@ -208,13 +207,11 @@ def _outcome(probe: StepReport) -> str:
 
 
 def _shared() -> str:
-    """Memory of this process that no file backs: its heap, which a fork shares."""
     try:
-        resident, shared = Path("/proc/self/statm").read_text().split()[1:3]
+        heap_bytes = read_own_memory().heap_bytes
     except (OSError, ValueError):  # the fork takes place whatever goes wrong
         return ""
-    own_bytes = (int(resident) - int(shared)) * OS_PAGE_BYTES
-    return f"; {own_bytes / 1e6:.0f} MB for workers to share"
+    return f"; {heap_bytes / 1e6:.0f} MB for workers to share"
 
 
 def _unfrozen_objects() -> int:
