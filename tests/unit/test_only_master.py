@@ -1,6 +1,9 @@
 """Which server is meant where the user names none."""
 
 import os
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -31,3 +34,31 @@ def test_several_are_listed_with_workers_memory_and_command(
     assert own.split()[:4] == [str(os.getpid()), "0", "workers,", "PSS"]
     assert "python" in own
     assert ended.split() == [str(1 << 30), "0", "workers"]
+
+
+FORKS = "import os, time; os.fork(); print(os.getpid(), flush=True); time.sleep(60)"
+
+
+def test_of_a_shell_the_one_master_below_it_is_meant_of_two_neither() -> None:
+    program = f"{sys.executable} -c '{FORKS}'"
+    shell = subprocess.Popen(
+        ["sh", "-c", f"{program} & {program} & wait"], stdout=subprocess.PIPE, text=True
+    )
+    assert shell.stdout is not None
+    try:
+        pids = {int(shell.stdout.readline()) for _ in range(4)}
+        first, second = (pid for pid in pids if tree.master_of(pid) == pid)
+        [worker] = tree.workers_of(first)
+        assert tree.server_of(worker, "top") == worker
+        assert tree.server_of(first, "top") == first
+        with pytest.raises(UsageError, match="2 pre-fork servers"):
+            tree.server_of(shell.pid, "top")
+        for pid in (second, *tree.workers_of(second)):
+            os.kill(pid, 9)
+        while tree.workers_of(second):
+            time.sleep(0.01)
+        assert tree.server_of(shell.pid, "top") == first
+    finally:
+        for pid in (shell.pid, *tree.descendants(shell.pid)):
+            os.kill(pid, 9)
+        shell.wait()

@@ -46,7 +46,7 @@ def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> N
     if there is an obstacle. See docs/diagnose.md.
     """
     if len(target) == 1 and target[0].isdecimal():
-        evidence = gather(int(target[0]))
+        evidence = gather(tree.server_of(int(target[0]), "doctor"))
     elif target:
         evidence = boot(target, wait_s)
     else:

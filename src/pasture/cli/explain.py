@@ -69,15 +69,15 @@ def command(
 ) -> None:
     """Say why each private page of a worker is private.
 
-    PID is a worker of a running pre-fork server, or its master: then the worker with the
-    most private memory is taken. Without PID, the one pre-fork server of this user is
+    PID is a worker of a running pre-fork server, or its master, or a shell or supervisor above it:
+    then the worker with the most private memory is taken. Without PID, the one pre-fork server of this user is
     looked for. No process is stopped. See docs/explain.md.
     """
     _require_numpy()
     from pasture.explain.document import as_document
     from pasture.explain.html import render_html
     from pasture.explain.table import print_explanation
-    from pasture.proc.tree import only_master
+    from pasture.proc.tree import only_master, server_of
 
     if html_file is not None:
         require_html("explain")
@@ -88,7 +88,8 @@ def command(
             raise UsageError("--open shows a file", hint="leave PID and --record away")
         found = _read(recorded)
     else:
-        found = _explain(pid if pid is not None else only_master("explain"), snapshot, record_s)
+        chosen = only_master("explain") if pid is None else server_of(pid, "explain")
+        found = _explain(chosen, snapshot, record_s)
     if json_file is not None:
         write_json(json_file, as_document(found))
     if html_file is not None:

@@ -14,7 +14,7 @@ import click
 from pasture.errors import PortTaken, UsageError
 from pasture.proc.sampler import sample_tree
 from pasture.proc.stat import start_time
-from pasture.proc.tree import is_running, only_master, require_memory_of
+from pasture.proc.tree import is_running, only_master, require_memory_of, server_of
 
 
 @click.command("metrics")
@@ -39,13 +39,14 @@ def command(pid: int | None, port: int, host: str, otlp: str | None, interval: f
 
     Ends when that server does.
 
-    PID is the master: the process that forks the workers. Without PID, the one pre-fork server of
+    PID is the master, the process that forks the workers, or a shell or supervisor above it. Without PID, the one pre-fork server of
     this user is looked for, as in another container of its pod. Servers run by pasture report
     collections, pauses, recycles and the seal too. See docs/operate.md.
     """
     if pid is None:
         pid = only_master("metrics")
     require_memory_of(pid)
+    pid = server_of(pid, "metrics")
     sample_tree(pid)  # refused now rather than at each scrape, where it is not allowed
     started = start_time(pid)
 

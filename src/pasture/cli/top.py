@@ -43,8 +43,8 @@ from pasture.top.watch import ImageWatch, Watch
 def command(pid: int | None, once: bool, interval_s: float, image: str | None) -> None:
     """Watch a server: shared and private memory, growth, faults.
 
-    PID is the master, or one of its workers. Without PID, the one pre-fork server of this
-    user is looked for. See docs/diagnose.md.
+    PID is the master, one of its workers, or a shell or supervisor above it. Without PID, the one
+    pre-fork server of this user is looked for. See docs/diagnose.md.
     """
     if image is not None and pid is not None:
         raise UsageError("--image shows all programs out of an image", hint="leave PID out")
@@ -71,8 +71,11 @@ def command(pid: int | None, once: bool, interval_s: float, image: str | None) -
 
 
 def _master(pid: int | None) -> int:
-    chosen = pid if pid is not None else tree.only_master("top")
-    tree.require_memory_of(chosen)
+    if pid is None:
+        chosen = tree.only_master("top")
+    else:
+        tree.require_memory_of(pid)
+        chosen = tree.server_of(pid, "top")
     return tree.master_of(chosen, forked_only=False) or chosen
 
 

@@ -229,12 +229,29 @@ def only_master(command: str) -> int:
     """
     smaps.require_smaps_rollup()
     masters = find_masters()
-    if len(masters) == 1:
-        return masters[0]
     if not masters:
         raise UsageError(
             "no pre-fork server was found", hint=f"pasture {command} PID, of a worker or its master"
         )
+    return _only(masters, command)
+
+
+def server_of(pid: int, command: str) -> int:
+    """The process that a user names; of a shell or a supervisor, the one master below it.
+
+    Raises:
+        UsageError: more than one is below it.
+    """
+    if master_of(pid, forked_only=False) is not None:
+        return pid
+    below = set(children(pid, recursive=True))
+    masters = tuple(master for master in find_masters() if master in below)
+    return _only(masters, command) if masters else pid
+
+
+def _only(masters: tuple[int, ...], command: str) -> int:
+    if len(masters) == 1:
+        return masters[0]
     raise UsageError(
         f"{len(masters)} pre-fork servers were found",
         hint="\n".join((f"pasture {command} PID, of one of these:", *map(_described, masters))),
