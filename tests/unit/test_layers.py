@@ -30,7 +30,7 @@ FLOORS = (
     frozenset(("__init__",)),
     frozenset(("servers", "display")),
     frozenset(("gc", "refork", "sealing", "probe", "warmup", "fork_safety", "scoreboard"))
-    | frozenset(("launch", "proc", "sizing", "trust")),
+    | frozenset(("launch", "proc", "profile", "sizing", "trust")),
     frozenset(("interpreter",)),
     frozenset(("errors", "log_lines", "reasons", "_native")),
 )
@@ -44,6 +44,7 @@ STANDARD_LIBRARY_ALONE = (
     "scoreboard",
     "probe",
     "warmup",
+    "profile",
     "fork_safety",
     "refork",
     "servers",

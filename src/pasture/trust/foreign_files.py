@@ -47,7 +47,34 @@ def read_foreign(path: Path, *, most_bytes: int, owners: Iterable[int] | None = 
         most_bytes: more is an error, also if the file grows while it is read.
         owners: as for `open_foreign`, as are errors.
     """
-    number = open_foreign(path, most_bytes=most_bytes, owners=owners)
+    return _content(path, open_foreign(path, most_bytes=most_bytes, owners=owners), most_bytes)
+
+
+def read_trusted(path: Path, *, most_bytes: int) -> bytes:
+    """The content of a file that decides what this process does: this user's, or root's.
+
+    Links are followed: a configuration often is one. Raises UsageError also if every user may
+    write to the file.
+    """
+    try:
+        number = os.open(path, _FLAGS & ~os.O_NOFOLLOW)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {path}: {error}", hint="check the file's name") from None
+    try:
+        status = os.fstat(number)
+        _require_plain(path, status, most_bytes, ())
+        if status.st_mode & stat.S_IWOTH:
+            raise UsageError(
+                f"cannot read {path}: every user may write it", hint=f"chmod o-w {path}"
+            )
+    except BaseException:
+        os.close(number)
+        raise
+    return _content(path, number, most_bytes)
+
+
+def _content(path: Path, number: int, most_bytes: int) -> bytes:
+    """All of an open file, which is closed then."""
     parts, left = [], most_bytes + 1
     try:
         while left > 0 and (part := os.read(number, min(left, _CHUNK_BYTES))):
