@@ -70,8 +70,8 @@ def command(
     """Say why each private page of a worker is private.
 
     PID is a worker of a running pre-fork server, or its master, or a shell or supervisor above it:
-    then the worker with the most private memory is taken. Without PID, the one pre-fork server of this user is
-    looked for. No process is stopped. See docs/explain.md.
+    then the worker with the most private memory is taken. Without PID, the one pre-fork server of
+    this user is looked for. No process is stopped. See docs/explain.md.
     """
     _require_numpy()
     from pasture.explain.document import as_document

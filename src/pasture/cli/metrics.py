@@ -39,9 +39,10 @@ def command(pid: int | None, port: int, host: str, otlp: str | None, interval: f
 
     Ends when that server does.
 
-    PID is the master, the process that forks the workers, or a shell or supervisor above it. Without PID, the one pre-fork server of
-    this user is looked for, as in another container of its pod. Servers run by pasture report
-    collections, pauses, recycles and the seal too. See docs/operate.md.
+    PID is the master, the process that forks the workers, or a shell or supervisor above it.
+    Without PID, the one pre-fork server of this user is looked for, as in another container of its
+    pod. Servers run by pasture report collections, pauses, recycles and the seal too. See
+    docs/operate.md.
     """
     if pid is None:
         pid = only_master("metrics")
