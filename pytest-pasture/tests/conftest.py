@@ -5,6 +5,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,8 +42,12 @@ class Run:
     @property
     def why_plain(self) -> str:
         """The line that says why workers are xdist's own; "" where they are forked."""
+        return self.line("pasture: plain xdist")
+
+    def line(self, beginning: str) -> str:
+        """The first one that begins so; "" if there is none."""
         lines = self.output.splitlines()
-        return next((line for line in lines if line.startswith("pasture: plain xdist")), "")
+        return next((line for line in lines if line.startswith(beginning)), "")
 
 
 class Suite:
@@ -86,9 +91,26 @@ class Suite:
     @property
     def environment(self) -> dict[str, str]:
         """Nothing of the worker that these tests run in."""
-        return {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+        own = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+        return {**own, "XDG_RUNTIME_DIR": str(self.folder.parent / f"{self.folder.name}-run")}
+
+    def kept(self, *options: str) -> Run:
+        """A run that is served by what an earlier one left."""
+        run = self.run("--keep", *options)
+        assert " tests, kept for " in run.output
+        return run
+
+    def anew(self, *options: str) -> tuple[Run, str]:
+        """A run that collects and is kept; why the one before it did not do."""
+        run = self.run("--keep", *options)
+        assert " tests collected in " in run.output
+        assert "not kept" not in run.output
+        return run, run.line("pasture: collected anew: ")
 
 
 @pytest.fixture
-def suite(tmp_path: Path) -> Suite:
-    return Suite(tmp_path)
+def suite(tmp_path: Path) -> Iterator[Suite]:
+    suite = Suite(tmp_path)
+    yield suite
+    if (tmp_path.parent / f"{tmp_path.name}-run").exists():
+        suite.run("--keep-stop", "-n", "0")

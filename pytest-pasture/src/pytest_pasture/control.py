@@ -1,7 +1,7 @@
 """The messages between the controller and the mold, over a pair of sockets that keep bounds.
 
-Both ends are processes of one test run, forked from each other, so a message is a pickle. A
-worker's socket travels beside the message that asks for the worker.
+Both ends are processes of one user, who has started both to run the same tests, so a message is a
+pickle. A worker's socket travels beside the message that asks for the worker.
 """
 
 from __future__ import annotations
@@ -26,11 +26,20 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """From the mold: everything is collected. Seconds by phase, and what the seal reported."""
+    """From the mold: everything is collected. Seconds by phase, and what the seal reported.
+
+    Attributes:
+        kept_s: how long it has been kept, in a later run.
+        again: files that were collected again.
+        notes: what the user should know.
+    """
 
     seconds: dict[str, float]
     tests: int
     report: str
+    kept_s: float | None = None
+    again: int = 0
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,35 @@ class Declined:
     interrupted: bool = False  # by the user: no worker is wanted any more
 
 
-Message = Wanted | Sealed | Forked | Declined
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """To a kept process: what a new run has. Its socket and its stderr lie beside."""
+
+    options: dict[str, Any]
+    environment: dict[str, str]
+    conditions: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """From the process that serves a run which is kept for others: its own pid."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Anew:
+    """From a kept process that ends: why it does not do for this run."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """To a kept process: end."""
+
+
+Message = Wanted | Sealed | Forked | Declined | Hello | Kept | Anew | Stop
 
 
 @dataclass(slots=True)
@@ -72,7 +109,7 @@ class Channel:
     def receive(self) -> Message | None:
         """The next message; None at the end. Its descriptors are in `descriptors`, and ours."""
         try:
-            data, self.descriptors, _, _ = socket.recv_fds(self.socket, _MAX_BYTES, 1)
+            data, self.descriptors, _, _ = socket.recv_fds(self.socket, _MAX_BYTES, 2)
         except OSError:
             return None
         for descriptor in self.descriptors:

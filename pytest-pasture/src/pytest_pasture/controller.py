@@ -24,7 +24,8 @@ import execnet
 import pytest
 
 from pytest_pasture import mold
-from pytest_pasture.control import Channel, Declined, Forked, Sealed, Wanted
+from pytest_pasture.control import Channel, Declined, Forked, Kept, Sealed, Wanted
+from pytest_pasture.keeper import Keeper
 from pytest_pasture.once import LookOut
 
 STOP_LIMIT_S = 5.0
@@ -61,6 +62,12 @@ class Process:
             with suppress(OSError):
                 signal.pidfd_send_signal(self._descriptor, number)
 
+    def signal_group(self, number: int) -> None:
+        """And the processes that it has started."""
+        if not self.wait(0):
+            with suppress(OSError):
+                os.killpg(self.pid, number)
+
     def kill(self) -> None:
         self.signal(signal.SIGKILL)
 
@@ -80,9 +87,14 @@ class Mold:
     """The process that collects, seen from the controller."""
 
     def __init__(
-        self, config: pytest.Config, lookout: LookOut, report: Callable[[str], None]
+        self,
+        config: pytest.Config,
+        lookout: LookOut,
+        report: Callable[[str], None],
+        keeper: Keeper | None,
     ) -> None:
         self.report = report
+        self.is_apart = keeper is not None  # from the terminal
         self.requests: dict[str, Request] = {}
         self.sealed: Sealed | None = None
         self.reason: str | None = None  # why workers are plain ones
@@ -90,15 +102,46 @@ class Mold:
         self._lock = threading.Lock()
         self._closing = False
         self._listener: threading.Thread | None = None
-        self.control, theirs = Channel.pair()
+        self.anew: str | None = None  # why a kept process did not do
+        kept = keeper.place.greet(keeper.hello) if keeper is not None else None
+        if isinstance(kept, tuple):
+            self.control, pid = kept
+        else:
+            self.anew = kept
+            self.control, theirs = Channel.pair()
+            pid = self._fork(config, theirs, lookout, keeper)
+            theirs.close()
+        self.process = Process(pid)
+
+    def _fork(
+        self, config: pytest.Config, control: Channel, lookout: LookOut, keeper: Keeper | None
+    ) -> int:
+        """The pid of the mold; where it is kept, it is no child of this process."""
         sys.stdout.flush()
         sys.stderr.flush()
+        ours, theirs = os.pipe()
         pid = os.fork()
-        if not pid:
-            self.control.close()
-            mold.run(config, theirs, lookout)
-        theirs.close()
-        self.process = Process(pid)
+        if pid and keeper is None:
+            os.close(ours)
+            os.close(theirs)
+            return pid
+        if pid:
+            os.close(theirs)
+            with os.fdopen(ours, "rb") as end:
+                sent = end.read()
+            os.waitpid(pid, 0)
+            return int(sent)
+        if keeper is not None:
+            os.setsid()
+            if pid := os.fork():
+                os.write(theirs, str(pid).encode())
+                os._exit(0)
+            for descriptor in keeper.inherited:
+                os.close(descriptor)
+        os.close(ours)
+        os.close(theirs)
+        self.control.close()
+        mold.run(config, control, lookout, keeper)
 
     def request(self, id: str, end: socket.socket) -> Request:
         """Note that a worker is going to be wanted."""
@@ -133,6 +176,8 @@ class Mold:
         match message:
             case Sealed():
                 self.sealed = message
+            case Kept(pid):
+                self.process = Process(pid)
             case Forked(id, pid):
                 request = self.requests[id]
                 request.process = Process(pid)
@@ -174,6 +219,13 @@ class Mold:
     def _settle(self, request: Request) -> None:
         request.end.close()
         request.settled.set()
+
+    def interrupt(self) -> None:
+        """Send workers the interrupt that the terminal does not send them."""
+        if self.is_apart:
+            for request in list(self.requests.values()):
+                if not request.plain and isinstance(request.process, Process):
+                    request.process.signal_group(signal.SIGINT)
 
     def stop(self) -> None:
         """End the mold, after its workers; none that is not forked yet will be."""

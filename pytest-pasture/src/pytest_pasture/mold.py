@@ -14,21 +14,28 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from _pytest import cacheprovider, stepwise
 from execnet.gateway_base import get_execmodel
 from xdist import remote
 
 import pasture
+from pasture.fork_safety.survey import survey
 from pasture.proc.tree import children, command_of
+from pasture.reasons import Hazard
 from pytest_pasture import cards, ends, worker
 from pytest_pasture.control import Channel, Declined, Forked, Sealed, Wanted
+from pytest_pasture.keeper import Keeper
 from pytest_pasture.once import Finding, LookOut, WorkerInput
-from pytest_pasture.streams import detach
+from pytest_pasture.streams import Standard, detach
+
+_OF_CACHE = ("lf", "failedfirst", "newfirst", "stepwise", "stepwise_skip", "stepwise_reset")
+_FROM_CACHE = ("lfplugin", "nfplugin", "stepwiseplugin")
 
 
 class Recorder:
@@ -43,9 +50,11 @@ class Recorder:
         self.events.append(event)
 
 
-def run(config: pytest.Config, control: Channel, lookout: LookOut) -> NoReturn:
+def run(
+    config: pytest.Config, control: Channel, lookout: LookOut, keeper: Keeper | None
+) -> NoReturn:
     """Be the mold, and each of its workers; right after the fork from the controller."""
-    mold = Mold(config, control, lookout)
+    mold = Mold(config, control, lookout, keeper)
     status = 0
     try:
         ends.leave_to_parent()
@@ -69,10 +78,19 @@ class Mold:
     worker: worker.Worker | None = None
     """In a worker: itself."""
 
-    def __init__(self, config: pytest.Config, control: Channel, lookout: LookOut) -> None:
+    report: pasture.SealReport | None = None
+
+    def __init__(
+        self, config: pytest.Config, control: Channel, lookout: LookOut, keeper: Keeper | None
+    ) -> None:
         self.config = config
         self.control = control
         self.lookout = lookout
+        self.keeper = keeper
+        self.standard = Standard()
+        self.kept_s: float | None = None
+        self.again = 0
+        self.notes: list[str] = []
         self.started = time.perf_counter()
         self.recorder = Recorder()
         self.children: dict[int, int] = {}  # descriptor of the process, pid
@@ -91,6 +109,9 @@ class Mold:
         remote.interactor = self.interactor
         self.input.read.clear()
         self.config.pluginmanager.register(self, "pasture-mold")
+        if self.keeper is not None:
+            vars(self.config.option).update(dict.fromkeys(_OF_CACHE, False))
+            self._call_when_collected(self._keep)
         status = self.config.hook.pytest_cmdline_main(config=self.config)
         if self.worker is None:
             self.decline(f"the session ended before its tests, with status {int(status)}")
@@ -111,24 +132,107 @@ class Mold:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> object:
-        collected = time.perf_counter()
-        self.lookout.stop()
-        if (finding := self.obstacle()) is not None:
-            self.decline(str(finding))
-            ends.leave()
-        cards.before_seal(self.config)
-        report = pasture.seal()
-        if (finding := _unsealed(report, self.allowed)) is not None:
-            self.decline(str(finding))
-            ends.leave()
-        seconds = {
-            "collect": collected - self.started,
-            "seal": time.perf_counter() - collected,
-        }
-        self.control.send(Sealed(seconds, len(session.items), str(report)))
+        if self.report is None:
+            self.seal()
+        else:  # the hooks of this run came after the seal
+            self.lookout.stop()
+            self.decline_for(self.obstacle() or next(self.hazards(survey()), None))
+        message = Sealed(
+            self.seconds,
+            len(session.items),
+            str(self.report),
+            self.kept_s,
+            self.again,
+            tuple(self.notes),
+        )
+        with suppress(OSError):
+            self.control.send(message)
         wanted, descriptor = self.serve()
         self.worker = worker.Worker(self, wanted, descriptor)
         return self.worker.run_tests()
+
+    def seal(self) -> None:
+        """Seal what was collected; leaves where no worker can be forked from it."""
+        collected = time.perf_counter()
+        self.lookout.stop()
+        self.decline_for(self.obstacle())
+        cards.before_seal(self.config)
+        self.report = pasture.seal()
+        self.decline_for(next(self.hazards(self.report.hazards), None))
+        if not self.report.sealed:
+            reason = self.report.reason
+            self.decline_for(Finding(self.report.why or "unsealed", f"not sealed: {reason}"))
+        self.seconds = {
+            "collect": collected - self.started,
+            "seal": time.perf_counter() - collected,
+        }
+
+    def decline_for(self, finding: Finding | None) -> None:
+        """Leave, if something stands against forked workers."""
+        if finding is not None:
+            self.decline(str(finding))
+            ends.leave()
+
+    def hazards(self, hazards: Iterable[Hazard]) -> Iterator[Finding]:
+        """Those that are not allowed."""
+        for hazard in hazards:
+            if hazard.kind not in self.allowed:
+                yield Finding(hazard.kind, str(hazard))
+
+    def _call_when_collected(self, step: Callable[[], None]) -> None:
+        """Take a step when all is collected, and no plug-in has changed the list yet.
+
+        Hooks of conftests in folders would come before any hook of ours, so this takes the place of
+        the check that pytest calls there.
+        """
+        manager: Any = self.config.pluginmanager
+
+        def check_pending() -> None:
+            del manager.check_pending
+            manager.check_pending()
+            step()
+
+        manager.check_pending = check_pending
+
+    def _keep(self) -> None:
+        """Seal, and stay in the process that is kept; returns in one for each run."""
+        keeper, session = self.keeper, self.interactor.session
+        assert keeper is not None
+        if session.testsfailed:
+            self.notes.append("not kept: there were errors in the collection")
+        else:
+            keeper.look(self)
+            self.seal()
+            try:
+                if keeper.serve(self):
+                    self._take_up(keeper)
+            except OSError as error:
+                self.notes.append(f"not kept: {error.strerror or error}")
+        vars(self.config.option).update(keeper.hello.options)
+        _as_worker(self.config, self.input, self.first.basetemp)
+        _renew_cache(self.config, session)
+        self.input.read.clear()
+
+    def _take_up(self, keeper: Keeper) -> None:
+        """Be the mold of a later run."""
+        started = time.perf_counter()
+        first = self.control.receive()
+        if not isinstance(first, Wanted):
+            ends.leave()
+        self.first, self.first_socket = first, self.control.descriptors[0]
+        if (key := self.input.differs(first.workerinput)) is not None:
+            self.decline_for(
+                Finding("worker-input", f"workerinput[{key!r}] was read for an earlier run")
+            )
+        self.input.clear()
+        self.input.update(first.workerinput)
+        self.interactor.testrunuid = first.workerinput["testrunuid"]
+        self.kept_s = time.monotonic() - keeper.since
+        if keeper.changes:
+            self.lookout.start()
+            keeper.collected.update(keeper.changes)
+            self.again = len(keeper.changes.files)
+        self.seconds = {"collect": time.perf_counter() - started, "seal": 0.0}
 
     @property
     def allowed(self) -> tuple[str, ...]:
@@ -224,11 +328,15 @@ def processes() -> tuple[Finding, ...]:
     )
 
 
-def _unsealed(report: pasture.SealReport, allowed: tuple[str, ...]) -> Finding | None:
-    """Why the sealed process must not fork, or has not been sealed."""
-    for hazard in report.hazards:
-        if hazard.kind not in allowed:
-            return Finding(hazard.kind, str(hazard))
-    if not report.sealed:
-        return Finding(report.why or "unsealed", f"not sealed: {report.reason}")
-    return None
+def _renew_cache(config: pytest.Config, session: pytest.Session) -> None:
+    """Have pytest read again which tests failed, and with which options."""
+    manager = config.pluginmanager
+    for name in _FROM_CACHE:
+        if (plugin := manager.get_plugin(name)) is not None:
+            manager.unregister(plugin)
+    if manager.hasplugin("cacheprovider"):
+        cacheprovider.pytest_configure(config)
+    if manager.hasplugin("stepwise"):
+        stepwise.pytest_configure(config)
+        if (plugin := manager.get_plugin("stepwiseplugin")) is not None:
+            plugin.session = session

@@ -86,14 +86,20 @@ class NodeManager(workermanage.NodeManager):  # type: ignore[misc]
 class Order:
     """Has the mold fork a node that is configured, right before xdist writes to it."""
 
+    def __init__(self, mold: Mold) -> None:
+        self.mold = mold
+
     @pytest.hookimpl(trylast=True)
     def pytest_configure_node(self, node: workermanage.WorkerController) -> None:
         io = node.gateway._io
-        mold = node.config.stash.get(MOLD, None)
-        if mold is not None and isinstance(io, ControllerIO):
+        if isinstance(io, ControllerIO):
             folders = getattr(node.config, "_tmp_path_factory", None)
             basetemp = str(folders.getbasetemp()) if folders is not None else None
-            mold.want(io.request, node.workerinput, basetemp)
+            self.mold.want(io.request, node.workerinput, basetemp)
+
+    @pytest.hookimpl
+    def pytest_keyboard_interrupt(self) -> None:
+        self.mold.interrupt()
 
 
 def reason_against(config: pytest.Config) -> str | None:

@@ -15,12 +15,16 @@ import pytest
 from xdist import dsession
 
 from pasture.fork_safety.survey import survey
-from pytest_pasture import mold, nodes
+from pytest_pasture import keep, mold, nodes, streams
 from pytest_pasture.controller import Mold
+from pytest_pasture.keeper import Keeper
 from pytest_pasture.once import Finding, LookOut
 from pytest_pasture.report import Report
+from pytest_pasture.seen import Seen
 
 LOOKOUT = pytest.StashKey[LookOut]()
+INHERITED = pytest.StashKey[list[int]]()
+SEEN = pytest.StashKey[Seen]()
 REPORT = pytest.StashKey[Report]()
 
 
@@ -39,12 +43,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="With --pasture: run each test in a process of its own, forked from its worker",
     )
     group.addoption(
+        "--keep",
+        dest="pasture_keep",
+        action="store_true",
+        help="With -n: keep what was collected, for the next run with the same options",
+    )
+    group.addoption(
+        "--keep-stop",
+        dest="pasture_keep_stop",
+        action="store_true",
+        help="End what is kept for this root folder, and run nothing",
+    )
+    group.addoption(
         "--pasture-report",
         metavar="FILE",
         type=Path,
         help="Write times and memory of the workers to a JSON file",
     )
     parser.addini("pasture", "the same as --pasture", type="bool", default=False)
+    parser.addini(
+        "pasture_keep_minutes",
+        "how long --keep keeps what no run uses",
+        default="30",
+    )
     parser.addini(
         "pasture_allow",
         "kinds of findings that are no reason for plain pytest-xdist",
@@ -55,35 +76,70 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
-    wanted = early_config.known_args_namespace.pasture
-    if early_config.getini("pasture") if wanted is None else wanted:
+    options = early_config.known_args_namespace
+    wanted = options.pasture
+    if wanted is None:
+        wanted = early_config.getini("pasture") or options.pasture_keep
+    if wanted:
         early_config.stash[LOOKOUT] = LookOut()
         early_config.stash[LOOKOUT].start()
+        if options.pasture_keep:
+            early_config.stash[SEEN] = Seen()
+            early_config.stash[SEEN].start()
+            early_config.stash[INHERITED] = streams.inherited()
     return (yield)
 
 
 @pytest.hookimpl
-def pytest_cmdline_main(config: pytest.Config) -> None:
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """Fork the mold; after xdist has read its options, and before pytest runs the session."""
+    if hasattr(config, "workerinput"):
+        return None
+    if config.option.pasture_keep_stop:
+        return _stop(config)
     lookout = config.stash.get(LOOKOUT, None)
-    if lookout is None or hasattr(config, "workerinput"):
-        return
+    if lookout is None:
+        return None
     if _is_distributed(config):
         report = config.stash[REPORT] = Report(config)
         config.pluginmanager.register(report, "pasture-report")
         reason = nodes.reason_against(config) or _hazard(config, lookout)
         if reason is None:
-            config.stash[nodes.MOLD] = report.mold = Mold(config, lookout, report.plain)
-            config.pluginmanager.register(nodes.Order(), "pasture-order")
+            report.mold = Mold(config, lookout, report.plain, _keeper(config))
+            config.stash[nodes.MOLD] = report.mold
+            config.pluginmanager.register(nodes.Order(report.mold), "pasture-order")
             dsession.NodeManager = nodes.NodeManager
         else:
             report.plain(reason)
-    lookout.stop()
+    _look_no_more(config)
+    return None
+
+
+def _keeper(config: pytest.Config) -> Keeper | None:
+    if (seen := config.stash.get(SEEN, None)) is None:
+        return None
+    place, hello = keep.place_of(config), keep.hello_of(config)
+    return Keeper(config, place, hello, seen, config.stash[INHERITED])
+
+
+def _stop(config: pytest.Config) -> int:
+    try:
+        number = keep.place_of(config).stop()
+    except OSError as error:
+        raise pytest.UsageError(f"--keep-stop: {error.strerror or error}") from None
+    print(f"pasture: {number} kept process{'es' * (number != 1)} ended")
+    return 0
+
+
+def _look_no_more(config: pytest.Config) -> None:
+    if (lookout := config.stash.get(LOOKOUT, None)) is not None:
+        lookout.stop()
+    if (seen := config.stash.get(SEEN, None)) is not None:
+        seen.stop()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if (lookout := config.stash.get(LOOKOUT, None)) is not None:
-        lookout.stop()
+    _look_no_more(config)
 
 
 def _is_distributed(config: pytest.Config) -> bool:

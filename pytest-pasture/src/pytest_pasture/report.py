@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pytest_pasture.control import Sealed
 from pytest_pasture.controller import Mold
 
 
@@ -46,6 +47,7 @@ class Report:
             "workers": self.workers,
             "collection": asdict(sealed) if sealed else None,
             "plain": self.reasons,
+            "anew": self.mold.anew if self.mold else None,
         }
 
     @pytest.hookimpl
@@ -64,12 +66,11 @@ class Report:
     def lines(self) -> list[str]:
         """What a person reads."""
         lines = [f"plain xdist: {reason}" for reason in self.reasons]
+        if self.mold is not None and self.mold.anew:
+            lines.append(f"collected anew: {self.mold.anew}")
         sealed = self.mold.sealed if self.mold else None
         if sealed is not None:
-            collect, seal = sealed.seconds["collect"], sealed.seconds["seal"]
-            lines.append(
-                f"{sealed.tests} tests collected in {collect:.1f} s, sealed in {seal:.1f} s"
-            )
+            lines += [_collection(sealed), *sealed.notes]
         ran = [one for one in self.workers.values() if one["first_test_s"] is not None]
         if ran:
             last = max(one["first_test_s"] for one in ran)
@@ -79,3 +80,11 @@ class Report:
                 f"private memory of a worker: up to {private:.0f} MB"
             )
         return lines
+
+
+def _collection(sealed: Sealed) -> str:
+    collect_s, seal_s = sealed.seconds["collect"], sealed.seconds["seal"]
+    if sealed.kept_s is None:
+        return f"{sealed.tests} tests collected in {collect_s:.1f} s, sealed in {seal_s:.1f} s"
+    again = f"; {sealed.again} files collected again in {collect_s:.1f} s" if sealed.again else ""
+    return f"{sealed.tests} tests, kept for {sealed.kept_s:.0f} s{again}"

@@ -129,6 +129,8 @@ class Worker:
         """Take up the session where the mold left it; returns when no test is left."""
         config = self.config
         ends.leave_to_parent()
+        if self.mold.keeper is not None:
+            os.setpgid(0, 0)  # the controller sends its interrupts to the group
         streams.renew(config)
         io = SocketIO(self.socket, gateway_base.get_execmodel("main_thread_only"))
         self.gateway = Gateway(io, f"{self.wanted.id}-worker")

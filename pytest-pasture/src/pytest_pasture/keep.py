@@ -1,0 +1,246 @@
+"""Where a kept process is found, and what makes a run one that it can serve.
+
+There is one kept process for each folder, set of options and interpreter. Its socket lies in a
+folder of this user alone, and both ends ask the kernel for the other one's user before they read a
+message. Two runs with the same name may still differ in what a process inherits: that is compared
+when the second one greets.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import resource
+import socket
+import struct
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pasture.trust import private_files
+from pytest_pasture.control import Anew, Channel, Hello, Kept, Stop
+
+OF_A_RUN = frozenset(
+    (
+        *("keyword", "markexpr", "deselect", "maxfail", "lf", "failedfirst", "newfirst"),
+        *("last_failed_no_failures", "stepwise", "stepwise_skip", "stepwise_reset", "cacheclear"),
+        *("verbose", "quiet", "tbstyle", "showlocals", "fulltrace", "durations", "durations_min"),
+        *("reportchars", "color", "code_highlight", "xmlpath", "junitprefix", "no_header"),
+        *("no_summary", "fold_skipped", "force_short_summary", "xfail_tb", "showcapture"),
+        *("max_warnings", "pastebin", "basetemp"),
+        *("numprocesses", "maxprocesses", "maxworkerrestart", "maxschedchunk", "dist", "distload"),
+        *("tx", "loadscopereorder", "testrunuid", "loadgroup"),
+        *("pasture", "pasture_report", "pasture_keep", "pasture_keep_stop", "fork_each"),
+    )
+)
+"""Options that another run may have otherwise."""
+
+OF_A_TERMINAL = frozenset(("_", "SHLVL", "OLDPWD", "COLUMNS", "LINES", "PYTEST_CURRENT_TEST"))
+"""Variables that another run may have otherwise."""
+
+MAX_KEPT = 4
+"""Kept processes of one folder; the one that was unused for longest ends."""
+
+_ANSWER_LIMIT_S = 10.0
+_NAMESPACES = ("mnt", "net", "pid", "user", "ipc", "uts")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the kept process of a run listens."""
+
+    folder: Path
+    root: str  # what the names of all kept processes of a folder begin with
+    name: str
+
+    @contextmanager
+    def locked(self) -> Iterator[str]:
+        """The path of the folder, found safe, with no other process in the midst of a change.
+
+        Raises:
+            OSError: it cannot be made, or is not this user's alone.
+        """
+        private_files.make_folder(self.folder)
+        descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            status = os.fstat(descriptor)
+            if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+                raise PermissionError(f"{self.folder} is not this user's alone")
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield f"/proc/self/fd/{descriptor}"  # a path of any length fits in a socket's name
+        finally:
+            os.close(descriptor)
+
+    def listen(self) -> socket.socket:
+        """A socket that the next run finds; OSError if that cannot be."""
+        with self.locked() as folder:
+            if (kept := _connected(f"{folder}/{self.name}")) is not None:
+                kept.close()
+                raise OSError("another run is kept already")
+            others = sorted(
+                Path(folder).glob(f"{self.root}-*"), key=lambda one: one.lstat().st_mtime
+            )
+            for other in others[: max(0, len(others) - MAX_KEPT + 1)]:
+                _stop(str(other))
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            try:
+                Path(folder, self.name).unlink(missing_ok=True)
+                listener.bind(f"{folder}/{self.name}")
+                listener.listen()
+            except BaseException:
+                listener.close()
+                raise
+            return listener
+
+    def greet(self, hello: Hello) -> tuple[Channel, int] | str | None:
+        """The connection to a process that serves this run, and its pid; or why there is none."""
+        try:
+            if not self.folder.is_dir():
+                return None
+            with self.locked() as folder:
+                connection = _connected(f"{folder}/{self.name}")
+        except OSError as error:
+            return f"{self.folder}: {error.strerror or error}"
+        if connection is None:
+            return None
+        with connection:
+            ours, theirs = Channel.pair()
+            with theirs.socket:
+                try:
+                    Channel(connection).send(hello, theirs.socket.fileno(), 2)
+                except OSError as error:
+                    return f"its process cannot be asked: {error.strerror}"
+            answer = Channel(connection).receive()
+        if isinstance(answer, Kept):
+            return ours, answer.pid
+        ours.close()
+        return answer.reason if isinstance(answer, Anew) else None
+
+    def stop(self) -> int:
+        """End all that is kept for this folder; their number."""
+        if not self.folder.is_dir():
+            return 0
+        with self.locked() as folder:
+            return sum(_stop(str(path)) for path in Path(folder).glob(f"{self.root}-*"))
+
+
+def place_of(config: pytest.Config) -> Place:
+    """Where a run with these options finds what was kept."""
+    options = {
+        name: _plain(value)
+        for name, value in sorted(vars(config.option).items())
+        if name not in OF_A_RUN
+    }
+    identity = (
+        *(config.inipath, config.invocation_params.dir, sys.executable, sys.prefix, sys.version),
+        *(config.args, options),
+    )
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    above = Path(runtime or f"{tempfile.gettempdir()}/pasture-{os.geteuid()}")
+    root = _digest(str(config.rootpath))
+    return Place(above / "pytest-pasture", root, f"{root}-{_digest(repr(identity))}")
+
+
+def hello_of(config: pytest.Config) -> Hello:
+    """What this process has, as another one would inherit it."""
+    options = {name: value for name, value in vars(config.option).items() if name in OF_A_RUN}
+    return Hello(options, dict(os.environ), dict(_conditions()))
+
+
+def difference(kept: Hello, new: Hello) -> str | None:
+    """Why what was collected for one run does not do for another."""
+    for name, value in new.conditions.items():
+        if kept.conditions.get(name) != value:
+            return f"{name} changed"
+    for name in sorted(kept.environment.keys() | new.environment.keys()):
+        if name not in OF_A_TERMINAL and not name.startswith("PYTEST_XDIST"):
+            if kept.environment.get(name) != new.environment.get(name):
+                return f"the environment's {name} changed"
+    return None
+
+
+def is_own_user(connection: socket.socket) -> bool:
+    """Whether the kernel knows this user at the other end."""
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    _, user, _ = struct.unpack("3i", raw)
+    return bool(user == os.geteuid())
+
+
+def _connected(path: str) -> socket.socket | None:
+    """To the process that listens there; None, and no file any more, if there is none.
+
+    Raises:
+        PermissionError: another user's process listens.
+    """
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.settimeout(_ANSWER_LIMIT_S)
+    try:
+        connection.connect(path)
+        if not is_own_user(connection):
+            raise PermissionError("another user's process listens there")
+    except (ConnectionRefusedError, FileNotFoundError):
+        connection.close()
+        Path(path).unlink(missing_ok=True)
+        return None
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _stop(path: str) -> bool:
+    """Whether a process listened there, which ends."""
+    try:
+        connection = _connected(path)
+        if connection is None:
+            return False
+        with connection:
+            Channel(connection).send(Stop())
+            Channel(connection).receive()
+    except OSError:
+        return False
+    Path(path).unlink(missing_ok=True)
+    return True
+
+
+def _conditions() -> Iterator[tuple[str, Any]]:
+    mask = os.umask(0)
+    os.umask(mask)
+    yield "the mask of new files", mask
+    yield "the user", (os.getresuid(), os.getresgid(), sorted(os.getgroups()))
+    yield "the folder", str(Path.cwd())
+    yield "the search path of modules", list(sys.path)
+    yield "the priority", os.getpriority(os.PRIO_PROCESS, 0)
+    yield "the processors", sorted(os.sched_getaffinity(0))
+    limits = [name for name in dir(resource) if name.startswith("RLIMIT_")]
+    yield "the limits", {name: resource.getrlimit(getattr(resource, name)) for name in limits}
+    yield "the namespaces", [_link(f"/proc/self/ns/{name}") for name in _NAMESPACES]
+
+
+def _link(path: str) -> str:
+    try:
+        return str(Path(path).readlink())
+    except OSError:
+        return ""
+
+
+def _plain(value: object) -> object:
+    """The same text in each process."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(one) for one in value]
+    if isinstance(value, str | int | float | bool | Path | None):
+        return value
+    return type(value).__qualname__
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:20]

@@ -1,0 +1,174 @@
+"""The kept process: a mold that is sealed and, between runs, waits for the next one.
+
+Each run has a process of its own, forked from here, in which the mold goes on. Nothing of a run is
+left here: no test, no option, no open file.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, NoReturn
+
+from pytest_pasture import ends, keep
+from pytest_pasture.again import Collected, suffixes
+from pytest_pasture.control import Anew, Channel, Hello, Kept, Stop
+from pytest_pasture.seen import Changes, Seen
+
+if TYPE_CHECKING:
+    import pytest
+
+    from pytest_pasture.mold import Mold
+
+_MESSAGE_LIMIT_S = 5.0
+
+
+class Keeper:
+    """Of one mold; made in the controller, before the fork."""
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        place: keep.Place,
+        hello: Hello,
+        seen: Seen,
+        inherited: list[int],  # descriptors that are not this program's own
+    ) -> None:
+        self.place = place
+        self.hello = hello
+        self.seen = seen
+        self.inherited = inherited
+        self.limit_s = 60.0 * float(config.getini("pasture_keep_minutes"))
+        self.changes = Changes((), ())
+        self.children: dict[int, int] = {}  # descriptor of the process of a run, pid
+        self.since = time.monotonic()
+
+    def look(self, mold: Mold) -> None:
+        """Note what the collection depends on; before the seal."""
+        session = mold.interactor.session
+        self.collected = Collected(session)
+        inipath = session.config.inipath
+        more = [node.path for node in self.collected.items] + ([inipath] if inipath else [])
+        self.snapshot = self.seen.snapshot(more, suffixes(self.collected.items))
+
+    def serve(self, mold: Mold) -> bool:
+        """Keep this process; returns in one process for each run: whether it is a later one.
+
+        Raises:
+            OSError: this process cannot be kept, and goes on as that of the first run.
+        """
+        listener = self.place.listen()
+        interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        later = self._fork(None)
+        if later:
+            mold.control.close()
+            os.close(mold.first_socket)
+            mold.standard.let_go()
+            self.since = time.monotonic()
+            mold.control = self._next_run(listener)
+            mold.standard.take_stderr(self.stderr)
+        listener.close()
+        self._become_run(mold, later)
+        signal.signal(signal.SIGINT, interrupt)
+        return later
+
+    def _next_run(self, listener: socket.socket) -> Channel:
+        """Wait for greetings; returns in the process of a run, and ends this one if it is not
+        wanted any more."""
+        used = time.monotonic()
+        while self._wait(listener, used):
+            connection, _ = listener.accept()
+            with connection:
+                connection.settimeout(_MESSAGE_LIMIT_S)
+                channel = Channel(connection)
+                hello = channel.receive() if keep.is_own_user(connection) else None
+                if isinstance(hello, Hello) and len(channel.descriptors) == 2:
+                    reason = self._against(hello)
+                    if reason is None:
+                        if not self._fork(channel):
+                            control, self.stderr = channel.descriptors
+                            self.hello = hello
+                            return Channel(socket.socket(fileno=control))
+                    else:
+                        self._end(listener, channel, reason)
+                elif isinstance(hello, Stop):
+                    self._end(listener, channel, "it was asked to end")
+                for descriptor in channel.descriptors:
+                    os.close(descriptor)
+            used = time.monotonic()
+        self._end(listener, None, "")
+
+    def _against(self, hello: Hello) -> str | None:
+        self.changes = self.snapshot.changes()
+        return keep.difference(self.hello, hello) or self.collected.reason_for_all(
+            self.changes, self.snapshot
+        )
+
+    def _fork(self, channel: Channel | None) -> bool:
+        """Whether this is the process that is kept."""
+        try:
+            pid = os.fork()
+        except OSError as error:
+            if channel is None:
+                raise
+            with suppress(OSError):
+                channel.send(Anew(f"it cannot fork: {error.strerror}"))
+            return True
+        if pid:
+            self.children[os.pidfd_open(pid)] = pid
+            if channel is not None:
+                with suppress(OSError):
+                    channel.send(Kept(pid))
+        return bool(pid)
+
+    def _wait(self, listener: socket.socket, used: float) -> bool:
+        """Until there is a greeting; whether there is one, before nothing ran for too long."""
+        poll = select.poll()
+        poll.register(listener, select.POLLIN)
+        for child in self.children:
+            poll.register(child, select.POLLIN)
+        while True:
+            left_s = used + self.limit_s - time.monotonic()
+            ready = {one for one, _ in poll.poll(None if self.children else max(0, left_s * 1000))}
+            if listener.fileno() in ready:
+                return True
+            for child in ready:
+                poll.unregister(child)
+                self._reap(child)
+                used = time.monotonic()
+            if not ready:
+                return False
+
+    def _reap(self, child: int) -> None:
+        os.waitpid(self.children.pop(child), 0)
+        os.close(child)
+
+    def _end(self, listener: socket.socket, channel: Channel | None, reason: str) -> NoReturn:
+        """Take no more runs, and leave when the last one has ended."""
+        listener.close()
+        if channel is not None:
+            with suppress(OSError):
+                channel.send(Anew(reason))
+            channel.close()
+            for descriptor in channel.descriptors:
+                os.close(descriptor)
+        for child in list(self.children):
+            self._reap(child)
+        ends.leave()
+
+    def _become_run(self, mold: Mold, later: bool) -> None:
+        for child in self.children:
+            os.close(child)
+        self.children.clear()
+        ends.leave_to_parent()
+        if not later:
+            with suppress(OSError):
+                mold.control.send(Kept(os.getpid()))
+        for name in keep.OF_A_TERMINAL:
+            os.environ.pop(name, None)
+            if name in self.hello.environment:
+                os.environ[name] = self.hello.environment[name]

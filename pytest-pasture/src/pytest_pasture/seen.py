@@ -1,0 +1,209 @@
+"""What a collection looked at, to know later whether it would come out otherwise.
+
+Those are the modules that are imported, the files that were opened to be read, and the folders
+that were listed. Files that the collection itself wrote do not count, nor do caches. A file that
+was written after the process had started may have been read before that: it counts as changed.
+"""
+
+# ruff: noqa: PTH100, PTH116 - thousands of paths are looked at before each run
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.machinery import FileFinder
+from pathlib import Path
+from stat import S_ISDIR
+from types import FrameType
+
+from pasture.proc.stat import start_time
+
+_Stamp = tuple[int, int, int]
+
+_NO_INPUTS = ("/dev/", "/proc/", "/sys/")
+_CACHES = ("/__pycache__/", "/.pytest_cache/", "/.hypothesis/", "/.coverage")
+_PROGRAMS = (".py", ".so", ".pth", ".dist-info", ".egg-info", ".egg-link")
+_STANDARD_LIBRARY = str(Path(os.__file__).parent)
+_CLOCK_TICK_NS = 20_000_000  # of file systems, and of the process's start
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Paths that are no longer as the collection found them."""
+
+    files: tuple[str, ...]
+    folders: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.files or self.folders)
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The names in a folder; names of folders end with a slash."""
+
+    modified_ns: int
+    names: frozenset[str]
+
+    @classmethod
+    def of(cls, path: str) -> Folder | None:
+        """As it is now; None where there is none."""
+        try:
+            modified_ns = os.stat(path).st_mtime_ns
+            with os.scandir(path) as entries:
+                names = frozenset(
+                    entry.name + "/" * entry.is_dir()
+                    for entry in entries
+                    if not entry.name.startswith(".") and entry.name != "__pycache__"
+                )
+        except OSError:
+            return None
+        return cls(modified_ns, names)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All of it, when everything was collected.
+
+    Attributes:
+        listed: folders that were listed by code of the tests, for which each name counts.
+        suffixes: of names that count in other folders.
+    """
+
+    files: Mapping[str, _Stamp | None]
+    folders: Mapping[str, Folder]
+    listed: frozenset[str]
+    suffixes: tuple[str, ...]
+
+    def changes(self) -> Changes:
+        """What is not so any more."""
+        files = tuple(path for path, stamp in self.files.items() if _stamp(path) != stamp)
+        return Changes(files, tuple(filter(self._differs, self.folders)))
+
+    def _differs(self, path: str) -> bool:
+        before = self.folders[path]
+        try:
+            if os.stat(path).st_mtime_ns == before.modified_ns:
+                return False
+        except OSError:
+            return True
+        now = Folder.of(path)
+        if now is None or path in self.listed:
+            return now is None or now.names != before.names
+        changed = now.names ^ before.names
+        return any(name.endswith(("/", *self.suffixes)) for name in changed)
+
+
+class Seen:
+    """Notes what is opened and listed, from `start` to `stop`."""
+
+    def __init__(self) -> None:
+        self._read: set[str] = set()
+        self._written: set[str] = set()
+        self._listed: set[str] = set()
+        self._folders: dict[str, Folder] = {}
+
+    def start(self) -> None:
+        global _current, _hooked
+        if not _hooked:
+            sys.addaudithook(_audit)
+            _hooked = True
+        _current = self
+
+    def stop(self) -> None:
+        global _current
+        _current = None
+
+    def note(self, event: str, path: object, flags: object, frame: FrameType | None) -> None:
+        """Take up an audit event."""
+        if isinstance(path, bytes | os.PathLike):
+            path = os.fsdecode(path)
+        if path is None:
+            path = "."
+        if not isinstance(path, str):
+            return
+        path = os.path.abspath(path)
+        if path.startswith(_NO_INPUTS) or any(one in f"{path}/" for one in _CACHES):
+            return
+        if event != "open":
+            if path not in self._folders and (folder := Folder.of(path)) is not None:
+                self._folders[path] = folder
+            if _is_tests_own(frame):
+                self._listed.add(path)
+        elif isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            self._written.add(path)
+        elif not path.endswith(".pyc"):
+            self._read.add(path)
+
+    def snapshot(self, more: Iterable[Path], suffixes: Iterable[str]) -> Snapshot:
+        """Of everything so far, and these files."""
+        self.stop()
+        started_ns = _started_ns()
+        files: dict[str, _Stamp | None] = {}
+        for path in {*self._read, *_modules(), sys.executable, *map(str, more)} - self._written:
+            if (stamp := _stamp(path)) is not None:
+                files[path] = stamp if stamp[0] < started_ns else None
+        folders = dict(self._folders)
+        for path, finder in sys.path_importer_cache.items():
+            if isinstance(finder, FileFinder) and path not in folders:
+                if (folder := Folder.of(path)) is not None:
+                    folders[path] = folder
+        return Snapshot(
+            files, folders, frozenset(self._listed), tuple({*_PROGRAMS, *suffixes} - {""})
+        )
+
+
+_current: Seen | None = None
+_hooked = False
+
+
+def _audit(event: str, words: tuple[object, ...]) -> None:
+    """The interpreter's audit hook, which it keeps until its end."""
+    global _current
+    seen = _current
+    if seen is not None and event in ("open", "os.listdir", "os.scandir") and words:
+        _current = None  # what is looked at from here is ours
+        try:
+            seen.note(event, words[0], words[-1], sys._getframe(1))
+        finally:
+            _current = seen
+
+
+def _is_tests_own(frame: FrameType | None) -> bool:
+    """Whether neither pytest nor the import system lists a folder there."""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.startswith("<frozen importlib"):
+            return False
+        if "site-packages" in name or not name.startswith((_STANDARD_LIBRARY, "<frozen")):
+            module = str(frame.f_globals.get("__name__", ""))
+            return module.partition(".")[0] not in ("_pytest", "pluggy", "xdist", "pytest_pasture")
+        frame = frame.f_back
+    return False
+
+
+def _modules() -> set[str]:
+    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    return {os.path.abspath(file) for file in files if isinstance(file, str)}
+
+
+def _stamp(path: str) -> _Stamp | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    if S_ISDIR(status.st_mode):
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _started_ns() -> int:
+    """When this process, or the one that it was forked from, was started, by the wall's clock."""
+    ticks = start_time(os.getpid())
+    since_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ticks * 10**9 // os.sysconf(
+        "SC_CLK_TCK"
+    )
+    return time.time_ns() - since_ns - _CLOCK_TICK_NS

@@ -1,0 +1,170 @@
+"""A collection that is kept serves later runs, as long as it would come out the same."""
+
+import json
+import os
+import signal
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.once
+
+TESTS = """
+import os, pytest, sys
+import library
+COLLECTED_BY = os.getpid()
+
+@pytest.mark.parametrize("n", range(4))
+def test_n(n, number, worker_id, tmp_path):
+    assert os.getpid() != COLLECTED_BY and worker_id == os.environ["PYTEST_XDIST_WORKER"]
+    print("to the terminal of this run", file=sys.__stderr__)
+
+def test_of_library():
+    assert library.NUMBER == 1
+"""
+CONFTEST = "import pytest\n@pytest.fixture(scope='session')\ndef number(): return 1\n"
+
+
+@pytest.fixture
+def project(suite: Any) -> Any:
+    suite.write("library.py", "NUMBER = 1\n")
+    suite.write("conftest.py", CONFTEST)
+    suite.write("test_one.py", TESTS)
+    suite.write("test_two.py", "def test_a(): ...\ndef test_b(): assert 0\n")
+    return suite
+
+
+def test_a_later_run_is_like_the_first_one(project: Any) -> None:
+    first, reason = project.anew("-v", "--pasture-report=report.json")
+    assert not reason
+    later = project.kept("--pasture-report=report.json")
+    assert later.outcomes == first.outcomes
+    assert later.code == first.code == 1
+    report = json.loads((project.folder / "report.json").read_text())
+    assert report["collection"]["kept_s"] > 0 and report["anew"] is None
+    assert project.kept("-k", "test_n").counts == {"passed": 4}
+    assert project.kept("--lf").outcomes == {"test_two::test_b": "failure"}
+    assert project.kept("-x", "--fork-each", "-n", "3").counts["failure"] == 1
+    assert project.kept("--dist", "loadfile").outcomes == first.outcomes
+
+
+def test_output_goes_to_the_run_that_it_is_of(project: Any) -> None:
+    first, _ = project.anew("-s", "-k", "test_n")
+    assert first.output.count("to the terminal of this run") == 4
+    later = project.kept("-s", "-k", "test_n")
+    assert later.output.count("to the terminal of this run") == 4
+
+
+def test_files_that_changed_are_collected_again(project: Any) -> None:
+    project.anew()
+    project.write("test_two.py", "def test_new(): ...\n")
+    changed = project.kept()
+    assert changed.counts == {"passed": 6}
+    assert "; 1 files collected again" in changed.output
+    project.write("test_three.py", "import helper\ndef test_c(): helper.act()\n")
+    project.write("helper.py", "def act(): ...\n")
+    assert project.kept().counts == {"passed": 7}
+    (project.folder / "test_two.py").rename(project.folder / "test_renamed.py")
+    assert project.kept().outcomes["test_renamed::test_new"] == "passed"
+    (project.folder / "more").mkdir()
+    project.write("more/test_four.py", "def test_more(number): assert number == 1\n")
+    assert project.kept().outcomes["more.test_four::test_more"] == "passed"
+    project.write("test_renamed.py", "def test_new(:\n")
+    broken = project.run("--keep")
+    assert "test_renamed.py" in broken.output and "SyntaxError" in broken.output
+    assert broken.code != 0
+
+
+def test_everything_else_that_changed_is_a_reason_to_collect_anew(project: Any) -> None:
+    project.anew()
+    project.write("library.py", "NUMBER = 2\n")
+    run, reason = project.anew()
+    assert reason.endswith("library.py has changed")
+    assert run.outcomes["test_one::test_of_library"] == "failure"
+    project.write("conftest.py", CONFTEST + "NUMBER = 2\n")
+    assert project.anew()[1].endswith("conftest.py has changed")
+    project.write("pytest.ini", "[pytest]\nmarkers = own\n")
+    assert project.anew()[1].endswith("pytest.ini has changed")
+    os.environ["OF_A_TEST"] = "1"
+    try:
+        assert project.anew()[1].endswith("the environment's OF_A_TEST changed")
+    finally:
+        del os.environ["OF_A_TEST"]
+    assert project.anew()[1].endswith("the environment's OF_A_TEST changed")
+    (project.folder / "more").mkdir()
+    project.write("more/conftest.py", "")
+    project.write("test_two.py", "# test_one, too\ndef test_a(): ...\n")
+    project.kept()
+    project.write("test_one.py", TESTS + "\n")
+    assert project.anew()[1].endswith("test_one.py has changed, and test_two.py names it")
+    project.write("test_one.py", "import pathlib\nD = pathlib.Path('data').read_text()\n")
+    project.write("data", "1")
+    project.anew()
+    project.write("data", "2")
+    assert project.anew()[1].endswith("data has changed")
+
+
+def test_an_interrupt_ends_the_run_and_not_what_is_kept(project: Any) -> None:
+    project.write("test_two.py", "")
+    project.write(
+        "test_one.py",
+        "import os, time\ndef test_slow():\n"
+        "    open(f'started-{os.getpid()}', 'w').close()\n    time.sleep(60)\n"
+        "def test_quick(): ...\n",
+    )
+    project.anew("-k", "quick")
+    process = project.start("--keep")
+    while not (started := list(project.folder.glob("started-*"))):
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2, output
+    assert not Path(f"/proc/{started[0].name.removeprefix('started-')}").exists()
+    project.kept("-k", "quick")
+
+
+def test_two_runs_at_once_and_an_end_in_their_midst(project: Any) -> None:
+    project.write(
+        "test_two.py",
+        "import os, time\n"
+        "def test_slow():\n"
+        "    open(f'started-{os.getpid()}', 'w').close()\n"
+        "    while not os.path.exists('go'): time.sleep(0.05)\n",
+    )
+    project.anew("-k", "test_n")
+    both = [project.start("--keep", f"--basetemp=temporary-{n}") for n in range(2)]
+    while len(list(project.folder.glob("started-*"))) < 2:
+        assert [one.poll() for one in both] == [None, None]
+    stop = project.start("--keep-stop")
+    project.write("go", "")
+    for one in both:
+        output, _ = one.communicate(timeout=60)
+        assert one.returncode == 0, output
+        assert " tests, kept for " in output
+    assert "1 kept process ended" in stop.communicate(timeout=60)[0]
+    assert stop.returncode == 0
+    assert project.anew()[1] == ""
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o750])
+def test_a_folder_of_others_keeps_nothing(project: Any, mode: int) -> None:
+    runtime = Path(project.environment["XDG_RUNTIME_DIR"])
+    (runtime / "pytest-pasture").mkdir(parents=True)
+    (runtime / "pytest-pasture").chmod(mode)
+    run = project.run("--keep")
+    assert "pasture: not kept: " in run.output
+    assert run.counts == {"passed": 6, "failure": 1}
+
+
+def test_a_stale_socket_is_in_no_run_s_way(project: Any) -> None:
+    project.anew()
+    folder = Path(project.environment["XDG_RUNTIME_DIR"]) / "pytest-pasture"
+    (path,) = folder.iterdir()
+    assert "1 kept process ended" in project.run("--keep-stop").output
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as left:
+        left.bind(f"/proc/self/fd/{os.open(folder, os.O_RDONLY)}/{path.name}")
+    _, reason = project.anew()
+    assert not reason
+    project.kept()
