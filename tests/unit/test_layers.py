@@ -201,7 +201,7 @@ def test_these_distributions_need_no_server_and_no_command(companion: str) -> No
         if name.partition(".")[0] == "pasture"
     }
     assert "proc" in found
-    assert found <= GROUND | {"__init__", "display", "errors", "interpreter"}
+    assert found <= GROUND | {"__init__", "display", "errors", "interpreter", "reasons"}
 
 
 def test_every_module_has_a_floor() -> None:
