@@ -153,10 +153,42 @@ def test_an_application_serves_requests_before_it_is_kept(own_images: Images) ->
     assert "READ_IN_A_REQUEST" in own_images.why(environ={"READ_IN_A_REQUEST": "1"})
 
 
+REHEARSAL = """\
+import sys
+sys.path.insert(0, "{folder}/hidden")
+import beside_it  # where programs do not look
+import wave
+broken = sys.modules["broken"] = type(sys)("broken")  # as a module that only this program makes
+sys.stdout.close()
+"""
+
+
+@pytest.mark.once
+def test_modules_that_a_rehearsal_imports_are_loaded_and_its_state_is_gone(
+    own_images: Images,
+) -> None:
+    hidden = own_images.folder / "hidden"
+    hidden.mkdir()
+    (hidden / "beside_it.py").write_text("")
+    script = own_images.folder / "script.py"
+    script.write_text(REHEARSAL.format(folder=own_images.folder))
+    words = ("--preload", "json", "--preload", "decimal", "--rehearse", str(script))
+    source = "import sys; print([n in sys.modules for n in ('json', 'decimal', 'wave', {!r})])"
+    own_images.built(*words)
+    found = own_images.run("-c", source.format("beside_it"))
+    assert found.out == b"[True, True, False, False]\n", found
+    own_images.built(*words, "--rehearse-imports")
+    for name in ("beside_it", "broken"):
+        found = own_images.run("-c", source.format(name))
+        assert found.out == b"[True, True, True, False]\n", found
+    assert own_images.pasture("show", str(own_images.image)).stdout.count("json, decimal") == 1
+
+
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (("--preload", "json", "--rehearse-imports"), "needs a rehearsal"),
         (("--preload", "warmed_site", "--warm", "/fails"), "no request of the warm-up"),
         (("--preload", "json", "--warm", "/"), "no application"),
         (("--preload", "there_is_none"), "ended"),

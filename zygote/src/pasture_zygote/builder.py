@@ -13,6 +13,7 @@ import os
 import resource
 import sys
 import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pasture.errors import PastureError, ZygoteFailed
@@ -49,13 +50,14 @@ def main(loaded: Iterable[str]) -> None:
     end_with_parent(os.getppid())
     order, [environ, *images] = receive(channel)
     _forget_own_start()
+    close = [channel.fileno(), *images]
     try:
-        data = _load(order, environ)
+        data = _load(order, environ, close)
     except ZygoteFailed as error:
         send(channel, Built(problem=error.message, hint=error.hint), [])
         return
     streams.flush()
-    problem = _choose_code(order.rehearse, environ, [channel.fileno(), *images])
+    problem = _choose_code(order.rehearse, environ, close)
     if problem is not None:
         send(channel, problem, [])
         return
@@ -87,8 +89,10 @@ def _forget_own_start() -> None:
         del sys.path[0]
 
 
-def _load(order: Order, environ: int) -> tuple[FileTimes, ...]:
+def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]:
     """Import modules, and record what they look at. Returns the data that they have read.
+
+    Those that a rehearsal imports are found out before, by a process that nothing is recorded of.
 
     Raises:
         ZygoteFailed: not all of that can be recorded.
@@ -96,10 +100,18 @@ def _load(order: Order, environ: int) -> tuple[FileTimes, ...]:
     from pasture_zygote.observed import Observed
     from pasture_zygote.variables import VariablesRead
 
+    rehearsed: tuple[str, ...] = ()
+    if order.file is not None and order.file.rehearses_imports:
+        from pasture_zygote import rehearsal
+
+        rehearsed = rehearsal.imported(order.rehearse, order.preload, environ, close)
     taken = _take_low_descriptors()
     with VariablesRead(environ) as variables, Observed(variables.read_all) as observed:
         for name in order.preload:
             importlib.import_module(name)
+        for name in rehearsed:
+            with suppress(Exception):  # what only the rehearsal can import, it imports
+                importlib.import_module(name)
         if order.file is not None and order.file.warm:
             from pasture_zygote.warm import warm
 

@@ -45,6 +45,7 @@ class Wanted:
         is_checked: whether Python files are compared at each start.
         application: that `warm` is for; "" for the first that is found.
         warm: requests that it serves.
+        rehearses_imports: whether modules that the rehearsal imports are loaded.
         mode: of the file.
         secrets: that must not be in it.
         cpu: level of processors that it is for (`baseline`); "" for one like this machine's.
@@ -55,6 +56,7 @@ class Wanted:
     is_checked: bool = True
     application: str = ""
     warm: tuple[str, ...] = ()
+    rehearses_imports: bool = False
     mode: int = 0o600
     secrets: tuple[leaks.Secret, ...] = ()
     cpu: str = ""
@@ -96,6 +98,7 @@ def build(path: Path, wanted: Wanted) -> dict[str, Any]:
         wanted.warm,
         baseline.variables(wanted.cpu, wanted.plan.environ),
         wanted.cpu,
+        wanted.rehearses_imports,
     )
     built, manifest, pages = _settled(wanted.plan, file)
     try:

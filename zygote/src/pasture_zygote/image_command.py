@@ -52,13 +52,16 @@ def command() -> None:
     metavar="FILE",
     help="The image.",
 )
-@click.option("--preload", default="", metavar="MODULE,...", help="Modules to load.")
+@click.option("--preload", multiple=True, metavar="MODULE,...", help="Modules to load.")
 @click.option(
     "--rehearse",
     type=click.Path(exists=True, dir_okay=False, resolve_path=True),
     default=None,
     metavar="FILE",
     help="Program that does what programs will do: code that it runs lies together.",
+)
+@click.option(
+    "--rehearse-imports", is_flag=True, help="Load the modules that the rehearsal imports, too."
 )
 @click.option(
     "--warm", multiple=True, metavar="URL", help="Request that the application serves before."
@@ -112,8 +115,9 @@ def command() -> None:
 @click.option("--mode", default="600", show_default=True, metavar="OCTAL", help="Of the file.")
 def build(
     path: Path,
-    preload: str,
+    preload: tuple[str, ...],
     rehearse: str | None,
+    rehearse_imports: bool,
     warm: tuple[str, ...],
     warm_file: tuple[Path, ...],
     app: str,
@@ -140,13 +144,15 @@ def build(
     from pasture_zygote.image_build import build as build_image
     from pasture_zygote.tree import Plan
 
+    if rehearse_imports and rehearse is None:
+        raise UsageError("--rehearse-imports needs a rehearsal", hint="name it: --rehearse FILE")
     require_writable(path)
     own = starter.own()
     environ = variables(own, env)
     secrets, too_short = leaks.of_variables(own, {*environ, *not_secret})
     for file in secret_file:
         secrets += leaks.of_file(file)
-    modules = tuple(word for word in (w.strip() for w in preload.split(",")) if word)
+    modules = tuple(word for word in (w.strip() for w in ",".join(preload).split(",")) if word)
     plan = Plan(
         "image", "", modules, python(), tuple(split_options(options)), environ, rehearse or ""
     )
@@ -156,6 +162,7 @@ def build(
         is_checked=files == "checked",
         application=app,
         warm=lines,
+        rehearses_imports=rehearse_imports,
         mode=_mode(mode),
         secrets=tuple(secrets),
         cpu=cpu or "",

@@ -35,6 +35,7 @@ class FileOrder:
         warm: requests that it serves before the image is taken.
         held: variables that the builder has and programs do not (`baseline`).
         cpu: level of processors that it is for; "" for one like the builder's.
+        rehearses_imports: whether modules that the rehearsal imports are loaded.
     """
 
     stub: str
@@ -44,6 +45,7 @@ class FileOrder:
     warm: tuple[str, ...] = ()
     held: dict[str, str] = dataclasses.field(default_factory=dict)
     cpu: str = ""
+    rehearses_imports: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,14 @@ loaded, and the code of the zygote below. That costs the image 2.6 MB, and spare
 
 from __future__ import annotations
 
+import importlib
 import os
 import select
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from time import monotonic
 
 from pasture.errors import PastureError, ZygoteFailed
@@ -60,8 +62,32 @@ def choose_code(script: str, environ: int, close: Iterable[int]) -> None:
     close = list(close)
     seen = b"".join(_seen_or_said(rehearsal, environ, close) for rehearsal in rehearsals)
     if script:
-        seen += _seen(lambda: _run(script), environ, close)
+        seen += _seen(lambda: _code_of(lambda: _run(script)), environ, close)
     native().choose_code(seen)
+
+
+def imported(
+    script: str, preload: Iterable[str], environ: int, close: Iterable[int]
+) -> tuple[str, ...]:
+    """Names of the modules that are loaded once a program has run, in the order of their import.
+
+    Args:
+        script: its path.
+        preload: modules that it finds loaded.
+        environ: descriptor of the environment that it has (`starter`).
+        close: descriptors that are not for it.
+
+    Raises:
+        ZygoteFailed: it ended with an error, or did not end.
+    """
+
+    def modules() -> bytes:
+        for name in preload:
+            importlib.import_module(name)
+        _play(lambda: _run(script))
+        return "\n".join(name for name in sys.modules if name.isprintable()).encode()
+
+    return tuple(_seen(modules, environ, close).decode().splitlines())
 
 
 def _can_gather() -> bool:
@@ -75,7 +101,7 @@ def _can_gather() -> bool:
 
 def _seen_or_said(rehearsal: Rehearsal, environ: int, close: list[int]) -> bytes:
     try:
-        return _seen(rehearsal, environ, close)
+        return _seen(lambda: _code_of(rehearsal), environ, close)
     except ZygoteFailed as error:
         print(f"{rehearsal.__module__}: {error.message}", file=sys.stderr, flush=True)
         return b""
@@ -90,8 +116,24 @@ def _run(script: str) -> None:
     runpy.run_path(script, run_name="__main__")
 
 
-def _seen(rehearsal: Rehearsal, environ: int, close: list[int]) -> bytes:
+def _code_of(rehearsal: Rehearsal) -> bytes:
     """Addresses of the code that runs in a rehearsal."""
+    native().forget_code_runs()
+    _play(rehearsal)
+    seen: bytes = native().code_that_ran()
+    return seen
+
+
+def _play(rehearsal: Rehearsal) -> None:
+    try:
+        rehearsal()
+    except SystemExit as ended:
+        if ended.code:
+            raise
+
+
+def _seen(work: Callable[[], bytes], environ: int, close: Iterable[int]) -> bytes:
+    """What is found out in a process of its own."""
     reader, writer = os.pipe()
     parent = os.getpid()
     pid = os.fork()
@@ -100,7 +142,7 @@ def _seen(rehearsal: Rehearsal, environ: int, close: list[int]) -> bytes:
         variables.fill_in(environ)
         for number in (*close, environ, reader):
             os.close(number)
-        _perform(rehearsal, writer)
+        _perform(work, writer)
     os.close(writer)
     try:
         found = _read(reader, monotonic() + TIMEOUT_S)
@@ -130,18 +172,13 @@ def _end(pid: int) -> None:
     os.waitpid(pid, 0)
 
 
-def _perform(rehearsal: Rehearsal, report_to: int) -> None:
+def _perform(work: Callable[[], bytes], report_to: int) -> None:
     """In the forked process, which this ends."""
     try:
         os.dup2(2, 1)  # what a program prints goes to the log
-        native().forget_code_runs()
-        try:
-            rehearsal()
-        except SystemExit as ended:
-            if ended.code:
-                raise
-        sys.stdout.flush()
-        seen = memoryview(native().code_that_ran())
+        seen = memoryview(work())
+        with suppress(ValueError):  # the program has closed it
+            sys.stdout.flush()
         while seen:
             seen = seen[os.write(report_to, seen) :]
         os._exit(0)
