@@ -89,6 +89,12 @@ setup-matrix: $(MATRIX:%=.venvs/%/.stamp) ## .venvs/3.X for each interpreter of 
 	    --target $(basename $@) numpy pandas scikit-learn ipykernel jupyter_client
 	@touch $@
 
+# Helper processes of editors and agents, out of images.
+.venvs/%/helper-packages.stamp: .venvs/%/.stamp
+	@tools/uv pip install --quiet --only-binary :all: --python .venvs/$*/bin/python \
+	    --target $(basename $@) mcp jedi-language-server ipykernel jupyter_client black
+	@touch $@
+
 # A worker of Ray out of a zygote: large, so it is no requirement of the suite.
 .venvs/%/ray-packages.stamp: .venvs/%/.stamp
 	@tools/uv pip install --quiet --only-binary :all: --python .venvs/$*/bin/python \
@@ -275,8 +281,8 @@ test-engines: .venvs/3.14/.stamp ## Real clusters and servers that are no requir
 	@.venvs/3.14/bin/python -m pytest -q benchmarks/engines/checks $(ARGS)
 
 .PHONY: test-zygote-adapters
-test-zygote-adapters: .venvs/3.14/zygote-packages.stamp .venvs/3.14/ray-packages.stamp ## Jupyter, Ray, pytest-xdist and a pool out of zygotes; needs an index
-	@.venvs/3.14/bin/python -m pytest -q tests/zygote/test_zygote_examples.py $(ARGS)
+test-zygote-adapters: .venvs/3.14/zygote-packages.stamp .venvs/3.14/ray-packages.stamp .venvs/3.14/helper-packages.stamp ## Jupyter, Ray, pytest-xdist and a pool out of zygotes, helper processes out of images; needs an index
+	@.venvs/3.14/bin/python -m pytest -q tests/zygote/test_zygote_examples.py tests/zygote/test_example_helpers.py $(ARGS)
 
 .PHONY: test-packages
 test-packages: .venv/.stamp ## Other people's tests in a sealed child: numpy, Django, ... (ARGS="NAME... --resume")
@@ -474,6 +480,10 @@ bench-zygote: .venvs/3.14/zygote-packages.stamp ## Starts, memory and kernels ou
 .PHONY: bench-programs
 bench-programs: .venvs/3.14/.stamp ## PSS of the bundled site's web server, Celery worker, beat, consumer and command: plain, sealed one by one, out of one image
 	@.venvs/3.14/bin/python -m benchmarks.programs $(ARGS)
+
+.PHONY: bench-helpers
+bench-helpers: .venvs/3.14/helper-packages.stamp ## Servers of tools, language servers, kernels and hooks out of one image each, beside python: first answers, PSS of 50 (ARGS="mcp --count 10")
+	@.venvs/3.14/bin/python -m benchmarks.helpers $(ARGS)
 
 .PHONY: bench-image
 bench-image: .venvs/3.14/zygote-packages.stamp ## Starts and containers out of an image in a file beside python; containers need root (ARGS="--part site")
