@@ -11,7 +11,7 @@ from pathlib import Path
 from pasture.errors import UsageError
 from pasture.proc.maps import ZYGOTE_IMAGE, Mapping, read_maps
 
-_MAGIC = b"PSIMAGE"
+MAGIC = b"PSIMAGE"
 """With which a file begins that holds an image."""
 _IN_MEMORY = "/memfd:"
 
@@ -83,7 +83,7 @@ def _begins_as_image(pid: int, mapping: Mapping) -> bool:
     except OSError:
         return False
     try:
-        return os.pread(file, len(_MAGIC), 0) == _MAGIC
+        return os.pread(file, len(MAGIC), 0) == MAGIC
     except OSError:
         return False
     finally:

@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from pasture.errors import ZygoteFailed
+from pasture.proc import images
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.trust import private_files
 from pasture_zygote.image import filled
 from pasture_zygote.manifest import checksum
 
 MAGIC = 0x314547414D495350
-"""`PSIMAGE1`: the last digit is the version of the layout."""
+"""`images.MAGIC` with a digit: the version of the layout."""
 
 _HEADER = struct.Struct("<8Q32s")
-_NAME = b"PSIMAGE"
 _CHECKSUM_AT = 16
 _PIECE_BYTES = 1 << 20
 
@@ -125,7 +125,7 @@ def remove(path: Path) -> None:
         ZygoteFailed: the file is no image, or cannot be removed.
     """
     with _opened(path) as file:
-        if file.read(len(_NAME)) != _NAME:
+        if file.read(len(images.MAGIC)) != images.MAGIC:
             raise ZygoteFailed(f"{path} is no image", hint="remove it by hand, if you want to")
     try:
         path.unlink()
@@ -145,7 +145,7 @@ def _opened(path: Path) -> BufferedReader:
 def _header(path: Path, file: BufferedReader) -> _Header:
     """As src/stub/image_file.c, header_flaw."""
     page = bytearray(file.read(OS_PAGE_BYTES))
-    if len(page) < OS_PAGE_BYTES or not page.startswith(_NAME):
+    if len(page) < OS_PAGE_BYTES or not page.startswith(images.MAGIC):
         raise ZygoteFailed(f"{path} is no image", hint="pasture image build -o FILE makes one")
     header = _Header(*_HEADER.unpack_from(page))
     if header.magic != MAGIC:
