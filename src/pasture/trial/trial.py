@@ -29,6 +29,7 @@ from pasture.errors import (
     UsageError,
 )
 from pasture.launch.session import guarded, pausing
+from pasture.proc import processor
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.sealing.policy import POLICIES
 from pasture.trial import image, responses
@@ -42,7 +43,6 @@ from pasture.trial.server import Pause, RunFiles, server_environment
 from pasture.trust import private_files
 from pasture.warmup.requests import Request, parse_request
 
-_CPUINFO = Path("/proc/cpuinfo")
 _CONFIRMING_REPEATS = 4
 _DESCRIBE = (
     "import json, platform, sys; print(json.dumps({"
@@ -349,14 +349,9 @@ def warm_up(plan: TrialPlan, runs: list[Run]) -> tuple[Request, ...]:
 
 def describe_machine() -> Mapping[str, Any]:
     """Architecture, processor, number of processors for this process, and bytes of an OS page."""
-    try:
-        lines = _CPUINFO.read_text(errors="replace").splitlines()
-    except OSError:
-        lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return {
         "architecture": os.uname().machine,
-        "processor": next(names, "unknown"),
+        "processor": processor.model() or "unknown",
         "processors": len(os.sched_getaffinity(0)),
         "os_page_bytes": OS_PAGE_BYTES,
     }

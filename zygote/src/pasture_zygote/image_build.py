@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 
 from pasture.errors import ZygoteFailed
 from pasture.interpreter import native
+from pasture.proc import processor
 from pasture_zygote import baseline, host, image_file, leaks
 from pasture_zygote.builds import Build, stub_of
 from pasture_zygote.changes import Changes
@@ -216,14 +217,7 @@ def _document(wanted: Wanted, built: Built, facts: Iterable[host.Fact]) -> dict[
         "notes": [{"code": n.code, "subject": n.subject, "text": n.sentence} for n in built.notes],
         "kernel": f"{platform.release()} {platform.version()}",
         "cpu": wanted.cpu,
-        "processor": _processor(),
+        "processor": processor.model() or platform.machine(),
         "processors": os.cpu_count(),
         "host": [{"rule": f.rule, "value": f"{f.value:x}", "name": f.name} for f in facts],
     }
-
-
-def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
