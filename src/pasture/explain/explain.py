@@ -102,10 +102,10 @@ def _explain(
         if memory is None:
             raise ended(worker_pid)
         known = sources.find_sources(parent, snapshot)
-        image = find_image(worker_pid, worker.mappings)
+        image = _image(parent, worker)
         if image is not None:
             for space in (parent, worker):
-                space.mappings = without_image(space.mappings, image.path)
+                space.mappings = without_image(space.mappings, image)
         classifier = Classifier(
             parent,
             worker,
@@ -138,13 +138,21 @@ def _explain(
             requests=server.requests,
             is_asgi=server.is_asgi,
             warms_up=server.warms_up,
-            image=parent.path if isinstance(parent, ImageSpace) else None,
+            image=image if parent_pid is None else None,
         )
 
 
 def _origin(parent_pid: int | None, worker: AddressSpace) -> AddressSpace:
     """The memory that a process is compared with."""
     return ImageSpace(worker) if parent_pid is None else AddressSpace(parent_pid)
+
+
+def _image(parent: AddressSpace, worker: AddressSpace) -> str | None:
+    """The path of the image that both came out of."""
+    if isinstance(parent, ImageSpace):
+        return parent.path
+    found = find_image(worker.pid, worker.mappings)
+    return None if found is None else found.path
 
 
 def _join(like: Classifier, snapshot: Snapshot | None, sampled: SampledFaults) -> Recording:
