@@ -34,11 +34,7 @@ def build_id(content: bytes) -> BuildId | None:
         content: of the file: a mapping will do.
     """
     try:
-        if content[:6] != _MAGIC:
-            return None
-        _, _, _, _, _, table, _, _, _, size, count, *_ = _HEADER.unpack_from(content)
-        for i in range(count):
-            kind, _, offset, _, _, length, *_ = _SEGMENT.unpack_from(content, table + i * size)
+        for kind, _, offset, length in _segments(content):
             if kind == _NOTES and (found := _in_notes(content, offset, offset + length)):
                 return found
     except struct.error:
@@ -54,13 +50,19 @@ def code(path: Path) -> Iterator[bytes]:
         struct.error: it is cut off.
     """
     content = path.read_bytes()
+    for kind, flags, offset, length in _segments(content):
+        if kind == _LOADED and flags & _EXECUTABLE:
+            yield content[offset : offset + length]
+
+
+def _segments(content: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Kind, flags, offset and length of each part that program headers name; of ELF files."""
     if content[:6] != _MAGIC:
         return
     _, _, _, _, _, table, _, _, _, size, count, *_ = _HEADER.unpack_from(content)
     for i in range(count):
         kind, flags, offset, _, _, length, *_ = _SEGMENT.unpack_from(content, table + i * size)
-        if kind == _LOADED and flags & _EXECUTABLE:
-            yield content[offset : offset + length]
+        yield kind, flags, offset, length
 
 
 def _in_notes(content: bytes, at: int, end: int) -> BuildId | None:
