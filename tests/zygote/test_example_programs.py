@@ -38,7 +38,7 @@ def test_units_of_systemd_are_units(tmp_path: Path) -> None:
     units = sorted(tmp_path.iterdir())
     done = subprocess.run([verify, "verify", *units], capture_output=True, text=True, timeout=60)
     said = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "mysite" in line]
-    assert len(units) == 6 and not said, done.stderr
+    assert len(units) == 7 and not said, done.stderr
 
 
 @pytest.fixture
