@@ -127,7 +127,9 @@ def rehearsed(module: str, rehearsal: str) -> tuple[str, ...]:
 HELPERS = {
     "mcp": Helper("server of tools", rehearsed("notes", "rehearse_notes"), tools),
     "jedi": Helper(
-        "language server", rehearsed("jedi_language_server.cli", "rehearse_jedi"), language
+        "language server",
+        rehearsed("jedi_language_server.cli,jedi_parsed", "rehearse_jedi"),
+        language,
     ),
     "kernel": Helper("kernel of Jupyter", ("--preload", "pasture.zygote.jupyter"), kernel),
     "black": Helper("hook: black", rehearsed("black", "rehearse_black"), hook, stays=False),
