@@ -17,6 +17,8 @@ IN_ORDER = [
     "size",
     "policies",
     "run",
+    "learn",
+    "profile",
     "zygote",
     "image",
     "top",

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.once
 ROOT = Path(pasture.__file__).parent
 REPOSITORY = ROOT.parent.parent
 COMPANIONS = ("zygote/src/pasture_zygote", "pytest-pasture/src/pytest_pasture")
-COMMANDS = frozenset(("trial", "explain", "top", "doctor", "metrics", "zygote"))
+COMMANDS = frozenset(("trial", "learn", "explain", "top", "doctor", "metrics", "zygote"))
 FLOORS = (
     frozenset(("__main__",)),
     frozenset(("cli",)),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pasture.cli import main
 from pasture.errors import UsageError
 from pasture.profile import file
 from pasture.profile.file import Profile, parse, profile_of, read, write
@@ -46,8 +47,9 @@ def test_modules_stand_as_they_were_imported_and_all_else_is_sorted() -> None:
 
 def test_modules_of_another_profile_come_where_they_stand_there() -> None:
     ours, theirs = profile_of({"module": "abc"}), profile_of({"module": "xbyc"})
-    assert (ours + theirs).of("module") == ("x", "a", "b", "y", "c")
+    assert (ours + theirs).of("module") == ("a", "x", "b", "y", "c")
     assert (ours + ours) == ours
+    assert (ours + profile_of({"module": "xy"})).of("module") == ("a", "b", "c", "x", "y")
     assert (Profile() + ours).of("module") == ours.of("module")
 
 
@@ -144,3 +146,33 @@ def test_a_link_to_a_file_is_followed_and_a_fifo_is_not_waited_for(tmp_path: Pat
         read(fifo)
     with pytest.raises(UsageError, match="No such file"):
         read(tmp_path / "missing")
+
+
+def test_the_command_makes_one_profile_of_several(tmp_path: Path) -> None:
+    ours, theirs, result = (tmp_path / name for name in ("a", "b", "c"))
+    write(ours, profile_of({"module": "ab"}))
+    theirs.write_text(text_of("module b", "nonsense"))
+    assert main.run(["profile", "merge", str(ours), str(theirs), "-o", str(result)]) == 0
+    assert read(result) == read(ours)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["profile", "merge", "missing", "-o", "c"],
+        ["learn"],
+        ["learn", "-o", "missing/site.profile", "gunicorn", "app"],
+        ["learn", "-o", "site.profile"],
+        ["learn", "--report", "missing"],
+        ["run", "--profile", "missing", "gunicorn", "app"],
+    ],
+)
+def test_commands_that_make_no_sense_end_with_a_hint(
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main.run(arguments) == 2
+    assert "hint: " in capfd.readouterr().err

@@ -33,6 +33,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "size": "Say how many workers this container holds.",
         "policies": "List the policies and the steps that each takes.",
         "run": "Run a pre-fork server with its heap sealed before each fork.",
+        "learn": "Record what workers build that their parent could have built.",
+        "profile": "Work on profiles, the files of `pasture learn`.",
         "zygote": "Start Python in milliseconds, with modules loaded and shared.",
         "image": "Keep an interpreter with its modules in a file to start from.",
         "top": "Watch a server: shared and private memory, growth, faults.",

@@ -199,19 +199,19 @@ def pattern_of(value: str) -> tuple[str, int]:
 
 
 def _woven(first: tuple[str, ...], second: tuple[str, ...]) -> Iterator[str]:
-    """All of the first; behind each what follows it in the second alone."""
+    """All of the first; what the second alone has comes before what follows it there."""
     known = frozenset(first)
-    behind: dict[str, list[str]] = {}
-    last = ""
+    before: dict[str, list[str]] = {}
+    waiting: list[str] = []
     for value in second:
         if value in known:
-            last = value
+            before[value], waiting = waiting, []
         else:
-            behind.setdefault(last, []).append(value)
-    for value in ("", *first):
-        if value:
-            yield value
-        yield from behind.get(value, ())
+            waiting.append(value)
+    for value in first:
+        yield from before.get(value, ())
+        yield value
+    yield from waiting
 
 
 def _shortened(problems: list[str]) -> list[str]:

@@ -51,10 +51,10 @@ class Served:
         elif len(self._counts) < _MAX_KINDS and _can_be_sent_again(path, host, line):
             self._counts[line] = 1
 
-    def lines(self) -> list[str]:
+    def lines(self, most: int = MAX_LINES) -> list[str]:
         """The most frequent ones first, as lines of a warm-up."""
-        again = ((count, line) for line, count in self._counts.items() if count > 1)
-        return [line for _, line in sorted(again, key=lambda pair: -pair[0])[:MAX_LINES]]
+        again = [(count, line) for line, count in list(self._counts.items()) if count > 1]
+        return [line for _, line in sorted(again, key=lambda pair: -pair[0])[:most]]
 
 
 def _can_be_sent_again(path: str, host: str, line: str) -> bool:
@@ -86,6 +86,14 @@ def requests_of(lines: Iterable[str]) -> Requests:
 def host_of(headers: Iterable[tuple[str, str]]) -> str:
     """The `Host` header of a request; "" if it has none."""
     return next((value for name, value in headers if name.upper() == "HOST"), "")
+
+
+def words_of(scope: Any) -> tuple[str, str, str]:
+    """Method, path with its query, and `Host` of a request by its scope (ASGI)."""
+    host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+    query = scope.get("query_string") or b""
+    target = (scope.get("raw_path") or scope["path"].encode()) + (query and b"?" + query)
+    return scope["method"], target.decode("latin-1"), host.decode("latin-1")
 
 
 def _is_text(value: Any) -> bool:

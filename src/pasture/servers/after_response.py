@@ -6,6 +6,8 @@ How a worker ends that is to be replaced is the engine's own.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing import gc_settings
@@ -36,3 +38,32 @@ class AfterResponse:
             return None
         recorder.count("recycles")
         return self._watch
+
+
+AfterAnswer = Callable[[Any, int], None]
+"""Takes the scope of a request and the status code of its answer, 0 if there was none."""
+
+
+class Watched:
+    """An ASGI application, and after each request a call with what came of it."""
+
+    def __init__(self, application: Any, then: AfterAnswer) -> None:
+        self._application = application
+        self._then = then
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        status = 0
+
+        async def sent(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._application(scope, receive, sent)
+        finally:
+            self._then(scope, status)

@@ -8,11 +8,13 @@ rest in each child. docs/multiprocessing.md is the user's guide.
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.context import BaseContext
+from pathlib import Path
 from typing import Any
 
 from pasture.errors import UsageError
@@ -20,7 +22,9 @@ from pasture.log_lines import log
 from pasture.sealing.policy import Policy, find_policy
 from pasture.sealing.report import SealReport
 from pasture.sealing.seal import seal
+from pasture.servers import profiled
 from pasture.servers.sealer import level_of
+from pasture.servers.settings import SETTINGS
 
 PRELOAD_MODULE = "pasture.servers.forkserver"
 
@@ -45,6 +49,7 @@ def sealed(
     *,
     policy: str | Policy | None = None,
     strict: bool = False,
+    profile: str | Path | None = None,
 ) -> Iterator[SealedContext]:
     """Seal this process for the pools and processes that the block starts.
 
@@ -55,17 +60,24 @@ def sealed(
         context: a context of `multiprocessing` or its start method; None is "fork".
         policy: name of a policy or one of your own; None is "seal".
         strict: raise if the process did not get sealed.
+        profile: file of `pasture learn`, whose entries are built first; None is the variable
+            PASTURE_PROFILE, if that is set. With PASTURE_LEARN the workers record one.
 
     Yields:
         The context to start workers with, and the report.
 
     Raises:
-        UsageError: the context does not fork from this process.
+        UsageError: the context does not fork from this process, or the profile cannot be used.
         UnknownPolicy, UnsupportedInterpreter, SealFailed: as `pasture.seal`.
     """
     chosen = _fork_context(context)
     found = find_policy(policy)
+    profiled.take_in(
+        SETTINGS["profile"].read({} if profile else os.environ, {"profile": profile}),
+        SETTINGS["learn"].read(os.environ, {}),
+    )
     report = seal(found, strict=strict)
+    profiled.write_report()
     log.log(level_of(found, report), "%s", report)
     yield SealedContext(chosen, report)
 

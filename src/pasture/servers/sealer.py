@@ -22,7 +22,7 @@ from pasture.scoreboard.recorder import recorder
 from pasture.sealing.policy import Policy
 from pasture.sealing.report import SealReport, StepReport
 from pasture.sealing.seal import seal
-from pasture.servers import fork_hook, preload
+from pasture.servers import fork_hook, preload, profiled
 from pasture.servers.settings import ServerSettings
 from pasture.trust import private_files
 from pasture.trust.untrusted_text import complain, to_json
@@ -116,7 +116,9 @@ class Sealer:
             return
         if self.report is None:
             preload.load(self._settings.preload, strict=self._settings.strict)
+            profiled.prepare(self._settings, self._log)
             self._seal_and_prove(warm_up, play)
+            profiled.write_report()
         elif self.report.sealed and self._freezes and not self._once:
             new_objects = _unfrozen_objects() - self._unfrozen_then
             if new_objects >= WORTH_A_ROUND_OBJECTS:

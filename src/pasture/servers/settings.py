@@ -19,6 +19,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from pasture.errors import PastureError, UsageError
+from pasture.profile.file import Profile
+from pasture.profile.file import read as read_profile
 from pasture.refork.schedule import MIN_SAVING, Schedule, parse_schedule
 from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, Policy, find_policy
 from pasture.servers.recycle import DEFAULT_JITTER, MemoryLimit, parse_limit
@@ -154,6 +156,19 @@ class ServerSettings:
         help="Modules to import before the fork, as in my_tasks,my_models.",
         default="",
         parse=parse_modules,
+    )
+    profile: Profile | None = setting(
+        "PASTURE_PROFILE",
+        "--profile",
+        takes=Path,
+        help="File of `pasture learn`: what to build before the fork.",
+        parse=lambda raw: read_profile(Path(raw)),
+    )
+    learn: Path | None = setting(
+        "PASTURE_LEARN",
+        "--learn",
+        takes=Path,
+        help="File to record in what workers build after it, for --profile.",
     )
     once: bool | None = setting(
         "PASTURE_ONCE",
@@ -301,7 +316,10 @@ def read_environment(environ: Mapping[str, str] = os.environ, **given: Raw) -> S
     warm_up = _ROWS["warm_up"].read(environ, {})
     if not warm_up:  # a trial's requests are not mixed with those of a configuration
         warm_up += _ROWS["warm_up"].read({}, given)
-    values = {"policy": policy, "warm_up": warm_up}
+    profile = _ROWS["profile"].read(environ, given)
+    if profile is not None:
+        warm_up += Requests(tuple(map(parse_request, profile.of("request"))))
+    values = {"policy": policy, "warm_up": warm_up, "profile": profile}
     left = {name: row.read(environ, given) for name, row in _ROWS.items() if name not in values}
     return ServerSettings(**values, **left)
 

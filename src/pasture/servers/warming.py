@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pasture.log_lines import WARM_UP_END, WARM_UP_STEP
-from pasture.servers import restart
+from pasture.servers import profiled, restart
 from pasture.servers.sealer import Log, write_to_log
 from pasture.servers.settings import ServerSettings
 from pasture.warmup.warmup import Answer, WarmUpReport, warm_up
@@ -52,7 +52,7 @@ def warm_up_as_set(
         timeout_s=settings.warm_timeout_s,
         total_timeout_s=settings.warm_total_timeout_s,
         lifespan=settings.lifespan == "warm-up",
-        on_start=lambda name: log(logging.INFO, WARM_UP_STEP % name),
+        on_start=lambda name: _log_start(name, log),
         on_answer=lambda answer: _log_answer(answer, log),
         session=None if shared is None else shared.session,
         **named,
@@ -63,6 +63,13 @@ def warm_up_as_set(
     return report
 
 
+def _log_start(name: str, log: Log) -> None:
+    log(logging.INFO, WARM_UP_STEP % name)
+    profiled.begin_request()
+
+
 def _log_answer(answer: Answer, log: Log) -> None:
+    problem = (answer.error or f"{answer.status}") if answer.failed else None
+    profiled.end_request(str(answer.request), answer.seconds, problem)
     level = logging.WARNING if answer.failed else logging.DEBUG
     log(level, WARM_UP_STEP % f"{answer} in {answer.seconds:.3f} s")

@@ -27,7 +27,8 @@ from pasture.proc.parent import is_own_child
 from pasture.refork.shortage import Backoff, is_shortage
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers import restart
+from pasture.servers import profiled, restart
+from pasture.servers.after_response import AfterAnswer
 from pasture.servers.gunicorn import asgi, cooperative, rehearsal
 from pasture.servers.gunicorn.hooks import call_after_request, call_behind
 from pasture.servers.lifespan import SharedLifespan, start_once
@@ -46,7 +47,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         after_answer: called after each request of an ASGI worker; None for nothing more.
     """
 
-    after_answer: asgi.AfterAnswer | None = None
+    after_answer: AfterAnswer | None = None
     pid: Any = None
     pidfile: Any = None  # gunicorn sets both after `setup`
 
@@ -81,7 +82,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         super().setup(app)
         call_behind(app.cfg, "pre_fork", self._before_fork)
         call_after_request(app.cfg, self.settings.memory_limit)
-        asgi.watch_requests(app.cfg, self.after_answer)
+        asgi.watch_requests(app.cfg, profiled.noting(self.after_answer, self.settings))
         if not preload:
             self.log.warning(PREFIX + NO_SEAL, "--reload loads the application in each worker")
             return

@@ -10,9 +10,9 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable
 from typing import Any
 
+from pasture.servers.after_response import AfterAnswer, Watched
 from pasture.servers.gunicorn.hooks import AfterRequest, call_behind
 
 OF_GUNICORN = ("gunicorn.workers.gasgi",)
@@ -22,38 +22,10 @@ OF_UVICORN = ("uvicorn.workers", "uvicorn_worker._workers")
 _AT_START = ("loop", "http", "ws", "lifespan")
 """Options of uvicorn that name what a worker imports."""
 
-AfterAnswer = Callable[[Any, int], None]
-"""Takes the scope of a request and the status code of its answer, 0 if there was none."""
-
 
 def is_of(worker_class: type, modules: tuple[str, ...]) -> bool:
     """Whether a class of workers, or one that it derives from, is of one of these modules."""
     return any(base.__module__ in modules for base in worker_class.__mro__)
-
-
-class Watched:
-    """An ASGI application, and after each request a call with what came of it."""
-
-    def __init__(self, application: Any, then: AfterAnswer) -> None:
-        self._application = application
-        self._then = then
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            await self._application(scope, receive, send)
-            return
-        status = 0
-
-        async def sent(message: Any) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            await self._application(scope, receive, sent)
-        finally:
-            self._then(scope, status)
 
 
 def import_server(worker_class: type) -> None:

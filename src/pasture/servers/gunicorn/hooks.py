@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pasture.scoreboard.recorder import recorder
+from pasture.servers import profiled
 from pasture.servers.after_response import AfterResponse
 from pasture.servers.recycle import MemoryLimit
 
@@ -52,6 +53,7 @@ class AfterRequest:
             self._users(worker, req, environ, resp)
         finally:
             self.count(worker)
+            profiled.answered(req.method, req.uri, req.headers, getattr(resp, "status_code", 0))
             if self.then is not None:
                 self.then(req, resp)
 

@@ -25,7 +25,8 @@ from pasture.log_lines import enable, log
 from pasture.refork.shortage import Backoff, is_shortage
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers import restart
+from pasture.servers import profiled, restart
+from pasture.servers.after_response import Watched
 from pasture.servers.lifespan import SharedLifespan, start_once
 from pasture.servers.preload import importing
 from pasture.servers.restart import LeftOut
@@ -65,6 +66,9 @@ class SealingSupervisor(Multiprocess):
         enable(logging.getLogger("uvicorn.error"))
         recorder.will_count_requests()
         config.loaded_app = AfterRequest(config.loaded_app, settings.memory_limit)
+        note = profiled.noting(None, settings)
+        if note is not None:
+            config.loaded_app = Watched(config.loaded_app, note)
         self._backoff = Backoff()
         self._context = ForkContext(config, logs, self._before_fork, self._close_pipes)
         vars(uvicorn._subprocess)["spawn"] = self._context

@@ -26,8 +26,9 @@ from pasture.interpreter import native
 from pasture.proc.parent import end_with_parent
 from pasture.reasons import Hazard
 from pasture.refork.channel import Channel
-from pasture.refork.served import Served, host_of
+from pasture.refork.served import Served, host_of, words_of
 from pasture.scoreboard.board import Row
+from pasture.servers import profiled
 
 LOOK = signal.SIGURG
 """Sent to a worker after a message. Ignored by a process that does not know it yet."""
@@ -123,6 +124,7 @@ class Promotable:
     def leave_service(self) -> None:
         """Let go of what the main loop leaves open, but for listeners. After `run`."""
         global _current
+        profiled.stop()
         _current = None
         signal.set_wakeup_fd(-1)
         for number in self._worker.PIPE:
@@ -185,9 +187,5 @@ def has_answered(request: Any, response: Any) -> None:
 def has_answered_asgi(scope: Any, status: int) -> None:
     """The same for a request of an ASGI worker, by its scope."""
     if _current is not None:
-        host = next((value for name, value in scope["headers"] if name == b"host"), b"")
-        query = scope.get("query_string") or b""
-        target = (scope.get("raw_path") or scope["path"].encode()) + (query and b"?" + query)
-        words = (target.decode("latin-1"), host.decode("latin-1"))
-        served.note(scope["method"], *words, status)
+        served.note(*words_of(scope), status)
         _current.has_answered()

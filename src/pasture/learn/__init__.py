@@ -1,0 +1,1 @@
+"""What the entries of a profile bought: `pasture learn --report`."""

@@ -1,0 +1,150 @@
+"""Builds a profile's entries in the parent, before the seal.
+
+Modules first, in their order, then all else but requests, which the warm-up serves. Each entry is a
+step of the warm-up's guard, and what would have an effect beyond this process is refused by its
+name. An entry that is no longer there costs nothing but a line.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pasture.proc.own_memory import read_own_memory
+from pasture.profile import effects
+from pasture.profile.file import Profile, pattern_of
+from pasture.warmup.guard import STEP_S, TOTAL_S, Guard
+
+MAX_PROBLEMS = 10
+"""Of the lines that a start writes about entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The outcome of an entry."""
+
+    entry: str  # kind and value
+    seconds: float
+    own_bytes: int  # by which this process's own memory grew
+    problem: str | None = None  # why it was not built; None if it was
+
+
+class Gone(Exception):
+    """The entry is no longer there."""
+
+
+class Meter:
+    """Growth of this process's own memory, from one call to the next."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self.grown()
+
+    def grown(self) -> int:
+        before = self._last
+        with suppress(OSError, ValueError):
+            self._last = read_own_memory().heap_bytes
+        return self._last - before
+
+
+def build(
+    profile: Profile, *, step_s: float = STEP_S, total_s: float = TOTAL_S
+) -> tuple[Built, ...]:
+    """Build all entries but requests and connections.
+
+    Raises:
+        KeyboardInterrupt: the process was asked to end.
+    """
+    done: list[Built] = []
+    entries = [
+        (kind, value)
+        for kind in _BUILDERS
+        for value in profile.of(kind)
+        if not value.endswith("(...)")  # by which arguments is not known
+    ]
+    meter = Meter()
+    with Guard(step_s=step_s, total_s=total_s) as guard:
+        for kind, value in entries:
+            entry = f"{kind} {value}"
+            if guard.is_over:
+                done.append(Built(entry, 0.0, 0, "left out: the time is over"))
+                continue
+            with effects.refused() as found:
+                outcome = guard.run(entry, partial(_BUILDERS[kind], value))
+            problem = f"refused: it makes {found[0]}" if found else outcome.error
+            if outcome.changed and problem is None:
+                problem = f"it changed {', '.join(outcome.changed)}: put back"
+            done.append(Built(entry, outcome.seconds, meter.grown(), problem))
+    return tuple(done)
+
+
+def problems_of(built: tuple[Built, ...]) -> tuple[str, ...]:
+    """Sentences about entries that were not built: some of them, and the number of the rest."""
+    found = [f"{one.entry}: {one.problem}" for one in built if one.problem]
+    left = len(found) - MAX_PROBLEMS
+    return (*found[:MAX_PROBLEMS], *([f"{left} more entries were not built"] if left > 0 else []))
+
+
+def resolve(name: str) -> Any:
+    """The object at `MODULE:NAME`, of a module that has been imported; raises where there is none.
+
+    Attributes that a class or a module makes on demand count as missing: nothing runs.
+    """
+    module, _, path = name.partition(":")
+    found: Any = sys.modules.get(module)
+    if found is None:
+        raise Gone("its module was not imported")
+    for part in path.split("."):
+        try:
+            found = object.__getattribute__(found, "__dict__")[part]
+        except (AttributeError, KeyError):
+            raise Gone("it is no longer there") from None
+    return found
+
+
+def _import(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            raise Gone("it is no longer there") from None
+        raise
+
+
+def _fill(name: str) -> None:
+    cached = resolve(name)
+    if not isinstance(cached, functools._lru_cache_wrapper):
+        raise Gone("it is no longer a cache")
+    if not cached.cache_info().currsize:
+        cached()
+
+
+def _compile(value: str) -> None:
+    pattern, flags = pattern_of(value)
+    re.compile(pattern, flags)
+
+
+def _load_template(value: str) -> None:
+    engine, place, name = value.split(" ", 2)
+    if engine == "django":
+        if "django.template" not in sys.modules:
+            raise Gone("Django was not imported")
+        sys.modules["django.template"].engines[place].get_template(name)
+    else:
+        resolve(place).get_template(name)
+
+
+_BUILDERS: Mapping[str, Callable[[str], object]] = {
+    "module": _import,
+    "template": _load_template,
+    "cache": _fill,
+    "pattern": _compile,
+}
+"""In the order in which kinds are built."""

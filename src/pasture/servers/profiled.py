@@ -1,0 +1,120 @@
+"""A profile in a server's parent: building its entries before the seal, and recording for one."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pasture.log_lines import log
+from pasture.profile.build import Built, Meter, build, problems_of
+from pasture.profile.file import Profile
+from pasture.refork.served import host_of, words_of
+from pasture.servers.after_response import AfterAnswer
+from pasture.servers.settings import ServerSettings
+from pasture.trust import private_files
+from pasture.trust.untrusted_text import printable, to_json
+from pasture.warmup.guard import STEP_S, TOTAL_S
+
+if TYPE_CHECKING:
+    from pasture.profile.recorder import Recorder
+
+REPORT = "PASTURE_PROFILE_REPORT"
+"""Variable that names a file for what each entry came to, as JSON: for `pasture learn --report`."""
+
+_built: list[Built] = []
+_meter: Meter | None = None
+_recorder: Recorder | None = None
+_taken: Profile | None = None
+"""The profile that was built: a program may come here as two engines."""
+
+
+def prepare(settings: ServerSettings, write: Callable[[int, str], object]) -> None:
+    """Build what the settings' profile lists, and have children record, if they say so.
+
+    In the parent, before the seal. `write` takes a level of `logging` and a line of the log.
+    """
+    take_in(
+        *(settings.profile, settings.learn, write),
+        step_s=settings.warm_timeout_s,
+        total_s=settings.warm_total_timeout_s,
+    )
+
+
+def take_in(
+    profile: Profile | None,
+    learn: Path | None,
+    write: Callable[[int, str], object] = lambda level, line: log.log(level, "%s", line),
+    *,
+    step_s: float = STEP_S,
+    total_s: float = TOTAL_S,
+) -> None:
+    """The same of a profile and a file."""
+    global _taken
+    if profile is not None and profile != _taken:
+        _taken = profile
+        built = build(profile, step_s=step_s, total_s=total_s)
+        _built.extend(built)
+        done, seconds = sum(not one.problem for one in built), sum(one.seconds for one in built)
+        own_mb = sum(one.own_bytes for one in built) / 1e6
+        figures = f"{done} of {len(built)} entries in {seconds:.1f} s, {own_mb:.1f} MB"
+        write(logging.INFO, f"profile: built {figures}")
+        for problem in (*profile.problems, *problems_of(built)):
+            write(logging.WARNING, f"profile: {printable(problem)}")
+    if learn is not None:
+        global _recorder
+        from pasture.profile.recorder import recorder  # now: it is sealed in
+
+        _recorder = recorder
+        recorder.watch(learn)
+
+
+def answered(method: str, target: str, headers: Iterable[tuple[str, str]], status: int) -> None:
+    """Note a request that a worker has answered, if it records; the target has its query."""
+    if _recorder is not None and _recorder.is_on:
+        _recorder.answered(method, target, host_of(headers), status)
+
+
+def noting(then: AfterAnswer | None, settings: ServerSettings) -> AfterAnswer | None:
+    """A call after the answer of an ASGI application that notes it, if workers record."""
+    if settings.learn is None:
+        return then
+
+    def note(scope: Any, status: int) -> None:
+        if _recorder is not None and _recorder.is_on:
+            _recorder.answered(*words_of(scope), status)
+        if then is not None:
+            then(scope, status)
+
+    return note
+
+
+def stop() -> None:
+    """Have this process write what it has recorded, and record no more."""
+    if _recorder is not None:
+        _recorder.stop()
+
+
+def begin_request() -> None:
+    """Before a request of the warm-up, if entries are to be reported."""
+    global _meter
+    _meter = Meter() if os.environ.get(REPORT) else None
+
+
+def end_request(request: str, seconds: float, problem: str | None) -> None:
+    """After it."""
+    if _meter is not None:
+        _built.append(Built(f"request {request}", seconds, _meter.grown(), problem))
+
+
+def write_report() -> None:
+    """Write what each entry came to, if a variable says where. After the seal."""
+    path = os.environ.get(REPORT)
+    if path:
+        try:
+            private_files.write(Path(path), to_json([asdict(one) for one in _built]))
+        except OSError as error:
+            log.warning("profile: the report cannot be written: %s", error)

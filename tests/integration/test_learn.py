@@ -1,0 +1,128 @@
+"""Profiles: recorded in real workers, built by the parent at the next start."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from running import environment
+
+from pasture.profile import file
+
+PROGRAMS = Path(__file__).parent.parent / "programs"
+
+POOL = """
+import os, sys, time
+import pasture
+
+def work(number):
+    import learned_lazily
+    return learned_lazily.PID
+
+def wait_for(path):
+    deadline = time.monotonic() + 30
+    while not os.path.exists(path) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+if __name__ == "__main__":
+    with pasture.sealed() as workers, workers.context.Pool(1) as pool:
+        print(pool.apply(work, (1,)) == os.getpid())
+        wait_for(sys.argv[1])
+"""
+
+
+def test_a_server_builds_before_the_fork_what_its_workers_have_built(serve, tmp_path):
+    path = tmp_path / "site.profile"
+    server = serve(app="learning_app:app", options=("--learn", str(path)))
+    for _ in range(6):  # two for each worker, and some
+        answer = server.get("/learned-5?page=2&name=alice")
+        assert answer["imported by"] == answer["pid"]
+    server.wait_for(path.exists, "a profile")
+    first = set(server.workers())
+    os.kill(answer["pid"], signal.SIGKILL)
+    server.wait_for(lambda: server.get("/")["pid"] not in first, "an answer of a new worker")
+    server.stop()
+    profile = file.read(path)
+    assert "learned_lazily" in profile.of("module")
+    assert profile.of("cache") == ("learning_app:table",)
+    assert '0 "learned-[0-9]+"' in profile.of("pattern")
+    assert "GET /learned-5?page=2&name=" in profile.of("request")
+
+    server = serve(app="learning_app:app", options=("--profile", str(path)))
+    answer = server.get("/")
+    assert answer["imported by"] == answer["filled by"] == server.pid != answer["pid"]
+    assert "pasture: warm-up: GET /learned-5?page=2&name=" in server.log
+    entries = len(profile) - len(profile.of("request"))
+    assert f"profile: built {entries} of {entries} entries" in server.log
+
+
+def test_workers_that_record_become_molds_and_those_that_come_of_them_record(serve, tmp_path):
+    path = tmp_path / "site.profile"
+    server = serve(
+        app="learning_app:app", options=("--learn", str(path), "--refork", "2"), workers=1
+    )
+    server.wait_for(
+        lambda: server.get("/") and "all workers are of generation 1" in server.log, "a refork"
+    )
+    assert "refork to generation 1 failed" not in server.log
+    server.get("/")
+    server.stop()
+    profile = file.read(path)
+    assert "learned_lazily" in profile.of("module")
+    assert profile.of("request") == ("GET /",)
+
+
+def test_workers_for_asgi_record_requests_too(serve, tmp_path):
+    pytest.importorskip("gunicorn.workers.gasgi")
+    path = tmp_path / "site.profile"
+    server = serve(
+        *("-k", "asgi"),
+        app="learning_app:asgi",
+        options=("--learn", str(path)),
+        workers=1,
+    )
+    for _ in range(2):
+        server.get("/?page=2")
+    server.stop()
+    assert file.read(path).of("request") == ("GET /?page=2",)
+
+
+def test_a_pool_under_sealed_records_and_builds(tmp_path):
+    program, path = tmp_path / "program.py", tmp_path / "jobs.profile"
+    program.write_text(POOL)
+
+    def run(**variables):
+        done = subprocess.run(
+            [sys.executable, str(program), str(path)],
+            env=environment({"PYTHONPATH": str(PROGRAMS), **variables}),
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    assert run(PASTURE_LEARN=str(path)) == "False"
+    assert file.read(path).of("module") == ("learned_lazily",)
+    assert run(PASTURE_PROFILE=str(path)) == "True"
+
+
+def test_the_report_says_what_each_entry_took(tmp_path):
+    path = tmp_path / "jobs.profile"
+    entries = {"module": ["learned_lazily", "this", "no_such_module"], "connection": ["tcp 5432"]}
+    file.write(path, file.profile_of(entries))
+    done = subprocess.run(
+        [sys.executable, "-m", "pasture", "learn", "--report", str(path)],
+        env=environment({"PYTHONPATH": str(PROGRAMS)}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    table, _, rest = done.stdout.partition("Not built:")
+    assert "module learned_lazily" in table
+    assert "module this: refused: it makes output" in rest
+    assert "module no_such_module: Gone: it is no longer there" in rest
+    assert "connection tcp 5432" in rest

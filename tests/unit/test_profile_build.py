@@ -1,0 +1,195 @@
+"""Building a profile's entries: what is built, what is refused, and what is no longer there."""
+
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pasture.profile import effects
+from pasture.profile.build import Built, build, problems_of
+from pasture.profile.file import profile_of
+
+MODULES = {
+    "plain": "VALUE = 5",
+    "second": "import learned_plain\nassert learned_plain.VALUE == 5",
+    "broken": "1 / 0",
+    "needy": "import no_such_package_at_all",
+    "ending": "raise SystemExit(3)",
+    "printing": "print('welcome')",
+    "threaded": "import threading\nthreading.Thread(target=len, args=('',)).start()",
+    "writing": "open({there!r}, 'w')",
+    "appending": "import os\nos.open({there!r}, os.O_CREAT | os.O_WRONLY)",
+    "folder": "import os\nos.mkdir({there!r})",
+    "connected": "import socket\nsocket.create_connection(('127.0.0.1', 9))",
+    "database": "import sqlite3\nsqlite3.connect({there!r})",
+    "process": "import subprocess\nsubprocess.run(['true'])",
+    "forking": "import os\nos.fork()",
+    "secretly": "try:\n    print('welcome')\nexcept BaseException:\n    pass",
+    "reading": "open(__file__).close()",
+    "caches": "import functools\n"
+    "@functools.cache\n"
+    "def table():\n    return ['built']\n"
+    "@functools.cache\n"
+    "def line():\n    open({there!r}, 'w')\n"
+    "@functools.cache\n"
+    "def of(number):\n    return [number]\n"
+    "table_of_old = table.__wrapped__\n",
+}
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file that no module may make; modules are there to import."""
+    target = tmp_path / "made"
+    for name, source in MODULES.items():
+        path = tmp_path / f"learned_{name}.py"
+        path.write_text(source.replace("{there!r}", repr(str(target))))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield target
+    for name in [name for name in sys.modules if name.startswith("learned_")]:
+        del sys.modules[name]
+
+
+def built(kind: str, *values: str) -> dict[str, Built]:
+    return {one.entry.partition(" ")[2]: one for one in build(profile_of({kind: values}))}
+
+
+def test_modules_are_imported_in_their_order(there: Path) -> None:
+    found = built("module", "learned_plain", "learned_second", "learned_reading")
+    assert all(one.problem is None for one in found.values())
+    names = [name for name in sys.modules if name.startswith("learned_")]
+    assert names == ["learned_plain", "learned_second", "learned_reading"]
+
+
+@pytest.mark.parametrize(
+    ("name", "effect"),
+    [
+        ("printing", "output"),
+        ("threaded", "a thread"),
+        ("writing", "a file"),
+        ("appending", "a file"),
+        ("folder", "a file"),
+        ("connected", "a connection"),
+        ("database", "a connection"),
+        ("process", "a process"),
+        ("forking", "a process"),
+    ],
+)
+def test_a_module_with_an_effect_is_refused_before_it_has_it(
+    there: Path, capfd: pytest.CaptureFixture[str], name: str, effect: str
+) -> None:
+    threads = threading.active_count()
+    problem = built("module", f"learned_{name}")[f"learned_{name}"].problem
+    assert problem is not None
+    assert problem.startswith(f"refused: it makes {effect}")
+    assert f"learned_{name}" not in sys.modules
+    assert not there.exists()
+    assert threading.active_count() == threads
+    assert capfd.readouterr().out == ""
+
+
+def test_an_effect_that_the_module_hides_is_reported_all_the_same(there: Path) -> None:
+    assert "refused: it makes output" in str(built("module", "learned_secretly"))
+
+
+def test_effects_are_free_again_afterwards(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    built("module", "learned_writing")
+    there.write_text("ours")
+    print("ours")
+    assert capsys.readouterr().out == "ours\n"
+
+
+def test_effects_of_other_threads_are_their_own(there: Path) -> None:
+    may_write, done = threading.Event(), threading.Event()
+
+    def write() -> None:
+        may_write.wait(30)
+        there.write_text("x")
+        done.set()
+
+    other = threading.Thread(target=write)
+    other.start()
+    with effects.refused() as found:
+        may_write.set()
+        done.wait(30)
+    other.join()
+    assert found == []
+    assert there.exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("module", "learned_no_such_module"),
+        ("module", "json.no_such_module"),
+        ("cache", "learned_no_such_module:f"),
+        ("cache", "learned_caches:no_such_function"),
+        ("cache", "learned_caches:table_of_old"),
+        ("template", "django nowhere page.html"),
+        ("template", "jinja learned_no_such_module:env page.html"),
+    ],
+)
+def test_what_is_no_longer_there_is_reported(there: Path, kind: str, value: str) -> None:
+    assert built("module", "learned_caches")["learned_caches"].problem is None
+    problem = built(kind, value)[value].problem
+    assert problem is not None
+
+
+def test_what_fails_is_reported_and_the_rest_is_built(there: Path) -> None:
+    names = ("broken", "needy", "ending", "plain")
+    found = built("module", *(f"learned_{name}" for name in names))
+    problems = [bool(one.problem) for one in found.values()]
+    assert problems == [True, True, True, False]
+    assert "no_such_package_at_all" in str(found["learned_needy"].problem)
+
+
+def test_caches_of_functions_without_arguments_are_filled(there: Path) -> None:
+    built("module", "learned_caches")
+    found = built("cache", "learned_caches:table", "learned_caches:of(...)", "learned_caches:line")
+    assert set(found) == {"learned_caches:table", "learned_caches:line"}
+    module = sys.modules["learned_caches"]
+    assert module.table.cache_info().currsize == 1
+    assert found["learned_caches:table"].problem is None
+    assert "a file" in str(found["learned_caches:line"].problem)
+    assert not there.exists()
+
+
+def test_a_cache_that_is_filled_already_is_left_alone(there: Path) -> None:
+    built("module", "learned_caches")
+    table = sys.modules["learned_caches"].table
+    table()
+    built("cache", "learned_caches:table")
+    assert table.cache_info()[:2] == (0, 1)
+
+
+def test_nothing_of_a_module_that_makes_its_attributes_is_called() -> None:
+    class Lazy(type(sys)):  # type: ignore[misc]
+        def __getattr__(self, name: str) -> object:
+            raise AssertionError(name)
+
+    sys.modules["learned_lazy"] = Lazy("learned_lazy")
+    try:
+        assert "no longer there" in str(built("cache", "learned_lazy:table"))
+    finally:
+        del sys.modules["learned_lazy"]
+
+
+def test_regular_expressions_are_compiled_and_broken_ones_reported() -> None:
+    re.purge()
+    found = built("pattern", '2 "learned-[a-z]+"', '0 "("')
+    assert [one.problem is None for one in found.values()] == [False, True]
+    assert any("learned-[a-z]+" in str(key) for key in re._cache)  # type: ignore[attr-defined]
+
+
+def test_of_many_problems_some_are_shown() -> None:
+    many = tuple(Built(f"module m{n}", 0.0, 0, "gone") for n in range(30))
+    assert len(problems_of(many)) == 11
+    assert problems_of(many)[-1] == "20 more entries were not built"
+
+
+def test_when_the_time_is_over_the_rest_is_left_out(there: Path) -> None:
+    profile = profile_of({"module": ["learned_plain", "learned_second"]})
+    assert all(one.problem == "left out: the time is over" for one in build(profile, total_s=1e-9))
