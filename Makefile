@@ -393,6 +393,10 @@ agents: .venvs/3.14/.stamp ## Agents of production servers before the fork; writ
 bench-site: .venvs/3.14/.stamp ## The bundled site on 3.14, 4 workers, 2,000 requests, each policy
 	@.venvs/3.14/bin/python -m benchmarks.site $(ARGS)
 
+.PHONY: bench-learn
+bench-learn: .venvs/3.14/.stamp ## A pool, Celery and the bundled site with a recorded profile; what recording costs (ARGS="--part cost --rounds 5")
+	@.venvs/3.14/bin/python -m benchmarks.learn $(ARGS)
+
 .PHONY: test-limit
 test-limit: .venvs/3.14/.stamp ## The workers that `pasture try --limit` counts, under that limit for 30 minutes; needs root (ARGS="--minutes 10 --policy seal --limit 512MiB")
 	@.venvs/3.14/bin/python -m benchmarks.limit $(ARGS)

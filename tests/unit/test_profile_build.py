@@ -57,11 +57,13 @@ def built(kind: str, *values: str) -> dict[str, Built]:
     return {one.entry.partition(" ")[2]: one for one in build(profile_of({kind: values}))}
 
 
-def test_modules_are_imported_in_their_order(there: Path) -> None:
+def test_modules_are_imported_in_their_order(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     found = built("module", "learned_plain", "learned_second", "learned_reading")
     assert all(one.problem is None for one in found.values())
     names = [name for name in sys.modules if name.startswith("learned_")]
     assert names == ["learned_plain", "learned_second", "learned_reading"]
+    assert len(list(there.parent.glob("__pycache__/learned_*"))) == 3
 
 
 @pytest.mark.parametrize(

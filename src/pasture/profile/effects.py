@@ -80,7 +80,8 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
 
 def _refuse_writing(path: Any, mode: Any, flags: Any) -> None:
     writes = flags & _WRITES if isinstance(flags, int) else set(str(mode)) & set("wax+")
-    if writes and path != os.devnull and not _is_of_bytecode((path,)):
+    is_open = isinstance(path, int)  # a descriptor: it was opened before
+    if writes and not is_open and path != os.devnull and not _is_of_bytecode((path,)):
         _refuse(f"a file ({path!s:.200})")
 
 

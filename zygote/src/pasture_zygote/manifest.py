@@ -66,7 +66,8 @@ _OF_SERVERS = frozenset(
     f"PASTURE_{name}"
     for name in (
         *("AFTER", "CENSUS"),  # words: ok
-        *("LAZY_IMPORTS", "LIFESPAN", "MAX_USS", "MAX_USS_JITTER"),
+        *("LAZY_IMPORTS", "LEARN", "LIFESPAN", "MAX_USS", "MAX_USS_JITTER", "PROFILE"),
+        "PROFILE_REPORT",
         *("METRICS_DIR", "ONCE", "POLICY", "PRELOAD", "PROBE", "PROBE_FAILED", "PROBE_FAILURE"),
         *("PROBE_LIFESPAN", "PROBE_TIMEOUT", "REFORK", "REFORK_LEAST_SAVING", "REFORK_SERVED"),
         *("REFORK_WARM", "REPORT_FILE", "SNAPSHOT", "STRICT", "WARM", "WARM_FILE"),

@@ -1,0 +1,208 @@
+"""What a recorded profile saves, and what recording one costs.
+
+`jobs`: a pool and a worker of Celery whose functions import pandas inside. `site`: the bundled site
+with no warm-up, with a profile, with that and a visitor's session, and with its complete warm-up
+list. `cost`: processor time of a worker a request, while it records and without. Each round runs
+every way once, in turned-around order; ratios are formed within a round.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import click
+
+from benchmarks.engines.redis_server import redis_server
+from benchmarks.image import SITE, get, load
+from benchmarks.spread import spread_of
+from benchmarks.uv import REPOSITORY, uv
+from pasture.launch.ports import free_port, listens
+from pasture.launch.session import Group
+from pasture.proc import tree
+from pasture.proc.smaps import read_memory
+
+PACKAGES = REPOSITORY / "build" / "learn"
+PANDAS = "pandas==3.1.1"
+HERE = Path(__file__).parent
+TIMEOUT_S = 120.0
+VISITS = 3
+COST_VISITS = 6
+
+Figures = Mapping[str, float]
+Environ = Mapping[str, str]
+
+
+def environ(**more: str) -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PASTURE_")}
+    return {**own, **more}
+
+
+# -- jobs
+
+
+def jobs(kind: str, folder: Path, variables: Environ) -> Figures:
+    """Figures of the workers that have run jobs; each is the mean over workers."""
+    env = environ(PYTHONPATH=f"{PACKAGES}{os.pathsep}{HERE}", **variables)
+    program = [sys.executable, str(HERE / "learn_jobs.py"), kind]
+
+    def run() -> list[dict[str, float]]:
+        done = subprocess.run(program, env=env, stdout=subprocess.PIPE, check=True, text=True)
+        found: list[dict[str, float]] = json.loads(done.stdout)
+        return found
+
+    if kind == "pool":
+        found = run()
+    else:
+        command = ["run", "celery", "-A", "learn_jobs", "worker", "-c", "2", "-l", "ERROR"]
+        words = [sys.executable, "-m", "pasture", *command, "--without-mingle", "--without-gossip"]
+        with redis_server(folder) as url:
+            env["QUEUE_URL"] = url
+            with Group(words, log=folder / "celery.log", env=env, cwd=HERE):
+                found = run()
+    last = {one["pid"]: one["private"] for one in found}
+    first = {one["pid"]: one["seconds"] for one in reversed(found)}
+    return {
+        "private": statistics.mean(last.values()) / 1e6,
+        "first": statistics.mean(first.values()) * 1e3,
+    }
+
+
+# -- site
+
+
+@contextmanager
+def site(variables: Environ, folder: Path) -> Iterator[tuple[int, int]]:
+    """The site with one worker: that worker's pid, and the port."""
+    port = free_port()
+    words = ["run", "gunicorn", "-w", "1", "-b", f"127.0.0.1:{port}", "meadow.wsgi"]
+    command = [sys.executable, "-m", "pasture", *words]
+    with Group(command, log=folder / "log", env=environ(**variables), cwd=SITE) as server:
+
+        def workers() -> Sequence[int]:
+            return tree.forked_workers(server.pid)
+
+        server.wait_for(lambda: workers() and listens(port), "no worker", timeout_s=TIMEOUT_S)
+        time.sleep(0.5)
+        yield workers()[0], port
+        server.terminate()
+        server.exit_code(TIMEOUT_S)
+
+
+def private_mb(pid: int) -> float:
+    memory = read_memory(pid)
+    return 0.0 if memory is None else memory.private_bytes / 1e6
+
+
+def processor_ms(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) * 1000 / os.sysconf("SC_CLK_TCK")
+
+
+def visit_site(folder: Path, variables: Environ) -> Figures:
+    paths, headers = load()
+    with site(variables, folder) as (pid, port):
+        start = time.perf_counter()
+        get(port, paths[0], headers)
+        first = (time.perf_counter() - start) * 1e3
+        after_one = private_mb(pid)
+        for path in paths * VISITS:
+            get(port, path, headers)
+        return {"first": first, "after one": after_one, "private": private_mb(pid)}
+
+
+def cost_of(folder: Path, variables: Environ) -> Figures:
+    if learned := variables.get("PASTURE_LEARN"):
+        Path(learned).unlink(missing_ok=True)
+    paths, headers = load()
+    with site(variables, folder) as (pid, port):
+        before = processor_ms(pid)
+        for path in paths * COST_VISITS:
+            get(port, path, headers)
+        return {"processor": (processor_ms(pid) - before) / len(paths * COST_VISITS)}
+
+
+# -- all
+
+
+def compare(
+    title: str,
+    measure: Callable[[Environ], Figures],
+    ways: Mapping[str, Environ],
+    rounds: int,
+    *against: str,
+) -> None:
+    """Measure the ways in turned-around order, and print their figures and ratios."""
+    found: dict[str, list[Figures]] = {name: [] for name in ways}
+    for number in range(rounds):
+        for name in list(ways)[:: 1 if number % 2 == 0 else -1]:
+            found[name].append(measure(ways[name]))
+    click.echo(f"\n{title}")
+    for name, figures in found.items():
+        for figure in figures[0]:
+            line = f"  {name:18} {figure:10} {spread_of(one[figure] for one in figures).text():>22}"
+            for other in against:
+                pairs = zip(figures, found[other], strict=True)
+                ratio = spread_of(one[figure] / base[figure] for one, base in pairs)
+                line += f"   {ratio.text()} of {other}" if name != other else ""
+            click.echo(line)
+
+
+def show_jobs(folder: Path, rounds: int) -> None:
+    target = ("--quiet", "--target", PACKAGES, "--python", sys.executable)
+    uv("pip", "install", *target, PANDAS)
+    for kind in ("pool", "celery"):
+        measure = partial(jobs, kind, folder)
+        learned = str(folder / f"{kind}.profile")
+        measure({"PASTURE_LEARN": learned})
+        ways = {"sealed": {}, "with a profile": {"PASTURE_PROFILE": learned}}
+        compare(f"{kind}: MB a worker, ms of its first job", measure, ways, rounds, "sealed")
+
+
+def show_site(folder: Path, rounds: int) -> None:
+    learned = str(folder / "site.profile")
+    cost_of(folder, {"PASTURE_LEARN": learned})
+    session = {"PASTURE_WARM_HEADERS_FILE": str(SITE / "var" / "headers.txt")}
+    profile = {"PASTURE_PROFILE": learned}
+    ways = {
+        "no warm-up": {},
+        "profile": profile,
+        "profile, session": {**profile, **session},
+        "complete list": {"PASTURE_WARM_FILE": str(SITE / "var" / "urls.txt"), **session},
+    }
+    title = "site: ms of the first request, MB after it and after 180 more"
+    compare(title, partial(visit_site, folder), ways, rounds, "no warm-up", "complete list")
+
+
+def show_cost(folder: Path, rounds: int) -> None:
+    ways = {"sealed": {}, "recording": {"PASTURE_LEARN": str(folder / "cost.profile")}}
+    title = f"cost: ms of processor time a request, {60 * COST_VISITS} from the start on"
+    compare(title, partial(cost_of, folder), ways, rounds, "sealed")
+
+
+PARTS = {"jobs": show_jobs, "site": show_site, "cost": show_cost}
+
+
+@click.command()
+@click.option("--part", type=click.Choice([*PARTS]), help="One of them alone.")
+@click.option("--rounds", default=3, show_default=True)
+def main(part: str | None, rounds: int) -> None:
+    """Programs with a recorded profile, and without one."""
+    if not (SITE / "var" / "urls.txt").exists():
+        subprocess.run([sys.executable, "manage.py", "fill"], cwd=SITE, check=True)
+    with tempfile.TemporaryDirectory(prefix="pasture-learn-") as name:
+        for each in [part] if part else PARTS:
+            PARTS[each](Path(name), rounds)
+
+
+if __name__ == "__main__":
+    main()
