@@ -33,6 +33,9 @@ _GUARD = 102
 _GAP_OS_PAGES = 16
 """So few pages between two that are written are written too: a mapping less costs less."""
 
+_GAP_IN_IMAGE_OS_PAGES = 8
+"""The same in memory of an image below, where each page between them is in memory twice then."""
+
 _ZERO = bytes(OS_PAGE_BYTES)
 _OF_KERNEL = ("[vvar", "[vdso")
 """The kernel maps them into each process: the vDSO and its data."""
@@ -119,6 +122,7 @@ class Copy:
             images: descriptors of the files that it was made of itself, the root first.
         """
         self._frozen, self._file = frozen, file
+        self._images = images
         self._inodes = {os.fstat(number).st_ino: i for i, number in enumerate(images)}
         self._own = len(images)
         self._sources = _Sources()
@@ -207,7 +211,7 @@ class Copy:
         return Region(mapping.start, mapping.length, source, offset, protection, flags, advice)
 
     def _file_of(self, mapping: Mapping) -> int:
-        if mapping.inode in self._inodes and mapping.path.startswith("/memfd:"):
+        if self._is_of_image(mapping):
             return self._sources.of(self._inodes[mapping.inode])
         if mapping.path.endswith(" (deleted)"):
             raise ZygoteFailed(
@@ -215,6 +219,9 @@ class Copy:
                 hint="start it again; if that does not help, do not preload what maps the file",
             )
         return self._sources.of(mapping.path)
+
+    def _is_of_image(self, mapping: Mapping) -> bool:
+        return mapping.inode in self._inodes and mapping.path.startswith("/memfd:")
 
     def _require_readable_file(self, mapping: Mapping) -> None:
         path = mapping.path
@@ -232,13 +239,17 @@ class Copy:
         if base.flags & (MAP_SHARED | MAP_DROPPABLE) == MAP_SHARED or not _keeps(mapping):
             return []
         os_pages = self._frozen.private_os_pages(mapping)
-        if base.protection & mmap.PROT_EXEC and _is_file(mapping):
+        gap_os_pages = _GAP_OS_PAGES
+        if self._is_of_image(mapping):
+            gap_os_pages = _GAP_IN_IMAGE_OS_PAGES
+            os_pages = [i for i in os_pages if not self._is_as_in_image(mapping, i)]
+        elif base.protection & mmap.PROT_EXEC and _is_file(mapping):
             os_pages = [i for i in os_pages if not self._is_as_in_file(mapping, i)]
         if base.source == ANONYMOUS:
             os_pages = [i for i in os_pages if not self._is_zero(mapping, i, guards)]
         return [
             (OS_PAGE_BYTES * first, OS_PAGE_BYTES * (last + 1 - first))
-            for first, last in _grouped(os_pages)
+            for first, last in _grouped(os_pages, gap_os_pages)
         ]
 
     def _is_zero(self, mapping: Mapping, os_page: int, guards: list[int]) -> bool:
@@ -247,6 +258,14 @@ class Copy:
         except OSError:
             guards.append(os_page)
             return True
+
+    def _is_as_in_image(self, mapping: Mapping, os_page: int) -> bool:
+        """Whether a page was written, and is what it was before: a count that went up and down."""
+        at = os_page * OS_PAGE_BYTES
+        before = self._images[self._inodes[mapping.inode]]
+        return os.pread(before, OS_PAGE_BYTES, mapping.offset + at) == self._read(
+            mapping.start + at, OS_PAGE_BYTES
+        )
 
     def _is_as_in_file(self, mapping: Mapping, os_page: int) -> bool:
         """Whether code that was written is what it was before, as that of getenv(3) is."""
