@@ -66,7 +66,7 @@ def main(loaded: Iterable[str]) -> None:
     pid = os.fork()
     if pid == 0:
         inherited = [channel.detach(), reader, environ, *images]
-        _wait_for_copy(inherited, writer, order.python, parent)
+        _wait_for_copy(inherited, writer, order, parent)
     os.close(writer)
     from pasture_zygote import copying, starter
 
@@ -151,7 +151,7 @@ def _take_low_descriptors() -> list[int]:
     return taken
 
 
-def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: int) -> None:
+def _wait_for_copy(inherited: list[int], report_to: int, order: Order, parent: int) -> None:
     """Seal, and wait to be copied. Returns in no process: what comes to life becomes a program."""
     import pasture
     from pasture.interpreter import native
@@ -163,7 +163,7 @@ def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: in
         end_with_parent(parent)
         for number in inherited:
             os.close(number)
-        begin.prepare(python)
+        begin.prepare(order.python, order.preload)
         # What makes lazy imports loads ctypes, which keeps a file open.
         taken = _take_low_descriptors() if HAS_LAZY_IMPORTS else []
         report = pasture.seal()

@@ -83,6 +83,7 @@ UNCOUNTED = _OF_SERVERS | frozenset((
     *("INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID"),  # of systemd, for each start
     *("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"),
     *("PASTURE", "PASTURE_ZYGOTE", "PASTURE_ZYGOTE_VERBOSE", "PASTURE_PYTHON", "PASTURE_IMAGE"),
+    *("PASTURE_IMPORTS", "_PASTURE_REQUEST"),
     "JPY_PARENT_PID",
 ))  # fmt: skip
 """Variables that differ from start to start, whatever a program is to do. A module that goes

@@ -287,22 +287,10 @@ make(const char *place, const char *python, const command_line *line, pid_t prog
     _exit(1);
 }
 
-/* The one of pasture's notes what the program imports. */
-static bool
-has_start_files(const command_line *line)
-{
-    for (size_t i = 0; i < line->options; i++) {
-        if (strcmp(line->option[i], "-S") == 0) {
-            return false;
-        }
-    }
-    return getenv("PASTURE_PYTHON") == NULL; /* another environment's interpreter */
-}
-
 const char *
 auto_order(const char *place, const char *python, const command_line *line)
 {
-    if (!has_start_files(line)) {
+    if (!options_have_start_files(line)) {
         return "there is no image yet, and none is made without start files";
     }
     if (getpid() == 1) { /* what it leaves behind would become its own child */

@@ -2,6 +2,7 @@
 #ifndef STUB_OPTIONS_H
 #define STUB_OPTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct {
@@ -14,5 +15,9 @@ typedef struct {
 
 /* 0, or -1 with the reason in `why` if this command line is for the interpreter alone. */
 int options_parse(int argc, char **argv, command_line *line, const char **why);
+
+
+/* Whether start files of pasture run, where the interpreter runs the program. */
+bool options_have_start_files(const command_line *line);
 
 #endif
