@@ -187,6 +187,7 @@ class Server:
             "start": self._order_start,
             "stop": self._order_stop,
             "reload": self._order_reload,
+            "route": self._order_route,
             "status": self._order_status,
         }
         try:
@@ -285,6 +286,12 @@ class Server:
                 self._make_at_once(zygote)
         return "*" if self._tree.zygotes else None
 
+    def _order_route(self, python: str, options: list[str], routes: dict[str, str]) -> None:
+        named = {str(text): str(name) for text, name in routes.items()}
+        for name in filter(None, named.values()):
+            self._find(name)
+        self._tree.route(str(python), list(map(str, options)), named)
+
     def _order_status(self) -> None:
         for zygote in list(self._tree.zygotes.values()):
             if zygote.state == "ready":
@@ -312,6 +319,11 @@ class Server:
             "pid": os.getpid(),
             "zygotes": [_shown(z) for z in self._tree.zygotes.values()],
             "refused": dict(self._tree.refused),
+            "routes": {
+                ",".join(sorted(imports)): "bare" if "\x1f" in name else name
+                for routes in self._tree.routes.values()
+                for imports, name in routes.items()
+            },
         }
 
     # -- making

@@ -108,6 +108,8 @@ class Tree:
         self.zygotes: dict[str, Zygote] = {}
         self.refused: Counter[str] = Counter()
         """Requests that fitted no zygote, by reason."""
+        self.routes: dict[tuple[str, tuple[str, ...]], dict[frozenset[str], str]] = {}
+        """By interpreter and its options: the zygote for programs that import certain names."""
 
     def add(self, plan: Plan) -> Zygote:
         """Put a zygote in, or another in the place of one of that name."""
@@ -124,6 +126,20 @@ class Tree:
             found += children
             left += [child.plan.name for child in children]
         return found
+
+    def route(self, python: str, options: Sequence[str], routes: Mapping[str, str]) -> None:
+        """Send programs to zygotes, in the place of all earlier routes.
+
+        Args:
+            python: path of the interpreter.
+            options: of the interpreter.
+            routes: name of a zygote, "" for the one without modules, by what programs import, with
+                commas between the names.
+        """
+        bare = bare_name(python, options)
+        self.routes[python, tuple(options)] = {
+            frozenset(filter(None, text.split(","))): name or bare for text, name in routes.items()
+        }
 
     def buildable(self, now_s: float) -> Iterator[Zygote]:
         """Those that wait for nothing but to be made."""
@@ -189,4 +205,8 @@ class Tree:
                 return "no zygote for this interpreter"
             return f"no zygote for these options: {' '.join(options)[:_MAX_SHOWN] or 'none'}"
         wanted = frozenset(imports)
+        route = self.routes.get((python, tuple(options)), {}).get(wanted)
+        routed = [zygote for zygote in ready if zygote.plan.name == route]
+        if routed:
+            return routed[0]
         return max(ready, key=lambda z: (len(wanted & z.top_level), -len(z.built.modules)))
