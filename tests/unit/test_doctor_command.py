@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner, Result
@@ -29,6 +30,8 @@ HEALTHY = Evidence(
     notes=Notes(),
 )
 
+BUILT = SimpleNamespace(entry="module pandas", bytes=26_000_000)
+
 
 @pytest.fixture
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -41,6 +44,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return replace(HEALTHY, master_pid=pid, threads=threads)
 
     monkeypatch.setattr(doctor, "gather", gather)
+    monkeypatch.setattr(doctor, "built_alone", lambda _evidence: [BUILT])
     monkeypatch.setattr(tree, "only_master", lambda _command: 42)
     return pids
 
@@ -53,6 +57,7 @@ def test_a_healthy_server_ends_with_status_0(looked_at: list[int]) -> None:
     result = run("7")
     assert result.exit_code == 0 and looked_at == [7]
     assert "nothing stands in the way" in result.output
+    assert result.output.splitlines()[-1].split() == ["26.0", "MB", "module", "pandas"]
 
 
 def test_without_a_target_the_only_server_is_looked_at(looked_at: list[int]) -> None:

@@ -5,18 +5,25 @@ Owns arguments only.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pasture.display.atomic import write_json
 from pasture.display.terminal import output_terminal
+from pasture.display.units import megabytes
 from pasture.doctor import checks
 from pasture.doctor.boot import boot
-from pasture.doctor.evidence import gather
+from pasture.doctor.evidence import Evidence, gather
 from pasture.doctor.findings import as_document, print_findings, verdict
-from pasture.errors import ObstaclesFound
+from pasture.errors import ObstaclesFound, PastureError
 from pasture.proc import tree
+from pasture.trust.untrusted_text import printable
+
+if TYPE_CHECKING:
+    from pasture.explain.built import Built
 
 
 @click.command("doctor")
@@ -52,9 +59,35 @@ def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> N
     else:
         evidence = gather(tree.only_master("doctor"))
     findings = checks.diagnose(evidence)
+    is_running = not target or target[0].isdecimal()
+    built = built_alone(evidence) if is_running else []
     if json_file is not None:
-        write_json(json_file, as_document(evidence.master_pid, findings))
+        document = as_document(evidence.master_pid, findings)
+        document["built"] = [{"entry": one.entry, "bytes": one.bytes} for one in built]
+        write_json(json_file, document)
     print_findings(findings, output_terminal())
+    _print_built(built)
     found = sum(finding.is_obstacle for finding in findings)
     if found:
         raise ObstaclesFound(verdict(found), hint="each says above how to fix it")
+
+
+def built_alone(evidence: Evidence) -> list[Built]:
+    """What a worker imported for itself; nothing where that cannot be looked at."""
+    if not evidence.workers or find_spec("numpy") is None:
+        return []
+    from pasture.explain.built import built_alone
+
+    try:
+        return built_alone(evidence.master_pid)
+    except PastureError:
+        return []
+
+
+def _print_built(built: list[Built]) -> None:
+    if not built:
+        return
+    console = output_terminal()
+    console.print("a worker imported for itself, about (lines for a profile, docs/learn.md):")
+    for one in built:
+        console.print(printable(f"{megabytes(one.bytes):>10}  {one.entry}"), markup=False)
