@@ -11,6 +11,8 @@ import pytest
 from images import TIMEOUT_S, Images
 from zygotes import STUB
 
+from pasture.profile import file
+
 pytestmark = pytest.mark.integration
 
 
@@ -185,9 +187,19 @@ def test_modules_that_a_rehearsal_imports_are_loaded_and_its_state_is_gone(
 
 
 @pytest.mark.once
+def test_modules_of_a_profile_are_loaded_as_far_as_they_are_there(own_images: Images) -> None:
+    profile = own_images.folder / "site.profile"
+    file.write(profile, file.profile_of({"module": ["wave", "no_such_module", "colorsys"]}))
+    own_images.built("--profile", str(profile))
+    source = "import sys; print([n in sys.modules for n in ('wave', 'colorsys')])"
+    assert own_images.run("-c", source).out == b"[True, True]\n"
+
+
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (("--profile", "{lib}/fails.py"), "it is no profile"),
         (("--preload", "json", "--rehearse-imports"), "needs a rehearsal"),
         (("--preload", "warmed_site", "--warm", "/fails"), "no request of the warm-up"),
         (("--preload", "json", "--warm", "/"), "no application"),

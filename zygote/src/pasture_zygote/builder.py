@@ -112,6 +112,11 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
         for name in rehearsed:
             with suppress(Exception):  # what only the rehearsal can import, it imports
                 importlib.import_module(name)
+        for name in order.file.learned if order.file is not None else ():
+            try:
+                importlib.import_module(name)
+            except (Exception, SystemExit) as error:
+                print(f"profile: module {name}: {type(error).__name__}: {error}", file=sys.stderr)
         if order.file is not None and order.file.warm:
             from pasture_zygote.warm import warm
 

@@ -51,6 +51,7 @@ class Wanted:
         secrets: that must not be in it.
         cpu: level of processors that it is for (`baseline`); "" for one like this machine's.
         trusted: libraries that choose nothing by the processor, by name.
+        learned: modules of a profile, loaded as far as they are there.
     """
 
     plan: Plan
@@ -62,6 +63,7 @@ class Wanted:
     secrets: tuple[leaks.Secret, ...] = ()
     cpu: str = ""
     trusted: tuple[str, ...] = ()
+    learned: tuple[str, ...] = ()
 
 
 def variables(environ: Mapping[str, str], given: Iterable[str]) -> dict[str, str]:
@@ -100,6 +102,7 @@ def build(path: Path, wanted: Wanted) -> dict[str, Any]:
         baseline.variables(wanted.cpu, wanted.plan.environ),
         wanted.cpu,
         wanted.rehearses_imports,
+        wanted.learned,
     )
     built, manifest, pages = _settled(wanted.plan, file)
     try:

@@ -54,6 +54,13 @@ def command() -> None:
 )
 @click.option("--preload", multiple=True, metavar="MODULE,...", help="Modules to load.")
 @click.option(
+    "--profile",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    metavar="FILE",
+    help="Of `pasture learn`: its modules, and for --app its requests.",
+)
+@click.option(
     "--rehearse",
     type=click.Path(exists=True, dir_okay=False, resolve_path=True),
     default=None,
@@ -116,6 +123,7 @@ def command() -> None:
 def build(
     path: Path,
     preload: tuple[str, ...],
+    profile: Path | None,
     rehearse: str | None,
     rehearse_imports: bool,
     warm: tuple[str, ...],
@@ -137,6 +145,7 @@ def build(
     The finished file is searched for the values of all others.
     """
     from pasture.display.atomic import require_writable
+    from pasture.profile.file import Profile, read
     from pasture.warmup.requests import read_lines
     from pasture_zygote import intact, leaks, starter
     from pasture_zygote.command import python, split_options
@@ -157,6 +166,9 @@ def build(
         "image", "", modules, python(), tuple(split_options(options)), environ, rehearse or ""
     )
     lines = (*warm, *(line for file in warm_file for line in read_lines(file)))
+    learned = read(profile) if profile is not None else Profile()
+    if app:
+        lines += learned.of("request")
     wanted = Wanted(
         plan,
         is_checked=files == "checked",
@@ -167,6 +179,7 @@ def build(
         secrets=tuple(secrets),
         cpu=cpu or "",
         trusted=cpu_trust,
+        learned=learned.of("module"),
     )
     document = build_image(path, wanted)
     if verity:

@@ -36,6 +36,7 @@ class FileOrder:
         held: variables that the builder has and programs do not (`baseline`).
         cpu: level of processors that it is for; "" for one like the builder's.
         rehearses_imports: whether modules that the rehearsal imports are loaded.
+        learned: modules of a profile, loaded as far as they are there.
     """
 
     stub: str
@@ -46,6 +47,7 @@ class FileOrder:
     held: dict[str, str] = dataclasses.field(default_factory=dict)
     cpu: str = ""
     rehearses_imports: bool = False
+    learned: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
