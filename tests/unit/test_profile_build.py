@@ -27,6 +27,7 @@ MODULES = {
     "database": "import sqlite3\nsqlite3.connect({there!r})",
     "process": "import subprocess\nsubprocess.run(['true'])",
     "forking": "import os\nos.fork()",
+    "keeping": "import sys\nstream, write = sys.stdout, sys.stdout.write\n",
     "secretly": "try:\n    print('welcome')\nexcept BaseException:\n    pass",
     "reading": "open(__file__).close()",
     "caches": "import functools\n"
@@ -102,6 +103,18 @@ def test_effects_are_free_again_afterwards(there: Path, capsys: pytest.CaptureFi
     there.write_text("ours")
     print("ours")
     assert capsys.readouterr().out == "ours\n"
+
+
+def test_a_module_that_keeps_standard_output_can_write_to_it_later(
+    there: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert built("module", "learned_keeping")["learned_keeping"].problem is None
+    module = sys.modules["learned_keeping"]
+    assert module.stream is sys.stdout
+    module.stream.write("one ")
+    module.write("two ")
+    print("three")
+    assert capsys.readouterr().out == "one two three\n"
 
 
 def test_effects_of_other_threads_are_their_own(there: Path) -> None:

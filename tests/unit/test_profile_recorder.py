@@ -41,7 +41,7 @@ def recorder(path: Path) -> Iterator[Recorder]:
     recorder = Recorder()
     recorder._path = path
     recorder._of_parent = found.caches()
-    recorder._begin()
+    recorder.begin()
     yield recorder
     recorder.stop()
 
@@ -134,7 +134,7 @@ def test_after_the_end_the_process_is_as_before(path: Path) -> None:
     before = list(sys.meta_path), re._compiler.compile  # type: ignore[attr-defined]
     recorder = Recorder()
     recorder._path = path
-    recorder._begin()
+    recorder.begin()
     recorder.stop()
     recorder.stop()
     assert (sys.meta_path, re._compiler.compile) == before  # type: ignore[attr-defined]

@@ -8,12 +8,11 @@ Source: the table of audit events of CPython's documentation.
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 from _thread import get_ident
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from typing import Any
 
 _THREAD = "a thread"
@@ -63,10 +62,34 @@ def refused() -> Iterator[list[str]]:
     found: list[str] = []
     _found, _thread = found, get_ident()
     try:
-        with redirect_stdout(_Output()):
+        with _silent(sys.stdout):
             yield found
     finally:
         _found = None
+
+
+@contextmanager
+def _silent(stream: Any) -> Iterator[None]:
+    """Refuse what is written to a stream. The stream stays: a module may keep it, or its method."""
+    write, had_its_own = getattr(stream, "write", None), "write" in getattr(stream, "__dict__", ())
+
+    def write_or_refuse(text: str) -> Any:
+        if _found is not None and get_ident() == _thread:
+            _refuse("output")
+        return write(text) if write is not None else len(text)
+
+    try:
+        stream.write = write_or_refuse
+    except AttributeError:  # none, or one of another kind
+        yield
+        return
+    try:
+        yield
+    finally:
+        if had_its_own:
+            stream.write = write
+        else:
+            del stream.write
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -94,14 +117,3 @@ def _refuse(effect: str, kind: type[EffectRefused] = EffectRefused) -> None:
     if _found is not None:
         _found.append(effect)
     raise kind(effect)
-
-
-class _Output(io.TextIOBase):
-    """Standard output that refuses."""
-
-    def write(self, text: str) -> int:
-        _refuse("output")
-        return len(text)
-
-    def writable(self) -> bool:
-        return True

@@ -100,6 +100,7 @@ class Recorder:
         self.is_on = False
         self._path: Path | None = None
         self._of_parent: list[Any] = []
+        self._owner = 0
         self._compile: Any = None
         self._reset()
 
@@ -123,13 +124,17 @@ class Recorder:
     def watch(self, path: Path) -> None:
         """Have each child of this process record into a file. Before the seal."""
         if self._path is None:
-            os.register_at_fork(after_in_child=self._begin)
+            os.register_at_fork(after_in_child=self.begin)
         self._path = path.absolute()
         self._of_parent = found.caches()
 
     # --- In a child ----------------------------------------------------------------------
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Record from now on. The hook of a fork calls it, and only a child of C code by hand."""
+        if self._owner == os.getpid():
+            return
+        self._owner = os.getpid()
         self._leave()  # its parent may be a child that records
         self._reset()
         self._modules_at_fork = len(sys.modules)

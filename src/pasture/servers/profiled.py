@@ -92,6 +92,12 @@ def noting(then: AfterAnswer | None, settings: ServerSettings) -> AfterAnswer | 
     return note
 
 
+def begin() -> None:
+    """Begin to record, if the parent has said so: after a fork of C code, which calls no hook."""
+    if _recorder is not None:
+        _recorder.begin()
+
+
 def stop() -> None:
     """Have this process write what it has recorded, and record no more."""
     if _recorder is not None:

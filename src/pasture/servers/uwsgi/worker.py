@@ -17,6 +17,7 @@ from typing import Any
 from pasture.log_lines import log
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing import child, exit
+from pasture.servers import profiled
 from pasture.servers.after_response import AfterResponse
 from pasture.servers.recycle import MemoryLimit
 from pasture.servers.uwsgi import hooks
@@ -31,6 +32,7 @@ def begin(uwsgi: Any, *, leaves: bool, limit: MemoryLimit | None = None) -> None
     """
     child.take_steps()
     recorder.begin()
+    profiled.begin()
     global _after
     _after = AfterResponse(limit)
     if leaves:
