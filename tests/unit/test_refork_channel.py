@@ -55,6 +55,16 @@ def test_a_channel_without_a_message_answers_none_and_a_closed_one_says_so() -> 
     assert there.receive() == CLOSED
 
 
+def test_what_a_side_sent_arrives_though_it_has_left_a_message_unread() -> None:
+    here, there = open_channel()
+    assert here.send("fork") and there.send("forked", pid=7)
+    there.close()
+    message = here.receive()
+    assert message is not None and (message.word, message.values) == ("forked", {"pid": 7})
+    assert here.receive() == CLOSED
+    here.close()
+
+
 def test_a_channel_can_be_sent_over_a_channel() -> None:
     here, there = open_channel()
     far_here, far_there = open_channel()

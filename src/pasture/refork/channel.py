@@ -78,9 +78,7 @@ class Channel:
         # Without space for files the kernel takes none over, and says so.
         space = socket.CMSG_SPACE(_MAX_FILES * 4) if trusts else socket.CMSG_LEN(_CREDENTIALS.size)
         try:
-            data, ancillary, flags, _ = self._socket.recvmsg(
-                _MAX_BYTES, space, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
-            )
+            data, ancillary, flags, _ = self._read(space)
         except BlockingIOError:
             return None
         except OSError:
@@ -92,6 +90,15 @@ class Channel:
             return MALFORMED if cut else _checked(data, ancillary, self._vocabulary)
         word, values = json.loads(data)
         return Message(word, values, _files(ancillary))
+
+    def _read(self, space: int) -> tuple[bytes, list[tuple[int, int, bytes]], int, Any]:
+        flags = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+        try:
+            return self._socket.recvmsg(_MAX_BYTES, space, flags)
+        except ConnectionResetError:
+            # The other side is gone and has left a message unread: the kernel says so once, before
+            # what that side has sent.
+            return self._socket.recvmsg(_MAX_BYTES, space, flags)
 
 
 def open_channel(vocabulary: Vocabulary | None = None) -> tuple[Channel, Channel]:
