@@ -1,7 +1,11 @@
 """Workers of pytest-xdist that are forked from one process, which has collected and is sealed.
 
     plugin -> nodes -> controller -> mold -> keeper -> again -> seen
-                                     mold -> worker -> each -> ends, once, cards, control, keep
+                                     mold -> worker -> each -> ends, once, cards, shared, keep
 
 docs/pytest.md is the user's guide.
 """
+
+from pytest_pasture.shared import pasture_shared
+
+__all__ = ["pasture_shared"]

@@ -69,14 +69,14 @@ class Keeper:
             os.close(mold.first_socket)
             mold.standard.let_go()
             self.since = time.monotonic()
-            mold.control = self._next_run(listener)
+            mold.control = self._next_run(mold, listener)
             mold.standard.take_stderr(self.stderr)
         listener.close()
         self._become_run(mold, later)
         signal.signal(signal.SIGINT, interrupt)
         return later
 
-    def _next_run(self, listener: socket.socket) -> Channel:
+    def _next_run(self, mold: Mold, listener: socket.socket) -> Channel:
         """Wait for greetings; returns in the process of a run, and ends this one if it is not
         wanted any more."""
         used = time.monotonic()
@@ -94,13 +94,13 @@ class Keeper:
                             self.hello = hello
                             return Channel(socket.socket(fileno=control))
                     else:
-                        self._end(listener, channel, reason)
+                        self._end(mold, listener, channel, reason)
                 elif isinstance(hello, Stop):
-                    self._end(listener, channel, "it was asked to end")
+                    self._end(mold, listener, channel, "it was asked to end")
                 for descriptor in channel.descriptors:
                     os.close(descriptor)
             used = time.monotonic()
-        self._end(listener, None, "")
+        self._end(mold, listener, None, "")
 
     def _against(self, hello: Hello) -> str | None:
         self.changes = self.snapshot.changes()
@@ -147,7 +147,9 @@ class Keeper:
         os.waitpid(self.children.pop(child), 0)
         os.close(child)
 
-    def _end(self, listener: socket.socket, channel: Channel | None, reason: str) -> NoReturn:
+    def _end(
+        self, mold: Mold, listener: socket.socket, channel: Channel | None, reason: str
+    ) -> NoReturn:
         """Take no more runs, and leave when the last one has ended."""
         listener.close()
         if channel is not None:
@@ -158,6 +160,7 @@ class Keeper:
                 os.close(descriptor)
         for child in list(self.children):
             self._reap(child)
+        mold.shared.tear_down()
         ends.leave()
 
     def _become_run(self, mold: Mold, later: bool) -> None:
@@ -165,6 +168,7 @@ class Keeper:
             os.close(child)
         self.children.clear()
         ends.leave_to_parent()
+        mold.shared.disown()
         if not later:
             with suppress(OSError):
                 mold.control.send(Kept(os.getpid()))

@@ -32,6 +32,7 @@ from pytest_pasture import cards, ends, worker
 from pytest_pasture.control import Channel, Declined, Forked, Sealed, Wanted
 from pytest_pasture.keeper import Keeper
 from pytest_pasture.once import Finding, LookOut, WorkerInput
+from pytest_pasture.shared import Shared
 from pytest_pasture.streams import Standard, detach
 
 _OF_CACHE = ("lf", "failedfirst", "newfirst", "stepwise", "stepwise_skip", "stepwise_reset")
@@ -133,6 +134,7 @@ class Mold:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> object:
         if self.report is None:
+            self.share()
             self.seal()
         else:  # the hooks of this run came after the seal
             self.lookout.stop()
@@ -150,6 +152,15 @@ class Mold:
         wanted, descriptor = self.serve()
         self.worker = worker.Worker(self, wanted, descriptor)
         return self.worker.run_tests()
+
+    def share(self) -> None:
+        """Set up what is marked to be set up once."""
+        self.shared = Shared(self.interactor.session)
+        read = dict(self.input.read)
+        self.shared.set_up()
+        if self.shared.notes:  # what one of them read is gone with it
+            self.input.read = read
+            self.notes += self.shared.notes
 
     def seal(self) -> None:
         """Seal what was collected; leaves where no worker can be forked from it."""
@@ -171,6 +182,7 @@ class Mold:
         """Leave, if something stands against forked workers."""
         if finding is not None:
             self.decline(str(finding))
+            self.shared.tear_down()
             ends.leave()
 
     def hazards(self, hazards: Iterable[Hazard]) -> Iterator[Finding]:
@@ -201,6 +213,7 @@ class Mold:
         if session.testsfailed:
             self.notes.append("not kept: there were errors in the collection")
         else:
+            self.share()
             keeper.look(self)
             self.seal()
             try:
@@ -253,10 +266,12 @@ class Mold:
         wanted, descriptor = self.first, self.first_socket
         while True:
             if self.fork(wanted, descriptor):
+                self.shared.disown()
                 signal.signal(signal.SIGINT, interrupt)
                 return wanted, descriptor
             message = self.next_message()
             if not isinstance(message, Wanted):
+                self.shared.tear_down()
                 ends.leave()
             wanted, descriptor = message, self.control.descriptors[0]
 

@@ -67,6 +67,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="30",
     )
     parser.addini(
+        "pasture_shared",
+        "names of fixtures of session scope that are set up once, for all workers",
+        type="args",
+        default=[],
+    )
+    parser.addini(
         "pasture_allow",
         "kinds of findings that are no reason for plain pytest-xdist",
         type="args",
