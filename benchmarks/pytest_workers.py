@@ -1,8 +1,10 @@
 """Workers of pytest-xdist, as they are and forked by pytest-pasture, on other packages' tests.
 
-Each round runs both, one after the other, in an order that changes, and forms its ratios within
-itself. A plug-in of ours in the workers writes when a worker's first test began, and its private
-memory after its last one. Processor time is that of all processes of the run.
+Each round runs all, one after the other, in an order that changes, and forms its ratios within
+itself. `kept` is a run that an earlier one has collected for; its processor time is not known,
+because its workers are no descendants of it. A plug-in of ours in the workers writes when a
+worker's first test began, and its private memory after its last one. Processor time is that of all
+processes of the run.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from benchmarks.spread import paired_ratio
 from benchmarks.uv import REPOSITORY, uv
 
 PACKAGES = ("networkx", "attrs")
-VARIANTS = {"xdist": "--no-pasture", "forked": "--pasture"}
+VARIANTS = {"xdist": "--no-pasture", "forked": "--pasture", "kept": "--keep"}
 PROBE = Path(__file__).with_name("pytest_workers_probe.py")
 TIMEOUT_S = 1800.0
 
@@ -78,40 +80,51 @@ def prepare(name: str) -> Suite:
     return Suite(environment.python, environment.root, words)
 
 
-def run(suite: Suite, variant: str, workers: int, options: Sequence[str]) -> Measured:
-    """Run a suite once."""
-    with TemporaryDirectory(prefix="pasture-bench-") as name:
-        folder = Path(name)
-        command = [
-            *(str(suite.python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", PROBE.stem),
-            *("-n", str(workers), VARIANTS[variant], f"--junit-xml={folder / 'junit.xml'}"),
-            *(f"--pasture-report={folder / 'report.json'}", *options, *suite.words),
-        ]
-        own = {"PYTHONPATH": str(PROBE.parent), "PASTURE_BENCH_NOTES": name}
-        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        with (folder / "log").open("w") as log:
-            subprocess.run(
-                command,
-                cwd=suite.root,
-                env={**os.environ, **own},
-                stdout=log,
-                stderr=log,
-                timeout=TIMEOUT_S,
-            )
-        wall_s = time.perf_counter() - start
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        notes = [json.loads(path.read_text()) for path in folder.glob("note-*")]
-        if not (folder / "junit.xml").exists() or len(notes) != workers:
-            raise click.ClickException(f"{variant}: {(folder / 'log').read_text()[-2000:]}")
-        report = folder / "report.json"
-        plain = json.loads(report.read_text())["plain"] if report.exists() else []
-        return Measured(
-            max(note["first_test"] for note in notes) - start,
-            after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-            wall_s,
-            sum(note["private_bytes"] for note in notes) / len(notes),
-            outcomes(folder / "junit.xml"),
-            "; ".join(plain),
+def run(suite: Suite, variant: str, workers: int, options: Sequence[str], folder: Path) -> Measured:
+    """Run a suite once. All runs have one folder, because what is kept knows its name."""
+    if variant == "kept":
+        execute(suite, variant, workers, (*options, "-k", "no_test_has_this_name"), folder)
+    for path in (*folder.glob("note-*"), folder / "junit.xml", folder / "report.json"):
+        path.unlink(missing_ok=True)
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    execute(suite, variant, workers, options, folder)
+    wall_s = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    notes = [json.loads(path.read_text()) for path in folder.glob("note-*")]
+    if not (folder / "junit.xml").exists() or len(notes) != workers:
+        raise click.ClickException(f"{variant}: {(folder / 'log').read_text()[-2000:]}")
+    report = folder / "report.json"
+    known = json.loads(report.read_text()) if report.exists() else {"plain": [], "anew": None}
+    return Measured(
+        max(note["first_test"] for note in notes) - start,
+        after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        wall_s,
+        sum(note["private_bytes"] for note in notes) / len(notes),
+        outcomes(folder / "junit.xml"),
+        "; ".join([*known["plain"], *filter(None, [known["anew"]])]),
+    )
+
+
+def execute(suite: Suite, variant: str, workers: int, options: Sequence[str], folder: Path) -> None:
+    """Run pytest to its end."""
+    command = [
+        *(str(suite.python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", PROBE.stem),
+        *("-n", str(workers), VARIANTS[variant], f"--junit-xml={folder / 'junit.xml'}"),
+        *(f"--pasture-report={folder / 'report.json'}", *suite.words, *options),
+    ]
+    own = {
+        "PYTHONPATH": str(PROBE.parent),
+        "PASTURE_BENCH_NOTES": str(folder),
+        "XDG_RUNTIME_DIR": str(folder),
+    }
+    with (folder / "log").open("w") as log:
+        subprocess.run(
+            command,
+            cwd=suite.root,
+            env={**os.environ, **own},
+            stdout=log,
+            stderr=log,
+            timeout=TIMEOUT_S,
         )
 
 
@@ -140,10 +153,11 @@ def main(
     names: tuple[str, ...], workers: tuple[int, ...], rounds: int, options: tuple[str, ...]
 ) -> None:
     console = Console(width=140)
-    table = Table(box=box.SIMPLE, title="forked / xdist: median (lowest to highest) of the rounds")
+    table = Table(box=box.SIMPLE, title="ratios to xdist: median (lowest to highest) of the rounds")
     for column in (
         "suite",
         "workers",
+        "variant",
         "last first test",
         "processor",
         "wall",
@@ -154,17 +168,37 @@ def main(
     for name in names or PACKAGES:
         suite = prepare(name)
         for count in workers:
-            rows: dict[str, list[Measured]] = {variant: [] for variant in VARIANTS}
-            differ: set[str] = set()
-            for turn in range(rounds):
-                for variant in list(VARIANTS)[:: -1 if turn % 2 else 1]:
-                    rows[variant].append(run(suite, variant, count, options))
-                    console.print(name, count, variant, describe(rows[variant][-1]))
-                differ.update(differing(rows["xdist"][-1], rows["forked"][-1]))
-            table.add_row(name, str(count), *ratios(rows), f"{len(differ)} differ")
+            with TemporaryDirectory(prefix="pasture-bench-") as folder:
+                rows, differ = measure(console, name, suite, count, rounds, options, Path(folder))
+                execute(suite, "kept", count, (*options, "--keep-stop"), Path(folder))
+            for variant in list(VARIANTS)[1:]:
+                table.add_row(
+                    name, str(count), variant, *ratios(rows, variant), f"{len(differ)} differ"
+                )
             for test in sorted(differ)[:20]:
                 console.print(f"  differs: {test}", markup=False)
     console.print(table)
+
+
+def measure(
+    console: Console,
+    name: str,
+    suite: Suite,
+    count: int,
+    rounds: int,
+    options: Sequence[str],
+    folder: Path,
+) -> tuple[dict[str, list[Measured]], set[str]]:
+    """Runs by variant, and the tests whose outcomes differ."""
+    rows: dict[str, list[Measured]] = {variant: [] for variant in VARIANTS}
+    differ: set[str] = set()
+    for turn in range(rounds):
+        for variant in list(VARIANTS)[:: -1 if turn % 2 else 1]:
+            rows[variant].append(run(suite, variant, count, options, folder))
+            console.print(name, count, variant, describe(rows[variant][-1]))
+        for variant in list(VARIANTS)[1:]:
+            differ.update(differing(rows["xdist"][-1], rows[variant][-1]))
+    return rows, differ
 
 
 def describe(one: Measured) -> str:
@@ -175,13 +209,13 @@ def describe(one: Measured) -> str:
     )
 
 
-def ratios(rows: dict[str, list[Measured]]) -> list[str]:
+def ratios(rows: dict[str, list[Measured]], variant: str) -> list[str]:
     """A cell for each figure."""
     cells = []
     for figure in ("first_test_s", "processor_s", "wall_s", "private_bytes"):
-        forked, xdist = ([getattr(one, figure) for one in rows[v]] for v in ("forked", "xdist"))
-        ratio = paired_ratio(forked, xdist)
-        cells.append(ratio.text())
+        ours, xdist = ([getattr(one, figure) for one in rows[v]] for v in (variant, "xdist"))
+        is_known = variant == "forked" or figure != "processor_s"
+        cells.append(paired_ratio(ours, xdist).text() if is_known else "")
     return cells
 
 

@@ -20,7 +20,7 @@ def pytest_runtest_logstart() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if hasattr(session.config, "workerinput"):
+    if hasattr(session.config, "workerinput") and _first_test:
         note = {"first_test": _first_test[0], "private_bytes": own_private_bytes()}
         path = Path(os.environ["PASTURE_BENCH_NOTES"]) / f"note-{os.getpid()}"
         path.write_text(json.dumps(note))

@@ -1,8 +1,9 @@
-"""`--fork-each`: a process for each test, forked from a worker that runs none itself.
+"""`--fork-each`: processes for tests, forked from a worker that runs none itself.
 
+Each test has one of its own, or the tests of a module that follow each other have one together.
 Owns the fork, and what of a test crosses back: the messages that it sends to the controller, whole
 ones only, and whether it ended. A test that ends the interpreter, changes modules, the environment
-or the directory does so in a process that no other test sees.
+or the directory does so in a process that no other test, or none of another module, sees.
 """
 
 from __future__ import annotations
@@ -25,99 +26,173 @@ if TYPE_CHECKING:
     from pytest_pasture.worker import SocketIO
 
 _HEADER = struct.Struct("!bii")  # execnet's: code, channel, length of what follows
+_ORDER = struct.Struct("ii")  # a test, and the one that follows it in the same process, or _NONE
+_NONE = -1
+_MARK = 127  # no message of execnet's
+_ENDED = _HEADER.pack(_MARK, 0, 0)  # a test has ended, and another one follows
+_STOPPED = _HEADER.pack(_MARK, 1, 0)  # a test has ended, and is the last one of the run
 _CHUNK_BYTES = 1 << 16
-_STOPPED = 3
 
 
-def prepare(config: pytest.Config) -> None:
-    """Make what tests would make anew, each for itself, and so delete each other's."""
-    folders = getattr(config, "_tmp_path_factory", None)
-    if isinstance(folders, TempPathFactory):
-        folders.getbasetemp()
+class Apart:
+    """Runs the tests of a worker in processes of their own."""
 
+    def __init__(self, interactor: Any, io: SocketIO, by: str) -> None:
+        self.interactor = interactor
+        self.io = io
+        self.by_module = by == "module"
+        self.child: _Child | None = None
+        # What tests would make anew, each for itself, and so delete each other's.
+        folders = getattr(interactor.config, "_tmp_path_factory", None)
+        if isinstance(folders, TempPathFactory):
+            folders.getbasetemp()
 
-def run_one_test(interactor: Any, io: SocketIO) -> None:
-    """In the place of `WorkerInteractor.run_one_test` (xdist 3.8 remote.py)."""
-    interactor.item_index = interactor.nextitem_index
-    interactor.nextitem_index = interactor.torun.get()
-    item = interactor.session.items[interactor.item_index]
-    start = time.perf_counter()
-    ours, theirs = os.pipe()
-    with io.lock, warnings.catch_warnings():  # no thread of ours is in the midst of a message
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
-    if not pid:
-        os.close(ours)
-        _run(interactor, item, io, theirs)
-    os.close(theirs)
-    try:
-        messages = _read(pid, ours)
-    except BaseException:
-        with suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
-        raise
-    finally:
-        os.close(ours)
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    io.write(messages)
-    if status == _STOPPED:
-        interactor.session.shouldfail = f"stopping after {item.nodeid}"
-    elif status:
-        interactor.config.hook.pytest_runtest_logreport(report=_crash(item, status))
-    duration = time.perf_counter() - start
-    interactor.sendevent(
-        "runtest_protocol_complete", item_index=interactor.item_index, duration=duration
-    )
+    def run_one_test(self) -> None:
+        """In the place of `WorkerInteractor.run_one_test` (xdist 3.8 remote.py)."""
+        interactor = self.interactor
+        interactor.item_index = interactor.nextitem_index
+        interactor.nextitem_index = interactor.torun.get()
+        item = interactor.session.items[interactor.item_index]
+        start = time.perf_counter()
+        messages, mark, status = self._run(item)
+        self.io.write(messages)
+        if mark == _STOPPED:
+            interactor.session.shouldfail = f"stopping after {item.nodeid}"
+        elif status:
+            interactor.config.hook.pytest_runtest_logreport(report=_crash(item, status))
+        duration = time.perf_counter() - start
+        interactor.sendevent(
+            "runtest_protocol_complete", item_index=interactor.item_index, duration=duration
+        )
 
+    def _run(self, item: pytest.Item) -> tuple[bytes, bytes | None, int]:
+        """What the process that runs this test sends, how it ends that, and its exit status."""
+        order = self.interactor.item_index, self._next_in_module(item)
+        if self.child is None:
+            self.child = self._fork(order)
+        else:
+            self.child.send(order)
+        try:
+            messages, mark = self.child.read()
+        except BaseException:
+            with suppress(OSError):
+                os.kill(self.child.pid, signal.SIGKILL)
+            self.child.wait()
+            raise
+        status = 0
+        if mark != _ENDED:
+            status = self.child.wait()
+            self.child = None
+        return messages, mark, status
 
-def _run(interactor: Any, item: pytest.Item, io: SocketIO, end: int) -> NoReturn:
-    """In the child: run the test as the last one of its session, and leave."""
-    status = 1
-    try:
-        ends.leave_to_parent()
-        io.divert(end)
-        interactor.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-        cards.after_test(interactor.config)
+    def _next_in_module(self, item: pytest.Item) -> int:
+        following = self.interactor.nextitem_index
+        if not self.by_module or not isinstance(following, int):
+            return _NONE
+        other = self.interactor.session.items[following]
+        return following if item.path == other.path else _NONE
+
+    def _fork(self, order: tuple[int, int]) -> _Child:
+        output, theirs = os.pipe()
+        orders, ours = os.pipe()
+        # No thread of ours is in the midst of a message.
+        with self.io.lock, warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if not pid:
+            os.close(output)
+            os.close(ours)
+            self._be_child(order, orders, theirs)
+        os.close(theirs)
+        os.close(orders)
+        return _Child(pid, output, ours)
+
+    def _be_child(self, order: tuple[int, int], orders: int, output: int) -> NoReturn:
+        """Run tests, the last one as the last of its session, and leave."""
+        status = 1
+        interactor = self.interactor
         session = interactor.session
-        status = _STOPPED if session.shouldfail or session.shouldstop else 0
-    except BaseException:
-        pass  # the worker reports that the test did not end
-    ends.leave(status)
+        try:
+            ends.leave_to_parent()
+            self.io.divert(output)
+            while True:
+                index, following = order
+                interactor.item_index = index
+                nextitem = None if following == _NONE else session.items[following]
+                item = session.items[index]
+                interactor.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+                if session.shouldfail or session.shouldstop or nextitem is None:
+                    break
+                self.io.write(_ENDED)
+                if not (data := os.read(orders, _ORDER.size)):
+                    break
+                order = _ORDER.unpack(data)
+            session._setupstate.teardown_exact(None)
+            cards.after_test(interactor.config)
+            if session.shouldfail or session.shouldstop:
+                self.io.write(_STOPPED)
+            status = 0
+        except BaseException:
+            pass  # the worker reports that the test did not end
+        ends.leave(status)
 
 
-def _read(pid: int, end: int) -> bytes:
-    """Whole messages of a child, until it has ended: a process of its own may hold the pipe."""
-    data = bytearray()
-    process = os.pidfd_open(pid)
-    poll = select.poll()
-    poll.register(process, select.POLLIN)
-    poll.register(end, select.POLLIN)
-    os.set_blocking(end, False)
-    try:
+class _Child:
+    """A process that runs tests, seen from its worker."""
+
+    def __init__(self, pid: int, output: int, orders: int) -> None:
+        self.pid = pid
+        self._output = output
+        self._orders = orders
+        self._process = os.pidfd_open(pid)
+        self._poll = select.poll()
+        self._poll.register(self._process, select.POLLIN)
+        self._poll.register(output, select.POLLIN)
+        os.set_blocking(output, False)
+
+    def send(self, order: tuple[int, int]) -> None:
+        with suppress(BrokenPipeError):  # it has ended: so does what is read of it
+            os.write(self._orders, _ORDER.pack(*order))
+
+    def read(self) -> tuple[bytes, bytes | None]:
+        """Whole messages of a test, and the mark that follows them.
+
+        The process has ended where there is no mark: one of its own may hold the pipe.
+        """
+        data = bytearray()
         while True:
-            ready = [descriptor for descriptor, _ in poll.poll()]
-            while end in ready or process in ready:
+            ready = [descriptor for descriptor, _ in self._poll.poll()]
+            while self._output in ready or self._process in ready:
                 try:
-                    chunk = os.read(end, _CHUNK_BYTES)
+                    chunk = os.read(self._output, _CHUNK_BYTES)
                 except BlockingIOError:
                     break
                 if not chunk:
                     return _whole(data)
                 data += chunk
-            if process in ready:
+                if data.endswith(_ENDED) and (found := _whole(data))[1] is not None:
+                    return found
+            if self._process in ready:
                 return _whole(data)
-    finally:
-        os.close(process)
+
+    def wait(self) -> int:
+        """Its exit status, once it has ended; negative for a signal."""
+        for descriptor in (self._output, self._orders, self._process):
+            os.close(descriptor)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
-def _whole(data: bytearray) -> bytes:
+def _whole(data: bytearray) -> tuple[bytes, bytes | None]:
+    """The messages, and the mark that ends them."""
     at = 0
     while at + _HEADER.size <= len(data):
-        end = at + _HEADER.size + _HEADER.unpack_from(data, at)[2]
-        if end > len(data):
+        code, _, length = _HEADER.unpack_from(data, at)
+        if code == _MARK:
+            return bytes(data[:at]), bytes(data[at : at + _HEADER.size])
+        if at + _HEADER.size + length > len(data):
             break
-        at = end
-    return bytes(data[:at])
+        at += _HEADER.size + length
+    return bytes(data[:at]), None
 
 
 def _crash(item: pytest.Item, status: int) -> pytest.TestReport:

@@ -12,7 +12,6 @@ import socket
 import sys
 import threading
 import time
-from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -149,9 +148,8 @@ class Worker:
         config.pluginmanager.register(self, "pasture-worker")
         for event in self.mold.recorder.events:
             channel.send(event)
-        if config.getoption("fork_each"):
-            each.prepare(config)
-            interactor.run_one_test = partial(each.run_one_test, interactor, io)
+        if by := config.getoption("fork_each"):
+            interactor.run_one_test = each.Apart(interactor, io, by).run_one_test
         return interactor.pytest_runtestloop(self.mold.interactor.session)
 
     def identify(self, workerinput: dict[str, Any], basetemp: str | None) -> None:

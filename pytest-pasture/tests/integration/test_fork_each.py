@@ -56,3 +56,41 @@ def test_the_first_failure_ends_the_run_if_it_is_asked_to(suite: Any) -> None:
     run = suite.forked("--fork-each", "-x")
     assert run.counts["failure"] == 1
     assert sum(run.counts.values()) < 100
+
+
+MODULE = """
+import os, pytest
+SEEN = []
+
+@pytest.fixture(scope="module", autouse=True)
+def module():
+    SEEN.append("up")
+    yield
+    with open("ended", "a") as file:
+        print(__name__, len(SEEN), file=file)
+
+@pytest.mark.parametrize("n", range(5))
+def test_n(n):
+    assert SEEN[0] == "up" and "LEAKED" not in os.environ or os.environ["LEAKED"] == __name__
+    SEEN.append(n)
+    os.environ["LEAKED"] = __name__
+
+def test_in_between():
+    if __name__ == "test_two": os._exit(3)
+
+@pytest.mark.parametrize("n", range(5))
+def test_later(n):
+    SEEN.append(n)
+"""
+
+
+def test_the_tests_of_a_module_share_a_process_of_their_own(suite: Any) -> None:
+    for name in ("test_one.py", "test_two.py", "test_three.py"):
+        suite.write(name, MODULE)
+    run = suite.forked("--fork-each=module", "--dist", "loadfile")
+    assert run.counts == {"passed": 32, "error": 1}
+    assert "ended with exit status 3" in run.output
+    ended = sorted((suite.folder / "ended").read_text().splitlines())
+    assert ended == ["test_one 11", "test_three 11", "test_two 6"]
+    first = suite.forked("--fork-each=module", "--maxfail=1", "-k", "two", "-n", "1")
+    assert first.code != 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_pasture.each import _HEADER, _whole
+from pytest_pasture.each import _ENDED, _HEADER, _whole
 
 pytestmark = pytest.mark.once
 
@@ -20,4 +20,10 @@ MESSAGES = b"".join(_HEADER.pack(3, 1, len(text)) + text for text in (b"one", b"
     ],
 )
 def test_a_message_that_a_process_did_not_finish_is_left_out(sent: int, passed_on: int) -> None:
-    assert _whole(bytearray(MESSAGES[:sent])) == MESSAGES[:passed_on]
+    assert _whole(bytearray(MESSAGES[:sent])) == (MESSAGES[:passed_on], None)
+
+
+def test_the_mark_of_an_end_is_no_message_and_no_part_of_one() -> None:
+    assert _whole(bytearray(MESSAGES + _ENDED)) == (MESSAGES, _ENDED)
+    within = _HEADER.pack(3, 1, len(_ENDED)) + _ENDED
+    assert _whole(bytearray(within)) == (within, None)
