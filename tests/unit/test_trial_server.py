@@ -24,7 +24,7 @@ PLAN = TrialPlan(
     headers=(("Cookie", "a=b"),),
 )
 
-LOCUST = Equipment(("/opt/load/bin/python", "-m", "locust"))
+LOCUST = Equipment(("/opt/load/bin/python",))
 
 
 @pytest.fixture
@@ -158,8 +158,8 @@ def test_a_report_is_read_if_it_is_one(files: RunFiles, text: str, report: objec
 def test_a_locustfile_stands_in_for_the_walk_and_keeps_the_plugin(tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
 
-    walk = load.load_command(PLAN, LOCUST, 1)
-    own = load.load_command(TrialPlan(app="a", locustfile=mine), LOCUST, 1)
+    walk = load.load_arguments(PLAN, 1)
+    own = load.load_arguments(TrialPlan(app="a", locustfile=mine), 1)
 
     assert walk[walk.index("--locustfile") + 1].endswith("locust_plugin.py," + str(load._USER))
     assert own[own.index("--locustfile") + 1].endswith(f"locust_plugin.py,{mine}")

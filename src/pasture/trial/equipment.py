@@ -27,7 +27,7 @@ _MIN_LOCUST = (2, 32)
 class Equipment:
     """Load generator and server program of a trial."""
 
-    locust: tuple[str, ...]  # the command line that starts the load generator
+    locust: tuple[str, ...]  # the interpreter that has the load generator, with its options
     # Folders where a locustfile finds more modules, after the load generator's own.
     behind: tuple[str, ...] = ()
     # The load generator has an environment of its own, and so takes none of the variables of ours
@@ -54,11 +54,10 @@ def find_equipment(plan: TrialPlan, emit: OnEvent, pause: Pause) -> Equipment:
     features = features_of(plan, server)
     if has_load:
         python = plan.load_python or sys.executable
-        return Equipment((python, "-m", "locust"), (), False, server, features)
+        return Equipment((python,), (), False, server, features)
     made = tools.find_or_make(tools.LOAD, emit, pause)
     # Nothing in the working directory takes the place of a module that Locust needs.
-    locust = (made.python, "-P", "-m", "locust")
-    return Equipment(locust, _own_path(), True, server, features)
+    return Equipment((made.python, "-P"), _own_path(), True, server, features)
 
 
 def _has_server(plan: TrialPlan) -> bool:

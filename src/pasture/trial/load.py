@@ -1,16 +1,18 @@
-"""The load generator: Locust in a process of its own, and the files exchanged with it.
+"""The load generator: Locust in processes of its own, and the files exchanged with them.
 
-Owns Locust's command line and the two files of `locust_plugin`. gevent patches what it
-finds, so it must never be imported into this process.
+Owns Locust's command line and the files of `locust_starter` and `locust_plugin`. gevent patches
+what it finds, so it must never be imported into this process.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pasture.errors import MissingExtra, UsageError
 from pasture.launch.ports import LOOPBACK
@@ -25,6 +27,7 @@ from pasture.warmup import skeleton
 
 _HERE = Path(__file__).parent
 _PLUGIN = _HERE / "locust_plugin.py"
+_STARTER = _HERE / "locust_starter.py"
 _USER = _HERE / "locust_user.py"
 
 
@@ -43,34 +46,82 @@ class Progress:
     answered: int  # those among them that had an answer
 
 
-def load_command(plan: TrialPlan, equipment: Equipment, port: int) -> list[str]:
-    """The command line of Locust; a user's locustfile stands in for our own user class."""
+def load_arguments(plan: TrialPlan, port: int) -> list[str]:
+    """The arguments of Locust; a user's locustfile stands in for our own user class."""
     user = _USER if plan.locustfile is None else plan.locustfile.resolve()
     return [
-        *equipment.locust, "--headless", "--only-summary",
+        "--headless", "--only-summary",
         "--locustfile", f"{_PLUGIN},{user}", "--host", f"http://{LOOPBACK}:{port}",
         "--users", str(plan.users), "--spawn-rate", str(plan.users),
         "--exit-code-on-error", "0", "--loglevel", "WARNING",
     ]  # fmt: skip
 
 
-def start_load(
-    plan: TrialPlan, equipment: Equipment, requests: int, port: int, files: RunFiles
-) -> Group:
-    """Start sending `requests` requests to a port."""
-    settings = {
-        "requests": requests,
-        "progress_file": str(files.progress),
-        "skeleton_file": str(Path(skeleton.__file__).absolute()),
-        "result_file": str(files.load_result),
-        "request_timeout_s": plan.server_timeout_s,
-        "behind": list(equipment.behind) if plan.locustfile is not None else [],
-        "walk": [[r.method, r.path, dict(headers_of(r, plan))] for r in plan.urls],
-    }
-    private_files.write(files.load_settings, json.dumps(settings))
-    without = ("LOCUST_", "PYTHON", "VIRTUAL_ENV") if equipment.isolated else ("LOCUST_",)
-    variables = environment({"PASTURE_LOAD": str(files.load_settings)}, without=without)
-    return Group(load_command(plan, equipment, port), log=files.log, env=variables)
+class LoadGenerator:
+    """The loads of a trial, one after the other. Locust is imported for the first of them."""
+
+    def __init__(self, plan: TrialPlan, equipment: Equipment) -> None:
+        self._plan, self._equipment = plan, equipment
+        self._starter: Group | None = None
+        self._orders = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    @contextmanager
+    def load(self, requests: int, port: int, files: RunFiles) -> Iterator[Callable[[], bool]]:
+        """Send `requests` requests to a port; nothing of it runs any more when the block ends.
+
+        Yields:
+            A function that says whether the load has ended.
+        """
+        plan, equipment = self._plan, self._equipment
+        settings = {
+            "requests": requests,
+            "progress_file": str(files.progress),
+            "skeleton_file": str(Path(skeleton.__file__).absolute()),
+            "result_file": str(files.load_result),
+            "request_timeout_s": plan.server_timeout_s,
+            "behind": list(equipment.behind) if plan.locustfile is not None else [],
+            "walk": [[r.method, r.path, dict(headers_of(r, plan))] for r in plan.urls],
+            "arguments": load_arguments(plan, port),
+            "log_file": str(files.log),
+            "ended_file": str(files.load_ended),
+        }
+        private_files.write(files.load_settings, json.dumps(settings))
+        if self._starter is not None and self._starter.exit_code() is None:
+            private_files.create(files.log).close()
+        else:
+            self._start(files)
+        starter = self._starter
+        assert starter is not None
+        os.write(self._orders, f"{files.load_settings}\n".encode())
+        try:
+            yield lambda: files.load_ended.exists() or starter.exit_code() is not None
+        finally:
+            if not files.load_ended.exists() or starter.members() != (starter.pid,):
+                self._end()
+
+    def _start(self, files: RunFiles) -> None:
+        self._end()
+        fifo = files.directory / "loads"
+        os.mkfifo(fifo, private_files.FILE_MODE)
+        self._orders = os.open(fifo, os.O_RDWR | os.O_CLOEXEC)  # it never waits for the other end
+        isolated = self._equipment.isolated
+        without = ("LOCUST_", "PYTHON", "VIRTUAL_ENV") if isolated else ("LOCUST_",)
+        command = [*self._equipment.locust, str(_STARTER), str(fifo)]
+        self._starter = Group(command, log=files.log, env=environment({}, without=without))
+
+    def _end(self) -> None:
+        if self._starter is not None:
+            self._starter.end()
+            self._starter = None
+        if self._orders >= 0:
+            os.close(self._orders)
+            self._orders = -1
 
 
 def read_progress(files: RunFiles) -> Progress | None:

@@ -57,6 +57,7 @@ class Job:
     requests: int  # number to send; a run that only confirms answers sends fewer than the plan
     warm: tuple[Request, ...]  # requests of the warm-up, if the policy has one
     equipment: Equipment  # load generator and server program
+    generator: load.LoadGenerator
     directory: Path  # place for files of this run alone; exists and is empty
     log_prefix: Path  # start of the log files' path
     find_causes: FindCauses | None = None
@@ -155,9 +156,9 @@ def _load(
     series = Series()
     start = answered_at = time.monotonic()
     last: Progress | None = Progress(-1, -1)
-    with load.start_load(job.plan, job.equipment, job.requests, port, files) as generator:
+    with job.generator.load(job.requests, port, files) as has_ended:
         while True:
-            ended = generator.exit_code() is not None
+            ended = has_ended()
             progress, now = load.read_progress(files), time.monotonic()
             if ended or progress != last:
                 done = 0 if progress is None else progress.done

@@ -34,6 +34,7 @@ from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.sealing.policy import POLICIES
 from pasture.trial import image, responses
 from pasture.trial.equipment import Equipment, find_equipment
+from pasture.trial.load import LoadGenerator
 from pasture.trial.measurement import Failure, PolicyResult, Run, TrialResult
 from pasture.trial.notes import notes_on
 from pasture.trial.plan import TrialPlan, check_plan
@@ -114,8 +115,14 @@ def attempt_trial(
     pause = pausing(stop or threading.Event())
     interpreter = describe_interpreter(plan.server_python)
     equipment = find_equipment(plan, on_event, pause)
-    with private_files.temporary_folder("pasture-try-") as directory, guarded(directory):
-        trial = _Trial(plan, equipment, on_event, pause, run_one, directory, keep, find_causes)
+    with (
+        private_files.temporary_folder("pasture-try-") as directory,
+        guarded(directory),
+        LoadGenerator(plan, equipment) as generator,
+    ):
+        trial = _Trial(
+            plan, equipment, generator, on_event, pause, run_one, directory, keep, find_causes
+        )
         trial.runs.extend(earlier)
         trial.run_all()
         expected, differing = trial.compare()
@@ -143,6 +150,7 @@ class _Trial:
 
     plan: TrialPlan
     equipment: Equipment
+    generator: LoadGenerator
     emit: OnEvent
     pause: Pause
     run_one: RunOne
@@ -284,8 +292,8 @@ class _Trial:
         warm, logs = warm_up(self.plan, self.runs), self._logs() / name
         made = self._image(policy, warm) if POLICIES[policy].out_of_image else None
         return Job(
-            self.plan, policy, round_, requests, warm, self.equipment, directory, logs,
-            self.find_causes, made,
+            self.plan, policy, round_, requests, warm, self.equipment, self.generator, directory,
+            logs, self.find_causes, made,
         )  # fmt: skip
 
     def _image(self, policy: str, warm: tuple[Request, ...]) -> Path:
