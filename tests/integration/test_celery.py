@@ -13,8 +13,8 @@ import psutil
 import pytest
 from running import Running, environment
 
+from benchmarks.engines.redis_server import redis_server
 from pasture import _native
-from pasture.launch.ports import free_port
 from pasture.proc.tree import is_running
 from pasture.scoreboard.reader import read_scoreboard
 
@@ -22,7 +22,6 @@ celery = pytest.importorskip("celery")
 pytest.importorskip("redis")
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
-TOOLS = Path(__file__).resolve().parents[2] / "tools"
 SEALED = "pasture: policy seal on "
 TIMEOUT_S = 40
 
@@ -33,26 +32,12 @@ needs_immortality = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory):
-    """Address of a Redis of this module's own."""
-    found = subprocess.run(
-        [str(TOOLS / "services"), "redis-server"], capture_output=True, text=True
-    )
-    if found.returncode != 0:
-        pytest.skip(f"Redis cannot be had: {found.stderr.strip()}")
-    port = free_port()
-    folder = tmp_path_factory.mktemp("redis")
-    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
-    with (folder / "log").open("wb") as log:
-        server = subprocess.Popen([found.stdout.strip(), *options], stdout=log, stderr=log)
+    """Address of a Redis of this module's own, without the number of a database."""
     try:
-        deadline = time.monotonic() + TIMEOUT_S
-        while b"Ready to accept" not in (folder / "log").read_bytes():
-            assert time.monotonic() < deadline and server.poll() is None, "Redis does not start"
-            time.sleep(0.05)
-        yield f"redis://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(TIMEOUT_S)
+        with redis_server(tmp_path_factory.mktemp("redis")) as address:
+            yield address.removesuffix("/0")
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"Redis cannot be had: {error}")
 
 
 class Worker(Running):
