@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import venv
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -80,6 +82,16 @@ class Images:
         said = [line for line in lines if line.startswith("pasture-python: ")]
         assert said, ended
         return "" if ": started from the image: " in said[-1] else said[-1]
+
+
+def make_environment(folder: Path, *more: Path) -> None:
+    """A virtual environment with a stub, this one's packages, and what lies in other folders."""
+    venv.create(folder, symlinks=True)
+    ours = [path for path in sys.path if path.endswith("site-packages")]
+    lines = [f"import site; site.addsitedir({path!r})\n" for path in ours]
+    packages = next((folder / "lib").glob("python*/site-packages"))
+    (packages / "all.pth").write_text("".join(lines) + "".join(f"{path}\n" for path in more))
+    shutil.copy(STUB, folder / "bin" / "pasture-python")
 
 
 def compiled(path: Path, value: int, build_id: str = "--build-id") -> None:

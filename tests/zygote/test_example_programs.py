@@ -8,18 +8,18 @@ import signal
 import subprocess
 import sys
 import urllib.request
-import venv
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from images import make_environment
 
+from benchmarks.engines.redis_server import redis_server
 from pasture.launch.ports import free_port, listens
 from pasture.launch.session import Group
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLE, DEMO = REPOSITORY / "examples" / "programs", REPOSITORY / "demo"
-BIN = Path(sys.executable).parent
 TIMEOUT_S = 180.0
 
 pytestmark = pytest.mark.once
@@ -49,12 +49,7 @@ def site(tmp_path: Path) -> Path:
     for file in (path for path in folder.rglob("*") if path.is_file()):
         file.write_text(file.read_text().replace("mysite", "meadow"))
     shutil.copy(DEMO / "manage.py", folder)
-    venv.create(folder / "venv", symlinks=True)
-    packages = next((folder / "venv" / "lib").glob("python*/site-packages"))
-    ours = [path for path in sys.path if path.endswith("site-packages")]
-    lines = [f"import site; site.addsitedir({path!r})\n" for path in ours]
-    (packages / "all.pth").write_text("".join(lines) + f"{DEMO}\n")
-    shutil.copy(BIN / "pasture-python", folder / "venv" / "bin")
+    make_environment(folder / "venv", DEMO)
     for name, module in {
         "gunicorn": "gunicorn.app.wsgiapp:run",
         "celery": "celery.__main__:main",
@@ -72,14 +67,9 @@ def site(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def environ(site: Path, tmp_path: Path) -> Iterator[dict[str, str]]:
-    command = [REPOSITORY / "tools" / "services", "redis-server"]
-    found = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-    port = free_port()
-    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
-    with Group([found, *options], log=tmp_path / "redis.log") as redis:
-        redis.wait_for(lambda: listens(port), "no Redis", timeout_s=TIMEOUT_S)
+    with redis_server(tmp_path) as address:
         with (site / ".env").open("a") as file:
-            file.write(f"MEADOW_BROKER=redis://127.0.0.1:{port}/0\nMEADOW_DB={tmp_path}/db\n")
+            file.write(f"MEADOW_BROKER={address}\nMEADOW_DB={tmp_path}/db\n")
         yield {
             "PATH": f"{site}/venv/bin:{os.environ['PATH']}",
             "HOME": str(tmp_path),

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
-import venv
 from pathlib import Path
 
 import pytest
-from images import Images
-from zygotes import STUB
+from images import Images, make_environment
 
 from pasture.errors import ZygoteFailed
 from pasture_zygote import installed
@@ -26,14 +23,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Images:
     """An environment of its own with the packages of this one, and an image."""
     folder = tmp_path_factory.mktemp("environment")
     folder.chmod(0o755)
-    venv.create(folder / "env", symlinks=True)
+    make_environment(folder / "env")
     found = Images(folder)
-    packages = next((folder / "env" / "lib").glob("python*/site-packages"))
-    ours = [path for path in sys.path if path.endswith("site-packages")]
-    lines = [f"import site; site.addsitedir({path!r})\n" for path in ours]
-    (packages / "all.pth").write_text("".join(lines))
-    own_stub(found).write_bytes(STUB.read_bytes())
-    own_stub(found).chmod(0o755)
     by_environment(found, "build", "-o", str(found.image), "--preload", "json")
     return found
 
