@@ -16,18 +16,23 @@ import fcntl
 import os
 import re
 import sys
-from _thread import allocate_lock, get_ident, get_native_id, start_new_thread
+from _thread import get_ident, get_native_id
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from time import monotonic, sleep, thread_time
+from time import monotonic, thread_time
 from types import FrameType
 from typing import Any
 
 from pasture.profile import file, found
 from pasture.profile.file import Profile, profile_of, show_pattern
 from pasture.profile.safe import without_secrets
+from pasture.profile.system_threads import original
 from pasture.refork.served import Served
+
+allocate_lock = original("_thread", "allocate_lock")
+start_new_thread = original("_thread", "start_new_thread")
+sleep = original("time", "sleep")
 
 QUIET_S = 120.0
 """So long after the latest news, if there was any, a child stops."""
