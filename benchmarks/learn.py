@@ -2,8 +2,9 @@
 
 `jobs`: a pool and a worker of Celery whose functions import pandas inside. `site`: the bundled site
 with no warm-up, with a profile, with that and a visitor's session, and with its complete warm-up
-list. `cost`: processor time of a worker a request, while it records and without. Each round runs
-every way once, in turned-around order; ratios are formed within a round.
+list. `cost`: processor time of a worker a request, while it records and without. With names of
+sites of `make bench-sites`, those in the place of all that. Each round runs every way once, in
+turned-around order; ratios are formed within a round.
 """
 
 from __future__ import annotations
@@ -24,12 +25,16 @@ import click
 
 from benchmarks.engines.redis_server import redis_server
 from benchmarks.image import SITE, get, load
+from benchmarks.sites.environment import make_environment, prepare
+from benchmarks.sites.environment import variables as known_variables
+from benchmarks.sites.site import SITES, Site, read_sites
 from benchmarks.spread import spread_of
 from benchmarks.uv import REPOSITORY, uv
 from pasture.launch.ports import free_port, listens
 from pasture.launch.session import Group
 from pasture.proc import tree
 from pasture.proc.smaps import read_memory
+from pasture.warmup.requests import read_requests
 
 PACKAGES = REPOSITORY / "build" / "learn"
 PANDAS = "pandas==3.1.1"
@@ -81,12 +86,18 @@ def jobs(kind: str, folder: Path, variables: Environ) -> Figures:
 
 
 @contextmanager
-def site(variables: Environ, folder: Path) -> Iterator[tuple[int, int]]:
-    """The site with one worker: that worker's pid, and the port."""
+def site(
+    variables: Environ,
+    folder: Path,
+    python: Path = Path(sys.executable),
+    app: Sequence[str] = ("meadow.wsgi",),
+    cwd: Path = SITE,
+) -> Iterator[tuple[int, int]]:
+    """A site with one worker: that worker's pid, and the port."""
     port = free_port()
-    words = ["run", "gunicorn", "-w", "1", "-b", f"127.0.0.1:{port}", "meadow.wsgi"]
-    command = [sys.executable, "-m", "pasture", *words]
-    with Group(command, log=folder / "log", env=environ(**variables), cwd=SITE) as server:
+    command = [str(python), "-m", "pasture", "run", "gunicorn", "-w", "1"]
+    command += ["-b", f"127.0.0.1:{port}", "-t", "300", *app]
+    with Group(command, log=folder / "log", env=environ(**variables), cwd=cwd) as server:
 
         def workers() -> Sequence[int]:
             return tree.forked_workers(server.pid)
@@ -129,6 +140,48 @@ def cost_of(folder: Path, variables: Environ) -> Figures:
         for path in paths * COST_VISITS:
             get(port, path, headers)
         return {"processor": (processor_ms(pid) - before) / len(paths * COST_VISITS)}
+
+
+# -- other people's applications
+
+
+def visit_other(folder: Path, chosen: Site, python: Path, variables: Environ) -> Figures:
+    paths = [
+        line.removeprefix("GET ")
+        for line in (chosen.data / "urls.txt").read_text().splitlines()
+        if line.startswith(("/", "GET /"))
+    ]
+    headers = dict(read_requests(file).headers) if (file := headers_of(chosen)) else {}
+    app = (*chosen.arguments, chosen.app)
+    given = {**known_variables(chosen), **variables}
+    with site(given, folder, python, app, chosen.data / chosen.chdir) as (pid, port):
+        start = time.perf_counter()
+        get(port, paths[0], headers)
+        first = (time.perf_counter() - start) * 1e3
+        for path in paths * VISITS:
+            get(port, path, headers)
+        return {"first": first, "private": private_mb(pid)}
+
+
+def headers_of(chosen: Site) -> Path | None:
+    file = chosen.data / "headers.txt"
+    return file if file.exists() else None
+
+
+def show_others(folder: Path, rounds: int, names: Sequence[str]) -> None:
+    for name in names:
+        chosen = read_sites(SITES)[name]
+        python = make_environment(chosen)
+        prepare(chosen, python)
+        measure = partial(visit_other, folder, chosen, python)
+        learned = str(folder / f"{name}.profile")
+        measure({"PASTURE_LEARN": learned})
+        by_hand = {"PASTURE_WARM_FILE": str(chosen.data / "urls.txt")}
+        if file := headers_of(chosen):
+            by_hand["PASTURE_WARM_HEADERS_FILE"] = str(file)
+        ways = {"no warm-up": {}, "profile": {"PASTURE_PROFILE": learned}, "by hand": by_hand}
+        title = f"{name}: ms of the first request, MB after all of them {VISITS} times"
+        compare(title, measure, ways, rounds, "no warm-up", "by hand")
 
 
 # -- all
@@ -195,11 +248,15 @@ PARTS = {"jobs": show_jobs, "site": show_site, "cost": show_cost}
 @click.command()
 @click.option("--part", type=click.Choice([*PARTS]), help="One of them alone.")
 @click.option("--rounds", default=3, show_default=True)
-def main(part: str | None, rounds: int) -> None:
+@click.argument("others", nargs=-1, metavar="[SITE]...")
+def main(part: str | None, rounds: int, others: tuple[str, ...]) -> None:
     """Programs with a recorded profile, and without one."""
     if not (SITE / "var" / "urls.txt").exists():
         subprocess.run([sys.executable, "manage.py", "fill"], cwd=SITE, check=True)
     with tempfile.TemporaryDirectory(prefix="pasture-learn-") as name:
+        if others:
+            show_others(Path(name), rounds, others)
+            return
         for each in [part] if part else PARTS:
             PARTS[each](Path(name), rounds)
 

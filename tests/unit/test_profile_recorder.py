@@ -1,5 +1,6 @@
 """What a child records. Here the child is this process, which records from now on."""
 
+import errno
 import functools
 import importlib
 import os
@@ -178,3 +179,22 @@ def test_while_another_holds_the_folder_nothing_is_lost(
     os.close(folder)
     wait_for(lambda: recorder._look() and path.exists())
     assert file.read(path).of("module") == ("lazily",)
+
+
+def test_a_full_disk_ends_the_recording_and_keeps_the_file(
+    recorder: Recorder,
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    file.write(path, profile_of({"module": ["before"]}))
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("pasture.trust.private_files.os.replace", full)
+    importlib.import_module("lazily")
+    recorder.stop()
+    assert file.read(path).of("module") == ("before",)
+    assert [one.name for one in path.parent.iterdir() if one.name.endswith(".part")] == []
+    assert "records nothing more: [Errno 28]" in capfd.readouterr().err
