@@ -30,7 +30,7 @@ from benchmarks.sites.environment import variables as known_variables
 from benchmarks.sites.site import SITES, Site, read_sites
 from benchmarks.spread import spread_of
 from benchmarks.uv import REPOSITORY, uv
-from pasture.launch.ports import free_port, listens
+from pasture.launch.ports import free_port
 from pasture.launch.session import Group
 from pasture.proc import tree
 from pasture.proc.smaps import read_memory
@@ -98,13 +98,11 @@ def site(
     command = [str(python), "-m", "pasture", "run", "gunicorn", "-w", "1"]
     command += ["-b", f"127.0.0.1:{port}", "-t", "300", *app]
     with Group(command, log=folder / "log", env=environ(**variables), cwd=cwd) as server:
-
-        def workers() -> Sequence[int]:
-            return tree.forked_workers(server.pid)
-
-        server.wait_for(lambda: workers() and listens(port), "no worker", timeout_s=TIMEOUT_S)
-        time.sleep(0.5)
-        yield workers()[0], port
+        # The process of a probe has come and gone by then.
+        server.wait_for(lambda: "Booting worker" in server.log, "no worker", timeout_s=TIMEOUT_S)
+        time.sleep(1)
+        [worker] = tree.forked_workers(server.pid)
+        yield worker, port
         server.terminate()
         server.exit_code(TIMEOUT_S)
 

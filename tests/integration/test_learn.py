@@ -13,23 +13,19 @@ from pasture.profile import file
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 
-POOL = """
-import os, sys, time
+PROCESS = """
+import os
 import pasture
 
-def work(number):
+def work():
     import learned_lazily
-    return learned_lazily.PID
-
-def wait_for(path):
-    deadline = time.monotonic() + 30
-    while not os.path.exists(path) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    print(learned_lazily.PID == os.getppid(), flush=True)
 
 if __name__ == "__main__":
-    with pasture.sealed() as workers, workers.context.Pool(1) as pool:
-        print(pool.apply(work, (1,)) == os.getpid())
-        wait_for(sys.argv[1])
+    with pasture.sealed() as workers:
+        process = workers.context.Process(target=work)
+        process.start()
+        process.join()
 """
 
 
@@ -89,13 +85,13 @@ def test_workers_for_asgi_record_requests_too(serve, tmp_path):
     assert file.read(path).of("request") == ("GET /?page=2",)
 
 
-def test_a_pool_under_sealed_records_and_builds(tmp_path):
+def test_a_process_that_ends_at_once_has_recorded_and_finds_it_built(tmp_path):
     program, path = tmp_path / "program.py", tmp_path / "jobs.profile"
-    program.write_text(POOL)
+    program.write_text(PROCESS)
 
     def run(**variables):
         done = subprocess.run(
-            [sys.executable, str(program), str(path)],
+            [sys.executable, str(program)],
             env=environment({"PYTHONPATH": str(PROGRAMS), **variables}),
             capture_output=True,
             text=True,

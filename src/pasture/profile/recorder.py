@@ -130,6 +130,9 @@ class Recorder:
         """Have each child of this process record into a file. Before the seal."""
         if self._path is None:
             os.register_at_fork(after_in_child=self.begin)
+            if (util := sys.modules.get("multiprocessing.util")) is not None:
+                # Its processes end without atexit's functions.
+                util.register_after_fork(self, lambda _: util.Finalize(None, self.stop, (), {}, 0))
         self._path = path.absolute()
         self._of_parent = found.caches()
 
@@ -141,6 +144,12 @@ class Recorder:
             return
         self._owner = os.getpid()
         self._leave()  # its parent may be a child that records
+        try:
+            self._begin()
+        except Exception as error:  # Python would print a traceback of a hook
+            self._give_up(error)
+
+    def _begin(self) -> None:
         self._reset()
         self._modules_at_fork = len(sys.modules)
         self._caches = {id(one): (one, one.cache_info().currsize) for one in self._of_parent}

@@ -68,6 +68,11 @@ def take_in(
         global _recorder
         from pasture.profile.recorder import recorder  # now: it is sealed in
 
+        try:
+            private_files.require_writable(learn)
+        except OSError as error:
+            write(logging.WARNING, f"learn: nothing is recorded: {error}")
+            return
         _recorder = recorder
         recorder.watch(learn)
 
