@@ -14,7 +14,7 @@ from pasture_zygote import fit_command, fit_log, recorded
 from pasture_zygote.fit import Images, Problem, fit
 from pasture_zygote.fit_costs import Load, Loads
 from pasture_zygote.fit_log import Kind
-from pasture_zygote.fit_plan import IMAGE_BYTES, Fit, Program, measured, plan
+from pasture_zygote.fit_plan import IMAGE_BYTES, MODULE_SHARE, Fit, Program, measured, plan
 from pasture_zygote.tree import Plan, Tree
 
 pytestmark = pytest.mark.once
@@ -118,7 +118,7 @@ def test_names_of_images_depend_on_what_they_hold_and_what_they_are_for() -> Non
 
 def test_the_smallest_figure_of_a_module_counts() -> None:
     """`numpy` took 10 bytes in one of two programs."""
-    assert fitted().images[0].bytes == 2 * 12 + IMAGE_BYTES
+    assert fitted().images[0].bytes == 2 * int(10 * MODULE_SHARE) + IMAGE_BYTES
 
 
 def test_programs_with_the_same_modules_are_measured_once() -> None:

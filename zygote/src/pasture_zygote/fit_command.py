@@ -182,7 +182,7 @@ def _print(found: Fit, log: Log) -> None:
         (log.rare, "programs of rarer kinds are left out"),
         (log.others, "programs of another Python or with other options are left out"),
         (log.malformed, "lines make no sense"),
-        (max(0, log.packages - 1), "times packages were installed or removed meanwhile"),
+        (max(0, log.packages - 1), "changes of the installed packages meanwhile"),
     )
     for count, what in notes:
         if count:
