@@ -6,9 +6,11 @@ Owns arguments, the table, and the orders that have the server make the tree.
 from __future__ import annotations
 
 import dataclasses
+import fcntl
+import os
 import platform
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,11 +62,12 @@ def command(
     from pasture.display.atomic import require_writable, write_json
     from pasture_zygote import fit_costs, fit_log, fit_plan, starter
     from pasture_zygote.command import python, split_options
-    from pasture_zygote.manifest import always_read
+    from pasture_zygote.manifest import UNCOUNTED, always_read
 
     if json_file is not None:
         require_writable(json_file)
-    words, environ = split_options(options), starter.own()
+    words = split_options(options)
+    environ = {name: value for name, value in starter.own().items() if name not in UNCOUNTED}
     version = ".".join(platform.python_version_tuple()[:2])
     log = fit_log.read(logs, version, " ".join(words))
     if not log.kinds:
@@ -87,7 +90,23 @@ def command(
         if not found.images:
             raise UsageError("no image is worth its memory: nothing is made", hint="--budget MB")
         texts = [kind.text for kind in log.kinds]
-        _print_made(apply(found, texts, python(), words, environ), found)
+        with _alone():
+            status = apply(found, texts, python(), words, environ)
+        _print_made(status, found)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One tree at a time: another one would stop what this one makes."""
+    from pasture_zygote.place import make_folder
+
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    lock = os.open(make_folder() / "fit.lock", flags, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def apply(

@@ -25,6 +25,7 @@ MAX_LINE_BYTES = 16 * 1024
 MAX_FILE_BYTES = 16 << 20
 """The file takes no more lines then."""
 
+_MAX_NAMES = 1000
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _STDLIB = f"{os.path.dirname(os.__file__)}/"  # noqa: PTH120 - runs at the start of a program
 _FOLDERS = ("/site-packages/", "/dist-packages/")
@@ -59,7 +60,7 @@ class _Recorder:
         self._options = options
         self._text = text
         self._preloaded = preloaded
-        self._names: list[str] = []
+        self._names: dict[str, None] = {}
         self._loading: list[str] = []
         self._pid = os.getpid()
 
@@ -69,7 +70,8 @@ class _Recorder:
         while loading and not _is_loading(loading[-1]):
             loading.pop()
         if not any(_is_installed(other) for other in loading):
-            self._names.append(name)
+            if len(self._names) < _MAX_NAMES:
+                self._names[name] = None
         loading.append(name)
 
     def write(self) -> None:
