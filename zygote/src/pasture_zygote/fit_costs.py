@@ -152,7 +152,7 @@ class _Watch:
         self._load = bootstrap._find_and_load_unlocked
         bootstrap._find_and_load_unlocked = self._watched
 
-    def _watched(self, name: str, import_: object) -> object:
+    def _watched(self, name: str, *rest: object, **named: object) -> object:
         index = len(self._names)
         self._names.append(name)
         self._within.append(self._open[-1] if self._open else -1)
@@ -160,7 +160,7 @@ class _Watch:
         self._open.append(index)
         before = self._read()
         try:
-            return self._load(name, import_)
+            return self._load(name, *rest, **named)
         finally:
             used = self._read() - before
             self._open.pop()
