@@ -75,8 +75,12 @@ def prepare(name: str) -> Suite:
         *("pip", "install", "--quiet", "--python", environment.python, "--no-deps"),
         *("--reinstall-package", "pytest-pasture", REPOSITORY / "pytest-pasture"),
     )
-    left_out = [word for test in package.left_out for word in ("--deselect", test)]
-    words = (*package.tests, *package.arguments, *left_out)
+    left_out = [
+        f"--deselect={each}" if "::" in each else f"--ignore={environment.root / each}"
+        for each in package.left_out
+    ]
+    own = ["-c", "/dev/null"] if package.source == "wheel" else []
+    words = (f"--rootdir={environment.root}", *own, *package.tests, *package.arguments, *left_out)
     return Suite(environment.python, environment.root, words)
 
 

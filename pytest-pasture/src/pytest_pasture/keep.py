@@ -216,6 +216,7 @@ def _conditions() -> Iterator[tuple[str, Any]]:
     yield "the mask of new files", mask
     yield "the user", (os.getresuid(), os.getresgid(), sorted(os.getgroups()))
     yield "the folder", str(Path.cwd())
+    yield "the folder of temporary files", tempfile.gettempdir()
     yield "the search path of modules", list(sys.path)
     yield "the priority", os.getpriority(os.PRIO_PROCESS, 0)
     yield "the processors", sorted(os.sched_getaffinity(0))

@@ -144,7 +144,7 @@ class Seen:
         started_ns = _started_ns()
         files: dict[str, _Stamp | None] = {}
         for path in {*self._read, *_modules(), sys.executable, *map(str, more)} - self._written:
-            if (stamp := _stamp(path)) is not None:
+            if not path.startswith(_NO_INPUTS) and (stamp := _stamp(path)) is not None:
                 files[path] = stamp if stamp[0] < started_ns else None
         folders = dict(self._folders)
         for path, finder in sys.path_importer_cache.items():
