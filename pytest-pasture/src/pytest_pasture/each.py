@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 from _pytest.tmpdir import TempPathFactory
 
+from pasture.sealing import exit
 from pytest_pasture import cards, ends
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class Apart:
             status = 0
         except BaseException:
             pass  # the worker reports that the test did not end
-        ends.leave(status)
+        exit.leave(status)
 
 
 class _Child:

@@ -9,15 +9,10 @@ leaves those of the controller to the controller.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import logging
-import os
 import sys
-import threading
 import weakref
-from typing import Any, NoReturn
-
-from pasture.sealing import exit
+from typing import Any
 
 
 def leave_to_parent() -> None:
@@ -30,13 +25,3 @@ def leave_to_parent() -> None:
     atexit.register(logging.shutdown)
     if (processes := sys.modules.get("multiprocessing.util")) is not None:
         atexit.register(processes._exit_function)
-
-
-def leave(status: int = 0) -> NoReturn:
-    """End a child as the interpreter would end it, without finalization, which copies all pages."""
-    try:
-        for step in (threading._shutdown, atexit._run_exitfuncs, exit.flush):  # type: ignore[attr-defined]
-            with contextlib.suppress(BaseException):
-                step()
-    finally:
-        os._exit(status)

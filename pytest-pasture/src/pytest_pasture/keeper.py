@@ -14,6 +14,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
+from pasture.sealing import exit
 from pytest_pasture import ends, keep
 from pytest_pasture.again import Collected, suffixes
 from pytest_pasture.control import Anew, Channel, Hello, Kept, Stop
@@ -161,7 +162,7 @@ class Keeper:
         for child in list(self.children):
             self._reap(child)
         mold.shared.tear_down()
-        ends.leave()
+        exit.leave(0)
 
     def _become_run(self, mold: Mold, later: bool) -> None:
         for child in self.children:

@@ -28,6 +28,7 @@ import pasture
 from pasture.fork_safety.survey import survey
 from pasture.proc.tree import children, command_of
 from pasture.reasons import Hazard
+from pasture.sealing import exit
 from pytest_pasture import cards, ends, worker
 from pytest_pasture.control import Channel, Declined, Forked, Sealed, Wanted
 from pytest_pasture.keeper import Keeper
@@ -70,7 +71,7 @@ def run(
         if mold.worker is not None:
             mold.worker.finish()
     finally:
-        ends.leave(status)
+        exit.leave(status)
 
 
 class Mold:
@@ -122,13 +123,13 @@ class Mold:
         if self.worker is None and excinfo.errisinstance(KeyboardInterrupt):
             with suppress(OSError):
                 self.control.send(Declined("interrupted", interrupted=True))
-            ends.leave()
+            exit.leave(0)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
         if self.worker is None:  # a collection that failed is reported by xdist's own workers
             self.decline(f"the collection ended with status {int(session.exitstatus)}")
-            ends.leave()
+            exit.leave(0)
         return (yield)
 
     @pytest.hookimpl(tryfirst=True)
@@ -183,7 +184,7 @@ class Mold:
         if finding is not None:
             self.decline(str(finding))
             self.shared.tear_down()
-            ends.leave()
+            exit.leave(0)
 
     def hazards(self, hazards: Iterable[Hazard]) -> Iterator[Finding]:
         """Those that are not allowed."""
@@ -231,7 +232,7 @@ class Mold:
         started = time.perf_counter()
         first = self.control.receive()
         if not isinstance(first, Wanted):
-            ends.leave()
+            exit.leave(0)
         self.first, self.first_socket = first, self.control.descriptors[0]
         if (key := self.input.differs(first.workerinput)) is not None:
             self.decline_for(
@@ -272,7 +273,7 @@ class Mold:
             message = self.next_message()
             if not isinstance(message, Wanted):
                 self.shared.tear_down()
-                ends.leave()
+                exit.leave(0)
             wanted, descriptor = message, self.control.descriptors[0]
 
     def fork(self, wanted: Wanted, descriptor: int) -> bool:

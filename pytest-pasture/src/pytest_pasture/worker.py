@@ -20,6 +20,7 @@ from _pytest.tmpdir import TempPathFactory
 from execnet import gateway_base
 
 from pasture.proc.smaps import own_private_bytes
+from pasture.sealing import exit
 from pytest_pasture import cards, each, ends, streams
 from pytest_pasture.control import Wanted
 from pytest_pasture.once import WORKER
@@ -135,7 +136,7 @@ class Worker:
         self.gateway = Gateway(io, f"{self.wanted.id}-worker")
         channel = self.gateway.tasks.get()
         if channel is None:  # the controller has gone
-            ends.leave()
+            exit.leave(0)
         self.channel = channel
         workerinput, _, options, _ = channel.receive()
         self.identify(workerinput, options.get("basetemp"))

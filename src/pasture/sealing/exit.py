@@ -7,13 +7,16 @@ it to itself. docs/internals/child-and-exit.md has the whole order of events.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
+from typing import NoReturn
 
 from pasture.errors import UnsupportedInterpreter
 from pasture.interpreter import native
@@ -125,6 +128,25 @@ def _leave() -> None:
             _finalize_before_modules()
             return
         status = changed
+    _end(status, interrupted=interrupted)
+
+
+def leave(status: int) -> NoReturn:
+    """End this process now, as the interpreter would, without finalization and from any frame.
+
+    Call it in a child: threads are joined and the functions of atexit run, but nothing is unwound.
+    """
+    try:
+        for step in (threading._shutdown, atexit._run_exitfuncs):  # type: ignore[attr-defined]
+            with suppress(BaseException):
+                step()
+        _end(status)
+    finally:
+        os._exit(status)
+
+
+def _end(status: int, *, interrupted: bool = False) -> None:
+    """Write what finalization would write, and end."""
     wait = open_files.LockWait(LOCK_LIMIT_S)
     if not _flush_standard_streams(wait):
         status = STDOUT_LOST
