@@ -9,6 +9,7 @@ import pytest
 
 from pasture.proc.smaps import own_private_bytes
 
+NOTES = Path(os.environ["PASTURE_BENCH_NOTES"])  # tests of networkx empty the environment
 _first_test: list[float] = []
 
 
@@ -22,5 +23,4 @@ def pytest_runtest_logstart() -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workerinput") and _first_test:
         note = {"first_test": _first_test[0], "private_bytes": own_private_bytes()}
-        path = Path(os.environ["PASTURE_BENCH_NOTES"]) / f"note-{os.getpid()}"
-        path.write_text(json.dumps(note))
+        (NOTES / f"note-{os.getpid()}").write_text(json.dumps(note))
