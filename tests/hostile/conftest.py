@@ -1,7 +1,7 @@
 """Heaps that break assumptions: each in a process of its own, which it may bring down.
 
-`run_program` starts an interpreter. `run_each` forks a process for each of several programs from
-one that is not sealed: an interpreter's start is the dearest part of a short program.
+`run_program` forks it from an interpreter that is not sealed, or starts one. `run_each` forks a
+process for each of several programs from one such process.
 """
 
 import os
@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.ready_interpreter import ReadyInterpreter
 
 EXTENSIONS = Path(__file__).parent / "extensions"
 TIMEOUT_S = 150
@@ -68,9 +70,21 @@ exec(compile(source, name, "exec"))
 """
 
 
+@pytest.fixture(scope="session")
+def ready(pytestconfig: pytest.Config) -> ReadyInterpreter:
+    interpreter = ReadyInterpreter(PRELUDE, PYTHONFAULTHANDLER="1", PYTHONPATH="")
+    pytestconfig.add_cleanup(interpreter.end)
+    return interpreter
+
+
 @pytest.fixture
-def run_program(tmp_path: Path) -> Callable[..., str]:
-    """Run Python source in a fresh interpreter and return its output, or fail with its stderr."""
+def run_program(
+    tmp_path: Path, ready: ReadyInterpreter, request: pytest.FixtureRequest
+) -> Callable[..., str]:
+    """Run Python source in a process of its own; return its output, or fail with its stderr.
+
+    With variables, a path or options, and with `fresh`, in an interpreter that has just started.
+    """
 
     def run(
         source: str,
@@ -79,17 +93,23 @@ def run_program(tmp_path: Path) -> Callable[..., str]:
         path: Sequence[Path] = (),
         words: Sequence[str] = (),
         timeout_s: int = TIMEOUT_S,
+        fresh: bool = False,
     ) -> str:
-        variables = {**os.environ, "PYTHONFAULTHANDLER": "1", **(env or {})}
-        variables["PYTHONPATH"] = os.pathsep.join(map(str, path))
-        done = subprocess.run(
-            [sys.executable, *words, "-c", PRELUDE + textwrap.dedent(source)],
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            env=variables,
-            cwd=tmp_path,
-        )
+        source = textwrap.dedent(source)
+        if fresh or env or path or words:
+            variables = {**os.environ, "PYTHONFAULTHANDLER": "1", **(env or {})}
+            variables["PYTHONPATH"] = os.pathsep.join(map(str, path))
+            done = subprocess.run(
+                [sys.executable, *words, "-c", PRELUDE + source],
+                capture_output=True,
+                text=True,
+                timeout=timeout_s,
+                env=variables,
+                cwd=tmp_path,
+            )
+        else:
+            done, processor_s = ready.run(source, tmp_path, timeout_s)
+            request.node.user_properties.append(("processor_seconds", f"{processor_s:.2f}"))
         assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 

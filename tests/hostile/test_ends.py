@@ -417,12 +417,13 @@ def drop_all(made):
     found = {}
     for name in list(made):
         held, look = made.pop(name)
-        before = descriptors()
+        before = descriptors() if look is FEWER else 0
         held.clear()
         if name.split()[0] in IN_CYCLES: collect()
         found[name] = descriptors() < before if look is FEWER else look()
     return found
 
+if not WORDS: gc.freeze()  # what has been imported is no garbage: each collection would look at it
 IN_CHILD, IN_PARENT = make_all(), make_all()
 collect = gc.collect
 if "seal" in WORDS:

@@ -27,6 +27,8 @@ TREE = SCRATCH / "tree"
 SEEN = SCRATCH / "seen.json"
 COPIED = ("src", "tests", "CMakeLists.txt", "pyproject.toml", "conftest.py", "tools")
 LIMIT_S = 900
+PLUGINS = ("-p", "no:cacheprovider", "-p", "no:pasture")
+"""Without the one of the tree itself, which the environment of a mutant lacks."""
 KILLED, SURVIVED = "killed", "survived"
 
 
@@ -107,7 +109,7 @@ class Build:
 
     def run(self, test: str) -> int:
         """The exit status of pytest."""
-        words = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *shlex.split(test)]
+        words = ["-m", "pytest", "-q", "-x", *PLUGINS, *shlex.split(test)]
         try:
             done = subprocess.run(
                 [str(self._python), *words],

@@ -4,8 +4,14 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+
+from tests.ready_interpreter import ReadyInterpreter
+
+TIMEOUT_S = 900
+"""Emulated machines are slow; elsewhere pytest's own limit comes first."""
 
 PRELUDE = """
 import gc, os, sys
@@ -38,18 +44,33 @@ def private_kib():
 """
 
 
-@pytest.fixture
-def run_program() -> Callable[..., str]:
-    """Run Python source in a fresh interpreter and return its output, or fail with its stderr."""
+@pytest.fixture(scope="session")
+def ready(pytestconfig: pytest.Config) -> ReadyInterpreter:
+    interpreter = ReadyInterpreter(PRELUDE)
+    pytestconfig.add_cleanup(interpreter.end)
+    return interpreter
 
-    def run(source: str, *, env: dict[str, str] | None = None) -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", PRELUDE + textwrap.dedent(source)],
-            capture_output=True,
-            text=True,
-            timeout=900,  # emulated machines are slow; elsewhere pytest's own limit comes first
-            env=env,
-        )
+
+@pytest.fixture
+def run_program(ready: ReadyInterpreter, request: pytest.FixtureRequest) -> Callable[..., str]:
+    """Run Python source in a process of its own; return its output, or fail with its stderr.
+
+    With `env`, and with `fresh`, in an interpreter that has just started.
+    """
+
+    def run(source: str, *, env: dict[str, str] | None = None, fresh: bool = False) -> str:
+        source = textwrap.dedent(source)
+        if fresh or env is not None:
+            done = subprocess.run(
+                [sys.executable, "-c", PRELUDE + source],
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_S,
+                env=env,
+            )
+        else:
+            done, processor_s = ready.run(source, Path.cwd(), TIMEOUT_S)
+            request.node.user_properties.append(("processor_seconds", f"{processor_s:.2f}"))
         assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 

@@ -4,7 +4,6 @@ import re
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -33,24 +32,36 @@ compiles = pytest.mark.skipif(
 )
 
 
-def compile_with(
-    *options: str, headers: Path = HEADERS, sources: Iterable[Path] = tuple(SOURCES.rglob("*.c"))
-) -> subprocess.CompletedProcess[str]:
+def compile_all(folder: Path, *options: str, headers: Path = HEADERS, how: str = "-c") -> None:
+    """Compile each source; CPython's headers are read once, and not for each of them."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
     command = [compiler, "-std=c11", "-fPIC", "-DPy_BUILD_CORE_MODULE=1", *options]
     command += [f"-I{headers}", f"-I{HEADERS}"]  # a copy may refer to what is beside the original
-    return subprocess.run([*command, *sources], capture_output=True, text=True)
+    header = folder / "common.h"
+    others = map(str, set(SOURCES.rglob("*.c")) - {APART})
+    for words in (
+        ["-x", "c-header", "-o", f"{header}.gch", str(COMMON)],
+        [how, "-include", str(header), *others],
+        [how, str(APART)],
+    ):
+        built = subprocess.run([*command, *words], capture_output=True, text=True, cwd=folder)
+        assert built.returncode == 0, built.stderr
+
+
+def build(folder: Path, *options: str, headers: Path = HEADERS) -> str:
+    """The extension with these options and headers; its file."""
+    compile_all(folder, *options, headers=headers)
+    file = str(folder / "unsupported.so")
+    subprocess.run(["cc", "-shared", "-o", file, *map(str, folder.glob("*.o"))], check=True)
+    return file
 
 
 @compiles
 @pytest.mark.once
 def test_on_an_unsupported_interpreter_the_extension_builds_and_says_why(tmp_path, run_program):
-    file = tmp_path / "unsupported.so"
-    built = compile_with("-shared", "-DPYPY_VERSION", "-o", str(file))
-    assert built.returncode == 0, built.stderr
-    out = run_program(LOAD.format(file=str(file)))
+    out = run_program(LOAD.format(file=build(tmp_path, "-DPYPY_VERSION")))
     assert out == "PyPy has no reference counts and a collector of its own\n[]\n"
 
 
@@ -76,11 +87,8 @@ def headers_of(version: str, folder: Path) -> Path:
     ],
 )
 def test_an_unsupported_release_builds_and_says_why(tmp_path, run_program, version, reason):
-    file = tmp_path / "unsupported.so"
-    headers = headers_of(version, tmp_path / "include")
-    built = compile_with("-shared", "-o", str(file), headers=headers)
-    assert built.returncode == 0, built.stderr
-    assert reason in run_program(LOAD.format(file=str(file)))
+    file = build(tmp_path, headers=headers_of(version, tmp_path / "include"))
+    assert reason in run_program(LOAD.format(file=file))
 
 
 @compiles
@@ -88,14 +96,7 @@ def test_an_unsupported_release_builds_and_says_why(tmp_path, run_program, versi
 @pytest.mark.parametrize("option", ["-DPy_GIL_DISABLED", "-DPy_TRACE_REFS", "-DPy_DEBUG"])
 def test_the_extension_compiles_for_every_kind_of_build(tmp_path, option):
     options = ("-Werror=implicit-function-declaration", option)
-    header = tmp_path / "common.h"  # CPython's headers are read once, and not for each file
-    others = set(SOURCES.rglob("*.c")) - {APART}
-    for built in (
-        compile_with(*options, "-x", "c-header", "-o", f"{header}.gch", sources=[COMMON]),
-        compile_with(*options, "-fsyntax-only", "-include", str(header), sources=others),
-        compile_with(*options, "-fsyntax-only", sources=[APART]),
-    ):
-        assert built.returncode == 0, built.stderr
+    compile_all(tmp_path, *options, how="-fsyntax-only")
 
 
 @pytest.mark.once
