@@ -182,7 +182,7 @@ def test_a_cache_that_is_filled_already_is_left_alone(there: Path) -> None:
 
 def test_nothing_of_a_module_that_makes_its_attributes_is_called() -> None:
     class Lazy(type(sys)):  # type: ignore[misc]
-        def __getattr__(self, name: str) -> object:
+        def __getattribute__(self, name: str) -> object:
             raise AssertionError(name)
 
     sys.modules["learned_lazy"] = Lazy("learned_lazy")

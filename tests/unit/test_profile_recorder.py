@@ -3,6 +3,7 @@
 import errno
 import functools
 import importlib
+import importlib.util
 import os
 import re
 import sys
@@ -198,3 +199,17 @@ def test_a_full_disk_ends_the_recording_and_keeps_the_file(
     assert file.read(path).of("module") == ("before",)
     assert [one.name for one in path.parent.iterdir() if one.name.endswith(".part")] == []
     assert "records nothing more: [Errno 28]" in capfd.readouterr().err
+
+
+def test_a_module_that_loads_itself_at_its_first_use_stays_unloaded(
+    recorder: Recorder, path: Path
+) -> None:
+    spec = importlib.util.find_spec("lazily.beside")
+    assert spec is not None and spec.loader is not None
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["lazily.beside"] = module
+    spec.loader.exec_module(module)
+    kind = type(module)
+    assert recorded(recorder, path).of("module") == ("lazily.beside",)
+    assert type(module) is kind

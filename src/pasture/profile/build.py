@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from pasture.proc.own_memory import read_own_memory
@@ -102,11 +103,21 @@ def resolve(name: str) -> Any:
     if found is None:
         raise Gone("its module was not imported")
     for part in path.split("."):
-        try:
-            found = object.__getattribute__(found, "__dict__")[part]
-        except (AttributeError, KeyError):
-            raise Gone("it is no longer there") from None
+        held = contents_of(found)
+        if part not in held:
+            raise Gone("it is no longer there")
+        found = held[part]
     return found
+
+
+def contents_of(thing: Any) -> Mapping[str, Any]:
+    """The dictionary of an object; empty without one. A module that loads itself at the first use
+    of an attribute is not loaded by this."""
+    try:
+        held = object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return {}
+    return held if isinstance(held, (dict, MappingProxyType)) else {}
 
 
 def _import(name: str) -> None:

@@ -20,7 +20,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from pasture.fork_safety.open_files import open_files
-from pasture.profile.build import resolve
+from pasture.profile.build import contents_of, resolve
 
 Cache = functools._lru_cache_wrapper
 
@@ -41,10 +41,10 @@ def caches() -> list[Any]:
 def caches_of(modules: Iterable[str]) -> Iterator[Any]:
     """Caches that are functions of modules, or methods of their classes."""
     for name in modules:
-        for value in list(getattr(sys.modules.get(name), "__dict__", {}).values()):
+        for value in list(contents_of(sys.modules.get(name)).values()):
             if type(value) is Cache:
                 yield value
-            elif isinstance(value, type) and value.__dict__.get("__module__") == name:
+            elif isinstance(value, type) and vars(value).get("__module__") == name:
                 yield from (one for one in list(vars(value).values()) if type(one) is Cache)
 
 
@@ -94,20 +94,15 @@ def _environments(kind: type) -> Iterator[tuple[str, Any]]:
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in sys.stdlib_module_names or name.startswith("jinja2"):
             continue
-        for attribute, value in list(getattr(module, "__dict__", {}).items()):
+        for attribute, value in list(contents_of(module).items()):
             if type(value) in _NO_HOLDERS:
                 continue
             if issubclass(type(value), kind):
                 yield f"{name}:{attribute}", value
                 continue
-            try:
-                inside = object.__getattribute__(value, "__dict__")
-            except AttributeError:
-                continue
-            if type(inside) is dict:
-                for inner, held in list(inside.items()):
-                    if type(held) not in _NO_HOLDERS and issubclass(type(held), kind):
-                        yield f"{name}:{attribute}.{inner}", held
+            for inner, held in list(contents_of(value).items()):
+                if type(held) not in _NO_HOLDERS and issubclass(type(held), kind):
+                    yield f"{name}:{attribute}.{inner}", held
 
 
 def connections() -> Iterator[str]:

@@ -25,6 +25,7 @@ from types import FrameType
 from typing import Any
 
 from pasture.profile import file, found
+from pasture.profile.build import contents_of
 from pasture.profile.file import Profile, profile_of, show_pattern
 from pasture.profile.safe import without_secrets
 from pasture.profile.system_threads import original
@@ -83,13 +84,16 @@ class _Imports:
                 yield name
 
 
+def _spec_of(name: str) -> Any:
+    return contents_of(sys.modules.get(name)).get("__spec__")
+
+
 def _is_initializing(name: str) -> bool:
-    spec = getattr(sys.modules.get(name), "__spec__", None)
-    return bool(getattr(spec, "_initializing", False))
+    return bool(getattr(_spec_of(name), "_initializing", False))
 
 
 def _can_be_imported(name: str) -> bool:
-    is_there = getattr(sys.modules.get(name), "__spec__", None) is not None
+    is_there = _spec_of(name) is not None
     is_own = name.partition(".")[0] in ("pasture", "__mp_main__")
     return is_there and not is_own and not _is_initializing(name)
 
