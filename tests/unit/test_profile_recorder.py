@@ -178,7 +178,7 @@ def test_while_another_holds_the_folder_nothing_is_lost(
     recorder._look()
     assert not path.exists()
     os.close(folder)
-    wait_for(lambda: recorder._look() and path.exists())
+    wait_for(lambda: (recorder._look(), path.exists())[1])
     assert file.read(path).of("module") == ("lazily",)
 
 
