@@ -118,7 +118,6 @@ def execute(suite: Suite, variant: str, workers: int, options: Sequence[str], fo
     ]
     own = {
         "PYTHONPATH": str(PROBE.parent),
-        "PASTURE_BENCH_NOTES": str(folder),
         "XDG_RUNTIME_DIR": str(folder),
     }
     with (folder / "log").open("w") as log:

@@ -9,7 +9,6 @@ import pytest
 
 from pasture.proc.smaps import own_private_bytes
 
-NOTES = Path(os.environ["PASTURE_BENCH_NOTES"])  # tests of networkx empty the environment
 _first_test: list[float] = []
 
 
@@ -23,4 +22,5 @@ def pytest_runtest_logstart() -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workerinput") and _first_test:
         note = {"first_test": _first_test[0], "private_bytes": own_private_bytes()}
-        (NOTES / f"note-{os.getpid()}").write_text(json.dumps(note))
+        folder = Path(session.config.option.xmlpath).parent
+        (folder / f"note-{os.getpid()}").write_text(json.dumps(note))

@@ -25,11 +25,13 @@ class Card:
 
     Attributes:
         before_seal: in the mold.
+        in_run: in a kept mold, once it has the options and the `config.workerinput` of a run.
         in_worker: once the worker has its own `config.workerinput`.
         after_test: in the process of a test that has one of its own.
     """
 
     before_seal: _Step = _nothing
+    in_run: _Step = _nothing
     in_worker: _Step = _nothing
     after_test: _Step = _nothing
 
@@ -64,6 +66,13 @@ def _open_reruns(config: pytest.Config) -> None:
         config.failures_db = type(counts)(*words)  # type: ignore[attr-defined]
 
 
+def _take_seed(config: pytest.Config) -> None:
+    """Of this run, which the controller has drawn."""
+    for name in ("randomly_seed", "random_order_seed"):
+        if name in _input(config):
+            setattr(config.option, name, _input(config)[name])
+
+
 def _input(config: pytest.Config) -> Mapping[str, Any]:
     found: Mapping[str, Any] = config.workerinput  # type: ignore[attr-defined]
     return found
@@ -73,7 +82,9 @@ def _input(config: pytest.Config) -> Mapping[str, Any]:
 CARDS: Mapping[str, Card] = {
     "pytest_benchmark": Card(),
     "pytest_cov": Card(in_worker=_name_coverage, after_test=_save_coverage),
-    "pytest_rerunfailures": Card(_close_reruns, _open_reruns),
+    "pytest_randomly": Card(in_run=_take_seed),
+    "pytest_rerunfailures": Card(before_seal=_close_reruns, in_worker=_open_reruns),
+    "random_order": Card(in_run=_take_seed),
     "syrupy": Card(),
 }
 
@@ -87,6 +98,12 @@ def before_seal(config: pytest.Config) -> None:
     """Take the steps of all cards in the mold."""
     for card in CARDS.values():
         card.before_seal(config)
+
+
+def in_run(config: pytest.Config) -> None:
+    """Take the steps of all cards in the process of a run that a kept one serves."""
+    for card in CARDS.values():
+        card.in_run(config)
 
 
 def in_worker(config: pytest.Config) -> None:

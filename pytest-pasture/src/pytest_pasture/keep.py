@@ -34,7 +34,7 @@ OF_A_RUN = frozenset(
         *("verbose", "quiet", "tbstyle", "showlocals", "fulltrace", "durations", "durations_min"),
         *("reportchars", "color", "code_highlight", "xmlpath", "junitprefix", "no_header"),
         *("no_summary", "fold_skipped", "force_short_summary", "xfail_tb", "showcapture"),
-        *("max_warnings", "pastebin", "basetemp"),
+        *("max_warnings", "pastebin", "basetemp", "randomly_seed", "random_order_seed"),
         *("numprocesses", "maxprocesses", "maxworkerrestart", "maxschedchunk", "dist", "distload"),
         *("tx", "loadscopereorder", "testrunuid", "loadgroup"),
         *("pasture", "pasture_report", "pasture_keep", "pasture_keep_stop", "fork_each"),

@@ -21,8 +21,6 @@ from pytest_pasture.control import Anew, Channel, Hello, Kept, Stop
 from pytest_pasture.seen import Changes, Seen
 
 if TYPE_CHECKING:
-    import pytest
-
     from pytest_pasture.mold import Mold
 
 _MESSAGE_LIMIT_S = 5.0
@@ -33,7 +31,7 @@ class Keeper:
 
     def __init__(
         self,
-        config: pytest.Config,
+        limit_s: float,  # for how long no run may use it
         place: keep.Place,
         hello: Hello,
         seen: Seen,
@@ -43,7 +41,7 @@ class Keeper:
         self.hello = hello
         self.seen = seen
         self.inherited = inherited
-        self.limit_s = 60.0 * float(config.getini("pasture_keep_minutes"))
+        self.limit_s = limit_s
         self.changes = Changes((), ())
         self.children: dict[int, int] = {}  # descriptor of the process of a run, pid
         self.since = time.monotonic()

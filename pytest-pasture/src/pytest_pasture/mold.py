@@ -224,6 +224,7 @@ class Mold:
                 self.notes.append(f"not kept: {error.strerror or error}")
         vars(self.config.option).update(keeper.hello.options)
         _as_worker(self.config, self.input, self.first.basetemp)
+        cards.in_run(self.config)
         _renew_cache(self.config, session)
         self.input.read.clear()
 

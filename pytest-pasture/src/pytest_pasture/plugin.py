@@ -132,8 +132,13 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 def _keeper(config: pytest.Config) -> Keeper | None:
     if (seen := config.stash.get(SEEN, None)) is None:
         return None
+    minutes = config.getini("pasture_keep_minutes")
+    try:
+        limit_s = 60 * float(minutes)
+    except ValueError:
+        raise pytest.UsageError(f"pasture_keep_minutes is no number: {minutes!r}") from None
     place, hello = keep.place_of(config), keep.hello_of(config)
-    return Keeper(config, place, hello, seen, config.stash[INHERITED])
+    return Keeper(limit_s, place, hello, seen, config.stash[INHERITED])
 
 
 def _stop(config: pytest.Config) -> int:

@@ -168,3 +168,18 @@ def test_a_stale_socket_is_in_no_run_s_way(project: Any) -> None:
     _, reason = project.anew()
     assert not reason
     project.kept()
+
+
+def test_what_no_run_uses_ends(project: Any) -> None:
+    project.write("pytest.ini", "[pytest]\npasture_keep_minutes = 0.001\n")
+    project.run("--keep", "--co", "-q")  # keeps nothing
+    run = project.run("--keep")
+    assert " tests collected in " in run.output and "not kept" not in run.output
+    folder = Path(project.environment["XDG_RUNTIME_DIR"]) / "pytest-pasture"
+    (path,) = folder.iterdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as left:
+        with pytest.raises(OSError):
+            while True:
+                left.connect(str(path))
+    project.write("pytest.ini", "[pytest]\npasture_keep_minutes = soon\n")
+    assert "pasture_keep_minutes is no number: 'soon'" in project.run("--keep").output
