@@ -40,18 +40,38 @@ in_child(child)
 @pytest.mark.skipif(
     sys.version_info < (3, 13), reason="before CPython 3.13 no instruction is settled ahead"
 )
-def test_otherwise_all_sealed_code_looks_as_if_it_had_run(run_program):
+def test_otherwise_sealed_code_looks_as_if_it_had_run_and_stays_where_it_is(run_program):
     out = run_program(f"""
 {FUNCTIONS}
 _native.forget_code_runs()
 _native.immortalize()
 def child():
-    code = cold.__code__
+    hot(1)
+    new = {{}}
+    exec("def later(a): return a + 1", new)
+    later = new["later"]
+    later(1)
+    codes = hot.__code__, cold.__code__, later.__code__
     _native.gather_code()
-    return cold.__code__ is code
+    return hot.__code__ is codes[0], cold.__code__ is codes[1], later.__code__ is codes[2]
 in_child(child)
 """)
-    assert out == "False\n"
+    assert out == "(True, True, False)\n"
+
+
+def test_sealed_code_is_gathered_where_its_runs_were_forgotten_since(run_program):
+    out = run_program(f"""
+{FUNCTIONS}
+_native.immortalize()
+def child():
+    _native.forget_code_runs()
+    hot(1)
+    codes = hot.__code__, cold.__code__
+    _native.gather_code()
+    return hot.__code__ is codes[0], cold.__code__ is codes[1]
+in_child(child)
+""")
+    assert out == "(False, True)\n"
 
 
 def test_what_was_gathered_before_stays_where_it_is(run_program):

@@ -13,6 +13,7 @@
 #ifndef CPY_UNSUPPORTED
 
 #include "../gc/mark_bits.h"
+#include "specialize.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -115,7 +116,10 @@ void
 hotcode_forget(void)
 {
     if (layout_has(LAYOUT_CODE)) {
-        (void)each_code(forget_code, NULL); /* without memory what ran stays known */
+        /* Without memory what ran stays known. */
+        if (each_code(forget_code, NULL) == 0) {
+            specialize_runs_are_forgotten();
+        }
     }
 }
 
@@ -154,11 +158,14 @@ compare_addresses(const void *left, const void *right)
     return (*a > *b) - (*a < *b);
 }
 
+/* An earlier seal may have made what it sealed look as if it ran. A process that is sealed on top of
+   it, as each zygote on another one, would copy all code that there is. */
 static bool
 is_hot(PyCodeObject *code)
 {
     if (chosen.count == 0) {
-        return cpy_code_ran(code);
+        bool is_known = !specialize_hides_runs() || !cpy_is_immortal((PyObject *)code);
+        return is_known && cpy_code_ran(code);
     }
     return bsearch(&code, chosen.items, chosen.count, sizeof(void *), compare_addresses) != NULL;
 }

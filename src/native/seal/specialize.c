@@ -12,12 +12,24 @@
 
 #if CPY_HAS_FIRST_RUN_REWRITES
 
-static bool keeps_first_run;
+static bool keeps_first_run, hides_runs;
 
 void
 specialize_keep_first_run(bool keep)
 {
     keeps_first_run = keep;
+}
+
+bool
+specialize_hides_runs(void)
+{
+    return hides_runs;
+}
+
+void
+specialize_runs_are_forgotten(void)
+{
+    hides_runs = false;
 }
 
 static PyObject *
@@ -41,6 +53,7 @@ settle_plain(PyCodeObject *code)
         extended = units[i].op.code == EXTENDED_ARG ? oparg : 0;
         uint8_t settled = cpy_first_run_opcode(units[i], constant_of(code, units[i], oparg));
         if (settled != units[i].op.code && !(keeps_first_run && units[i].op.code == RESUME)) {
+            hides_runs = hides_runs || units[i].op.code == RESUME;
             units[i].op.code = settled;
             rewritten++;
         }
@@ -103,6 +116,17 @@ specialize_count_mortal_loads(PyCodeObject *code)
 
 void
 specialize_keep_first_run(bool Py_UNUSED(keep))
+{
+}
+
+bool
+specialize_hides_runs(void)
+{
+    return false;
+}
+
+void
+specialize_runs_are_forgotten(void)
 {
 }
 

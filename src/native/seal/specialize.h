@@ -22,4 +22,10 @@ Py_ssize_t specialize_count_mortal_loads(PyCodeObject *code);
  * first; on in a process whose children gather code again (hotcode.h). */
 void specialize_keep_first_run(bool keep);
 
+/* Whether specialize_code() has made code look as if it ran since specialize_runs_are_forgotten(). */
+bool specialize_hides_runs(void);
+
+/* What looks as if it ran did run, from now on. */
+void specialize_runs_are_forgotten(void);
+
 #endif
