@@ -4,10 +4,12 @@ import json
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
 from pasture import _native
+from tests.ready_interpreter import ReadyInterpreter
 
 pytestmark = pytest.mark.interpreter
 
@@ -52,23 +54,36 @@ needs_immortality = pytest.mark.skipif(
 )
 
 
-def run(program, **environ):
-    done = subprocess.run(
-        [sys.executable, "-c", PRELUDE + textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=environ or None,
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    assert done.stderr == ""
-    return json.loads(done.stdout)
+@pytest.fixture(scope="session")
+def ready(pytestconfig):
+    interpreter = ReadyInterpreter(PRELUDE)
+    pytestconfig.add_cleanup(interpreter.end)
+    return interpreter
+
+
+@pytest.fixture
+def run(ready, request):
+    """Run a program in a process of its own; with variables, in an interpreter of its own."""
+
+    def run(program, **environ):
+        program = textwrap.dedent(program)
+        if environ:
+            command = [sys.executable, "-c", PRELUDE + program]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environ)
+        else:
+            done, processor_s = ready.run(program, Path.cwd(), 120)
+            request.node.user_properties.append(("processor_seconds", f"{processor_s:.2f}"))
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        assert done.stderr == ""
+        return json.loads(done.stdout)
+
+    return run
 
 
 STATE = "lambda: [gc.isenabled(), gc.get_threshold()[0]]"
 
 
-def test_a_child_collects_with_the_thresholds_from_before_the_policy():
+def test_a_child_collects_with_the_thresholds_from_before_the_policy(run):
     found = run(f"""
         from pasture.sealing.gc_settings import begin_loading
         gc.set_threshold(555, 7)
@@ -80,7 +95,7 @@ def test_a_child_collects_with_the_thresholds_from_before_the_policy():
     assert found == {"loading": False, "parent": False, "child": [True, 555]}
 
 
-def test_the_parent_collects_as_before_after_its_seal():
+def test_the_parent_collects_as_before_after_its_seal(run):
     found = run(f"""
         pasture.seal()
         on = gc.isenabled()
@@ -91,7 +106,7 @@ def test_the_parent_collects_as_before_after_its_seal():
     assert (found["on"], found["off"], found["child"][0]) == (True, False, True)
 
 
-def test_thresholds_that_switch_the_collector_off_are_the_users_and_stay():
+def test_thresholds_that_switch_the_collector_off_are_the_users_and_stay(run):
     found = run(f"gc.set_threshold(0)\npasture.seal()\nshow(child=in_child({STATE}))")
     assert found["child"] == [True, 0]
 
@@ -108,7 +123,7 @@ def full_collections_among(cycles):
 """
 
 
-def test_a_sealed_child_collects_fully_soon_since_little_is_not_frozen():
+def test_a_sealed_child_collects_fully_soon_since_little_is_not_frozen(run):
     found = run(f"""
         exec({CYCLES!r})
         old = records(200_000)
@@ -123,7 +138,7 @@ def test_a_sealed_child_collects_fully_soon_since_little_is_not_frozen():
     assert found["child"][1] >= 1
 
 
-def test_full_collections_that_cost_much_come_as_late_as_before():
+def test_full_collections_that_cost_much_come_as_late_as_before(run):
     found = run(f"""
         exec({CYCLES!r})
         gc.set_threshold(700)
@@ -139,7 +154,7 @@ def test_full_collections_that_cost_much_come_as_late_as_before():
     assert older == [10, 10]
 
 
-def test_thresholds_that_the_application_sets_while_it_loads_reach_the_child():
+def test_thresholds_that_the_application_sets_while_it_loads_reach_the_child(run):
     found = run("""
         from pasture.sealing.gc_settings import begin_loading
         from pasture.sealing.policy import find_policy
@@ -151,7 +166,7 @@ def test_thresholds_that_the_application_sets_while_it_loads_reach_the_child():
     assert found["child"] == [50_000, 20, 30]
 
 
-def test_a_child_that_seals_itself_has_children_that_collect_soon_as_well():
+def test_a_child_that_seals_itself_has_children_that_collect_soon_as_well(run):
     found = run("""
         pasture.seal()
         def body():
@@ -162,7 +177,7 @@ def test_a_child_that_seals_itself_has_children_that_collect_soon_as_well():
     assert found["child"] == [[10, 10], [3, 0]]
 
 
-def test_thresholds_that_a_child_sets_for_itself_stay():
+def test_thresholds_that_a_child_sets_for_itself_stay(run):
     found = run(f"""
         exec({CYCLES!r})
         pasture.seal()
@@ -174,7 +189,7 @@ def test_thresholds_that_a_child_sets_for_itself_stay():
     assert found["child"] == [True, [700, 4, 1]]
 
 
-def test_thresholds_of_older_generations_that_a_program_has_set_stay():
+def test_thresholds_of_older_generations_that_a_program_has_set_stay(run):
     found = run("""
         gc.set_threshold(700, 11, 12)
         pasture.seal()
@@ -183,7 +198,7 @@ def test_thresholds_of_older_generations_that_a_program_has_set_stay():
     assert found["child"] == [700, 11, 12]
 
 
-def test_a_child_whose_heap_is_not_frozen_collects_as_often_as_before():
+def test_a_child_whose_heap_is_not_frozen_collects_as_often_as_before(run):
     found = run("""
         old = records(200_000)
         pasture.seal("side-table")
@@ -192,13 +207,13 @@ def test_a_child_whose_heap_is_not_frozen_collects_as_often_as_before():
     assert found["child"] == found["parent"]
 
 
-def test_a_process_that_was_not_sealed_has_ordinary_children():
+def test_a_process_that_was_not_sealed_has_ordinary_children(run):
     found = run(f"gc.disable()\nshow(child=in_child({STATE}))")
     assert found["child"][0] is False
 
 
 @needs_immortality
-def test_what_was_loaded_after_the_first_seal_is_sealed_by_the_second():
+def test_what_was_loaded_after_the_first_seal_is_sealed_by_the_second(run):
     found = run("""
         first = records(50_000)
         pasture.seal()
@@ -221,7 +236,7 @@ def test_what_was_loaded_after_the_first_seal_is_sealed_by_the_second():
 
 
 @needs_immortality
-def test_a_child_of_a_sealed_process_can_be_sealed_for_its_own_children():
+def test_a_child_of_a_sealed_process_can_be_sealed_for_its_own_children(run):
     found = run("""
         pasture.seal()
 
@@ -237,7 +252,7 @@ def test_a_child_of_a_sealed_process_can_be_sealed_for_its_own_children():
     assert growth < 512
 
 
-def test_a_report_counts_and_can_be_written_down():
+def test_a_report_counts_and_can_be_written_down(run):
     found = run("heap = records(20_000)\nshow(report=pasture.seal().as_dict())")
     report = found["report"]
     assert report["sealed"] is True and report["reason"] is None
@@ -250,14 +265,14 @@ def test_a_report_counts_and_can_be_written_down():
         assert "3.12" in step["skipped"]
 
 
-def test_another_allocator_costs_one_step_and_says_so():
+def test_another_allocator_costs_one_step_and_says_so(run):
     found = run("show(report=pasture.seal().as_dict())", PYTHONMALLOC="malloc")
     [step] = [s for s in found["report"]["steps"] if s["name"] == "plug-pymalloc"]
     assert "PYTHONMALLOC" in step["skipped"]
     assert found["report"]["sealed"] is True
 
 
-def test_a_running_thread_keeps_the_heap_unsealed_until_it_waits():
+def test_a_running_thread_keeps_the_heap_unsealed_until_it_waits(run):
     found = run("""
         import warnings
         warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside a thread
@@ -281,7 +296,7 @@ def test_a_running_thread_keeps_the_heap_unsealed_until_it_waits():
     assert found["later"] is True
 
 
-def test_after_a_step_has_failed_the_process_and_its_children_work():
+def test_after_a_step_has_failed_the_process_and_its_children_work(run):
     found = run("""
         from dataclasses import replace
         from pasture.sealing import seal
@@ -307,7 +322,7 @@ def test_after_a_step_has_failed_the_process_and_its_children_work():
     assert found["child"] == 40_000
 
 
-def test_a_sealed_parent_goes_on_working_and_finalizes():
+def test_a_sealed_parent_goes_on_working_and_finalizes(run):
     found = run("""
         import collections, decimal, email.message, logging, sqlite3, ssl, xml.dom.minidom
 
@@ -328,7 +343,7 @@ def test_a_sealed_parent_goes_on_working_and_finalizes():
     assert found == {"rows": [[1]], "text": "0.33"}
 
 
-def test_many_forks_and_seals_in_a_row_leave_no_trace():
+def test_many_forks_and_seals_in_a_row_leave_no_trace(run):
     found = run("""
         heap = records(5_000)
         for number in range(20):
@@ -340,7 +355,7 @@ def test_many_forks_and_seals_in_a_row_leave_no_trace():
     assert found["round"] == 21
 
 
-def test_what_was_written_to_a_file_from_before_the_seal_is_not_lost(tmp_path):
+def test_what_was_written_to_a_file_from_before_the_seal_is_not_lost(run, tmp_path):
     program = f"""
 import os, sys, pasture
 class Holder: pass

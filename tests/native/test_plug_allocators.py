@@ -1,4 +1,8 @@
-"""Plugged holes of allocators that take the place of glibc's, preloaded as a container does it."""
+"""Plugged holes of allocators that take the place of glibc's, preloaded as a container does it.
+
+Which one is found, and that a seal plugs, is tested on each interpreter; what is then done depends
+on the allocator alone.
+"""
 
 import os
 import subprocess
@@ -36,6 +40,7 @@ def preloading() -> Callable[..., dict[str, str]]:
     return prepare
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ALLOCATORS)
 def test_no_block_is_handed_out_beside_older_ones_after_the_holes_are_plugged(
     run_program, preloading, name
@@ -78,6 +83,7 @@ del heap[::2]
 """
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ALLOCATORS)
 def test_a_child_has_less_memory_of_its_own_where_its_parents_holes_are_plugged(
     run_program, preloading, name
@@ -102,6 +108,7 @@ in_child(work)
     assert private_kib_of_child("") + 500 < private_kib_of_child("plug-malloc")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ALLOCATORS)
 def test_children_free_what_their_parent_allocated_and_fork_on(run_program, preloading, name):
     out = run_program(
