@@ -9,7 +9,7 @@ import pytest
 
 from pasture.scoreboard.reader import read_scoreboard
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("small_herd")]
 
 # Raised here, because the kernel's own limit does not bind root.
 CONF = """

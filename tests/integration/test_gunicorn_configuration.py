@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from gunicorn import version_info
 
+pytestmark = pytest.mark.usefixtures("small_herd")
+
 PROGRAMS = Path(__file__).parent.parent / "programs"
 SEALED = "pasture: policy seal on "
 HOOKS = {

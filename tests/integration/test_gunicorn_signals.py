@@ -7,6 +7,8 @@ import threading
 import psutil
 import pytest
 
+pytestmark = pytest.mark.usefixtures("small_herd")
+
 SEALED = "pasture: policy seal on "
 
 

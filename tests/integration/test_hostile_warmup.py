@@ -6,7 +6,7 @@ import urllib.request
 import pytest
 from running import TIMEOUT_S
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("small_herd")]
 
 
 def who(server):

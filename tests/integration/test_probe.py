@@ -18,7 +18,7 @@ from running import TIMEOUT_S, Running, environment, listens
 from pasture.launch.ports import free_port
 from pasture.scoreboard.reader import read_scoreboard
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("small_herd")]
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 PASSED = re.compile(r"probe: (\d+) requests? answered as they should be")

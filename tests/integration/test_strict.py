@@ -8,6 +8,8 @@ import textwrap
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("small_herd")
+
 CONNECTED = """
 import socket
 server = socket.create_server(("127.0.0.1", 0))

@@ -1,6 +1,7 @@
 """A WSGI application that reports what its worker sees: who serves, what is private.
 
-Holds a heap large enough for a page to count: 60,000 dictionaries, about 20 MB.
+Holds a heap large enough for a page to count: 60,000 dictionaries, about 20 MB, or as many as
+HERD_RECORDS says.
 """
 
 import gc
@@ -12,7 +13,8 @@ import threading
 import time
 from pathlib import Path
 
-RECORDS = [{"id": i, "tags": [f"tag {i}"]} for i in range(60_000)]
+COUNT = int(os.environ.get("HERD_RECORDS", "60000"))
+RECORDS = [{"id": i, "tags": [f"tag {i}"]} for i in range(COUNT)]
 SERVED_BY: list[int] = []
 FULL_COLLECTIONS = {"inside": 0, "between": 0}
 inside = False
