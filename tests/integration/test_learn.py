@@ -35,7 +35,7 @@ def test_a_server_builds_before_the_fork_what_its_workers_have_built(serve, tmp_
     for _ in range(6):  # two for each worker, and some
         answer = server.get("/learned-5?page=2&name=alice")
         assert answer["imported by"] == answer["pid"]
-    server.wait_for(path.exists, "a profile")
+    server.wait_for(lambda: path.exists() and file.read(path).of("request"), "a profile")
     first = set(server.workers())
     os.kill(answer["pid"], signal.SIGKILL)
     server.wait_for(lambda: server.get("/")["pid"] not in first, "an answer of a new worker")
@@ -120,5 +120,5 @@ def test_the_report_says_what_each_entry_took(tmp_path):
     table, _, rest = done.stdout.partition("Not built:")
     assert "module learned_lazily" in table
     assert "module this: refused: it makes output" in rest
-    assert "module no_such_module: Gone: it is no longer there" in rest
+    assert "module no_such_module: it is no longer there" in rest
     assert "connection tcp 5432" in rest

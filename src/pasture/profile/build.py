@@ -79,7 +79,8 @@ def build(
                 continue
             with effects.refused() as found:
                 outcome = guard.run(entry, partial(_BUILDERS[kind], value))
-            problem = f"refused: it makes {found[0]}" if found else outcome.error
+            error = outcome.error and outcome.error.removeprefix(f"{Gone.__name__}: ")
+            problem = f"refused: it makes {found[0]}" if found else error
             if outcome.changed and problem is None:
                 problem = f"it changed {', '.join(outcome.changed)}: put back"
             done.append(Built(entry, outcome.seconds, meter.grown(), problem))
