@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,25 @@ def test_output_goes_to_the_run_that_it_is_of(project: Any) -> None:
     assert first.output.count("to the terminal of this run") == 4
     later = project.kept("-s", "-k", "test_n")
     assert later.output.count("to the terminal of this run") == 4
+
+
+def test_what_is_kept_holds_nothing_open_that_the_run_was_given(project: Any) -> None:
+    ours, theirs = os.pipe()
+    command = project.command("--keep")
+    output = subprocess.run(
+        command,
+        cwd=project.folder,
+        env=project.environment,
+        pass_fds=[theirs],
+        capture_output=True,  # returns when no process holds the pipe
+        text=True,
+    ).stdout
+    os.close(theirs)
+    os.set_blocking(ours, False)
+    assert os.read(ours, 1) == b""
+    os.close(ours)
+    assert " tests collected in " in output
+    project.kept()
 
 
 def test_files_that_changed_are_collected_again(project: Any) -> None:
