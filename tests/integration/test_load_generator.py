@@ -76,7 +76,7 @@ def pid_of_load(folder):
 
 
 def test_locust_is_imported_once_for_loads_that_have_each_their_log_and_result(generator, folder):
-    for name in ("first", "second", "third"):
+    for name in ("first", "second\nline", "third"):
         load, files = start(generator, folder, name, f"of {name}")
         with load as has_ended:
             wait_until(has_ended)

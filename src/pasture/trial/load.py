@@ -98,7 +98,7 @@ class LoadGenerator:
             self._start(files)
         starter = self._starter
         assert starter is not None
-        os.write(self._orders, f"{files.load_settings}\n".encode())
+        os.write(self._orders, f"{json.dumps(str(files.load_settings))}\n".encode())
         try:
             yield lambda: files.load_ended.exists() or starter.exit_code() is not None
         finally:

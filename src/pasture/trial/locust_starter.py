@@ -2,8 +2,9 @@
 
     locust_starter.py FIFO
 
-Each line of the FIFO is the path of a load's settings. Runs in the load generator's interpreter,
-as `python -m locust` would, and imports nothing of pasture. A load ends if this process does.
+Each line of the FIFO is the path of a load's settings, as JSON. Runs in the load generator's
+interpreter, as `python -m locust` would, and imports nothing of pasture. A load ends if this
+process does.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def main(fifo: str) -> None:
     gc.freeze()  # a load has no use for looking at these, and copies what it looks at
     with open(fifo, encoding="utf-8") as orders:  # noqa: PTH123
         for line in orders:
-            path = line.rstrip("\n")
+            path = json.loads(line)
             with open(path, encoding="utf-8") as file:  # noqa: PTH123
                 settings = json.load(file)
             pid = fork()
