@@ -133,13 +133,13 @@ def test_without_news_no_file_is_made(recorder: Recorder, path: Path) -> None:
 
 
 def test_after_the_end_the_process_is_as_before(path: Path) -> None:
-    before = list(sys.meta_path), re._compiler.compile  # type: ignore[attr-defined]
+    before = list(sys.meta_path), re._compiler.compile, os._exit  # type: ignore[attr-defined]
     recorder = Recorder()
     recorder._path = path
     recorder.begin()
     recorder.stop()
     recorder.stop()
-    assert (sys.meta_path, re._compiler.compile) == before  # type: ignore[attr-defined]
+    assert (sys.meta_path, re._compiler.compile, os._exit) == before  # type: ignore[attr-defined]
     assert not recorder.is_on
 
 

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, thread_time
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from pasture.profile import file, found
 from pasture.profile.build import contents_of
@@ -111,6 +111,7 @@ class Recorder:
         self._of_parent: list[Any] = []
         self._owner = 0
         self._compile: Any = None
+        self._exit: Any = None
         self._reset()
 
     def _reset(self) -> None:
@@ -134,9 +135,6 @@ class Recorder:
         """Have each child of this process record into a file. Before the seal."""
         if self._path is None:
             os.register_at_fork(after_in_child=self.begin)
-            if (util := sys.modules.get("multiprocessing.util")) is not None:
-                # Its processes end without atexit's functions.
-                util.register_after_fork(self, lambda _: util.Finalize(None, self.stop, (), {}, 0))
         self._path = path.absolute()
         self._of_parent = found.caches()
 
@@ -161,6 +159,13 @@ class Recorder:
         sys.meta_path.insert(0, self._imports)
         self._watch_patterns()
         self._asleep.acquire()
+        self._exit = exit_now = os._exit
+
+        def stop_and_exit(status: int) -> NoReturn:
+            self.stop()
+            exit_now(status)
+
+        os._exit = stop_and_exit  # how processes of multiprocessing end, and RQ's after each job
         self.is_on = True
         atexit.unregister(self.stop)
         atexit.register(self.stop)
@@ -188,6 +193,9 @@ class Recorder:
         if self._compile is not None:
             re._compiler.compile = self._compile  # type: ignore[attr-defined]
             self._compile = None
+        if self._exit is not None:
+            os._exit = self._exit
+            self._exit = None
 
     def _wake(self) -> None:
         with suppress(RuntimeError):  # it is awake
