@@ -262,3 +262,25 @@ def test_more_instances_in_a_child_do_not_lower_the_room_in_the_key_table(run_pr
         "{'x': 1, 'y': 2, 'another': 3, 'yet_another': 4} {'x': 1, 'y': 2, 'another': 5} "
         "{'x': 1, 'y': 2}\n"
     )
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="versions are not given before CPython 3.13")
+def test_functions_that_read_global_names_first_in_a_child_do_not_write_to_the_module(run_program):
+    out = run_program("""
+        import ctypes, types
+        module = types.ModuleType("late")
+        exec("value = 1\\ndef read(): return value", module.__dict__)
+        [place] = [at for kind, name, at in _native.field_offsets() if name == "ma_keys"]
+        _native.immortalize()
+        def keys():
+            address = id(module.__dict__) + place
+            return ctypes.string_at(ctypes.c_void_p.from_address(address).value, 32)
+        def child():
+            before = keys()
+            for _ in range(1000): module.read()
+            same = keys() == before
+            module.read.__globals__["another"] = 2
+            return same, module.read(), keys() == before
+        in_child(child)
+    """)
+    assert out == "(True, 1, False)\n"

@@ -58,22 +58,48 @@ cpy_shared_keys_settle(PyDictKeysObject *keys)
 #endif
 }
 
-/* The version of a shared table by which specialized instructions recognise it; it is given
-   when one is specialized. Versions are few (some instructions have 16 bits for them): only
-   for tables of classes that have had an instance, and while plenty are left. */
+/* The version of a table by which specialized instructions recognise it; it is given when one is
+   specialized. Versions are few (some instructions have 16 bits for them): only while plenty are
+   left. */
 static inline void
-cpy_shared_keys_assign_version(PyDictKeysObject *keys)
+cpy_keys_assign_version(PyDictKeysObject *keys)
 {
 #if PY_VERSION_HEX >= 0x030D0000
     uint32_t *next = &PyInterpreterState_Get()->dict_state.next_keys_version;
-    Py_ssize_t instances = SHARED_KEYS_MAX_SIZE - keys->dk_nentries - keys->dk_usable;
-    if (layout_has(LAYOUT_KEY_VERSIONS) && keys->dk_kind == DICT_KEYS_SPLIT && instances > 0
-        && keys->dk_version == 0 && *next != 0 && *next < UINT16_MAX / 2) {
+    if (layout_has(LAYOUT_KEY_VERSIONS) && keys->dk_version == 0 && *next != 0
+        && *next < UINT16_MAX / 2) {
         keys->dk_version = (*next)++;
     }
 #else
     (void)keys;
 #endif
+}
+
+/* That of a shared table, of a class that has had an instance. */
+static inline void
+cpy_shared_keys_assign_version(PyDictKeysObject *keys)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    Py_ssize_t instances = SHARED_KEYS_MAX_SIZE - keys->dk_nentries - keys->dk_usable;
+    if (keys->dk_kind == DICT_KEYS_SPLIT && instances > 0) {
+        cpy_keys_assign_version(keys);
+    }
+#else
+    (void)keys;
+#endif
+}
+
+/* That of the names of a module, which functions read as global ones. */
+static inline void
+cpy_module_assign_version(PyObject *module)
+{
+    PyObject *names = PyModule_GetDict(module);
+    if (names != NULL && PyDict_CheckExact(names)) {
+        PyDictKeysObject *keys = ((PyDictObject *)names)->ma_keys;
+        if (keys->dk_kind == DICT_KEYS_UNICODE) {
+            cpy_keys_assign_version(keys);
+        }
+    }
 }
 
 /* The count of a key table that is never freed. Read from the empty table, which is

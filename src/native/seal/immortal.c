@@ -152,6 +152,9 @@ visit_listed(PyObject *op, void *arg)
     if (PyType_Check(op)) {
         make_shared_keys_immortal(walk, (PyTypeObject *)op);
     }
+    else if (PyModule_Check(op)) {
+        cpy_module_assign_version(op);
+    }
     if (!err) {
         err = referents_visit(op, visit_referent, walk);
     }
