@@ -155,6 +155,40 @@ def test_an_application_serves_requests_before_it_is_kept(own_images: Images) ->
     assert "READ_IN_A_REQUEST" in own_images.why(environ={"READ_IN_A_REQUEST": "1"})
 
 
+RUNS = """\
+import json
+exec("".join(f"def f{n}(a):\\n    b = a + {n}\\n    return b if b else a\\n" for n in range(600)))
+functions = [globals()[f"f{n}"] for n in range(600)]
+warmed, rehearsed, never = functions[::20], functions[7::20], functions[13::20]
+def pages(of): return len({id(f.__code__) // 4096 for f in of})
+def application(environ, start_response):
+    for function in warmed: function(1)
+    start_response("200 OK", [])
+    return [b""]
+"""
+
+
+@pytest.mark.once
+def test_code_of_a_warm_up_and_of_a_rehearsal_lies_together_and_is_gathered_once(
+    own_images: Images,
+) -> None:
+    own_images.module("runs", RUNS)
+    script = own_images.folder / "script.py"
+    script.write_text("import runs\nfor function in runs.rehearsed: function(1)\n")
+    own_images.built("--preload", "runs,pasture", "--warm", "/", "--rehearse", str(script))
+    source = (
+        "import pasture, runs; pages = [runs.pages(f) for f in (runs.warmed, runs.rehearsed,"
+        " runs.never)]; before = runs.f0.__code__, runs.f13.__code__\n"
+        "def late(): pass\nlate()\n"
+        "[step] = [s for s in pasture.seal().steps if s.name == 'gather-code']\n"
+        "print(*pages, step.counts['codes'] < 100, before[0] is runs.f0.__code__,"
+        " before[1] is runs.f13.__code__)"
+    )
+    warmed, rehearsed, never, *rest = own_images.run("-c", source).out.split()
+    assert (int(warmed) <= 5, int(rehearsed) <= 5, int(never) >= 20) == (True, True, True)
+    assert rest == [b"True", b"True", b"True"]
+
+
 REHEARSAL = """\
 import sys
 sys.path.insert(0, "{folder}/hidden")

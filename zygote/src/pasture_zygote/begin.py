@@ -85,6 +85,8 @@ def begin(
         sys.orig_argv[:] = [_python, *words[1:]]
         sys.argv = [_first(kind, text), *words[rest:]]
         _make_main()
+        if kind == "m":
+            _forget_loaded(os.fsdecode(text))
         file = _absolute(os.fsdecode(text)) if kind == "f" else None
         end.keep_file(file)
         _switch_on_seal()
@@ -180,6 +182,13 @@ def _make_main() -> None:
     if sys.version_info < (3, 14):
         main.__annotations__ = {}
     sys.modules["__main__"] = main
+
+
+def _forget_loaded(name: str) -> None:
+    """`-m` warns of a module in a package that is loaded before it is run: by then it never is."""
+    for one in (name, f"{name}.__main__"):
+        if "." in one and not hasattr(sys.modules.get(one), "__path__"):
+            sys.modules.pop(one, None)
 
 
 def _absolute(path: str) -> str:

@@ -57,7 +57,7 @@ def main(loaded: Iterable[str]) -> None:
         send(channel, Built(problem=error.message, hint=error.hint), [])
         return
     streams.flush()
-    problem = _choose_code(order.rehearse, environ, close)
+    problem = _choose_code(order, environ, close)
     if problem is not None:
         send(channel, problem, [])
         return
@@ -97,6 +97,7 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
     Raises:
         ZygoteFailed: not all of that can be recorded.
     """
+    from pasture.interpreter import native
     from pasture_zygote.observed import Observed
     from pasture_zygote.variables import VariablesRead
 
@@ -120,6 +121,7 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
         if order.file is not None and order.file.warm:
             from pasture_zygote.warm import warm
 
+            native().forget_code_runs()  # what the warm-up runs is what programs will run
             with variables.put_back():
                 warm(order.preload, order.file.application, order.file.warm)
     if order.file is not None:
@@ -133,13 +135,14 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
     return observed.files()
 
 
-def _choose_code(script: str, environ: int, close: list[int]) -> Built | None:
+def _choose_code(order: Order, environ: int, close: list[int]) -> Built | None:
     """Have the seal gather what programs will run; returns what to say if that was in vain."""
     from pasture_zygote import rehearsal
     from pasture_zygote.orders import Built
 
     try:
-        rehearsal.choose_code(script, environ, close)
+        warmed = order.file is not None and bool(order.file.warm)
+        rehearsal.choose_code(order.rehearse, environ, close, warmed=warmed)
     except PastureError as error:
         return Built(problem=error.message, hint=error.hint)
     return None

@@ -41,7 +41,9 @@ def rehearse(function: Rehearsal) -> Rehearsal:
     return function
 
 
-def choose_code(script: str, environ: int, close: Iterable[int]) -> None:
+def choose_code(
+    script: str, environ: int, close: Iterable[int], *, warmed: bool = False
+) -> None:
     """Choose the code that the seal of this process gathers. Rehearses, if there is anything to.
 
     A rehearsal of a module that fails is left out, and the log says so. Where code cannot be
@@ -51,6 +53,7 @@ def choose_code(script: str, environ: int, close: Iterable[int]) -> None:
         script: path of a program that is run, too; "" for none.
         environ: descriptor of the environment that rehearsals have (`starter`).
         close: descriptors that are not for the rehearsals.
+        warmed: whether code that a warm-up has run is chosen, too: runs were forgotten before it.
 
     Raises:
         ZygoteFailed: the program ended with an error, or did not end.
@@ -60,7 +63,8 @@ def choose_code(script: str, environ: int, close: Iterable[int]) -> None:
     if not (rehearsals or script) or not _can_gather():
         return
     close = list(close)
-    seen = b"".join(_seen_or_said(rehearsal, environ, close) for rehearsal in rehearsals)
+    seen: bytes = native().code_that_ran() if warmed else b""
+    seen += b"".join(_seen_or_said(rehearsal, environ, close) for rehearsal in rehearsals)
     if script:
         seen += _seen(lambda: _code_of(lambda: _run(script)), environ, close)
     native().choose_code(seen)
