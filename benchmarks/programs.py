@@ -24,7 +24,7 @@ from pathlib import Path
 import click
 
 from benchmarks.engines.redis_server import redis_server
-from benchmarks.image import SITE, load
+from benchmarks.image import SITE, load, require_started
 from pasture.launch.ports import free_port, listens
 from pasture.launch.session import Group, tail
 from pasture.proc import smaps, tree
@@ -180,6 +180,8 @@ def main(seconds: float, rounds: int) -> None:
         for _ in range(rounds):
             for way in ("python", "sealed", "image"):
                 environ = {**base, "PASTURE_IMAGE": str(image)} if way == "image" else base
+                if way == "image":
+                    require_started(environ)
                 found = measure(way, environ, folder, seconds)
                 mean = statistics.mean(found.totals)
                 totals.setdefault(way, []).append(mean)
