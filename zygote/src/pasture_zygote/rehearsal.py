@@ -41,9 +41,7 @@ def rehearse(function: Rehearsal) -> Rehearsal:
     return function
 
 
-def choose_code(
-    script: str, environ: int, close: Iterable[int], *, warmed: bool = False
-) -> None:
+def choose_code(script: str, environ: int, close: Iterable[int], *, warmed: bool = False) -> None:
     """Choose the code that the seal of this process gathers. Rehearses, if there is anything to.
 
     A rehearsal of a module that fails is left out, and the log says so. Where code cannot be
