@@ -9,12 +9,14 @@ the program.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import posix
 import stat
 import sys
-from collections.abc import Sequence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing would be loaded, too
+    from collections.abc import Sequence
 
 FILE = "PASTURE_IMPORTS"
 REQUEST = "_PASTURE_REQUEST"
@@ -78,10 +80,12 @@ class _Recorder:
         """Add the line."""
         if os.getpid() != self._pid:
             return
-        with contextlib.suppress(Exception):
+        try:  # contextlib would be loaded for this in each program
             line = self._line()
             if len(line) <= MAX_LINE_BYTES:
                 append(self._path, line)
+        except Exception:  # of the recording alone
+            pass
 
     def _line(self) -> bytes:
         tops = set(self._text.split(","))
@@ -100,8 +104,10 @@ def packages() -> int:
     found = 0
     for folder in sys.path:
         if is_installed_file(f"{folder}/") and not folder.endswith(".zip"):
-            with contextlib.suppress(OSError):
+            try:
                 found ^= os.stat(folder).st_mtime_ns // 1000  # noqa: PTH116
+            except OSError:
+                continue
     return found
 
 
