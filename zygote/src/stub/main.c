@@ -220,7 +220,7 @@ own_image(void)
 }
 
 /* What pasture_zygote/recorded.py asks for: PID:OPTIONS:IMPORTS. Programs that have options with
-   arguments are not recorded: nobody knows what stands there. */
+   arguments are not recorded: what stands there is not known. */
 static void
 have_recorded(const command_line *line)
 {
