@@ -243,3 +243,10 @@ def environments() -> list[bytes]:
             except OSError:
                 continue
     return found
+
+
+@pytest.mark.once
+def test_a_zygote_on_another_one_copies_little_of_what_is_below_it(zygotes: Zygotes) -> None:
+    """Code that is sealed stays where it is, and so do pages that are as they were."""
+    found = zygotes.status()
+    assert found["decimal"]["bytes"] < found["json"]["bytes"] / 2
