@@ -62,6 +62,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Images:
     found = Images(tmp_path_factory.mktemp("site"))
     found.environ |= {
         "PYTHONPATH": str(SITE),
+        "PYTHONHASHSEED": "0",  # programs print sets
         "DJANGO_SETTINGS_MODULE": "meadow.settings",
         "MEADOW_BROKER": "memory://",
         "MEADOW_DB": f"{found.folder}/db.sqlite3",
