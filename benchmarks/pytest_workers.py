@@ -80,7 +80,8 @@ def prepare(name: str) -> Suite:
         for each in package.left_out
     ]
     own = ["-c", "/dev/null"] if package.source == "wheel" else []
-    words = (f"--rootdir={environment.root}", *own, *package.tests, *package.arguments, *left_out)
+    above = (f"--rootdir={environment.root}", f"--confcutdir={environment.root}")
+    words = (*above, *own, *package.tests, *package.arguments, *left_out)
     return Suite(environment.python, environment.root, words)
 
 
