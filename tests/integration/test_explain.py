@@ -278,7 +278,7 @@ def test_recorded_faults_name_functions_and_what_they_wrote(serve, tmp_path):
     report = tmp_path / "report.json"
     command = [*(sys.executable, "-m", "pasture", "explain"), str(server.process.pid)]
     running = subprocess.Popen(
-        [*command, "--record", "1", "--json", str(report)],
+        [*command, "--record", "2", "--json", str(report)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

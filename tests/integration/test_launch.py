@@ -28,8 +28,8 @@ time.sleep(600)
 STUBBORN = """
 import os, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-if os.fork() == 0:
-    os.setpgid(0, 0)
+pid = os.fork()
+os.setpgid(pid, pid)  # in both, whichever comes first
 print("ready", flush=True)
 time.sleep(600)
 """
