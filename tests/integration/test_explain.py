@@ -298,7 +298,7 @@ def test_recorded_faults_name_functions_and_what_they_wrote(serve, tmp_path):
         capture_output=True,
         text=True,
     )
-    assert again.returncode == 0 and "recorded 1.00 s" in again.stdout, again.stderr
+    assert again.returncode == 0 and "recorded 2.00 s" in again.stdout, again.stderr
 
 
 @pytest.mark.once
