@@ -46,7 +46,7 @@ class ReadyInterpreter:
 
     def __init__(self, prelude: str, **variables: str) -> None:
         self.command = [sys.executable, "-c", prelude + FORKS]
-        self.variables = {**os.environ, **variables}
+        self.own, self.variables = variables, {**os.environ, **variables}
         self.forks: subprocess.Popen[bytes] | None = None
 
     def run(
@@ -65,7 +65,11 @@ class ReadyInterpreter:
         return subprocess.CompletedProcess(source, code, *texts), processor_s
 
     def _wait(self, request: str, timeout_s: float) -> tuple[int, float]:
+        variables = {**os.environ, **self.own, "PYTEST_CURRENT_TEST": ""}
+        if variables != self.variables:  # a test has set one
+            self.end()
         if self.forks is None:
+            self.variables = variables
             self.forks = subprocess.Popen(
                 self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.variables
             )
@@ -94,3 +98,4 @@ class ReadyInterpreter:
         """After the last test: the cost of each program is counted already."""
         if self.forks is not None:
             self.forks.communicate()
+            self.forks = None

@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+from pasture import _native
+
 FUNCTIONS = """
 def hot(a):
     return a + 1
@@ -59,6 +61,7 @@ in_child(child)
     assert out == "(True, True, False)\n"
 
 
+@pytest.mark.skipif(not _native.HAS_IMMORTALITY, reason="nothing is immortal before CPython 3.12")
 def test_sealed_code_is_gathered_where_its_runs_were_forgotten_since(run_program):
     out = run_program(f"""
 {FUNCTIONS}
