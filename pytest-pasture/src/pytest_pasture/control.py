@@ -12,6 +12,8 @@ import socket
 from dataclasses import dataclass, field
 from typing import Any
 
+from pasture.trust.unix_sockets import past_reset
+
 _MAX_BYTES = 1 << 20
 
 
@@ -109,7 +111,9 @@ class Channel:
     def receive(self) -> Message | None:
         """The next message; None at the end. Its descriptors are in `descriptors`, and ours."""
         try:
-            data, self.descriptors, _, _ = self._receive()
+            data, self.descriptors, _, _ = past_reset(
+                lambda: socket.recv_fds(self.socket, _MAX_BYTES, 2)
+            )
         except OSError:
             return None
         for descriptor in self.descriptors:
@@ -118,14 +122,6 @@ class Channel:
             return None
         message: Message = pickle.loads(data)
         return message
-
-    def _receive(self) -> tuple[bytes, list[int], int, Any]:
-        try:
-            return socket.recv_fds(self.socket, _MAX_BYTES, 2)
-        except ConnectionResetError:
-            # The other end has closed and left one of our messages unread: the kernel says so
-            # once, before the messages that it sent.
-            return socket.recv_fds(self.socket, _MAX_BYTES, 2)
 
     def close(self) -> None:
         self.socket.close()

@@ -13,7 +13,6 @@ import hashlib
 import os
 import resource
 import socket
-import struct
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -25,6 +24,7 @@ from typing import Any
 import pytest
 
 from pasture.trust import private_files
+from pasture.trust.unix_sockets import peer_of
 from pytest_pasture.control import Anew, Channel, Hello, Kept, Stop
 
 OF_A_RUN = frozenset(
@@ -168,9 +168,7 @@ def difference(kept: Hello, new: Hello) -> str | None:
 
 def is_own_user(connection: socket.socket) -> bool:
     """Whether the kernel knows this user at the other end."""
-    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    _, user, _ = struct.unpack("3i", raw)
-    return bool(user == os.geteuid())
+    return peer_of(connection)[1] == os.geteuid()
 
 
 def _connected(path: str) -> socket.socket | None:

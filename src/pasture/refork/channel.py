@@ -21,6 +21,8 @@ from select import POLLIN, poll  # now: gevent replaces them in its workers
 from time import monotonic
 from typing import Any
 
+from pasture.trust.unix_sockets import past_reset
+
 MAX_TEXT = 1000
 """Characters of a text; one takes up to 12 bytes."""
 
@@ -78,7 +80,11 @@ class Channel:
         # Without space for files the kernel takes none over, and says so.
         space = socket.CMSG_SPACE(_MAX_FILES * 4) if trusts else socket.CMSG_LEN(_CREDENTIALS.size)
         try:
-            data, ancillary, flags, _ = self._read(space)
+            data, ancillary, flags, _ = past_reset(
+                lambda: self._socket.recvmsg(
+                    _MAX_BYTES, space, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+                )
+            )
         except BlockingIOError:
             return None
         except OSError:
@@ -90,15 +96,6 @@ class Channel:
             return MALFORMED if cut else _checked(data, ancillary, self._vocabulary)
         word, values = json.loads(data)
         return Message(word, values, _files(ancillary))
-
-    def _read(self, space: int) -> tuple[bytes, list[tuple[int, int, bytes]], int, Any]:
-        flags = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
-        try:
-            return self._socket.recvmsg(_MAX_BYTES, space, flags)
-        except ConnectionResetError:
-            # The other side is gone and has left a message unread: the kernel says so once, before
-            # what that side has sent.
-            return self._socket.recvmsg(_MAX_BYTES, space, flags)
 
 
 def open_channel(vocabulary: Vocabulary | None = None) -> tuple[Channel, Channel]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import select
 import socket
-import struct
 from collections.abc import Callable
 from pathlib import Path
 
+from pasture.trust.unix_sockets import peer_of
 from pasture_zygote.bounds import cgroup_differs, limit_differs
 
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts", "pid_for_children")
@@ -35,8 +35,7 @@ def bounds_differ(connection: socket.socket) -> str | None:
 
 
 def _looked_at(connection: socket.socket, look: Callable[[int], str | None]) -> str | None:
-    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    pid, uid, _ = struct.unpack("3i", raw)
+    pid, uid = peer_of(connection)
     if uid != os.geteuid():
         return "another user"
     try:
