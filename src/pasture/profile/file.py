@@ -44,7 +44,8 @@ _TEMPLATE = re.compile(r"(django|jinja) (\S+) ([!-~](?:[ -~]*[!-~])?)")
 _CONNECTION = re.compile(r"(tcp \d{1,5}|unix [!-~]+)")
 
 
-def _is_module(value: str) -> bool:
+def is_module(value: str) -> bool:
+    """Whether it is the name of a module that can be imported by it."""
     parts = value.split(".")
     return all(part.isidentifier() for part in parts) and parts[0] != "__main__"
 
@@ -52,7 +53,7 @@ def _is_module(value: str) -> bool:
 def _is_cache(value: str) -> bool:
     module, _, name = value.partition(":")
     parts = name.removesuffix("(...)").split(".")
-    return _is_module(module) and all(part.isidentifier() for part in parts)
+    return is_module(module) and all(part.isidentifier() for part in parts)
 
 
 def _is_pattern(value: str) -> bool:
@@ -79,7 +80,7 @@ class Kind:
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
         # Imported while no other module was: what it imports comes with it.
-        "module": Kind(_is_module, 5000, is_ordered=True),
+        "module": Kind(is_module, 5000, is_ordered=True),
         # A `functools.cache` by `MODULE:NAME`; with `(...)` one whose functions take arguments,
         # which are not kept: for the report alone.
         "cache": Kind(_is_cache, 1000),

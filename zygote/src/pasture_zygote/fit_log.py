@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pasture.errors import UsageError
+from pasture.profile.file import is_module
 from pasture.trust.foreign_files import open_foreign
 from pasture_zygote.recorded import MAX_LINE_BYTES, VERSION
 
@@ -124,15 +125,9 @@ def parse(line: bytes) -> Record | None:
     modules = tuple(names.split())
     if kind != VERSION or by not in ("python", "image") or len(modules) > MAX_MODULES:
         return None
-    if not all(map(_is_name, modules)) or not all(map(_is_name, filter(None, text.split(",")))):
+    if not all(map(is_module, modules)) or not all(map(is_module, filter(None, text.split(",")))):
         return None
     return Record(version, packages, options, text, by == "python", modules)
-
-
-def _is_name(name: str) -> bool:
-    return name.partition(".")[0] != "__main__" and all(
-        part.isidentifier() for part in name.split(".")
-    )
 
 
 def _kinds(found: Counter[Record]) -> list[Kind]:
