@@ -52,14 +52,14 @@ def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> N
     Without TARGET, the one pre-fork server of this user is looked for. Ends with status 15
     if there is an obstacle. See docs/diagnose.md.
     """
-    if len(target) == 1 and target[0].isdecimal():
-        evidence = gather(tree.server_of(int(target[0]), "doctor"))
-    elif target:
+    is_running = not target or (len(target) == 1 and target[0].isdecimal())
+    if not is_running:
         evidence = boot(target, wait_s)
+    elif target:
+        evidence = gather(tree.server_of(int(target[0]), "doctor"))
     else:
         evidence = gather(tree.only_master("doctor"))
     findings = checks.diagnose(evidence)
-    is_running = not target or target[0].isdecimal()
     built = built_alone(evidence) if is_running else []
     if json_file is not None:
         document = as_document(evidence.master_pid, findings)
