@@ -67,14 +67,22 @@ class Server:
         """Pids, ascending."""
         return tree.forked_workers(self.group.pid)
 
-    def wait_until_it_serves(self, bench: Bench, workers: int) -> None:
+    def wait_until_it_serves(self, bench: Bench, workers: int, *, logs: str = "") -> None:
         """Wait until all workers are forked and the port takes connections.
+
+        Args:
+            logs: what the server logs for each worker, if it forks other children, too: the probe
+                of pasture is one.
 
         Raises:
             ServerFailed: it ended, or takes too long.
         """
         self.group.wait_for(
-            lambda: len(self.workers()) >= workers and listens(self.port),
+            lambda: (
+                len(self.workers()) >= workers
+                and listens(self.port)
+                and (not logs or self.group.log.count(logs) >= workers)
+            ),
             "the server did not come up",
             timeout_s=_BOOT_S,
             pause=bench.pause,
@@ -133,7 +141,7 @@ def serving(bench: Bench, plan: ServerPlan) -> Iterator[Server]:
     env = variables(plan) | {"PASTURE_REPORT_FILE": str(report)}
     with Group(command(plan, port), log=bench.log("server"), env=env, cwd=bench.directory) as group:
         server = Server(group, port)
-        server.wait_until_it_serves(bench, plan.workers)
+        server.wait_until_it_serves(bench, plan.workers, logs="spawned uWSGI worker ")
         _require_policy(plan, report, group)
         yield server
 
