@@ -120,11 +120,17 @@ def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, data: bytes, why: s
     assert error.value.hint
 
 
-def test_a_file_that_every_user_may_write_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_others_may_write_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "site.profile"
     write(path, profile_of(ENTRIES))
     path.chmod(0o666)
-    with pytest.raises(UsageError, match="every user"):
+    with pytest.raises(UsageError, match="every user may write"):
+        read(path)
+    monkeypatch.setattr("pasture.trust.private_files._own_groups", frozenset)
+    path.chmod(0o664)
+    with pytest.raises(UsageError, match="group .* may write"):
         read(path)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pasture.errors import UsageError
-from pasture.trust.private_files import trusted_users
+from pasture.trust.private_files import other_writers, trusted_users
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 _CHUNK_BYTES = 1 << 20
@@ -50,11 +50,11 @@ def read_foreign(path: Path, *, most_bytes: int, owners: Iterable[int] | None = 
     return _content(path, open_foreign(path, most_bytes=most_bytes, owners=owners), most_bytes)
 
 
-def read_trusted(path: Path, *, most_bytes: int) -> bytes:
-    """The content of a file that decides what this process does: this user's, or root's.
+def open_trusted(path: Path, *, most_bytes: int) -> int:
+    """Open a file that decides what this process does: this user's, or root's.
 
-    Links are followed: a configuration often is one. Raises UsageError also if every user may
-    write to the file.
+    Links are followed: a configuration often is one. Raises UsageError also if others may write
+    to the file.
     """
     try:
         number = os.open(path, _FLAGS & ~os.O_NOFOLLOW)
@@ -63,14 +63,20 @@ def read_trusted(path: Path, *, most_bytes: int) -> bytes:
     try:
         status = os.fstat(number)
         _require_plain(path, status, most_bytes, ())
-        if status.st_mode & stat.S_IWOTH:
+        if (others := other_writers(status)) is not None:
             raise UsageError(
-                f"cannot read {path}: every user may write it", hint=f"chmod o-w {path}"
+                f"cannot use {path}: {others} may write to it",
+                hint=f"see who wrote it, then: chmod go-w {path}",
             )
     except BaseException:
         os.close(number)
         raise
-    return _content(path, number, most_bytes)
+    return number
+
+
+def read_trusted(path: Path, *, most_bytes: int) -> bytes:
+    """The content of such a file."""
+    return _content(path, open_trusted(path, most_bytes=most_bytes), most_bytes)
 
 
 def _content(path: Path, number: int, most_bytes: int) -> bytes:

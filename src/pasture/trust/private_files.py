@@ -207,12 +207,21 @@ def _is_own_link(path: Path, name: str, folder: int) -> bool:
 def _require_safe(path: Path, status: os.stat_result) -> None:
     if status.st_uid not in trusted_users():
         raise _refused(path, f"the folder belongs to user {status.st_uid}")
-    if status.st_mode & stat.S_ISVTX:
-        return
+    others = None if status.st_mode & stat.S_ISVTX else other_writers(status)
+    if others is not None:
+        raise _refused(path, f"{others} may write to the folder")
+
+
+def other_writers(status: os.stat_result) -> str | None:
+    """Users beside its owner who may write to a file or folder, in words; None if there are none.
+
+    This user's own group, which has no other user, does not count.
+    """
     if status.st_mode & stat.S_IWOTH:
-        raise _refused(path, "every user may write to the folder")
+        return "every user"
     if status.st_mode & stat.S_IWGRP and status.st_gid not in _own_groups():
-        raise _refused(path, f"group {status.st_gid} may write to the folder")
+        return f"group {status.st_gid}"
+    return None
 
 
 def _require_replaceable(path: Path, folder: int) -> None:

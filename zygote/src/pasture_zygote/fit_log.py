@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pasture.errors import UsageError
 from pasture.profile.file import is_module
-from pasture.trust.foreign_files import open_foreign
+from pasture.trust.foreign_files import open_trusted
 from pasture_zygote.recorded import MAX_LINE_BYTES, VERSION
 
 MAX_LOG_BYTES = 64 << 20
@@ -101,13 +100,7 @@ def read(paths: Iterable[Path], version: str, options: str) -> Log:
 
 
 def _lines(path: Path) -> Iterable[bytes]:
-    file = open_foreign(path, most_bytes=MAX_LOG_BYTES)
-    with os.fdopen(file, "rb") as stream:
-        if os.fstat(file).st_mode & 0o022:
-            raise UsageError(
-                f"cannot use {path}: another user may write to it",
-                hint="what it names is imported; see who wrote it, then: chmod go-w",
-            )
+    with os.fdopen(open_trusted(path, most_bytes=MAX_LOG_BYTES), "rb") as stream:
         left = MAX_LOG_BYTES  # it may grow
         while left > 0 and (line := stream.readline(MAX_LINE_BYTES + 1)):
             left -= len(line)
