@@ -18,6 +18,7 @@ from pasture.profile.file import Profile, profile_of
 from pasture.profile.recorder import Recorder
 
 MARK = "learned-literal-[0-9]+"
+HEADERS = (("Host", "shop.example.org:8000"), ("Cookie", "session=alice"))
 
 
 @pytest.fixture
@@ -109,11 +110,11 @@ def test_requests_answered_twice_are_recorded_without_secrets(
     recorder: Recorder, path: Path
 ) -> None:
     for _ in range(2):
-        recorder.answered("GET", "/search/?q=alice&page=2", "shop.example.org:8000", 200)
-        recorder.answered("GET", "/invite/7f3a9c1d22/", "shop.example.org", 200)
-        recorder.answered("POST", "/", "shop.example.org", 200)
-        recorder.answered("GET", "/missing/", "shop.example.org", 404)
-    recorder.answered("GET", "/once/", "shop.example.org", 200)
+        recorder.answered("GET", "/search/?q=alice&page=2", HEADERS, 200)
+        recorder.answered("GET", "/invite/7f3a9c1d22/", HEADERS, 200)
+        recorder.answered("POST", "/", HEADERS, 200)
+        recorder.answered("GET", "/missing/", HEADERS, 404)
+    recorder.answered("GET", "/once/", HEADERS, 200)
     found = recorded(recorder, path).of("request")
     assert found == ("GET http://shop.example.org/search/?q=&page=2",)
 

@@ -29,7 +29,7 @@ from pasture.profile.build import contents_of
 from pasture.profile.file import Profile, profile_of, show_pattern
 from pasture.profile.safe import without_secrets
 from pasture.profile.system_threads import original
-from pasture.refork.served import Served
+from pasture.refork.served import Served, host_of, words_of
 
 allocate_lock = original("_thread", "allocate_lock")
 start_new_thread = original("_thread", "start_new_thread")
@@ -171,9 +171,15 @@ class Recorder:
         atexit.register(self.stop)
         start_new_thread(self._run, (os.getpid(),))
 
-    def answered(self, method: str, target: str, host: str, status: int) -> None:
+    def answered(
+        self, method: str, target: str, headers: Iterable[tuple[str, str]], status: int
+    ) -> None:
         """Note a request that was answered; the target has its query, as it came."""
-        self._served.note(method, target, host, status)
+        self._served.note(method, target, host_of(headers), status)
+
+    def answered_asgi(self, scope: Any, status: int) -> None:
+        """The same by the request's scope."""
+        self._served.note(*words_of(scope), status)
 
     def stop(self) -> None:
         """Write what there is and stop. Also of a process that becomes a parent in its turn."""

@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pasture.log_lines import log
-from pasture.profile.build import Built, Meter, build, problems_of
-from pasture.profile.file import Profile
-from pasture.refork.served import host_of, words_of
-from pasture.servers.after_response import AfterAnswer
-from pasture.servers.settings import ServerSettings
 from pasture.trust import private_files
 from pasture.trust.untrusted_text import printable, to_json
 from pasture.warmup.guard import STEP_S, TOTAL_S
 
 if TYPE_CHECKING:
+    from pasture.profile.build import Built, Meter
+    from pasture.profile.file import Profile
     from pasture.profile.recorder import Recorder
+    from pasture.servers.after_response import AfterAnswer
+    from pasture.servers.settings import ServerSettings
 
 REPORT = "PASTURE_PROFILE_REPORT"
 """Variable that names a file for what each entry came to, as JSON: for `pasture learn --report`."""
@@ -55,6 +54,8 @@ def take_in(
     """The same of a profile and a file."""
     global _taken
     if profile is not None and profile != _taken:
+        from pasture.profile.build import build, problems_of  # few servers have one
+
         _taken = profile
         built = build(profile, step_s=step_s, total_s=total_s)
         _built.extend(built)
@@ -80,7 +81,7 @@ def take_in(
 def answered(method: str, target: str, headers: Iterable[tuple[str, str]], status: int) -> None:
     """Note a request that a worker has answered, if it records; the target has its query."""
     if _recorder is not None and _recorder.is_on:
-        _recorder.answered(method, target, host_of(headers), status)
+        _recorder.answered(method, target, headers, status)
 
 
 def noting(then: AfterAnswer | None, settings: ServerSettings) -> AfterAnswer | None:
@@ -90,7 +91,7 @@ def noting(then: AfterAnswer | None, settings: ServerSettings) -> AfterAnswer | 
 
     def note(scope: Any, status: int) -> None:
         if _recorder is not None and _recorder.is_on:
-            _recorder.answered(*words_of(scope), status)
+            _recorder.answered_asgi(scope, status)
         if then is not None:
             then(scope, status)
 
@@ -112,12 +113,17 @@ def stop() -> None:
 def begin_request() -> None:
     """Before a request of the warm-up, if entries are to be reported."""
     global _meter
-    _meter = Meter() if os.environ.get(REPORT) else None
+    if os.environ.get(REPORT):
+        from pasture.profile.build import Meter
+
+        _meter = Meter()
 
 
 def end_request(request: str, seconds: float, problem: str | None) -> None:
     """After it."""
     if _meter is not None:
+        from pasture.profile.build import Built
+
         _built.append(Built(f"request {request}", seconds, _meter.grown(), problem))
 
 

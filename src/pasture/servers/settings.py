@@ -17,10 +17,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from pasture.errors import PastureError, UsageError
-from pasture.profile.file import Profile
-from pasture.profile.file import read as read_profile
 from pasture.refork.schedule import MIN_SAVING, Schedule, parse_schedule
 from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, Policy, find_policy
 from pasture.servers.recycle import DEFAULT_JITTER, MemoryLimit, parse_limit
@@ -36,6 +35,9 @@ from pasture.warmup.requests import (
     parse_request,
     read_requests,
 )
+
+if TYPE_CHECKING:
+    from pasture.profile.file import Profile
 
 PROBE_S = 30.0
 """Limit of a probe, all in all."""
@@ -63,6 +65,12 @@ def parse_modules(text: str) -> tuple[str, ...]:
                 f"{name!r} is no name of a module", hint="as in my_tasks,my_models.tables"
             )
     return names
+
+
+def _read_profile(path: str) -> Profile:
+    from pasture.profile import file  # few servers have one
+
+    return file.read(Path(path))
 
 
 def _parse_requests(
@@ -162,7 +170,7 @@ class ServerSettings:
         "--profile",
         takes=Path,
         help="File of `pasture learn`: what to build before the fork.",
-        parse=lambda raw: read_profile(Path(raw)),
+        parse=_read_profile,
     )
     learn: Path | None = setting(
         "PASTURE_LEARN",
