@@ -1,6 +1,7 @@
 """What a recorded profile saves, and what recording one costs.
 
-`jobs`: a pool and a worker of Celery whose functions import pandas inside. `site`: the bundled site
+`jobs`: a pool and a worker of Celery whose functions import pandas inside. `spark`: a user-defined
+function of PySpark's that does so; it needs a Java. `site`: the bundled site
 with no warm-up, with a profile, with that and a visitor's session, and with its complete warm-up
 list. `cost`: processor time of a worker a request, while it records and without. With names of
 sites of `make bench-sites`, those in the place of all that. Each round runs every way once, in
@@ -23,6 +24,7 @@ from pathlib import Path
 
 import click
 
+from benchmarks.engines.environments import python_for
 from benchmarks.engines.redis_server import redis_server
 from benchmarks.image import SITE, get, load
 from benchmarks.sites.environment import make_environment, prepare
@@ -57,15 +59,18 @@ def environ(**more: str) -> dict[str, str]:
 
 def jobs(kind: str, folder: Path, variables: Environ) -> Figures:
     """Figures of the workers that have run jobs; each is the mean over workers."""
-    env = environ(PYTHONPATH=f"{PACKAGES}{os.pathsep}{HERE}", **variables)
-    program = [sys.executable, str(HERE / "learn_jobs.py"), kind]
+    python, path = Path(sys.executable), f"{PACKAGES}{os.pathsep}{HERE}"
+    if kind == "spark":
+        python, path = python_for("pyspark"), str(HERE)  # which has pandas
+    env = environ(PYTHONPATH=path, PYSPARK_PYTHON=str(python), **variables)
+    program = [str(python), str(HERE / "learn_jobs.py"), kind]
 
     def run() -> list[dict[str, float]]:
         done = subprocess.run(program, env=env, stdout=subprocess.PIPE, check=True, text=True)
         found: list[dict[str, float]] = json.loads(done.stdout)
         return found
 
-    if kind == "pool":
+    if kind != "celery":
         found = run()
     else:
         command = ["run", "celery", "-A", "learn_jobs", "worker", "-c", "2", "-l", "ERROR"]
@@ -212,11 +217,19 @@ def show_jobs(folder: Path, rounds: int) -> None:
     target = ("--quiet", "--target", PACKAGES, "--python", sys.executable)
     uv("pip", "install", *target, PANDAS)
     for kind in ("pool", "celery"):
-        measure = partial(jobs, kind, folder)
-        learned = str(folder / f"{kind}.profile")
-        measure({"PASTURE_LEARN": learned})
-        ways = {"sealed": {}, "with a profile": {"PASTURE_PROFILE": learned}}
-        compare(f"{kind}: MB a worker, ms of its first job", measure, ways, rounds, "sealed")
+        show_job(kind, folder, rounds)
+
+
+def show_spark(folder: Path, rounds: int) -> None:
+    show_job("spark", folder, rounds)
+
+
+def show_job(kind: str, folder: Path, rounds: int) -> None:
+    measure = partial(jobs, kind, folder)
+    learned = str(folder / f"{kind}.profile")
+    measure({"PASTURE_LEARN": learned})
+    ways = {"sealed": {}, "with a profile": {"PASTURE_PROFILE": learned}}
+    compare(f"{kind}: MB a worker, ms of its first job", measure, ways, rounds, "sealed")
 
 
 def show_site(folder: Path, rounds: int) -> None:
@@ -240,7 +253,7 @@ def show_cost(folder: Path, rounds: int) -> None:
     compare(title, partial(cost_of, folder), ways, rounds, "sealed")
 
 
-PARTS = {"jobs": show_jobs, "site": show_site, "cost": show_cost}
+PARTS = {"jobs": show_jobs, "spark": show_spark, "site": show_site, "cost": show_cost}
 
 
 @click.command()

@@ -1,4 +1,5 @@
-"""Jobs that import pandas inside of functions: `python learn_jobs.py pool`, and tasks of Celery."""
+"""Jobs that import pandas inside of functions: `python learn_jobs.py pool`, tasks of Celery, and a
+user-defined function of Spark's."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 JOBS, WORKERS = 24, 2
 
@@ -37,6 +39,20 @@ def celery() -> list[dict[str, float]]:
     """All jobs, by a worker of Celery that runs."""
     results = [task.delay(1000) for _ in range(JOBS)]
     return [result.get(timeout=300) for result in results]
+
+
+def spark() -> list[dict[str, float]]:
+    """All jobs, by a user-defined function; the executor runs in the driver's JVM."""
+    from pyspark.sql import SparkSession
+    from pyspark.sql.functions import udf
+
+    names: Any = SparkSession.builder.master(f"local[{WORKERS}]")
+    names = names.config("spark.python.daemon.module", "pasture.servers.pyspark")
+    with names.config("spark.ui.enabled", "false").getOrCreate() as session:
+        job = udf(lambda number: json.dumps(summarize(number)), "string")
+        rows = session.range(0, JOBS, 1, JOBS)
+        found = rows.select(job((rows.id * 0 + 1000).cast("int")).alias("one")).collect()
+        return [json.loads(row.one) for row in found]
 
 
 if "QUEUE_URL" in os.environ:
