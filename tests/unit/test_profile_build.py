@@ -1,6 +1,7 @@
 """Building a profile's entries: what is built, what is refused, and what is no longer there."""
 
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -212,3 +213,10 @@ def test_of_many_problems_some_are_shown() -> None:
 def test_when_the_time_is_over_the_rest_is_left_out(there: Path) -> None:
     profile = profile_of({"module": ["learned_plain", "learned_second"]})
     assert all(one.problem == "left out: the time is over" for one in build(profile, total_s=1e-9))
+
+
+@pytest.mark.once
+def test_servers_without_a_profile_load_no_module_of_profiles() -> None:
+    program = "import sys, pasture.servers.sealer; print('pasture.profile' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
