@@ -402,7 +402,7 @@ bench-site: .venvs/3.14/.stamp ## The bundled site on 3.14, 4 workers, 2,000 req
 	@.venvs/3.14/bin/python -m benchmarks.site $(ARGS)
 
 .PHONY: bench-learn
-bench-learn: .venvs/3.14/.stamp ## A pool, Celery and the bundled site with a recorded profile; what recording costs (ARGS="--part cost --rounds 5")
+bench-learn: .venvs/3.14/.stamp ## A pool, Celery, PySpark (needs a Java) and the bundled site with a recorded profile; what recording costs (ARGS="--part cost --rounds 5")
 	@.venvs/3.14/bin/python -m benchmarks.learn $(ARGS)
 
 .PHONY: test-limit

@@ -20,6 +20,7 @@ from running import TIMEOUT_S, Running, environment, listens
 
 from pasture import _native
 from pasture.launch.ports import free_port
+from pasture.profile import file
 from pasture.scoreboard.reader import read_scoreboard
 
 pytest.importorskip("pyuwsgi")
@@ -442,3 +443,19 @@ def test_a_page_that_hangs_does_not_keep_the_master_from_starting(serve):
     )
     assert "GET /hang: no answer in 1 s, stopped in " in server.log
     assert server.get("/who") in server.workers()
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("app", ["application", "app"])
+def test_requests_of_an_application_that_is_no_function_are_recorded(serve, tmp_path, app):
+    path = tmp_path / "site.profile"
+    words = ("--module", f"learning_app:{app}", "--disable-logging")
+    server = serve(*words, options=("--learn", str(path)), app=False, workers=1)
+    for _ in range(2):
+        server.get("/learned-5?page=2&name=alice")
+    assert server.stop() == 0
+    profile = file.read(path)
+    assert "learned_lazily" in profile.of("module")
+    is_object = app == "application"
+    assert ("GET /learned-5?page=2&name=" in profile.of("request")) is is_object
+    assert ("learn: no requests are recorded" in server.log) is not is_object

@@ -20,6 +20,16 @@ def app(environ, start_response):
     return [json.dumps(answer).encode()]
 
 
+class Application:
+    """The same, as frameworks have it: an object."""
+
+    def __call__(self, environ, start_response):
+        return app(environ, start_response)
+
+
+application = Application()
+
+
 async def asgi(scope, receive, send):
     found = []
     body = app({"PATH_INFO": scope["path"]}, lambda *started: found.append(started))

@@ -17,7 +17,7 @@ import os
 import re
 import sys
 from _thread import get_ident, get_native_id
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, thread_time
@@ -29,7 +29,7 @@ from pasture.profile.build import contents_of
 from pasture.profile.file import Profile, profile_of, show_pattern
 from pasture.profile.safe import without_secrets
 from pasture.profile.system_threads import original
-from pasture.refork.served import Served, host_of, words_of
+from pasture.refork.served import Served, host_of, words_of, words_of_environ
 
 allocate_lock = original("_thread", "allocate_lock")
 start_new_thread = original("_thread", "start_new_thread")
@@ -180,6 +180,11 @@ class Recorder:
     def answered_asgi(self, scope: Any, status: int) -> None:
         """The same by the request's scope."""
         self._served.note(*words_of(scope), status)
+
+    def answered_wsgi(self, environ: Mapping[str, Any], status: str) -> None:
+        """The same by its environ, and the status as the application gives it."""
+        code = status[:3]
+        self._served.note(*words_of_environ(environ), int(code) if code.isdecimal() else 0)
 
     def stop(self) -> None:
         """Write what there is and stop. Also of a process that becomes a parent in its turn."""

@@ -14,8 +14,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import quote
 
 from pasture.errors import UsageError
 from pasture.refork.channel import MAX_TEXT, Vocabulary
@@ -29,6 +30,7 @@ MAX_LINES = 50
 _MAX_KINDS = 500
 _MAX_CHARACTERS = 200  # so that all lines fit into one message
 _SAFE = ("GET", "HEAD")
+_IN_PATHS = "/!$&'()*+,;=:@~"  # RFC 3986, `pchar`
 _PATH = re.compile(r"/[!-~]*")
 _HOST = re.compile(r"[A-Za-z0-9._:\[\]-]+")
 _LINE = re.compile(rf"(?:{'|'.join(_SAFE)}) http://{_HOST.pattern}{_PATH.pattern}")
@@ -94,6 +96,16 @@ def words_of(scope: Any) -> tuple[str, str, str]:
     query = scope.get("query_string") or b""
     target = (scope.get("raw_path") or scope["path"].encode()) + (query and b"?" + query)
     return scope["method"], target.decode("latin-1"), host.decode("latin-1")
+
+
+def words_of_environ(environ: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The same by its environ (WSGI); a path that no server has kept as it came is encoded anew."""
+    target = environ.get("REQUEST_URI") or environ.get("RAW_URI")
+    if not target:
+        path = f"{environ.get('SCRIPT_NAME', '')}{environ.get('PATH_INFO', '')}"
+        query = environ.get("QUERY_STRING")
+        target = quote(path, safe=_IN_PATHS, encoding="latin-1") + (f"?{query}" if query else "")
+    return environ.get("REQUEST_METHOD", ""), target, environ.get("HTTP_HOST", "")
 
 
 def _is_text(value: Any) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 
 from pasture.log_lines import enable
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers import restart
+from pasture.servers import profiled, restart
 from pasture.servers.engine import Engine, installed
 from pasture.servers.forked_process import Forking
 from pasture.servers.preload import importing
@@ -90,7 +90,11 @@ class Granian(Engine):
 
         process_class: Any = WorkerProcess
         process_class._spawn = spawn
-        return lambda: application
+        interface = str(server.interface.value)
+        if interface == "rsgi":
+            return lambda: application
+        served = profiled.noted(application, settings, is_asgi=interface != "wsgi")
+        return lambda: served
 
     def command(self) -> Any:
         from granian.cli import entrypoint

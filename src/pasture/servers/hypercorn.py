@@ -17,16 +17,18 @@ from typing import Any
 
 from pasture.errors import UsageError
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers import restart
+from pasture.servers import profiled, restart
 from pasture.servers.engine import Engine, installed
 from pasture.servers.forked_process import Forking
 from pasture.servers.preload import importing
 from pasture.servers.sealer import Sealer, without_exit
+from pasture.servers.settings import ServerSettings
 from pasture.servers.warming import host_at, warm_up_as_set
 from pasture.warmup.warmup import WarmUpReport
 
 with installed("hypercorn"):
     import hypercorn.run
+    from hypercorn.app_wrappers import ASGIWrapper
     from hypercorn.config import Config
     from hypercorn.utils import load_application
 
@@ -74,6 +76,8 @@ class Hypercorn(Engine):
         )
         where: Any = hypercorn.run
         where.get_context = lambda method=None: context
+        if settings.learn is not None:
+            _note_requests(config, settings)
 
     def command(self) -> Any:
         from hypercorn.__main__ import main
@@ -82,11 +86,27 @@ class Hypercorn(Engine):
         return main()
 
 
+def _note_requests(config: Config, settings: ServerSettings) -> None:
+    """Have the application that each worker loads, and wraps, note its requests."""
+
+    def load_noted(*arguments: Any) -> Any:
+        loaded: Any = load_application(*arguments)
+        is_asgi = isinstance(loaded, ASGIWrapper)
+        loaded.app = profiled.noted(loaded.app, settings, is_asgi=is_asgi)
+        return loaded
+
+    vars(sys.modules[_module_of(config)])["load_application"] = load_noted
+
+
+def _module_of(config: Config) -> str:
+    """The module with hypercorn's worker."""
+    return f"hypercorn.{'trio' if config.worker_class == 'trio' else 'asyncio'}.run"
+
+
 def load(config: Config) -> Any:
     """Import the application and what serves it; the application, as hypercorn wraps it."""
-    loop = "trio" if config.worker_class == "trio" else "asyncio"
     with importing(config.application_path, server="hypercorn", hint="check the name"):
-        importlib.import_module(f"hypercorn.{loop}.run")
+        importlib.import_module(_module_of(config))
         return load_application(config.application_path, config.wsgi_max_body_size)
 
 

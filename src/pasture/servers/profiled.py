@@ -98,6 +98,32 @@ def noting(then: AfterAnswer | None, settings: ServerSettings) -> AfterAnswer | 
     return note
 
 
+def noting_wsgi(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A WSGI application, or the `__call__` of its class, that notes requests."""
+
+    def noted(*arguments: Any) -> Any:
+        *own, environ, start_response = arguments
+
+        def start_and_note(status: str, *rest: Any, **named: Any) -> Any:
+            if _recorder is not None and _recorder.is_on:
+                _recorder.answered_wsgi(environ, status)
+            return start_response(status, *rest, **named)
+
+        return call(*own, environ, start_and_note)
+
+    return noted
+
+
+def noted(application: Any, settings: ServerSettings, *, is_asgi: bool) -> Any:
+    """The application; if workers record, one that notes their requests."""
+    note = noting(None, settings)
+    if note is None:
+        return application
+    from pasture.servers.after_response import Watched
+
+    return Watched(application, note) if is_asgi else noting_wsgi(application)
+
+
 def begin() -> None:
     """Begin to record, if the parent has said so: after a fork of C code, which calls no hook."""
     if _recorder is not None:

@@ -21,7 +21,7 @@ from pasture.errors import PastureError, UsageError
 from pasture.log_lines import log
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.steps import HEAP_STEPS
-from pasture.servers import restart
+from pasture.servers import profiled, restart
 from pasture.servers.engine import Engine
 from pasture.servers.restart import LeftOut
 from pasture.servers.sealer import Sealer, or_end, show_log, without_exit
@@ -122,6 +122,7 @@ class Uwsgi(Engine):
         self._uwsgi = uwsgi
         self._pid = os.getpid()
         self._users_hook: Callable[[], object] | None = None
+        self._is_noting = False
 
     def check(self, started: Any) -> None:
         refuse(started.opt, started.worker_id())
@@ -161,6 +162,9 @@ class Uwsgi(Engine):
         self._take_post_fork_hook()
         if any(HEAP_STEPS[step].makes_immortal for step in self.settings.policy.heap):
             hooks.keep_out_of_the_seal()
+        if self.settings.learn is not None and not self._is_noting:
+            self._is_noting = True
+            self._note_requests()
         try:
             or_end(lambda: self._sealer.before_fork(self._warm_up, self._play))
         except KeyboardInterrupt:
@@ -204,6 +208,15 @@ class Uwsgi(Engine):
 
     def _warm_up(self) -> WarmUpReport:
         return warm_up_as_set(self._application(), self.settings)
+
+    def _note_requests(self) -> None:
+        """Have workers note their requests: by the application's class, since uWSGI itself holds
+        the application in C."""
+        try:
+            kind = type(self._application())
+            kind.__call__ = profiled.noting_wsgi(kind.__call__)  # type: ignore[method-assign]
+        except Exception as error:
+            log.warning("learn: no requests are recorded: %s", error)
 
     def _application(self) -> Callable[..., Any]:
         """The WSGI application that uWSGI was asked to load.
