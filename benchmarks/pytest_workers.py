@@ -29,7 +29,15 @@ from rich.table import Table
 from benchmarks.spread import paired_ratio
 from benchmarks.uv import REPOSITORY, uv
 
-PACKAGES = ("networkx", "attrs")
+DJANGO = ("-p", "pytest_django_suite", "-c", "/dev/null", "-o", "python_files=test*.py")
+PARTS = {
+    "attrs": ("-k", "test_validators or test_converters or test_filters or test_annotations"),
+    "networkx": ("-k", "test_function or test_graph or test_digraph"),
+    "pandas": ("pandas/tests/indexes/datetimes/methods", "pandas/tests/indexes/timedeltas"),
+    "sqlalchemy": ("test/base", "--ignore=test/base/test_examples.py"),
+    "django": (*DJANGO, "tests/basic", "tests/forms_tests", "tests/queries"),
+}
+"""By suite, what of it runs: all that `make test-packages` has, or the files that are named."""
 VARIANTS = {"xdist": "--no-pasture", "forked": "--pasture", "kept": "--keep"}
 PROBE = Path(__file__).with_name("pytest_workers_probe.py")
 TIMEOUT_S = 1800.0
@@ -70,7 +78,8 @@ def prepare(name: str) -> Suite:
 
     package = load_packages()[name]
     environment = make(package, False)
-    uv("pip", "install", "--quiet", "--python", environment.python, "pytest-xdist>=3.6")
+    more = ("pytest", "pytest-xdist>=3.6")
+    uv("pip", "install", "--quiet", "--python", environment.python, *more)
     uv(
         *("pip", "install", "--quiet", "--python", environment.python, "--no-deps"),
         *("--reinstall-package", "pytest-pasture", REPOSITORY / "pytest-pasture"),
@@ -81,7 +90,9 @@ def prepare(name: str) -> Suite:
     ]
     own = ["-c", "/dev/null"] if package.source == "wheel" else []
     above = (f"--rootdir={environment.root}", f"--confcutdir={environment.root}")
-    words = (*above, *own, *package.tests, *package.arguments, *left_out)
+    part = PARTS.get(name, ())
+    tests = () if any("/" in word for word in part) else package.tests
+    words = (*above, *own, *tests, *package.arguments, *part, *left_out)
     return Suite(environment.python, environment.root, words)
 
 
@@ -169,7 +180,7 @@ def main(
         "tests",
     ):
         table.add_column(column)
-    for name in names or PACKAGES:
+    for name in names or PARTS:
         suite = prepare(name)
         for count in workers:
             with TemporaryDirectory(prefix="pasture-bench-") as folder:
