@@ -99,7 +99,7 @@ def test_files_that_changed_are_collected_again(project: Any) -> None:
 
 def test_everything_else_that_changed_is_a_reason_to_collect_anew(project: Any) -> None:
     project.anew()
-    project.write("library.py", "NUMBER = 2\n")
+    project.write("library.py", "NUMBER = 20\n")
     run, reason = project.anew()
     assert reason.endswith("library.py has changed")
     assert run.outcomes["test_one::test_of_library"] == "failure"
