@@ -1,7 +1,8 @@
 """Workers of pytest-xdist that are forked from one process, which has collected and is sealed.
 
-    plugin -> nodes -> controller -> mold -> keeper -> again -> seen
-                                     mold -> worker -> each -> ends, once, cards, shared, keep
+    plugin -> start -> nodes -> controller -> mold -> keeper -> again -> seen
+                                              mold -> worker -> each
+                                              all -> ends, once, cards, shared, keep
 
 docs/pytest.md is the user's guide.
 """

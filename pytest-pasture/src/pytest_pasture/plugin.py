@@ -1,31 +1,14 @@
-"""The plug-in of pytest: options, when the mold is forked, and what the terminal says.
+"""The plug-in of pytest: its options, and whether a run has more of it.
 
-The mold is forked once options are parsed and the first conftests imported, and before any plug-in
-is configured: xdist's worker has a configuration of its own from there on, too.
+A run without forked workers imports nothing else of this package: it starts as without it.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from xdist import dsession
-
-from pasture.fork_safety.survey import survey
-from pytest_pasture import keep, mold, nodes, streams
-from pytest_pasture.controller import Mold
-from pytest_pasture.keeper import Keeper
-from pytest_pasture.once import Finding, LookOut
-from pytest_pasture.report import Report
-from pytest_pasture.seen import Seen
-
-LOOKOUT = pytest.StashKey[LookOut]()
-INHERITED = pytest.StashKey[list[int]]()
-SEEN = pytest.StashKey[Seen]()
-REPORT = pytest.StashKey[Report]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -94,88 +77,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     wanted = options.pasture
     if wanted is None:
         wanted = early_config.getini("pasture") or options.pasture_keep
+    if wanted or options.pasture_keep_stop:
+        from pytest_pasture import start
+
+        early_config.pluginmanager.register(start, "pasture-start")
     if wanted:
-        early_config.stash[LOOKOUT] = LookOut()
-        early_config.stash[LOOKOUT].start()
-        if options.pasture_keep:
-            early_config.stash[SEEN] = Seen()
-            early_config.stash[SEEN].start()
-            early_config.stash[INHERITED] = streams.inherited()
+        start.look_out(early_config)
     return (yield)
-
-
-@pytest.hookimpl
-def pytest_cmdline_main(config: pytest.Config) -> int | None:
-    """Fork the mold; after xdist has read its options, and before pytest runs the session."""
-    if hasattr(config, "workerinput"):
-        return None
-    if config.option.pasture_keep_stop:
-        return _stop(config)
-    lookout = config.stash.get(LOOKOUT, None)
-    if lookout is None:
-        return None
-    if _is_distributed(config):
-        report = config.stash[REPORT] = Report(config)
-        config.pluginmanager.register(report, "pasture-report")
-        reason = nodes.reason_against(config) or _hazard(config, lookout)
-        if reason is None:
-            report.mold = Mold(config, lookout, report.plain, _keeper(config))
-            config.stash[nodes.MOLD] = report.mold
-            config.pluginmanager.register(nodes.Order(report.mold), "pasture-order")
-            dsession.NodeManager = nodes.NodeManager
-        else:
-            report.plain(reason)
-    _look_no_more(config)
-    return None
-
-
-def _keeper(config: pytest.Config) -> Keeper | None:
-    if (seen := config.stash.get(SEEN, None)) is None:
-        return None
-    minutes = config.getini("pasture_keep_minutes")
-    try:
-        limit_s = 60 * float(minutes)
-    except ValueError:
-        raise pytest.UsageError(f"pasture_keep_minutes is no number: {minutes!r}") from None
-    place, hello = keep.place_of(config), keep.hello_of(config)
-    return Keeper(limit_s, place, hello, seen, config.stash[INHERITED])
-
-
-def _stop(config: pytest.Config) -> int:
-    try:
-        number = keep.place_of(config).stop()
-    except OSError as error:
-        raise pytest.UsageError(f"--keep-stop: {error.strerror or error}") from None
-    print(f"pasture: {number} kept process{'es' * (number != 1)} ended")
-    return 0
-
-
-def _look_no_more(config: pytest.Config) -> None:
-    if (lookout := config.stash.get(LOOKOUT, None)) is not None:
-        lookout.stop()
-    if (seen := config.stash.get(SEEN, None)) is not None:
-        seen.stop()
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    _look_no_more(config)
-
-
-def _is_distributed(config: pytest.Config) -> bool:
-    option: Any = config.option
-    return (
-        config.pluginmanager.hasplugin("xdist")
-        and option.dist != "no"
-        and bool(option.tx)
-        and not option.collectonly
-        and not getattr(option, "looponfail", False)
-        and sys.platform == "linux"
-    )
-
-
-def _hazard(config: pytest.Config, lookout: LookOut) -> str | None:
-    """Why the mold cannot be forked from here."""
-    hazards = (Finding(hazard.kind, str(hazard)) for hazard in survey())
-    allowed = config.getini("pasture_allow")
-    findings = (*hazards, *mold.processes(), *lookout.findings)
-    return next((str(one) for one in findings if one.kind not in allowed), None)

@@ -87,6 +87,18 @@ def test_another_interpreter_gets_plain_workers(suite: Any) -> None:
     assert run.counts == {"passed": 6}
 
 
+def test_without_the_option_nothing_is_imported(suite: Any) -> None:
+    suite.write(
+        "test_one.py",
+        "import sys\ndef test_modules():\n"
+        "    own = {one for one in sys.modules if one.partition('.')[0] == 'pytest_pasture'}\n"
+        "    assert own == {'pytest_pasture', 'pytest_pasture.plugin', 'pytest_pasture.shared'}\n"
+        "    assert 'pasture' not in sys.modules\n",
+    )
+    assert suite.run("-n", "0").outcomes == {"test_one::test_modules": "passed"}
+    assert suite.run("--no-pasture", "-n", "1").outcomes == {"test_one::test_modules": "passed"}
+
+
 def test_without_the_option_nothing_is_changed(suite: Any) -> None:
     suite.write("test_one.py", TESTS + "    assert os.getppid() != 0\n")
     assert "pasture:" not in suite.run().output
