@@ -30,12 +30,13 @@ from benchmarks.spread import paired_ratio
 from benchmarks.uv import REPOSITORY, uv
 
 DJANGO = ("-p", "pytest_django_suite", "-c", "/dev/null", "-o", "python_files=test*.py")
+DJANGO_PARTS = ("basic", "queries", "lookup", "aggregation", "expressions", "template_tests")
 PARTS = {
     "attrs": ("-k", "test_validators or test_converters or test_filters or test_annotations"),
     "networkx": ("-k", "test_function or test_graph or test_digraph"),
     "pandas": ("pandas/tests/indexes/datetimes/methods", "pandas/tests/indexes/timedeltas"),
     "sqlalchemy": ("test/base", "--ignore=test/base/test_examples.py"),
-    "django": (*DJANGO, "tests/basic", "tests/forms_tests", "tests/queries"),
+    "django": (*DJANGO, *(f"tests/{part}" for part in DJANGO_PARTS)),
 }
 """By suite, what of it runs: all that `make test-packages` has, or the files that are named."""
 VARIANTS = {"xdist": "--no-pasture", "forked": "--pasture", "kept": "--keep"}
