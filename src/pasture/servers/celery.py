@@ -7,9 +7,9 @@ others are forked from the sealed parent, and end by `os._exit` in any case. doc
 user's guide.
 
 Written for Celery 5.4 to 5.7 and billiard 4.2 and 4.3; leans on the signal `celeryd_after_setup`,
-on a restart (HUP) that runs `sys.argv` as a script, on `billiard.pool.mem_rss`,
-`Worker.after_fork`, a process's `_parent_pid`, `Pool._repopulate_pool`, `Pool._pool` and, of
-`AsynPool`, `_queues`.
+on a restart (HUP) by `celery.apps.worker._reload_current_worker`, which runs `sys.argv` as a
+script, on `billiard.pool.mem_rss`, `Worker.after_fork`, a process's `_parent_pid`,
+`Pool._repopulate_pool`, `Pool._pool` and, of `AsynPool`, `_queues`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from pasture.refork.shortage import Backoff, is_shortage
 from pasture.servers.after_response import AfterResponse
 from pasture.servers.engine import Engine, installed
 from pasture.servers.recycle import MemoryLimit
+from pasture.servers.starter import starter
 from pasture.trust.untrusted_text import complain
 
 with installed("celery"):
@@ -81,6 +82,7 @@ class Celery(Engine):
         import_transports(started.app)
         survive_shortages()
         end_pool_with_parent()
+        restart_out_of_the_image()
 
     def end(self, error: PastureError) -> NoReturn:
         sys.stdout.flush()
@@ -115,6 +117,18 @@ def end_pool_with_parent() -> None:
         after_fork(worker)
 
     Worker.after_fork = after_fork_of_a_child
+
+
+def restart_out_of_the_image() -> None:
+    """Have a restart (HUP) start the worker by what has started this one: Celery takes python."""
+    from celery.apps import worker
+    from celery.platforms import close_open_fds
+
+    def reload_current_worker() -> NoReturn:
+        close_open_fds([sys.__stdin__, sys.__stdout__, sys.__stderr__])
+        os.execv(starter(), [starter(), *sys.argv])
+
+    worker._reload_current_worker = reload_current_worker
 
 
 def survive_shortages() -> None:
