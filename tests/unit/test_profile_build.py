@@ -1,5 +1,6 @@
 """Building a profile's entries: what is built, what is refused, and what is no longer there."""
 
+import os
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pasture.profile import effects
-from pasture.profile.build import Built, build, problems_of
+from pasture.profile.build import Built, build, build_in_image, problems_of
 from pasture.profile.file import profile_of
 
 threads_are_audited = pytest.mark.skipif(
@@ -34,6 +35,7 @@ MODULES = {
     "forking": "import os\nos.fork()",
     "keeping": "import sys\nstream, write = sys.stdout, sys.stdout.write\n",
     "secretly": "try:\n    print('welcome')\nexcept BaseException:\n    pass",
+    "changing": "import os\nos.environ['LEARNED'] = 'after'",
     "reading": "open(__file__).close()",
     "caches": "import functools\n"
     "@functools.cache\n"
@@ -220,3 +222,27 @@ def test_servers_without_a_profile_load_no_module_of_profiles() -> None:
     program = "import sys, pasture.servers.sealer; print('pasture.profile' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr
+
+
+def test_no_audit_hook_is_left_once_all_is_built(
+    there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(profile_of({"module": ["learned_plain"]}))
+    monkeypatch.setattr(effects, "_found", [])  # as while an entry is built
+    monkeypatch.setattr(effects, "_thread", threading.get_ident())
+    sys.audit("os.mkdir", "made")
+
+
+def test_in_an_image_the_same_is_refused_and_changes_are_left(
+    there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEARNED", "before")
+    modules = ["learned_writing", "learned_broken", "learned_ending", "learned_changing"]
+    built = build_in_image(profile_of({"module": modules}))
+    assert [one.problem for one in built] == [
+        f"refused: it makes a file ({there})",
+        "ZeroDivisionError: division by zero",
+        "SystemExit: 3",
+        None,
+    ]
+    assert os.environ["LEARNED"] == "after"

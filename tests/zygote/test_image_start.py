@@ -221,12 +221,25 @@ def test_modules_that_a_rehearsal_imports_are_loaded_and_its_state_is_gone(
 
 
 @pytest.mark.once
-def test_modules_of_a_profile_are_loaded_as_far_as_they_are_there(own_images: Images) -> None:
+def test_a_profile_is_built_but_for_what_has_an_effect(
+    own_images: Images,
+) -> None:
+    own_images.module("asking", "import socket\nsocket.create_connection(('127.0.0.1', 9))\n")
+    own_images.module(
+        "rates", "import functools\n@functools.cache\ndef table():\n    return ['built']\n"
+    )
     profile = own_images.folder / "site.profile"
-    file.write(profile, file.profile_of({"module": ["wave", "no_such_module", "colorsys"]}))
-    own_images.built("--profile", str(profile))
-    source = "import sys; print([n in sys.modules for n in ('wave', 'colorsys')])"
-    assert own_images.run("-c", source).out == b"[True, True]\n"
+    modules = ["wave", "no_such_module", "asking", "colorsys", "rates"]
+    file.write(profile, file.profile_of({"module": modules, "cache": ["rates:table"]}))
+    done = own_images.build("--profile", str(profile))
+    assert "profile: built 4 of 6 entries" in done.stderr
+    assert "profile: module no_such_module: it is no longer there" in done.stderr
+    assert "profile: module asking: refused: it makes a connection" in done.stderr
+    source = (
+        "import sys, rates; names = ('wave', 'colorsys', 'asking')\n"
+        "print([n in sys.modules for n in names], rates.table.cache_info().currsize)"
+    )
+    assert own_images.run("-c", source).out == b"[True, True, False] 1\n"
 
 
 @pytest.mark.once

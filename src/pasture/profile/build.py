@@ -15,13 +15,16 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
 from types import MappingProxyType
 from typing import Any
 
 from pasture.proc.own_memory import read_own_memory
 from pasture.profile import effects
 from pasture.profile.file import Profile, pattern_of
-from pasture.warmup.guard import STEP_S, TOTAL_S, Guard
+from pasture.warmup.guard import STEP_S, TOTAL_S, Guard, Outcome, describe
+
+Run = Callable[[str, Callable[[], object]], Outcome[object]]
 
 MAX_PROBLEMS = 10
 """Of the lines that a start writes about entries."""
@@ -63,6 +66,19 @@ def build(
     Raises:
         KeyboardInterrupt: the process was asked to end.
     """
+    with Guard(step_s=step_s, total_s=total_s) as guard:
+        return _build(profile, guard.run, lambda: guard.is_over)
+
+
+def build_in_image(profile: Profile) -> tuple[Built, ...]:
+    """The same in a process that is made an image of: without limits, and nothing is put back.
+
+    A guard would read all variables, and so bind the image to their values.
+    """
+    return _build(profile, _run, lambda: False)
+
+
+def _build(profile: Profile, run: Run, is_over: Callable[[], bool]) -> tuple[Built, ...]:
     done: list[Built] = []
     entries = [
         (kind, value)
@@ -71,20 +87,38 @@ def build(
         if not value.endswith("(...)")  # by which arguments is not known
     ]
     meter = Meter()
-    with Guard(step_s=step_s, total_s=total_s) as guard:
-        for kind, value in entries:
-            entry = f"{kind} {value}"
-            if guard.is_over:
-                done.append(Built(entry, 0.0, 0, "left out: the time is over"))
-                continue
-            with effects.refused() as found:
-                outcome = guard.run(entry, partial(_BUILDERS[kind], value))
-            error = outcome.error and outcome.error.removeprefix(f"{Gone.__name__}: ")
-            problem = f"refused: it makes {found[0]}" if found else error
-            if outcome.changed and problem is None:
-                problem = f"it changed {', '.join(outcome.changed)}: put back"
-            done.append(Built(entry, outcome.seconds, meter.grown(), problem))
+    for kind, value in entries:
+        entry = f"{kind} {value}"
+        if is_over():
+            done.append(Built(entry, 0.0, 0, "left out: the time is over"))
+            continue
+        with effects.refused() as found:
+            outcome = run(entry, partial(_BUILDERS[kind], value))
+        error = outcome.error and outcome.error.removeprefix(f"{Gone.__name__}: ")
+        problem = f"refused: it makes {found[0]}" if found else error
+        if outcome.changed and problem is None:
+            problem = f"it changed {', '.join(outcome.changed)}: put back"
+        done.append(Built(entry, outcome.seconds, meter.grown(), problem))
+    effects.forget()
     return tuple(done)
+
+
+def _run(_name: str, function: Callable[[], object]) -> Outcome[object]:
+    began_s, error = perf_counter(), None
+    try:
+        function()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as raised:
+        error = describe(raised)
+    return Outcome(None, error, (), perf_counter() - began_s)
+
+
+def summary_of(built: tuple[Built, ...]) -> str:
+    """How many entries were built, in which time and memory."""
+    done, seconds = sum(not one.problem for one in built), sum(one.seconds for one in built)
+    own_mb = sum(one.own_bytes for one in built) / 1e6
+    return f"built {done} of {len(built)} entries in {seconds:.1f} s, {own_mb:.1f} MB"
 
 
 def problems_of(built: tuple[Built, ...]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Effects that code may have beyond its own process's memory, refused while an entry is built.
 
-An audit hook sees them before they happen, and raises. It cannot be taken away again: outside of a
-`refused` block it returns at once.
+An audit hook sees them before they happen, and raises. Outside of a `refused` block it returns at
+once; the extension takes it away, where there is one.
 
 Source: the table of audit events of CPython's documentation.
 """
@@ -12,8 +12,11 @@ import os
 import sys
 from _thread import get_ident
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
+
+from pasture.errors import UnsupportedInterpreter
+from pasture.interpreter import native
 
 _THREAD = "a thread"
 _EFFECTS = {
@@ -66,6 +69,15 @@ def refused() -> Iterator[list[str]]:
             yield found
     finally:
         _found = None
+
+
+def forget() -> None:
+    """Take the hook away, once all is built."""
+    global _is_hooked
+    if _is_hooked:
+        with suppress(UnsupportedInterpreter):
+            native().drop_audit_hook(_hook)
+            _is_hooked = False
 
 
 @contextmanager

@@ -302,10 +302,10 @@ class Recorder:
 
     def _give_up(self, error: Exception) -> None:
         """Say why nothing is recorded: in the middle of anything, so without the log's locks."""
-        self._leave()
         text = f"pasture: learn: process {os.getpid()} records nothing more: {error}\n"
         with suppress(OSError):
             os.write(2, text.encode(errors="backslashreplace"))
+        self._leave()
 
 
 def _is_literal(pattern: str, frame: FrameType | None) -> bool:

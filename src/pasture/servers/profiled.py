@@ -54,15 +54,12 @@ def take_in(
     """The same of a profile and a file."""
     global _taken
     if profile is not None and profile != _taken:
-        from pasture.profile.build import build, problems_of  # few servers have one
+        from pasture.profile.build import build, problems_of, summary_of  # few servers have one
 
         _taken = profile
         built = build(profile, step_s=step_s, total_s=total_s)
         _built.extend(built)
-        done, seconds = sum(not one.problem for one in built), sum(one.seconds for one in built)
-        own_mb = sum(one.own_bytes for one in built) / 1e6
-        figures = f"{done} of {len(built)} entries in {seconds:.1f} s, {own_mb:.1f} MB"
-        write(logging.INFO, f"profile: built {figures}")
+        write(logging.INFO, f"profile: {summary_of(built)}")
         for problem in (*profile.problems, *problems_of(built)):
             write(logging.WARNING, f"profile: {printable(problem)}")
     if learn is not None:

@@ -129,7 +129,7 @@ def _run(name: str, function: Callable[[], Result], *, in_main_thread: bool) -> 
         if os.getpid() == own:
             raise
     except BaseException as raised:
-        error = _describe(raised)
+        error = describe(raised)
     finally:
         if os.getpid() != own:
             _end_the_copy(name)
@@ -145,8 +145,8 @@ def _end_the_copy(name: str) -> None:
         os._exit(0)
 
 
-def _describe(raised: BaseException) -> str:
-    """Its type and text; an exception is the application's, its text too."""
+def describe(raised: BaseException) -> str:
+    """The type and text of an exception; it is the application's, its text too."""
     try:
         text = str(raised)
     except Exception:

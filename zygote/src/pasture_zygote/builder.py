@@ -113,11 +113,8 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
         for name in rehearsed:
             with suppress(Exception):  # what only the rehearsal can import, it imports
                 importlib.import_module(name)
-        for name in order.file.learned if order.file is not None else ():
-            try:
-                importlib.import_module(name)
-            except (Exception, SystemExit) as error:
-                print(f"profile: module {name}: {type(error).__name__}: {error}", file=sys.stderr)
+        if order.file is not None and order.file.learned:
+            _build_profile(order.file.learned)
         if order.file is not None and order.file.warm:
             from pasture_zygote.warm import warm
 
@@ -133,6 +130,17 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
     for number in taken:
         os.close(number)
     return observed.files()
+
+
+def _build_profile(text: str) -> None:
+    """Build the entries of a profile but for its requests; the outcome goes to standard error."""
+    from pasture.profile.build import build_in_image, problems_of, summary_of
+    from pasture.profile.file import parse
+    from pasture.trust.untrusted_text import printable
+
+    built = build_in_image(parse(text))
+    for line in (summary_of(built), *problems_of(built)):
+        print(f"profile: {printable(line)}", file=sys.stderr, flush=True)
 
 
 def _choose_code(order: Order, environ: int, close: list[int]) -> Built | None:

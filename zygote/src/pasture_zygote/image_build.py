@@ -51,7 +51,7 @@ class Wanted:
         secrets: that must not be in it.
         cpu: level of processors that it is for (`baseline`); "" for one like this machine's.
         trusted: libraries that choose nothing by the processor, by name.
-        learned: modules of a profile, loaded as far as they are there.
+        learned: text of a profile, built as far as its entries are there.
     """
 
     plan: Plan
@@ -63,7 +63,7 @@ class Wanted:
     secrets: tuple[leaks.Secret, ...] = ()
     cpu: str = ""
     trusted: tuple[str, ...] = ()
-    learned: tuple[str, ...] = ()
+    learned: str = ""
 
 
 def variables(environ: Mapping[str, str], given: Iterable[str]) -> dict[str, str]:

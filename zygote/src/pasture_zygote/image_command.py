@@ -167,6 +167,8 @@ def build(
     )
     lines = (*warm, *(line for file in warm_file for line in read_lines(file)))
     learned = read(profile) if profile is not None else Profile()
+    for problem in learned.problems:
+        _say(f"profile: {problem}")
     if app:
         lines += learned.of("request")
     wanted = Wanted(
@@ -179,7 +181,7 @@ def build(
         secrets=tuple(secrets),
         cpu=cpu or "",
         trusted=cpu_trust,
-        learned=learned.of("module"),
+        learned=learned.text,
     )
     document = build_image(path, wanted)
     if verity:

@@ -36,7 +36,7 @@ class FileOrder:
         held: variables that the builder has and programs do not (`baseline`).
         cpu: level of processors that it is for; "" for one like the builder's.
         rehearses_imports: whether modules that the rehearsal imports are loaded.
-        learned: modules of a profile, loaded as far as they are there.
+        learned: text of a profile, built as far as its entries are there.
     """
 
     stub: str
@@ -47,7 +47,7 @@ class FileOrder:
     held: dict[str, str] = dataclasses.field(default_factory=dict)
     cpu: str = ""
     rehearses_imports: bool = False
-    learned: tuple[str, ...] = ()
+    learned: str = ""
 
 
 @dataclass(frozen=True, slots=True)
