@@ -248,6 +248,7 @@ def web_stopped_at_once(site: Site) -> object:
 def web_master_killed(site: Site) -> object:
     with site.web("-w", "1") as program:
         asked = site.ask("a")
+        until((site.folder / "runtime" / "gunicorn.ctl").exists, "no control socket")
         program.send_signal(signal.SIGKILL)
         program.wait(TIMEOUT_S)
         site.release("a")
