@@ -1,6 +1,6 @@
 """What of the answered requests is kept for the warm-up of the next generation 0."""
 
-from pasture.refork.served import MAX_LINES, Served, host_of, is_line, requests_of
+from pasture.refork.served import MAX_LINES, Served, host_of, is_line, requests_of, words_of_environ
 from pasture.warmup.requests import parse_lines
 
 
@@ -66,3 +66,10 @@ def test_every_line_that_is_kept_is_one_that_is_taken() -> None:
     lines = noted(*[("GET", path, 200) for path in ("/a%20b?x=%zz&y=[1]", "/~x/;v=1", "/")] * 2)
     assert len(lines) == 3 and all(map(is_line, lines))
     assert not any(map(is_line, (None, 7, b"GET http://a/", ["GET http://a/"])))
+
+
+def test_a_request_by_its_environ_has_the_path_as_it_came_or_encoded_anew() -> None:
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/caf\xc3\xa9", "QUERY_STRING": "page=2"}
+    assert words_of_environ(environ) == ("GET", "/caf%C3%A9?page=2", "")
+    assert words_of_environ({**environ, "REQUEST_URI": "/x"})[1] == "/x"
+    assert words_of_environ({"PATH_INFO": "/\u20ac"})[1] == "/%3F"

@@ -181,9 +181,9 @@ class Recorder:
         """The same by the request's scope."""
         self._served.note(*words_of(scope), status)
 
-    def answered_wsgi(self, environ: Mapping[str, Any], status: str) -> None:
+    def answered_wsgi(self, environ: Mapping[str, Any], status: object) -> None:
         """The same by its environ, and the status as the application gives it."""
-        code = status[:3]
+        code = str(status)[:3]
         self._served.note(*words_of_environ(environ), int(code) if code.isdecimal() else 0)
 
     def stop(self) -> None:

@@ -104,7 +104,9 @@ def words_of_environ(environ: Mapping[str, Any]) -> tuple[str, str, str]:
     if not target:
         path = f"{environ.get('SCRIPT_NAME', '')}{environ.get('PATH_INFO', '')}"
         query = environ.get("QUERY_STRING")
-        target = quote(path, safe=_IN_PATHS, encoding="latin-1") + (f"?{query}" if query else "")
+        # An application may have put a character there that no server would.
+        target = quote(path, safe=_IN_PATHS, encoding="latin-1", errors="replace")
+        target += f"?{query}" if query else ""
     return environ.get("REQUEST_METHOD", ""), target, environ.get("HTTP_HOST", "")
 
 
