@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,13 +22,14 @@ from pasture.errors import (
     ServerFailed,
     UsageError,
 )
+from pasture.launch.session import Group
 from pasture.trial import attempt_trial, run_trial
 from pasture.trial.document import as_document
 from pasture.trial.equipment import Equipment
 from pasture.trial.measurement import Run, Shutdown, TrialResult
 from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import UrlAnswers
-from pasture.trial.run import Job, causes_of
+from pasture.trial.run import Job, _check_server, causes_of
 from pasture.trial.server import Pause
 from pasture.trial.trial import describe_interpreter, schedule
 from pasture.warmup.requests import Request
@@ -482,3 +484,16 @@ def test_causes_that_cannot_be_seen_end_no_run(kind: type[PastureError]) -> None
     assert causes_of(1, find, events.append) is None
     assert "it is not shown" in str(events[-1])
     assert causes_of(1, None, events.append) is None
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"), [("sleep 60 &", "into the background"), (":", "under stock ended")]
+)
+def test_a_server_whose_first_process_ends_under_load_may_go_on_in_the_background(
+    tmp_path: Path, program: str, reason: str
+) -> None:
+    job: Any = SimpleNamespace(policy="stock")
+    with Group(["sh", "-c", program], log=tmp_path / "log", env={}) as group:
+        group.wait()
+        with pytest.raises(ServerFailed, match=reason):
+            _check_server(job, group)

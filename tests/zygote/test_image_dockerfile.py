@@ -7,6 +7,7 @@ machine, and the command then in another root, of which that one is a layer.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -116,7 +117,8 @@ def test_the_steps_of_the_dockerfile_make_a_container_that_starts_out_of_its_ima
     finally:
         # One that has become another user is not ended with its parent: prctl(2).
         for pid in tree.descendants(server.pid):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it ended with an earlier one
+                os.kill(pid, signal.SIGKILL)
         server.kill()
         server.wait()
     said = (tmp_path / "log").read_text()

@@ -118,11 +118,13 @@ def shown_on_a_terminal(program: Path, words: list[str], environ: dict[str, str]
     """What a program shows on a terminal where two lines are typed."""
     above, below = pty.openpty()
     os.write(above, b"a\nbcd\n")
+    shown = b""
+    while shown != b"a\r\nbcd\r\n":  # the kernel's echo comes when a thread of its own has run
+        shown += os.read(above, 1 << 16)
     process = subprocess.Popen(
         [program, *words], stdin=below, stdout=below, stderr=below, env=environ
     )
     os.close(below)
-    shown = b""
     try:
         while part := os.read(above, 1 << 16):
             shown += part

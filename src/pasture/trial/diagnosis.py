@@ -48,9 +48,7 @@ def ended_early(app: str, log: str, exit_code: int, port: int, phrases: Phrases)
     if not_loaded is not None:
         return not_loaded
     if exit_code == 0:
-        return ServerFailed(
-            "the server went into the background", hint="turn off `daemon` in its configuration"
-        )
+        return went_into_background()
     return ServerFailed(
         f"the server ended with exit code {exit_code} before it answered",
         hint="its log ends with\n" + tail(log),
@@ -62,6 +60,13 @@ def workers_died(app: str, log: str, phrases: Phrases) -> PastureError:
     return _not_loaded(app, log, phrases) or ServerFailed(
         "the server's workers end before one of them answers",
         hint="its log ends with\n" + tail(log),
+    )
+
+
+def went_into_background() -> ServerFailed:
+    """The error for a server whose first process ends while others serve."""
+    return ServerFailed(
+        "the server went into the background", hint="turn off `daemon` in its configuration"
     )
 
 

@@ -197,6 +197,8 @@ def private_a_worker(size_bytes: float) -> str:
 
 def _check_server(job: Job, group: Group) -> None:
     code = group.exit_code()
+    if code == 0 and group.members():  # it answered before its first process was seen to end
+        raise diagnosis.went_into_background()
     if code is not None:
         raise diagnosis.ended_under_load(job.policy, group.log, code)
 
