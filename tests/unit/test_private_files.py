@@ -124,8 +124,12 @@ def test_who_calls_sudo_may_have_reports_in_a_folder_of_his_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.chown(tmp_path, OTHER_USER, OTHER_USER)
+    tmp_path.chmod(0o775)
     monkeypatch.setenv("SUDO_UID", str(OTHER_USER))
+    with pytest.raises(OSError, match="group 65534 may write"):
+        private_files.write(tmp_path / "report", "x")
 
+    monkeypatch.setenv("SUDO_GID", str(OTHER_USER))
     private_files.write(tmp_path / "report", "x")
 
     assert (tmp_path / "report").read_text() == "x"

@@ -240,16 +240,19 @@ def _require_replaceable(path: Path, folder: int) -> None:
 
 def trusted_users() -> frozenset[int]:
     """Ids of users who may decide for this process: its own, root, and the caller of sudo."""
-    users = {os.geteuid(), 0}
-    called_by = os.environ.get("SUDO_UID", "")
-    if os.geteuid() == 0 and called_by.isascii() and called_by.isdecimal():
-        users.add(int(called_by))
-    return frozenset(users)
+    return frozenset({os.geteuid(), 0} | _called_by("SUDO_UID"))
 
 
 def _own_groups() -> frozenset[int]:
     """Groups with no other member: root's, and the one of the same number as this user."""
-    return frozenset(trusted_users() & {0, os.getegid(), *os.getgroups()})
+    return trusted_users() & ({0, os.getegid(), *os.getgroups()} | _called_by("SUDO_GID"))
+
+
+def _called_by(variable: str) -> set[int]:
+    """The id of sudo's caller, or of the caller's group; root alone takes it from a variable."""
+    called_by = os.environ.get(variable, "")
+    is_id = os.geteuid() == 0 and called_by.isascii() and called_by.isdecimal()
+    return {int(called_by)} if is_id else set()
 
 
 def _refused(path: Path, why: str) -> PermissionError:
