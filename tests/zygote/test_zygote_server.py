@@ -85,8 +85,11 @@ def wait_until_served(zygotes: Zygotes, source: str, name: str = "") -> None:
 
 
 def test_a_zygote_on_top_is_made_again_with_its_base(own_zygotes: Zygotes) -> None:
+    # A reload that waited for the base alone would end before the one on top is made.
+    (own_zygotes.folder / "slow.py").write_text("import time\ntime.sleep(1)\n")
+    own_zygotes.environ["PYTHONPATH"] = str(own_zygotes.folder)
     own_zygotes.pasture("start", "--preload", "json", "--name", "low")
-    own_zygotes.pasture("start", "--preload", "decimal", "--name", "high", "--base", "low")
+    own_zygotes.pasture("start", "--preload", "slow", "--name", "high", "--base", "low")
     own_zygotes.pasture("reload", "--name", "low")
     found = own_zygotes.status()
     assert (found["low"]["made"], found["high"]["made"]) == (2, 2)

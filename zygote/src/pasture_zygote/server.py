@@ -44,7 +44,8 @@ _LOADING = ("start", "reload")
 
 _NOT_RECEIVED = "the image could not be received: too many files are open"
 
-Waiting = tuple[socket.socket, str]
+Waiting = tuple[socket.socket, frozenset[str]]
+"""A connection that is answered once the zygotes of these names are made."""
 
 
 class Server:
@@ -183,7 +184,7 @@ class Server:
     def _obey(
         self, connection: socket.socket, order: Mapping[str, Any], difference: str | None
     ) -> None:
-        orders: Mapping[str, Callable[..., str | None]] = {
+        orders: Mapping[str, Callable[..., frozenset[str] | None]] = {
             "start": self._order_start,
             "stop": self._order_stop,
             "reload": self._order_reload,
@@ -210,7 +211,7 @@ class Server:
         else:
             self._waiting.append((connection, awaited))
 
-    def _order_start(self, **fields: Any) -> str:
+    def _order_start(self, **fields: Any) -> frozenset[str]:
         plan = Plan(
             name=require_name(fields["name"]),
             base=str(fields["base"]),
@@ -221,7 +222,7 @@ class Server:
             rehearse=str(fields.get("rehearse", "")),
         )
         self.start(plan)
-        return plan.name
+        return frozenset({plan.name})
 
     def start(self, plan: Plan) -> None:
         """Have a zygote made, on top of the bare one where it has no base.
@@ -277,14 +278,14 @@ class Server:
             self._drop(zygote)
             del self._tree.zygotes[zygote.plan.name]
 
-    def _order_reload(self, name: str = "") -> str | None:
+    def _order_reload(self, name: str = "") -> frozenset[str] | None:
         if name:
             self._make_at_once(self._find(name))
-            return name
+            return frozenset({name, *(one.plan.name for one in self._tree.above(name))})
         for zygote in list(self._tree.zygotes.values()):
             if not zygote.plan.base:
                 self._make_at_once(zygote)
-        return "*" if self._tree.zygotes else None
+        return frozenset(self._tree.zygotes) or None
 
     def _order_route(self, python: str, options: list[str], routes: dict[str, str]) -> None:
         named = {str(text): str(name) for text, name in routes.items()}
@@ -465,11 +466,10 @@ class Server:
 
     def _answer_waiting(self) -> None:
         left: list[Waiting] = []
-        for connection, name in self._waiting:
-            zygotes = self._tree.zygotes
-            awaited = [z for key, z in zygotes.items() if name in ("*", key)]
+        for connection, names in self._waiting:
+            awaited = [z for name, z in self._tree.zygotes.items() if name in names]
             if any(zygote.state in ("waiting", "building") for zygote in awaited):
-                left.append((connection, name))
+                left.append((connection, names))
                 continue
             failed = [zygote for zygote in awaited if zygote.state == "failed"]
             if failed:
