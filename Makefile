@@ -457,6 +457,10 @@ soak-rq: .venvs/3.14/.stamp ## 2,000 jobs of RQ, stock and sealed: its parent wo
 bench-airflow-scheduler: .venvs/3.14/.stamp ## A real scheduler of Airflow on SQLite, eight tasks at work, in three ways
 	@.venvs/3.14/bin/python -m benchmarks.airflow_scheduler $(ARGS)
 
+.PHONY: bench-airflow-programs
+bench-airflow-programs: .venvs/3.14/.stamp ## PSS of Airflow's four programs: plain, and out of one image
+	@.venvs/3.14/bin/python -m benchmarks.airflow_programs $(ARGS)
+
 .PHONY: bench-airflow
 bench-airflow: .venvs/3.14/.stamp ## Workers of Airflow's LocalExecutor, started in four ways
 	@.venvs/3.14/bin/python -m benchmarks.airflow_executor $(ARGS)
