@@ -11,7 +11,6 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +19,7 @@ import click
 
 from benchmarks.airflow_scheduler import settings_of
 from benchmarks.engines.environments import python_for
+from benchmarks.uv import uv
 from pasture.launch.ports import LOOPBACK, free_port, listens
 from pasture.launch.session import Group, environment
 from pasture.proc import smaps, tree
@@ -55,8 +55,6 @@ multiprocessing.set_executable(str(Path(sys.executable).with_name("pasture-pytho
 """
 """Has the executor's forkserver start out of the image, too."""
 
-Environ = Mapping[str, str]
-
 
 class Airflow:
     """One home with an empty, migrated database, which each way starts with."""
@@ -80,9 +78,9 @@ class Airflow:
         named = [f"--env={name}" for name in self._environ if name not in ("HOME", "LANG")]
         words = ("-o", str(self._image), f"--rehearse={rehearsal}", "--rehearse-imports", *named)
         preload = f"--preload={','.join(PRELOAD)}"
-        self._run("python", "-m", "pasture", "image", "build", preload, *words)
         (self._home / "config").mkdir()
         (self._home / "config" / "airflow_local_settings.py").write_text(LOCAL_SETTINGS)
+        self._run("python", "-m", "pasture", "image", "build", preload, *words)
 
     def _run(self, program: str, *words: str) -> None:
         command = [str(self._bin / program), *words]
@@ -124,6 +122,8 @@ class Airflow:
             for group in groups.values():
                 if group.exit_code() is not None:
                     raise group.failure("it has ended")
+                if way == "image" and "started from the image" not in group.log:
+                    raise group.failure("python runs it")
             (self._marks / "go").touch()
             for group in groups.values():
                 group.terminate()
@@ -139,9 +139,10 @@ class Airflow:
         }  # fmt: skip
 
     def _start(self, way: str, name: str, *words: str) -> Group:
-        own: Environ = {}
+        own: dict[str, str] = {}
         if way == "image":
             own = {"PASTURE_IMAGE": str(self._image), "PASTURE": "seal"}
+            own |= {"PASTURE_ZYGOTE_VERBOSE": "1"}
         python = self._bin / ("pasture-python" if way == "image" else "python")
         return Group(
             [str(python), str(self._bin / "airflow"), name, *words],
@@ -161,8 +162,10 @@ def _pss(pid: int) -> int:
 def main(seconds: float, rounds: int) -> None:
     """PSS of Airflow's four programs by python and out of one image."""
     ratios = []
+    python = python_for("airflow")
+    uv("pip", "install", "--quiet", "--python", python, "-e", "zygote")
     with TemporaryDirectory(prefix="airflow-") as name:
-        airflow = Airflow(python_for("airflow"), Path(name))
+        airflow = Airflow(python, Path(name))
         airflow.build()
         for _ in range(rounds):
             totals = {}
