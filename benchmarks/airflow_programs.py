@@ -19,10 +19,10 @@ import click
 
 from benchmarks.airflow_scheduler import settings_of
 from benchmarks.engines.environments import python_for
+from benchmarks.programs import Sampled
 from benchmarks.uv import uv
 from pasture.launch.ports import LOOPBACK, free_port, listens
 from pasture.launch.session import Group, environment
-from pasture.proc import smaps, tree
 
 TASKS = 2
 TIMEOUT_S = 600.0
@@ -90,8 +90,8 @@ class Airflow:
         if done.returncode != 0:
             raise click.ClickException(f"{program} failed: {done.stderr[-2000:]}")
 
-    def measure(self, way: str, seconds: float) -> tuple[dict[str, float], float]:
-        """Bytes of PSS by program, and seconds until the API server listens.
+    def measure(self, way: str, seconds: float) -> tuple[Sampled, float]:
+        """PSS of the programs, and seconds until the API server listens.
 
         Raises:
             ServerFailed: a program ends, or the tasks do not run.
@@ -114,10 +114,10 @@ class Airflow:
                 "the tasks do not run",
                 timeout_s=TIMEOUT_S,
             )
-            samples = []
+            sampled = Sampled()
             end = time.monotonic() + seconds
             while time.monotonic() < end:
-                samples.append({name: _pss(group.pid) for name, group in groups.items()})
+                sampled.sample({name: group.pid for name, group in groups.items()})
                 time.sleep(1)
             for group in groups.values():
                 if group.exit_code() is not None:
@@ -129,7 +129,7 @@ class Airflow:
                 group.terminate()
             for group in groups.values():
                 group.wait(TIMEOUT_S)
-        return {name: statistics.mean(one[name] for one in samples) for name in groups}, listened_s
+        return sampled, listened_s
 
     def _programs(self) -> dict[str, tuple[str, ...]]:
         listen = ("--host", LOOPBACK, "--port", str(self._port), "--workers", "1")
@@ -152,10 +152,6 @@ class Airflow:
         )
 
 
-def _pss(pid: int) -> int:
-    return smaps.total_pss_bytes((pid, *tree.descendants(pid))) or 0
-
-
 @click.command()
 @click.option("--seconds", default=30.0, show_default=True, help="Of sampling, each way.")
 @click.option("--rounds", default=2, show_default=True)
@@ -171,8 +167,10 @@ def main(seconds: float, rounds: int) -> None:
             totals = {}
             for way in ("python", "image"):
                 found, listened_s = airflow.measure(way, seconds)
-                totals[way] = sum(found.values())
-                each = ", ".join(f"{one} {size / 1e6:.0f}" for one, size in found.items())
+                totals[way] = statistics.mean(found.totals)
+                each = ", ".join(
+                    f"{one} {statistics.mean(sizes) / 1e6:.0f}" for one, sizes in found.of.items()
+                )
                 size = f"{totals[way] / 1e6:6.0f} MB"
                 click.echo(f"{way:8} PSS {size}, listens after {listened_s:4.1f} s: {each}")
             ratios.append(totals["image"] / totals["python"])
