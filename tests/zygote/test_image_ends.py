@@ -42,6 +42,8 @@ from pathlib import Path
 from meadow.celery import app
 from meadow.wsgi import application as site
 
+app.conf.beat_schedule["stock"]["schedule"] = 3600.0  # not due while beat is started thrice
+
 def hold(name):
     Path(name + ".held").write_text(str(os.getpid()))
     while not os.path.exists(name):
