@@ -59,6 +59,8 @@ def allocate():
     blocks = [libc.malloc(5000) for _ in range(60)]
     libc.free(blocks[30])
     print(blocks[10], blocks[30], flush=True)
+    for _ in range(1000):
+        libc.malloc(3000)
     sys.stdin.read()
 threading.Thread(target=allocate).start()
 """

@@ -34,6 +34,7 @@ _STATE_BYTES = range(0x200, 0xF00, 16)
 _TOP_WITHIN_BYTES = 0x80  # of the state, in any version
 
 _MAX_LOOKS = 1 << 16
+_TRIES = 8  # a thread that allocates meanwhile moves the end and the top of its heap
 _MAX_HEAPS = 64
 _ENOUGH_CHUNKS = 1000  # in a row: no other memory looks so
 
@@ -76,15 +77,17 @@ def find_heaps(space: AddressSpace) -> tuple[Heap, ...]:
 
 def _heaps_of_threads(space: AddressSpace) -> Iterator[Heap]:
     for start in islice(_possible_heaps(space), _MAX_LOOKS):
-        arena, before, size, writable = _HEAP_INFO.unpack(_read_there(space, start, 32))
-        head = arena % _HEAP_BYTES
-        is_first = arena - start == head
-        is_heap = 0 < size <= writable <= _HEAP_BYTES and not (size | writable) % OS_PAGE_BYTES
-        if not is_heap or head not in _HEAP_INFO_BYTES or is_first != (before == 0):
-            continue
-        first = _first_chunk(space, arena, start + size) if is_first else start + head
-        if first is not None:
-            yield Heap(start, start + size, first)
+        for _ in range(_TRIES):
+            arena, before, size, writable = _HEAP_INFO.unpack(_read_there(space, start, 32))
+            head = arena % _HEAP_BYTES
+            is_first = arena - start == head
+            is_heap = 0 < size <= writable <= _HEAP_BYTES and not (size | writable) % OS_PAGE_BYTES
+            if not is_heap or head not in _HEAP_INFO_BYTES or is_first != (before == 0):
+                break
+            first = _first_chunk(space, arena, start + size) if is_first else start + head
+            if first is not None:
+                yield Heap(start, start + size, first)
+                break
 
 
 def _possible_heaps(space: AddressSpace) -> Iterator[int]:
