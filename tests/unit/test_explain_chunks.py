@@ -1,9 +1,13 @@
 """Chunks of glibc's heaps: the main one, and those of threads."""
 
+import contextlib
 import ctypes
 import struct
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -59,31 +63,55 @@ def allocate():
     blocks = [libc.malloc(5000) for _ in range(60)]
     libc.free(blocks[30])
     print(blocks[10], blocks[30], flush=True)
-    for _ in range(1000):
+    for _ in range(int(sys.argv[1])):
         libc.malloc(3000)
     sys.stdin.read()
 threading.Thread(target=allocate).start()
 """
 
 
+def wait_for_sleep(pid: int) -> None:
+    """Until no thread runs: nothing allocates any more."""
+    deadline = time.monotonic() + 30
+    while any(
+        "(running)" in path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/status")
+    ):
+        assert time.monotonic() < deadline, "it does not sleep"
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def _with_a_thread(more: int) -> Iterator[tuple[AddressSpace, list[int]]]:
+    """A process whose thread has a block in use and a freed one, and goes on with `more`."""
+    command = [sys.executable, "-c", _THREAD, str(more)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        blocks = [int(word) for word in child.stdout.readline().split()]
+        with AddressSpace(child.pid) as space:
+            yield space, blocks
+
+
 @needs_glibc
 def test_what_a_thread_has_allocated_lies_in_a_heap_of_its_own() -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-c", _THREAD], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    with child:
-        assert child.stdout is not None
-        used, freed = map(int, child.stdout.readline().split())
-        with AddressSpace(child.pid) as space:
-            heaps = [(heap.start, heap.end) for heap in find_heaps(space)]
-            chunks = read_chunks(space)
-            regions = Regions(space.mappings, heaps=heaps)
-    addresses = np.array([used, freed], dtype=np.uint64)
+    with _with_a_thread(more=0) as (space, blocks):
+        wait_for_sleep(space.pid)
+        heaps = [(heap.start, heap.end) for heap in find_heaps(space)]
+        chunks = read_chunks(space)
+        regions = Regions(space.mappings, heaps=heaps)
+    addresses = np.array(blocks, dtype=np.uint64)
     index = chunks.index(addresses)
-    assert chunks.starts[index][0] == used - 16
+    assert chunks.starts[index][0] == blocks[0] - 16
     assert chunks.in_use[index].tolist() == [True, False]
     assert regions.lookup(addresses).tolist() == [Region.HEAP, Region.HEAP]
     assert chunks.tops.sum() == len(heaps) >= 2
+
+
+@needs_glibc
+def test_a_thread_that_allocates_meanwhile_does_not_hide_its_heap() -> None:
+    for _ in range(5):
+        with _with_a_thread(more=3000) as (space, blocks):
+            heaps = find_heaps(space)
+        assert any(heap.start < blocks[0] < heap.end for heap in heaps)
 
 
 @pytest.mark.timeout(60)
