@@ -96,7 +96,6 @@ def read_with_all(worker, count=6):
     return [result.get(timeout=TIMEOUT_S) for result in results]
 
 
-@pytest.mark.interpreter
 @needs_immortality
 def test_pool_processes_share_what_they_read_and_so_does_the_next_after_a_kill(work):
     plain = work(options=("--policy", "stock"))
