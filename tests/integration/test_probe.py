@@ -16,6 +16,7 @@ import pytest
 from running import TIMEOUT_S, Running, environment, listens
 
 from pasture.launch.ports import free_port
+from pasture.proc.tree import forked_workers
 from pasture.scoreboard.reader import read_scoreboard
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("small_herd")]
@@ -160,6 +161,7 @@ def test_a_signal_ends_a_server_and_its_probe_that_hangs(serve, number):
     server.wait_for(lambda: server.workers(), "a probe")
     [probe] = server.workers()
     time.sleep(0.2)
+    assert forked_workers(server.pid) == ()
     assert server.stop(number) == 0
     with pytest.raises(ProcessLookupError):
         os.kill(probe, 0)

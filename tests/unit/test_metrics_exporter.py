@@ -64,7 +64,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Any:
         return reading  # type: ignore[no-any-return]
 
     monkeypatch.setattr(exporter, "sample_tree", read)
-    monkeypatch.setattr(exporter, "read_stat", lambda pid: Stat("S", 1, 0, pid * 100, pid, 0, 0, 0))
+    monkeypatch.setattr(
+        exporter, "read_stat", lambda pid: Stat("python", "S", 1, 0, pid * 100, pid, 0, 0, 0)
+    )
     return given
 
 

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -28,6 +29,7 @@ from pasture.probe.expectation import Expectation
 from pasture.probe.replay import Replay
 from pasture.proc import memory_file
 from pasture.proc.parent import end_with_parent
+from pasture.proc.stat import PROBE_NAME
 from pasture.warmup.guard import Guard
 from pasture.warmup.interrupts import ENDING
 from pasture.warmup.warmup import WarmUpReport
@@ -224,7 +226,9 @@ def _fork(child: Callable[[], object]) -> int:
 
 
 def _prepare_child(parent: int, stacks: int, mask: set[Any], handler: Any) -> None:
-    """A group of its own, signals as a worker has them, and an end with the parent's."""
+    """A name and a group of its own, signals as a worker has them, and an end with the parent's."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/comm").write_text(PROBE_NAME)
     os.setpgid(0, 0)
     end_with_parent(parent)
     if handler is not None:

@@ -13,6 +13,9 @@ from pathlib import Path
 HIGHEST_PID = 2**22
 """Source: PID_MAX_LIMIT of Linux, include/linux/threads.h."""
 
+PROBE_NAME = "pasture-probe"
+"""Of a child of a server that serves requests to see whether a worker could: it is none."""
+
 _PROC = Path("/proc")
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of the kernel's include/linux/sched.h
 _DEAD_STATES = frozenset("ZX")
@@ -34,6 +37,7 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 class Stat:
     """One process at one moment."""
 
+    name: str  # the first 15 bytes of its program's file name, or a name that it gave itself
     state: str  # one letter
     parent_pid: int  # 0 where this process cannot see the parent
     flags: int  # bits, PF_ in the kernel's sources
@@ -63,6 +67,7 @@ def parse_stat(data: bytes) -> Stat:
     if len(fields) <= _START_STACK:
         raise ValueError("the line is too short")
     return Stat(
+        name=data.rpartition(b")")[0].partition(b"(")[2].decode("utf-8", "replace"),
         state=fields[_STATE].decode("ascii", "replace"),
         parent_pid=int(fields[_PARENT]),
         flags=int(fields[_FLAGS]),

@@ -17,7 +17,7 @@ from typing import TypeVar
 from pasture.errors import NoPrivilege, ProcessEnded, UsageError
 from pasture.proc import smaps
 from pasture.proc.maps import read_maps
-from pasture.proc.stat import Stat, read_stat
+from pasture.proc.stat import PROBE_NAME, Stat, read_stat
 
 _PROC = Path("/proc")
 _SPAWNED = "from multiprocessing.spawn import spawn_main"
@@ -31,9 +31,9 @@ def forked_workers(master_pid: int) -> tuple[int, ...]:
     """Pids of the children that a master forked and that run no other program, ascending.
 
     A child that was started with exec (a resource tracker, a shell) shares nothing with the master.
+    The probe of a warm-up is no worker.
     """
-    image = _image(master_pid)
-    return tuple(pid for pid in children(master_pid) if _image(pid) == image)
+    return tuple(pid for pid in children(master_pid) if _is_forked(pid, master_pid))
 
 
 def spawned_workers(master_pid: int) -> tuple[int, ...]:
@@ -182,18 +182,15 @@ def is_running(pid: int, proc: Path = _PROC) -> bool:
     return stat is not None and not stat.has_ended
 
 
-def _image(pid: int) -> tuple[int, ...]:
-    """Places of code and stack, which a fork inherits and an exec changes.
-
-    Both are at random places after each exec. Empty for a process that has ended.
-    """
-    stat = read_stat(pid)
-    return (stat.start_code, stat.start_stack) if stat else ()
-
-
 def _is_forked(pid: int, parent: int) -> bool:
-    image = _image(pid)
-    return bool(image) and image == _image(parent)
+    """A fork inherits the places of code and stack; both are at random places after each exec."""
+    stat, of_parent = read_stat(pid), read_stat(parent)
+    return (
+        stat is not None
+        and of_parent is not None
+        and (stat.start_code, stat.start_stack) == (of_parent.start_code, of_parent.start_stack)
+        and stat.name != PROBE_NAME
+    )
 
 
 def _is_spawned(pid: int) -> bool:
