@@ -87,19 +87,21 @@ def _build(profile: Profile, run: Run, is_over: Callable[[], bool]) -> tuple[Bui
         if not value.endswith("(...)")  # by which arguments is not known
     ]
     meter = Meter()
-    for kind, value in entries:
-        entry = f"{kind} {value}"
-        if is_over():
-            done.append(Built(entry, 0.0, 0, "left out: the time is over"))
-            continue
-        with effects.refused() as found:
-            outcome = run(entry, partial(_BUILDERS[kind], value))
-        error = outcome.error and outcome.error.removeprefix(f"{Gone.__name__}: ")
-        problem = f"refused: it makes {found[0]}" if found else error
-        if outcome.changed and problem is None:
-            problem = f"it changed {', '.join(outcome.changed)}: put back"
-        done.append(Built(entry, outcome.seconds, meter.grown(), problem))
-    effects.forget()
+    try:
+        for kind, value in entries:
+            entry = f"{kind} {value}"
+            if is_over():
+                done.append(Built(entry, 0.0, 0, "left out: the time is over"))
+                continue
+            with effects.refused() as found:
+                outcome = run(entry, partial(_BUILDERS[kind], value))
+            error = outcome.error and outcome.error.removeprefix(f"{Gone.__name__}: ")
+            problem = f"refused: it makes {found[0]}" if found else error
+            if outcome.changed and problem is None:
+                problem = f"it changed {', '.join(outcome.changed)}: put back"
+            done.append(Built(entry, outcome.seconds, meter.grown(), problem))
+    finally:
+        effects.forget()
     return tuple(done)
 
 
