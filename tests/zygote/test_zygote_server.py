@@ -103,6 +103,8 @@ def test_a_zygote_on_top_is_made_again_with_its_base(own_zygotes: Zygotes) -> No
         ("import nowhere_at_all", "ended"),
         ("import threading, time\nthreading.Thread(target=time.sleep, args=(99,)).start()", ""),
         ("import socket\nS = socket.socket()", "keeps open"),
+        ("F = open('/tmp/pasture-kept', 'w')", "keeps open"),
+        ("import fcntl\nfcntl.flock(F := open(__file__, 'a'), fcntl.LOCK_EX)", "keeps open"),
         ("import os\nos._exit(3)", "ended"),
         ("import mmap\nM = mmap.mmap(-1, 4096)", "shared with other processes"),
     ],

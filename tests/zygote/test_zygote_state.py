@@ -76,6 +76,28 @@ def test_data_that_a_module_writes_does_not_have_it_loaded_again(own_zygotes: Zy
     assert own_zygotes.status()["x"]["made"] == 1
 
 
+def test_programs_add_to_a_log_that_a_module_opened(own_zygotes: Zygotes) -> None:
+    log = own_zygotes.folder / "app.log"
+    settings = f"{{'filename': {str(log)!r}, 'level': 'INFO', 'format': '%(message)s'}}"
+    module(own_zygotes, "logs", f"import logging\nlogging.basicConfig(**{settings})\n")
+    own_zygotes.pasture("start", "--preload", "logs", "--name", "x")
+    source = "import logs, sys; logs.logging.info(sys.argv[1])"
+
+    def adds(text: str, said: str) -> None:
+        assert said in own_zygotes.why("-c", source, text)
+
+    adds("one", "served by the zygote: x")
+    adds("two", "served by the zygote: x")
+    assert log.read_text() == "one\ntwo\n"
+    log.rename(own_zygotes.folder / "older.log")
+    log.write_text("new\n")  # as logrotate's create does: another file of that name
+    adds("three", "served by the zygote: x")
+    assert log.read_text() == "new\nthree\n"
+    log.unlink()
+    adds("four", "a file cannot be opened that the image has open")
+    assert log.read_text() == "four\n"
+
+
 def test_a_named_pipe_in_the_place_of_a_file_that_is_open_is_not_waited_for(
     own_zygotes: Zygotes,
 ) -> None:

@@ -20,7 +20,14 @@ from pasture_zygote import beside, memory, observed, sources, variables
 from pasture_zygote.frozen import Frozen
 from pasture_zygote.image import Copy
 from pasture_zygote.made_of import made_of
-from pasture_zygote.manifest import MadeOf, Needs, OpenFile, beginnings, write_manifest
+from pasture_zygote.manifest import (
+    MadeOf,
+    Needs,
+    OpenFile,
+    beginnings,
+    is_appended,
+    write_manifest,
+)
 from pasture_zygote.notes import Note
 from pasture_zygote.orders import Built, Order, send
 from pasture_zygote.times import FileTimes, file_times
@@ -67,7 +74,7 @@ def copy_and_send(
         folders = sources.folders({*observed.sought, *_START_MODULES})
         kept = None
         if order.file is not None:
-            paths = [one.path for one in opened]
+            paths = [one.path for one in opened if not is_appended(one.flags)]
             kept = made_of(order.file, mapped, files, folders, paths, loaded)
         text = write_manifest(
             *(image, frozen.facts, frozen.layout(), frozen.auxiliary_vector(), needs),
@@ -125,7 +132,7 @@ def _open_files(frozen: Frozen) -> list[OpenFile]:
     for number, path in frozen.descriptors().items():
         if number not in _STANDARD:
             flags, offset = frozen.descriptor_state(number)
-            if not _can_be_opened_again(path, flags):
+            if frozen.is_locked(number) or not _can_be_opened_again(path, flags):
                 raise ZygoteFailed(
                     f"a preloaded module keeps open what a copy cannot have: {path}",
                     hint="do not preload that module, or have it open that later",
@@ -135,14 +142,17 @@ def _open_files(frozen: Frozen) -> list[OpenFile]:
 
 
 def _can_be_opened_again(path: str, flags: int) -> bool:
-    """Whether opening a path gives the same: a file that is only read, and no program inherits."""
-    if flags & os.O_ACCMODE != os.O_RDONLY or not flags & os.O_CLOEXEC:
+    """Whether opening a path gives the same: only read, or added to, and no program inherits it."""
+    is_read = flags & os.O_ACCMODE == os.O_RDONLY
+    if not (is_read or is_appended(flags)) or not flags & os.O_CLOEXEC:
         return False
     try:
         status = Path(path).stat() if path.startswith("/") else None
     except OSError:
         return False
-    return status is not None and (stat.S_ISREG(status.st_mode) or path in _DEVICES)
+    if status is None:
+        return False
+    return stat.S_ISREG(status.st_mode) or (is_read and path in _DEVICES)
 
 
 def _shown(kept: MadeOf | None) -> dict[str, str]:

@@ -93,6 +93,10 @@ class Frozen:
         fields = dict(line.split(None, 1) for line in lines[:2])
         return int(fields["flags:"], 8), int(fields["pos:"])
 
+    def is_locked(self, number: int) -> bool:
+        """Whether flock(2) holds a lock by a descriptor: proc_pid_fdinfo(5)."""
+        return "\nlock:" in (self._folder / "fdinfo" / f"{number}").read_text()
+
     def threads(self) -> int:
         """How many threads it has."""
         return len(list((self._folder / "task").iterdir()))

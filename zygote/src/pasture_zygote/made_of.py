@@ -34,7 +34,7 @@ def made_of(
         mapped: paths of files that are mapped.
         files: that were read.
         folders: names of modules by the folder where they are looked for.
-        open_files: paths of files that the image has open.
+        open_files: paths of files that the image has open to read.
         modules: names of those that it has loaded.
 
     Raises:

@@ -91,6 +91,11 @@ through all variables depends on all but these, and does not see them. One that 
 by its name depends on it."""
 
 
+def is_appended(flags: int) -> bool:
+    """Whether flags of open(2) are those of a log: each program adds to what is there by then."""
+    return flags & (os.O_ACCMODE | os.O_APPEND) == os.O_WRONLY | os.O_APPEND
+
+
 @dataclass(frozen=True, slots=True)
 class OpenFile:
     """A file that is open in the image under a certain number.
@@ -327,7 +332,7 @@ def _open_files(files: Iterable[OpenFile], is_kept: bool, tables: _Tables) -> by
     for file in files:
         status = Path(file.path).stat()
         place = tables.text(file.path)
-        identity = (0, 0) if is_kept else (status.st_dev, status.st_ino)
+        identity = (0, 0) if is_kept or is_appended(file.flags) else (status.st_dev, status.st_ino)
         special = status.st_rdev if stat.S_ISCHR(status.st_mode) else 0
         rows += struct.pack(
             *("<7Q", file.number, file.flags, file.offset, place, *identity, special)

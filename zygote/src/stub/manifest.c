@@ -198,6 +198,12 @@ sources_fit(const checked *c)
 }
 
 static bool
+is_read_or_appended(uint64_t flags)
+{
+    return (flags & FILE_FLAGS) == O_RDONLY || (flags & FILE_FLAGS) == (O_WRONLY | O_APPEND);
+}
+
+static bool
 files_fit(const checked *c)
 {
     const manifest *m = c->m;
@@ -208,7 +214,7 @@ files_fit(const checked *c)
     for (uint64_t i = 0; i < m->files; i++) {
         if (!is_text(c, file[i].path) || file[i].number <= STDERR_FILENO
             || file[i].number >= MAX_DESCRIPTOR || file[i].flags > INT32_MAX
-            || (file[i].flags & FILE_FLAGS) != O_RDONLY || file[i].offset > INT64_MAX) {
+            || !is_read_or_appended(file[i].flags) || file[i].offset > INT64_MAX) {
             return false;
         }
     }
