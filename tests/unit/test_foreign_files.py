@@ -8,7 +8,7 @@ import pytest
 
 from pasture.errors import UsageError
 from pasture.proc.elf import Elf, parse_elf, read_elf, read_perf_map
-from pasture.trust.foreign_files import read_foreign, user_of
+from pasture.trust.foreign_files import read_foreign, read_trusted, user_of
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
 OTHER_USER = 65534
@@ -49,6 +49,30 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -
         read_foreign(tmp_path / "sparse", most_bytes=1000)
     with pytest.raises(UsageError, match="more than 10 bytes"):
         read_foreign(Path("/proc/self/stat"), most_bytes=10)
+
+
+def test_a_file_that_decides_may_be_a_link_and_is_this_users_alone(tmp_path: Path) -> None:
+    path, link = tmp_path / "file", tmp_path / "link"
+    path.write_text("x")
+    path.chmod(0o600)
+    link.symlink_to(path)
+    assert read_trusted(link, most_bytes=1) == b"x"
+    path.chmod(0o602)
+    with pytest.raises(UsageError, match="every user may write to it"):
+        read_trusted(link, most_bytes=1)
+
+
+@as_root
+def test_a_file_that_decides_is_refused_if_another_user_or_group_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("x")
+    path.chmod(0o620)
+    os.chown(path, 0, OTHER_USER)
+    with pytest.raises(UsageError, match=f"group {OTHER_USER} may write to it"):
+        read_trusted(path, most_bytes=1)
+    os.chown(path, OTHER_USER, 0)
+    with pytest.raises(UsageError, match=f"belongs to user {OTHER_USER}"):
+        read_trusted(path, most_bytes=1)
 
 
 @as_root
