@@ -32,7 +32,7 @@ from pasture.sealing import exit
 from pytest_pasture import cards, ends, worker
 from pytest_pasture.control import Channel, Declined, Forked, Sealed, Wanted
 from pytest_pasture.keeper import Keeper
-from pytest_pasture.once import Finding, LookOut, WorkerInput
+from pytest_pasture.once import LASTING, Finding, LookOut, WorkerInput
 from pytest_pasture.shared import Shared
 from pytest_pasture.streams import Standard, detach
 
@@ -131,6 +131,15 @@ class Mold:
             self.decline(f"the collection ended with status {int(session.exitstatus)}")
             exit.leave(0)
         return (yield)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collectreport(self) -> None:
+        """Leave for what cannot go away again, once the module has been imported to its end."""
+        if self.report is None:
+            for finding in self.lookout.noted:
+                if finding.kind in LASTING and finding.kind not in self.allowed:
+                    self.decline(str(finding))
+                    exit.leave(0)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> object:

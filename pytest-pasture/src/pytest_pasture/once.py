@@ -23,6 +23,8 @@ from pytest_pasture import cards
 WORKER = "PYTEST_XDIST_WORKER"
 KINDS = ("worker-id", "temporary-file", "port", "process")
 """Of findings; hazards of the seal bring kinds of their own."""
+LASTING = ("worker-id", "port")
+"""Kinds that nothing undoes before the seal."""
 
 _MAKERS = ("mkdtemp", "mkstemp", "NamedTemporaryFile")
 _PASSED_OVER = (

@@ -61,6 +61,21 @@ def test_one_line_says_why(suite: Any, conftest: str, said: str) -> None:
     assert run.code == 0
 
 
+@pytest.mark.parametrize("allowed", ["", "worker-id"])
+def test_what_cannot_go_away_ends_the_collection_unless_it_is_allowed(
+    suite: Any, allowed: str
+) -> None:
+    suite.write("pytest.ini", f"[pytest]\npasture_allow = {allowed}\n")
+    asks = "import os\nME = os.environ.get(WORKER)\n"
+    suite.write("test_a.py", f"WORKER = 'PYTEST_XDIST_WORKER'\n{asks}{TESTS}")
+    late = f"import os\nWORKER = 'PYTEST_XDIST_WORKER'\nif {IN_MOLD}: open('late', 'w').close()\n"
+    suite.write("test_b.py", late + TESTS)
+    run = suite.run("--pasture", "-n", "1")
+    assert run.counts == {"passed": 12}
+    assert ("test_a.py:3 asks for" in run.why_plain) == (not allowed)
+    assert (suite.folder / "late").exists() == bool(allowed)
+
+
 def test_a_finding_that_is_allowed_is_no_reason(suite: Any) -> None:
     suite.write("pytest.ini", "[pytest]\npasture = true\npasture_allow = temporary-file\n")
     suite.write(
