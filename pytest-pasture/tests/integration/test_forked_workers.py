@@ -169,3 +169,35 @@ def test_options_of_pytest_work(suite: Any) -> None:
     assert sum(again.counts.values()) == 2
     silent = suite.run("--pasture", "-p", "no:cacheprovider", "-p", "no:terminal")
     assert silent.outcomes == first.outcomes
+
+
+FULL = """
+import os, pytest
+
+@pytest.mark.parametrize("n", range(8))
+def test_n(n, tmp_path):
+    if n % 4 == 1: print("x" * 200_000)
+    if n % 4 == 2: os.write(2, b"x" * 200_000), os.write(2, b"x")
+    if n % 4 == 3: (tmp_path / "file").write_bytes(b"x" * 200_000)
+"""
+LIMIT = """
+import resource
+def pytest_configure(config):
+    if hasattr(config, "workerinput"):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+"""
+
+
+def test_no_test_is_lost_where_no_file_can_be_written(suite: Any) -> None:
+    suite.write("conftest.py", LIMIT)
+    suite.write("test_full.py", FULL)
+    plain = suite.run("--no-pasture")
+    assert plain.counts == {"passed": 2, "failure": 6}
+    for options in ((), ("--fork-each",)):
+        run = suite.forked(*options)
+        assert (run.outcomes, run.code) == (plain.outcomes, plain.code)
+        assert "6 failed, 2 passed" in run.output
+    for option in ("--no-pasture", "--pasture"):
+        full = suite.run(option, "--junit-xml=/dev/full")
+        assert full.code == 1
+        assert "OSError: [Errno 28]" in full.output
