@@ -154,12 +154,17 @@ class Site:
         return asked
 
     def send(self, task: str, name: str) -> None:
-        """A task that is at work when this returns."""
+        """A task that is at work when this returns, as its worker knows.
+
+        A worker that is stopped before it knows waits for the task: Celery's own race.
+        """
         from celery import Celery
 
         with Celery(broker=self._images.environ["MEADOW_BROKER"]) as app:
             app.send_task(task, args=(name,))
-        self.wait_for(f"{name}.held")
+            self.wait_for(f"{name}.held")
+            asked = app.control.inspect(limit=1)
+            until(lambda: any((asked.active() or {}).values()), "the task is not active")
 
     def at_work(self, name: str) -> int:
         """Who is: a pid."""
