@@ -116,7 +116,7 @@ def test_a_block_that_is_left_early_leaves_no_load_behind(generator, folder):
         raise KeyboardInterrupt
     assert not process.is_running()
     # Before Locust is there: the order must not be carried out later.
-    load, files = start(generator, folder, "second", "fine")
+    load, files = start(generator, folder, "second", "hang")
     with load:
         pass
     (folder / "way").write_text("another")
