@@ -5,6 +5,7 @@ servers, limits and other interpreters that experiments are made of.
 import base64
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -256,4 +257,5 @@ def _need(name, monkeypatch):
     )
     if done.returncode != 0:
         pytest.skip(f"{name} cannot be had: {done.stderr.strip()}")
-    monkeypatch.setenv("PATH", f"{Path(done.stdout.strip()).parent}:{Path('/usr/bin')}:/bin")
+    found = Path(done.stdout.strip()).parent
+    monkeypatch.setenv("PATH", str(found), prepend=os.pathsep)
