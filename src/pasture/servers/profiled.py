@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +20,17 @@ if TYPE_CHECKING:
     from pasture.profile.recorder import Recorder
     from pasture.servers.after_response import AfterAnswer
     from pasture.servers.settings import ServerSettings
+    from pasture.warmup.warmup import Answer
 
 REPORT = "PASTURE_PROFILE_REPORT"
 """Variable that names a file for what each entry came to, as JSON: for `pasture learn --report`."""
+
+_STATUSES_WITHOUT_LOGIN = (302, 303, 307, 401, 403)
+_LOGIN_HEADERS = ("cookie", "authorization")
+_NEEDS_LOGIN = (
+    "profile: %d of its %d requests were redirected or refused: pages behind a login need the "
+    "cookie of a test account (--warm-header 'Cookie: ...', or PASTURE_WARM_HEADERS_FILE)"
+)
 
 _built: list[Built] = []
 _meter: Meter | None = None
@@ -148,6 +156,20 @@ def end_request(request: str, seconds: float, problem: str | None) -> None:
         from pasture.profile.build import Built
 
         _built.append(Built(f"request {request}", seconds, _meter.grown(), problem))
+
+
+def login_advice(settings: ServerSettings, answers: Sequence[Answer]) -> str | None:
+    """What to do if the profile's requests seem to need a login, which no profile holds."""
+    if settings.profile is None:
+        return None
+    if any(name.lower() in _LOGIN_HEADERS for name, _ in settings.warm_up.headers):
+        return None
+    learned = set(settings.profile.of("request"))
+    statuses = [answer.status for answer in answers if str(answer.request) in learned]
+    without_login = sum(status in _STATUSES_WITHOUT_LOGIN for status in statuses)
+    if not without_login or 2 * without_login < len(statuses):
+        return None
+    return _NEEDS_LOGIN % (without_login, len(statuses))
 
 
 def write_report() -> None:

@@ -58,6 +58,8 @@ def warm_up_as_set(
         **named,
     )
     log(logging.INFO, WARM_UP_END % tuple(report.counts.values()))
+    if advice := profiled.login_advice(settings, report.answers):
+        log(logging.WARNING, advice)
     if shared is not None:  # a request may have opened what does not cross a fork
         shared.share(strict=settings.strict)
     return report
