@@ -43,7 +43,7 @@ def test_requests_of_the_users_own_list_do_not_count(tmp_path):
 
 
 @pytest.mark.parametrize("header", ["Cookie: sessionid=1", "authorization: Basic eA=="])
-def test_a_user_who_gave_a_login_is_told_nothing(tmp_path, header):
+def test_a_user_who_gave_a_login_gets_no_advice(tmp_path, header):
     refused = dict.fromkeys(["/", "/basket/", "/orders/"], 403)
     assert advice(tmp_path, refused) is not None
     assert advice(tmp_path, refused, headers=[header]) is None
