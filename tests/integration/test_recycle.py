@@ -116,7 +116,9 @@ def test_thirty_recycles_under_load_lose_no_request_and_keep_the_limit(start, na
     assert failures == []
     assert len({answer["pid"] for answer in given}) >= RECYCLES
     threads = 2 if name == "gunicorn-gthread" else 1
-    accepted = CLIENTS if threads > 1 else 1  # those in the queue of threads are served as well
+    # Those in the queue of threads are served as well, and a client that has its answer may come
+    # back to each thread before the worker has looked at its memory.
+    accepted = CLIENTS + threads if threads > 1 else 1
     most = LIMIT_BYTES + accepted * LEAK_BYTES + threads * SLACK_BYTES
     assert max(answer["private"] for answer in given) <= most
     limits = set(re.findall(r"passes this worker's limit of ([\d.]+) MB", server.log))
