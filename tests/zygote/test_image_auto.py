@@ -143,11 +143,14 @@ def test_what_could_not_be_made_is_not_tried_at_each_start(
 def test_a_builder_that_was_killed_is_no_obstacle(automatic: Automatic) -> None:
     program = automatic.program()
     automatic.run(program)
-    for pid in automatic.builders():
-        os.kill(pid, signal.SIGKILL)
     deadline = time.monotonic() + TIMEOUT_S
+    while not (builders := automatic.builders()) and time.monotonic() < deadline:
+        time.sleep(0.01)  # between its fork and its exec it cannot be told from the program
+    for pid in builders:
+        os.kill(pid, signal.SIGKILL)
     while automatic.builders() and time.monotonic() < deadline:
         time.sleep(0.05)
+    assert builders
     assert b"one is made" in automatic.run(program).err
     automatic.wait()
 
