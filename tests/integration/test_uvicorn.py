@@ -59,6 +59,10 @@ class Uvicorn(Running):
     def wait_until_it_logs(self, text, times=1):
         self.wait_for(lambda: self.log.count(text) >= times, f"logging {text!r}")
 
+    def wait_until_it_listens(self):
+        """uvicorn logs the start of an application before its port takes connections."""
+        self.wait_for(lambda: listens(self.port), "a port that takes connections")
+
 
 def ask(connection, path="/"):
     connection.request("GET", path)
@@ -88,6 +92,8 @@ def serve(tmp_path):
         server = started(command, port, env)
         if ready:
             server.wait_until_it_logs(STARTED, workers)
+            if not {"--uds", "--fd"}.intersection(args):
+                server.wait_until_it_listens()
         return server
 
     def started(command, port, env=None):
@@ -364,12 +370,12 @@ def test_the_import_is_the_switch_in_a_program_that_runs_uvicorn_itself(serve):
     port = free_port()
     program = [sys.executable, str(PROGRAMS / "runs_uvicorn.py"), str(port)]
     server = serve.command([*program, "2"], port)
-    server.wait_for(lambda: listens(port), "a start")
+    server.wait_until_it_listens()
     assert all(a["loaded_by"] == server.pid for a in server.ask_each(2).values())
     assert server.stop() == 0
     port = free_port()
     single = serve.command([*program[:-1], str(port), "1"], port)
-    single.wait_for(lambda: listens(port), "a start")
+    single.wait_until_it_listens()
     assert single.get()["pid"] == single.pid
     assert "not sealed: uvicorn without --workers" in single.log
 
@@ -386,6 +392,7 @@ def test_under_the_variable_a_server_that_reloads_serves_as_without(serve, comma
     env = {"PASTURE": "seal"}
     server = serve.command([sys.executable, *words, "--port", str(port)], port, env)
     server.wait_until_it_logs(STARTED)
+    server.wait_until_it_listens()
     assert "pid" in server.get()
     assert "not sealed: with --reload" in server.log
     assert "Traceback" not in server.log

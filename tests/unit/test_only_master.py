@@ -36,6 +36,17 @@ def test_several_are_listed_with_workers_memory_and_command(
     assert ended.split() == [str(1 << 30), "0", "workers"]
 
 
+def test_a_command_line_stays_one_line_and_sends_nothing_to_the_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tree, "find_masters", lambda: [os.getpid(), 1 << 30])
+    monkeypatch.setattr(tree, "command_of", lambda _: ("python", "-c", "import x\n\x1b[2Jx.run()"))
+    with pytest.raises(UsageError) as raised:
+        tree.only_master("top")
+    assert raised.value.hint.count("\n") == 2
+    assert "\x1b" not in raised.value.hint and "x.run()" in raised.value.hint
+
+
 FORKS = "import os, time; os.fork(); print(os.getpid(), flush=True); time.sleep(60)"
 
 

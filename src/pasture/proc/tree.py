@@ -18,8 +18,10 @@ from pasture.errors import NoPrivilege, ProcessEnded, UsageError
 from pasture.proc import smaps
 from pasture.proc.maps import read_maps
 from pasture.proc.stat import PROBE_NAME, Stat, read_stat
+from pasture.trust.untrusted_text import printable
 
 _PROC = Path("/proc")
+_MAX_COMMAND_CHARACTERS = 200
 _SPAWNED = "from multiprocessing.spawn import spawn_main"
 _ASGI = ("daphne", "asgi")
 _ASGI_LIBRARIES = ("/uvloop/", "/httptools/", "/granian/")
@@ -259,7 +261,8 @@ def _described(master: int) -> str:
     workers = workers_of(master)
     pss = smaps.total_pss_bytes((master, *workers))
     memory = "" if pss is None else f", PSS {pss / 1e6:,.0f} MB"
-    return f"{master:>8}  {len(workers)} workers{memory}  {' '.join(command_of(master))}"
+    command = printable(" ".join(command_of(master)), _MAX_COMMAND_CHARACTERS)
+    return f"{master:>8}  {len(workers)} workers{memory}  {command}"
 
 
 def _is_python(pid: int) -> bool:
