@@ -299,7 +299,7 @@ def test_no_socket_is_left_in_the_way_of_the_second_start(tmp_path):
         server.wait_for(lambda: server.log.count("Application startup complete") == 2, "workers")
         assert ANEW in server.log
         with socket.socket(socket.AF_UNIX) as client:
-            client.connect(str(port))
+            server.wait_for(lambda: client.connect_ex(str(port)) == 0, "a listening socket")
     finally:
         print(server.log)
         server.destroy()

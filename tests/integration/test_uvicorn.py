@@ -73,6 +73,13 @@ def ask(connection, path="/"):
     return json.loads(body)
 
 
+def connected(server, path):
+    """A client of a UNIX socket, from the moment at which it takes connections."""
+    client = socket.socket(socket.AF_UNIX)
+    server.wait_for(lambda: client.connect_ex(str(path)) == 0, "a socket that takes connections")
+    return client
+
+
 @pytest.fixture
 def serve(tmp_path):
     servers = []
@@ -269,8 +276,7 @@ def test_a_unix_socket_is_served_and_removed(serve, tmp_path):
     path = tmp_path / "socket"
     server = serve("--uds", str(path))
     connection = http.client.HTTPConnection("localhost")
-    connection.sock = socket.socket(socket.AF_UNIX)
-    connection.sock.connect(str(path))
+    connection.sock = connected(server, path)
     assert ask(connection)["loaded_by"] == server.pid
     assert server.stop(signal.SIGINT) == 0
     assert not path.exists()
@@ -286,8 +292,7 @@ def test_an_inherited_descriptor_is_served(serve, tmp_path):
     )
     server = serve("--fd", "9", begin=(sys.executable, "-c", code, str(path), *RUN, "uvicorn"))
     connection = http.client.HTTPConnection("localhost")
-    connection.sock = socket.socket(socket.AF_UNIX)
-    connection.sock.connect(str(path))
+    connection.sock = connected(server, path)
     assert ask(connection)["loaded_by"] == server.pid
     assert server.stop() == 0
 

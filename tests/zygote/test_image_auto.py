@@ -145,7 +145,7 @@ def test_a_builder_that_was_killed_is_no_obstacle(automatic: Automatic) -> None:
     automatic.run(program)
     deadline = time.monotonic() + TIMEOUT_S
     while not (builders := automatic.builders()) and time.monotonic() < deadline:
-        time.sleep(0.01)  # between its fork and its exec it cannot be told from the program
+        time.sleep(0.01)  # between its fork and its exec it looks like the program
     for pid in builders:
         os.kill(pid, signal.SIGKILL)
     while automatic.builders() and time.monotonic() < deadline:
