@@ -18,12 +18,13 @@ from pasture.errors import (
 
 
 def _is_command() -> bool:
-    """Whether this process is `pasture` or `python -m pasture`, which needs little of the library.
+    """Whether this process is `pasture` or `pytest`, which need little of the library at first.
 
     Any other program has it from the import on: at a seal there may be no memory left for it.
     """
-    program = sys.orig_argv[1:3]
-    return program == ["-m", "pasture"] or "".join(program[:1]).rpartition("/")[2] == "pasture"
+    first, *more = sys.orig_argv[1:3] or [""]
+    name = more[0] if more and first == "-m" else first.rpartition("/")[2]
+    return name in ("pasture", "pytest")
 
 
 if TYPE_CHECKING or not _is_command():

@@ -1,5 +1,6 @@
 """Workers of pytest-xdist that are forked from one process, which has collected and is sealed.
 
+    plugin -> standby (a later run's controller)
     plugin -> start -> nodes -> controller -> mold -> keeper -> again -> seen
                                               mold -> worker -> each
                                               all -> ends, once, cards, shared, keep

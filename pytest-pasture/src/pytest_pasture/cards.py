@@ -6,6 +6,8 @@ and the card puts right in each worker what came of the answer.
 
 from __future__ import annotations
 
+import random
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FrameType
@@ -28,12 +30,14 @@ class Card:
         in_run: in a kept mold, once it has the options and the `config.workerinput` of a run.
         in_worker: once the worker has its own `config.workerinput`.
         after_test: in the process of a test that has one of its own.
+        in_controller: in a controller out of a standby, before it is configured.
     """
 
     before_seal: _Step = _nothing
     in_run: _Step = _nothing
     in_worker: _Step = _nothing
     after_test: _Step = _nothing
+    in_controller: _Step = _nothing
 
 
 def _name_coverage(config: pytest.Config) -> None:
@@ -73,6 +77,12 @@ def _take_seed(config: pytest.Config) -> None:
             setattr(config.option, name, _input(config)[name])
 
 
+def _draw_seed(config: pytest.Config) -> None:
+    """Anew, where the plug-in draws it when it is imported."""
+    if hasattr(randomly := sys.modules.get("pytest_randomly"), "default_seed"):
+        randomly.default_seed = random.Random().getrandbits(32)  # type: ignore[union-attr]
+
+
 def _input(config: pytest.Config) -> Mapping[str, Any]:
     found: Mapping[str, Any] = config.workerinput  # type: ignore[attr-defined]
     return found
@@ -82,7 +92,7 @@ def _input(config: pytest.Config) -> Mapping[str, Any]:
 CARDS: Mapping[str, Card] = {
     "pytest_benchmark": Card(),
     "pytest_cov": Card(in_worker=_name_coverage, after_test=_save_coverage),
-    "pytest_randomly": Card(in_run=_take_seed),
+    "pytest_randomly": Card(in_run=_take_seed, in_controller=_draw_seed),
     "pytest_rerunfailures": Card(before_seal=_close_reruns, in_worker=_open_reruns),
     "random_order": Card(in_run=_take_seed),
     "syrupy": Card(),
@@ -116,3 +126,9 @@ def after_test(config: pytest.Config) -> None:
     """Take the steps of all cards at the end of a process that one test had for itself."""
     for card in CARDS.values():
         card.after_test(config)
+
+
+def in_controller(config: pytest.Config) -> None:
+    """Take the steps of all cards in a controller that a standby has forked."""
+    for card in CARDS.values():
+        card.in_controller(config)

@@ -63,11 +63,20 @@ class Declined:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """To a kept process: what a new run has. Its socket and its stderr lie beside."""
+    """To a kept process: what a new run has.
+
+    Its socket and its stderr lie beside; of a run that is wanted whole, its standard streams.
+
+    Attributes:
+        words: of the command line and the configuration, for a run that is wanted whole.
+        argv: its command.
+    """
 
     options: dict[str, Any]
     environment: dict[str, str]
     conditions: dict[str, Any]
+    words: tuple[str, ...] = ()
+    argv: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +98,21 @@ class Stop:
     """To a kept process: end."""
 
 
-Message = Wanted | Sealed | Forked | Declined | Hello | Kept | Anew | Stop
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """To the standby: a signal for the controller that serves this run."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """From the standby: how that controller ended, as `os.waitpid` has it."""
+
+    status: int
+
+
+Message = Wanted | Sealed | Forked | Declined | Hello | Kept | Anew | Stop | Signal | Ended
 
 
 @dataclass(slots=True)
@@ -109,19 +132,23 @@ class Channel:
         socket.send_fds(self.socket, [pickle.dumps(message)], descriptors, socket.MSG_NOSIGNAL)
 
     def receive(self) -> Message | None:
-        """The next message; None at the end. Its descriptors are in `descriptors`, and ours."""
+        """The next message; None at the end. Its descriptors are in `descriptors`, and ours.
+
+        Bytes that are no message are an end, too.
+        """
         try:
             data, self.descriptors, _, _ = past_reset(
-                lambda: socket.recv_fds(self.socket, _MAX_BYTES, 2)
+                lambda: socket.recv_fds(self.socket, _MAX_BYTES, 3)
             )
         except OSError:
             return None
         for descriptor in self.descriptors:
             os.set_inheritable(descriptor, False)
-        if not data:
+        try:
+            message: object = pickle.loads(data)
+        except Exception:  # pickle raises any
             return None
-        message: Message = pickle.loads(data)
-        return message
+        return message if isinstance(message, Message) else None
 
     def close(self) -> None:
         self.socket.close()

@@ -8,6 +8,7 @@ when the second one greets.
 
 from __future__ import annotations
 
+import copy
 import fcntl
 import hashlib
 import os
@@ -49,6 +50,7 @@ MAX_KEPT = 4
 """Kept processes of one folder; the one that was unused for longest ends."""
 
 _ANSWER_LIMIT_S = 10.0
+_STANDBY = "s"  # behind the root in the name of a standby
 _NAMESPACES = ("mnt", "net", "pid", "user", "ipc", "uts")
 
 
@@ -99,13 +101,21 @@ class Place:
                 raise
             return listener
 
+    def connect(self) -> socket.socket | None:
+        """To the process that listens there; None if there is none.
+
+        Raises:
+            OSError: the folder is not this user's alone, or there is an end of another user.
+        """
+        if not self.folder.is_dir():
+            return None
+        with self.locked() as folder:
+            return _connected(f"{folder}/{self.name}")
+
     def greet(self, hello: Hello) -> tuple[Channel, int] | str | None:
         """The connection to a process that serves this run, and its pid; or why there is none."""
         try:
-            if not self.folder.is_dir():
-                return None
-            with self.locked() as folder:
-                connection = _connected(f"{folder}/{self.name}")
+            connection = self.connect()
         except OSError as error:
             return f"{self.folder}: {error.strerror or error}"
         if connection is None:
@@ -124,34 +134,73 @@ class Place:
         return answer.reason if isinstance(answer, Anew) else None
 
     def stop(self) -> int:
-        """End all that is kept for this folder; their number."""
+        """End all that is kept for this folder; the number of collections."""
         if not self.folder.is_dir():
             return 0
         with self.locked() as folder:
+            for path in Path(folder).glob(f"{self.root}{_STANDBY}-*"):
+                _stop(str(path))
             return sum(_stop(str(path)) for path in Path(folder).glob(f"{self.root}-*"))
 
 
 def place_of(config: pytest.Config) -> Place:
     """Where a run with these options finds what was kept."""
-    options = {
-        name: _plain(value)
-        for name, value in sorted(vars(config.option).items())
-        if name not in OF_A_RUN
-    }
+    return _place(config, "", config.args, vars(config.option))
+
+
+def standby_of(config: pytest.Config, words: list[str]) -> Place:
+    """Where a run finds a process that has loaded the first conftests.
+
+    Args:
+        words: of the command line. Options that only a conftest knows are among them.
+    """
+    known, unknown = config._parser.parse_known_and_unknown_args(
+        words, namespace=copy.copy(config.option)
+    )
+    return _place(config, _STANDBY, unknown, vars(known))
+
+
+def _place(
+    config: pytest.Config, kind: str, words: list[str], options: Mapping[str, object]
+) -> Place:
+    of_the_interpreter = (
+        *(sys.executable, sys.prefix, sys.version, sys.flags, sys.warnoptions, sys._xoptions),
+    )
     identity = (
-        *(config.inipath, config.invocation_params.dir, sys.executable, sys.prefix, sys.version),
-        *(config.args, options),
+        *(config.inipath, config.invocation_params.dir, *of_the_interpreter, words),
+        {name: _plain(one) for name, one in sorted(options.items()) if name not in OF_A_RUN},
     )
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     above = Path(runtime or f"{tempfile.gettempdir()}/pasture-{os.geteuid()}")
-    root = _digest(str(config.rootpath))
+    root = _digest(str(config.rootpath)) + kind
     return Place(above / "pytest-pasture", root, f"{root}-{_digest(repr(identity))}")
+
+
+def limit_s(config: pytest.Config) -> float:
+    """For how long no run may use what is kept.
+
+    Raises:
+        pytest.UsageError: the setting is no number.
+    """
+    minutes = config.getini("pasture_keep_minutes")
+    try:
+        return 60 * float(minutes)
+    except ValueError:
+        raise pytest.UsageError(f"pasture_keep_minutes is no number: {minutes!r}") from None
 
 
 def hello_of(config: pytest.Config) -> Hello:
     """What this process has, as another one would inherit it."""
     options = {name: value for name, value in vars(config.option).items() if name in OF_A_RUN}
-    return Hello(options, dict(os.environ), dict(_conditions()))
+    return Hello(options, dict(os.environ), conditions())
+
+
+def take_terminal(environment: Mapping[str, str]) -> None:
+    """Take the variables from it that another run may have otherwise."""
+    for name in OF_A_TERMINAL:
+        os.environ.pop(name, None)
+        if name in environment:
+            os.environ[name] = environment[name]
 
 
 def difference(kept: Hello, new: Hello) -> str | None:
@@ -208,6 +257,11 @@ def _stop(path: str) -> bool:
     return True
 
 
+def conditions() -> dict[str, Any]:
+    """What a process inherits, by a name for users."""
+    return dict(_conditions())
+
+
 def _conditions() -> Iterator[tuple[str, Any]]:
     mask = os.umask(0)
     os.umask(mask)
@@ -218,9 +272,15 @@ def _conditions() -> Iterator[tuple[str, Any]]:
     yield "the search path of modules", list(sys.path)
     yield "the priority", os.getpriority(os.PRIO_PROCESS, 0)
     yield "the processors", sorted(os.sched_getaffinity(0))
+    yield "the signals", [_status_line(name) for name in ("SigIgn", "SigBlk")]
     limits = [name for name in dir(resource) if name.startswith("RLIMIT_")]
     yield "the limits", {name: resource.getrlimit(getattr(resource, name)) for name in limits}
     yield "the namespaces", [_link(f"/proc/self/ns/{name}") for name in _NAMESPACES]
+
+
+def _status_line(name: str) -> str:
+    text = Path("/proc/self/status").read_text()
+    return next(line for line in text.split("\n") if line.startswith(f"{name}:"))
 
 
 def _link(path: str) -> str:

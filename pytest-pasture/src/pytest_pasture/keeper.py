@@ -171,7 +171,4 @@ class Keeper:
         if not later:
             with suppress(OSError):
                 mold.control.send(Kept(os.getpid()))
-        for name in keep.OF_A_TERMINAL:
-            os.environ.pop(name, None)
-            if name in self.hello.environment:
-                os.environ[name] = self.hello.environment[name]
+        keep.take_terminal(self.hello.environment)

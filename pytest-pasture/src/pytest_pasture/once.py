@@ -7,6 +7,7 @@ until the seal, and restores all that it replaced.
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 import sys
@@ -52,6 +53,7 @@ class LookOut:
 
     noted: list[Finding] = field(default_factory=list)
     worker: str | None = None  # in the mold: what packages with a card get for an answer
+    at_exit: bool = False  # what is called at the exit is not the standard library's alone
     _undo: list[Callable[[], None]] = field(default_factory=list)
 
     def start(self) -> None:
@@ -67,7 +69,8 @@ class LookOut:
         os.environ.__class__ = Environ
         self._undo.append(lambda: setattr(os.environ, "__class__", plain))
         for name in _MAKERS:
-            self._wrap(tempfile, name)
+            self._wrap(tempfile, name, self._note_file)
+        self._wrap(atexit, "register", self._note_exit)
         own = socket.socket.bind
 
         def bind(self: socket.socket, address: Any) -> None:
@@ -91,18 +94,26 @@ class LookOut:
         self.note("worker-id", f"asks for {WORKER}")
         return None
 
-    def _wrap(self, module: Any, name: str) -> None:
-        made_by = getattr(module, name)
+    def _wrap(self, module: Any, name: str, note: Callable[[Any], None]) -> None:
+        act = getattr(module, name)
 
-        @wraps(made_by)
-        def make(*args: Any, **kwargs: Any) -> Any:
-            made = made_by(*args, **kwargs)
-            path = _path_of(made)
-            self.note("temporary-file", f"makes {path}", path)
-            return made
+        @wraps(act)
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            result = act(*args, **kwargs)
+            note(result)
+            return result
 
-        setattr(module, name, make)
-        self._undo.append(lambda: setattr(module, name, made_by))
+        setattr(module, name, noted)
+        self._undo.append(lambda: setattr(module, name, act))
+
+    def _note_file(self, made: object) -> None:
+        path = _path_of(made)
+        self.note("temporary-file", f"makes {path}", path)
+
+    def _note_exit(self, function: object) -> None:
+        name = sys._getframe(2).f_code.co_filename  # of who registers it
+        if "site-packages" in name or not name.startswith(_PASSED_OVER):
+            self.at_exit = True
 
     def stop(self) -> None:
         while self._undo:

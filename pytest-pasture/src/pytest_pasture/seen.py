@@ -27,7 +27,7 @@ _NO_INPUTS = ("/dev/", "/proc/", "/sys/")
 _CACHES = ("/__pycache__/", "/.pytest_cache/", "/.hypothesis/", "/.coverage")
 _PROGRAMS = (".py", ".so", ".pth", ".dist-info", ".egg-info", ".egg-link")
 _STANDARD_LIBRARY = str(Path(os.__file__).parent)
-_CLOCK_TICK_NS = 20_000_000  # of file systems, and of the process's start
+_CLOCK_TICK_NS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,8 @@ class Seen:
     """Notes what is opened and listed, from `start` to `stop`."""
 
     def __init__(self) -> None:
+        self.started_ns = _started_ns()
+        """What was written later may have been read before; by the wall's clock."""
         self._read: set[str] = set()
         self._written: set[str] = set()
         self._listed: set[str] = set()
@@ -141,11 +143,10 @@ class Seen:
     def snapshot(self, more: Iterable[Path], suffixes: Iterable[str]) -> Snapshot:
         """Of everything so far, and these files."""
         self.stop()
-        started_ns = _started_ns()
         files: dict[str, _Stamp | None] = {}
         for path in {*self._read, *_modules(), sys.executable, *map(str, more)} - self._written:
             if not path.startswith(_NO_INPUTS) and (stamp := _stamp(path)) is not None:
-                files[path] = stamp if stamp[0] < started_ns else None
+                files[path] = stamp if stamp[0] < self.started_ns else None
         folders = dict(self._folders)
         for path, finder in sys.path_importer_cache.items():
             if isinstance(finder, FileFinder) and path not in folders:
@@ -201,9 +202,12 @@ def _stamp(path: str) -> _Stamp | None:
 
 
 def _started_ns() -> int:
-    """When this process, or the one that it was forked from, was started, by the wall's clock."""
+    """When this process was started, by the wall's clock, rounded up to a tick.
+
+    The kernel rounds down; in its first tick a program has not yet read a file of the user's.
+    """
     ticks = start_time(os.getpid())
     since_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ticks * 10**9 // os.sysconf(
         "SC_CLK_TCK"
     )
-    return time.time_ns() - since_ns - _CLOCK_TICK_NS
+    return time.time_ns() - since_ns + _CLOCK_TICK_NS

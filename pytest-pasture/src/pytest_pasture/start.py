@@ -20,6 +20,7 @@ from pytest_pasture.keeper import Keeper
 from pytest_pasture.once import Finding, LookOut
 from pytest_pasture.report import Report
 from pytest_pasture.seen import Seen
+from pytest_pasture.standby import Standby
 
 LOOKOUT = pytest.StashKey[LookOut]()
 INHERITED = pytest.StashKey[list[int]]()
@@ -35,6 +36,13 @@ def look_out(early_config: pytest.Config) -> None:
         early_config.stash[SEEN] = Seen()
         early_config.stash[SEEN].start()
         early_config.stash[INHERITED] = streams.inherited()
+
+
+def leave_standby(early_config: pytest.Config, standby: Standby) -> None:
+    """Leave one for later runs, unless the first conftests made what its children cannot have."""
+    lookout = early_config.stash[LOOKOUT]
+    if not (lookout.at_exit or lookout.noted or mold.processes() or survey()):
+        standby.leave(early_config.stash[SEEN], early_config.stash[INHERITED])
 
 
 @pytest.hookimpl
@@ -65,13 +73,8 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 def _keeper(config: pytest.Config) -> Keeper | None:
     if (seen := config.stash.get(SEEN, None)) is None:
         return None
-    minutes = config.getini("pasture_keep_minutes")
-    try:
-        limit_s = 60 * float(minutes)
-    except ValueError:
-        raise pytest.UsageError(f"pasture_keep_minutes is no number: {minutes!r}") from None
     place, hello = keep.place_of(config), keep.hello_of(config)
-    return Keeper(limit_s, place, hello, seen, config.stash[INHERITED])
+    return Keeper(keep.limit_s(config), place, hello, seen, config.stash[INHERITED])
 
 
 def _stop(config: pytest.Config) -> int:

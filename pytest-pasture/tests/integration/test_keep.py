@@ -28,6 +28,11 @@ def test_of_library():
 CONFTEST = "import pytest\n@pytest.fixture(scope='session')\ndef number(): return 1\n"
 
 
+def collections_in(folder: Path) -> list[Path]:
+    """The sockets of what is kept, without those of controllers that stand by."""
+    return [path for path in folder.iterdir() if not path.name.partition("-")[0].endswith("s")]
+
+
 @pytest.fixture
 def project(suite: Any) -> Any:
     suite.write("library.py", "NUMBER = 1\n")
@@ -181,7 +186,7 @@ def test_a_folder_of_others_keeps_nothing(project: Any, mode: int) -> None:
 def test_a_stale_socket_is_in_no_run_s_way(project: Any) -> None:
     project.anew()
     folder = Path(project.environment["XDG_RUNTIME_DIR"]) / "pytest-pasture"
-    (path,) = folder.iterdir()
+    (path,) = collections_in(folder)
     assert "1 kept process ended" in project.run("--keep-stop").output
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as left:
         left.bind(f"/proc/self/fd/{os.open(folder, os.O_RDONLY)}/{path.name}")
@@ -196,7 +201,7 @@ def test_what_no_run_uses_ends(project: Any) -> None:
     run = project.run("--keep")
     assert " tests collected in " in run.output and "not kept" not in run.output
     folder = Path(project.environment["XDG_RUNTIME_DIR"]) / "pytest-pasture"
-    (path,) = folder.iterdir()
+    (path,) = collections_in(folder)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as left:
         with pytest.raises(OSError):
             while True:
