@@ -9,10 +9,9 @@ import pytest
 
 from pasture.errors import UsageError
 from pasture.proc.maps import parse_smaps
-from pasture.servers.settings import SETTINGS
 from pasture_zygote.command import split_options
 from pasture_zygote.image import ANONYMOUS, Region, _grouped, _joined, filled
-from pasture_zygote.manifest import Needs, always_read
+from pasture_zygote.manifest import Needs, always_read, is_uncounted
 from pasture_zygote.orders import Built
 from pasture_zygote.protocol import Request, parse
 from pasture_zygote.tree import Plan, Tree
@@ -107,9 +106,9 @@ def test_zygotes_above_one_are_found_at_any_height() -> None:
 def test_of_all_variables_those_that_differ_from_start_to_start_are_excepted() -> None:
     rules = Needs("/bin/python", (), {"A": "1"}, all_variables=True).rules()
     assert [rule for rule in rules if rule[0] in "=-^"] == ["=A=1", "^"]
-    assert {"!PWD", "!_", "!PASTURE_ZYGOTE"} < set(rules)
+    assert {"!PWD", "!_", "!PASTURE", "~PASTURE_"} < set(rules)
     assert "!PYTHONSTARTUP" not in rules
-    assert {f"!{row.variable}" for row in SETTINGS.values() if row.variable} < set(rules)
+    assert is_uncounted("PASTURE_POLICY") and not is_uncounted("PASTURES")
 
 
 def test_rules_name_what_must_be_and_what_must_not() -> None:

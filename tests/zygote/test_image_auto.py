@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -146,11 +147,11 @@ def test_a_builder_that_was_killed_is_no_obstacle(automatic: Automatic) -> None:
     deadline = time.monotonic() + TIMEOUT_S
     while not (builders := automatic.builders()) and time.monotonic() < deadline:
         time.sleep(0.01)  # between its fork and its exec it looks like the program
-    for pid in builders:
-        os.kill(pid, signal.SIGKILL)
-    while automatic.builders() and time.monotonic() < deadline:
-        time.sleep(0.05)
     assert builders
+    for builder in [os.pidfd_open(pid) for pid in builders]:
+        signal.pidfd_send_signal(builder, signal.SIGKILL)
+        select.select([builder], [], [])  # its lock has gone by then, and its command line before
+        os.close(builder)
     assert b"one is made" in automatic.run(program).err
     automatic.wait()
 

@@ -226,10 +226,12 @@ def test_a_walk_counts_for_all_variables_but_those_of_shells_and_logins(
     settings: Zygotes,
 ) -> None:
     same = {"TOKEN": SECRET, "PASTURE_ZYGOTE": "walk"}
-    for name in ("SHLVL", "PWD", "_", "SSH_TTY", "INVOCATION_ID", "JPY_PARENT_PID"):
+    of_a_start = ("SHLVL", "PWD", "_", "SSH_TTY", "INVOCATION_ID", "JPY_PARENT_PID", "PASTURE")
+    for name in (*of_a_start, "PASTURE_POLICY", "PASTURE_OF_A_LATER_VERSION"):
         found = settings.why("-c", "pass", environ={**same, name: "7"})
         assert found.endswith("served by the zygote: walk"), name
     assert settings.why("-c", "pass", environ={**same, "OTHER": "7"}).endswith(": OTHER")
+    assert settings.why("-c", "pass", environ={**same, "PASTURES": "7"}).endswith(": PASTURES")
 
 
 def test_the_status_names_the_module_that_reads_all_variables(settings: Zygotes) -> None:

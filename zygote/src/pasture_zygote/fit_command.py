@@ -62,12 +62,12 @@ def command(
     from pasture.display.atomic import require_writable, write_json
     from pasture_zygote import fit_costs, fit_log, fit_plan, starter
     from pasture_zygote.command import python, split_options
-    from pasture_zygote.manifest import UNCOUNTED, always_read
+    from pasture_zygote.manifest import always_read, is_uncounted
 
     if json_file is not None:
         require_writable(json_file)
     words = split_options(options)
-    environ = {name: value for name, value in starter.own().items() if name not in UNCOUNTED}
+    environ = {name: value for name, value in starter.own().items() if not is_uncounted(name)}
     version = ".".join(platform.python_version_tuple()[:2])
     log = fit_log.read(logs, version, " ".join(words))
     if not log.kinds:

@@ -19,8 +19,8 @@ from pasture_zygote.frozen import FACTS
 from pasture_zygote.image import ANONYMOUS, Image
 from pasture_zygote.times import FileTimes
 
-MAGIC = 0x3354464D475A5350
-"""`PSZGMFT3`: the last digit is the version of the layout."""
+MAGIC = 0x3454464D475A5350
+"""`PSZGMFT4`: the last digit is the version of the layout."""
 
 LAYOUT = ("start_code", "end_code", "start_data", "end_data", "start_brk", "start_stack")
 _MAX_KERNELS = 6
@@ -62,33 +62,24 @@ READ_LATER = (
 )
 """Variables that begin so and are read when they are used."""
 
-_OF_SERVERS = frozenset(
-    f"PASTURE_{name}"
-    for name in (
-        *("AFTER", "CENSUS"),  # words: ok
-        *("LAZY_IMPORTS", "LEARN", "LIFESPAN", "MAX_USS", "MAX_USS_JITTER", "PROFILE"),
-        "PROFILE_REPORT",
-        *("METRICS_DIR", "ONCE", "POLICY", "PRELOAD", "PROBE", "PROBE_FAILED", "PROBE_FAILURE"),
-        *("PROBE_LIFESPAN", "PROBE_TIMEOUT", "REFORK", "REFORK_LEAST_SAVING", "REFORK_SERVED"),
-        *("REFORK_WARM", "REPORT_FILE", "SNAPSHOT", "STRICT", "WARM", "WARM_FILE"),
-        *("WARM_HEADERS_FILE", "WARM_TIMEOUT", "WARM_TOTAL_TIMEOUT"),
-    )
-)
-"""pasture's own, with which `pasture run` starts a server."""
-
-UNCOUNTED = _OF_SERVERS | frozenset((
+_UNCOUNTED = frozenset((
     *("_", "SHLVL", "PWD", "OLDPWD"),  # of a shell, for each program
     *("SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "XDG_SESSION_ID"),  # of a login
     "HOSTNAME",  # of a container
     *("INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID"),  # of systemd, for each start
     *("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"),
-    *("PASTURE", "PASTURE_ZYGOTE", "PASTURE_ZYGOTE_VERBOSE", "PASTURE_PYTHON", "PASTURE_IMAGE"),
-    *("PASTURE_IMPORTS", "_PASTURE_REQUEST"),
-    "JPY_PARENT_PID",
+    *("PASTURE", "JPY_PARENT_PID"),
 ))  # fmt: skip
-"""Variables that differ from start to start, whatever a program is to do. A module that goes
-through all variables depends on all but these, and does not see them. One that asks for one of them
-by its name depends on it."""
+_UNCOUNTED_BEGINNINGS = ("PASTURE_", "_PASTURE_")
+
+
+def is_uncounted(name: str) -> bool:
+    """Whether a variable differs from start to start, whatever a program is to do.
+
+    A module that goes through all variables depends on all but these, and does not see them. One
+    that asks for one of them by its name depends on it.
+    """
+    return name in _UNCOUNTED or name.startswith(_UNCOUNTED_BEGINNINGS)
 
 
 def is_appended(flags: int) -> bool:
@@ -133,10 +124,18 @@ class Needs:
 
     def rules(self) -> list[str]:
         """The variables, as the stub compares them."""
+        values = (f"={name}={v}" if v is not None else f"-{name}" for name, v in self._sorted())
+        if not self.all_variables:
+            return [
+                *values,
+                *(f"^{begin}" for begin in self.beginnings),
+                *(f"!{name}" for name in READ_LATER),
+            ]
         return [
-            *(f"={name}={v}" if v is not None else f"-{name}" for name, v in self._sorted()),
-            *(f"^{begin}" for begin in (("",) if self.all_variables else self.beginnings)),
-            *(f"!{name}" for name in (UNCOUNTED if self.all_variables else READ_LATER)),
+            *values,
+            "^",
+            *(f"!{name}" for name in _UNCOUNTED),
+            *(f"~{begin}" for begin in _UNCOUNTED_BEGINNINGS),
         ]
 
     def _sorted(self) -> list[tuple[str, str | None]]:

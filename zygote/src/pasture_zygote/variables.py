@@ -22,7 +22,7 @@ from typing import Any
 from pasture.errors import ZygoteFailed
 from pasture.interpreter import native
 from pasture_zygote import starter
-from pasture_zygote.manifest import UNCOUNTED, always_read, beginnings
+from pasture_zygote.manifest import always_read, beginnings, is_uncounted
 from pasture_zygote.reread import ALL_VARIABLES, is_read_again
 
 _ON_THE_WAY = frozenset((
@@ -107,7 +107,7 @@ class VariablesRead:
         It finds no variable come to life meanwhile: all that can be asked for are set before.
         """
         for key in native().variable_names():
-            if os.fsdecode(key) not in UNCOUNTED:
+            if not is_uncounted(os.fsdecode(key)):
                 _read.add(os.fsdecode(key))
                 self._take_over(key)
         before = dict(changed)
@@ -118,7 +118,7 @@ class VariablesRead:
     def _read_all_in(self, asker: str) -> None:
         _walkers.add(asker)
         for key in native().variable_names():
-            if os.fsdecode(key) not in UNCOUNTED:
+            if not is_uncounted(os.fsdecode(key)):
                 self._take_over(key)
 
     def _methods(self) -> Mapping[str, Callable[..., Any]]:
@@ -237,5 +237,5 @@ def needed(environ: Mapping[str, str], modules: Iterable[str]) -> dict[str, str 
     """
     found = always_read(environ, beginnings(modules)) | {name: environ.get(name) for name in _read}
     if _walkers:
-        found |= {name: v for name, v in environ.items() if name not in UNCOUNTED}
+        found |= {name: v for name, v in environ.items() if not is_uncounted(name)}
     return found

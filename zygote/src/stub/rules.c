@@ -24,6 +24,9 @@ static bool
 is_listed(const char *rules, const char *name, size_t length)
 {
     for (const char *rule = rules; *rule; rule += strlen(rule) + 1) {
+        if (*rule == '~' && strncmp(rule + 1, name, strlen(rule + 1)) == 0) {
+            return true;
+        }
         if (*rule == '^' || strncmp(rule + 1, name, length) != 0) {
             continue;
         }
