@@ -18,6 +18,7 @@ from functools import wraps
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pytest_pasture import cards
 
@@ -54,6 +55,9 @@ class LookOut:
     noted: list[Finding] = field(default_factory=list)
     worker: str | None = None  # in the mold: what packages with a card get for an answer
     at_exit: bool = False  # what is called at the exit is not the standard library's alone
+    _unnamed: WeakKeyDictionary[socket.socket, Finding] = field(default_factory=WeakKeyDictionary)
+    """Sockets at a port of the kernel's choice, until somebody asks which one it is."""
+
     _undo: list[Callable[[], None]] = field(default_factory=list)
 
     def start(self) -> None:
@@ -71,20 +75,34 @@ class LookOut:
         for name in _MAKERS:
             self._wrap(tempfile, name, self._note_file)
         self._wrap(atexit, "register", self._note_exit)
-        own = socket.socket.bind
+        self._watch_ports()
 
-        def bind(self: socket.socket, address: Any) -> None:
-            own(self, address)
-            if self.family in (socket.AF_INET, socket.AF_INET6):
-                lookout.note("port", f"binds port {self.getsockname()[1]}")
+    def _watch_ports(self) -> None:
+        plain: Any = socket.socket
+        bound, named = plain.bind, plain.getsockname
 
-        socket.socket.bind = bind  # type: ignore[method-assign, assignment]
-        self._undo.append(lambda: delattr(socket.socket, "bind"))
+        def bind(own: Any, address: Any) -> None:
+            bound(own, address)
+            if own.family in (socket.AF_INET, socket.AF_INET6):
+                found = _finding("port", f"binds port {named(own)[1]}")
+                if address[1]:
+                    self.noted.append(found)
+                else:
+                    self._unnamed[own] = found
+
+        def getsockname(own: Any) -> Any:
+            if own in self._unnamed:
+                self.noted.append(self._unnamed.pop(own))
+            return named(own)
+
+        self._replace(plain, "bind", bind)
+        self._replace(plain, "getsockname", getsockname)
 
     @property
     def findings(self) -> list[Finding]:
-        """Without files that were there for a moment."""
-        return [one for one in self.noted if not one.path or os.path.lexists(one.path)]
+        """Without files that were there for a moment, and ports that nobody asked for."""
+        noted = [one for one in self.noted if not one.path or os.path.lexists(one.path)]
+        return noted + [found for one, found in self._unnamed.items() if one.fileno() != -1]
 
     def answer(self) -> str | None:
         """For code that asks which worker it is in."""
@@ -103,8 +121,15 @@ class LookOut:
             note(result)
             return result
 
-        setattr(module, name, noted)
-        self._undo.append(lambda: setattr(module, name, act))
+        self._replace(module, name, noted)
+
+    def _replace(self, owner: Any, name: str, by: object) -> None:
+        before = vars(owner).get(name)
+        setattr(owner, name, by)
+        if before is None:  # inherited
+            self._undo.append(lambda: delattr(owner, name))
+        else:
+            self._undo.append(lambda: setattr(owner, name, before))
 
     def _note_file(self, made: object) -> None:
         path = _path_of(made)
@@ -120,9 +145,14 @@ class LookOut:
             self._undo.pop()()
 
     def note(self, kind: str, what: str, path: str = "") -> None:
-        frame = _asking(sys._getframe(2))
-        place = f"{_short(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else "a module"
-        self.noted.append(Finding(kind, f"{place} {what}", path))
+        self.noted.append(_finding(kind, what, path))
+
+
+def _finding(kind: str, what: str, path: str = "") -> Finding:
+    """With the place of the code that is at work."""
+    frame = _asking(sys._getframe(1))
+    place = f"{_short(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else "a module"
+    return Finding(kind, f"{place} {what}", path)
 
 
 def _path_of(made: object) -> str:

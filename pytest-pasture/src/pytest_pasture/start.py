@@ -41,7 +41,7 @@ def look_out(early_config: pytest.Config) -> None:
 def leave_standby(early_config: pytest.Config, standby: Standby) -> None:
     """Leave one for later runs, unless the first conftests made what its children cannot have."""
     lookout = early_config.stash[LOOKOUT]
-    if not (lookout.at_exit or lookout.noted or mold.processes() or survey()):
+    if not (lookout.at_exit or lookout.findings or mold.processes() or survey()):
         standby.leave(early_config.stash[SEEN], early_config.stash[INHERITED])
 
 

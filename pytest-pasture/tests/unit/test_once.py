@@ -1,5 +1,6 @@
 """The look-out for what a module asks or makes once, where each worker of xdist does."""
 
+import atexit
 import os
 import socket
 import tempfile
@@ -39,23 +40,50 @@ def test_a_copy_of_the_environment_asks_for_no_worker(lookout: LookOut) -> None:
     assert kinds(lookout) == []
 
 
-def test_temporary_files_and_ports_are_found_with_their_places(lookout: LookOut) -> None:
+def test_temporary_files_are_found_with_their_places_while_they_are_there(
+    lookout: LookOut,
+) -> None:
     with tempfile.TemporaryDirectory() as folder, tempfile.NamedTemporaryFile() as file:
         assert [folder in lookout.findings[0].what, file.name in lookout.findings[1].what]
-    with tempfile.TemporaryFile(), socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-    assert kinds(lookout) == ["port"]  # the others are gone
+    with tempfile.TemporaryFile():
+        assert kinds(lookout) == []
     assert all(Path(__file__).name in finding.what for finding in lookout.noted)
 
 
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+    return port
+
+
+def test_a_port_is_found_if_somebody_knows_it_or_has_it(lookout: LookOut) -> None:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        assert kinds(lookout) == ["port"]
+        assert Path(__file__).name in lookout.findings[0].what
+    assert kinds(lookout) == []  # as urllib3 does when it is imported, to see whether it can
+    port = free_port()
+    assert [str(port) in one.what for one in lookout.findings] == [True]
+    with socket.socket(socket.AF_INET6) as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind(("::1", port))
+    assert kinds(lookout) == ["port", "port"]
+
+
 def test_all_is_put_back() -> None:
-    before = type(os.environ), tempfile.mkdtemp, socket.socket.bind
+    def now() -> tuple[object, ...]:
+        sockets = vars(socket.socket)
+        found = sockets.get("bind"), sockets.get("getsockname")
+        return (type(os.environ), tempfile.mkdtemp, atexit.register, *found)
+
+    before = now()
     lookout = LookOut()
     lookout.start()
-    assert before != (type(os.environ), tempfile.mkdtemp, socket.socket.bind)
+    assert all(one != other for one, other in zip(now(), before, strict=True))
     lookout.stop()
     lookout.stop()
-    assert before == (type(os.environ), tempfile.mkdtemp, socket.socket.bind)
+    assert now() == before
     os.environ.get(WORKER)
     assert lookout.findings == []
 
