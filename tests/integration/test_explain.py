@@ -203,8 +203,12 @@ def test_a_worker_killed_meanwhile_is_named():
 
 
 def test_a_process_without_workers_is_refused():
-    with pytest.raises(UsageError, match="shares its memory with no other"):
-        find_pair(os.getpid())
+    words = [sys.executable, "-c", "print(flush=True); input()"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin and process.stdout and process.stdout.readline()
+        with pytest.raises(UsageError, match="shares its memory with no other"):
+            find_pair(process.pid)
+        process.stdin.write(b"\n")
 
 
 @pytest.mark.once

@@ -17,6 +17,12 @@ from pasture.servers.settings import read_environment
 LEFT_OUT = LeftOut("warm-up", "GET /: hung", {"GET /": (200, 0.5)})
 
 
+@pytest.fixture(autouse=True)
+def imported_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By this process, as by a server; that of the tests may have been forked since."""
+    monkeypatch.setattr(restart, "_pid", os.getpid())
+
+
 def test_what_is_left_out_is_read_as_it_was_written() -> None:
     assert restart.parse(json.dumps(asdict(LEFT_OUT))) == LEFT_OUT
 

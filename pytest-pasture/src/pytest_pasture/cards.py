@@ -26,14 +26,14 @@ class Card:
     """One package.
 
     Attributes:
-        before_seal: in the mold.
+        before_fork: in the mold, before it is sealed; in a kept run, before its workers are forked.
         in_run: in a kept mold, once it has the options and the `config.workerinput` of a run.
         in_worker: once the worker has its own `config.workerinput`.
         after_test: in the process of a test that has one of its own.
         in_controller: in a controller out of a standby, before it is configured.
     """
 
-    before_seal: _Step = _nothing
+    before_fork: _Step = _nothing
     in_run: _Step = _nothing
     in_worker: _Step = _nothing
     after_test: _Step = _nothing
@@ -77,6 +77,56 @@ def _take_seed(config: pytest.Config) -> None:
             setattr(config.option, name, _input(config)[name])
 
 
+_BASES_OF_SQLALCHEMY = ("sqla_plugin_base", "sqlalchemy.testing.plugin.plugin_base")
+_PLUG_IN_OF_SQLALCHEMY = "sqla_pytestplugin"  # loaded from a file; its own name is another one
+
+
+def _close_databases(config: pytest.Config) -> None:
+    """Of SQLAlchemy's own tests, and those of its dialects.
+
+    The end of an engine deletes its database: none of the mold's may end in a worker.
+    """
+    if _base_of_sqlalchemy(config) is not None:
+        testing: Any = sys.modules["sqlalchemy.testing"]
+        for engine in list(testing.config.Config.all_dbs()):
+            testing.asyncio._assume_async(engine.dispose)
+        testing.asyncio._assume_async(testing.engines.testing_reaper.final_cleanup)
+
+
+def _open_databases(config: pytest.Config) -> None:
+    """Those of this worker. Tests were collected with the objects that hold the mold's."""
+    if (plugin := _base_of_sqlalchemy(config)) is None:
+        return
+    testing: Any = sys.modules["sqlalchemy.testing"]
+    known = testing.config.Config
+
+    def renew() -> None:
+        of_tests = {_kind_of_database(one): one for one in known._configs}
+        current = testing.config._current
+        known._configs = set()
+        plugin._engine_uri(config.option, plugin.file_config)
+        for one in known._configs:
+            vars(of_tests[_kind_of_database(one)]).update(vars(one))
+        known._configs = set(of_tests.values())
+        known.set_as_current(current, testing)
+        plugin._prep_testing_database(config.option, plugin.file_config)
+
+    plugin.configure_follower(_input(config)["follower_ident"])
+    testing.asyncio._assume_async(renew)
+
+
+def _base_of_sqlalchemy(config: pytest.Config) -> Any:
+    """The module that knows the databases; None where a run has none for each worker."""
+    if "follower_ident" not in _input(config):
+        return None
+    return next(filter(None, map(sys.modules.get, _BASES_OF_SQLALCHEMY)), None)
+
+
+def _kind_of_database(config: Any) -> tuple[str, str]:
+    """What two workers have alike of one of SQLAlchemy's."""
+    return config.name, str(config.db.url.set(database=""))
+
+
 def _draw_seed(config: pytest.Config) -> None:
     """Anew, where the plug-in draws it when it is imported."""
     if hasattr(randomly := sys.modules.get("pytest_randomly"), "default_seed"):
@@ -93,21 +143,25 @@ CARDS: Mapping[str, Card] = {
     "pytest_benchmark": Card(),
     "pytest_cov": Card(in_worker=_name_coverage, after_test=_save_coverage),
     "pytest_randomly": Card(in_run=_take_seed, in_controller=_draw_seed),
-    "pytest_rerunfailures": Card(before_seal=_close_reruns, in_worker=_open_reruns),
+    "pytest_rerunfailures": Card(before_fork=_close_reruns, in_worker=_open_reruns),
     "random_order": Card(in_run=_take_seed),
+    "sqlalchemy": Card(before_fork=_close_databases, in_worker=_open_databases),
     "syrupy": Card(),
 }
 
 
 def asked_by(frame: FrameType) -> bool:
     """Whether code of a package with a card is what runs there."""
+    loaded = sys.modules.get(_PLUG_IN_OF_SQLALCHEMY)
+    if loaded is not None and frame.f_globals is vars(loaded):
+        return True
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] in CARDS
 
 
-def before_seal(config: pytest.Config) -> None:
-    """Take the steps of all cards in the mold."""
+def before_fork(config: pytest.Config) -> None:
+    """Take the steps of all cards in the mold; also twice."""
     for card in CARDS.values():
-        card.before_seal(config)
+        card.before_fork(config)
 
 
 def in_run(config: pytest.Config) -> None:

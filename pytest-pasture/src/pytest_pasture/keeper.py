@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from pasture.sealing import exit
-from pytest_pasture import ends, keep
+from pytest_pasture import ends, keep, loops
 from pytest_pasture.again import Collected, suffixes
 from pytest_pasture.control import Anew, Channel, Hello, Kept, Stop
 from pytest_pasture.seen import Changes, Seen
@@ -168,6 +168,7 @@ class Keeper:
         self.children.clear()
         ends.leave_to_parent()
         mold.shared.disown()
+        loops.renew(mold.loops)
         if not later:
             with suppress(OSError):
                 mold.control.send(Kept(os.getpid()))

@@ -29,7 +29,7 @@ from pasture.fork_safety.survey import survey
 from pasture.proc.tree import children, command_of
 from pasture.reasons import Hazard
 from pasture.sealing import exit
-from pytest_pasture import cards, ends, worker
+from pytest_pasture import cards, ends, loops, worker
 from pytest_pasture.control import Channel, Declined, Forked, Sealed, Wanted
 from pytest_pasture.keeper import Keeper
 from pytest_pasture.once import LASTING, Finding, LookOut, WorkerInput
@@ -95,6 +95,7 @@ class Mold:
         self.notes: list[str] = []
         self.started = time.perf_counter()
         self.recorder = Recorder()
+        self.loops: list[Any] = []  # of asyncio, at which nothing waits
         self.children: dict[int, int] = {}  # descriptor of the process, pid
 
     def start(self) -> None:
@@ -148,6 +149,7 @@ class Mold:
             self.seal()
         else:  # the hooks of this run came after the seal
             self.lookout.stop()
+            cards.before_fork(self.config)
             self.decline_for(self.obstacle() or next(self.hazards(survey()), None))
         message = Sealed(
             self.seconds,
@@ -176,8 +178,8 @@ class Mold:
         """Seal what was collected; leaves where no worker can be forked from it."""
         collected = time.perf_counter()
         self.lookout.stop()
+        cards.before_fork(self.config)
         self.decline_for(self.obstacle())
-        cards.before_seal(self.config)
         self.report = pasture.seal()
         self.decline_for(next(self.hazards(self.report.hazards), None))
         if not self.report.sealed:
@@ -264,7 +266,10 @@ class Mold:
 
     def obstacle(self) -> Finding | None:
         """Why no worker can be forked from this collection."""
-        findings = (*self.lookout.findings, *processes())
+        self.loops, is_idle = loops.idle(self.loops)
+        findings = [*self.lookout.findings, *processes()]
+        if not is_idle:
+            findings.append(Finding("event-loop", "an event loop was made, or another epoll"))
         return next((one for one in findings if one.kind not in self.allowed), None)
 
     def decline(self, reason: str, id: str | None = None) -> None:

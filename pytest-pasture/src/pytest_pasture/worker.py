@@ -21,7 +21,7 @@ from execnet import gateway_base
 
 from pasture.proc.smaps import own_private_bytes
 from pasture.sealing import exit
-from pytest_pasture import cards, each, ends, streams
+from pytest_pasture import cards, each, ends, loops, streams
 from pytest_pasture.control import Wanted
 from pytest_pasture.once import WORKER
 
@@ -132,6 +132,7 @@ class Worker:
         if self.mold.keeper is not None:
             os.setpgid(0, 0)  # the controller sends its interrupts to the group
         streams.renew(config)
+        loops.renew(self.mold.loops)
         io = SocketIO(self.socket, gateway_base.get_execmodel("main_thread_only"))
         self.gateway = Gateway(io, f"{self.wanted.id}-worker")
         channel = self.gateway.tasks.get()

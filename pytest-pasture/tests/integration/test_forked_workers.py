@@ -201,3 +201,22 @@ def test_no_test_is_lost_where_no_file_can_be_written(suite: Any) -> None:
         full = suite.run(option, "--junit-xml=/dev/full")
         assert full.code == 1
         assert "OSError: [Errno 28]" in full.output
+
+
+def test_a_loop_of_a_module_is_woken_in_the_worker_that_waits(suite: Any) -> None:
+    suite.write(
+        "test_loop.py",
+        """
+        import asyncio, pytest, time
+        LOOP = asyncio.new_event_loop()
+        @pytest.mark.parametrize("n", range(40))
+        def test_n(n):
+            work = asyncio.wait_for(asyncio.to_thread(time.sleep, 0.001), 20)
+            LOOP.run_until_complete(work)
+        """.replace("\n        ", "\n"),
+    )
+    assert suite.forked("-n", "3").counts == {"passed": 40}
+    suite.anew("-n", "3")
+    both = [suite.start("--keep", "-n", "3", f"--basetemp={n}") for n in range(2)]
+    assert [one.wait(timeout=60) for one in both] == [0, 0]
+    suite.kept("-n", "3", "--fork-each")

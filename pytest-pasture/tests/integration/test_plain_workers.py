@@ -24,6 +24,7 @@ IN_MOLD = "'PYTEST_XDIST_TESTRUNUID' in os.environ and WORKER not in os.environ.
         ("import os\nME = os.environ.get('PYTEST_XDIST_WORKER')", "conftest.py:2 asks for"),
         ("import tempfile\nD = tempfile.mkdtemp()", "conftest.py:2 makes"),
         ("import socket\nS = socket.socket()\nS.bind(('127.0.0.1', 0))", "conftest.py:3 binds"),
+        ("import select\nE = select.epoll()", "an event loop was made, or another epoll"),
         (
             "import threading, time\n"
             "threading.Thread(target=time.sleep, args=(20,), daemon=True).start()",
