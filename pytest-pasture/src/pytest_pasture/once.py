@@ -56,7 +56,7 @@ class LookOut:
     worker: str | None = None  # in the mold: what packages with a card get for an answer
     at_exit: bool = False  # what is called at the exit is not the standard library's alone
     _unnamed: WeakKeyDictionary[socket.socket, Finding] = field(default_factory=WeakKeyDictionary)
-    """Sockets at a port of the kernel's choice, until somebody asks which one it is."""
+    """Sockets at a port of the kernel's choice, until a caller asks which one it is."""
 
     _undo: list[Callable[[], None]] = field(default_factory=list)
 
@@ -100,7 +100,7 @@ class LookOut:
 
     @property
     def findings(self) -> list[Finding]:
-        """Without files that were there for a moment, and ports that nobody asked for."""
+        """Without files that were there for a moment, and ports that no caller asked for."""
         noted = [one for one in self.noted if not one.path or os.path.lexists(one.path)]
         return noted + [found for one, found in self._unnamed.items() if one.fileno() != -1]
 

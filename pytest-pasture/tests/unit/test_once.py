@@ -57,7 +57,7 @@ def free_port() -> int:
     return port
 
 
-def test_a_port_is_found_if_somebody_knows_it_or_has_it(lookout: LookOut) -> None:
+def test_a_port_is_found_if_it_is_known_or_open(lookout: LookOut) -> None:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         assert kinds(lookout) == ["port"]
