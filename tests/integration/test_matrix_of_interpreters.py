@@ -50,7 +50,8 @@ def matrix(tmp_path):
         (tmp_path / "tools" / "interpreters").write_text(INTERPRETERS)
         (tmp_path / "tools" / "interpreters").chmod(0o755)
         (tmp_path / "Makefile").write_text(MAKEFILE.format(python=sys.executable))
-        (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p xdist.plugin\n")
+        plug_ins = "-p xdist.plugin -p pytest_pasture.plugin"
+        (tmp_path / "pytest.ini").write_text(f"[pytest]\naddopts = {plug_ins}\n")
         for name, source in tests.items():
             (tmp_path / name).write_text(source)
         command = [sys.executable, str(tmp_path / "tools" / "test-matrix"), *words]

@@ -105,6 +105,8 @@ def test_the_steps_of_the_dockerfile_make_a_container_that_starts_out_of_its_ima
     tmp_path: Path,
 ) -> None:
     require_containers(tmp_path)
+    if BIN.is_relative_to("/tmp"):
+        pytest.skip("this checkout is in /tmp, which the container has of its own")
     port = free_port()
     unshare = ("unshare", "-m", "-p", "-i", "-u", "--fork", "--kill-child", "sh", "-ec", ROOTS)
     environ = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}

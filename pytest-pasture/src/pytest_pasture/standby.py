@@ -46,6 +46,7 @@ def is_for(config: pytest.Config) -> bool:
         and not (options.collectonly or options.usepdb or getattr(options, "looponfail", False))
         and not config.invocation_params.plugins
         and list(config.invocation_params.args) == sys.argv[1:]
+        and None not in (sys.stdin, sys.stdout, sys.stderr)
         and _is_command()
         and not _is_traced()
     )
@@ -79,7 +80,6 @@ class Standby:
         self.words = words  # those that pytest goes on with
         self.place = keep.standby_of(config, words)
         self.hello = Hello({}, dict(os.environ), keep.conditions(), tuple(words), tuple(sys.argv))
-
         self.made = streams.Made()
         self.finalizers = _finalizers()
 
@@ -249,7 +249,8 @@ class _Standing:
             channel.close()
             return True
         if pid:
-            os.setpgid(pid, pid)  # here too: a signal for the group may come at once
+            with suppress(OSError):  # here too: a signal for the group may come at once
+                os.setpgid(pid, pid)
             self.runs.append(_Run(pid, os.pidfd_open(pid), channel))
             with suppress(OSError):
                 channel.send(Kept(pid))

@@ -69,9 +69,11 @@ def run(project: Any, *options: str, **how: Any) -> subprocess.CompletedProcess[
 
 
 def test_conftests_are_not_imported_again(project: Any) -> None:
-    first = run(project, "-v", capture_output=True)
+    first = run(project, "-v", "-k", "test_own", "--maxfail=1", capture_output=True)
     assert first.returncode == 0, first.stdout + first.stderr
     assert imports(project) == 1
+    whole = run(project, capture_output=True)
+    assert "2 passed" in whole.stdout and "PASSED" not in whole.stdout
     later = run(project, "-k", "test_b", "--color=yes", capture_output=True)
     assert later.returncode == 0, later.stdout + later.stderr
     assert "1 passed" in later.stdout and "\x1b[" in later.stdout and not later.stderr
