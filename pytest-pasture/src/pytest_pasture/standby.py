@@ -104,7 +104,7 @@ class Standby:
 
         Args:
             seen: what was looked at so far.
-            inherited: descriptors that are not this program's own.
+            inherited: descriptors that are not this program's own; none is left of them there.
         """
         made = self.made.more(self.config) or _finalizers() - self.finalizers
         if made or not self._is_alike():
@@ -118,8 +118,8 @@ class Standby:
             os.setsid()
             if os.fork():
                 os._exit(0)
-            for descriptor in inherited:
-                os.close(descriptor)
+            while inherited:  # in a controller these numbers are other files'
+                os.close(inherited.pop())
             ends.leave_to_parent()
             standing = _Standing(self, seen, limit_s)
             hello, descriptors = standing.serve()

@@ -83,6 +83,20 @@ def test_conftests_are_not_imported_again(project: Any) -> None:
     assert usage.returncode == 4 and "--no-such-option" in usage.stderr
 
 
+def test_a_controller_can_collect_anew(project: Any) -> None:
+    project.write("library.py", "")
+    project.write("test_one.py", TESTS + "import library\n")
+    ends = os.pipe()
+    first = run(project, capture_output=True, pass_fds=ends)
+    assert "2 tests collected in" in first.stdout
+    project.write("library.py", "CHANGED = True\n")
+    second = run(project, capture_output=True)
+    assert "library.py has changed" in second.stdout and "2 tests collected in" in second.stdout
+    assert second.returncode == 0 and imports(project) == 1
+    for end in ends:
+        os.close(end)
+
+
 def test_a_change_loads_them_again(project: Any) -> None:
     run(project)
     project.write("conftest.py", CONFTEST + "\n")
