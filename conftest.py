@@ -22,8 +22,9 @@ MARKS_OF_FOLDERS = {
 }
 MEANT_FOR_TESTS = {"PASTURE_EMULATED", "PASTURE_LONG", "PASTURE_MODEL_GRAPHS", "PYTHONMALLOC"}
 
-# A shell that sets PYTHONUNBUFFERED, say, would hide what a user's shell shows.
-for name in [name for name in os.environ if name.startswith(("PYTHON", "PASTURE_"))]:
+# A shell that sets PYTHONUNBUFFERED, say, would hide what a user's shell shows, and one that names
+# the settings of another site would have Celery load them.
+for name in [one for one in os.environ if one.startswith(("PYTHON", "PASTURE_", "DJANGO_"))]:
     if name not in MEANT_FOR_TESTS:
         del os.environ[name]
 
