@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import os
 import resource
+import signal
 import socket
 import sys
 import tempfile
@@ -163,11 +164,9 @@ def standby_of(config: pytest.Config, words: list[str]) -> Place:
 def _place(
     config: pytest.Config, kind: str, words: list[str], options: Mapping[str, object]
 ) -> Place:
-    of_the_interpreter = (
-        *(sys.executable, sys.prefix, sys.version, sys.flags, sys.warnoptions, sys._xoptions),
-    )
     identity = (
-        *(config.inipath, config.invocation_params.dir, *of_the_interpreter, words),
+        *(sys.executable, sys.prefix, sys.version, sys.flags, sys.warnoptions, sys._xoptions),
+        *(config.inipath, config.invocation_params.dir, words),
         {name: _plain(one) for name, one in sorted(options.items()) if name not in OF_A_RUN},
     )
     runtime = os.environ.get("XDG_RUNTIME_DIR")
@@ -272,15 +271,11 @@ def _conditions() -> Iterator[tuple[str, Any]]:
     yield "the search path of modules", list(sys.path)
     yield "the priority", os.getpriority(os.PRIO_PROCESS, 0)
     yield "the processors", sorted(os.sched_getaffinity(0))
-    yield "the signals", [_status_line(name) for name in ("SigIgn", "SigBlk")]
+    ignored = [one for one in signal.valid_signals() if signal.getsignal(one) is signal.SIG_IGN]
+    yield "the signals", (sorted(ignored), sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())))
     limits = [name for name in dir(resource) if name.startswith("RLIMIT_")]
     yield "the limits", {name: resource.getrlimit(getattr(resource, name)) for name in limits}
     yield "the namespaces", [_link(f"/proc/self/ns/{name}") for name in _NAMESPACES]
-
-
-def _status_line(name: str) -> str:
-    text = Path("/proc/self/status").read_text()
-    return next(line for line in text.split("\n") if line.startswith(f"{name}:"))
 
 
 def _link(path: str) -> str:
