@@ -166,6 +166,19 @@ def test_a_worker_that_is_killed_is_replaced_and_signals_do_what_they_do_in_uvic
 
 
 @pytest.mark.once
+def test_the_health_check_asks_the_server_that_was_started(serve):
+    """uvicorn 0.54 makes two where both threads of a worker are the first to want it."""
+    server = serve(env={"HERD_SLOW_SERVER": "1"})
+    before = server.children()
+    server.send_signal(signal.SIGHUP)
+    server.wait_for(
+        lambda: len(server.children()) == 2 and not before & server.children(), "new workers"
+    )
+    server.ask_each(2)
+    assert "not ready" not in server.log
+
+
+@pytest.mark.once
 def test_a_worker_that_is_asked_to_end_right_after_its_fork_ends(serve):
     server = serve()
     server.ask_each(2)

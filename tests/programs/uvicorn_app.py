@@ -12,10 +12,18 @@ import sys
 import threading
 import time
 
+import uvicorn
+
 from pasture.proc.smaps import own_private_bytes
 
 ROWS = [{"number": str(number), "name": f"article {number}"} for number in range(60_000)]
 LOADED_BY = os.getpid()
+
+
+def made_slowly(self, config, init=uvicorn.Server.__init__):
+    """So that of two threads which make one at once the second has the last word."""
+    init(self, config)
+    time.sleep(0.2 if threading.current_thread() is threading.main_thread() else 0.5)
 
 
 def fork_if_allowed(fork):
@@ -35,6 +43,8 @@ if os.environ.get("HERD_LOAD_S"):
 if os.environ.get("HERD_THREAD"):
     threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 atexit.register(lambda: print(f"atexit in {os.getpid()}", flush=True))
+if os.environ.get("HERD_SLOW_SERVER"):
+    uvicorn.Server.__init__ = made_slowly
 if os.environ.get("HERD_NO_PROCESS"):
     os.fork = functools.partial(fork_if_allowed, os.fork)
 signal.signal(signal.SIGUSR1, lambda *_: print(f"usr1 in {os.getpid()}", flush=True))

@@ -49,6 +49,7 @@ class ForkContext(Forking):
 
     def _serve(self, target: Callable[..., object], sockets: list[Any] | None = None) -> None:
         self.settle()
+        make_server(target)
         target(sockets=sockets)
 
     def settle(self) -> None:
@@ -56,6 +57,15 @@ class ForkContext(Forking):
         self._logs.put_back()
         if self._config.is_ssl:
             self._config.ssl = read_certificate(self._config)
+
+
+def make_server(target: Callable[..., object]) -> None:
+    """Make the server of a worker, where uvicorn makes it at its first use.
+
+    uvicorn 0.54 uses it first in two threads at once, without a lock: that of the health check may
+    get one that nothing starts. Such a worker is never ready, and a HUP replaces no worker.
+    """
+    getattr(getattr(target, "__self__", None), "server", None)
 
 
 def read_certificate(config: Config) -> Any:
