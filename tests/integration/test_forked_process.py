@@ -35,11 +35,13 @@ from pasture.servers.forked_process import Forking
 parent = os.getpid()
 atexit.register(lambda: os.getpid() == parent or os.write(1, b"the application's end\\n"))
 signal.signal(signal.SIGTERM, lambda *_: None)
+signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
 
 def work():
     pipes = sum(os.readlink(f"/proc/self/fd/{fd}").startswith("pipe") for fd in range(3, 30)
                 if os.path.exists(f"/proc/self/fd/{fd}"))
-    print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, pipes, flush=True)
+    handlers = (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGHUP))
+    print(handlers == (signal.SIG_DFL, signal.SIG_IGN), pipes, flush=True)
 
 context = Forking(lambda: None)
 first, second = (context.Process(target=target, args=args)

@@ -74,6 +74,8 @@ class Forking(ForkContext):
             fork.close_inherited()
         self._let_go()
         for number, handler in self.handlers.items():
+            if handler is signal.SIG_DFL and signal.getsignal(number) is signal.SIG_IGN:
+                continue  # as in a spawned process: under nohup hangups are ignored, after exec too
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
