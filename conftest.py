@@ -33,8 +33,11 @@ for name in [one for one in os.environ if one.startswith(("PYTHON", "PASTURE_", 
 _runtime = tempfile.TemporaryDirectory(prefix="pasture-tests-")
 os.environ["XDG_RUNTIME_DIR"] = _runtime.name
 
-# In the background of a shell interrupts are ignored, and what a test starts would inherit that.
+# In the background of a shell interrupts are ignored, under nohup hangups are, and what a test
+# starts would inherit that. A handler is not inherited, and this process survives its terminal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
