@@ -156,6 +156,7 @@ def _load(
     series = Series()
     start = answered_at = time.monotonic()
     last: Progress | None = Progress(-1, -1)
+    _sample(series, job, group, 0.0, 0)  # the load generator starts in milliseconds
     with job.generator.load(job.requests, port, files) as has_ended:
         while True:
             ended = has_ended()
