@@ -56,6 +56,11 @@ class Uvicorn(Running):
         self.wait_for(all_answered, f"an answer of each of {count} workers")
         return answers
 
+    def wait_for_two_workers_not_of(self, before):
+        self.wait_for(
+            lambda: len(self.children()) == 2 and not before & self.children(), "new workers"
+        )
+
     def wait_until_it_logs(self, text, times=1):
         self.wait_for(lambda: self.log.count(text) >= times, f"logging {text!r}")
 
@@ -150,9 +155,7 @@ def test_a_worker_that_is_killed_is_replaced_and_signals_do_what_they_do_in_uvic
     server.wait_for(lambda: len(server.children()) == 2, "two workers")
     before = server.children()
     server.send_signal(signal.SIGHUP)
-    server.wait_for(
-        lambda: len(server.children()) == 2 and not before & server.children(), "new workers"
-    )
+    server.wait_for_two_workers_not_of(before)
     answers = server.ask_each(2)
     assert all(answer["loaded_by"] == server.pid for answer in answers.values())
     assert server.log.count(SEALED) == 1
@@ -171,9 +174,7 @@ def test_the_health_check_asks_the_server_that_was_started(serve):
     server = serve(env={"HERD_SLOW_SERVER": "1"})
     before = server.children()
     server.send_signal(signal.SIGHUP)
-    server.wait_for(
-        lambda: len(server.children()) == 2 and not before & server.children(), "new workers"
-    )
+    server.wait_for_two_workers_not_of(before)
     server.ask_each(2)
     assert "not ready" not in server.log
 

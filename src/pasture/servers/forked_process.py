@@ -34,7 +34,8 @@ class Forking(ForkContext):
 
     Args:
         before_fork: called in the parent. What it raises, the start of the process raises.
-        handlers: what children have for the signals that the parent handles.
+        handlers: what children have for the signals that the parent handles. A signal that the
+            parent ignores stays ignored where this says SIG_DFL, as it does through exec.
         let_go: called in each child, to close what is the parent's.
         ends_within_s: for a parent that asks all workers to end, and terminates the rest when the
             first has ended. So long may they take from that moment on.
@@ -75,7 +76,7 @@ class Forking(ForkContext):
         self._let_go()
         for number, handler in self.handlers.items():
             if handler is signal.SIG_DFL and signal.getsignal(number) is signal.SIG_IGN:
-                continue  # as in a spawned process: under nohup hangups are ignored, after exec too
+                continue  # under nohup, say, hangups
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 

@@ -49,7 +49,7 @@ class ForkContext(Forking):
 
     def _serve(self, target: Callable[..., object], sockets: list[Any] | None = None) -> None:
         self.settle()
-        make_server(target)
+        _make_server(target)
         target(sockets=sockets)
 
     def settle(self) -> None:
@@ -59,7 +59,7 @@ class ForkContext(Forking):
             self._config.ssl = read_certificate(self._config)
 
 
-def make_server(target: Callable[..., object]) -> None:
+def _make_server(target: Callable[..., object]) -> None:
     """Make the server of a worker, where uvicorn makes it at its first use.
 
     uvicorn 0.54 uses it first in two threads at once, without a lock: that of the health check may
