@@ -1,6 +1,7 @@
 """When a worker is replaced for its private memory."""
 
 import mmap
+import threading
 
 import pytest
 from hypothesis import given
@@ -13,12 +14,15 @@ from pasture.servers.recycle import (
     MIN_BYTES,
     MemoryLimit,
     UssWatch,
-    most_bytes_per_fault,
+    max_bytes_per_fault,
     parse_limit,
     read_faults,
+    read_heap_bytes,
 )
 
 PAGE = 4096
+HUGE_PAGE = 2 << 20
+TIMEOUT_S = 30
 
 
 class Worker:
@@ -26,12 +30,18 @@ class Worker:
 
     def __init__(self, uss: int = 0) -> None:
         self.uss_bytes = uss
+        self.heap_bytes = uss + (50 << 20)  # with what it shares
         self.faults = 1000
         self.reads = 0
 
-    def grow(self, os_pages: int) -> None:
+    def write_shared(self, os_pages: int) -> None:
         self.faults += os_pages
         self.uss_bytes += os_pages * PAGE
+
+    def grow(self, pages: int, page_bytes: int = PAGE) -> None:
+        self.faults += pages
+        self.uss_bytes += pages * page_bytes
+        self.heap_bytes += pages * page_bytes
 
     def uss(self) -> int:
         self.reads += 1
@@ -42,7 +52,8 @@ class Worker:
             MemoryLimit(limit, jitter),
             uss=self.uss,
             faults=lambda: self.faults,
-            bytes_per_fault=PAGE,
+            heap=lambda: self.heap_bytes,
+            bytes_per_fault=HUGE_PAGE,
             draw=lambda: draw,
         )
 
@@ -107,18 +118,44 @@ def test_memory_that_became_private_without_a_fault_is_seen_after_a_while() -> N
     assert [watch.has_passed() for _ in range(LOOK_AT_LEAST_EVERY)].index(True) > 0
 
 
+def test_memory_that_came_in_huge_pages_is_seen_at_once() -> None:
+    worker = Worker(10 << 20)
+    watch = worker.watch(100 << 20)
+    assert not watch.has_passed()
+    for _ in range(9):
+        worker.grow(5, HUGE_PAGE)
+        assert not watch.has_passed()
+    worker.grow(1, HUGE_PAGE)
+    assert watch.has_passed()
+
+
+def test_huge_pages_that_may_have_come_and_did_not_cost_no_reading() -> None:
+    worker = Worker(10 << 20)
+    watch = worker.watch(100 << 20)
+    assert not watch.has_passed()
+    worker.grow(1000)
+    assert not watch.has_passed()
+    assert worker.reads == 1
+
+
 @given(
     st.integers(MIN_BYTES, 50 << 20),
-    st.lists(st.integers(0, 2000), min_size=1, max_size=200),
+    st.lists(
+        st.tuples(st.integers(0, 2000), st.integers(0, 2000), st.integers(0, 5)),
+        min_size=1,
+        max_size=200,
+    ),
     st.integers(0, 20 << 20),
 )
 def test_a_watch_agrees_with_one_that_reads_after_every_request(
-    limit: int, growths: list[int], start: int
+    limit: int, growths: list[tuple[int, int, int]], start: int
 ) -> None:
     worker = Worker(start)
     watch = worker.watch(limit)
-    for os_pages in growths:
-        worker.grow(os_pages)
+    for written, new, huge in growths:
+        worker.write_shared(written)
+        worker.grow(new)
+        worker.grow(huge, HUGE_PAGE)
         passed = worker.uss_bytes > limit
         assert watch.has_passed() == passed
         if passed:
@@ -131,6 +168,31 @@ def test_a_worker_is_asked_to_end_once_only() -> None:
     assert not watch.has_passed()
 
 
+def test_a_thread_that_is_kept_from_running_in_its_look_hides_nothing_from_the_others() -> None:
+    worker = Worker(10 << 20)
+    looks, goes_on = threading.Event(), threading.Event()
+    first = threading.Thread(target=lambda: watch.has_passed())
+
+    def uss() -> int:
+        found = worker.uss_bytes
+        if threading.current_thread() is first:
+            looks.set()
+            assert goes_on.wait(TIMEOUT_S)
+        return found
+
+    watch = UssWatch(MemoryLimit(20 << 20, 0.0), uss=uss, faults=lambda: worker.faults)
+    first.start()
+    try:
+        assert looks.wait(TIMEOUT_S)
+        worker.grow(5000)
+        assert watch.has_passed()
+    finally:
+        goes_on.set()
+        first.join()
+    assert watch.uss_bytes == worker.uss_bytes
+    assert not watch.has_passed()
+
+
 def test_the_message_names_both_figures() -> None:
     worker = Worker(12_000_000)
     watch = worker.watch(10_000_000)
@@ -139,9 +201,10 @@ def test_the_message_names_both_figures() -> None:
 
 
 def test_this_process_can_be_read() -> None:
-    before = own_private_bytes()
+    before, heap_before = own_private_bytes(), read_heap_bytes()
     with mmap.mmap(-1, 8 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as held:
         held[:] = b"x" * len(held)  # a fresh mapping: nothing that was freed is used again
         assert own_private_bytes() - before >= len(held) * 0.9
+        assert read_heap_bytes() - heap_before >= len(held) * 0.9
     assert read_faults() > 0
-    assert most_bytes_per_fault() >= PAGE
+    assert max_bytes_per_fault() >= PAGE

@@ -19,8 +19,8 @@ class AfterResponse:
 
     def __init__(self, limit: MemoryLimit | None) -> None:
         self._limit = limit
-        self._watch: UssWatch | None = None
-        self._pid = 0
+        self._watches: dict[int, UssWatch] = {}
+        """By pid: a worker that has been forked since has the entry of its parent too."""
 
     def __call__(self, *, looks: bool = True) -> UssWatch | None:
         """Do all of it, in a worker; returns as `passed`, or None where it `looks` not."""
@@ -32,12 +32,14 @@ class AfterResponse:
         """The worker's watch, once, when it has passed its limit; it is to be replaced then."""
         if self._limit is None:
             return None
-        if self._watch is None or self._pid != os.getpid():  # forked since: that was the parent's
-            self._watch, self._pid = UssWatch(self._limit), os.getpid()
-        if not self._watch.has_passed():
+        pid = os.getpid()
+        watch = self._watches.get(pid)
+        if watch is None:  # threads that come here at once get one watch: its limit is drawn once
+            watch = self._watches.setdefault(pid, UssWatch(self._limit))
+        if not watch.has_passed():
             return None
         recorder.count("recycles")
-        return self._watch
+        return watch
 
 
 AfterAnswer = Callable[[Any, int], None]

@@ -61,8 +61,8 @@ class AfterRequest:
         """Do all of it but for the user's hook and `then`."""
         watch = self._after(looks=worker.alive)
         if watch is not None:
+            worker.alive = False  # first: other threads serve on while this one writes its line
             worker.log.info("pasture: recycling worker %s: %s", worker.pid, watch)
-            worker.alive = False
 
 
 def call_after_request(
