@@ -65,7 +65,10 @@ def end(number, frame):
     os._exit(0)
 signal.signal(signal.SIGTERM, end)
 worker = os.fork()
-if worker:
+if worker == 0:
+    open("FOLDER/forked", "w").close()
+else:
+    wait_for("forked")
     print("ready", flush=True)
 while True:
     time.sleep(0.1)  # a signal that comes right before a sleep is handled after it

@@ -54,7 +54,7 @@ def start(serve):
 
 
 def test_workers_of_each_generation_are_children_of_the_arbiter(start):
-    server, files = start(refork="5,15,25"), []
+    server, files = start(refork="5,15,25,100000"), []  # none starts while the third is complete
     for generation in (1, 2, 3):
         refork(server, generation)
         wait_for_roles(server, ("mold", generation), *[("worker", generation)] * 2)
@@ -376,10 +376,11 @@ def test_where_reforks_are_impossible_the_log_says_so(start, args, reported):
 
 
 def test_a_trial_compares_reforks_with_other_policies(tmp_path):
-    # Long enough that the refork at 50 is over at the end, and none at 500 has started.
+    # Long enough that the refork at 50 is over at the end, and no other one has started.
     command = [
         *(sys.executable, "-m", "pasture", "try", "refork_app:app", "--policy", "stock"),
-        *("--policy", "refork", "--url", "/serve", "-n", "800", "-w", "2", "--chdir", tmp_path),
+        *("--policy", "refork", "--url", "/serve", "-n", "2000", "-w", "2", "--chdir", tmp_path),
+        *("--env", "PASTURE_REFORK=50,100000"),
         *("--json", tmp_path / "report.json", "--log-dir", tmp_path / "logs"),
     ]
     environment = {**os.environ, "PYTHONPATH": str(PROGRAMS)}

@@ -231,6 +231,11 @@ def test_a_worker_of_uvicorn_that_has_passed_its_limit_of_memory_is_replaced(ser
             pids.add(server.get("/who")["pid"])
         return len(pids) > 3
 
+    def is_at_rest():
+        recycled = server.log.count("recycling worker")
+        started = server.log.count("Application startup complete")
+        return recycled >= len(pids) and started == 2 + recycled
+
     server.wait_for(ask, "new workers")
-    assert "recycling worker" in server.log
+    server.wait_for(is_at_rest, "a worker in the place of each that answered")
     assert_ends_without_a_trace(server)

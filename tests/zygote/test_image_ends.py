@@ -178,6 +178,27 @@ class Site:
         until(lambda: path.exists() and path.stat().st_size, f"no {file}")
 
 
+def wait_for_idle_workers(program: Group, number: int, but: int) -> None:
+    """Until so many of gunicorn's workers wait for connections, `but` the one that is at work.
+
+    A worker that is stopped before it has its handlers runs on: gunicorn's own race.
+    """
+
+    def are_there() -> bool:
+        workers = set(program.members()) - {program.pid, but}
+        return len(workers) == number and all(map(waits_in_select, workers))
+
+    until(are_there, f"no {number} workers that wait")
+
+
+def waits_in_select(pid: int) -> bool:
+    try:
+        wchan = Path(f"/proc/{pid}/wchan").read_text()
+    except OSError:  # it has ended
+        return False
+    return "poll" in wchan or "select" in wchan
+
+
 class Asked:
     """A request in a thread of its own."""
 
@@ -234,11 +255,13 @@ def web_worker_killed_then_reload_then_stop(site: Site) -> object:
         answers = [lost.answer()]
         until(lambda: program.log.count("Booting worker") == 3, "no new worker")
         reloaded = site.ask("b")
+        wait_for_idle_workers(program, 1, but=site.at_work("b"))
         program.send_signal(signal.SIGHUP)
         until(lambda: program.log.count("Booting worker") == 5, "not reloaded")
         site.release("b")
         answers.append(reloaded.answer())
         stopped = site.ask("c")
+        wait_for_idle_workers(program, 1, but=site.at_work("c"))
         program.send_signal(signal.SIGTERM)
         until(lambda: "Handling signal: term" in program.log, "not stopped")
         site.release("c")
