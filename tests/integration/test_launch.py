@@ -80,6 +80,7 @@ def start(tmp_path):
     groups = []
 
     def start(program):
+        program = program.replace("FOLDER", str(tmp_path))
         group = Group([sys.executable, "-c", program], log=tmp_path / "log")
         groups.append(group)
         deadline = time.monotonic() + 20
@@ -281,7 +282,7 @@ def test_a_sample_has_master_and_workers_with_what_they_share(start):
 
 @pytest.mark.once
 def test_a_shutdown_that_unshares_memory_shows_in_its_peak(start, tmp_path):
-    group = start(SPREADING.replace("FOLDER", str(tmp_path)))
+    group = start(SPREADING)
     states = []
 
     def pause(seconds):
