@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import TIMEOUT_S, Running, environment, listens
+from running import TIMEOUT_S, Running, environment, listens, waits_in_select
 
 from pasture.launch.ports import free_port
 
@@ -106,6 +107,7 @@ def _servers(folder: Path) -> Iterator[Callable[..., Server]]:
         if ready:
             server.wait_until_it_logs("Booting worker", times=workers)
             server.wait_for(lambda: listens(port), "an answer")
+            _wait_until_signals_are_handled(server)
         return server
 
     try:
@@ -114,6 +116,17 @@ def _servers(folder: Path) -> Iterator[Callable[..., Server]]:
         for server in servers:
             print(f"--- log of the server on port {server.port}\n{server.log}")
             server.destroy()
+
+
+def _wait_until_signals_are_handled(server: Server) -> None:
+    """Until each worker waits for connections: before it has its handlers it loses a signal.
+
+    That is gunicorn's own race. A child that never waits, a process of an application's, is given
+    a second.
+    """
+    deadline = time.monotonic() + 1
+    while time.monotonic() < deadline and not all(map(waits_in_select, server.children())):
+        time.sleep(0.005)
 
 
 def _control_socket(directory: Path) -> tuple[str, ...]:

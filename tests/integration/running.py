@@ -17,7 +17,7 @@ from pasture.errors import PastureError
 from pasture.launch.ports import listens
 from pasture.launch.session import Group, environment
 
-__all__ = ["TIMEOUT_S", "Running", "environment", "listens"]
+__all__ = ["TIMEOUT_S", "Running", "environment", "listens", "waits_in_select"]
 
 TIMEOUT_S = 30
 PASTURE_RUN = [sys.executable, "-m", "pasture", "run"]
@@ -56,6 +56,15 @@ class Running(Group):
     def destroy(self) -> None:
         """Kill whatever is still there: it and all that came of it."""
         self.end(polite_s=0)
+
+
+def waits_in_select(pid: int) -> bool:
+    """Whether a process, its first thread, waits for connections, messages or a time."""
+    try:
+        wchan = Path(f"/proc/{pid}/wchan").read_text()
+    except OSError:  # it has ended
+        return False
+    return "poll" in wchan or "select" in wchan
 
 
 class _Replaced(BaseException):

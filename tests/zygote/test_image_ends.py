@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 from images import Images
 from redis import Redis
+from running import waits_in_select
 from test_image_site import PRELOAD, SITE
 from zygotes import BIN, STUB
 
@@ -189,14 +190,6 @@ def wait_for_idle_workers(program: Group, number: int, but: int) -> None:
         return len(workers) == number and all(map(waits_in_select, workers))
 
     until(are_there, f"no {number} workers that wait")
-
-
-def waits_in_select(pid: int) -> bool:
-    try:
-        wchan = Path(f"/proc/{pid}/wchan").read_text()
-    except OSError:  # it has ended
-        return False
-    return "poll" in wchan or "select" in wchan
 
 
 class Asked:
