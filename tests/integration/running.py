@@ -16,6 +16,8 @@ from pasture.cli.run import command as pasture_run
 from pasture.errors import PastureError
 from pasture.launch.ports import listens
 from pasture.launch.session import Group, environment
+from pasture.scoreboard.layout import Snapshot
+from pasture.scoreboard.reader import read_scoreboard
 
 __all__ = ["TIMEOUT_S", "Running", "environment", "listens", "waits_in_select"]
 
@@ -45,6 +47,20 @@ class Running(Group):
 
     def wait_for(self, condition: Callable[[], object], what: str) -> None:
         super().wait_for(condition, f"{what} did not happen", timeout_s=self.timeout_s)
+
+    def wait_for_starts(self, number: int) -> Snapshot:
+        """Wait until so many workers have been counted, and return the scoreboard.
+
+        Each counts its start itself, some time after its fork.
+        """
+
+        def board() -> Snapshot:
+            found = read_scoreboard(self.pid)
+            assert found is not None
+            return found
+
+        self.wait_for(lambda: board().total.starts == number, f"start number {number}")
+        return board()
 
     def wait_for_end(self) -> int:
         return self.wait(self.timeout_s)

@@ -16,7 +16,6 @@ from running import Running, environment
 from benchmarks.engines.redis_server import redis_server
 from pasture import _native
 from pasture.proc.tree import is_running
-from pasture.scoreboard.reader import read_scoreboard
 
 celery = pytest.importorskip("celery")
 pytest.importorskip("redis")
@@ -220,21 +219,11 @@ def test_max_tasks_per_child_replaces_from_the_sealed_parent(work):
     assert worker.log.count(SEALED) == 1
 
 
-def count_starts(worker, number):
-    """The scoreboard that shows so many starts: a process that is just forked has counted none."""
-
-    def total():
-        return read_scoreboard(worker.process.pid).total
-
-    worker.wait_for(lambda: total().starts == number, f"{number} starts")
-    return read_scoreboard(worker.process.pid)
-
-
 @pytest.mark.once
 def test_pool_processes_are_counted_and_no_count_is_lost_with_one(work):
     worker = work()
     worker.call("add", 1, 2)
-    before = count_starts(worker, 2)
+    before = worker.wait_for_starts(2)
     assert set(before.entries) == worker.children()
     assert before.seal.policy == "seal"
     assert {entry.requests for entry in before.entries.values()} == {None}
@@ -244,7 +233,7 @@ def test_pool_processes_are_counted_and_no_count_is_lost_with_one(work):
         lambda: killed not in worker.children() and len(worker.children()) == 2, "a replacement"
     )
     worker.call("add", 1, 2)
-    after = count_starts(worker, 3)
+    after = worker.wait_for_starts(3)
     assert set(after.entries) == worker.children()
     assert after.total.pause_ns >= before.total.pause_ns
 

@@ -46,9 +46,9 @@ def test_a_healthy_server_passes_and_its_probe_is_no_worker(serve, tmp_path):
     )
     assert PASSED.search(server.log)[1] == "2"
     assert server.log.count("posted by") == 1  # safe methods alone are sent again
-    server.wait_for(lambda: read_scoreboard(server.pid).total.starts == 2, "two starts")
+    board = server.wait_for_starts(2)
     assert len(server.workers()) == 2
-    assert read_scoreboard(server.pid).seal.probe == "passed"
+    assert board.seal.probe == "passed"
     assert "unknown child" not in server.log and "was sent SIG" not in server.log
     probe = json.loads((tmp_path / "report").read_text())["steps"][-1]
     assert (probe["name"], probe["counts"]) == (

@@ -137,7 +137,7 @@ def test_a_program_gets_the_code_that_is_there(
     change()
     assert own_zygotes.python("-c", PROGRAM).out == b"2\n"
     assert own_zygotes.run("-c", PROGRAM).out == b"2\n"
-    wait_until_served(own_zygotes, PROGRAM)
+    own_zygotes.wait_until_served(PROGRAM, "x")
     assert own_zygotes.run("-c", PROGRAM).out == b"2\n"
 
 
@@ -161,13 +161,6 @@ def test_what_modules_do_not_depend_on_may_change_beside_them(
         (lib / "app.py").chmod(0o640 + turn % 2)
         assert "served by the zygote: x" in own_zygotes.why("-c", "import app")
     assert own_zygotes.status()["x"]["made"] == 1
-
-
-def wait_until_served(zygotes: Zygotes, source: str, name: str = "x") -> None:
-    end = time.monotonic() + TIMEOUT_S
-    while f"served by the zygote: {name}" not in zygotes.why("-c", source):
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 @pytest.fixture
@@ -198,7 +191,7 @@ def test_a_replaced_library_in_c_is_noticed_and_counted(
     new.replace(library)
     assert own_zygotes.run("-c", PROGRAM).out == b"2\n"
     assert own_zygotes.status()["x"]["served"] == served
-    wait_until_served(own_zygotes, PROGRAM)
+    own_zygotes.wait_until_served(PROGRAM, "x")
     assert own_zygotes.run("-c", PROGRAM).out == b"2\n"
     found = own_zygotes.status()["x"]
     assert (found["made"], found["state"]) == (2, "ready")
@@ -243,7 +236,7 @@ def test_a_zygote_recovers_from_an_installation_under_traffic(
     # Of another size: in the same second Python would take what it has compiled of the first.
     (package / "part.py").write_text("VALUE = 20\n")
     assert own_zygotes.run("-c", source).out == b"20\n"
-    wait_until_served(own_zygotes, source)
+    own_zygotes.wait_until_served(source, "x")
     assert own_zygotes.run("-c", source).out == b"20\n"
 
 
@@ -262,5 +255,5 @@ def test_a_file_that_changes_while_it_is_loaded_is_loaded_again(
     own_zygotes.environ |= {"PYTHONPATH": str(lib), "PYTHONDONTWRITEBYTECODE": "1"}
     own_zygotes.pasture("start", "--preload", "slow", "--name", "x")
     source = f"import slow; {PROGRAM}"
-    wait_until_served(own_zygotes, source)
+    own_zygotes.wait_until_served(source, "x")
     assert own_zygotes.run("-c", source).out == b"2\n"

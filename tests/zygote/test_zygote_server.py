@@ -63,7 +63,7 @@ def test_a_zygote_is_made_again_when_a_file_of_it_changes(own_zygotes: Zygotes) 
     assert own_zygotes.run("-c", source).out == b"1\n"
     path.write_text("VALUE = 2222\n")
     assert own_zygotes.run("-c", source).out == b"2222\n"  # at once, by the interpreter
-    wait_until_served(own_zygotes, source, "x")
+    own_zygotes.wait_until_served(source, "x")
     assert own_zygotes.run("-c", source).out == b"2222\n"
     assert own_zygotes.status()["x"]["made"] == 2
 
@@ -75,13 +75,6 @@ def test_a_module_that_appears_before_a_loaded_one_is_noticed(own_zygotes: Zygot
     assert own_zygotes.run("-c", source).out == b"False\n"
     module(own_zygotes, "colorsys", "MINE = 1\n")
     assert own_zygotes.run("-c", source).out == b"True\n"
-
-
-def wait_until_served(zygotes: Zygotes, source: str, name: str = "") -> None:
-    end = time.monotonic() + TIMEOUT_S
-    while f"served by the zygote: {name}" not in zygotes.why("-c", source):
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 def test_a_zygote_on_top_is_made_again_with_its_base(own_zygotes: Zygotes) -> None:
@@ -198,7 +191,7 @@ def test_a_socket_from_systemd_is_served(own_zygotes: Zygotes) -> None:
     )
     bound.close()
     try:
-        wait_until_served(own_zygotes, "pass")
+        own_zygotes.wait_until_served("pass")
     finally:
         server.terminate()
         assert server.wait(TIMEOUT_S) == 0

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from zygotes import TIMEOUT_S, Zygotes
+from zygotes import Zygotes
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -21,13 +20,6 @@ def module(zygotes: Zygotes, name: str, text: str) -> Path:
     path.write_text(text)
     zygotes.environ["PYTHONPATH"] = str(path.parent)
     return path
-
-
-def wait_until_served(zygotes: Zygotes, source: str) -> None:
-    end = time.monotonic() + TIMEOUT_S
-    while "served" not in zygotes.why("-c", source):
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 # -- files
@@ -60,7 +52,7 @@ def test_data_that_a_module_has_read_is_what_it_is_now(own_zygotes: Zygotes, cha
     assert "served" in own_zygotes.why("-c", source)
     make(data)
     assert own_zygotes.run("-c", source) == own_zygotes.python("-c", source)
-    wait_until_served(own_zygotes, source)
+    own_zygotes.wait_until_served(source)
     assert own_zygotes.run("-c", source) == own_zygotes.python("-c", source)
 
 
@@ -212,7 +204,7 @@ def test_a_start_file_that_is_made_later_is_noticed(own_zygotes: Zygotes) -> Non
     assert own_zygotes.why(*words).startswith("pasture-python: served")
     module(own_zygotes, "sitecustomize", "import builtins; builtins.CUSTOMIZED = True\n")
     assert own_zygotes.run(*words) == own_zygotes.python(*words)
-    wait_until_served(own_zygotes, source)
+    own_zygotes.wait_until_served(source)
     assert own_zygotes.run(*words) == own_zygotes.python(*words)
 
 

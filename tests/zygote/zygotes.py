@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +77,13 @@ class Zygotes:
         ended = self.run(*words, env=variables, **options)
         lines = ended.err.decode().splitlines()
         return next((line for line in reversed(lines) if line.startswith("pasture-python: ")), "")
+
+    def wait_until_served(self, source: str, name: str = "") -> None:
+        """Until a program is: by the zygote of that name, if one is given."""
+        end = time.monotonic() + TIMEOUT_S
+        while f"served by the zygote: {name}" not in self.why("-c", source):
+            assert time.monotonic() < end
+            time.sleep(0.1)
 
     def popen(self, words: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         options.setdefault("env", self.environ)
