@@ -13,16 +13,17 @@ from pasture.servers.recycle import (
     LOOK_AT_LEAST_EVERY,
     MIN_BYTES,
     MemoryLimit,
+    Usage,
     UssWatch,
-    max_bytes_per_fault,
     parse_limit,
-    read_faults,
-    read_heap_bytes,
+    read_resident_bytes,
+    read_usage,
 )
 
 PAGE = 4096
 HUGE_PAGE = 2 << 20
 TIMEOUT_S = 30
+SPREAD_BYTES = 1 << 20  # what threads bring between two readings
 
 
 class Worker:
@@ -30,9 +31,10 @@ class Worker:
 
     def __init__(self, uss: int = 0) -> None:
         self.uss_bytes = uss
-        self.heap_bytes = uss + (50 << 20)  # with what it shares
+        self.resident_bytes = uss + (50 << 20)  # with what it shares
         self.faults = 1000
-        self.reads = 0
+        self.peak_bytes = self.resident_bytes
+        self.reads = self.resident_reads = 0
 
     def write_shared(self, os_pages: int) -> None:
         self.faults += os_pages
@@ -41,7 +43,19 @@ class Worker:
     def grow(self, pages: int, page_bytes: int = PAGE) -> None:
         self.faults += pages
         self.uss_bytes += pages * page_bytes
-        self.heap_bytes += pages * page_bytes
+        self.resident_bytes += pages * page_bytes
+        self.peak_bytes = max(self.peak_bytes, self.resident_bytes)
+
+    def give_back(self, byte_count: int) -> None:
+        self.uss_bytes -= byte_count
+        self.resident_bytes -= byte_count
+
+    def usage(self) -> Usage:
+        return Usage(self.faults, self.peak_bytes)
+
+    def resident(self) -> int:
+        self.resident_reads += 1
+        return self.resident_bytes
 
     def uss(self) -> int:
         self.reads += 1
@@ -51,9 +65,8 @@ class Worker:
         return UssWatch(
             MemoryLimit(limit, jitter),
             uss=self.uss,
-            faults=lambda: self.faults,
-            heap=lambda: self.heap_bytes,
-            bytes_per_fault=HUGE_PAGE,
+            usage=self.usage,
+            resident=self.resident,
             draw=lambda: draw,
         )
 
@@ -129,12 +142,34 @@ def test_memory_that_came_in_huge_pages_is_seen_at_once() -> None:
     assert watch.has_passed()
 
 
-def test_huge_pages_that_may_have_come_and_did_not_cost_no_reading() -> None:
+def test_copies_count_where_as_much_shared_memory_was_given_back() -> None:
+    worker = Worker(10 << 20)
+    watch = worker.watch(20 << 20)
+    assert not watch.has_passed()
+    worker.resident_bytes -= 30 << 20
+    worker.write_shared((10 << 20) // PAGE + 1)
+    assert watch.has_passed()
+
+
+def test_memory_that_is_given_back_and_taken_again_costs_few_readings() -> None:
     worker = Worker(10 << 20)
     watch = worker.watch(100 << 20)
     assert not watch.has_passed()
-    worker.grow(1000)
-    assert not watch.has_passed()
+    for _ in range(20):
+        worker.grow(30, HUGE_PAGE)
+        assert not watch.has_passed()
+        worker.give_back(30 * HUGE_PAGE)
+    assert (worker.reads, worker.resident_reads) == (1, 1)
+
+
+def test_a_peak_that_is_over_is_no_reason_to_read_the_private_memory() -> None:
+    worker = Worker(10 << 20)
+    worker.grow(300, HUGE_PAGE)
+    worker.give_back(300 * HUGE_PAGE)
+    watch = worker.watch(100 << 20)
+    for _ in range(20):
+        worker.grow(10)
+        assert not watch.has_passed()
     assert worker.reads == 1
 
 
@@ -180,7 +215,9 @@ def test_a_thread_that_is_kept_from_running_in_its_look_hides_nothing_from_the_o
             assert goes_on.wait(TIMEOUT_S)
         return found
 
-    watch = UssWatch(MemoryLimit(20 << 20, 0.0), uss=uss, faults=lambda: worker.faults)
+    watch = UssWatch(
+        MemoryLimit(20 << 20, 0.0), uss=uss, usage=worker.usage, resident=worker.resident
+    )
     first.start()
     try:
         assert looks.wait(TIMEOUT_S)
@@ -201,10 +238,10 @@ def test_the_message_names_both_figures() -> None:
 
 
 def test_this_process_can_be_read() -> None:
-    before, heap_before = own_private_bytes(), read_heap_bytes()
+    before, resident_before = own_private_bytes(), read_resident_bytes()
     with mmap.mmap(-1, 8 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as held:
         held[:] = b"x" * len(held)  # a fresh mapping: nothing that was freed is used again
         assert own_private_bytes() - before >= len(held) * 0.9
-        assert read_heap_bytes() - heap_before >= len(held) * 0.9
-    assert read_faults() > 0
-    assert max_bytes_per_fault() >= PAGE
+        assert read_resident_bytes() - resident_before >= len(held) * 0.9
+        assert read_usage().peak_bytes >= read_resident_bytes() - SPREAD_BYTES
+    assert read_usage().faults > 0

@@ -13,16 +13,13 @@ import resource
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from pasture.errors import UsageError
+from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.proc.own_memory import read_own_memory
 from pasture.proc.smaps import own_private_bytes
 from pasture.sizing import parse_bytes
-
-_THP = Path("/sys/kernel/mm/transparent_hugepage")
-_FAULT_AROUND_BYTES = 64 * 2**10
 
 MIN_BYTES = 2**20
 DEFAULT_JITTER = 0.1
@@ -60,32 +57,29 @@ def parse_limit(text: str, jitter: str | float = DEFAULT_JITTER) -> MemoryLimit:
     return MemoryLimit(limit, fraction)
 
 
-def read_faults() -> int:
-    """Page faults of this process so far. Costs a microsecond."""
+class Usage(NamedTuple):
+    """What the kernel counts of a process, read in a microsecond."""
+
+    faults: int  # page faults so far
+    peak_bytes: int  # the most resident memory so far; what it has now is no more
+
+
+def read_usage() -> Usage:
+    """The counts of this process now. Source: getrusage(2)."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_minflt + usage.ru_majflt
+    return Usage(usage.ru_minflt + usage.ru_majflt, usage.ru_maxrss * 1024)
 
 
-def read_heap_bytes() -> int:
-    """Resident memory of this process that no file backs, shared or not. Costs 8 microseconds."""
-    return read_own_memory().heap_bytes
-
-
-def max_bytes_per_fault() -> int:
-    """The most memory that one page fault can bring on this machine."""
-    try:
-        never = "[never]" in (_THP / "enabled").read_text()
-        huge = int((_THP / "hpage_pmd_size").read_text())
-    except (OSError, ValueError):
-        return _FAULT_AROUND_BYTES  # a kernel without huge pages
-    return _FAULT_AROUND_BYTES if never else huge
+def read_resident_bytes() -> int:
+    """Resident memory of this process, shared or not. Costs 8 microseconds, and the GIL thrice."""
+    return read_own_memory().resident_bytes
 
 
 class _Look(NamedTuple):
     """One reading of the memory: the counts first, so that it misses no growth since these."""
 
     faults: int
-    heap_bytes: int
+    resident_bytes: int
     uss_bytes: int
 
 
@@ -93,10 +87,10 @@ class UssWatch:
     """Whether this worker has passed its limit. One a worker, made after the fork.
 
     The private memory of a process grows only through page faults, which are cheap to count. A
-    fault brings a few pages, or a huge page, by which the heap grows. The private memory is read
-    again only when both together could have brought it to the limit since the last reading. A
-    worker that gives back as much of its shared heap as it takes in huge pages is noticed after
-    `LOOK_AT_LEAST_EVERY` requests.
+    fault copies one shared page, or brings new ones, many at once perhaps, by which the resident
+    memory grows, at first its peak. The private memory is read again only when all of these could
+    have brought it to the limit since the last reading. A worker that gives back as much shared
+    memory as it takes in huge pages is noticed after `LOOK_AT_LEAST_EVERY` requests.
 
     Threads look side by side: one that is kept from running in its look would else hide what the
     others do.
@@ -107,15 +101,13 @@ class UssWatch:
         limit: MemoryLimit,
         *,
         uss: Callable[[], int] = own_private_bytes,
-        faults: Callable[[], int] = read_faults,
-        heap: Callable[[], int] = read_heap_bytes,
-        bytes_per_fault: int | None = None,
+        usage: Callable[[], Usage] = read_usage,
+        resident: Callable[[], int] = read_resident_bytes,
         draw: Callable[[], float] = random.random,
     ) -> None:
         self.limit_bytes = limit.of_one_worker(draw)
         self.uss_bytes = 0  # when it had passed the limit
-        self._uss, self._faults, self._heap = uss, faults, heap
-        self._max_per_fault = max_bytes_per_fault() if bytes_per_fault is None else bytes_per_fault
+        self._uss, self._usage, self._resident = uss, usage, resident
         self._last = _Look(0, 0, 0)
         self._requests = LOOK_AT_LEAST_EVERY
         self._reports = threading.Lock()  # kept by the one thread that reports
@@ -130,7 +122,7 @@ class UssWatch:
         self._requests += 1
         if self._requests < LOOK_AT_LEAST_EVERY and not self._may_have_passed(self._last):
             return False
-        look = _Look(self._faults(), self._heap(), self._uss())
+        look = _Look(self._usage().faults, self._resident(), self._uss())
         self._last, self._requests = look, 0
         if look.uss_bytes <= self.limit_bytes or not self._reports.acquire(blocking=False):
             return False
@@ -138,12 +130,12 @@ class UssWatch:
         return True
 
     def _may_have_passed(self, last: _Look) -> bool:
-        headroom = self.limit_bytes - last.uss_bytes
-        faults = self._faults() - last.faults
-        if faults * self._max_per_fault <= headroom:
-            return False
-        grown = max(0, self._heap() - last.heap_bytes)
-        return faults * _FAULT_AROUND_BYTES + grown > headroom
+        faults, peak_bytes = self._usage()
+        headroom = self.limit_bytes - last.uss_bytes - (faults - last.faults) * OS_PAGE_BYTES
+        return headroom < 0 or (
+            peak_bytes - last.resident_bytes > headroom
+            and self._resident() - last.resident_bytes > headroom
+        )
 
     def __str__(self) -> str:
         return (
