@@ -201,9 +201,22 @@ def on_starting(server):
 """
 
 
+def refork_once(server):
+    """Refork to generation 1, whose workers have answered a few requests at most at its end.
+
+    No request is sent while the refork goes on: with a schedule of "5,30" the next one begins when
+    the test sends its load.
+    """
+    server.wait_for(
+        lambda: load(server, CLIENTS) and "to become the mold of generation 1 " in server.log,
+        "the begin of a refork",
+    )
+    server.wait_until_it_logs(f"{REFORKED}1\n")
+
+
 def test_why_a_mold_refused_is_heard_though_it_has_ended_meanwhile(start, tmp_path):
-    server = start(refork="5", conf=LOOKS_LATE)
-    refork(server, 1)
+    server = start(refork="5,30", conf=LOOKS_LATE)
+    refork_once(server)
     (tmp_path / "mood").write_text("raises")
     server.wait_for(
         lambda: load(server, 6) and "refork to generation 2 failed" in server.log, "the refusal"
@@ -214,8 +227,8 @@ def test_why_a_mold_refused_is_heard_though_it_has_ended_meanwhile(start, tmp_pa
 @pytest.mark.parametrize("mood", FAILURES)
 def test_when_a_mold_fails_the_generation_before_goes_on(start, tmp_path, mood):
     times = ("--timeout", "2", "--graceful-timeout", "1")
-    server = start(*times, refork="5", conf=BROKEN_WORKER)
-    refork(server, 1)
+    server = start(*times, refork="5,30", conf=BROKEN_WORKER)
+    refork_once(server)
     (tmp_path / "mood").write_text(mood)
     server.wait_for(lambda: load(server, 6) and "refork to generation 2 failed" in server.log, mood)
     assert FAILURES[mood] in server.log
@@ -283,8 +296,8 @@ def test_a_server_whose_application_never_loads_can_be_ended(start, tmp_path):
 
 
 def test_a_mold_that_is_killed_is_followed_by_another(start):
-    server = start(refork="9")
-    refork(server, 1)
+    server = start(refork="9,30")
+    refork_once(server)
     os.kill(mold_of(server), signal.SIGKILL)
     server.wait_until_it_logs("mold of generation 1 lost")
     refork(server, 2)
