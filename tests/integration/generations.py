@@ -44,6 +44,19 @@ def refork(server, generation, path="/who"):
     )
 
 
+def refork_once(server):
+    """Refork to generation 1, and send no request while the refork goes on.
+
+    The workers of generation 1 have answered at most one load then. So the next refork starts with
+    the test's own load, if the schedule's second number is larger (it holds for all later ones).
+    """
+    server.wait_for(
+        lambda: load(server, CLIENTS) and "to become the mold of generation 1 " in server.log,
+        "the start of a refork",
+    )
+    server.wait_until_it_logs(f"{REFORKED}1\n")
+
+
 def serve_until(server, generation):
     """Send named requests with several clients until a generation is complete, 600 at the least.
 

@@ -3,11 +3,9 @@
 import os
 import signal
 import sys
-import threading
 
 import pytest
-
-from pasture.scoreboard.reader import read_scoreboard
+from generations import mold_of, refork, roles, wait_for_roles
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("small_herd")]
 
@@ -66,7 +64,7 @@ def test_the_workers_that_are_left_serve_and_the_fork_is_tried_again(serve, shor
 @version_of_reforks
 def test_a_mold_that_cannot_fork_for_now_stays_the_parent(serve, shortage):
     server = settled(serve)
-    killed = min(pid for pid, entry in board(server).items() if entry.role == "worker")
+    killed = min(pid for pid, (role, _) in roles(server).items() if role == "worker")
     shortage.touch()
     os.kill(killed, signal.SIGKILL)
     server.wait_until_it_logs(SHORTAGE, times=2)
@@ -80,8 +78,8 @@ def test_a_mold_that_cannot_fork_for_now_stays_the_parent(serve, shortage):
 def test_without_a_mold_a_new_one_is_forked_when_there_is_a_process_again(serve, shortage):
     server = settled(serve)
     shortage.touch()
-    [mold] = [pid for pid, entry in board(server).items() if entry.role == "mold"]
-    worker = min(pid for pid, entry in board(server).items() if entry.role == "worker")
+    mold = mold_of(server)
+    worker = min(pid for pid, (role, _) in roles(server).items() if role == "worker")
     os.kill(mold, signal.SIGKILL)
     os.kill(worker, signal.SIGKILL)
     server.wait_until_it_logs(SHORTAGE, times=2)
@@ -102,10 +100,6 @@ def test_a_reload_without_a_process_leaves_the_workers_as_they_are(serve, shorta
     assert server.stop() == 0
 
 
-def board(server):
-    return read_scoreboard(server.process.pid).entries
-
-
 def settled(serve):
     """A server whose workers are of generation 1, and generation 0 is gone."""
     server = serve(
@@ -115,21 +109,6 @@ def settled(serve):
         app="refork_app:app",
         env={"PASTURE_REFORK_LEAST_SAVING": "-100"},
     )
-
-    def refork():
-        clients = [threading.Thread(target=server.get, args=("/who",)) for _ in range(4)]
-        for client in clients:
-            client.start()
-        for client in clients:
-            client.join()
-        return "all workers are of generation 1\n" in server.log
-
-    server.wait_for(refork, "a refork")
-    server.wait_for(
-        lambda: (
-            sorted((e.role, e.generation or 0) for e in board(server).values())
-            == [("mold", 1), ("worker", 1), ("worker", 1)]
-        ),
-        "the end of generation 0",
-    )
+    refork(server, 1)
+    wait_for_roles(server, ("mold", 1), ("worker", 1), ("worker", 1))
     return server

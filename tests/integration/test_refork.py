@@ -21,6 +21,7 @@ from generations import (
     mold_of,
     processes,
     refork,
+    refork_once,
     roles,
     serve_until,
     wait_for_roles,
@@ -199,19 +200,6 @@ def on_starting(server):
         reap()
     server.reap_workers = reap_late
 """
-
-
-def refork_once(server):
-    """Refork to generation 1, whose workers have answered a few requests at most at its end.
-
-    No request is sent while the refork goes on: with a schedule of "5,30" the next one begins when
-    the test sends its load.
-    """
-    server.wait_for(
-        lambda: load(server, CLIENTS) and "to become the mold of generation 1 " in server.log,
-        "the begin of a refork",
-    )
-    server.wait_until_it_logs(f"{REFORKED}1\n")
 
 
 def test_why_a_mold_refused_is_heard_though_it_has_ended_meanwhile(start, tmp_path):
