@@ -51,7 +51,7 @@ class Server:
         self.done: list[Action] = []
         self.total_bytes: Callable[[], int | None] = self.less_and_less
         self.lifecycle = Lifecycle(Schedule(limits), LIMITS)
-        self.mold_obeys = True
+        self.mold_obeys = self.retired_end = True
         self.boots: Callable[[int], bool] = lambda generation: True
         self.mold_forks: Callable[[int], bool] = lambda generation: True
         self.min_capacity = wanted
@@ -106,7 +106,7 @@ class Server:
                     cycle.sealed(pid, self.now)
             case Retire(pid) | Dismiss(pid):
                 self.processes[pid].asked.append("end")
-                if self.mold_obeys or isinstance(action, Retire):
+                if self.retired_end if isinstance(action, Retire) else self.mold_obeys:
                     self.end(pid)
             case Kill(pid):
                 self.end(pid, clean=False)
@@ -127,6 +127,10 @@ class Server:
         """Every worker answers so many more requests."""
         for pid in self.workers():
             self.processes[pid].requests += requests
+
+    def retired(self) -> list[int]:
+        """Workers that were asked to end and have not."""
+        return [pid for pid in self.workers() if self.processes[pid].asked]
 
     def chosen(self) -> int:
         """The worker that the present rollout makes a mold."""
@@ -490,15 +494,50 @@ def test_a_refork_that_saves_nothing_is_the_last(server: Server) -> None:
 def test_memory_after_a_refork_is_compared_at_as_many_requests_as_before(server: Server) -> None:
     server.serve(50)
     server.run(5)
-    measured = sum(isinstance(action, Measure) for action in server.done)
+    assert measurements(server) == 1
     server.serve(49)
     server.run(2)
-    assert measured == 1
-    assert sum(isinstance(action, Measure) for action in server.done) == 1
+    assert measurements(server) == 1
     server.serve(1)
     server.run(2)
-    assert sum(isinstance(action, Measure) for action in server.done) == 2
+    assert measurements(server) == 2
     assert server.logged("at 50 requests a worker")
+
+
+def measurements(server: Server) -> int:
+    return sum(isinstance(action, Measure) for action in server.done)
+
+
+def refork_while_requests_of_the_replaced_last(server: Server) -> None:
+    server.retired_end = False
+    server.serve(10)
+    for _ in range(10):
+        server.run(1)
+        if server.phase == "rolling":
+            for pid in server.retired():
+                server.end(pid)
+    assert server.logged("all workers are of generation 1") and len(server.retired()) == 1
+
+
+def test_memory_after_a_refork_is_measured_when_the_last_replaced_worker_has_ended(
+    server: Server,
+) -> None:
+    refork_while_requests_of_the_replaced_last(server)
+    server.serve(10)
+    server.run(2)
+    assert measurements(server) == 1
+    server.end(server.retired()[0])
+    server.run()
+    assert measurements(server) == 2
+
+
+def test_a_replaced_worker_that_does_not_end_is_measured_with_the_others(server: Server) -> None:
+    refork_while_requests_of_the_replaced_last(server)
+    server.serve(10)
+    server.run(LIMITS.mold_s - 10)
+    assert measurements(server) == 1
+    server.run(12)
+    assert measurements(server) == 2
 
 
 def test_where_memory_cannot_be_measured_reforks_go_on(server: Server) -> None:

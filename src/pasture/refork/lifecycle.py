@@ -62,6 +62,7 @@ class Lifecycle:
         self._attempts = Attempts(self._schedule, self._limits.backoff_s)
         self._stillborn: Counter[int] = Counter()
         self._open_payoff: Payoff | None = None
+        self._reforked_at = 0.0
 
     @property
     def phase(self) -> Phase:
@@ -201,8 +202,7 @@ class Lifecycle:
         """Measure the last rollout, or start one if a worker has served enough."""
         workers = self.children.workers
         if self._open_payoff is not None:
-            is_settled = mean_requests(workers) >= self._open_payoff.settled_at
-            return Measure() if is_settled else None
+            return Measure() if self._is_settled_for(self._open_payoff, now) else None
         if not self._attempts.may_start(now) or not self._is_full(wanted):
             return None
         chosen = self._warmed(workers)
@@ -211,6 +211,17 @@ class Lifecycle:
         self._last_generation += 1
         self.rollout = Rollout(chosen, self._last_generation, self.children, self._limits, now)
         return Measure()
+
+    def _is_settled_for(self, payoff: Payoff, now: float) -> bool:
+        """Whether as many requests are served as before, and all that was replaced has ended.
+
+        A worker may have requests to finish for as long as it likes; it is waited for as long as
+        for a mold.
+        """
+        if mean_requests(self.children.workers) < payoff.settled_at:
+            return False
+        is_late = now - self._reforked_at > self._limits.mold_s
+        return is_late or all(child.active or child.forks for child in self.children)
 
     def _is_full(self, wanted: int) -> bool:
         workers = self.children.workers
@@ -240,7 +251,7 @@ class Lifecycle:
         self._note("info", REFORKED % self.generation)
         self._end_mold(rollout.before, now)
         self._attempts.succeeded()
-        self._open_payoff, self.rollout = rollout.payoff, None
+        self._open_payoff, self._reforked_at, self.rollout = rollout.payoff, now, None
 
     def _fail(self, why: str, now: float) -> None:
         """End the rollout; the mold that was good before is good again."""
