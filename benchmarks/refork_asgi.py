@@ -21,9 +21,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.spread import spread_of
-from benchmarks.uvicorn_workers import APP, PASTURE, PATHS, WARM, Served
+from benchmarks.uvicorn_workers import APP, PASTURE, PATHS, TIMEOUT_S, WARM, Served
 from pasture.launch.ports import LOOPBACK
-from pasture.scoreboard.reader import read_scoreboard
+from pasture.scoreboard.reader import molds_of
 
 REFORK = ("--refork", "50,100000")
 VARIANTS: Mapping[str, Sequence[str]] = {
@@ -46,11 +46,14 @@ def measure(variant: str, workers: int, folder: Path) -> tuple[float, int, int]:
         while "--refork" in VARIANTS[variant] and GENERATION not in server.log:
             for path in PATHS:
                 server.get(path)
-        server.serve_all_paths()
         parent = psutil.Process(server.pid)
-        shown = read_scoreboard(server.pid)
-        entries = shown.entries if shown is not None else {}
-        molds = {pid for pid, entry in entries.items() if entry.role == "mold"}
+
+        def only_these_are_left() -> bool:  # a replaced worker has its last request to finish
+            return len(parent.children()) - len(molds_of(server.pid)) == workers
+
+        server.wait_for(only_these_are_left, f"not {workers} workers", timeout_s=TIMEOUT_S)
+        server.serve_all_paths()
+        molds = molds_of(server.pid)
         full = {p.pid: p.memory_full_info() for p in parent.children()}
         private = [info.uss for pid, info in full.items() if pid not in molds]
         pss = parent.memory_full_info().pss + sum(info.pss for info in full.values())
