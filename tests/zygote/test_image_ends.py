@@ -229,9 +229,10 @@ def open_files(program: Group) -> set[str]:
 
 # A thread of gunicorn's starts its control socket, and does not after each fork.
 LEFT_OUT = re.compile(r"pasture|Control socket", re.IGNORECASE)
+# Celery gives a task to any idle process of its pool, the new one in a lost one's place too.
 VARIES = re.compile(
     r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,\d]*( \+\d{4})?|[0-9a-f]{8}-[0-9a-f-]{27}|0x[0-9a-f]+"
-    r"|\d+\.\d+s|\d{2,}|pymp-\w+"
+    r"|\d+\.\d+s|\d{2,}|pymp-\w+|(?<=ForkPoolWorker-)\d"
 )
 
 
