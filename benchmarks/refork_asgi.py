@@ -42,16 +42,17 @@ def arguments(port: int) -> list[str]:
 
 def measure(variant: str, workers: int, folder: Path) -> tuple[float, int, int]:
     """Private bytes of a worker, PSS of the whole server, and molds in it."""
+    reforks = "--refork" in VARIANTS[variant]
     with Served(VARIANTS[variant], workers, folder, arguments) as server:
-        while "--refork" in VARIANTS[variant] and GENERATION not in server.log:
+        while reforks and GENERATION not in server.log:
             for path in PATHS:
                 server.get(path)
         parent = psutil.Process(server.pid)
-
-        def only_these_are_left() -> bool:  # a replaced worker has its last request to finish
-            return len(parent.children()) - len(molds_of(server.pid)) == workers
-
-        server.wait_for(only_these_are_left, f"not {workers} workers", timeout_s=TIMEOUT_S)
+        server.wait_for(  # a replaced worker has its last request to finish, and then a mold ends
+            lambda: len(parent.children()) == workers + reforks,
+            f"not {workers + reforks} children",
+            timeout_s=TIMEOUT_S,
+        )
         server.serve_all_paths()
         molds = molds_of(server.pid)
         full = {p.pid: p.memory_full_info() for p in parent.children()}

@@ -106,7 +106,8 @@ class Server:
                     cycle.sealed(pid, self.now)
             case Retire(pid) | Dismiss(pid):
                 self.processes[pid].asked.append("end")
-                if self.retired_end if isinstance(action, Retire) else self.mold_obeys:
+                obeys = self.retired_end if isinstance(action, Retire) else self.mold_obeys
+                if obeys:
                     self.end(pid)
             case Kill(pid):
                 self.end(pid, clean=False)
