@@ -111,6 +111,20 @@ def test_every_request_is_served_exactly_once_through_the_generations(start, tmp
     assert_ends_without_a_trace(server)
 
 
+@pytest.mark.parametrize("kind", ["Sync", "Threads"])
+def test_of_a_workers_class_nothing_is_called_before_its_start_or_in_a_mold(start, kind):
+    server = start("-k", f"needy_workers.{kind}", refork="5,15,100000")
+    server.send(signal.SIGUSR1)
+    for generation in (1, 2):
+        refork(server, generation)
+        wait_for_roles(server, ("mold", generation), *[("worker", generation)] * 2)
+        [mold] = [pid for pid, (role, _) in roles(server).items() if role == "mold"]
+        os.kill(mold, signal.SIGUSR1)
+        assert load(server, 6)
+    assert "Traceback" not in server.log
+    assert_ends_without_a_trace(server)
+
+
 def test_operators_signals_work_in_a_later_generation(start):
     server = start("--timeout", "2", refork="5,1000")
     refork(server, 1)

@@ -3,6 +3,10 @@
 Does in a loop what gunicorn's spawn_worker does in the child: where a mold forks, the new process
 comes back to the start of the loop and lives as a worker. So the stack is as deep in the hundredth
 generation as in the first.
+
+Invariant: a mold serves no requests, so nothing that a worker's class has of its own is called in
+it. Its heartbeat goes to the file alone: a class may extend `notify` by something that its
+`init_process` makes, or that needs a connection, which the workers would inherit.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from typing import Any, NoReturn
 
 from gunicorn import util
 from gunicorn.errors import AppImportError
+from gunicorn.workers.base import Worker
 
 from pasture.errors import PastureError
 from pasture.proc.parent import end_with_parent
@@ -83,7 +88,7 @@ def _live_as_first_mold(arbiter: Any, start: Start, served: Iterable[str]) -> St
     if "leave" in arbiter.settings.policy.at_exit:
         exit.install()  # finalization would write to what the workers share
     start.channel.send("loaded")
-    child = fork_for(start.channel, partial(_make_worker, arbiter), worker.notify, _IDLE_S)
+    child = fork_for(start.channel, partial(_make_worker, arbiter), worker.tmp.notify, _IDLE_S)
     if child is None:
         for number in ENDING:  # in the middle of its end, SystemExit would be an error
             signal.signal(number, signal.SIG_DFL)
@@ -133,7 +138,7 @@ def _reset_signals(worker: Any) -> None:
         signal.signal(number, signal.SIG_DFL)
     for number in ENDING:
         signal.signal(number, lambda *_: sys.exit(0))
-    signal.signal(signal.SIGUSR1, worker.handle_usr1)
+    signal.signal(signal.SIGUSR1, partial(Worker.handle_usr1, worker))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
 
@@ -199,7 +204,7 @@ def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Start | 
     """Seal this process and fork for the arbiter. None in the mold itself, at its end."""
     util._setproctitle(f"mold [{arbiter.proc_name}]")
     signal.signal(signal.SIGTERM, promotable.handle_end)
-    worker.notify()
+    worker.tmp.notify()
     channel = promotable.channel
     if channel.receive() is not None:  # closed: the arbiter ends, and this was the last request
         return None
@@ -211,11 +216,11 @@ def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Start | 
         promotable.wake_arbiter()
         return None
     arbiter.cfg.set("initgroups", False)  # done, and not allowed any more
-    worker.notify()
+    worker.tmp.notify()
     channel.send("sealed", report=str(report), served=promotion.served.lines())
     promotable.wake_arbiter()
     before_fork = partial(_make_worker, arbiter)
-    return fork_for(channel, before_fork, worker.notify, _IDLE_S)
+    return fork_for(channel, before_fork, worker.tmp.notify, _IDLE_S)
 
 
 def _make_worker(arbiter: Any, start: Start) -> Any:
