@@ -95,14 +95,6 @@ setup-matrix: $(MATRIX:%=.venvs/%/.stamp) ## .venvs/3.X for each interpreter of 
 	    --target $(basename $@) mcp jedi-language-server ipykernel jupyter_client black
 	@touch $@
 
-# What the benchmark of fitted images loads.
-.venvs/%/fit-packages.stamp: .venvs/%/.stamp
-	@tools/uv pip install --quiet --only-binary :all: --python .venvs/$*/bin/python \
-	    --target .venvs/$*/fit/site-packages numpy pandas scikit-learn matplotlib networkx sympy \
-	    requests httpx sqlalchemy pydantic jinja2 rich pillow lxml beautifulsoup4 pyyaml \
-	    cryptography boto3 polars
-	@touch $@
-
 # A worker of Ray out of a zygote: large, so it is no requirement of the suite.
 .venvs/%/ray-packages.stamp: .venvs/%/.stamp
 	@tools/uv pip install --quiet --only-binary :all: --python .venvs/$*/bin/python \
@@ -500,10 +492,6 @@ bench-programs: .venvs/3.14/.stamp ## PSS of the bundled site's web server, Cele
 .PHONY: bench-helpers
 bench-helpers: .venvs/3.14/helper-packages.stamp ## Servers of tools, language servers, kernels and hooks out of one image each, beside python: first answers, PSS of 50 (ARGS="mcp --count 10")
 	@.venvs/3.14/bin/python -m benchmarks.helpers $(ARGS)
-
-.PHONY: bench-fit
-bench-fit: .venvs/3.14/fit-packages.stamp ## 1,000 programs of 40 kinds out of a fitted tree of images, beside an image for each kind
-	@.venvs/3.14/bin/python -m benchmarks.fit $(ARGS)
 
 .PHONY: bench-image
 bench-image: .venvs/3.14/zygote-packages.stamp ## Starts and containers out of an image in a file beside python; containers need root (ARGS="--part site")

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from pasture.interpreter import native
 from pasture.sealing import exit
-from pasture_zygote import end, generators, recorded, reread, streams, variables
+from pasture_zygote import end, generators, reread, streams, variables
 
 _python = ""
 _prepared = False
@@ -30,20 +30,14 @@ pids: set[int] = set()
 of their process (OpenSSL, SQLite, tempfile) would take a program under one of them for that one."""
 
 
-_preloaded: list[str] = []
-"""For this image and those below it."""
-
-
-def prepare(python: str, preload: Sequence[str]) -> None:
+def prepare(python: str) -> None:
     """Keep what a program will need. In the process that will be copied.
 
     Args:
         python: path of the interpreter that this one stands for.
-        preload: modules that were loaded for this image.
     """
     global _prepared, _python
     _python = python
-    _preloaded.extend(preload)
     pids.update((os.getpid(), os.getppid()))
     streams.flush()
     if not _prepared:
@@ -90,8 +84,6 @@ def begin(
         file = _absolute(os.fsdecode(text)) if kind == "f" else None
         end.keep_file(file)
         _switch_on_seal()
-        if recorded.REQUEST in os.environ:
-            recorded.start(_preloaded)
     except Exception as error:
         _start_over(argv, environ, error)
     native().run_main(

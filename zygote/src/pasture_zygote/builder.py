@@ -179,7 +179,7 @@ def _wait_for_copy(inherited: list[int], report_to: int, order: Order, parent: i
         end_with_parent(parent)
         for number in inherited:
             os.close(number)
-        begin.prepare(order.python, order.preload)
+        begin.prepare(order.python)
         # What makes lazy imports loads ctypes, which keeps a file open.
         taken = _take_low_descriptors() if HAS_LAZY_IMPORTS else []
         report = pasture.seal()

@@ -13,7 +13,7 @@ import click
 from pasture.display.atomic import write_json
 from pasture.display.sections import OrderedGroup, SectionedCommand
 from pasture.errors import UsageError, ZygoteFailed
-from pasture_zygote import baseline, fit_command
+from pasture_zygote import baseline
 
 _FILE = click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 _SCRIPTS = click.option(
@@ -288,9 +288,6 @@ def remove(file: Path) -> None:
     from pasture_zygote import image_file
 
     image_file.remove(file)
-
-
-command.add_command(fit_command.command)
 
 
 def _stub() -> Path:

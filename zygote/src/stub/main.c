@@ -32,7 +32,6 @@
 #include <unistd.h>
 
 #define OWN_IMAGE_END ".img"
-#define REQUEST "_PASTURE_REQUEST"
 
 extern char **environ;
 
@@ -219,28 +218,6 @@ own_image(void)
     return access(path, F_OK) == 0 ? path : NULL;
 }
 
-/* What pasture_zygote/recorded.py asks for: PID:OPTIONS:IMPORTS. Programs that have options with
-   arguments are not recorded: what stands there is not known. */
-static void
-have_recorded(const command_line *line)
-{
-    static char request[8192 + 128], names[8192];
-    if (variable("PASTURE_IMPORTS") == NULL || line->kind == 's'
-        || !options_have_start_files(line)) {
-        return;
-    }
-    int length = snprintf(request, 64, "%ld:", (long)getpid());
-    for (size_t i = 0; i < line->options; i++) {
-        if (strlen(line->option[i]) != 2 || i == 20) {
-            return;
-        }
-        length += sprintf(request + length, i ? " %s" : "%s", line->option[i]);
-    }
-    imports_find(line, names, sizeof names);
-    sprintf(request + length, ":%s", names);
-    (void)setenv(REQUEST, request, 1);
-}
-
 /* Returns if this process cannot become one, with the reason. */
 static const char *
 become(const char *python, int argc, char **argv)
@@ -253,7 +230,6 @@ become(const char *python, int argc, char **argv)
     if (options_parse(argc, argv, &line, &why) < 0 || (why = is_no_script(&line)) != NULL) {
         return why;
     }
-    have_recorded(&line);
     const char *path = variable("PASTURE_IMAGE");
     if (path != NULL && strcmp(path, "0") == 0) {
         return "PASTURE_IMAGE is 0";
