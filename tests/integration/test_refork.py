@@ -247,8 +247,8 @@ def test_when_a_mold_fails_the_generation_before_goes_on(start, tmp_path, mood):
     ("path", "reported"),
     [
         ("/unsafe", "is no longer safe to fork"),
-        ("/thread", "thread exporter"),
-        ("/connect", "does not survive a fork"),
+        ("/thread", "thread exporter does not survive a fork: end it in a function under"),
+        ("/connect", "does not survive a fork: close it in a function under @pasture.before_fork"),
     ],
 )
 def test_a_worker_that_must_not_be_forked_does_not_become_a_mold(start, path, reported):
@@ -336,6 +336,18 @@ def test_threaded_workers_become_molds_once_their_threads_have_ended(start):
     for generation in (1, 2):
         refork(server, generation)
     assert server.get("/who")["parent"] == server.process.pid
+    assert_ends_without_a_trace(server)
+
+
+@pytest.mark.parametrize("app", ["clients", "site"])
+def test_connections_of_threads_that_have_ended_keep_no_worker_from_becoming_a_mold(start, app):
+    if app == "site":
+        pytest.importorskip("django")
+    threads = ("-k", "gthread", "--threads", "3")
+    server = start(*threads, refork="9,18", app=f"threads_connections:{app}")
+    for generation in (1, 2):
+        refork(server, generation)
+    assert "failed" not in server.log
     assert_ends_without_a_trace(server)
 
 

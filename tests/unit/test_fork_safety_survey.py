@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import gc
 import os
 import socket
 import sqlite3
@@ -15,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from pasture.fork_safety import native_threads
-from pasture.fork_safety.survey import survey
+from pasture.fork_safety.survey import survey, survey_without_garbage
 from pasture.reasons import Hazard, Reason
 
 before: set[Hazard] = set()
@@ -62,6 +63,30 @@ def test_a_connection_is_named_by_its_other_end_and_gone_when_closed() -> None:
             with closing(accepted):
                 assert f"the connection to {address}" in texts()
         assert texts() == [], "a listening socket is shared on purpose"
+
+
+def test_the_connection_of_a_thread_that_has_ended_is_gone_after_a_collection() -> None:
+    local = threading.local()
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+
+        def connect() -> None:
+            local.client = SimpleNamespace(socket=socket.create_connection(server.getsockname()))
+            local.client.owner = local.client
+
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            thread = threading.Thread(target=connect)
+            thread.start()
+            thread.join()
+            assert len(texts()) == 1
+            assert not set(survey_without_garbage()) - before
+            held = SimpleNamespace(socket=socket.create_connection(server.getsockname()))
+            assert set(survey_without_garbage()) - before
+            held.socket.close()
+        finally:
+            if was_enabled:
+                gc.enable()
 
 
 def test_a_connection_through_a_named_socket_is_named_by_its_path(tmp_path: Path) -> None:

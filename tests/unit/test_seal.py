@@ -17,7 +17,7 @@ from pasture.fork_safety import close, libraries, survey, threads
 from pasture.fork_safety.library import Library
 from pasture.fork_safety.threads import Neighbour
 from pasture.interpreter import Interpreter
-from pasture.reasons import Reason
+from pasture.reasons import Hazard, Reason
 from pasture.sealing import child, exit, gc_settings, seal
 from pasture.sealing.policy import POLICIES, Policy
 from pasture.sealing.report import SealReport, StepReport
@@ -251,6 +251,17 @@ def test_a_survey_that_fails_is_reported_and_raised_by_strict_alone(
     assert [step.failed for step in report.steps if step.name == "survey"] == ["MemoryError"]
     with pytest.raises(SealFailed, match="not known whether the process is safe to fork"):
         seal.seal(strict=True)
+
+
+@pytest.mark.parametrize(("policy", "looks"), [("seal", 2), ("freeze", 1)])
+def test_garbage_is_no_hazard_where_the_policy_collects_it(
+    heap: Heap, monkeypatch: pytest.MonkeyPatch, policy: str, looks: int
+) -> None:
+    answers = [(Hazard("the connection of an ended thread", ""),), ()]
+    monkeypatch.setattr(survey, "survey", lambda: answers.pop(0))
+    report = seal.seal(policy)
+    assert len(answers) == 2 - looks
+    assert any(step.name == "survey" for step in report.steps) == (looks == 1)
 
 
 def test_strict_raises_after_a_failure(heap: Heap) -> None:

@@ -1,17 +1,18 @@
 """Open files, connections and threads of a parent that do not survive a fork.
 
 The survey is taken right before the seal, after known connections have been closed (`close`). It
-imports, opens and closes nothing. It looks at each open file, and asks the cards of libraries. The
+imports, opens and closes nothing, unless it may collect garbage. It looks at each open file, and asks the cards of libraries. The
 heap is walked only for connections of libraries that cope with a fork (`fork_aware`).
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 from pasture.fork_safety import fork_aware, kept, native_threads
@@ -25,7 +26,9 @@ _SQLITE_HEADER = b"SQLite format 3\0"
 _JOURNAL = "/run/systemd/"
 """Where standard streams of a service lead to; logging to it is meant to be shared."""
 
-_START_EACH = "start it in each worker"
+START_EACH = "start it in each worker"
+CLOSE_OR_OPEN = "close it in a function under @pasture.before_fork, or open it in each worker"
+"""Hints for what is of no known library."""
 
 
 def survey() -> tuple[Hazard, ...]:
@@ -41,6 +44,22 @@ def survey() -> tuple[Hazard, ...]:
         *_threads(),
         *native_threads.hazards(),
     )
+
+
+def survey_without_garbage(
+    look: Callable[[], Sequence[Hazard]] | None = None,
+) -> tuple[Hazard, ...]:
+    """Hazards that are left after a collection, which is run only if there are any.
+
+    The connections of a thread that has ended are garbage: Django's are cycles, which stay open
+    until a collection. `look` stands for `survey`.
+    """
+    look = look or survey
+    found = look()
+    if found:
+        gc.collect()
+        found = look()
+    return tuple(found)
 
 
 def _threads() -> Iterator[Hazard]:
@@ -81,7 +100,7 @@ def _whose(thread: threading.Thread) -> tuple[str, str]:
         return known.owner, known.remedy
     package = _package_of(thread)
     is_own = package in ("", "__main__") or package in sys.stdlib_module_names
-    return "" if is_own else package, _START_EACH
+    return "" if is_own else package, START_EACH
 
 
 def remedy_for_thread(name: str, package: str) -> str:
@@ -90,7 +109,7 @@ def remedy_for_thread(name: str, package: str) -> str:
         return f"{known.owner}: {known.remedy}"
     own = _index_name(package)
     remedies = (one.remedy for one in LIBRARIES if own and one.package == own and one.remedy)
-    return f"{package or name}: {next(remedies, _START_EACH)}"
+    return f"{package or name}: {next(remedies, START_EACH)}"
 
 
 def _named_as(name: str) -> Named | None:
@@ -121,7 +140,7 @@ def _connections() -> Iterator[Hazard]:
         if not other_end.endswith(closed) and what.st_ino not in known():
             yield Hazard(
                 f"the connection to {other_end}",
-                "close it in a function under @pasture.before_fork, or open it in each worker",
+                CLOSE_OR_OPEN,
                 Reason.CONNECTION,
             )
 
@@ -134,7 +153,7 @@ def _databases() -> Iterator[Hazard]:
         if stat.S_ISREG(what.st_mode) and _begins(number) == _SQLITE_HEADER:
             yield Hazard(
                 f"the open SQLite database {name_of(number)}",
-                "close it in a function under @pasture.before_fork, or open it in each worker",
+                CLOSE_OR_OPEN,
                 Reason.DATABASE,
             )
 

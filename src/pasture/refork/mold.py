@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pasture.fork_safety import close, survey
-from pasture.reasons import Hazard
+from pasture.reasons import Hazard, Reason
 from pasture.refork.channel import CLOSED, Channel, Message, channel_of
 from pasture.refork.shortage import is_shortage
 from pasture.scoreboard.board import Slot
@@ -39,6 +39,12 @@ _POLL_S = 0.001
 
 _SHORTAGE = 75
 """Exit status of the process in between, where the system had no second one for now."""
+
+_HINTS = {
+    survey.CLOSE_OR_OPEN: "close it in a function under @pasture.before_fork",
+    survey.START_EACH: "end it in a function under @pasture.before_fork",
+}
+"""In place of hints for a server: here a worker has opened and started what there is."""
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 """Signals by which molds and workers are asked to end."""
@@ -98,6 +104,8 @@ def policy_of_server(policy: Policy) -> Policy:
 def make_mold(policy: Policy, look: Callable[[], Sequence[Hazard]] = survey.survey) -> SealReport:
     """Close connections, look for hazards, and take the policy's heap steps. In the worker.
 
+    Threads come first among the hazards: connections that are theirs are closed by their end.
+
     Raises:
         Refused: something is open or runs that does not survive a fork, or a step failed.
     """
@@ -107,9 +115,10 @@ def make_mold(policy: Policy, look: Callable[[], Sequence[Hazard]] = survey.surv
     _, problems = close.close_connections()
     if problems:
         raise Refused(problems[0])
-    found = look()
+    found = survey.survey_without_garbage(look)
     if found:
-        raise Refused(str(found[0]))
+        first = min(found, key=lambda hazard: hazard.kind is not Reason.THREAD)
+        raise Refused(str(dataclasses.replace(first, hint=_HINTS.get(first.hint, first.hint))))
     plugs = _is_worth_plugging()
     report = seal(policy if plugs else _without_plugs(policy))
     if policy.heap and not report.sealed:

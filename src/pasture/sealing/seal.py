@@ -103,7 +103,8 @@ def seal(
     closing = partial(close.close_connections, keep=keep_connections)
     there = [name for name in chosen.prepare if name != "resolve-imports" or HAS_LAZY_IMPORTS]
     steps = [_prepare(name, warm_up, closing) for name in there]
-    steps += _survey(strict, [hazard for step in steps for hazard in step.hazards])
+    look = survey.survey_without_garbage if "collect" in chosen.heap else survey.survey
+    steps += _survey(look, strict, [hazard for step in steps for hazard in step.hazards])
     gc_settings.remember_thresholds()
     why = _obstacle(chosen, interpreter)
     running: tuple[Neighbour, ...] = ()
@@ -138,14 +139,16 @@ def seal(
     return report
 
 
-def _survey(strict: bool, others: Sequence[Hazard]) -> list[StepReport]:
+def _survey(
+    look: Callable[[], Sequence[Hazard]], strict: bool, others: Sequence[Hazard]
+) -> list[StepReport]:
     """The things that a fork will break; a step of the report only where there is something to say.
 
     SealFailed: `strict`, and there is something beside `others`, found before; or it is not known.
     """
     start = perf_counter()
     try:
-        found = survey.survey()
+        found = tuple(look())
     except Exception as error:  # a MemoryError, under a limit
         failed = _describe(error)
         if strict:
