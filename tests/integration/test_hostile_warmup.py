@@ -1,5 +1,6 @@
 """A master whose warm-up does what it should not: it starts, serves, and ends when asked."""
 
+import re
 import signal
 import urllib.request
 
@@ -85,4 +86,24 @@ def test_a_mold_whose_warm_up_hangs_ends_with_its_server(serve):
         ready=False,
     )
     server.wait_until_it_logs("pasture: warm-up: GET /hang\n")
+    assert server.stop() == 0
+
+
+def test_a_factory_that_workers_of_a_class_call_is_left_to_them(serve):
+    """Called as an application, in the parent, it began a heartbeat for each request."""
+    server = serve(
+        *("-k", "factory_app.FactoryWorker"),
+        options=("--warm", "/", "--warm", "/again", "--lifespan", "once"),
+        app="factory_app:make",
+    )
+    assert (
+        "warm-up: left out: how workers of the class factory_app.FactoryWorker call what they load "
+        "is not known\n" in server.log
+    )
+    server.wait_for(lambda: server.log.count("made in") >= 2, "two applications")
+    made = re.findall(r"made in (\d+) of (\d+) arguments", server.log)
+    assert {int(pid) for pid, _ in made} == set(server.workers()) and len(made) == 2
+    assert {count for _, count in made} == {"0"}
+    assert "no ASGI application: no lifespan" in server.log
+    assert server.log.count("runs in") == 2  # no probe has taken the place of one
     assert server.stop() == 0

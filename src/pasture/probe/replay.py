@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 from pasture.probe import cause
 from pasture.probe.expectation import Expectation
 from pasture.warmup import wsgi
+from pasture.warmup.protocol import Protocol
 from pasture.warmup.response import Response
-from pasture.warmup.warmup import WarmUpReport, is_asgi
+from pasture.warmup.warmup import WarmUpReport
 
 if TYPE_CHECKING:
     from pasture.warmup.asgi import Session
@@ -105,7 +106,7 @@ class Replay:
         """Serve the application in this thread, by its own protocol."""
         application = self._served.application
         assert application is not None
-        if is_asgi(application):
+        if self._served.protocol is Protocol.ASGI:
             self.asgi(application)
         else:
             self.wsgi(application)

@@ -27,6 +27,7 @@ from pasture.servers.preload import importing
 from pasture.servers.restart import LeftOut
 from pasture.servers.sealer import Sealer, without_exit
 from pasture.servers.warming import host_at, warm_up_as_set
+from pasture.warmup.protocol import Protocol
 from pasture.warmup.warmup import WarmUpReport
 
 with installed("granian"):
@@ -78,10 +79,15 @@ class Granian(Engine):
         enable(logging.getLogger("_granian"))
 
         def warm_up() -> WarmUpReport:
-            if str(server.interface.value) == "rsgi":
+            interface = str(server.interface.value)
+            if interface == "rsgi":
                 return WarmUpReport(refused="only applications of ASGI and WSGI are warmed up")
-            host = host_at(server.bind_addr, server.bind_port)
-            return warm_up_as_set(application, settings, host=host)
+            return warm_up_as_set(
+                application,
+                settings,
+                host=host_at(server.bind_addr, server.bind_port),
+                protocol=Protocol.WSGI if interface == "wsgi" else Protocol.ASGI,
+            )
 
         context = Forking(lambda: sealer.before_fork(warm_up))
 

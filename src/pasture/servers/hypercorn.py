@@ -24,6 +24,7 @@ from pasture.servers.preload import importing
 from pasture.servers.sealer import Sealer, without_exit
 from pasture.servers.settings import ServerSettings
 from pasture.servers.warming import host_at, warm_up_as_set
+from pasture.warmup.protocol import Protocol
 from pasture.warmup.warmup import WarmUpReport
 
 with installed("hypercorn"):
@@ -66,7 +67,13 @@ class Hypercorn(Engine):
         application = load(config)
 
         def warm_up() -> WarmUpReport:
-            return warm_up_as_set(application.app, settings, host=bound_to(config.bind[0]))
+            is_asgi = isinstance(application, ASGIWrapper)
+            return warm_up_as_set(
+                application.app,
+                settings,
+                host=bound_to(config.bind[0]),
+                protocol=Protocol.ASGI if is_asgi else Protocol.WSGI,
+            )
 
         # hypercorn's parent asks all workers to end, and terminates the rest when the first has
         # ended: sealed ones end so quickly that none of the rest would come to its own end.

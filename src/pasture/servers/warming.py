@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pasture.log_lines import WARM_UP_END, WARM_UP_STEP
 from pasture.servers import profiled, restart
 from pasture.servers.sealer import Log, write_to_log
 from pasture.servers.settings import ServerSettings
-from pasture.warmup.warmup import Answer, WarmUpReport, warm_up
+from pasture.warmup.warmup import Answer, WarmUpReport, before_any, warm_up
 
 if TYPE_CHECKING:
     from pasture.servers.lifespan import SharedLifespan
@@ -38,13 +39,12 @@ def warm_up_as_set(
     """Serve the settings' requests, within their limits of time.
 
     The log has a line before each request, and one at the end. `shared` is the application's
-    lifespan, where it has been started once for all workers; others are arguments of
+    lifespan, where it has been started once for all workers; `host` and `protocol` are those of
     `pasture.warm_up`.
     """
     if restart.is_without_warm_up():
-        host, headers = named.get("host", "localhost"), settings.warm_up.headers
-        why = str(restart.earlier)
-        return WarmUpReport(refused=why, application=application, headers=headers, host=host)
+        about = before_any(application, headers=settings.warm_up.headers, **named)
+        return replace(about, refused=str(restart.earlier))
     report = warm_up(
         application,
         settings.warm_up.requests,

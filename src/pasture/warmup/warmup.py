@@ -9,18 +9,19 @@ docs/internals/warmup.md says what a warm-up is worth.
 from __future__ import annotations
 
 import contextvars
-import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from pasture.fork_safety.libraries import all_of
 from pasture.reasons import Hazard
+from pasture.warmup import protocol as protocols
 from pasture.warmup import wsgi
 from pasture.warmup.guard import STEP_S, TOTAL_S, Guard, Outcome
+from pasture.warmup.protocol import Protocol
 from pasture.warmup.requests import Header, Request, parse_request
 from pasture.warmup.response import Response
 
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 _THREADS_END_S = 1.0
 """AnyIO's worker threads serve the synchronous pages of FastAPI. They end after the event loop,
 which does not wait for them."""
-
-_END_S = 10.0
-"""The end of a loop gets so long at the least: pools are closed there."""
 
 _END_S = 10.0
 """The end of a loop gets so long at the least: pools are closed there."""
@@ -84,7 +82,9 @@ class WarmUpReport:
         unlimited: why requests had no time limit; None if they had.
         changed: what start and end of an application had changed of the process, a line each.
         startup_s: time that the start of an ASGI application took; None if it was not started.
-        application, headers, host: what was served, and by which headers.
+        application, headers, host: what was served, and by which headers; no application if what
+            was given is none.
+        protocol: by which the application is called; None without one.
         hazards: what the requests have left behind on their event loop, and no worker can use.
         advice: what to do about requests that failed; None where nothing is known.
     """
@@ -100,6 +100,7 @@ class WarmUpReport:
     host: str = "localhost"
     hazards: tuple[Hazard, ...] = ()
     advice: str | None = None
+    protocol: Protocol | None = None
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -118,6 +119,25 @@ class WarmUpReport:
         return (*problems, *advice, *changed, *self.changed, *threads)
 
 
+def before_any(
+    application: Callable[..., Any],
+    *,
+    headers: Iterable[Header] = (),
+    host: str = "localhost",
+    protocol: Protocol | None = None,
+) -> WarmUpReport:
+    """A warm-up of no requests, with the application or why it is none. Calls nothing of it.
+
+    Args:
+        protocol: that the server calls it by; None for what its parameters say.
+    """
+    spoken = protocols.find(application) if protocol is None else protocol
+    why = protocols.refusal(application, spoken)
+    if why is not None:
+        return WarmUpReport(refused=why)
+    return WarmUpReport(application=application, headers=tuple(headers), host=host, protocol=spoken)
+
+
 def warm_up(
     application: Callable[..., Any],
     requests: Iterable[Request | str],
@@ -130,6 +150,7 @@ def warm_up(
     total_timeout_s: float = TOTAL_S,
     session: Session | None = None,
     lifespan: bool = False,
+    protocol: Protocol | None = None,
 ) -> WarmUpReport:
     """Serve requests through a WSGI or ASGI application object, one after the other.
 
@@ -155,6 +176,8 @@ def warm_up(
         session: of an ASGI application that has been started already, and goes on after it.
         lifespan: start an ASGI application before its requests and end it after them. What its end
             leaves behind, all workers inherit: by default its lifespan is left to them.
+        protocol: by which the server calls the application; None for what its parameters say. What
+            is no application of it, a factory for instance, is not called.
 
     Raises:
         UsageError: a request is malformed; none was served.
@@ -162,6 +185,9 @@ def warm_up(
     """
     served = [parse_request(r) if isinstance(r, str) else r for r in requests]
     carried = tuple(headers)
+    about = before_any(application, headers=carried, host=host, protocol=protocol)
+    if about.application is None:
+        return about
     before = set(threading.enumerate())
     with (
         all_of(lambda library: library.while_warming()),
@@ -170,7 +196,7 @@ def warm_up(
         run = _Run(guard, served, on_answer)
         if session is not None:
             run.serve_session(session, carried, host)
-        elif is_asgi(application):
+        elif about.protocol is Protocol.ASGI:
             run.serve_asgi(application, carried, host, lifespan=lifespan)
         else:
             run.serve(
@@ -179,18 +205,16 @@ def warm_up(
                 )
             )
     unlimited = None if guard.has_limit else "no time limit: this is not the main thread"
-    return WarmUpReport(
-        tuple(run.answers),
-        _threads_left(before),
-        run.refused,
-        unlimited,
-        tuple(run.changed),
-        run.startup_s,
-        application,
-        carried,
-        host,
-        tuple(run.hazards),
-        run.advice,
+    return replace(
+        about,
+        answers=tuple(run.answers),
+        threads=_threads_left(before),
+        refused=run.refused,
+        unlimited=unlimited,
+        changed=tuple(run.changed),
+        startup_s=run.startup_s,
+        hazards=tuple(run.hazards),
+        advice=run.advice,
     )
 
 
@@ -300,10 +324,3 @@ def _answer(request: Request, outcome: Outcome[Response]) -> Answer:
 
 def _put_back(name: str, changed: tuple[str, ...]) -> str:
     return f"{name} changed {', '.join(changed)}: put back"
-
-
-def is_asgi(application: Callable[..., Any]) -> bool:
-    """Whether an application is one of ASGI 3, rather than WSGI."""
-    return inspect.iscoroutinefunction(application) or inspect.iscoroutinefunction(
-        getattr(application, "__call__", None)  # noqa: B004
-    )

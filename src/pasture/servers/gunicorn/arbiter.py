@@ -31,13 +31,15 @@ from pasture.servers import profiled, restart
 from pasture.servers.after_response import AfterAnswer
 from pasture.servers.gunicorn import asgi, cooperative, rehearsal
 from pasture.servers.gunicorn.hooks import call_after_request, call_behind
+from pasture.servers.gunicorn.worker_class import protocol_of
 from pasture.servers.lifespan import SharedLifespan, start_once
 from pasture.servers.restart import LeftOut
 from pasture.servers.sealer import Sealer
 from pasture.servers.settings import ServerSettings
 from pasture.servers.warming import host_at, warm_up_as_set
 from pasture.trust.untrusted_text import complain
-from pasture.warmup.warmup import WarmUpReport, is_asgi
+from pasture.warmup.protocol import Protocol
+from pasture.warmup.warmup import WarmUpReport
 
 
 class SealingArbiter(Arbiter):  # type: ignore[misc]
@@ -108,7 +110,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
 
     def _start_once(self, application: Any) -> None:
         """Start an ASGI application here; from now on workers serve what is started."""
-        if not is_asgi(application):
+        if protocol_of(self.worker_class, application) is not Protocol.ASGI:
             self.log.warning("pasture: %s is no ASGI application: no lifespan", self.app)
             return
         try:
@@ -276,9 +278,14 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             importlib.import_module("gunicorn.ctl.server")
 
     def _warm_up(self) -> WarmUpReport:
+        application = self.app.wsgi()
+        protocol = protocol_of(self.worker_class, application)
+        if not isinstance(protocol, Protocol):
+            return WarmUpReport(refused=protocol)
         return warm_up_as_set(
-            self.app.wsgi(),
+            application,
             self.settings,
+            protocol=protocol,
             host=self._host(),
             log=self._write_to_log,
             shared=self._lifespan,

@@ -34,6 +34,7 @@ from pasture.servers.sealer import Sealer, without_exit
 from pasture.servers.settings import ServerSettings
 from pasture.servers.uvicorn.worker import AfterRequest, ForkContext, LogSetup, as_in_uvicorn
 from pasture.servers.warming import host_at, warm_up_as_set
+from pasture.warmup.protocol import Protocol
 from pasture.warmup.warmup import WarmUpReport
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ class SealingSupervisor(Multiprocess):
             as_in_uvicorn(self._application, config),
             self._settings,
             host=host_at(config.host, config.port),
+            protocol=Protocol.ASGI,  # uvicorn has wrapped others
             shared=self._lifespan,
         )
 

@@ -28,6 +28,7 @@ from pasture.servers.sealer import Sealer, or_end, show_log, without_exit
 from pasture.servers.uwsgi import hooks, worker
 from pasture.servers.warming import warm_up_as_set
 from pasture.trust.untrusted_text import complain
+from pasture.warmup.protocol import Protocol
 from pasture.warmup.warmup import WarmUpReport
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ class Uwsgi(Engine):
         )
 
     def _warm_up(self) -> WarmUpReport:
-        return warm_up_as_set(self._application(), self.settings)
+        return warm_up_as_set(self._application(), self.settings, protocol=Protocol.WSGI)
 
     def _note_requests(self) -> None:
         """Have workers note their requests: by the application's class, since uWSGI itself holds

@@ -1,0 +1,45 @@
+"""What a class of gunicorn's workers says of the application, which gunicorn itself only loads.
+
+The same object may be an application for one class and a factory for another. Owns which protocol a
+class speaks. Invariant: of a class that is not known here nothing is assumed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pasture.servers.gunicorn.asgi import OF_GUNICORN, OF_UVICORN, is_of
+from pasture.warmup import protocol as protocols
+from pasture.warmup.protocol import Protocol
+
+_OF_WSGI = (
+    "gunicorn.workers.sync",
+    "gunicorn.workers.gthread",
+    "gunicorn.workers.base_async",  # gevent's and eventlet's
+    "gunicorn.workers.gtornado",  # which calls applications of tornado's own in another way
+)
+
+
+def protocol_of(worker_class: type, application: Any) -> Protocol | str:
+    """The protocol by which workers of a class call an application; else why it is not known."""
+    if is_of(worker_class, OF_UVICORN):
+        return _by_uvicorn(getattr(worker_class, "CONFIG_KWARGS", {}), application)
+    if is_of(worker_class, OF_GUNICORN):
+        return Protocol.ASGI
+    if is_of(worker_class, _OF_WSGI):
+        return Protocol.WSGI
+    name = f"{worker_class.__module__}.{worker_class.__qualname__}"
+    return f"left out: how workers of the class {name} call what they load is not known"
+
+
+def _by_uvicorn(options: Any, application: Any) -> Protocol | str:
+    """As of uvicorn's `Config`, whose options the class gives."""
+    if options.get("factory"):
+        return "left out: each worker calls the factory of its application for itself"
+    interface = options.get("interface", "auto")
+    if interface == "auto":
+        is_new = protocols.find(application) is Protocol.ASGI
+        interface = "asgi3" if is_new else "asgi2"
+    if interface == "asgi2":
+        return "left out: uvicorn takes the application for one of ASGI 2, which is not served here"
+    return Protocol.WSGI if interface == "wsgi" else Protocol.ASGI
