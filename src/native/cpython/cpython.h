@@ -22,6 +22,7 @@
 #  include "dict.h"
 #  include "ends.h"
 #  include "fields.h"
+#  include "filling.h"
 #  include "gc.h"
 #  include "hashes.h"
 #  include "immortality.h"

@@ -7,9 +7,6 @@
 #include "pycore.h"
 #include "type.h"
 
-/* Until 3.13 tuple() fills a tuple and cuts it to size at the end, which takes a count of 1. */
-#define CPY_TUPLES_ARE_RESIZED (PY_VERSION_HEX < 0x030E0000)
-
 /* Whether a collection leaves weak references without a callback to its garbage until that has been
    finalized. */
 #define CPY_FINALIZERS_SEE_WEAK_REFERENCES (PY_VERSION_HEX >= 0x030F0000)

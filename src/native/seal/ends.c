@@ -8,7 +8,7 @@
  *
  * Bits: marked    its end matters
  *       noted     met: in no list and in `unlisted`, or a dictionary of a module, or it counts buffers
- *       waiting   a tuple with a count of 1 that something refers to
+ *       waiting   of what C code may be filling: something refers to it
  */
 #include "ends.h"
 
@@ -88,14 +88,21 @@ note(PyObject *op)
 }
 
 static int
-note_as_held(PyObject *tuple)
+note_as_held(PyObject *op)
 {
-    mark_bits_leaf *leaf = mark_bits_leaf_for(&ends.bits, tuple);
+    mark_bits_leaf *leaf = mark_bits_leaf_for(&ends.bits, op);
     if (leaf == NULL) {
         return ENOMEM;
     }
-    leaf->waiting[mark_bits_word_index(tuple)] |= mark_bits_mask(tuple);
+    leaf->waiting[mark_bits_word_index(op)] |= mark_bits_mask(op);
     return 0;
+}
+
+static bool
+is_held(PyObject *op)
+{
+    mark_bits_leaf *leaf = mark_bits_find_leaf(&ends.bits, op);
+    return leaf != NULL && (leaf->waiting[mark_bits_word_index(op)] & mark_bits_mask(op));
 }
 
 /* Whether nearly all objects are of such a type, which refers to nothing and has no end. */
@@ -318,7 +325,7 @@ meet(PyObject *op, void *Py_UNUSED(arg))
     if (immortal && !counts) {
         return 0;
     }
-    if (CPY_TUPLES_ARE_RESIZED && type == &PyTuple_Type && Py_REFCNT(op) == 1) {
+    if (cpy_may_be_filled(op)) {
         int err = note_as_held(op);
         if (err) {
             return err;
@@ -375,13 +382,11 @@ meet_of_type(PyTypeObject *type, void *arg)
 static int
 meet_all(PyObject *types)
 {
+    cpy_roots_visit(NULL, meet, NULL); /* a bit that could not be set: left mortal */
     int err = types_each(types, meet_of_type, NULL);
     err = err ? err : cpy_gc_visit_all(meet_referents, NULL);
     for (size_t i = 0; !err && i < ends.unlisted.count; i++) {
         err = meet_unlisted_referents(ends.unlisted.items[i]);
-    }
-    if (!err && CPY_TUPLES_ARE_RESIZED) {
-        cpy_roots_visit(NULL, meet, NULL); /* a bit that could not be set: left mortal */
     }
     return err;
 }
@@ -737,12 +742,11 @@ ends_shows(PyObject *op)
 bool
 ends_is_being_filled(PyObject *op)
 {
-    if (!CPY_TUPLES_ARE_RESIZED || !PyTuple_CheckExact(op) || Py_REFCNT(op) != 1
-        || PyTuple_GET_SIZE(op) == 0) {
+    if (!cpy_may_be_filled(op)) {
         return false;
     }
-    mark_bits_leaf *leaf = mark_bits_find_leaf(&ends.bits, op);
-    return leaf == NULL || !(leaf->waiting[mark_bits_word_index(op)] & mark_bits_mask(op));
+    bool lacks_owner = ends.bits.tables != NULL && !is_held(op);
+    return lacks_owner || cpy_has_gap(op);
 }
 
 int

@@ -56,8 +56,9 @@ bool ends_matters(PyObject *op);
 /* Whether `op` shows by itself that its end matters. At any time after ends_prepare(). */
 bool ends_shows(PyObject *op);
 
-/* Whether `op` is a tuple that C code is filling, and will cut to size: 3.13 and earlier refuse to do
-   that with another count than 1. Nothing but that code knows it. */
+/* Whether C code may still be filling `op`, a tuple, frozenset or frozendict with a count of 1: an item
+   is missing, or neither an object nor a frame refers to it, so that nothing but C code has it. The
+   functions that fill them refuse another count. After ends_release() only the first is known. */
 bool ends_is_being_filled(PyObject *op);
 
 /* Call `visit` with each object that was found and is in no list. */

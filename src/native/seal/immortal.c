@@ -114,7 +114,8 @@ make_immortal(immortal_walk *walk, PyObject *op)
 static int
 visit_referent(PyObject *op, void *arg)
 {
-    if (cpy_is_immortal(op) || cpy_gc_listed(op) || ends_matters(op)) {
+    if (cpy_is_immortal(op) || cpy_gc_listed(op) || ends_matters(op)
+        || (cpy_may_be_filled(op) && ends_is_being_filled(op))) {
         return 0;
     }
     immortal_walk *walk = arg;
