@@ -29,6 +29,35 @@ def test_a_file_is_for_its_owner_alone_whatever_the_umask(tmp_path: Path) -> Non
     assert (tmp_path / "report").read_bytes() == "text ü".encode()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes another user's link")
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_no_folder_is_made_behind_a_link_of_another_user(tmp_path: Path, at: int) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    parts = ["a", "b", "c"]
+    folder = tmp_path.joinpath(*parts)
+    link = tmp_path.joinpath(*parts[: at + 1])
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(theirs)
+    os.chown(link, 65534, 65534, follow_symlinks=False)
+
+    with pytest.raises(PermissionError, match="a symbolic link of user 65534"):
+        private_files.make_folder(folder)
+
+    assert list(theirs.iterdir()) == []
+    os.chown(link, 0, 0, follow_symlinks=False)
+    private_files.make_folder(folder)
+    assert folder.is_dir()
+
+
+def test_a_file_in_a_folders_way_stays(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for name in ("file", "file/below"):
+        with pytest.raises(NotADirectoryError):
+            private_files.make_folder(tmp_path / name)
+    assert (tmp_path / "file").read_text() == "x"
+
+
 def test_a_file_takes_the_place_of_an_earlier_one_and_of_its_mode(tmp_path: Path) -> None:
     file = tmp_path / "report"
     file.write_text("old")

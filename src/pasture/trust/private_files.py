@@ -91,14 +91,12 @@ def require_writable(path: Path) -> None:
 def make_folder(path: Path) -> None:
     """Make a folder and those above it, where they are missing.
 
+    Nothing is made behind a link of another user's.
+
     Raises:
         OSError: it cannot be made, or it is there and is not safe to write to.
     """
-    for folder in (*reversed(path.parents), path):
-        if not folder.is_dir():
-            with suppress(FileExistsError):
-                folder.mkdir(FOLDER_MODE)
-    os.close(_opened_folder(path))
+    os.close(_opened_folder(path, is_made=True))
 
 
 @contextmanager
@@ -164,9 +162,9 @@ def _folder_of(path: Path) -> Iterator[int]:
         os.close(folder)
 
 
-def _opened_folder(path: Path) -> int:
+def _opened_folder(path: Path, *, is_made: bool = False) -> int:
     """Open a safe folder: from then on no other folder can take its place."""
-    folder = _walk(path)
+    folder = _walk(path, is_made)
     try:
         _require_safe(path, os.fstat(folder))
     except BaseException:
@@ -175,13 +173,19 @@ def _opened_folder(path: Path) -> int:
     return folder
 
 
-def _walk(path: Path) -> int:
-    """Open a folder step by step, so that each link on the way is looked at."""
+def _walk(path: Path, is_made: bool) -> int:
+    """Open a folder step by step, so that each link on the way is looked at.
+
+    A folder that is missing is made, if it is to be.
+    """
     left, links = list(reversed(path.parts)), 0
     at = os.open(".", _STEP)
     try:
         while left:
             name = left.pop()
+            if is_made and not _is_there(name, at):
+                with suppress(FileExistsError):
+                    os.mkdir(name, FOLDER_MODE, dir_fd=at)
             if links <= _MAX_LINKS and _is_own_link(path, name, at):
                 links += 1
                 left += reversed(Path(os.readlink(name, dir_fd=at)).parts)
@@ -193,6 +197,14 @@ def _walk(path: Path) -> int:
         os.close(at)
         raise
     return at
+
+
+def _is_there(name: str, folder: int) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _is_own_link(path: Path, name: str, folder: int) -> bool:
