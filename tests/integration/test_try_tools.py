@@ -152,7 +152,7 @@ def test_where_there_are_no_locks_the_later_of_two_does_no_harm(cache, monkeypat
     def refuse(number, operation):
         raise OSError(38, "Function not implemented")
 
-    monkeypatch.setattr("pasture.trial.cache.fcntl.flock", refuse)
+    monkeypatch.setattr("pasture.trust.locks.fcntl.flock", refuse)
     monkeypatch.setenv("UV_SLOW", "1")
     other = threading.Thread(target=make)
     other.start()

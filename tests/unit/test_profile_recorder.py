@@ -183,6 +183,19 @@ def test_while_another_holds_the_folder_nothing_is_lost(
     assert file.read(path).of("module") == ("lazily",)
 
 
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL])
+def test_it_is_recorded_on_a_file_system_without_locks(
+    recorder: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    importlib.import_module("lazily")
+    wait_for(lambda: (recorder._look(), path.exists())[1])
+    assert file.read(path).of("module") == ("lazily",)
+
+
 def test_a_full_disk_ends_the_recording_and_keeps_the_file(
     recorder: Recorder,
     path: Path,

@@ -9,7 +9,6 @@ when the second one greets.
 from __future__ import annotations
 
 import copy
-import fcntl
 import hashlib
 import os
 import resource
@@ -25,7 +24,7 @@ from typing import Any
 
 import pytest
 
-from pasture.trust import private_files
+from pasture.trust import locks, private_files
 from pasture.trust.unix_sockets import peer_of
 from pytest_pasture.control import Anew, Channel, Hello, Kept, Stop
 
@@ -76,7 +75,7 @@ class Place:
             status = os.fstat(descriptor)
             if status.st_uid != os.geteuid() or status.st_mode & 0o077:
                 raise PermissionError(f"{self.folder} is not this user's alone")
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            locks.lock(descriptor)
             yield f"/proc/self/fd/{descriptor}"  # a path of any length fits in a socket's name
         finally:
             os.close(descriptor)

@@ -12,13 +12,12 @@ application's. What `threading` knows of does not include it.
 from __future__ import annotations
 
 import atexit
-import fcntl
 import os
 import re
 import sys
 from _thread import get_ident, get_native_id
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic, thread_time
 from types import FrameType
@@ -30,6 +29,7 @@ from pasture.profile.file import Profile, profile_of, show_pattern
 from pasture.profile.safe import without_secrets
 from pasture.profile.system_threads import original
 from pasture.refork.served import Served, host_of, words_of, words_of_environ
+from pasture.trust.locks import locked
 
 allocate_lock = original("_thread", "allocate_lock")
 start_new_thread = original("_thread", "start_new_thread")
@@ -47,7 +47,7 @@ _SOON_S = 0.05
 _SHARE = 100
 """A look takes no more than this part of a child's time: the next one waits for it."""
 
-_LOCK_S = 2.0
+_LOCK_S, _LOCK_POLL_S = 2.0, 0.01
 _END_S = 1.0
 _MAX_REQUESTS = 200
 _MAX_PATTERNS = 1000
@@ -291,14 +291,16 @@ class Recorder:
     def _write(self, profile: Profile) -> bool:
         """Add it to the file; False if another process has the file for too long."""
         assert self._path is not None
-        with _locked(self._path.parent) as is_mine:
-            if not is_mine:
-                return False
+        with (
+            suppress(TimeoutError),
+            locked(self._path.parent.resolve(), _until_timeout(), _LOCK_POLL_S),
+        ):
             before = file.read(self._path) if self._path.exists() else Profile()
             together = before + profile
             if together.entries != before.entries:
                 file.write(self._path, together)
             return True
+        return False
 
     def _give_up(self, error: Exception) -> None:
         """Say why nothing is recorded: in the middle of anything, so without the log's locks."""
@@ -320,25 +322,16 @@ def _is_literal(pattern: str, frame: FrameType | None) -> bool:
     )
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[bool]:
-    """The folder's lock, for as long as the block runs; False if others keep it for too long."""
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        deadline, is_mine = monotonic() + _LOCK_S, False
-        while not is_mine:
-            try:
-                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                is_mine = True
-            except BlockingIOError:
-                if monotonic() > deadline:
-                    break
-                sleep(0.01)
-        yield is_mine
-        # By hand: a process that was forked meanwhile has the descriptor, too.
-        fcntl.flock(number, fcntl.LOCK_UN)
-    finally:
-        os.close(number)
+def _until_timeout() -> Callable[[float], None]:
+    """A pause that raises TimeoutError once all of them have taken too long."""
+    deadline = monotonic() + _LOCK_S
+
+    def pause(seconds: float) -> None:
+        if monotonic() > deadline:
+            raise TimeoutError
+        sleep(seconds)
+
+    return pause
 
 
 recorder = Recorder()

@@ -8,14 +8,11 @@ digests. A trial that ended with all its runs leaves none.
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import fcntl
 import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from importlib.metadata import version
@@ -32,8 +29,6 @@ from pasture.trust.untrusted_text import to_json
 
 HINT = "set XDG_CACHE_HOME to a folder of your own with room in it"
 
-_POLL_S = 0.2
-_NO_LOCKS = frozenset((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL))
 _SCHEMA = 1
 _MAX_BYTES = 1 << 30
 _FREE_TO_CHANGE = frozenset(
@@ -68,39 +63,6 @@ def cache_folder() -> Path:
 def refused(path: Path, error: OSError) -> UsageError:
     """The error for what cannot be kept."""
     return UsageError(f"cannot keep anything in {path}: {error.strerror or error}", hint=HINT)
-
-
-@contextlib.contextmanager
-def locked(folder: Path, pause: Callable[[float], object]) -> Iterator[bool]:
-    """Keep other trials of this user out of a folder; says whether that is so.
-
-    False where the file system has no locks. The kernel gives the lock back if this process dies.
-
-    Args:
-        pause: sleeps for so many seconds while another has it; may raise to interrupt the wait.
-
-    Raises:
-        OSError: the folder cannot be opened.
-    """
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        yield _lock(number, pause)
-    finally:
-        os.close(number)
-
-
-def _lock(number: int, pause: Callable[[float], object]) -> bool:
-    while True:
-        try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pause(_POLL_S)
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
-            return False
-        else:
-            return True
 
 
 def _base() -> Path:

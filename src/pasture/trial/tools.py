@@ -25,9 +25,10 @@ from pathlib import Path
 from pasture.display.progress import Finished, Moved, OnEvent, Started
 from pasture.errors import MissingExtra, ServerFailed
 from pasture.launch.session import Group, environment, guarded, tail
-from pasture.trial.cache import HINT, cache_folder, locked, refused
+from pasture.trial.cache import HINT, cache_folder, refused
 from pasture.trial.server import Pause
 from pasture.trust import private_files
+from pasture.trust.locks import locked
 
 _TRY_S = 120.0
 _INSTALL_S = 900.0

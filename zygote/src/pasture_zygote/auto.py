@@ -11,7 +11,6 @@ start.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import importlib
 import importlib.util
 import json
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pasture.errors import PastureError, ZygoteFailed
-from pasture.trust import private_files
+from pasture.trust import locks, private_files
 
 MAX_IMAGES = 8
 MAX_BYTES = 2_000_000_000
@@ -121,9 +120,8 @@ def _make(path: Path, program: Program, names: Sequence[str]) -> None:
 
 def _wait_for_others(folder: Path) -> None:
     """One build at a time: many first programs at once do not take the memory of many builds."""
-    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    with contextlib.suppress(OSError):  # a file system without locks
-        fcntl.flock(lock, fcntl.LOCK_EX)  # until this process ends
+    # Until this process ends.
+    locks.lock(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
 
 def _loadable(program: Program, names: Sequence[str], environ: dict[str, str]) -> tuple[str, ...]:

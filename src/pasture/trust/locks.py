@@ -1,0 +1,64 @@
+"""The lock of a folder or a file, so that one process of this user at a time changes what is there.
+
+The kernel gives it back if the process dies (flock(2)). Some file systems have no locks: there the
+caller goes on without one, as files are written whole or not at all, and can say so.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_NO_LOCKS = frozenset((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL))
+_POLL_S = 0.2
+
+
+@contextmanager
+def locked(
+    path: Path, pause: Callable[[float], object] | None = None, poll_s: float = _POLL_S
+) -> Iterator[bool]:
+    """Lock a folder as long as the block runs; says whether it is locked, as `lock` does.
+
+    Raises:
+        OSError: the folder cannot be opened.
+    """
+    number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        is_locked = lock(number, pause, poll_s)
+        yield is_locked
+        if is_locked:
+            # By hand: a process that was forked meanwhile has the descriptor, too.
+            fcntl.flock(number, fcntl.LOCK_UN)
+    finally:
+        os.close(number)
+
+
+def lock(
+    number: int, pause: Callable[[float], object] | None = None, poll_s: float = _POLL_S
+) -> bool:
+    """Lock an open file or folder until its descriptor is closed; False where there are no locks.
+
+    Args:
+        pause: sleeps for so many seconds while another process has it; may raise to give up.
+            Without it the thread waits in the kernel.
+        poll_s: what `pause` is called with.
+
+    Raises:
+        OSError: it cannot be locked for another reason.
+    """
+    while True:
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | (fcntl.LOCK_NB if pause is not None else 0))
+        except BlockingIOError:
+            assert pause is not None
+            pause(poll_s)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            return False
+        else:
+            return True
