@@ -35,6 +35,18 @@ def test_a_variable_that_is_named_is_found_and_must_be_the_same(own_images: Imag
     assert NAME in own_images.why()
 
 
+def test_a_variable_that_begins_as_one_of_pythons_is_as_any_other(own_images: Images) -> None:
+    name = "PYTHON_KEYRING_PASS"
+    own_images.module("plain", "x = 1\n")
+    done = own_images.build("--preload", "plain", environ={name: SECRET})
+    assert done.returncode == 0, done.stderr
+    assert SECRET.encode() not in own_images.image.read_bytes()
+    assert own_images.why(environ={name: SECRET}) == own_images.why() == ""
+    own_images.module("keeps", f"text = {SECRET!r}\n")
+    done = own_images.build("--preload", "keeps", environ={name: SECRET})
+    assert (done.returncode, f"the image holds the variable {name}" in done.stderr) == (17, True)
+
+
 KEEPS = {
     "as it is": "text = {value!r}",
     "as bytes": "import ctypes; here = ctypes.create_string_buffer({value!r}.encode())",

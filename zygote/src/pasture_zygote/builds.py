@@ -18,8 +18,8 @@ from pathlib import Path
 from pasture.errors import ZygoteFailed
 from pasture.proc import memory_file
 from pasture_zygote import starter
-from pasture_zygote.manifest import always_read
 from pasture_zygote.orders import Built, FileOrder, Order, receive_built, send
+from pasture_zygote.start_variables import always_read
 from pasture_zygote.tree import Plan, Zygote
 
 _PROGRAM = "import sys; m = {*sys.modules}; import pasture_zygote.builder as b; b.main(m)"

@@ -24,12 +24,12 @@ from pasture_zygote.manifest import (
     MadeOf,
     Needs,
     OpenFile,
-    beginnings,
     is_appended,
     write_manifest,
 )
 from pasture_zygote.notes import Note
 from pasture_zygote.orders import Built, Order, send
+from pasture_zygote.start_variables import beginnings
 from pasture_zygote.times import FileTimes, file_times
 
 _SEALS = (

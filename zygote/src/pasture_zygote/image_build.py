@@ -24,10 +24,10 @@ from pasture.proc import processor
 from pasture_zygote import baseline, host, image_file, leaks
 from pasture_zygote.builds import Build, stub_of
 from pasture_zygote.changes import Changes
-from pasture_zygote.manifest import always_read
 from pasture_zygote.memory import read
 from pasture_zygote.orders import Built, FileOrder
 from pasture_zygote.orphans import end_orphans
+from pasture_zygote.start_variables import NAMES, always_read
 from pasture_zygote.tree import Plan, Zygote
 
 MAX_BUILD_S = 600.0
@@ -215,7 +215,7 @@ def _document(wanted: Wanted, built: Built, facts: Iterable[host.Fact]) -> dict[
         "libraries": dict(sorted(built.libraries.items())),
         "files": [file[0] for file in built.files] if wanted.is_checked else [],
         "is_checked": wanted.is_checked,
-        "variables": sorted(built.variables),
+        "variables": _shown(built.variables),
         "holds": sorted(plan.environ),
         "notes": [{"code": n.code, "subject": n.subject, "text": n.sentence} for n in built.notes],
         "kernel": f"{platform.release()} {platform.version()}",
@@ -224,3 +224,8 @@ def _document(wanted: Wanted, built: Built, facts: Iterable[host.Fact]) -> dict[
         "processors": os.cpu_count(),
         "host": [{"rule": f.rule, "value": f"{f.value:x}", "name": f.name} for f in facts],
     }
+
+
+def _shown(variables: Mapping[str, str | None]) -> tuple[str, ...]:
+    """Variables that matter, without those of every start that are not set."""
+    return tuple(sorted(n for n, v in variables.items() if v is not None or n not in NAMES))

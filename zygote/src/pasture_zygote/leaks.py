@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from pasture.errors import UsageError
+from pasture_zygote.start_variables import LOCALE
 
 MIN_CHARACTERS = 6
 """A shorter value is in any file by chance."""
@@ -56,7 +57,7 @@ def of_variables(
         given: names of variables that the image may hold.
     """
     left = {n: v for n, v in environ.items()
-            if n not in given and n not in KNOWN and not n.startswith("LC_") and v}  # fmt: skip
+            if n not in given and n not in KNOWN and n not in LOCALE and v}  # fmt: skip
     secrets = [
         Secret(f"the variable {name}", os.fsencode(value))
         for name, value in left.items()

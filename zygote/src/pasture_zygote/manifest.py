@@ -17,6 +17,7 @@ from pasture_zygote.beside import Name
 from pasture_zygote.build_id import BuildId
 from pasture_zygote.frozen import FACTS
 from pasture_zygote.image import ANONYMOUS, Image
+from pasture_zygote.start_variables import BEGINNINGS
 from pasture_zygote.times import FileTimes
 
 MAGIC = 0x3454464D475A5350
@@ -32,35 +33,6 @@ _SOURCE = (
     *("id_at", "id_offset", "id_bytes", "sum"),
 )
 _MISSING = (1 << 64) - 1
-
-ALWAYS_READ = (
-    *("PYTHON", "LC_", "LD_", "MALLOC_", "GLIBC_TUNABLES", "GOMP_", "OMP_", "OPENBLAS_", "GOTO_"),
-    *("MKL_", "KMP_", "BLIS_", "NUMEXPR_", "COV_CORE_", "COVERAGE_PROCESS_", "LOCPATH"),
-    *("OPENSSL_", "NPY_", "MIMALLOC_", "TCMALLOC_", "_RJEM_MALLOC_"),
-)
-"""Beginnings of variables that the interpreter, the C library or libraries in C read at start."""
-
-READ_BY: Mapping[str, tuple[str, ...]] = {
-    "grpc": ("GRPC_",),
-    "jax": ("JAX_", "XLA_", "CUDA_"),
-    "polars": ("POLARS_", "RAYON_"),
-    "pyarrow": ("ARROW_",),
-    "ray": ("RAY_", "GRPC_"),
-    "tensorflow": ("TF_", "XLA_", "CUDA_"),
-    "torch": ("TORCH_", "PYTORCH_", "CUDA_", "NCCL_"),
-}
-"""Beginnings of variables that the code in C of a module reads while it is loaded, unseen by
-Python. (ray 2.60 keeps the job's id of then: RayConfig in _raylet.so.)"""
-
-ALWAYS_READ_EXACTLY = (*("LANG", "LANGUAGE", "HOME", "SETUPTOOLS_USE_DISTUTILS"),)
-"""The same, by their whole names: HOME is where packages of the user are, start files of packages
-read the last one."""
-
-READ_LATER = (
-    *("PYTHONBREAKPOINT", "PYTHONASYNCIODEBUG", "PYTHON_COLORS", "PYTHON_HISTORY"),
-    *("PYTHON_BASIC_REPL", "PYTHONSTARTUP", "LD_BIND_NOW"),
-)
-"""Variables that begin so and are read when they are used."""
 
 _UNCOUNTED = frozenset((
     *("_", "SHLVL", "PWD", "OLDPWD"),  # of a shell, for each program
@@ -118,7 +90,7 @@ class Needs:
     python: str
     options: tuple[str, ...] = ()
     variables: Mapping[str, str | None] = field(default_factory=dict)
-    beginnings: tuple[str, ...] = ALWAYS_READ
+    beginnings: tuple[str, ...] = BEGINNINGS
     all_variables: bool = False
     names: Sequence[Name] = ()
 
@@ -129,7 +101,6 @@ class Needs:
             return [
                 *values,
                 *(f"^{begin}" for begin in self.beginnings),
-                *(f"!{name}" for name in READ_LATER),
             ]
         return [
             *values,
@@ -172,26 +143,6 @@ class MadeOf:
     libraries: Mapping[str, BuildId | int] = field(default_factory=dict)
     files: tuple[FileTimes, ...] = ()
     folders: tuple[Searched, ...] = ()
-
-
-def beginnings(modules: Iterable[str]) -> tuple[str, ...]:
-    """How variables begin that code in C reads at the start, or while these modules are loaded."""
-    loaded = frozenset(modules)
-    of_modules = {begin for module, all_of_it in READ_BY.items() if module in loaded
-                  for begin in all_of_it}  # fmt: skip
-    return (*ALWAYS_READ, *sorted(of_modules))
-
-
-def always_read(
-    environ: Mapping[str, str], beginnings: tuple[str, ...] = ALWAYS_READ
-) -> dict[str, str | None]:
-    """Those of the variables that matter to every start, with their values."""
-    found: dict[str, str | None] = {
-        name: value
-        for name, value in environ.items()
-        if name.startswith(beginnings) and name not in READ_LATER
-    }
-    return found | {name: environ.get(name) for name in ALWAYS_READ_EXACTLY}
 
 
 class _Tables:

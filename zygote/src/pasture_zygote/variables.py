@@ -3,7 +3,8 @@
 A process that starts with other values of these would not have become the same one, so it must
 not be served from an image. Nothing of the others may come into the image: they are another
 user's, and may be secrets. So a builder starts with the variables that matter to every start
-(`manifest`). All others stand in a file, and come into the process one by one as they are read.
+(`start_variables`). All others stand in a file, and come into the process one by one as they are
+read.
 
 Owns that, and what loading has done to the environment. Python code reads through `posix.environ`,
 code in C through `getenv`: both are watched. Going through all variables reads them all, and so
@@ -22,8 +23,9 @@ from typing import Any
 from pasture.errors import ZygoteFailed
 from pasture.interpreter import native
 from pasture_zygote import starter
-from pasture_zygote.manifest import always_read, beginnings, is_uncounted
+from pasture_zygote.manifest import is_uncounted
 from pasture_zygote.reread import ALL_VARIABLES, is_read_again
+from pasture_zygote.start_variables import always_read, beginnings
 
 _ON_THE_WAY = frozenset((
     *(__name__, "pasture_zygote.observed", "os", "collections.abc", "subprocess", "copy", "pty"),

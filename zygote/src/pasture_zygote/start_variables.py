@@ -1,0 +1,98 @@
+"""Variables of the environment that the interpreter and libraries in C read at each start.
+
+Owns their names. The values of these come into every image, so a name is here because the start
+reads it, and not for how it begins: `PYTHON_KEYRING_PASS` and `LC_TOKEN` are a program's own, kept
+out of images and searched for. Where the names of a library's variables are not all known, those
+that begin as its own count, but for names that say that they hold a secret.
+
+Sources: CPython 3.11 to 3.15, the names in its binary (tests/unit/test_start_variables.py);
+ld.so(8) and musl's ldso; locale(7).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+_PYTHON = (
+    *("ASYNCIODEBUG", "BREAKPOINT", "CASEOK", "COERCECLOCALE", "DEBUG", "DEVMODE"),
+    *("DONTWRITEBYTECODE", "DUMPREFS", "DUMPREFSFILE", "EXECUTABLE", "FAULTHANDLER", "HASHSEED"),
+    *("HOME", "INSPECT", "INTMAXSTRDIGITS", "IOENCODING", "MALLOC", "MALLOCSTATS"),
+    *("NODEBUGRANGES", "NOUSERSITE", "OPTIMIZE", "PATH", "PERFSUPPORT", "PLATLIBDIR"),
+    *("PROFILEIMPORTTIME", "PYCACHEPREFIX", "SAFEPATH", "STARTUP", "THREADDEBUG", "TRACEMALLOC"),
+    *("UNBUFFERED", "USERBASE", "UTF8", "VERBOSE", "WARNDEFAULTENCODING", "WARNINGS"),
+    *("_BASIC_REPL", "_COLORS", "_CONTEXT_AWARE_WARNINGS", "_CPU_COUNT", "_DISABLE_REMOTE_DEBUG"),
+    *("_FROZEN_MODULES", "_GIL", "_HISTORY", "_JIT", "_LAZY_IMPORTS", "_PATHCONFIG_WARNINGS"),
+    *("_PERF_JIT_SUPPORT", "_PRESITE", "_PYMALLOC_HUGEPAGES", "_SPECIALIZATION_OFF"),
+    *("_THREAD_INHERIT_CONTEXT", "_TLBC", "_UOPS_OPTIMIZE"),
+)
+_LINKER = (
+    *("ASSUME_KERNEL", "AUDIT", "BIND_NOT", "BIND_NOW", "DEBUG", "DEBUG_OUTPUT", "DYNAMIC_WEAK"),
+    *("HWCAP_MASK", "LIBRARY_PATH", "ORIGIN_PATH", "POINTER_GUARD", "PREFER_MAP_32BIT_EXEC"),
+    *("PRELOAD", "PROFILE", "PROFILE_OUTPUT", "SHOW_AUXV", "TRACE_LOADED_OBJECTS"),
+    *("TRACE_PRELINKING", "USE_LOAD_BIAS", "VERBOSE", "WARN"),
+)
+_LOCALE = (
+    *("ALL", "ADDRESS", "COLLATE", "CTYPE", "IDENTIFICATION", "MEASUREMENT", "MESSAGES"),
+    *("MONETARY", "NAME", "NUMERIC", "PAPER", "TELEPHONE", "TIME"),
+)
+LOCALE = frozenset(f"LC_{name}" for name in _LOCALE)
+
+NAMES = frozenset((
+    *(f"PYTHON{name}" for name in _PYTHON),
+    *(f"LD_{name}" for name in _LINKER),
+    *LOCALE,
+    *("LANG", "LANGUAGE", "LOCPATH", "GLIBC_TUNABLES"),
+    *("HOME", "SETUPTOOLS_USE_DISTUTILS"),
+))  # fmt: skip
+"""By their whole names. HOME is where packages of the user are; start files of packages read the
+last one."""
+
+BEGINNINGS = (
+    *("PYTHON_JIT_", "MALLOC_", "GOMP_", "OMP_", "OPENBLAS_", "GOTO_", "MKL_", "KMP_", "BLIS_"),
+    *("NUMEXPR_", "COV_CORE_", "COVERAGE_PROCESS_", "OPENSSL_", "NPY_", "MIMALLOC_", "TCMALLOC_"),
+    "_RJEM_MALLOC_",
+)
+"""Of those of libraries in C, whose names are not all known."""
+
+READ_BY: Mapping[str, tuple[str, ...]] = {
+    "grpc": ("GRPC_",),
+    "jax": ("JAX_", "XLA_", "CUDA_"),
+    "polars": ("POLARS_", "RAYON_"),
+    "pyarrow": ("ARROW_",),
+    "ray": ("RAY_", "GRPC_"),
+    "tensorflow": ("TF_", "XLA_", "CUDA_"),
+    "torch": ("TORCH_", "PYTORCH_", "CUDA_", "NCCL_"),
+}
+"""Beginnings of variables that the code in C of a module reads while it is loaded, unseen by
+Python. (ray 2.60 keeps the job's id of then: RayConfig in _raylet.so.)"""
+
+READ_LATER = frozenset((
+    *("PYTHONBREAKPOINT", "PYTHONASYNCIODEBUG", "PYTHON_COLORS", "PYTHON_HISTORY"),
+    *("PYTHON_BASIC_REPL", "PYTHONSTARTUP", "LD_BIND_NOW"),
+))  # fmt: skip
+"""Of `NAMES`: those that are read when they are used."""
+
+_SAYS_SECRET = re.compile(
+    r"(?:^|_)(?:KEY|TOKEN|SECRET|PASS|PASSWD|PASSWORD|PASSPHRASE|PWD|CREDENTIALS?|AUTH|DSN)(?:_|$)"
+)
+
+
+def beginnings(modules: Iterable[str]) -> tuple[str, ...]:
+    """How variables begin that code in C reads at the start, or while these modules are loaded."""
+    loaded = frozenset(modules)
+    of_modules = {begin for module, all_of_it in READ_BY.items() if module in loaded
+                  for begin in all_of_it}  # fmt: skip
+    return (*BEGINNINGS, *sorted(of_modules))
+
+
+def always_read(
+    environ: Mapping[str, str], beginnings: tuple[str, ...] = BEGINNINGS
+) -> dict[str, str | None]:
+    """Those of the variables that matter to every start, with their values; None: not set."""
+    found: dict[str, str | None] = {name: environ.get(name) for name in NAMES - READ_LATER}
+    return found | {
+        name: value
+        for name, value in environ.items()
+        if name.startswith(beginnings) and not _SAYS_SECRET.search(name)
+    }
