@@ -13,6 +13,7 @@ from pasture.errors import UsageError, ZygoteFailed
 from pasture_zygote import image_file, leaks
 from pasture_zygote.build_id import build_id
 from pasture_zygote.image_build import variables
+from pasture_zygote.image_document import Document, Fact, Remark
 from pasture_zygote.leaks import Secret, find, of_file, of_variables
 
 pytestmark = pytest.mark.once
@@ -99,6 +100,30 @@ def test_the_build_id_of_a_library_is_where_the_linker_put_it(tmp_path: Path) ->
     assert build_id(path.read_bytes()) is None
 
 
+DOCUMENT = Document(
+    pasture="1",
+    python="/bin/python",
+    version="3.14.5",
+    options=("-u",),
+    preload=("json",),
+    modules=("json", "sys"),
+    seal="sealed",
+    bytes=7,
+    sizes={"heap": 7},
+    libraries={"/lib/a.so": "build-id 00"},
+    files=("/a.py",),
+    is_checked=True,
+    variables=("HOME",),
+    holds=("HOME",),
+    notes=(Remark("random", "a", "b"),),
+    kernel="6",
+    cpu="",
+    processor="x",
+    processors=2,
+    host=(Fact(1, "ff", "kernel"),),
+)
+
+
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
     """A file with pages, a manifest and a document; no interpreter is in it."""
@@ -107,14 +132,14 @@ def image(tmp_path: Path) -> Path:
     try:
         os.ftruncate(pages, 40 * 4096)
         os.pwrite(pages, b"x" * 5000, 3 * 4096)
-        image_file.write(path, pages, b"manifest", {"a": 1}, 0o640, lambda file: None)
+        image_file.write(path, pages, b"manifest", DOCUMENT, 0o640, lambda file: None)
     finally:
         os.close(pages)
     return path
 
 
 def test_an_image_is_read_as_it_was_written(image: Path) -> None:
-    assert image_file.read_document(image) == {"a": 1}
+    assert image_file.read_document(image) == DOCUMENT
     assert image.stat().st_mode & 0o777 == 0o640
     content = image.read_bytes()
     assert content[3 * 4096 : 3 * 4096 + 5000] == b"x" * 5000
@@ -142,7 +167,7 @@ def test_an_image_that_is_not_wanted_takes_no_place(image: Path) -> None:
     pages = os.memfd_create("pages")
     os.ftruncate(pages, 8192)
     with pytest.raises(ZygoteFailed):
-        image_file.write(image, pages, b"", {}, 0o600, refuse)
+        image_file.write(image, pages, b"", DOCUMENT, 0o600, refuse)
     os.close(pages)
     assert image.read_bytes() == before
     assert [path.name for path in image.parent.iterdir()] == ["app.img"]

@@ -409,6 +409,7 @@ def test_check_runs_no_program_that_an_image_names(images: Images, copied: Path)
     head, content = header(copied), bytearray(copied.read_bytes())
     document = json.loads(content[head.document_at :])
     document["python"] = str(other / "python")
+    document["options"] = ["-c", f"open({str(other / 'was-run')!r}, 'w')"]
     data = json.dumps(document).encode()
     content[head.document_at :] = data
     fields = head._replace(
@@ -422,3 +423,15 @@ def test_check_runs_no_program_that_an_image_names(images: Images, copied: Path)
     copied.write_bytes(content)
     done = images.pasture("check", str(copied))
     assert (done.returncode, (other / "was-run").exists()) == (0, False), done.stderr
+    copied.chmod(0o666)
+    for command in ("check", "install"):
+        done = images.pasture(command, str(copied))
+        assert (done.returncode, (other / "was-run").exists()) == (2, False), done.stderr
+        assert "every user may write to it" in done.stderr
+    copied.chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(copied, 65534, 65534)
+        for command in ("check", "install"):
+            done = images.pasture(command, str(copied))
+            assert (done.returncode, (other / "was-run").exists()) == (2, False), done.stderr
+            assert "belongs to user 65534" in done.stderr

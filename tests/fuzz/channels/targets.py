@@ -17,6 +17,7 @@ TARGETS = {
     "zygote_server": "requests and orders of clients at the zygotes' server",
     "zygote_manifest": "descriptions of images at the reader of pasture-python, in C",
     "zygote_image": "descriptions and files in memory at pasture-python itself",
+    "image_document": "what an image in a file says of itself, at `pasture image show` and `check`",
     "zygote_builder": "what a builder, and so a preloaded module, says to the zygotes' server",
 }
 

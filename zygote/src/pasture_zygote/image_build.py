@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from pasture.errors import ZygoteFailed
 from pasture.interpreter import native
@@ -24,6 +24,7 @@ from pasture.proc import processor
 from pasture_zygote import baseline, host, image_file, leaks
 from pasture_zygote.builds import Build, stub_of
 from pasture_zygote.changes import Changes
+from pasture_zygote.image_document import Document, Fact, Remark
 from pasture_zygote.memory import read
 from pasture_zygote.orders import Built, FileOrder
 from pasture_zygote.orphans import end_orphans
@@ -35,6 +36,8 @@ _TRY_TIMEOUT_S = 60.0
 _MAX_BUILDS = 3
 STARTED = "started from the image"
 """As `pasture-python` says it."""
+_ANY_OPTIONS = "_PASTURE_ANY_OPTIONS"
+"""As src/stub/main.c reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def variables(environ: Mapping[str, str], given: Iterable[str]) -> dict[str, str
     return found
 
 
-def build(path: Path, wanted: Wanted) -> dict[str, Any]:
+def build(path: Path, wanted: Wanted) -> Document:
     """Make an image; returns its document.
 
     Raises:
@@ -176,13 +179,20 @@ def _require_start(stub: Path, image: str, plan: Plan) -> None:
 
 
 def why_not(
-    stub: Path, image: Path, environ: Mapping[str, str], options: Iterable[str]
+    stub: Path, image: Path, environ: Mapping[str, str], options: Iterable[str] | None = None
 ) -> str | None:
-    """Why a program that has an environment would not start out of an image; None if it does."""
+    """Why a program that has an environment would not start out of an image; None if it does.
+
+    Args:
+        options: of Python; None for those of the image, whatever they are: no word of a file is put
+            on a command line, where `python` would run it if the image does not fit.
+    """
     given = {**environ, "PASTURE_IMAGE": str(image), "PASTURE_ZYGOTE_VERBOSE": "1"}
+    if options is None:
+        given[_ANY_OPTIONS] = "1"
     try:
         done = subprocess.run(
-            [stub, *options, "-c", "pass"],
+            [stub, *(options or ()), "-c", "pass"],
             env=given,
             cwd="/",
             stdin=subprocess.DEVNULL,
@@ -197,33 +207,35 @@ def why_not(
     said = [line for line in done.stderr.splitlines() if line.startswith("pasture-python: ")]
     if done.returncode == 0 and len(said) == 1 and f": {STARTED}: " in said[0]:
         return None
-    return (said or [f"it ended with status {done.returncode}"])[-1].rpartition(": /")[2]
+    if not said:
+        return f"it ended with status {done.returncode}"
+    return said[-1].split(": ", 2)[-1]  # behind the program's name and the interpreter's
 
 
-def _document(wanted: Wanted, built: Built, facts: Iterable[host.Fact]) -> dict[str, Any]:
+def _document(wanted: Wanted, built: Built, facts: Iterable[host.Fact]) -> Document:
     plan = wanted.plan
-    return {
-        "pasture": version("pasture"),
-        "python": plan.python,
-        "version": platform.python_version(),
-        "options": list(plan.options),
-        "preload": list(plan.preload),
-        "modules": sorted(built.modules),
-        "seal": built.seal,
-        "bytes": built.bytes,
-        "sizes": built.sizes,
-        "libraries": dict(sorted(built.libraries.items())),
-        "files": [file[0] for file in built.files] if wanted.is_checked else [],
-        "is_checked": wanted.is_checked,
-        "variables": _shown(built.variables),
-        "holds": sorted(plan.environ),
-        "notes": [{"code": n.code, "subject": n.subject, "text": n.sentence} for n in built.notes],
-        "kernel": f"{platform.release()} {platform.version()}",
-        "cpu": wanted.cpu,
-        "processor": processor.model() or platform.machine(),
-        "processors": os.cpu_count(),
-        "host": [{"rule": f.rule, "value": f"{f.value:x}", "name": f.name} for f in facts],
-    }
+    return Document(
+        pasture=version("pasture"),
+        python=plan.python,
+        version=platform.python_version(),
+        options=plan.options,
+        preload=plan.preload,
+        modules=tuple(sorted(built.modules)),
+        seal=built.seal,
+        bytes=built.bytes,
+        sizes=built.sizes,
+        libraries=dict(sorted(built.libraries.items())),
+        files=tuple(file[0] for file in built.files) if wanted.is_checked else (),
+        is_checked=wanted.is_checked,
+        variables=_shown(built.variables),
+        holds=tuple(sorted(plan.environ)),
+        notes=tuple(Remark(n.code, n.subject, n.sentence) for n in built.notes),
+        kernel=f"{platform.release()} {platform.version()}",
+        cpu=wanted.cpu,
+        processor=processor.model() or platform.machine(),
+        processors=os.cpu_count() or 0,
+        host=tuple(Fact(int(f.rule), f"{f.value:x}", f.name) for f in facts),
+    )
 
 
 def _shown(variables: Mapping[str, str | None]) -> tuple[str, ...]:

@@ -5,8 +5,11 @@ Owns arguments and the tables.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -14,6 +17,9 @@ from pasture.display.atomic import write_json
 from pasture.display.sections import OrderedGroup, SectionedCommand
 from pasture.errors import UsageError, ZygoteFailed
 from pasture_zygote import baseline
+
+if TYPE_CHECKING:
+    from pasture_zygote.image_document import Document
 
 _FILE = click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 _SCRIPTS = click.option(
@@ -205,13 +211,14 @@ def install(file: Path | None, script: tuple[str, ...]) -> None:
     if file is None and not script:
         raise UsageError("nothing to install", hint="name an image, or scripts with --script")
     stub = _stub()
-    if file is not None:
-        _require_start(file)
-    with installed.locked(stub):
+    with (
+        _startable(file) if file is not None else nullcontext() as image,
+        installed.locked(stub),
+    ):
         paths = [installed.find_script(stub, name) for name in script]
         installed.to_switch(stub, paths)  # all of them, or nothing is changed
-        if file is not None:
-            installed.install_image(stub, file)
+        if image is not None:
+            installed.install_image(stub, image)
         installed.switch(stub, paths)
     _print_installed(stub)
 
@@ -257,7 +264,7 @@ def show(file: Path | None, json_file: Path | None) -> None:
             return
     document = read_document(file)
     if json_file is not None:
-        write_json(json_file, document)
+        write_json(json_file, document.as_json())
     _print(file, document, in_full=True)
 
 
@@ -273,9 +280,9 @@ def check(file: Path, once: bool) -> None:
     if once and intact.was_checked(file):
         _say(f"{file} was complete when it was read since the last boot, and has not changed")
         return
-    _require_start(file)
-    if once:
-        intact.note_checked(file)
+    with _startable(file):
+        if once:
+            intact.note_checked(file)
     _say(f"{file} is complete, and programs start out of it here")
     if intact.is_protected(file):
         _say("fs-verity: the kernel compares each page that it reads")
@@ -297,15 +304,17 @@ def _stub() -> Path:
     return stub_of(python())
 
 
-def _require_start(file: Path) -> None:
-    from pasture_zygote import starter
+@contextmanager
+def _startable(file: Path) -> Iterator[BinaryIO]:
+    """An open image of this user or root that is complete, and that a program was started from."""
+    from pasture_zygote import image_file, starter
     from pasture_zygote.image_build import why_not
-    from pasture_zygote.image_file import read_document
 
-    document = read_document(file)
-    why = why_not(_stub(), file.absolute(), starter.own(), document["options"])
-    if why is not None:
-        raise ZygoteFailed(f"{file} is complete, but no program starts out of it here: {why}")
+    with image_file.trusted(file) as (image, _):
+        why = why_not(_stub(), Path(f"/proc/{os.getpid()}/fd/{image.fileno()}"), starter.own())
+        if why is not None:
+            raise ZygoteFailed(f"{file} is complete, but no program starts out of it here: {why}")
+        yield image
 
 
 def _print_made() -> None:
@@ -353,33 +362,33 @@ def _say(text: str) -> None:
     output_terminal().print(printable(text), markup=False, soft_wrap=True)
 
 
-def _print(path: Path, document: dict[str, Any], *, in_full: bool = False) -> None:
+def _print(path: Path, document: Document, *, in_full: bool = False) -> None:
     megabytes = path.stat().st_size / 1e6
-    _say(f"{path}: {megabytes:.1f} MB, {len(document['modules'])} modules")
+    _say(f"{path}: {megabytes:.1f} MB, {len(document.modules)} modules")
     if in_full:
         for line in _lines(document):
             _say(line)
-    for note in document["notes"]:
-        _say(note["text"])
+    for note in document.notes:
+        _say(note.text)
 
 
-def _lines(document: dict[str, Any]) -> list[str]:
+def _lines(document: Document) -> list[str]:
     """What an image is made of, and what it depends on."""
-    sizes = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in document["sizes"].items())
-    files = f"{len(document['files'])}, by size and time" if document["is_checked"] else "no others"
+    sizes = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in document.sizes.items())
+    files = f"{len(document.files)}, by size and time" if document.is_checked else "no others"
     return [
-        f"made by pasture {document['pasture']} for {document['python']}, {document['version']}",
-        f"options of Python: {' '.join(document['options']) or 'none'}",
-        f"preloaded: {', '.join(document['preload']) or 'nothing'}",
+        f"made by pasture {document.pasture} for {document.python}, {document.version}",
+        f"options of Python: {' '.join(document.options) or 'none'}",
+        f"preloaded: {', '.join(document.preload) or 'nothing'}",
         f"memory of its own: {sizes}",
-        f"kernel: {document['kernel']}",
-        f"processor: {document['processor']}, {document['processors']} of them",
-        f"for processors: {document['cpu'] or 'of that model'}",
-        f"libraries that must be the same: {len(document['libraries'])}",
+        f"kernel: {document.kernel}",
+        f"processor: {document.processor}, {document.processors} of them",
+        f"for processors: {document.cpu or 'of that model'}",
+        f"libraries that must be the same: {len(document.libraries)}",
         f"files that must be the same: {files}",
-        f"variables that must be the same: {', '.join(document['variables'])}",
-        f"variables that it was made with: {', '.join(document['holds']) or 'none'}",
-        f"the seal: {document['seal']}",
+        f"variables that must be the same: {', '.join(document.variables)}",
+        f"variables that it was made with: {', '.join(document.holds) or 'none'}",
+        f"the seal: {document.seal}",
         "Programs out of it share the hash seed, addresses and the stack's canary: keep the file"
         " where only those may read it who may know them.",
     ]

@@ -11,17 +11,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from pasture.errors import ZygoteFailed
 from pasture.proc import images
 from pasture.proc.os_page import OS_PAGE_BYTES
-from pasture.trust import private_files
+from pasture.trust import foreign_files, private_files
+from pasture_zygote import image_document
 from pasture_zygote.image import filled
+from pasture_zygote.image_document import Document
 from pasture_zygote.manifest import checksum
 
 MAGIC = 0x314547414D495350
@@ -30,6 +34,7 @@ MAGIC = 0x314547414D495350
 _HEADER = struct.Struct("<8Q32s")
 _CHECKSUM_AT = 16
 _PIECE_BYTES = 1 << 20
+_MAX_FILE_BYTES = 1 << 62
 
 
 class _Header(NamedTuple):
@@ -48,7 +53,7 @@ def write(
     path: Path,
     pages: int,
     manifest: bytes,
-    document: Mapping[str, Any],
+    document: Document,
     mode: int,
     inspect: Callable[[BinaryIO], None],
 ) -> None:
@@ -64,7 +69,7 @@ def write(
     """
     try:
         with private_files.replacing(path) as file:
-            _fill(file.fileno(), pages, manifest, json.dumps(document).encode())
+            _fill(file.fileno(), pages, manifest, json.dumps(document.as_json()).encode())
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
             inspect(file)
@@ -102,20 +107,47 @@ def _write(file: int, data: bytes | bytearray, offset: int) -> None:
         left, offset = left[written:], offset + written
 
 
-def read_document(path: Path) -> dict[str, Any]:
+@contextmanager
+def trusted(path: Path) -> Iterator[tuple[BinaryIO, Document]]:
+    """An image that may be started from: opened, and each byte compared with its checksums.
+
+    Owner and mode are looked at before a byte is read, as at each start (src/stub/image_file.c).
+    What is done with the image is done with this open file: another one may have its name by then.
+
+    Raises:
+        UsageError: another user owns the file, or may write to it.
+        ZygoteFailed: it is none, or it is damaged.
+    """
+    number = foreign_files.open_trusted(path, most_bytes=_MAX_FILE_BYTES)
+    with os.fdopen(number, "rb") as file:
+        yield file, _read(path, file)
+
+
+def read_document(path: Path) -> Document:
     """What is said of an image for people; each byte of the image is compared with its checksums.
+
+    Of any user's image: nothing of it may decide what is run.
 
     Raises:
         ZygoteFailed: it is none, or it is damaged.
     """
     with _opened(path) as file:
-        header = _header(path, file)
-        file.seek(OS_PAGE_BYTES)
-        if hashlib.file_digest(file, "sha256").digest() != header.sha256:
-            raise _damaged(path, "its pages are not those that were written")
-        file.seek(header.document_at)
-        document: dict[str, Any] = json.loads(file.read(header.document_bytes))
-    return document
+        return _read(path, file)
+
+
+def _read(path: Path, file: BufferedReader) -> Document:
+    header = _header(path, file)
+    file.seek(OS_PAGE_BYTES)
+    if hashlib.file_digest(file, "sha256").digest() != header.sha256:
+        raise _damaged(path, "its pages are not those that were written")
+    end = header.document_at + header.document_bytes
+    if end != header.file_bytes or header.document_bytes > image_document.MAX_BYTES:
+        raise _damaged(path, "its header makes no sense")
+    file.seek(header.document_at)
+    try:
+        return image_document.parsed(file.read(header.document_bytes))
+    except ValueError as error:
+        raise _damaged(path, f"what it says of itself makes no sense ({error!s:.80})") from None
 
 
 def remove(path: Path) -> None:
@@ -135,11 +167,19 @@ def remove(path: Path) -> None:
 
 def _opened(path: Path) -> BufferedReader:
     try:
-        if path.is_file():
-            return path.open("rb")
-        raise ZygoteFailed(f"{path} is no file", hint="pasture image build -o FILE makes one")
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise _no_file(path) from None
     except OSError as error:
         raise ZygoteFailed(f"{path} cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise _no_file(path)
+    return os.fdopen(number, "rb")
+
+
+def _no_file(path: Path) -> ZygoteFailed:
+    return ZygoteFailed(f"{path} is no file", hint="pasture image build -o FILE makes one")
 
 
 def _header(path: Path, file: BufferedReader) -> _Header:

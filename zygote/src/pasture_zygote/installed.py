@@ -8,22 +8,21 @@ neither as it was nor as it is was written by another hand since: it is left alo
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 from pasture.errors import ZygoteFailed
-from pasture.trust import private_files
+from pasture.trust import locks, private_files
 
 State = Literal["switched", "as it was", "replaced", "gone"]
 
+_CHUNK_BYTES = 1 << 20
 _MAX_SHEBANG_BYTES = 127  # of the kernel before 5.1, as pip counts
 _PLAIN = re.compile(rb"#![ \t]*(?P<folder>/\S*)/python[\d.]*[ \t]*(?P<option>-\S+)?[ \t]*\r?\n")
 _BY_ENV = re.compile(rb"#![ \t]*/\S*/env[ \t]+python[\d.]*[ \t]*(?P<option>)\r?\n")
@@ -67,13 +66,8 @@ def locked(stub: Path) -> Iterator[None]:
         ZygoteFailed: its folder cannot be written to.
     """
     try:
-        folder = os.open(stub.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(folder, fcntl.LOCK_EX)
+        with locks.locked(stub.parent.resolve()):
             yield
-        finally:
-            os.close(folder)
     except OSError as error:
         raise ZygoteFailed(
             f"{error.filename or stub.parent} cannot be changed: {error.strerror or error}",
@@ -81,21 +75,36 @@ def locked(stub: Path) -> Iterator[None]:
         ) from None
 
 
-def install_image(stub: Path, image: Path) -> None:
-    """Make an image the environment's own: the same file under another name where that can be."""
+def install_image(stub: Path, image: BinaryIO) -> None:
+    """Make an open image the environment's own: the same file under another name where that can be.
+
+    Its path is not used again: a copy would belong to this user, and its content to another one.
+    """
     own = image_of(stub)
-    if own.exists() and own.samefile(image):
+    status = os.fstat(image.fileno())
+    if own.exists() and os.path.samestat(own.stat(), status):
         return
-    beside = own.with_name(f".{own.name}.{os.getpid()}.part")
+    beside = f".{own.name}.{os.getpid()}.part"
+    folder = os.open(own.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        try:
-            os.link(image.resolve(), beside)
-        except OSError:
-            shutil.copyfile(image, beside)
-            shutil.copymode(image, beside)
-        beside.replace(own)
+        os.link(f"/proc/self/fd/{image.fileno()}", beside, dst_dir_fd=folder, follow_symlinks=True)
+        os.replace(beside, own.name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        _copy(image, own, status.st_mode & 0o755)
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(beside, dir_fd=folder)
+        os.close(folder)
+
+
+def _copy(image: BinaryIO, own: Path, mode: int) -> None:
+    image.seek(0)
+    with private_files.replacing(own) as file:
+        while data := image.read(_CHUNK_BYTES):
+            left = memoryview(data)
+            while left:
+                left = left[file.write(left) :]
+        os.fchmod(file.fileno(), mode)
 
 
 def find_script(stub: Path, name: str) -> Path:
@@ -167,7 +176,7 @@ def scripts(stub: Path) -> list[Script]:
         ]
     except FileNotFoundError:
         return []
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ZygoteFailed(
             f"{_record_of(stub)} cannot be read: {error}",
             hint="install the packages of the scripts again, then remove that file",

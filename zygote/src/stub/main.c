@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #define OWN_IMAGE_END ".img"
+#define ANY_OPTIONS "_PASTURE_ANY_OPTIONS" /* of `pasture image check`: the image's own, unread */
 
 extern char **environ;
 
@@ -116,7 +117,8 @@ differs(const image *i, const char *python, const command_line *line)
     if (strcmp(python, manifest_at(m, m->python_at)) != 0) {
         return because("the image is of another interpreter", manifest_at(m, m->python_at));
     }
-    if ((why = options_differ(manifest_at(m, m->options_at), line)) != NULL) {
+    if (variable(ANY_OPTIONS) == NULL
+        && (why = options_differ(manifest_at(m, m->options_at), line)) != NULL) {
         return why;
     }
     if ((why = rules_broken(manifest_at(m, m->rules_at), environ)) != NULL) {
