@@ -42,6 +42,7 @@ HEALTHY = Evidence(
     huge_pages="always [madvise] never",
     ksm="0",
     notes=Notes(),
+    preloads=True,
 )
 
 
@@ -105,6 +106,16 @@ def what_of(evidence: Evidence, check: str) -> str:
 
 def test_a_server_without_workers_is_reported_to_have_forked_nothing() -> None:
     assert what_of(replace(HEALTHY, workers=()), "preload") == "no workers: nothing was forked yet"
+
+
+def test_a_sealed_master_of_a_program_may_have_loaded_nothing() -> None:
+    grown = replace(Worker(ALONE), at_start_bytes=1 * MB, requests=None)
+    seen = replace(HEALTHY, master=SMALL, workers=(grown,), seal=SEALED, notes=None, preloads=False)
+    found = {finding.check: finding for finding in diagnose(seen)}
+    assert found["preload"].is_obstacle and "--preload" in found["preload"].fix
+    assert "own-data" not in found and "late-imports" not in found
+    known = {finding.check: finding for finding in diagnose(replace(seen, preloads=True))}
+    assert not known["preload"].is_obstacle and "own-data" in known
 
 
 def test_small_workers_are_no_sign_of_a_missing_preload() -> None:

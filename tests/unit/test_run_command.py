@@ -114,6 +114,28 @@ def test_a_server_that_is_not_installed_is_named(
     assert f"pip install '{installed_by}'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("first_lines", "python"),
+    [
+        ("#!{own}/python", "python"),
+        ("#!/usr/bin/env python3.14", "python"),
+        ("#! /opt/site/bin/python3 -I", "/opt/site/bin/python3"),
+        ('#!/bin/sh\n\'\'\'exec\' "/opt/site/bin/python" "$0" "$@"', "/opt/site/bin/python"),
+        ("#!/bin/sh", None),
+        ("\x7fELF", None),
+    ],
+)
+def test_the_hint_for_a_script_that_is_no_server_can_be_followed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, first_lines: str, python: str | None
+) -> None:
+    script = tmp_path / "site-api"
+    script.write_text(first_lines.format(own=Path(sys.executable).parent) + "\n")
+    script.chmod(0o755)
+    assert run(["run", str(script), "-w", "8"]) == UsageError.exit_code
+    shown = f"{python} {script} ..." if python else "python app.py"
+    assert f"pasture run -- {shown}" in capsys.readouterr().err
+
+
 def test_uwsgis_own_program_stands_in_for_a_package_that_is_not_installed(
     replaced: Exec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

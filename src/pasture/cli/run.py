@@ -22,8 +22,14 @@ from pasture.servers.engines import ENGINES, Row
 from pasture.servers.setting import Setting
 from pasture.servers.settings import SETTINGS, read_environment, to_environment
 from pasture.servers.starter import STUB, VARIABLE, starter
+from pasture.trust.untrusted_text import printable
 
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
+_SHEBANG = re.compile(
+    # As pip and uv write them; the second where the first would be too long for the kernel.
+    rb"#!\s*(?:/usr/bin/env\s+|/bin/sh\n'{3}exec' \"?)?([^\s\"]*python[\d.]*)"
+)
+_MAX_SHEBANG_BYTES = 1000
 
 
 def _option(row: Setting) -> click.Option:
@@ -70,7 +76,8 @@ def command(command: tuple[str, ...], image: str | None, **options: Any) -> None
 
     The application is preloaded. Supported servers: gunicorn, uwsgi, celery,
     uvicorn, fastapi, hypercorn and granian with --workers; queues: rq, dramatiq,
-    huey_consumer; and any program that forks with os.fork, as in
+    huey_consumer; and any program that starts one of them or forks with
+    os.fork, as in
 
         pasture run -- python app.py
     """
@@ -131,6 +138,22 @@ def _check_lifespan(row: Row, lifespan: str, *, reforks: bool) -> None:
         )
 
 
+def _as_python_starts(program: str) -> str:
+    """The command of a script that names its interpreter; of another an example."""
+    path = shutil.which(program)
+    try:
+        with open(path or "", "rb") as file:  # noqa: PTH123
+            found = _SHEBANG.match(file.read(_MAX_SHEBANG_BYTES))
+    except OSError:
+        found = None
+    if path is None or found is None:
+        return "python app.py"
+    named = os.fsdecode(found[1])
+    own = Path(sys.executable).parent
+    python = "python" if os.sep not in named or Path(named).parent == own else named
+    return f"{printable(python)} {printable(path)} ..."
+
+
 def _row_of(program: str) -> Row:
     """The engine that a program is, once it can be started."""
     name = Path(program).name.removesuffix(".py")
@@ -139,7 +162,8 @@ def _row_of(program: str) -> Row:
         known = ", ".join(one.name for one in ENGINES.values() if one.is_program)
         raise UsageError(
             f"{program!r} is no server that pasture knows",
-            hint=f"known are {known}; a Python program of your own: pasture run -- python app.py",
+            hint=f"known are {known}; a Python program, which may start one of these by itself: "
+            f"pasture run -- {_as_python_starts(program)}",
         )
     is_there = row.on_path and shutil.which(row.name) is not None
     if row.package and not is_there and importlib.util.find_spec(row.package) is None:

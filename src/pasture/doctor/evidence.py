@@ -24,7 +24,7 @@ from pasture.proc.maps import parse_maps
 from pasture.proc.packages import package_of, read_text
 from pasture.proc.smaps import InMemory, Memory, parse_mapped_files
 from pasture.scoreboard.layout import Snapshot
-from pasture.scoreboard.reader import read_scoreboard
+from pasture.scoreboard.reader import read_scoreboard, served_by
 from pasture.sealing.steps import left_out_besides
 from pasture.servers import engines
 
@@ -69,7 +69,9 @@ class Evidence:
     refusals: tuple[str, ...] = ()
     # Number of its children that are a Python started anew, as uvicorn's workers are.
     spawned: int = 0
-    is_asgi: bool = False  # whether its command names a server for ASGI, or a worker for it
+    # Whether a seal has come after the load of the application, as with the engines known here.
+    preloads: bool = False
+    is_asgi: bool = False  # whether it serves ASGI, as it says itself or its command does
 
 
 def gather(
@@ -119,7 +121,8 @@ def gather(
         modules=tuple(map(read_module, filter(is_stable_abi, files))),
         refusals=_refusals() if os.path.realpath(sys.executable) in files else (),
         spawned=len(tree.spawned_workers(master_pid)),
-        is_asgi=tree.serves_asgi(master_pid, engines.ASGI),
+        preloads=board is not None and board.seal is not None and bool(board.seal.serves),
+        is_asgi=served_by(master_pid, board, engines.ASGI, engines.WEB) == "asgi",
     )
 
 

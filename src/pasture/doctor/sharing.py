@@ -29,16 +29,19 @@ def preloading(seen: Evidence) -> Iterator[Finding]:
         return
     private = sum(worker.memory.private_bytes for worker in seen.workers) / len(seen.workers)
     rss = sum(worker.memory.rss_bytes for worker in seen.workers) / len(seen.workers)
-    if seen.seal is None and _holds_little(seen, private, rss):
+    if _loads_late(seen) and _holds_little(seen, private, rss):
         fix = "`pasture run gunicorn ...`, or gunicorn's --preload"
         if seen.is_asgi:
             fix = "`pasture run` before the server's command"
+        late = "the application is loaded after the fork"
+        if seen.seal is not None:
+            late = "the application, or much else, is loaded after the fork"
+            fix = "import it in the program that forks, or name it: `--preload` of `pasture run`"
         yield Finding(
             "preload",
             True,
             f"workers hold {megabytes(private)} of {megabytes(rss)} for themselves, and the "
-            f"master only {megabytes(seen.master.rss_bytes)}: the application is loaded after "
-            "the fork",
+            f"master only {megabytes(seen.master.rss_bytes)}: {late}",
             cost=f"up to {megabytes(private)} for each worker",
             fix=f"load it before: {fix}",
         )
@@ -46,6 +49,10 @@ def preloading(seen: Evidence) -> Iterator[Finding]:
         shared = 1 - private / rss if rss else 0
         what = f"workers share {shared * 100:.0f} % of their memory, and hold {megabytes(private)}"
         yield Finding("preload", False, f"{what} each for themselves")
+
+
+def _is_loaded_late(seen: Evidence) -> bool:
+    return _loads_late(seen) and next((f.is_obstacle for f in preloading(seen)), True)
 
 
 def _spawned(seen: Evidence) -> Finding:
@@ -62,6 +69,11 @@ def _spawned(seen: Evidence) -> Finding:
     )
 
 
+def _loads_late(seen: Evidence) -> bool:
+    """Whether workers may load the application: an engine that is known has loaded it before."""
+    return seen.seal is None or (seen.seal.sealed and not seen.preloads)
+
+
 def _holds_little(seen: Evidence, private: float, rss: float) -> bool:
     is_own = private > _NOT_PRELOADED * rss and private > _MIN_PRIVATE_BYTES
     return is_own and seen.master.rss_bytes < 0.8 * rss
@@ -70,7 +82,7 @@ def _holds_little(seen: Evidence, private: float, rss: float) -> bool:
 def own_data(seen: Evidence) -> Iterator[Finding]:
     """Data that a worker has built for itself before its first request."""
     idle = [worker for worker in seen.workers if _is_unasked(worker, seen)]
-    if seen.seal is None or not seen.seal.sealed:
+    if seen.seal is None or not seen.seal.sealed or _is_loaded_late(seen):
         return  # most of it is not data that the worker made
     if not idle:
         yield from _built_since(seen)
@@ -122,7 +134,7 @@ def late_imports(seen: Evidence) -> Iterator[Finding]:
     """Packages that workers import, each for itself."""
     if not seen.workers:
         return
-    if seen.seal is None and next((f.is_obstacle for f in preloading(seen)), True):
+    if _is_loaded_late(seen):
         return  # all of the application is: `preload` says so
     sizes = _late_packages(seen)
     names = [f"{name} ({megabytes(size.private_bytes)})" for name, size in sizes.items()]

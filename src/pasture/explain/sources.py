@@ -95,16 +95,16 @@ OF_AN_IMAGE = Server("seal", None, is_asgi=False, warms_up=False)
 
 
 def look_at_server(server_pid: int, worker_pid: int) -> Server:
-    """Read a server's scoreboard and command."""
+    """Read a server's scoreboard, or what its command says."""
     board = reader.read_scoreboard(server_pid)
     seal = board.seal if board is not None else None
     entry = board.entries.get(worker_pid) if board is not None else None
-    is_asgi = tree.serves_asgi(server_pid, engines.ASGI)
+    serves = reader.served_by(server_pid, board, engines.ASGI, engines.WEB)
     return Server(
         policy=printable(seal.policy) if seal is not None and seal.sealed else None,
         requests=entry.requests if entry is not None else None,
-        is_asgi=is_asgi,
-        warms_up=is_asgi or tree.serves_requests(server_pid, engines.WEB),
+        is_asgi=serves == "asgi",
+        warms_up=bool(serves),
     )
 
 

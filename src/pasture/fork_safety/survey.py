@@ -1,8 +1,9 @@
 """Open files, connections and threads of a parent that do not survive a fork.
 
 The survey is taken right before the seal, after known connections have been closed (`close`). It
-imports, opens and closes nothing, unless it may collect garbage. It looks at each open file, and asks the cards of libraries. The
-heap is walked only for connections of libraries that cope with a fork (`fork_aware`).
+imports, opens and closes nothing, unless it may collect garbage. It looks at each open file, and
+asks the cards of libraries. The heap is walked only for connections of libraries that cope with a
+fork (`fork_aware`).
 """
 
 from __future__ import annotations

@@ -111,6 +111,7 @@ class SealFigures:
     seconds: float = row(0.0, _SECONDS, Metric("seal_seconds", "Time that the latest seal took"))
     probe: str = row("", _PROBE)  # one of `PROBES`, "" without one
     why: str = row("", _text(3))  # code of the reason why it is not sealed; "" if it is
+    serves: str = row("", _text(1))  # "asgi", "web", or "" where the server does not say
 
 
 class Table(Generic[Record]):

@@ -13,13 +13,12 @@ import fcntl
 import itertools
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from pasture.proc import memory_file
+from pasture.proc import memory_file, tree
 from pasture.proc.stat import read_stat
-from pasture.proc.tree import children
 from pasture.scoreboard import layout
 from pasture.scoreboard.layout import Entry, Snapshot, understand
 
@@ -56,6 +55,23 @@ def read_entries(server_pid: int) -> dict[int, Entry]:
     """The row of each process of a server, by pid; empty for a server without a scoreboard."""
     snapshot = read_scoreboard(server_pid)
     return snapshot.entries if snapshot is not None else {}
+
+
+def served_by(
+    server_pid: int, board: Snapshot | None, asgi: Iterable[str], web: Iterable[str]
+) -> str:
+    """Which requests a server serves: "asgi", "web" or "" as its scoreboard says.
+
+    Of one that does not say its command decides: it names a server, of these or known there. A
+    program that starts a server by itself has a command of its own.
+    """
+    said = board.seal.serves if board is not None and board.seal is not None else ""
+    if said in ("asgi", "web"):
+        return said
+    if tree.serves_asgi(server_pid, asgi):
+        return "asgi"
+    counts = board is not None and any(entry.says_requests for entry in board.entries.values())
+    return "web" if counts or tree.serves_requests(server_pid, web) else ""
 
 
 def molds_of(server_pid: int) -> frozenset[int]:
@@ -174,7 +190,7 @@ def _translated(snapshot: Snapshot, server_pid: int, proc: Path) -> Snapshot:
     if not mine.is_symlink() or mine.readlink() == its.readlink():
         return snapshot
     entries = {}
-    for pid in children(server_pid, proc):
+    for pid in tree.children(server_pid, proc):
         inner = int(_status(proc / str(pid), "NSpid")[-1])
         if inner in snapshot.entries:
             entries[pid] = replace(snapshot.entries[inner], pid=pid)

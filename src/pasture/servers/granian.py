@@ -70,7 +70,12 @@ class Granian(Engine):
                 _unlink(getattr(server, "bind_uds", None))
                 restart.again(left_out)
 
-        sealer = Sealer(settings, begin_anew=begin_anew)
+        interface = str(server.interface.value)
+        sealer = Sealer(
+            settings,
+            begin_anew=begin_anew,
+            serves=lambda: "asgi" if interface.startswith("asgi") else "web",
+        )
         begin_loading(settings.policy)
         server._env_loader(server.env_files)
         hint = "check the name and --working-dir"
@@ -79,7 +84,6 @@ class Granian(Engine):
         enable(logging.getLogger("_granian"))
 
         def warm_up() -> WarmUpReport:
-            interface = str(server.interface.value)
             if interface == "rsgi":
                 return WarmUpReport(refused="only applications of ASGI and WSGI are warmed up")
             return warm_up_as_set(
@@ -96,7 +100,6 @@ class Granian(Engine):
 
         process_class: Any = WorkerProcess
         process_class._spawn = spawn
-        interface = str(server.interface.value)
         if interface == "rsgi":
             return lambda: application
         served = profiled.noted(application, settings, is_asgi=interface != "wsgi")

@@ -62,7 +62,11 @@ class Hypercorn(Engine):
     def prepare(self, config: Config) -> None:
         """Load the application and have `hypercorn.run.run` fork where it would spawn."""
         settings = without_exit(self.settings)
-        sealer = Sealer(settings, begin_anew=restart.again)
+        sealer = Sealer(
+            settings,
+            begin_anew=restart.again,
+            serves=lambda: "asgi" if isinstance(application, ASGIWrapper) else "web",
+        )
         begin_loading(settings.policy)
         application = load(config)
 

@@ -94,6 +94,16 @@ _files = _open_files()
 _pid = os.getpid()
 
 
+def is_run_by_pasture() -> bool:
+    """Whether `pasture run` has started this program: its own arguments do not say so."""
+    return sys.orig_argv[1:2] == ["-m"] and sys.orig_argv[2].startswith("pasture.servers.")
+
+
+def command_line() -> list[str]:
+    """The command line of a new start, the program first."""
+    return list(_arguments)
+
+
 def is_without_pasture() -> bool:
     """Whether this start is the server's own, since no other has worked."""
     return earlier is not None and earlier.what == "pasture"

@@ -1,7 +1,8 @@
 """`python -m pasture.servers.script ARGS`: what `pasture run -- python ARGS` becomes.
 
 Owns being the interpreter's command line: a script, a directory, `-m MODULE` or `-c CODE`
-runs as `__main__` itself, with the `sys.argv` and `sys.path` that it would have had.
+runs as `__main__` itself, with the `sys.argv` and `sys.path` that it would have had. An engine that
+the program starts seals by itself.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from pasture.errors import PastureError, UsageError
 from pasture.sealing.gc_settings import begin_loading
+from pasture.servers import import_watch, restart  # noqa: F401  notes how this was started
 from pasture.servers.sealer import seal_before_forks, show_log
 from pasture.servers.settings import read_environment
 from pasture.trust.untrusted_text import complain
@@ -31,8 +33,10 @@ def run(arguments: Sequence[str]) -> None:
     settings = read_environment()
     show_log()
     begin_loading(settings.policy)
-    seal_before_forks(settings, keeps_connections=True, after=settings.after)
+    seal_before_forks(settings, keeps_connections=True, after=settings.after, yields=True)
     seal_forkservers()
+    if not settings.after:  # else the user says when
+        import_watch.watch(arguments)
     if not arguments or (arguments[0].startswith("-") and arguments[0] not in ("-m", "-c")):
         raise UsageError(
             f"cannot run python {' '.join(arguments)}".rstrip(),

@@ -31,6 +31,7 @@ from pasture.warmup.warmup import WarmUpReport
 
 if TYPE_CHECKING:
     from pasture.probe.probe import Play
+    from pasture.servers.engines import Serves
     from pasture.servers.proving import Restart
 
 WORTH_A_ROUND_OBJECTS = 20_000
@@ -38,6 +39,9 @@ WORTH_A_ROUND_OBJECTS = 20_000
 from then on. Another seal walks the whole heap again and leaves the older workers with pages that
 the parent has changed under them. docs/internals/child-and-exit.md has the figures."""
 
+
+_latest: Sealer | None = None
+"""The one that was made last: that of the engine that started last."""
 
 Log = Callable[[int, str], object]
 """Writes a line to the server's log, at a level of `logging`."""
@@ -63,6 +67,9 @@ class Sealer:
         works: whether this process itself does its program's work between the forks. It is then
             sealed once, unless the settings say otherwise: each further seal would keep for good
             what happens to be in use at that moment.
+        server: gives the pid of the process that users know as the server, where another is sealed.
+        serves: says which requests its workers serve, as `engines.Row.serves`; "" where that is
+            not known.
 
     Attributes:
         report: of the latest seal; None before the first.
@@ -78,7 +85,12 @@ class Sealer:
         begin_anew: Restart | None = None,
         works: bool = False,
         keeps_connections: bool | None = None,
+        server: Callable[[], int] = os.getpid,
+        serves: Callable[[], Serves] = lambda: "",
     ) -> None:
+        global _latest
+        _latest = self
+        self._server, self._serves = server, serves
         self._begin_anew = begin_anew if settings.probe else None
         self.report: SealReport | None = None
         self._is_probing = False
@@ -173,7 +185,7 @@ class Sealer:
         self._log(level_of(policy, report), f"{report.line}{outlook}")
         for line in report.warnings:
             self._log(logging.WARNING, line)
-        recorder.show_seal(report.as_dict())
+        recorder.show_seal({**report.as_dict(), "serves": self._serves()})
         self._write(report)
 
     def _outlook(self, report: SealReport, has_warm_up: bool) -> str:
@@ -181,11 +193,9 @@ class Sealer:
         policy = self._settings.policy
         if not policy.heap:
             return ""
-        # Of a refork the first mold is sealed, which ends when its workers have been replaced.
-        server = os.getpid() if self._settings.refork is None else os.getppid()
         if not report.sealed:
-            return f"; next: pasture doctor {server}"
-        step = f"pasture top {server}"
+            return f"; next: pasture doctor {self._server()}"
+        step = f"pasture top {self._server()}"
         if has_warm_up and policy.warms_up and not self._settings.warm_up:
             step = "requests to serve before the fork, as in --warm / or PASTURE_WARM=/"
         return f"{_shared() if report.objects else ''}; next: {step}"
@@ -240,13 +250,20 @@ def seal_before_forks(
     works: bool = False,
     keeps_connections: bool | None = None,
     after: str = "",
+    yields: bool = False,
 ) -> None:
     """Seal this process before it forks workers, as often as that is worth it, from now on.
 
-    `works` and `keeps_connections` are those of `Sealer`, `after` that of `fork_hook.watch`.
+    `works` and `keeps_connections` are those of `Sealer`, `after` that of `fork_hook.watch`. With
+    `yields` it is left to the sealer of an engine, once one has started.
     """
     sealer = Sealer(settings, works=works, keeps_connections=keeps_connections)
-    fork_hook.watch(lambda: or_end(sealer.before_fork), after)
+
+    def before_fork() -> None:
+        if not yields or _latest is sealer:
+            or_end(sealer.before_fork)
+
+    fork_hook.watch(before_fork, after)
 
 
 def or_end(step: Callable[[], object]) -> None:

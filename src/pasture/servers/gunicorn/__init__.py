@@ -55,6 +55,12 @@ class Gunicorn(Engine):
 
     def make_arbiter(self, app: Any) -> Arbiter:
         """In place of gunicorn's `Arbiter`; ends the process where the settings make no sense."""
+        arbiter = self._make_arbiter(app)
+        if restart.is_run_by_pasture():  # USR2 comes back here
+            arbiter.START_CTX.update({0: restart.command_line()[0], "args": restart.command_line()})
+        return arbiter
+
+    def _make_arbiter(self, app: Any) -> Arbiter:
         try:
             self.settings = read_environment(**self.configured)
             # One for each worker; gunicorn would end with a traceback.
@@ -76,7 +82,7 @@ class Gunicorn(Engine):
 
 
 class _PlainArbiter(Arbiter):  # type: ignore[misc]
-    """gunicorn's own, whose workers load the application, whatever the import line has set."""
+    """gunicorn's own, whose workers load the application, whatever `preload_app` says."""
 
     def setup(self, app: Any) -> None:
         app.cfg.set("preload_app", False)
@@ -112,8 +118,4 @@ def configure(**settings: Any) -> None:
         engine.configured["policy"] = find_policy(settings["policy"])
 
 
-preload_app = True
-"""A setting of gunicorn's. The arbiter switches it on in any case; here it is for
-`gunicorn --print-config` to show, and for `import *` to bring."""
-
-__all__ = ["configure", "preload_app"]
+__all__ = ["configure"]

@@ -1,7 +1,6 @@
 """`python -m pasture.servers.gunicorn ARGS`: what `pasture run gunicorn ARGS` becomes.
 
-Unlike under the script `gunicorn`, an application that cannot be imported is an error of ours, and
-a re-exec (USR2) comes back here.
+Unlike under the script `gunicorn`, an application that cannot be imported is an error of ours.
 """
 
 from __future__ import annotations
@@ -13,35 +12,24 @@ from gunicorn.app.wsgiapp import WSGIApplication
 from gunicorn.errors import AppImportError
 
 from pasture.errors import AppImportFailed
+from pasture.servers import restart
 from pasture.servers.gunicorn import engine
 from pasture.servers.preload import import_failed
-from pasture.servers.starter import starter
 
 
 class SealedApplication(WSGIApplication):  # type: ignore[misc]
     """`gunicorn APP` under a sealing arbiter."""
 
-    def load_config(self) -> None:
-        """As gunicorn's, and the arbiter learns how to start this program again."""
-        super().load_config()
-        users = self.cfg.on_starting
-
-        def on_starting(server: Any) -> None:
-            server.START_CTX[0] = starter()
-            server.START_CTX["args"] = [starter(), *sys.orig_argv[1:]]
-            users(server)
-
-        self.cfg.set("on_starting", on_starting)
-
     def load(self) -> Any:
         """Import the application; raises AppImportFailed in the master.
 
-        For a worker, which loads it only under --reload, gunicorn wants the original exception.
+        For a worker, which loads it under --reload and without pasture, gunicorn wants the original
+        exception.
         """
         try:
             return super().load()
         except Exception as error:
-            if not self.cfg.preload_app:
+            if self.cfg.reload or restart.is_without_pasture():
                 raise
             raise _import_failed(self.app_uri, error) from error
 

@@ -71,10 +71,17 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             prepare=self._without_control_server,
             stop_agents=True,
             begin_anew=self._begin_anew if settings.refork is None else None,
+            # Of a refork the first mold is sealed, which ends when its workers have been replaced.
+            server=lambda: self.pid or os.getpid(),
+            serves=lambda: "asgi" if asgi.is_of(self.worker_class, asgi.CLASSES) else "web",
         )
 
     def setup(self, app: Any) -> None:
-        """Set up at the start, and again at each HUP."""
+        """Set up at the start, and again at each HUP.
+
+        The application is loaded here whatever `preload_app` says, which stays as the user has it:
+        programs read it, and go another way where it is on.
+        """
         preload = not app.cfg.reload
         asked_for = app.cfg.preload_app
         if preload:
@@ -82,13 +89,13 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             # Loaded below, once the log is there to say so.
             app.cfg.set("preload_app", False)
         super().setup(app)
+        app.cfg.set("preload_app", asked_for)
         call_behind(app.cfg, "pre_fork", self._before_fork)
         call_after_request(app.cfg, self.settings.memory_limit)
         asgi.watch_requests(app.cfg, profiled.noting(self.after_answer, self.settings))
         if not preload:
             self.log.warning(PREFIX + NO_SEAL, "--reload loads the application in each worker")
             return
-        app.cfg.set("preload_app", True)
         self._load_application(asked_for)
 
     def _load_application(self, asked_for: bool) -> None:
@@ -201,7 +208,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             )
 
     def _before_fork(self, worker: Any) -> None:
-        if self.cfg.preload_app:
+        if not self.cfg.reload:
             self.seal_or_end(worker)
         recorder.expect_worker()
 

@@ -19,6 +19,8 @@ OF_GUNICORN = ("gunicorn.workers.gasgi",)
 OF_UVICORN = ("uvicorn.workers", "uvicorn_worker._workers")
 """Modules of uvicorn 0.30 to 0.54 and of uvicorn-worker 0.2 to 0.4 with the workers' classes."""
 
+CLASSES = OF_GUNICORN + OF_UVICORN
+
 _AT_START = ("loop", "http", "ws", "lifespan")
 """Options of uvicorn that name what a worker imports."""
 

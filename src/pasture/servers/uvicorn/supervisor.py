@@ -52,7 +52,12 @@ class SealingSupervisor(Multiprocess):
     ) -> None:
         self._settings = settings
         # uvicorn's workers end by os._exit, or by the signal that asked them to.
-        self._sealer = Sealer(without_exit(settings), stop_agents=True, begin_anew=self._begin_anew)
+        self._sealer = Sealer(
+            without_exit(settings),
+            stop_agents=True,
+            begin_anew=self._begin_anew,
+            serves=lambda: "asgi",
+        )
         logs = LogSetup()
         begin_loading(settings.policy)
         # uvicorn's own handlers of signals come next: those only note that there was one.

@@ -139,6 +139,7 @@ class Uwsgi(Engine):
         self._sealer = Sealer(
             without_exit(self.settings),
             begin_anew=self._begin_anew if hooks.may_fork() else None,
+            serves=lambda: "web",
         )
         call_after_request(self._uwsgi)
         hooks.before_c_fork(self.before_fork)
