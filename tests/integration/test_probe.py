@@ -198,6 +198,95 @@ def test_what_a_worker_does_at_its_end_counts_for_no_request(serve, end):
     assert server.log.count("at its end") == 1
 
 
+REGISTERING = """
+import os
+from registering_app import begin_all, row
+
+def post_fork(server, worker):
+    row("hook").touch()
+    begin_all(worker)
+
+def worker_exit(server, worker):
+    row("hook").unlink()
+    (row("child").parent / f"child-{worker.pid}").touch()
+
+def child_exit(server, worker):
+    (row("child").parent / f"child-{worker.pid}").unlink()
+"""
+
+
+def rows(folder):
+    """What the processes of a registering server have not ended: by pid, names of rows."""
+    found = {}
+    for path in folder.iterdir():
+        what, _, pid = path.name.rpartition("-")
+        if not what.startswith("shared"):
+            found.setdefault(int(pid), set()).add(what)
+    return found
+
+
+@pytest.fixture
+def register(tmp_path):
+    folder = tmp_path / "register"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["Worker", "Threaded"])
+@pytest.mark.parametrize("path", ["/", "/hang"])
+def test_a_probe_ends_all_that_a_worker_ends_and_nothing_of_the_parents(
+    serve, register, kind, path
+):
+    server = serve(
+        *("-k", f"registering_app.{kind}"),
+        options=options(path, others=("--probe-failure", "report")),
+        app="registering_app:app",
+        conf=REGISTERING,
+        env={"REGISTER": str(register)},
+    )
+    assert ("GET /hang: hung in Condition.wait" in server.log) == (path == "/hang")
+    assert "it was killed" not in server.log
+    board = {"row", "exit", "hook", "atexit", "finalizer", "thread"}
+    server.wait_for(
+        lambda: rows(register) == dict.fromkeys(server.workers(), board), "rows of workers alone"
+    )
+    assert not list(register.glob("shared-at-the-end-of-*"))
+    assert fetch(server.port) == b"there"
+    assert server.stop() == 0
+    assert rows(register) == {}
+
+
+def test_a_probe_starts_nothing_of_a_class_whose_loop_cannot_be_replaced(serve, register):
+    server = serve(
+        *("-k", "registering_app.OwnLoop"),
+        options=options("/"),
+        app="registering_app:app",
+        conf=REGISTERING,
+        env={"REGISTER": str(register)},
+    )
+    assert (
+        "probe: run() of the class registering_app.OwnLoop does not go on in gunicorn's: the "
+        "application is served alone" in server.log
+    )
+    assert PASSED.search(server.log)[1] == "1"
+    server.wait_for(lambda: len(rows(register)) == 2, "two workers")
+    assert set(rows(register)) == set(server.workers())
+
+
+def test_a_probe_that_is_ended_with_its_server_ends_all_that_it_has_started(serve, register):
+    server = serve(
+        *("-k", "registering_app.Worker"),
+        options=("--warm", "/hang", "--probe-timeout", "3600"),
+        app="registering_app:app",
+        conf=REGISTERING,
+        env={"REGISTER": str(register)},
+        ready=False,
+    )
+    server.wait_for(lambda: any("exit" in names for names in rows(register).values()), "a probe")
+    assert server.stop() == 0
+    assert rows(register) == {}
+
+
 @pytest.mark.parametrize("worker", ["gthread", "gevent"])
 def test_requests_are_served_where_workers_of_the_class_serve_them(serve, worker):
     server = serve("-k", worker, options=options("/", "/lost"), app="probed_app:app")
@@ -252,6 +341,10 @@ def test_uvicorn_starts_without_pasture_where_its_workers_hang(tmp_path):
         )
         assert ANEW_PLAIN in server.log and "pasture: left out, since the probe" in server.log
         assert fetch(server.port)
+        ended = re.findall(r"lifespan shutdown in (\d+)", server.log)
+        started = re.findall(r"lifespan startup in (\d+)", server.log)
+        left = set(started).difference(ended)
+        assert len(set(ended)) == 2 and left <= set(map(str, server.children()))
 
 
 def test_the_probe_starts_and_ends_an_application_unless_asked_otherwise(tmp_path):

@@ -41,8 +41,12 @@ _GRACE_S = 3.0
 """After the probe's time is over: C code that never returns to Python sees no alarm."""
 
 _LEAVING_S = 5.0
-"""For what a worker does at its end, after the requests."""
+"""For what a worker does at its end, after the requests or a step that hangs."""
 
+_ENDING_S = 2.0
+"""For the same where the server is asked to end."""
+
+_ENDING_LOOK_S = 0.02
 _LOOK_S = 0.2
 _STACKS_S = 0.3
 _DUMP = signal.SIGRTMAX - 5
@@ -59,6 +63,8 @@ class ProbeReport:
     incomplete: str | None = None  # why not all requests were sent; None if they were
     seconds: float = 0.0
     doubts: tuple[str, ...] = ()  # bodies that differ, maybe by themselves, a line each
+    # Whether it was killed while it did what a worker does at its end.
+    was_killed: bool = False
 
 
 def probe(
@@ -68,10 +74,11 @@ def probe(
     *,
     limit_s: float,
     with_lifespan: bool = True,
+    reaped: Callable[[int], object] = lambda pid: None,
 ) -> ProbeReport:
     """Fork a process that serves requests as a worker would, and compare its answers.
 
-    In the parent, after the seal.
+    In the parent, after the seal. `reaped` is called with the pid of the process once it is gone.
 
     Raises:
         KeyboardInterrupt: the process was asked to end, and the probe was ended.
@@ -97,7 +104,10 @@ def probe(
             pid = _fork(child)
             os.close(write_end)
             write_end = -1
-            _listen(pid, read_end, listener, mask, deadline_s + _GRACE_S, stacks)
+            try:
+                _listen(pid, read_end, listener, mask, deadline_s + _GRACE_S, stacks)
+            finally:
+                reaped(pid)
     except OSError as error:
         return ProbeReport(incomplete=f"no process can be had for it: {error}")
     finally:
@@ -113,17 +123,31 @@ def _listen(
     try:
         with Guard(step_s=0, total_s=0) as guard:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            outcome = guard.run("probe", lambda: _hear(pid, pipe, listener, deadline_s))
+            try:
+                outcome = guard.run("probe", lambda: _hear(pid, pipe, listener, deadline_s))
+            except KeyboardInterrupt:
+                _ask_to_end(pid)
+                raise
             if outcome.value:
                 listener.dump = _stacks_of(pid, stacks)
     finally:
         listener.status = _end(pid)
 
 
+def _ask_to_end(pid: int) -> None:
+    """Have the probe end what it has started, and wait a moment for that."""
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGALRM)
+    stop_at_s = perf_counter() + _ENDING_S
+    while perf_counter() < stop_at_s and not _has_ended(pid):
+        time.sleep(_ENDING_LOOK_S)
+
+
 def _hear(pid: int, pipe: int, listener: _Listener, deadline_s: float) -> bool:
-    """Take in events until the probe has ended; returns whether its time was over before."""
+    """Take in events until the probe has ended; returns whether it hangs and cannot say where."""
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
+    is_leaving = False
     while True:
         if poll.poll(_LOOK_S * 1000):
             data = os.read(pipe, 1 << 16)
@@ -132,10 +156,11 @@ def _hear(pid: int, pipe: int, listener: _Listener, deadline_s: float) -> bool:
             listener.take(data)
         elif _has_ended(pid):  # a process that it started has the pipe's other end, too
             return False
-        if listener.is_done:
-            deadline_s = min(deadline_s, perf_counter() + _LEAVING_S)
+        if listener.has_ended and not is_leaving:
+            is_leaving, deadline_s = True, perf_counter() + _LEAVING_S
         if perf_counter() >= deadline_s:
-            return not listener.is_done
+            listener.was_killed = is_leaving
+            return not is_leaving
 
 
 class _Listener:
@@ -149,19 +174,26 @@ class _Listener:
         self._doubts: list[str] = []
         self._hung: str | None = None
         self._over: str | None = None
-        self.is_done = False
+        self._is_done = False
+        self.was_killed = False
         self.dump: str | None = None
         self.status = 0
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether what comes is the worker's end, of which nothing counts."""
+        return self._is_done or self._hung is not None or self._over is not None
 
     def take(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self._take(json.loads(line))
+            if not self.has_ended:
+                self._take(json.loads(line))
 
     def _take(self, event: dict[str, Any]) -> None:
         kind = event["event"]
         if kind == replay.DONE:
-            self.is_done = True
+            self._is_done = True
             return
         self._step = event["step"]
         if kind == replay.HUNG:
@@ -196,7 +228,7 @@ class _Listener:
         elif self.dump is not None:
             where = cause.where(cause.of_dump(self.dump))
             self._differences.append(f"{self._step}: hung in {where}{self._threads_lost}")
-        elif not self.is_done:
+        elif not self._is_done:
             if os.WIFSIGNALED(self.status):
                 how = f"by {signal.Signals(os.WTERMSIG(self.status)).name}"
             else:
@@ -207,7 +239,9 @@ class _Listener:
         if incomplete is not None:
             incomplete += f": {self._sent} of {len(self._expected)} requests were answered"
         differences, doubts = tuple(self._differences), tuple(self._doubts)
-        return ProbeReport(self._sent, differences, incomplete, seconds, doubts)
+        return ProbeReport(
+            self._sent, differences, incomplete, seconds, doubts, was_killed=self.was_killed
+        )
 
 
 def _fork(child: Callable[[], object]) -> int:

@@ -1,7 +1,8 @@
 """The child's side of the probe: it serves the requests, a step at a time, and reports each step.
 
 Owns the alarm that ends a step that hangs, finding out where it hangs, and the exceptions behind a
-5xx. Runs in a process that is ended afterwards, so nothing that it changes is put back.
+5xx. Runs in a process that is ended afterwards, so nothing that it changes is put back. It ends as
+a worker does, so that what it has started is ended, after a step that hangs as well.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from pasture.probe import cause
+from pasture.probe import cause, own_end
 from pasture.probe.expectation import Expectation
 from pasture.warmup import wsgi
 from pasture.warmup.protocol import Protocol
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from pasture.warmup.asgi import Session
 
 BEGIN, END, HUNG, OVER, DONE = "begin", "end", "hung", "over", "done"
-"""Events. `HUNG` is a step over its own limit, `OVER` one over the probe's. Of what the worker does
-after `DONE` nothing counts."""
+"""Events. `HUNG` is a step over its own limit, `OVER` one over the probe's. The last three end what
+counts: what comes after is the worker's end."""
 
 WORKERS_START = "the worker's start"
 
@@ -51,6 +52,10 @@ Run = Callable[[Call], Response]
 
 class LifespanFailed(Exception):
     """An application says that it has not started, or not ended."""
+
+
+class Stopped(SystemExit):
+    """Raised in a step that is over its time, as gunicorn stops a worker that it takes for hung."""
 
 
 class Replay:
@@ -85,10 +90,13 @@ class Replay:
         self._step = WORKERS_START
         self._began_s = perf_counter()
         self._step_ends_s: float | None = None
+        self._counts = True
+        self._hangs = False
         self._least_s = min(_MIN_S, (stop_at_s - self._began_s) / 2)
 
     def run(self, play: Callable[[Replay], None]) -> None:
-        """Have an engine start its worker and serve the requests; report all of it."""
+        """Have an engine start its worker, serve the requests and end; report all but the end."""
+        own_end.forget_the_parents()
         signal.signal(signal.SIGALRM, self._alarm)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM,))
         _note_logged_exceptions(self._raised)
@@ -96,11 +104,12 @@ class Replay:
         try:
             play(self)
         except BaseException as error:
-            self._end({"error": cause.of_exception(error)})
-        signal.setitimer(signal.ITIMER_REAL, 0)  # the parent has a limit for the rest
-        self.say({"event": DONE})
+            if self._counts:
+                self._end({"error": cause.of_exception(error)})
+        self._done()
         with contextlib.suppress(BaseException):
             self.at_end()
+        own_end.take(waits=not self._hangs)
 
     def serve(self) -> None:
         """Serve the application in this thread, by its own protocol."""
@@ -121,6 +130,7 @@ class Replay:
             return run(lambda: context.run(wsgi.call, application, environ))
 
         self._requests(call)
+        self._done()
 
     def asgi(
         self,
@@ -143,19 +153,25 @@ class Replay:
             if starts and self._served.startup_s is not None and session.raised is not None:
                 raise session.raised
         if failed is not None:
+            self._done()
             return
         if session.has_lifespan and self._served.startup_s is None:
             # The parent served without what the start makes: its bodies may well be others.
             self._expected = [replace(one, skeletons=frozenset()) for one in self._expected]
-        self._requests(
-            lambda expected: session.call(
-                build_scope(expected.request, self._served.headers, self._served.host)
+        try:
+            self._requests(
+                lambda expected: session.call(
+                    build_scope(expected.request, self._served.headers, self._served.host)
+                )
             )
-        )
+        except Stopped:
+            session.end()
+            raise
         with self._lifespan("lifespan shutdown"):
             failed = session.end()
             if failed is not None:
                 raise LifespanFailed(failed)
+        self._done()
 
     def in_thread_of(self, submit: Callable[[Call], Any]) -> Run:
         """Runs calls by a pool's `submit`; one that hangs is looked for in that thread."""
@@ -188,6 +204,13 @@ class Replay:
         while data:
             data = data[os.write(self._pipe, data) :]
 
+    def _done(self) -> None:
+        """What comes from now on is the worker's end: the parent has a limit for it."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if self._counts:
+            self._counts = False
+            self.say({"event": DONE})
+
     def _begin(self, name: str, limit_s: float | None) -> None:
         """Begin a step, which hangs after a limit, or at the end of the probe's time."""
         self._began_s = perf_counter()
@@ -211,8 +234,12 @@ class Replay:
         self._begin(name, limit_s)
         try:
             yield event
+        except Stopped:
+            raise
         except BaseException as error:
             event["error"] = cause.of_exception(error)
+        if not self._counts:  # the application has caught it
+            raise Stopped
         self._end(event)
 
     def _lifespan(self, name: str) -> AbstractContextManager[dict[str, Any]]:
@@ -229,12 +256,15 @@ class Replay:
                 event |= _ask(expected, partial(call, expected))
 
     def _alarm(self, number: int, frame: Any) -> None:
-        """The step is over its time: say where it is, and end."""
+        """The step is over its time, or the server is asked to end: say where, and end."""
+        if not self._counts:
+            return
         at = self._where() if self._where is not None else ()
         hangs = self._step_ends_s is not None and perf_counter() >= self._step_ends_s
         where = cause.where_all(at or cause.of_frame(frame), cause.of_other_threads())
         self.say({"event": HUNG if hangs else OVER, "step": self._step, "where": where})
-        os._exit(0)
+        self._counts, self._hangs = False, True
+        raise Stopped
 
 
 def _ask(expected: Expectation, call: Call) -> dict[str, Any]:

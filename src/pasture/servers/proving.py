@@ -33,6 +33,11 @@ _DOUBT = (
     "an ASGI application's start, which --lifespan warm-up shows"
 )
 
+_KILLED = (
+    "it was killed in what a worker does at its end, which took too long: what the worker's start "
+    "has registered elsewhere may be left there"
+)
+
 _HINT = (
     "the log names each request and the cause; --no-probe leaves the probe out, and "
     "--probe-failure says how to start if it fails"
@@ -40,12 +45,18 @@ _HINT = (
 
 
 def prove(
-    served: WarmUpReport, settings: ServerSettings, play: Play, begin_anew: Restart, log: Log
+    served: WarmUpReport,
+    settings: ServerSettings,
+    play: Play,
+    begin_anew: Restart,
+    log: Log,
+    reaped: Callable[[int], object] = lambda pid: None,
 ) -> StepReport | None:
     """Probe the sealed process; returns only if the server may go on as it is.
 
-    None if there is nothing to send. Raises ProbeFailed if the server shall not start, and
-    KeyboardInterrupt if the process was asked to end.
+    None if there is nothing to send. `reaped` is called with the pid of the probe once it is gone.
+    Raises ProbeFailed if the server shall not start, and KeyboardInterrupt if the process was asked
+    to end.
     """
     expected = _expected(served, settings.warm_up.requests)
     if not expected or served.application is None:
@@ -56,6 +67,7 @@ def prove(
         play,
         limit_s=settings.probe_limit_s,
         with_lifespan=settings.probe_lifespan,
+        reaped=reaped,
     )
     _write(report, log)
     if report.differences:
@@ -66,6 +78,7 @@ def prove(
         "doubts": len(report.doubts),
     }
     problems = (*report.differences, *report.doubts, *filter(None, (report.incomplete,)))
+    problems += (_KILLED,) if report.was_killed else ()
     return StepReport("probe", report.seconds, counts, problems=problems)
 
 
@@ -85,6 +98,8 @@ def _expected(served: WarmUpReport, requests: Iterable[Request]) -> tuple[Expect
 
 
 def _write(report: ProbeReport, log: Log) -> None:
+    if report.was_killed:
+        log(logging.WARNING, PROBE % _KILLED)
     for difference in report.differences[:_MAX_LINES]:
         log(logging.ERROR, PROBE % difference)
     if len(report.differences) > _MAX_LINES:

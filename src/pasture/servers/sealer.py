@@ -109,6 +109,7 @@ class Sealer:
         self,
         warm_up: Callable[[], WarmUpReport] | None = None,
         play: Play = lambda replay: replay.serve(),
+        reaped: Callable[[int], object] = lambda pid: None,
     ) -> None:
         """Seal before the first fork, and before a later one if sealing again is worth it.
 
@@ -118,6 +119,7 @@ class Sealer:
             warm_up: serves the settings' requests, as for `pasture.seal`, before the first seal and
                 if there are any.
             play: starts a worker in a probe, as far as that serves no connections.
+            reaped: called with the pid of a probe once it is gone.
 
         Raises:
             PastureError: this is the first fork, and the settings are strict, or a probe failed
@@ -129,7 +131,7 @@ class Sealer:
         if self.report is None:
             preload.load(self._settings.preload, strict=self._settings.strict)
             profiled.prepare(self._settings, self._log)
-            self._seal_and_prove(warm_up, play)
+            self._seal_and_prove(warm_up, play, reaped)
             profiled.write_report()
         elif self.report.sealed and self._freezes and not self._once:
             new_objects = _unfrozen_objects() - self._unfrozen_then
@@ -138,7 +140,12 @@ class Sealer:
                 self._seal(None, strict=False)
         recorder.expect_worker()
 
-    def _seal_and_prove(self, warm_up: Callable[[], WarmUpReport] | None, play: Play) -> None:
+    def _seal_and_prove(
+        self,
+        warm_up: Callable[[], WarmUpReport] | None,
+        play: Play,
+        reaped: Callable[[int], object],
+    ) -> None:
         if self._begin_anew is None or warm_up is None or not self._warms_up:
             self._seal(warm_up, strict=self._settings.strict)
             return
@@ -156,7 +163,9 @@ class Sealer:
             return
         self._is_probing = True
         try:
-            step = proving.prove(served[0], self._settings, play, self._begin_anew, self._log)
+            step = proving.prove(
+                served[0], self._settings, play, self._begin_anew, self._log, reaped
+            )
         finally:
             self._is_probing = False
         if step is not None:

@@ -217,7 +217,9 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         try:
             with self._as_in_worker(False):
                 self._sealer.before_fork(
-                    self._warm_up, lambda replay: rehearsal.play(self, worker, replay)
+                    self._warm_up,
+                    lambda replay: rehearsal.play(self, worker, replay),
+                    lambda pid: rehearsal.reaped(self, worker, pid),
                 )
         except PastureError as error:
             # Nothing is forked yet. gunicorn would take an exception for a worker's.

@@ -15,9 +15,16 @@ from pasture.warmup.protocol import Protocol
 _OF_WSGI = (
     "gunicorn.workers.sync",
     "gunicorn.workers.gthread",
-    "gunicorn.workers.base_async",  # gevent's and eventlet's
+    "gunicorn.workers.base_async",
+    "gunicorn.workers.ggevent",
+    "gunicorn.workers.geventlet",
     "gunicorn.workers.gtornado",  # which calls applications of tornado's own in another way
 )
+
+
+def is_known_module(name: str) -> bool:
+    """Whether the classes of a module are those that this was written for."""
+    return name in (*_OF_WSGI, *OF_GUNICORN, *OF_UVICORN)
 
 
 def protocol_of(worker_class: type, application: Any) -> Protocol | str:

@@ -190,7 +190,8 @@ class Uwsgi(Engine):
             self._users_hook()
 
     def _play(self, replay: Replay) -> None:
-        """Be a worker in a probe: the user's post-fork hook, and the application."""
+        """Be a worker in a probe: the user's hooks of its start and end, and the application."""
+        replay.at_end = lambda: getattr(self._uwsgi, "atexit", lambda: None)()
         if self._users_hook is not None:
             self._users_hook()
         replay.serve()
