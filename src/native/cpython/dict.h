@@ -16,6 +16,47 @@ cpy_is_dict(PyObject *op)
 #endif
 }
 
+/* --- Names, looked up without running code of their keys ---------------------------------
+ *
+ * A key may be of a subclass of str whose __eq__ is written in Python, in any dictionary that a program can
+ * fill: that of a class, of a module, of sys. PyDict_GetItem() would call it, in the midst of a walk.
+ */
+
+/* Whether all keys are exact strings. */
+static inline bool
+cpy_dict_has_plain_keys(PyObject *dict)
+{
+    return DK_IS_UNICODE(((PyDictObject *)dict)->ma_keys);
+}
+
+/* Borrowed: what a dictionary has under `name`, an exact string, or NULL. Where a key is no exact string,
+   NULL and `*is_unknown`. */
+static inline PyObject *
+cpy_dict_get(PyObject *dict, PyObject *name, bool *is_unknown)
+{
+    if (cpy_dict_has_plain_keys(dict)) {
+        return PyDict_GetItemWithError(dict, name); /* compares strings: cannot fail */
+    }
+    *is_unknown = true;
+    return NULL;
+}
+
+/* Borrowed: what a dictionary has under an exact string, or NULL. Looks at each key, allocates nothing. */
+static inline PyObject *
+cpy_dict_get_ascii(PyObject *dict, const char *name)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(dict, &at, &key, &value)) {
+        if (PyUnicode_CheckExact(key) && PyUnicode_CompareWithASCIIString(key, name) == 0) {
+            return value;
+        }
+    }
+    return NULL;
+}
+
+/* --- Key tables -------------------------------------------------------------------------- */
+
 /* The key table that instances of `type` share, or NULL. */
 static inline PyDictKeysObject *
 cpy_shared_keys(PyTypeObject *type)

@@ -124,11 +124,11 @@ cpy_type_counts_buffers(PyTypeObject *type)
     return type->tp_as_buffer != NULL && type->tp_as_buffer->bf_releasebuffer != NULL;
 }
 
-/* Borrowed: the dictionary of a module that was imported, or NULL. Sets no exception. */
+/* Borrowed: the dictionary of a module that was imported, or NULL. */
 static inline PyObject *
 cpy_imported_dict(PyObject *modules, const char *name)
 {
-    PyObject *module = PyDict_GetItemString(modules, name);
+    PyObject *module = cpy_dict_get_ascii(modules, name);
     return module != NULL && PyModule_Check(module) ? PyModule_GetDict(module) : NULL;
 }
 

@@ -2,24 +2,13 @@
 #ifndef PASTURE_CPYTHON_TYPE_H
 #define PASTURE_CPYTHON_TYPE_H
 
+#include "dict.h"
 #include "pycore.h"
 
 static inline unsigned int
 cpy_type_version(PyTypeObject *type)
 {
     return type->tp_version_tag;
-}
-
-/* Make the interpreter give `type` a version tag; it may decline. */
-static inline void
-cpy_type_assign_version(PyTypeObject *type, PyObject *any_name)
-{
-#if PY_VERSION_HEX >= 0x030C0000
-    (void)any_name;
-    (void)PyUnstable_Type_AssignVersionTag(type);
-#else
-    (void)_PyType_Lookup(type, any_name); /* a cacheable lookup assigns one */
-#endif
 }
 
 /* New reference to the dictionary of `type`, or NULL without an exception. */
@@ -33,6 +22,33 @@ cpy_type_dict(PyTypeObject *type)
 #endif
 }
 
+/* Whether an attribute can be looked up without running code of a key, in the type and its bases. */
+static inline bool
+cpy_type_has_plain_keys(PyTypeObject *type)
+{
+    bool plain = true;
+    for (Py_ssize_t i = 0; plain && i < PyTuple_GET_SIZE(type->tp_mro); i++) {
+        PyObject *dict = cpy_type_dict((PyTypeObject *)PyTuple_GET_ITEM(type->tp_mro, i));
+        plain = dict == NULL || cpy_dict_has_plain_keys(dict);
+        Py_XDECREF(dict);
+    }
+    return plain;
+}
+
+/* Make the interpreter give `type` a version tag; it may decline. */
+static inline void
+cpy_type_assign_version(PyTypeObject *type, PyObject *any_name)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    (void)any_name;
+    (void)PyUnstable_Type_AssignVersionTag(type);
+#else
+    if (cpy_type_has_plain_keys(type)) {
+        (void)_PyType_Lookup(type, any_name); /* a cacheable lookup assigns one */
+    }
+#endif
+}
+
 /* A type that a module holds: a new reference, or NULL with an exception set. */
 static inline PyTypeObject *
 cpy_find_type(const char *module_name, const char *name)
@@ -43,20 +59,17 @@ cpy_find_type(const char *module_name, const char *name)
     return (PyTypeObject *)type;
 }
 
-/* Whether a class, or one that it derives from, has that attribute. Calls nothing of the class. Sets
-   no exception. */
+/* Whether a class, or one that it derives from, has that attribute under an exact string. Runs no code of the
+   class, allocates nothing. */
 static inline bool
 cpy_type_has(PyTypeObject *type, const char *name)
 {
     bool found = false;
-    PyObject *key = PyUnicode_InternFromString(name);
-    for (Py_ssize_t i = 0; key != NULL && !found && i < PyTuple_GET_SIZE(type->tp_mro); i++) {
+    for (Py_ssize_t i = 0; !found && i < PyTuple_GET_SIZE(type->tp_mro); i++) {
         PyObject *dict = cpy_type_dict((PyTypeObject *)PyTuple_GET_ITEM(type->tp_mro, i));
-        found = dict != NULL && PyDict_Contains(dict, key) > 0;
+        found = dict != NULL && cpy_dict_get_ascii(dict, name) != NULL;
         Py_XDECREF(dict);
     }
-    Py_XDECREF(key);
-    PyErr_Clear();
     return found;
 }
 

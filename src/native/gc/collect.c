@@ -62,8 +62,9 @@ call_user_callbacks(PyObject *const *args, Py_ssize_t count)
 static bool
 is_full_collection(PyObject *info)
 {
-    PyObject *generation = PyDict_Check(info) ? PyDict_GetItemString(info, "generation") : NULL;
-    return generation != NULL && PyLong_AsLong(generation) == CPY_GENERATIONS - 1;
+    PyObject *generation = PyDict_Check(info) ? cpy_dict_get_ascii(info, "generation") : NULL;
+    return generation != NULL && PyLong_CheckExact(generation)
+           && PyLong_AsLong(generation) == CPY_GENERATIONS - 1;
 }
 
 /* 3.12 begins a collection that was scheduled before in the middle of another one, in Python code

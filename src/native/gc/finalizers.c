@@ -29,6 +29,8 @@ static struct {
     size_t count;
 } dying;
 
+static PyObject *sys_dict; /* borrowed: the interpreter lets go of it after its modules. Or NULL */
+
 static bool
 has_finalizer(PyObject *op)
 {
@@ -257,7 +259,8 @@ standard_streams(void)
                                         "stdin",     "stdout",     "stderr"};
     PyObject *streams = PyList_New(0);
     for (size_t i = 0; streams != NULL && i < Py_ARRAY_LENGTH(names); i++) {
-        PyObject *stream = PySys_GetObject(names[i]); /* borrowed */
+        PyObject *stream = sys_dict != NULL ? cpy_dict_get_ascii(sys_dict, names[i])
+                                            : PySys_GetObject(names[i]); /* borrowed */
         if (stream != NULL && PyList_Append(streams, stream) < 0) {
             Py_CLEAR(streams);
         }
@@ -291,6 +294,15 @@ on_modules_gone(PyObject *capsule)
     PyErr_Restore(type, value, traceback);
 }
 
+/* The dictionary of the module that the interpreter itself goes by, or NULL where a program has put others
+   in their places. */
+static PyObject *
+find_sys_dict(PyObject *modules)
+{
+    PyObject *dict = cpy_imported_dict(modules, "sys");
+    return dict != NULL && cpy_dict_get_ascii(dict, "modules") == modules ? dict : NULL;
+}
+
 int
 finalizers_arm(void)
 {
@@ -299,6 +311,7 @@ finalizers_arm(void)
         return -1;
     }
     note_dying_modules(modules);
+    sys_dict = find_sys_dict(modules);
     PyObject *capsule = PyCapsule_New(modules, NULL, on_modules_gone);
     int err = capsule == NULL ? -1 : PyDict_SetItemString(modules, "pasture.end", capsule);
     Py_XDECREF(capsule);

@@ -18,6 +18,7 @@
 #include "../gc/mark_bits.h"
 #include "../process/scratch.h"
 #include "referents.h"
+#include "type_ends.h"
 #include "types.h"
 
 #include <datetime.h>
@@ -44,30 +45,15 @@
 #define CHAIN_LEVELS 10
 #define CHAIN_MAX_REFERENCES 2
 
-/* Types of the standard library whose end counts, and which show it by nothing but their names: one
-   holds a buffer, the other its connection open. */
-static const char *const silent_types[] = {"_sre.SRE_Scanner", "sqlite3.Statement"};
-
-/* What a type says of the end of its objects. */
-typedef struct {
-    PyTypeObject *type;
-    bool finalizes; /* and not only to let go of what the object refers to */
-    bool clears;    /* its `__del__` only lets go, and calls `clear` of what the object refers to */
-    bool in_c;      /* a base that is written in C frees its objects, and is no plain container */
-    bool closes;    /* and that base has a method for it */
-} type_end;
-
 static struct {
     mark_bits bits;
     scratch_stack unlisted; /* mortal objects in no list that may refer to others, or end */
     type_end last;          /* that was looked up */
-    destructor class_dealloc;
-    PyObject *close, *release, *acquire, *del, *clear; /* names */
-    PyObject *weakref_dict, *weakset_dict;             /* borrowed; NULL if not imported */
-    size_t met, found;    /* mortal objects, and those of them that are kept */
-    scratch_stack owners; /* that are kept */
-    bool has_too_many;    /* owners: not all are kept */
-    bool has_buffers;     /* an object that counts them was met */
+    PyObject *weakref_dict, *weakset_dict; /* borrowed; NULL if not imported */
+    size_t met, found;                     /* mortal objects, and those of them that are kept */
+    scratch_stack owners;                  /* that are kept */
+    bool has_too_many;                     /* owners: not all are kept */
+    bool has_buffers;                      /* an object that counts them was met */
 } ends;
 
 /* A field of a type without tp_traverse: the base of numpy's arrays. Holds a reference to the type. */
@@ -113,118 +99,11 @@ is_plain_value(PyTypeObject *type)
            || type == &PyFloat_Type || type == &PyBool_Type || type == &PyComplex_Type;
 }
 
-static inline bool
-is_plain_container(PyTypeObject *type)
-{
-    return type == &PyDict_Type || type == &PyTuple_Type || type == &PyList_Type
-           || type == &PySet_Type || type == &PyFrozenSet_Type || type == &PyFunction_Type
-           || type == &PyCell_Type || type == &PyMethod_Type || type == &PyCode_Type;
-}
-
-static bool
-dict_has(PyObject *dict, PyObject *name)
-{
-    return PyDict_GetItemWithError(dict, name) != NULL; /* the keys of a type are strings */
-}
-
-static bool
-is_class(PyTypeObject *type)
-{
-    return type->tp_dealloc == ends.class_dealloc || type == &PyBaseObject_Type;
-}
-
-/* What the type itself or a base has under a name: borrowed, or NULL. */
-static PyObject *
-find_in_bases(PyTypeObject *type, PyObject *name)
-{
-    PyObject *found = NULL;
-    for (Py_ssize_t i = 0; found == NULL && i < PyTuple_GET_SIZE(type->tp_mro); i++) {
-        PyObject *dict = cpy_type_dict((PyTypeObject *)PyTuple_GET_ITEM(type->tp_mro, i));
-        found = dict != NULL ? PyDict_GetItemWithError(dict, name) : NULL;
-        Py_XDECREF(dict);
-    }
-    return found;
-}
-
-/* Whether the method `clear` of an object, if there is one, runs no Python code itself. */
-static bool
-clears_in_c(PyObject *op)
-{
-    PyObject *clear = find_in_bases(Py_TYPE(op), ends.clear);
-    return Py_TYPE(op)->tp_getattro == PyObject_GenericGetAttr
-           && (clear == NULL || Py_IS_TYPE(clear, &PyMethodDescr_Type));
-}
-
-/* Whether to set and delete an attribute, and to clear what it is, runs no code of the type. */
-static bool
-is_plain_attribute(PyTypeObject *type, PyObject *name, bool clears)
-{
-    PyObject *attribute = find_in_bases(type, name);
-    if (attribute == NULL || Py_IS_TYPE(attribute, &PyMemberDescr_Type)) {
-        return true;
-    }
-    if (Py_IS_TYPE(attribute, &PyGetSetDescr_Type)) {
-        return ((PyDescrObject *)attribute)->d_type->tp_dealloc == ends.class_dealloc;
-    }
-    PyTypeObject *kind = Py_TYPE(attribute);
-    return kind->tp_descr_set == NULL
-           && (!clears || kind->tp_descr_get != NULL || clears_in_c(attribute));
-}
-
-/* Whether all that `__del__` does is to let go of other objects, as classes do that would stand in
-   cycles: these objects have owners of their own, if their end matters. */
-static bool
-only_lets_go(PyTypeObject *type, bool *clears)
-{
-    for (PyTypeObject *base = type; base != NULL; base = base->tp_base) {
-        if (!is_class(base) && cpy_type_finalizes(base)) {
-            return false;
-        }
-    }
-    PyObject *finalizer = find_in_bases(type, ends.del);
-    if (finalizer == NULL || !PyFunction_Check(finalizer)
-        || type->tp_getattro != PyObject_GenericGetAttr
-        || type->tp_setattro != PyObject_GenericSetAttr) {
-        return false;
-    }
-    PyCodeObject *code = (PyCodeObject *)((PyFunctionObject *)finalizer)->func_code;
-    bool plain = cpy_code_only_lets_go(code, clears);
-    for (Py_ssize_t i = 0; plain && i < PyTuple_GET_SIZE(code->co_names); i++) {
-        plain = is_plain_attribute(type, PyTuple_GET_ITEM(code->co_names, i), *clears);
-    }
-    return plain;
-}
-
-/* Looks at the bases that are written in C alone: a method of a class written in Python calls
-   something else, and that has an end of its own. */
-static type_end
-look_up(PyTypeObject *type)
-{
-    type_end end = {.type = type};
-    end.finalizes = cpy_type_finalizes(type) && !only_lets_go(type, &end.clears);
-    for (size_t i = 0; i < Py_ARRAY_LENGTH(silent_types); i++) {
-        end.closes = end.closes || strcmp(type->tp_name, silent_types[i]) == 0;
-    }
-    for (PyTypeObject *base = type; base != NULL; base = base->tp_base) {
-        if (is_class(base)) {
-            continue;
-        }
-        end.in_c = end.in_c || !is_plain_container(base);
-        PyObject *dict = cpy_type_dict(base);
-        if (dict != NULL) {
-            end.closes = end.closes || dict_has(dict, ends.close)
-                         || (dict_has(dict, ends.release) && !dict_has(dict, ends.acquire));
-            Py_DECREF(dict);
-        }
-    }
-    return end;
-}
-
 static const type_end *
 end_of_type(PyTypeObject *type)
 {
     if (type != ends.last.type) {
-        ends.last = look_up(type);
+        ends.last = type_ends_look_up(type);
     }
     return &ends.last;
 }
@@ -277,7 +156,7 @@ is_capsule_to_destroy(PyObject *op)
 static int
 is_cleared_by_python(PyObject *op, void *type)
 {
-    return op != type && !is_plain_value(Py_TYPE(op)) && !clears_in_c(op);
+    return op != type && !is_plain_value(Py_TYPE(op)) && !type_ends_clears_in_c(op);
 }
 
 /* The same in the instance's dictionary, which is not known from other ones. */
@@ -296,7 +175,7 @@ has_end(PyObject *op)
     if (PyType_Check(op) || PyModule_Check(op)) {
         return false;
     }
-    if (is_plain_container(type)) {
+    if (type_ends_is_plain_container(type)) {
         return is_watched(op);
     }
     const type_end *end = end_of_type(type);
@@ -475,7 +354,7 @@ holds_buffer(PyObject *op)
 {
     PyTypeObject *type = Py_TYPE(op);
     return ends.has_buffers && type->tp_basicsize >= BUFFER_HOLDER_MIN_BYTES
-           && !is_plain_container(type) && end_of_type(type)->in_c
+           && !type_ends_is_plain_container(type) && end_of_type(type)->in_c
            && body_holds(op, is_counting_buffers);
 }
 
@@ -675,15 +554,7 @@ ends_register_owner(PyTypeObject *type, PyObject *sample, PyObject *owned)
 int
 ends_prepare(void)
 {
-    if (ends.class_dealloc == NULL && (ends.class_dealloc = cpy_find_class_dealloc()) == NULL) {
-        return -1;
-    }
-    if (ends.close == NULL
-        && ((ends.close = PyUnicode_InternFromString("close")) == NULL
-            || (ends.release = PyUnicode_InternFromString("release")) == NULL
-            || (ends.acquire = PyUnicode_InternFromString("acquire")) == NULL
-            || (ends.del = PyUnicode_InternFromString("__del__")) == NULL
-            || (ends.clear = PyUnicode_InternFromString("clear")) == NULL)) {
+    if (type_ends_prepare() < 0) {
         return -1;
     }
     PyObject *modules = PyImport_GetModuleDict();
