@@ -76,5 +76,25 @@ def test_bodies_that_are_long_or_encoded_are_not_looked_into() -> None:
 
 
 def test_markup_that_never_ends_is_read_in_time() -> None:
-    for part in (b"<!--", b'<a "', b"<script>", b"<p x='"):
-        assert html(part * 2_000).startswith("text/html, ")
+    """At the longest that is looked into: the square of it would take hours."""
+    parts = (
+        b"<!--",
+        b'<a "',
+        b"<script>",
+        b"<p x='",
+        b"<a",
+        b"<a '\"'",
+        b"</script ",
+        b"<p =",
+        b"<a>'",
+    )
+    for part in parts:
+        assert html((b"x" + part * LIMIT_BYTES)[:LIMIT_BYTES]).startswith("text/html, ")
+
+
+def test_a_mark_in_a_quote_does_not_end_a_tag() -> None:
+    assert html(b"<a title='>' href=x>y</a>") == html(b'<a title="<b>" href=z></a>')
+    assert html(b"<a title='>") == html(b"<!-- <b> ")
+    assert html(b"<p \"><p '><p>") == html(b"<p> <")
+    assert html(b"<script>x < '<b>'</SCRIPT ><b>") == html(b"<script></script><b>")
+    assert html(b"<script><b>") == html(b"<script></script ><b><")

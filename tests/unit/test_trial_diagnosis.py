@@ -137,3 +137,17 @@ TypeError: FastAPI.__call__() missing 1 required positional argument: '{argument
     error = diagnosis.always_failing("GET /", found, log, SERVERS[server].phrases)
     assert what in error.message
     assert hint in error.hint
+
+
+def test_an_error_of_our_own_before_other_lines_is_looked_for_without_an_end() -> None:
+    """As a chained traceback behind it, whose lines are indented."""
+    frames = "".join(f'  File "site/part{i}.py", line {i}, in f\n    f()\n' for i in range(40))
+    error = _early(f"error: the application ended\nhint: see\n{frames}ValueError: no\n", 3)
+
+    assert isinstance(error, ServerFailed)
+
+
+def test_a_hint_of_several_lines_is_kept_whole() -> None:
+    error = _early("x\nerror: no layout\nhint: see\n    one\n      two\n\n", 3)
+
+    assert (error.message, error.hint) == ("no layout", "see\n    one\n      two")

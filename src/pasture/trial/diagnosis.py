@@ -24,8 +24,6 @@ from pasture.trial.servers.facts import Phrases
 _PORT_TAKEN = re.compile(
     r"^.*(?:address already in use|connection in use).*$", re.IGNORECASE | re.MULTILINE
 )
-# The last lines of `pasture run` for an error of its own (pasture.trust.untrusted_text).
-_OWN_ERROR = re.compile(rf"^{ERROR}(.+)(?:\n{HINT}(.+(?:\n[ \t]+.+)*))?\s*\Z", re.MULTILINE)
 
 
 def ended_early(app: str, log: str, exit_code: int, port: int, phrases: Phrases) -> PastureError:
@@ -121,10 +119,18 @@ def _says_less(own: PastureError, log: str, phrases: Phrases) -> bool:
 
 
 def _own_error(log: str, exit_code: int) -> PastureError | None:
-    found = _OWN_ERROR.search(log)
+    """An error that `pasture run` wrote as its last lines (pasture.trust.untrusted_text)."""
+    lines = log.rstrip().splitlines()
+    begin = next((i for i in reversed(range(len(lines))) if lines[i].startswith(ERROR)), None)
+    if begin is None:
+        return None
+    message, hint = lines[begin].removeprefix(ERROR), lines[begin + 1 :]
+    is_hint = all(line[:1] in (" ", "\t") for line in hint[1:])
+    if hint and not (hint[0].startswith(HINT) and is_hint):
+        return None
     for kind in PastureError.__subclasses__():
-        if found and kind.exit_code == exit_code:
-            return kind(found[1], hint=found[2] or "")
+        if kind.exit_code == exit_code:
+            return kind(message, hint="\n".join(hint).removeprefix(HINT))
     return None
 
 

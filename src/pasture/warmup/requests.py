@@ -25,7 +25,7 @@ USER_AGENT = "pasture-warm-up"
 """The user agent of a warm-up, unless a header says otherwise."""
 
 # A token (RFC 9110, section 5.6.2); white space must follow, so that no URL is a header.
-_HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):(?:\s+(.*))?")
+_HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):(?:\s(.*))?")
 _METHOD = re.compile(r"[A-Za-z]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")

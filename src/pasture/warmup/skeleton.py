@@ -13,20 +13,19 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Any
 
 LIMIT_BYTES = 2 * 2**20
 """Of a longer body only the content type counts."""
 
-_COMMENT_OR_TAG = re.compile(
-    rb"<!--.*?(?:-->|\Z)"
-    rb"|<(script|style)\b((?:[^>\"']|\"[^\"]*\"|'[^']*')*)>.*?</\1\s*>"
-    rb"|<(/?[A-Za-z][^\s/>]*)((?:[^>\"']|\"[^\"]*\"|'[^']*')*)>",
-    re.DOTALL | re.IGNORECASE,
-)
+_NAME = re.compile(rb"</?[A-Za-z][^\s/<>\"']*")
+_MARK = re.compile(rb"[>\"']")
+_END_OF = {name: re.compile(rb"</%s\s*>" % name, re.IGNORECASE) for name in (b"script", b"style")}
 _ATTRIBUTE = re.compile(rb"([^\s\"'>/=]+)(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s\"'>]+))?")
 _NUMBERED_KEY = re.compile(r"\d+|[0-9A-Fa-f]{8}[0-9A-Fa-f-]*")
+_END = ord(">")
 _MARKUP = ("text/html", "text/xml", "application/xml")
 
 
@@ -51,11 +50,50 @@ def skeleton(content_type: str, body: bytes, encoding: str = "") -> str:
 
 
 def _tags(body: bytes) -> Iterable[bytes]:
-    for found in _COMMENT_OR_TAG.finditer(body):
-        tag, attributes = found[1] or found[3], found[2] or found[4] or b""
-        if tag:
-            names = _ATTRIBUTE.findall(attributes)
-            yield b" ".join((tag, *names)).lower()
+    """Each tag with the names of its attributes.
+
+    Takes time in proportion to the body, whatever it is: no byte is looked at again because a
+    comment, a quote or a script has no end.
+    """
+    marks, ends = _ends_of_tags(body)
+    endless: set[bytes] = set()
+    at = 0
+    while (begin := body.find(b"<", at)) >= 0:
+        if body.startswith(b"<!--", begin):
+            end = body.find(b"-->", begin + 4)
+            at = end if end >= 0 else len(body)
+            continue
+        at = begin + 1
+        name = _NAME.match(body, begin)
+        mark = bisect_left(marks, name.end()) if name is not None else len(marks)
+        if name is None or mark == len(marks) or ends[mark] < 0:
+            continue
+        at = ends[mark] + 1
+        yield b" ".join((name[0][1:], *_ATTRIBUTE.findall(body, name.end(), at - 1))).lower()
+        inner = name[0][1:].lower()
+        if inner in _END_OF and inner not in endless:
+            end_of = _END_OF[inner].search(body, at)
+            at = end_of.end() if end_of is not None else at
+            endless |= {inner} if end_of is None else set()
+
+
+def _ends_of_tags(body: bytes) -> tuple[list[int], list[int]]:
+    """Places of all marks that count in a tag, and for each where a tag ends that goes on with it.
+
+    -1: nowhere, as a quote is not closed. From the last mark to the first, since what is behind a
+    quote's end is known by then.
+    """
+    marks = [found.start() for found in _MARK.finditer(body)]
+    ends = [-1] * (len(marks) + 1)
+    closing: dict[int, int] = {}
+    for i in reversed(range(len(marks))):
+        mark = body[marks[i]]
+        if mark == _END:
+            ends[i] = marks[i]
+            continue
+        ends[i] = ends[closing[mark] + 1] if mark in closing else -1
+        closing[mark] = i
+    return marks, ends
 
 
 def _of_json(body: bytes) -> str:

@@ -62,7 +62,7 @@ _LIBC = {
 
 _COVERED = re.compile(
     r"/(ld-linux-x86-64|libc|libm|libpthread|libcrypto|libssl|libgcc_s|libstdc\+\+|libzstd|liblzma)"
-    r"(-[0-9a-f.]+)?\.so[^/]*$|/lib(scipy_)?openblas[^/]*$|-packages/numpy/.*\.so$"
+    r"(-[0-9a-f.]+)?\.so[^/]*$|/lib(scipy_)?openblas[^/]*$"
     r"|/python3\.\d+$|/libpython3[^/]*$|/lib-dynload/[^/]*$"
 )
 """Libraries that choose by what is said here alone, or anew when they are used (libstdc++)."""
@@ -188,7 +188,7 @@ def require_held(level: str, libraries: Iterable[str], trusted: Iterable[str]) -
     asking = [
         path
         for path in libraries
-        if not _COVERED.search(path) and Path(path).name not in known and _asks(Path(path))
+        if not _is_covered(path) and Path(path).name not in known and _asks(Path(path))
     ]
     if asking:
         raise ZygoteFailed(
@@ -198,6 +198,11 @@ def require_held(level: str, libraries: Iterable[str], trusted: Iterable[str]) -
     for path in libraries:
         if "/ld-linux-" in path:
             _require_libc_held(level, path)
+
+
+def _is_covered(path: str) -> bool:
+    is_of_numpy = "-packages/numpy/" in path and path.endswith(".so")
+    return is_of_numpy or _COVERED.search(path) is not None
 
 
 def _asks(path: Path) -> bool:

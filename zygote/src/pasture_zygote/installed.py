@@ -24,7 +24,7 @@ State = Literal["switched", "as it was", "replaced", "gone"]
 
 _CHUNK_BYTES = 1 << 20
 _MAX_SHEBANG_BYTES = 127  # of the kernel before 5.1, as pip counts
-_PLAIN = re.compile(rb"#![ \t]*(?P<folder>/\S*)/python[\d.]*[ \t]*(?P<option>-\S+)?[ \t]*\r?\n")
+_PLAIN = re.compile(rb"#![ \t]*(?P<folder>/\S*)/python[\d.]*(?:[ \t]+(?P<option>-\S+))?[ \t]*\r?\n")
 _BY_ENV = re.compile(rb"#![ \t]*/\S*/env[ \t]+python[\d.]*[ \t]*(?P<option>)\r?\n")
 _BY_SHELL = re.compile(
     rb"#!/bin/sh\n'''exec' \"?(?:(?P<folder>/.*)/|\"\$\(.*\)\"/')python[\d.]*[\"']?(?P<option>) "

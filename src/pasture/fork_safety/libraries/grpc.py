@@ -29,7 +29,6 @@ _OFF = ("0", "f", "false", "n", "no")
 _DETAILS = Path("/proc/self/fdinfo")
 _TASKS = Path("/proc/self/task")
 _WATCHED = re.compile(r"^tfd:\s*(\d+)", re.MULTILINE)
-_NUMERIC = re.compile(r"[0-9.]*|.*:.*")
 
 
 def _copes() -> bool:
@@ -76,7 +75,11 @@ def _host_and_port(address: str) -> tuple[str, str]:
 def _leads_to(address: tuple[str, str], target: tuple[str, str]) -> bool:
     """Whether a connection is to a target; nothing is looked up for a name."""
     host, port = target
-    return address[1] == port and (address[0] == host or not _NUMERIC.fullmatch(host))
+    return address[1] == port and (address[0] == host or not _is_numeric(host))
+
+
+def _is_numeric(host: str) -> bool:
+    return ":" in host or not host.strip("0123456789.")
 
 
 def _watched() -> Iterator[int]:
