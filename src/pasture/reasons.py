@@ -44,6 +44,8 @@ class Reason(StrEnum):
     LOOP_OWNED = "loop-owned"
     LIBRARY = "library"
     GEVENT_HUB = "gevent-hub"
+    GENERATOR = "generator"
+    """It survives, and is the same in all children."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class Hazard:
     hint: str  # what to do about it
     kind: Reason = Reason.LIBRARY  # which sort of thing it is
     owner: str = ""  # the package whose thread it is; "" where that is not known
+    fate: str = "does not survive a fork"
 
     def __str__(self) -> str:
-        return f"{self.what} does not survive a fork: {self.hint}"
+        return f"{self.what} {self.fate}: {self.hint}"

@@ -25,6 +25,7 @@ from execnet.gateway_base import get_execmodel
 from xdist import remote
 
 import pasture
+from pasture.fork_safety import generators
 from pasture.fork_safety.survey import survey
 from pasture.proc.tree import children, command_of
 from pasture.reasons import Hazard
@@ -177,6 +178,7 @@ class Mold:
     def seal(self) -> None:
         """Seal what was collected; leaves where no worker can be forked from it."""
         collected = time.perf_counter()
+        generators.settle()
         self.lookout.stop()
         cards.before_fork(self.config)
         self.decline_for(self.obstacle())

@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from pasture.fork_safety import generators
 from pytest_pasture import cards
 
 WORKER = "PYTEST_XDIST_WORKER"
@@ -62,6 +63,8 @@ class LookOut:
 
     def start(self) -> None:
         lookout = self
+        generators.observe()
+        self._undo.append(generators.forget)
 
         class Environ(type(os.environ)):  # type: ignore[misc]
             def __getitem__(self, key: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 import threading
 import time
 from queue import SimpleQueue
@@ -19,6 +18,7 @@ import pytest
 from _pytest.tmpdir import TempPathFactory
 from execnet import gateway_base
 
+from pasture.fork_safety import generators
 from pasture.proc.smaps import own_private_bytes
 from pasture.sealing import exit
 from pytest_pasture import cards, each, ends, loops, streams
@@ -141,7 +141,7 @@ class Worker:
         self.channel = channel
         workerinput, _, options, _ = channel.receive()
         self.identify(workerinput, options.get("basetemp"))
-        _renew_generators()
+        generators.renew()  # a process that is kept forks another one for each run
         cards.in_worker(config)
         interactor = self.mold.interactor
         interactor.workerid = self.wanted.id
@@ -185,9 +185,3 @@ class Worker:
         """Say that the session has ended, and wait until the controller says so, too."""
         self.channel.close()
         self.gateway.end()
-
-
-def _renew_generators() -> None:
-    """Seed the generators that a fork copies; CPython seeds `random` itself."""
-    if (numpy := sys.modules.get("numpy.random.mtrand")) is not None:
-        numpy.seed()

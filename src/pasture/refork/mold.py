@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pasture.fork_safety import close, survey
+from pasture.fork_safety import close, generators, survey
 from pasture.reasons import Hazard, Reason
 from pasture.refork.channel import CLOSED, Channel, Message, channel_of
 from pasture.refork.shortage import is_shortage
@@ -119,6 +119,7 @@ def make_mold(policy: Policy, look: Callable[[], Sequence[Hazard]] = survey.surv
     if found:
         first = min(found, key=lambda hazard: hazard.kind is not Reason.THREAD)
         raise Refused(str(dataclasses.replace(first, hint=_HINTS.get(first.hint, first.hint))))
+    generators.settle()
     plugs = _is_worth_plugging()
     report = seal(policy if plugs else _without_plugs(policy))
     if policy.heap and not report.sealed:

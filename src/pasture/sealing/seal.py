@@ -20,7 +20,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from pasture.errors import SealFailed, UnsupportedInterpreter
-from pasture.fork_safety import close, survey, threads
+from pasture.fork_safety import close, generators, survey, threads
 from pasture.fork_safety.libraries import all_of
 from pasture.fork_safety.threads import Neighbour
 from pasture.interpreter import Interpreter, current, hint_for, native
@@ -105,6 +105,8 @@ def seal(
     steps = [_prepare(name, warm_up, closing) for name in there]
     look = survey.survey_without_garbage if "collect" in chosen.heap else survey.survey
     steps += _survey(look, strict, [hazard for step in steps for hazard in step.hazards])
+    if seeded := generators.hazards():  # as without pasture: no reason to refuse the fork
+        steps.append(StepReport("generators", hazards=seeded))
     gc_settings.remember_thresholds()
     why = _obstacle(chosen, interpreter)
     running: tuple[Neighbour, ...] = ()

@@ -25,6 +25,7 @@ METHOD = "distributed.worker.multiprocessing-method"
 PRELOADED = "pasture.preload"
 """Key of Dask's configuration with a list of modules, which every worker then shares."""
 
+OBSERVING = "pasture.servers.observed_forkserver"
 SEALING = "pasture.servers.logged_forkserver"
 
 log = logging.getLogger("distributed.nanny")
@@ -48,7 +49,8 @@ def dask_setup(nanny: Any) -> None:
     context: Any = get_mp_context()  # and Dask's own list is set
     theirs = list(vars(forkserver)["_forkserver"]._preload_modules)
     if SEALING not in theirs:
-        context.set_forkserver_preload([*theirs, SEALING])
+        observing = [OBSERVING] if method != "forkserver" else []  # else workers share their list
+        context.set_forkserver_preload([*observing, *theirs, SEALING])
 
 
 def preload_list(variable: str, configured: object) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Self
 
 from pasture.errors import MissingExtra, PastureError, UsageError
+from pasture.fork_safety import generators
 from pasture.log_lines import NO_SEAL, log
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import process_name, restart
@@ -133,7 +134,8 @@ class Engine:
                 return
             if not self.loads_early:
                 begin_loading(self.settings.policy)
-            self.load(started)
+            with generators.observed():
+                self.load(started)
         except PastureError as error:
             self.end(error)
         seal_before_forks(self.settings, works=self.works)

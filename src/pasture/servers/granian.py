@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pasture.fork_safety import generators
 from pasture.log_lines import enable
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import profiled, restart
@@ -79,7 +80,8 @@ class Granian(Engine):
         begin_loading(settings.policy)
         server._env_loader(server.env_files)
         hint = "check the name and --working-dir"
-        with importing(str(server.target), server="granian", hint=hint):
+        target = str(server.target)
+        with generators.observed(), importing(target, server="granian", hint=hint):
             application = load()
         enable(logging.getLogger("_granian"))
 

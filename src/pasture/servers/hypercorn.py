@@ -16,6 +16,7 @@ import sys
 from typing import Any
 
 from pasture.errors import UsageError
+from pasture.fork_safety import generators
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import profiled, restart
 from pasture.servers.engine import Engine, installed
@@ -68,7 +69,8 @@ class Hypercorn(Engine):
             serves=lambda: "asgi" if isinstance(application, ASGIWrapper) else "web",
         )
         begin_loading(settings.policy)
-        application = load(config)
+        with generators.observed():
+            application = load(config)
 
         def warm_up() -> WarmUpReport:
             is_asgi = isinstance(application, ASGIWrapper)

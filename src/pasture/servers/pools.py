@@ -26,6 +26,7 @@ from pasture.servers import profiled
 from pasture.servers.sealer import level_of
 from pasture.servers.settings import SETTINGS
 
+OBSERVING_MODULE = "pasture.servers.observed_forkserver"
 PRELOAD_MODULE = "pasture.servers.forkserver"
 
 
@@ -102,7 +103,7 @@ def sealed_forkserver(*modules: str) -> Any:
             hint="call sealed_forkserver() before the first process or pool is started",
         )
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["__main__", *modules, PRELOAD_MODULE])
+    context.set_forkserver_preload(["__main__", OBSERVING_MODULE, *modules, PRELOAD_MODULE])
     return context
 
 

@@ -22,6 +22,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from pasture.errors import MissingExtra, PastureError
+from pasture.fork_safety import generators
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import fork_hook, preload
 from pasture.servers.sealer import Sealer, or_end, show_log, without_exit
@@ -60,7 +61,8 @@ def prepare(arguments: Sequence[str]) -> Sealer:
             f"pyspark cannot be imported: {error}",
             hint="this is the module of Spark's daemon: name it in spark.python.daemon.module",
         ) from error
-    preload.load([worker_module(arguments)], strict=settings.strict)
+    with generators.observed():
+        preload.load([worker_module(arguments)], strict=settings.strict)
     sealer = Sealer(without_exit(settings))  # workers end by os._exit, in PySpark's daemon
     sealer.before_fork()
     return sealer

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pasture.errors import PastureError
+from pasture.fork_safety import generators
 from pasture.log_lines import log
 from pasture.proc.own_memory import read_own_memory
 from pasture.scoreboard.recorder import recorder
@@ -129,9 +130,11 @@ class Sealer:
         if self._is_probing:
             return
         if self.report is None:
-            preload.load(self._settings.preload, strict=self._settings.strict)
-            profiled.prepare(self._settings, self._log)
-            self._seal_and_prove(warm_up, play, reaped)
+            with generators.observed():
+                preload.load(self._settings.preload, strict=self._settings.strict)
+                profiled.prepare(self._settings, self._log)
+            observed = warm_up and generators.observed()(warm_up)
+            self._seal_and_prove(observed, play, reaped)
             profiled.write_report()
         elif self.report.sealed and self._freezes and not self._once:
             new_objects = _unfrozen_objects() - self._unfrozen_then

@@ -97,6 +97,7 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
     Raises:
         ZygoteFailed: not all of that can be recorded.
     """
+    from pasture.fork_safety import generators
     from pasture.interpreter import native
     from pasture_zygote.observed import Observed
     from pasture_zygote.variables import VariablesRead
@@ -107,7 +108,11 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
 
         rehearsed = rehearsal.imported(order.rehearse, order.preload, environ, close)
     taken = _take_low_descriptors()
-    with VariablesRead(environ) as variables, Observed(variables.read_all) as observed:
+    with (
+        VariablesRead(environ) as variables,
+        Observed(variables.read_all) as observed,
+        generators.observed(),
+    ):
         for name in order.preload:
             importlib.import_module(name)
         for name in rehearsed:

@@ -22,7 +22,7 @@ from pasture_zygote.times import FileTimes, times_of
 _ON_THE_WAY = frozenset((
     *(__name__, "os", "posixpath", "genericpath", "pathlib", "pathlib._os", "pathlib._local", "io"),
     *("subprocess", "random", "secrets", "uuid", "tempfile", "codecs", "zipfile", "fileinput"),
-    "kombu.utils.functional",
+    *("kombu.utils.functional", "pasture.fork_safety.seeding"),
 ))  # fmt: skip
 """Modules whose functions only pass on what another one asks for."""
 

@@ -22,6 +22,7 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.errors import HaltServer
 
 from pasture.errors import PastureError
+from pasture.fork_safety import generators
 from pasture.log_lines import NO_SEAL, PREFIX, enable
 from pasture.proc.parent import is_own_child
 from pasture.refork.shortage import Backoff, is_shortage
@@ -110,7 +111,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         """Import the application as a worker would, into a standard library that is patched."""
         if self._as_in_worker is nullcontext:
             self._as_in_worker = cooperative.patch_as(self.worker_class)
-        with self._as_in_worker():
+        with self._as_in_worker(), generators.observed(not self.cfg.preload_app):
             application = self.app.wsgi()
         enable(getattr(self.log, "error_log", None))
         return application

@@ -21,6 +21,7 @@ from uvicorn.config import Config
 from uvicorn.supervisors import Multiprocess
 
 from pasture.errors import AppImportFailed, ProbeFailed
+from pasture.fork_safety import generators
 from pasture.log_lines import enable, log
 from pasture.refork.shortage import Backoff, is_shortage
 from pasture.scoreboard.recorder import recorder
@@ -62,7 +63,7 @@ class SealingSupervisor(Multiprocess):
         begin_loading(settings.policy)
         # uvicorn's own handlers of signals come next: those only note that there was one.
         self._lifespan: SharedLifespan | None = None
-        with _ended_by_term():
+        with _ended_by_term(), generators.observed():
             self._application = application = load(config)
             if settings.lifespan == "once":
                 seen = as_in_uvicorn(application, config)

@@ -24,6 +24,7 @@ from gunicorn.errors import AppImportError
 from gunicorn.workers.base import Worker
 
 from pasture.errors import PastureError
+from pasture.fork_safety import generators
 from pasture.proc.parent import end_with_parent
 from pasture.refork.channel import Channel
 from pasture.refork.mold import ENDING, Refused, Start, fork_for, make_mold, policy_of_molds
@@ -75,6 +76,7 @@ def _live_as_first_mold(arbiter: Any, start: Start, served: Iterable[str]) -> St
     util._setproctitle(f"mold [{arbiter.proc_name}]")
     _reset_signals(worker)
     end_with_parent(arbiter.pid, signal.SIGTERM)
+    generators.observe()  # a worker becomes the parent of others, with all that it has seeded
     try:
         arbiter.load_as_in_worker()
     except PastureError as error:

@@ -1,0 +1,9 @@
+"""Preload module in front of those that a forkserver loads for pasture's sake.
+
+Importing it is the switch: generators that seed themselves from here on are each child's own, until
+`pasture.servers.forkserver` is imported.
+"""
+
+from pasture.fork_safety import generators
+
+generators.observe()
