@@ -19,6 +19,7 @@ import pytest
 from running import TIMEOUT_S, Running, environment, listens
 
 from pasture import _native
+from pasture.doctor.evidence import gather
 from pasture.launch.ports import free_port
 from pasture.profile import file
 from pasture.scoreboard.reader import read_scoreboard
@@ -459,3 +460,23 @@ def test_requests_of_an_application_that_is_no_function_are_recorded(serve, tmp_
     is_object = app == "application"
     assert ("GET /learned-5?page=2&name=" in profile.of("request")) is is_object
     assert ("learn: no requests are recorded" in server.log) is not is_object
+
+
+@pytest.mark.once
+def test_spooler_mules_and_router_are_no_workers(serve, tmp_path):
+    (tmp_path / "spool").mkdir()
+    http = ("--http", f"127.0.0.1:{free_port()}")
+    server = serve("--mule", "--mule", "--spooler", str(tmp_path / "spool"), *http)
+    server.wait_for(lambda: server.log.count("spawned uWSGI ") >= 6, "all processes")
+    server.wait_for(lambda: read_scoreboard(server.pid).total.starts == 2, "workers alone count")
+    command = [sys.executable, "-m", "pasture", "top", "--once", str(server.pid)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    roles = Counter(line.split()[1] for line in done.stdout.splitlines()[1:8])
+    assert roles == {"master": 1, "worker": 2, "mule": 2, "spooler": 1, "other": 1}, done.stdout
+    assert "2 workers" in done.stdout
+    assert len(gather(server.pid).workers) == 2
+    explained = tmp_path / "explained"
+    command[3:5] = ["explain", "--json", str(explained)]
+    subprocess.run(command, capture_output=True, timeout=120)
+    entry = read_scoreboard(server.pid).entries[json.loads(explained.read_text())["worker"]]
+    assert entry.role == "worker" and server.stop() in (0, 30)

@@ -22,7 +22,9 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree, "require_memory_of", lambda pid: None)
     monkeypatch.setattr(tree, "forked_workers", lambda pid: FORKED.get(pid, ()))
     monkeypatch.setattr(tree, "read_stat", lambda pid: SimpleNamespace(parent_pid=PARENT[pid]))
-    monkeypatch.setattr(reader, "read_entries", lambda pid: {13: SimpleNamespace(role="mold")})
+    roles = {11: "worker", 12: "worker", 13: "mold"}
+    rows = {pid: SimpleNamespace(role=role) for pid, role in roles.items()}
+    monkeypatch.setattr(reader, "read_entries", lambda pid: rows)
     monkeypatch.setattr(
         smaps, "read_memory", lambda pid: SimpleNamespace(private_bytes=PRIVATE_BYTES[pid])
     )

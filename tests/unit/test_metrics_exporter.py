@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from pasture.errors import NoPrivilege
 from pasture.metrics import exporter
 from pasture.metrics.exporter import ServerCollector
+from pasture.proc import tree
 from pasture.proc.sampler import ProcessMemory, Sample
 from pasture.proc.smaps import Memory
 from pasture.proc.stat import Stat
@@ -53,17 +54,18 @@ def collected(collector: ServerCollector) -> Metrics:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Readings that `sample_tree` gives in turn, and the molds that were named to it."""
-    given: dict[str, Any] = {"readings": [], "molds": []}
+    """Readings that `sample_tree` gives in turn, and which children count as no workers."""
+    given: dict[str, Any] = {"readings": [], "others": []}
 
-    def read(master_pid: int, molds: Any = ()) -> Sample | None:
-        given["molds"].append(set(molds))
+    def read(master_pid: int, workers: Any, others: Any) -> Sample | None:
+        given["others"].append(set(others))
         reading = given["readings"].pop(0)
         if isinstance(reading, Exception):
             raise reading
         return reading  # type: ignore[no-any-return]
 
     monkeypatch.setattr(exporter, "sample_tree", read)
+    monkeypatch.setattr(tree, "workers_of", lambda pid: (11, 12, 13, 14))
     monkeypatch.setattr(
         exporter, "read_stat", lambda pid: Stat("python", "S", 1, 0, pid * 100, pid, 0, 0, 0)
     )
@@ -120,11 +122,11 @@ def test_growth_is_since_the_fork_where_the_worker_reports_it_and_else_since_the
     assert (second[name, ("worker", "11")], second[name, ("worker", "12")]) == (28, 0)
 
 
-def test_the_reader_of_memory_learns_which_processes_are_molds(server: Any) -> None:
+def test_the_reader_of_memory_learns_which_processes_are_no_workers(server: Any) -> None:
     server["readings"] = [sample(5)]
-    entries = {11: Entry(11, 1, "worker"), 12: Entry(12, 1, "mold")}
+    entries = {11: Entry(11, 1, "worker"), 12: Entry(12, 1, "mold"), 13: Entry(13, None, "mule")}
     collected(ServerCollector(10, lambda pid: Snapshot(entries, Counts(), None)))
-    assert server["molds"] == [{12}]
+    assert server["others"] == [{12, 13, 14}]
 
 
 def test_the_seal_is_reported_where_there_was_one(server: Any) -> None:

@@ -78,3 +78,21 @@ def entries() -> dict[int, layout.Entry]:
     shown = read_scoreboard(os.getpid())
     assert shown is not None
     return shown.entries
+
+
+def test_a_child_without_a_row_is_no_worker_beside_those_that_have_one() -> None:
+    entries = {
+        11: layout.Entry(11),
+        12: layout.Entry(12, 1, "mold"),
+        13: layout.Entry(13, None, "mule"),
+    }
+    assert reader.roles_of((11, 12, 13, 14), entries) == {
+        11: "worker",
+        12: "mold",
+        13: "mule",
+        14: "other",
+    }
+    assert reader.workers_among((10, 11, 13), entries) == (11,)
+    assert reader.workers_among((21, 22), entries) == (21, 22), "of another server's scoreboard"
+    full = {pid: layout.Entry(pid) for pid in range(1, layout.ROWS + 1)}
+    assert reader.workers_among((1, 5000), full) == (1, 5000)

@@ -39,6 +39,9 @@ def test_no_two_columns_are_sorted_by_the_same_key() -> None:
 def test_the_summary_counts_workers_and_not_the_master_or_a_mold() -> None:
     mold = Row(13, False, memory(90 * MB), None, None, Entry(13, 1, "mold"))
     assert summary((*ROWS, mold)) == "205 MB in all, 2 workers, 7.0 MB private each"
+    mule = Row(14, False, memory(90 * MB), None, None, Entry(14, None, "mule"))
+    router = Row(15, False, memory(90 * MB), None, None, without_entry="other")
+    assert summary((*ROWS, mule, router)).endswith("2 workers, 7.0 MB private each")
     assert summary((MASTER,)) == "26.0 MB in all, 0 workers"
 
 

@@ -35,14 +35,14 @@ def test_a_refork_with_workers_that_cannot_is_reported_with_the_servers_reason(
 def test_a_refork_that_has_a_mold_kept_its_promise(make_run: MakeRun) -> None:
     final = make_run().final
 
-    assert shortfalls(POLICIES["refork"], replace(final, molds=(final.master,)), None, "") == ()
+    assert shortfalls(POLICIES["refork"], replace(final, others=(final.master,)), None, "") == ()
 
 
 def test_a_refork_that_the_worker_refused_is_reported_unless_a_later_one_succeeded(
     make_run: MakeRun,
 ) -> None:
     run = make_run().final
-    final = replace(run, molds=(run.master,))  # that of generation 0
+    final = replace(run, others=(run.master,))  # that of generation 0
 
     (words,) = shortfalls(POLICIES["refork"], final, {"sealed": True}, FAILED)
 

@@ -24,7 +24,7 @@ from pasture.proc.maps import parse_maps
 from pasture.proc.packages import package_of, read_text
 from pasture.proc.smaps import InMemory, Memory, parse_mapped_files
 from pasture.scoreboard.layout import Snapshot
-from pasture.scoreboard.reader import read_scoreboard, served_by
+from pasture.scoreboard.reader import read_scoreboard, served_by, workers_among
 from pasture.sealing.steps import left_out_besides
 from pasture.servers import engines
 
@@ -96,6 +96,7 @@ def gather(
     mapped = (parse_maps(read_text(f"/proc/{pid}/maps")) for pid in (master_pid, *pids))
     files = tuple(sorted({one.path for mappings in mapped for one in mappings if one.is_file}))
     board = read_scoreboard(master_pid)
+    workers = workers_among(pids, board.entries if board is not None else {})
     environ = read_environ(master_pid)
     mappings = parse_maps(read_text(f"/proc/{master_pid}/maps"))
     if not any("python" in file for file in files):
@@ -108,7 +109,7 @@ def gather(
         command=tree.command_of(master_pid),
         environ=environ,
         master=memory,
-        workers=tuple(w for pid in pids if (w := _worker(pid, board)) is not None),
+        workers=tuple(w for pid in workers if (w := _worker(pid, board)) is not None),
         threads=read_threads(master_pid, pids, mappings, notes or Notes(), _PROC),
         files=files,
         huge_pages=read_text("/sys/kernel/mm/transparent_hugepage/enabled"),
@@ -117,7 +118,7 @@ def gather(
         seal=read_seal(master_pid, board, environ, report_file),
         free_bytes=free_bytes(master_pid),
         notes=notes,
-        imported=notes.imported_by(pids) if notes is not None else (),
+        imported=notes.imported_by(workers) if notes is not None else (),
         modules=tuple(map(read_module, filter(is_stable_abi, files))),
         refusals=_refusals() if os.path.realpath(sys.executable) in files else (),
         spawned=len(tree.spawned_workers(master_pid)),
@@ -129,7 +130,7 @@ def gather(
 def _worker(pid: int, board: Snapshot | None) -> Worker | None:
     memory = smaps.read_memory(pid)
     entry = board.entries.get(pid) if board is not None else None
-    if memory is None or (entry is not None and entry.role == "mold"):
+    if memory is None:
         return None
     packages = _by_package(pid)
     if entry is None:

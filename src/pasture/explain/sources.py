@@ -66,11 +66,7 @@ def largest_worker(parent_pid: int) -> int:
         ProcessEnded: it has none, or they are ending.
     """
     shown = reader.read_entries(parent_pid)
-    workers = [
-        pid
-        for pid in tree.forked_workers(parent_pid)
-        if pid not in shown or shown[pid].role == "worker"
-    ]
+    workers = reader.workers_among(tree.forked_workers(parent_pid), shown)
     sizes = {w: m.private_bytes for w in workers if (m := smaps.read_memory(w)) is not None}
     if not sizes:
         raise ProcessEnded(

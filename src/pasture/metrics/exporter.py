@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from pasture.errors import MissingExtra, PastureError
+from pasture.proc import tree
 from pasture.proc.sampler import ProcessMemory, Sample, sample_tree
 from pasture.proc.stat import read_stat
 from pasture.proc.tree import read_again
 from pasture.scoreboard import figures
 from pasture.scoreboard.figures import Counts, SealFigures
 from pasture.scoreboard.layout import Entry, Snapshot
-from pasture.scoreboard.reader import read_scoreboard
+from pasture.scoreboard.reader import read_scoreboard, workers_among
 
 try:
     from prometheus_client.core import (
@@ -71,11 +72,15 @@ class ServerCollector(Collector):
 
     def _sample(self, entries: dict[int, Entry]) -> Sample | None:
         """A reading during which no process ended; under constant recycling it may take some."""
-        molds = {pid for pid, entry in entries.items() if entry.role == "mold"}
         try:
-            return read_again(lambda: sample_tree(self._master_pid, molds=molds), _TRIES)
+            return read_again(lambda: self._sample_tree(entries), _TRIES)
         except PastureError:
             return None
+
+    def _sample_tree(self, entries: dict[int, Entry]) -> Sample | None:
+        pids = tree.workers_of(self._master_pid)
+        others = set(pids).difference(workers_among(pids, entries))
+        return sample_tree(self._master_pid, workers=pids, others=others)
 
     def _memory(self, sample: Sample, entries: dict[int, Entry]) -> Iterator[Metric]:
         yield GaugeMetricFamily("pasture_workers", "Workers of the master", len(sample.workers))

@@ -34,20 +34,20 @@ class Sample:
     requests: int  # answered so far
     master: ProcessMemory  # the process that forked the workers
     workers: tuple[ProcessMemory, ...]  # ascending by pid
-    # Former workers that serve no more and fork in the master's place.
-    molds: tuple[ProcessMemory, ...] = ()
+    # Those that serve nothing: former workers that fork in the master's place, uWSGI's mules.
+    others: tuple[ProcessMemory, ...] = ()
 
     @property
     def total_pss_bytes(self) -> int:
         """PSS of the whole tree."""
-        forked = (*self.workers, *self.molds)
+        forked = (*self.workers, *self.others)
         return self.master.memory.pss_bytes + sum(p.memory.pss_bytes for p in forked)
 
     @property
     def swap_pss_bytes(self) -> int:
         """Memory of the tree that was swapped out, and is missing from every other figure."""
         return self.master.memory.swap_pss_bytes + sum(
-            p.memory.swap_pss_bytes for p in (*self.workers, *self.molds)
+            p.memory.swap_pss_bytes for p in (*self.workers, *self.others)
         )
 
 
@@ -57,13 +57,13 @@ def sample_tree(
     requests: int = 0,
     *,
     workers: tuple[int, ...] | None = None,
-    molds: Container[int] = (),
+    others: Container[int] = (),
 ) -> Sample | None:
     """Read a master and its workers; None if one of them began to end meanwhile.
 
     Args:
         workers: their pids, ascending; None for all that the master has.
-        molds: pids of those that serve no more, as the server's scoreboard shows them.
+        others: pids of those among them that serve nothing, as the server's scoreboard shows them.
 
     Raises:
         NoPrivilege: the processes belong to another user.
@@ -73,8 +73,8 @@ def sample_tree(
     read = read_together((master_pid, *workers))
     if read is None:
         return None
-    serving = tuple(process for process in read[1:] if process.pid not in molds)
-    forking = tuple(process for process in read[1:] if process.pid in molds)
+    serving = tuple(process for process in read[1:] if process.pid not in others)
+    forking = tuple(process for process in read[1:] if process.pid in others)
     return Sample(seconds, requests, read[0], serving, forking)
 
 

@@ -24,6 +24,8 @@ from typing import Literal
 from pasture.scoreboard import figures
 from pasture.scoreboard.figures import WORD_BYTES, Counts, SealFigures, Table
 
+Role = Literal["worker", "mold", "mule", "spooler"]
+
 NAME = "pasture-scoreboard"
 ROWS = 1024
 """Rows of processes: 256 KiB in all, which the kernel allocates at once."""
@@ -40,8 +42,11 @@ SEAL = Table(SealFigures, SEAL_SHOWN + 1)
 TOKEN, PID, STARTED, ROLE, GENERATION, READY, UNSAFE, PRIVATE_AT_START, SAYS_REQUESTS = range(9)
 COUNTS = Table(Counts, SAYS_REQUESTS + 1)
 
-PLAIN, WORKER, MOLD = range(3)
-"""Roles. The latter two are of servers that refork."""
+PLAIN, WORKER, MOLD, MULE, SPOOLER = range(5)
+"""Roles. The second and third are of servers that refork, the last two uWSGI's."""
+
+ROLES: tuple[Role, ...] = ("worker", "worker", "mold", "mule", "spooler")
+"""Their names."""
 
 
 def digest(*modules: Mapping[str, object]) -> int:
@@ -65,7 +70,7 @@ class Entry:
     pid: int
     # Generation of the mold that it was forked from or is; None without reforks.
     generation: int | None = None
-    role: Literal["worker", "mold"] = "worker"
+    role: Role = "worker"
     counts: Counts = field(default_factory=Counts)
     private_at_start_bytes: int = 0  # private memory right after the fork; 0 if it is not known
     says_requests: bool = False
@@ -109,7 +114,7 @@ def _entry(words: Sequence[int], at: int, pid: int) -> Entry:
     return Entry(
         pid,
         words[at + GENERATION] if role in (WORKER, MOLD) else None,
-        "mold" if role == MOLD else "worker",
+        ROLES[role] if role < len(ROLES) else "worker",
         COUNTS.read(words, at),
         words[at + PRIVATE_AT_START],
         bool(words[at + SAYS_REQUESTS]),

@@ -13,7 +13,7 @@ import fcntl
 import itertools
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,6 +55,23 @@ def read_entries(server_pid: int) -> dict[int, Entry]:
     """The row of each process of a server, by pid; empty for a server without a scoreboard."""
     snapshot = read_scoreboard(server_pid)
     return snapshot.entries if snapshot is not None else {}
+
+
+def roles_of(pids: Iterable[int], entries: Mapping[int, Entry]) -> dict[int, str]:
+    """What each child of a server is, by its row on the scoreboard: a worker, a mold, a mule.
+
+    "other" is one without a row beside those that have one: uWSGI's router of HTTP, say. Where none
+    has, or there may have been too few rows, all are workers.
+    """
+    children = tuple(pids)
+    counted = any(pid in entries for pid in children) and len(entries) < layout.ROWS
+    without = "other" if counted else "worker"
+    return {pid: entries[pid].role if pid in entries else without for pid in children}
+
+
+def workers_among(pids: Iterable[int], entries: Mapping[int, Entry]) -> tuple[int, ...]:
+    """Those of a server's children that are workers, in order."""
+    return tuple(pid for pid, role in roles_of(pids, entries).items() if role == "worker")
 
 
 def served_by(

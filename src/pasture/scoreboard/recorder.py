@@ -128,11 +128,12 @@ class Recorder:
         if slot is not None:
             self.begin(slot)
 
-    def begin(self, slot: Slot | None = None) -> None:
+    def begin(self, slot: Slot | None = None, role: int = layout.PLAIN) -> None:
         """Count from now on, in a worker. By hand only after forks of C code and of molds.
 
         Args:
             slot: reserved for this process; None for that of the fork that was announced.
+            role: of `layout`, for a process that is no worker and serves no requests.
         """
         if self._row_pid == os.getpid() or self._board is None:
             return
@@ -145,8 +146,11 @@ class Recorder:
         if not row.claim():
             return
         self._row = row
-        row.words[_AT["starts"]] = 1
-        row.words[layout.SAYS_REQUESTS] = self._says_requests
+        if role == layout.PLAIN:
+            row.words[_AT["starts"]] = 1
+            row.words[layout.SAYS_REQUESTS] = self._says_requests
+        else:
+            row.words[layout.ROLE] = role
         with contextlib.suppress(OSError):
             row.words[layout.PRIVATE_AT_START] = own_private_bytes()
         if self._count_collection not in gc.callbacks:

@@ -20,7 +20,7 @@ from pasture.proc.maps import Mapping
 from pasture.proc.smaps import Memory
 from pasture.proc.stat import read_stat
 from pasture.scoreboard.layout import Entry
-from pasture.scoreboard.reader import read_entries
+from pasture.scoreboard.reader import read_entries, roles_of
 from pasture.servers.settings import SETTINGS
 from pasture.trust.untrusted_text import printable
 
@@ -53,6 +53,7 @@ class Row:
     faults_a_second: float | None  # minor page faults since the reading before; None without one
     shown: Entry | None = None  # its entry on the server's scoreboard; None if it has none
     command: str = ""  # of a program out of an image that is watched; else ""
+    without_entry: str = "worker"  # what it is if it is no master and has no entry: "other", too
 
     @property
     def requests(self) -> int | None:
@@ -66,13 +67,20 @@ class Row:
 
     @property
     def role(self) -> str:
-        """program (out of an image), master, mold or worker."""
+        """program (out of an image), master, worker, mold, mule, spooler or other."""
         if self.command:
             return "program"
-        return "master" if self.is_master else self.shown.role if self.shown else "worker"
+        if self.is_master:
+            return "master"
+        return self.shown.role if self.shown else self.without_entry
 
 
-def row(readings: list[Reading], shown: Entry | None = None, command: str = "") -> Row:
+def row(
+    readings: list[Reading],
+    shown: Entry | None = None,
+    command: str = "",
+    without_entry: str = "worker",
+) -> Row:
     """The row of one process, from several readings, oldest first; at least one."""
     last = readings[-1]
     growth = faults = None
@@ -83,7 +91,7 @@ def row(readings: list[Reading], shown: Entry | None = None, command: str = "") 
             growth = gained * 60 / (last.seconds - first.seconds)
         before = readings[-2]
         faults = (last.minor_faults - before.minor_faults) / (last.seconds - before.seconds)
-    return Row(last.pid, last.is_master, last.memory, growth, faults, shown, command)
+    return Row(last.pid, last.is_master, last.memory, growth, faults, shown, command, without_entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +147,11 @@ class Watch:
             raise ProcessEnded(
                 f"process {self.master_pid} has ended", hint="give the pid of another"
             )
-        return tuple(row(kept, shown.get(pid)) for pid, kept in readings.items())
+        roles = roles_of(pids[1:], shown)
+        return tuple(
+            row(kept, shown.get(pid), without_entry=roles.get(pid, "worker"))
+            for pid, kept in readings.items()
+        )
 
 
 class ImageWatch:

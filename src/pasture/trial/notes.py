@@ -96,7 +96,7 @@ def shortfalls(
     found = []
     if policy.out_of_image and (why := _NOT_OUT_OF_IMAGE.search(log)):
         found.append(f"did not start out of its image: {why[1]}")
-    if policy.refork and not final.molds:
+    if policy.refork and not final.others:
         found.append(f"did not refork: {_reason(NO_REFORK, log)}")
     elif policy.refork and not find(REFORKED, log) and (failed := find(REFORK_FAILED, log)):
         found.append(f"did not refork: {failed[1]}")

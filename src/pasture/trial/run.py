@@ -20,7 +20,7 @@ from pasture.launch.session import Group, tail
 from pasture.proc import smaps
 from pasture.proc.sampler import Sample, Series, read_together, sample_tree, sample_until_whole
 from pasture.proc.tree import processor_s
-from pasture.scoreboard.reader import molds_of
+from pasture.scoreboard.reader import read_entries, workers_among
 from pasture.sealing import snapshot
 from pasture.sealing.policy import POLICIES
 from pasture.trial import diagnosis, load, server
@@ -187,8 +187,9 @@ def _sample(series: Series, job: Job, group: Group, elapsed_s: float, requests: 
 
 
 def _read(job: Job, group: Group, elapsed_s: float, requests: int) -> Sample | None:
-    workers, molds = job.plan.facts.workers_of(job.policy)(group.pid), molds_of(group.pid)
-    return sample_tree(group.pid, elapsed_s, requests, workers=workers, molds=molds)
+    pids = job.plan.facts.workers_of(job.policy)(group.pid)
+    others = set(pids).difference(workers_among(pids, read_entries(group.pid)))
+    return sample_tree(group.pid, elapsed_s, requests, workers=pids, others=others)
 
 
 def private_a_worker(size_bytes: float) -> str:

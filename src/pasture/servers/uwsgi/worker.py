@@ -15,6 +15,7 @@ import traceback
 from typing import Any
 
 from pasture.log_lines import log
+from pasture.scoreboard import layout
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing import child, exit
 from pasture.servers import profiled
@@ -31,12 +32,23 @@ def begin(uwsgi: Any, *, leaves: bool, limit: MemoryLimit | None = None) -> None
     `leaves` says whether it leaves without finalization, `limit` is of its private memory.
     """
     child.take_steps()
-    recorder.begin()
+    role = role_of(uwsgi)
+    if role is not None:
+        recorder.begin(role=role)
     profiled.begin()
     global _after
     _after = AfterResponse(limit)
     if leaves:
         hooks.at_exit(lambda status: _leave(uwsgi, status))
+
+
+def role_of(uwsgi: Any) -> int | None:
+    """The role of this process on the scoreboard; None for one that uWSGI has for itself."""
+    if uwsgi.worker_id():
+        return layout.PLAIN
+    if uwsgi.mule_id():
+        return layout.MULE
+    return layout.SPOOLER if uwsgi.i_am_the_spooler() else None
 
 
 def after_request(uwsgi: Any) -> None:
