@@ -189,6 +189,29 @@ def test_packages_that_every_worker_imports_are_named_with_what_they_take() -> N
     )
 
 
+def test_libraries_of_nothing_are_no_obstacle() -> None:
+    tiny = {"markupsafe 3.0": InMemory(20_000, 8_000)}
+    evidence = replace(HEALTHY, workers=(Worker(SHARED, packages=tiny),) * 2)
+    assert obstacles(evidence) == set()
+    assert "markupsafe 3.0 (0.0 MB)" in what_of(evidence, "late-imports")
+
+
+def test_libraries_of_some_workers_are_named_with_how_many_have_them() -> None:
+    tiny, large = InMemory(20_000, 8_000), InMemory(20 * MB, 11 * MB)
+    some = Worker(SHARED, packages={"matplotlib 3.10": large, "pillow 11": tiny, "lxml 6": large})
+    both = Worker(SHARED, packages={"pillow 11": tiny, "lxml 6": large})
+    evidence = replace(
+        HEALTHY, packages=frozenset(("lxml 6",)), workers=(some, both, Worker(SHARED)), notes=None
+    )
+    assert obstacles(evidence) == set()
+    assert what_of(evidence, "late-imports") == (
+        "no library that the master has not is in every worker; of 3 there is "
+        "matplotlib 3.10 (11.0 MB) in 1, pillow 11 (0.0 MB) in 2"
+    )
+    none = replace(evidence, workers=(Worker(SHARED),))
+    assert what_of(none, "late-imports").startswith("no worker has mapped a library")
+
+
 def test_a_few_small_modules_that_workers_import_are_no_obstacle() -> None:
     assert obstacles(replace(HEALTHY, imported=("decimal", "gunicorn.workers.sync"))) == set()
 

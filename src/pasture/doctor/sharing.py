@@ -16,6 +16,8 @@ _NOT_PRELOADED = 0.6
 _MIN_PRIVATE_BYTES = 8_000_000
 _MIN_FREE_BYTES = 5_000_000
 _MIN_LIBRARIES_BYTES = 100_000
+_MIN_LATE_BYTES = 1_000_000
+"""Private memory of libraries in each worker. Less is no obstacle."""
 _MAX_NAMES = 12
 
 
@@ -146,13 +148,10 @@ def late_imports(seen: Evidence) -> Iterator[Finding]:
         if package and package.lower() not in mapped
     )
     if not names:
-        what = "no worker has mapped a library that the master has not"
-        if seen.notes is not None:
-            what = "every worker found its modules imported"
-        yield Finding("late-imports", False, what)
+        yield Finding("late-imports", False, _not_in_every(seen))
         return
     own = sum(size.private_bytes for size in sizes.values())
-    large = bool(sizes) or len(seen.imported) > 20
+    large = own >= _MIN_LATE_BYTES or len(seen.imported) > 20
     yield Finding(
         "late-imports",
         large,
@@ -160,6 +159,23 @@ def late_imports(seen: Evidence) -> Iterator[Finding]:
         cost=_cost_of_imports(own) if large else "",
         fix="import them while the application is loaded, or in the warm-up" if large else "",
     )
+
+
+def _not_in_every(seen: Evidence) -> str:
+    """There is no package that all workers have and the master has not; some may have some."""
+    count_of = Counter(name for worker in seen.workers for name in worker.packages)
+    largest = {
+        name: max(w.packages[name].private_bytes for w in seen.workers if name in w.packages)
+        for name in count_of.keys() - seen.packages
+    }
+    if largest:
+        names = sorted(largest, key=lambda name: (-largest[name], name))
+        shown = [f"{n} ({megabytes(largest[n])}) in {count_of[n]}" for n in names]
+        what = "no library that the master has not is in every worker"
+        return f"{what}; of {len(seen.workers)} there is {some(shown, _MAX_NAMES)}"
+    if seen.notes is not None:
+        return "every worker found its modules imported"
+    return "no worker has mapped a library that the master has not"
 
 
 def _cost_of_imports(libraries_bytes: int) -> str:
