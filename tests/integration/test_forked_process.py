@@ -54,6 +54,44 @@ first.join()
 """
 
 
+FAILS_TO_START = """
+import errno, os
+from pasture.servers.forked_process import Forking
+
+def refuse(number):
+    def fail(*_):
+        raise OSError(number, os.strerror(number))
+    return fail
+
+def second(function, calls=[0]):
+    def call():
+        calls[0] += 1
+        return function() if calls[0] % 2 else refuse(errno.EMFILE)()
+    return call
+
+context = Forking(lambda: None)
+for name, fails in (("fork", refuse(errno.EAGAIN)), ("pipe", refuse(errno.EMFILE)),
+                    ("pipe", second(os.pipe))):
+    before, plain = len(os.listdir("/proc/self/fd")), getattr(os, name)
+    for _ in range(5):
+        setattr(os, name, fails)
+        try:
+            context.Process(target=print).start()
+        except OSError:
+            print("refused", end=" ")
+        finally:
+            setattr(os, name, plain)
+    print(len(os.listdir("/proc/self/fd")) - before)
+"""
+
+
+@pytest.mark.once
+def test_a_start_that_fails_leaves_no_descriptor():
+    command = [sys.executable, "-c", FAILS_TO_START]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout == ("refused refused refused refused refused 0\n") * 3, done
+
+
 @pytest.mark.once
 def test_a_worker_has_nothing_of_its_parent_and_calls_what_was_given_to_atexit():
     command = [sys.executable, "-c", LIKE_A_SPAWNED_ONE]

@@ -104,7 +104,11 @@ class _Fork(popen_fork.Popen):
         context = process.context
         context.before_fork()
         end, workers_life = os.pipe()
-        parents_end, parents_life = os.pipe()
+        try:
+            parents_end, parents_life = os.pipe()
+        except OSError:
+            _close(end, workers_life)
+            raise
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, context.handlers)
         try:
             with _tracker_shared():
