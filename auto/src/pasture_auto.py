@@ -41,9 +41,9 @@ def start() -> None:
 
     policy = os.environ.get(VARIABLE, "")
     # As for Python's own variables: -E and -I leave them unread.
-    if policy.lower() in OFF or sys.flags.ignore_environment:
+    if policy.strip().lower() in OFF or sys.flags.ignore_environment:
         return
-    if policy.lower() in ON:
+    if policy.strip().lower() in ON:
         policy = "seal"
     program = program_of(sys.orig_argv)
     # A folder that is listed twice has its start files run twice.
@@ -76,8 +76,13 @@ def read_engines() -> Mapping[str, Any]:
 
 def _find(name: str, path: Any = None, target: Any = None) -> Any:
     """What an import would load a module from; None if it finds nothing."""
-    found = (finder.find_spec(name, path, target) for finder in sys.meta_path)
-    return next((spec for spec in found if spec is not None), None)
+    for finder in sys.meta_path:
+        # As an import does: old finders have `find_module` alone.
+        find_spec = getattr(finder, "find_spec", None)
+        spec = find_spec(name, path, target) if find_spec is not None else None
+        if spec is not None:
+            return spec
+    return None
 
 
 def program_of(command: Sequence[str]) -> tuple[str, str]:

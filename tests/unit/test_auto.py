@@ -122,3 +122,15 @@ def test_a_program_that_is_several_engines_shows_each_line_once(
     log.warning("sealed")
 
     assert capsys.readouterr().err == "pasture: sealed\n"
+
+
+def test_an_old_finder_that_has_no_find_spec_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As an import does."""
+    monkeypatch.setattr(sys, "meta_path", [object(), *sys.meta_path])
+    assert read_engines().keys() == ENGINES.keys()
+    watch = pasture_auto._Watch(("", "train.py"), "seal")
+    watch._left = {"colorsys": "pasture.none"}
+    spec = watch.find_spec("colorsys")
+    assert spec is not None and spec.name == "colorsys"
