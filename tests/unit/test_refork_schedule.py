@@ -39,9 +39,16 @@ def test_another_policy_can_be_given_a_schedule() -> None:
     assert settings.policy.name == "freeze" and settings.refork == Schedule((7,))
 
 
-def test_a_least_saving_that_is_no_number_is_refused() -> None:
-    with pytest.raises(UsageError, match="is no fraction"):
-        read_environment({"PASTURE_REFORK": "7", "PASTURE_REFORK_LEAST_SAVING": "some"})
+@pytest.mark.parametrize("text", ["some", "nan", "7", "1", "inf", "-inf", "1e400"])
+def test_a_least_saving_that_no_refork_can_have_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is no saving that a refork can have"):
+        read_environment({"PASTURE_REFORK": "7", "PASTURE_REFORK_LEAST_SAVING": text})
+
+
+def test_a_negative_least_saving_is_any_price() -> None:
+    for text, saving in (("-1", -1.0), ("0", 0.0), ("0.5", 0.5)):
+        found = read_environment({"PASTURE_REFORK": "7", "PASTURE_REFORK_LEAST_SAVING": text})
+        assert found.refork is not None and found.refork.min_saving == saving
 
 
 @pytest.mark.parametrize(

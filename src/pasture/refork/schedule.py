@@ -81,10 +81,21 @@ def parse_schedule(text: str, min_saving: str | float = MIN_SAVING) -> Schedule:
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and int(word) > 0 for word in words):
         raise UsageError(f"{text!r} is no schedule of reforks", hint=_HINT)
+    return Schedule(tuple(map(int, words)), _parse_saving(min_saving))
+
+
+def _parse_saving(raw: str | float) -> float:
+    """A fraction, or a negative number for none at all."""
     try:
-        return Schedule(tuple(map(int, words)), float(min_saving))
+        fraction = float(raw)
     except ValueError:
-        raise UsageError(f"{min_saving!r} is no fraction", hint="as in 0.01") from None
+        fraction = math.nan
+    if not -math.inf < fraction < 1:  # of all memory no refork saves all
+        raise UsageError(
+            f"{raw!r} is no saving that a refork can have",
+            hint="a fraction of the server's memory, as in 0.01; -1 reforks at any price",
+        )
+    return fraction
 
 
 @dataclass(frozen=True, slots=True)
