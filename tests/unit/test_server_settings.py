@@ -1,11 +1,14 @@
 """How a policy and a warm-up get into a server process."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
+import pasture_auto
 from pasture.errors import UnknownPolicy, UsageError
-from pasture.servers.settings import read_environment, to_environment
+from pasture.servers.setting import OFF, ON
+from pasture.servers.settings import SETTINGS, ServerSettings, read_environment, to_environment
 from pasture.warmup.requests import Request
 
 
@@ -85,7 +88,7 @@ def test_modules_to_preload_are_names_with_commas_between_them() -> None:
 
 @pytest.mark.parametrize(
     "environ",
-    [{"PASTURE_PRELOAD": "tasks.py -x"}, {"PASTURE_PRELOAD": "a..b"}, {"PASTURE_ONCE": "yes"}],
+    [{"PASTURE_PRELOAD": "tasks.py -x"}, {"PASTURE_PRELOAD": "a..b"}, {"PASTURE_ONCE": "ja"}],
 )
 def test_what_names_no_module_and_is_no_choice_is_refused(environ: dict[str, str]) -> None:
     with pytest.raises(UsageError):
@@ -123,3 +126,29 @@ def test_a_probe_is_the_default_and_each_part_of_it_can_be_chosen() -> None:
 def test_a_choice_about_the_probe_that_there_is_not_is_refused(variable: str) -> None:
     with pytest.raises(UsageError):
         read_environment({variable: "maybe"})
+
+
+SWITCHES = [row.variable for row in SETTINGS.values() if row.takes is bool]
+
+
+@pytest.mark.parametrize("variable", SWITCHES)
+def test_all_switches_are_written_in_the_same_words(variable: str) -> None:
+    name = next(field.name for field in dataclasses.fields(ServerSettings)
+                if field.metadata["row"].variable == variable)  # fmt: skip
+    for words, is_on in ((ON, True), (OFF, False)):
+        for word in words:
+            for written in (word, word.upper(), f" {word.capitalize()} "):
+                assert getattr(read_environment({variable: written}), name) is is_on, written
+    for wrong in ("2", "maybe", "truth", "none"):
+        with pytest.raises(UsageError, match=variable):
+            read_environment({variable: wrong})
+
+
+def test_the_start_file_that_is_read_before_pasture_is_there_has_the_same_words() -> None:
+    assert pasture_auto.ON == ON
+    assert pasture_auto.OFF == ("", *OFF)
+
+
+@pytest.mark.parametrize("given", [True, False, 1, 0, "yes", "no"])
+def test_switches_that_are_arguments_are_read_alike(given: object) -> None:
+    assert read_environment({}, strict=given).strict is (given in (True, "yes"))

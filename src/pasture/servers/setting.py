@@ -13,6 +13,19 @@ from pasture.servers.engines import Row
 Raw = Any
 """A value as users give it: text, or what an option or `configure` takes."""
 
+ON = ("1", "on", "true", "yes")
+OFF = ("0", "off", "false", "no")
+"""How all switches are written, in small or large letters. The start file of pasture[auto] has the
+same words: it is read before pasture is there."""
+
+
+def read_switch(raw: Raw, name: str) -> bool:
+    """Whether a switch is on. Raises a UsageError, with the name of what it is, at nonsense."""
+    word = raw.strip().lower() if isinstance(raw, str) else raw
+    if word not in (True, False, *ON, *OFF):
+        raise UsageError(f"{name} is {raw!r}", hint=f"{', '.join(ON)}; or {', '.join(OFF)}")
+    return word in (True, *ON)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
@@ -70,9 +83,7 @@ class Setting:
                 raise UsageError(f"{self.variable} is {raw!r}", hint=f"known are {known}")
             return raw
         if self.takes is bool:
-            if raw not in (True, False, "1", "0"):
-                raise UsageError(f"{self.variable} is {raw!r}", hint="1 or 0")
-            return raw in (True, "1")
+            return read_switch(raw, self.variable)
         return self.takes(raw)
 
 

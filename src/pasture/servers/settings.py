@@ -84,10 +84,6 @@ def _parse_requests(
     return found
 
 
-def _is_not_0(raw: Raw) -> bool:
-    return raw not in (False, "0")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     """The settings of a server process. `pasture run --help` lists the rows in this order."""
@@ -191,7 +187,6 @@ class ServerSettings:
         help="End rather than fork unsealed, or with what a fork breaks: threads, connections.",
         takes=bool,
         default=False,
-        parse=_is_not_0,
     )
     memory_limit: MemoryLimit | None = setting(
         "PASTURE_MAX_USS",
@@ -235,7 +230,6 @@ class ServerSettings:
         help="Warm up a new generation 0 with what the old server has answered.  [default: 1]",
         takes=bool,
         default=True,
-        parse=_is_not_0,
         engines=lambda engine: engine.reforks,
     )
     lifespan: str = setting(
