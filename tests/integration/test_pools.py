@@ -155,6 +155,31 @@ def test_children_of_a_sealed_forkserver_stay_small(tmp_path):
     assert max(kib for _, kib in sealed["workers"]) < 4500
 
 
+@pytest.mark.interpreter
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_module_that_a_sealed_forkserver_cannot_import_is_reported(tmp_path, strict):
+    (tmp_path / "broken.py").write_text("import nothing_of_that_name\n")
+    done = execute(
+        tmp_path,
+        f"""
+        if __name__ == "__main__":
+            os.environ["PASTURE_STRICT"] = {str(strict)!r}
+            context = pasture.sealed_forkserver("json", "tabel", "broken")
+            process = context.Process(target=print, args=("works",), kwargs={{"flush": True}})
+            try:
+                process.start()
+                process.join()
+            except (EOFError, ConnectionError):
+                pass
+        """,
+    )
+    for name, why in (("tabel", "tabel"), ("broken", "nothing_of_that_name")):
+        said = f"{name} cannot be imported: ModuleNotFoundError: No module named '{why}'"
+        assert (said in done.stderr) is (not strict or name == "tabel"), done.stderr
+    assert "json" not in done.stderr
+    assert (done.stdout == "works\n") is (not strict)
+
+
 def test_a_forkserver_that_runs_already_is_refused(tmp_path):
     done = execute(
         tmp_path,

@@ -5,8 +5,12 @@
 Importing it is the switch; its place in the list does not matter, because the seal waits
 for the first fork. Children of a forkserver end by `os._exit`. Never imported by pasture
 itself: it is for the process that forks.
+
+The forkserver passes over a module of its list that it cannot import. It is imported once more
+before the first fork, which reports it.
 """
 
+import dataclasses
 import os
 import sys
 
@@ -14,7 +18,26 @@ from pasture.fork_safety import generators
 from pasture.servers.sealer import Sealer, or_end
 from pasture.servers.settings import settings_or_end
 
-sealer = Sealer(settings_or_end())
+
+def _listed() -> tuple[str, ...]:
+    """The modules that this forkserver was given; none where it reports them itself.
+
+    Source: CPython 3.11 to 3.15 Lib/multiprocessing/forkserver.py, whose `main` imports them.
+    """
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        is_main = frame.f_globals.get("__name__") == "multiprocessing.forkserver"
+        if is_main and frame.f_code.co_name == "main":
+            given = frame.f_locals
+            own = ("__main__", "pasture.servers.forkserver", "pasture.servers.logged_forkserver")
+            if given.get("on_error", "ignore") == "ignore":
+                return tuple(name for name in given.get("preload") or () if name not in own)
+    return ()
+
+
+_settings = settings_or_end()
+sealer = Sealer(dataclasses.replace(_settings, preload=(*_listed(), *_settings.preload)))
 
 if "pasture.servers.observed_forkserver" in sys.modules:
     generators.settle()

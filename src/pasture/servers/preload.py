@@ -12,6 +12,7 @@ from types import TracebackType
 from pasture.errors import AppImportFailed, PastureError
 from pasture.log_lines import log
 
+_HINT = "check PASTURE_PRELOAD, or the list of the forkserver"
 _IMPORTING = ("importlib", "pasture", "_frozen_importlib")
 
 
@@ -66,7 +67,7 @@ def load(modules: Iterable[str], *, strict: bool) -> None:
         try:
             importlib.import_module(name)
         except (Exception, SystemExit) as error:  # a script may end at its import
-            failed = import_failed(name, error, server="importlib", hint="check PASTURE_PRELOAD")
+            failed = import_failed(name, error, server="importlib", hint=_HINT)
             if strict:
                 raise failed from error
             log.warning("not preloaded: %s\n%s", failed.message, failed.hint)
