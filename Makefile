@@ -22,7 +22,7 @@ FUZZ_PACKAGES := cryptography greenlet lxml msgpack numpy orjson pydantic-core
 CPYTHON_ALL_MATRIX ?= 3.12 3.13 3.14 3.15
 BINDING_BUILDS ?= $(MATRIX) $(MATRIX:%=%-check)
 ARM_PAGES ?= 4 16
-ARM_ZYGOTES := $(patsubst %,tests/zygote/test_%.py,zygote_programs zygote_process image_start)
+ARM_IMAGES := $(patsubst %,tests/zygote/test_image_%.py,programs process start)
 # The unpacked root has no shell, terminals, compiler, servers or start file of pasture[auto].
 ARM_WITHOUT := streams_that_are_closed or terminal or control_ or celery or gunicorn or says_what_it_holds or is_sealed_if
 BENCH_MATRIX ?= 3.14 3.13 3.15
@@ -83,8 +83,8 @@ setup-matrix: $(MATRIX:%=.venvs/%/.stamp) ## .venvs/3.X for each interpreter of 
 	        --target $(basename $@) $$package || echo "$$package has no wheel for $*"; \
 	done; touch $@
 
-# What the benchmarks of zygotes load.
-.venvs/%/zygote-packages.stamp: .venvs/%/.stamp
+# What the benchmarks of images load.
+.venvs/%/image-packages.stamp: .venvs/%/.stamp
 	@tools/uv pip install --quiet --only-binary :all: --python .venvs/$*/bin/python \
 	    --target $(basename $@) numpy pandas scikit-learn ipykernel jupyter_client
 	@touch $@
@@ -95,7 +95,7 @@ setup-matrix: $(MATRIX:%=.venvs/%/.stamp) ## .venvs/3.X for each interpreter of 
 	    --target $(basename $@) mcp jedi-language-server ipykernel jupyter_client black
 	@touch $@
 
-# A worker of Ray out of a zygote: large, so it is no requirement of the suite.
+# A worker of Ray out of an image: large, so it is no requirement of the suite.
 .venvs/%/ray-packages.stamp: .venvs/%/.stamp
 	@tools/uv pip install --quiet --only-binary :all: --python .venvs/$*/bin/python \
 	    --target $(basename $@) ray
@@ -216,13 +216,13 @@ test-native-debug: $(DEBUG_MATRIX:%=.venvs/%-dbg/.stamp) ## The same on CPython'
 	done
 
 .PHONY: test-arm
-test-arm: ## The native tests on arm64: emulated, then under kernels with pages of 4 and 16 KiB, with some of the zygotes' (ARM_PAGES=4, ARGS="-k trim")
+test-arm: ## The native tests on arm64: emulated, then under kernels with pages of 4 and 16 KiB, with some of the images' (ARM_PAGES=4, ARGS="-k trim")
 	@pytest="-m pytest -q -p no:cacheprovider -o timeout=1800"; \
 	tools/arm64 -- $$pytest tests/native $(ARGS) && \
 	for pages in $(ARM_PAGES); do \
 	    tools/arm64 --pages $$pages --limit 5400 -- $$pytest tests/native $(ARGS) && \
 	    tools/arm64 --python 3.14 --pages $$pages --limit 5400 -- \
-	        $$pytest $(ARM_ZYGOTES) -k "not ($(ARM_WITHOUT))" $(ARGS) || exit; \
+	        $$pytest $(ARM_IMAGES) -k "not ($(ARM_WITHOUT))" $(ARGS) || exit; \
 	done
 
 .PHONY: test-machines
@@ -280,9 +280,9 @@ lint-workflows: ## .github/ and examples/ci with zizmor, and actionlint where th
 test-engines: .venvs/3.14/.stamp ## Real clusters and servers that are no requirement: Spark, Dask, hypercorn, granian, queues, PASTURE=seal alone (ARGS="-k dask")
 	@.venvs/3.14/bin/python -m pytest -q benchmarks/engines/checks $(ARGS)
 
-.PHONY: test-zygote-adapters
-test-zygote-adapters: .venvs/3.14/zygote-packages.stamp .venvs/3.14/ray-packages.stamp .venvs/3.14/helper-packages.stamp ## Jupyter, Ray, pytest-xdist and a pool out of zygotes, helper processes out of images; needs an index
-	@.venvs/3.14/bin/python -m pytest -q tests/zygote/test_zygote_examples.py tests/zygote/test_example_helpers.py $(ARGS)
+.PHONY: test-image-recipes
+test-image-recipes: .venvs/3.14/image-packages.stamp .venvs/3.14/ray-packages.stamp .venvs/3.14/helper-packages.stamp ## Jupyter, Ray, pytest-xdist, a pool and helper processes out of images; needs an index
+	@.venvs/3.14/bin/python -m pytest -q tests/zygote/test_image_examples.py tests/zygote/test_example_helpers.py $(ARGS)
 
 .PHONY: test-packages
 test-packages: .venv/.stamp ## Other people's tests in a sealed child: numpy, Django, ... (ARGS="NAME... --resume")
@@ -481,10 +481,6 @@ bench-explain-site: .venvs/3.14/.stamp ## Causes of private pages on the bundled
 bench-explain-size: .venvs/3.14/.stamp ## A worker of 1 GB is explained: time, memory, and the server's answers meanwhile
 	@.venvs/3.14/bin/python -m benchmarks.explain_size $(ARGS)
 
-.PHONY: bench-zygote
-bench-zygote: .venvs/3.14/zygote-packages.stamp ## Starts, memory and kernels out of a zygote beside python (ARGS="--part times")
-	@.venvs/3.14/bin/python -m benchmarks.zygote $(ARGS)
-
 .PHONY: bench-programs
 bench-programs: .venvs/3.14/.stamp ## PSS of the bundled site's web server, Celery worker, beat, consumer and command: plain, sealed one by one, out of one image
 	@.venvs/3.14/bin/python -m benchmarks.programs $(ARGS)
@@ -494,12 +490,8 @@ bench-helpers: .venvs/3.14/helper-packages.stamp ## Servers of tools, language s
 	@.venvs/3.14/bin/python -m benchmarks.helpers $(ARGS)
 
 .PHONY: bench-image
-bench-image: .venvs/3.14/zygote-packages.stamp ## Starts and containers out of an image in a file beside python; containers need root (ARGS="--part site")
+bench-image: .venvs/3.14/image-packages.stamp ## Starts, sessions, kernels and containers out of an image beside python; containers need root (ARGS="--part site")
 	@.venvs/3.14/bin/python -m benchmarks.image $(ARGS)
-
-.PHONY: soak-zygote
-soak-zygote: .venvs/3.14/.stamp ## kill -9 of programs and servers of zygotes, 200 times
-	@.venvs/3.14/bin/python -m benchmarks.zygote_kills $(ARGS)
 
 ##@ PyPy
 

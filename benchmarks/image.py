@@ -1,4 +1,4 @@
-"""Programs out of an image in a file beside `python`: starts, and the memory of containers.
+"""Programs out of an image beside `python`: starts, and the memory of sessions and containers.
 
 Times from the start of a process to its first answer, with a warm page cache and with the files of
 both dropped from it. Containers are processes in mount, pid, ipc and uts namespaces, each with an
@@ -22,12 +22,13 @@ from pathlib import Path
 
 import click
 
+from benchmarks import image_sessions
 from pasture.proc.tree import children
 
 BIN = Path(sys.executable).parent
 PYTHON, STUB = BIN / "python", BIN / "pasture-python"
 SITE = Path(__file__).parents[1] / "demo"
-PACKAGES = Path(sys.prefix) / "zygote-packages"
+PACKAGES = Path(sys.prefix) / "image-packages"
 TIMEOUT_S = 300.0
 
 SERVER = """\
@@ -249,20 +250,53 @@ def show_airflow(folder: str, rounds: int) -> None:
     show_starts("Airflow's API", first_health, environ, rounds)
 
 
+def show_programs(part: str, folder: str, rounds: int, sessions: int, kernels: int) -> None:
+    """Starts of small programs; sessions, also of a rehearsed image; kernels of Jupyter."""
+    environ = {**environment(folder, PACKAGES), "IPYTHONDIR": f"{folder}/ipython"}
+    for source, words in image_sessions.STARTS.items() if part in ("all", "times") else ():
+        build(environ, *words)
+        require_started(environ)
+        image_sessions.show_times(PYTHON, STUB, source, environ, rounds)
+    if part in ("all", "sessions"):
+        totals = {}
+        modules = ("--preload", image_sessions.SESSION_MODULES)
+        rehearsed = (*modules, "--rehearse", str(image_sessions.REHEARSAL))
+        for name, words in (("rehearsed", rehearsed), ("image", modules)):
+            build(environ, *words)
+            require_started(environ)
+            totals[name] = image_sessions.pss_of_sessions(STUB, environ, sessions)
+        totals["fork server"] = image_sessions.pss_of_fork_server(PYTHON, environ, sessions)
+        totals["python"] = image_sessions.pss_of_sessions(PYTHON, environ, sessions)
+        image_sessions.show_memory(totals, sessions)
+    if part in ("all", "kernels"):
+        build(environ, "--preload", image_sessions.KERNEL_MODULES)
+        require_started(environ)
+        image_sessions.show_kernels(PYTHON, STUB, environ, kernels)
+
+
 @click.command()
 @click.option(
     "--part",
-    type=click.Choice(["all", "site", "pandas", "containers", "airflow"]),
+    type=click.Choice(
+        ["all", "times", "sessions", "kernels", "site", "pandas", "containers", "airflow"]
+    ),
     default="all",
     help="airflow: by an interpreter that has apache-airflow and pasture[zygote].",
 )
 @click.option("--rounds", default=7, show_default=True)
 @click.option("--containers", default=20, show_default=True)
-def main(part: str, rounds: int, containers: int) -> None:
-    """Starts of the bundled site and of pandas with scikit-learn; PSS of containers."""
+@click.option("--sessions", default=50, show_default=True)
+@click.option("--kernels", default=100, show_default=True)
+def main(part: str, rounds: int, containers: int, sessions: int, kernels: int) -> None:
+    """Starts of programs, of kernels and of the bundled site; PSS of sessions and containers."""
     if part == "airflow":
         with tempfile.TemporaryDirectory(prefix="image-", dir="/var/tmp") as folder:
             show_airflow(folder, rounds)
+        return
+    if part in ("all", "times", "sessions", "kernels"):
+        with tempfile.TemporaryDirectory(prefix="image-", dir="/var/tmp") as folder:
+            show_programs(part, folder, rounds, sessions, kernels)
+    if part in ("times", "sessions", "kernels"):
         return
     subprocess.run([PYTHON, SITE / "manage.py", "fill"], check=True, stdout=subprocess.DEVNULL)
     warm = [f"--warm-file={SITE / 'var' / name}" for name in ("urls.txt", "headers.txt")]

@@ -52,13 +52,6 @@ def test_a_process_that_was_started_by_exec_and_forked_none_has_nothing_to_compa
     assert "preloading" in raised.value.hint
 
 
-def test_a_program_out_of_a_zygote_is_compared_with_its_image(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sources, "AddressSpace", mapping("/memfd:pasture-zygote (deleted)"))
-    assert sources.find_pair(50) == (None, 50)
-
-
 def test_the_largest_worker_is_chosen_and_no_mold() -> None:
     assert sources.largest_worker(10) == 12
 

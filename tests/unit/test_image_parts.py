@@ -14,7 +14,8 @@ from pasture_zygote import image_file, leaks
 from pasture_zygote.build_id import build_id
 from pasture_zygote.image_build import variables
 from pasture_zygote.image_document import Document, Fact, Remark
-from pasture_zygote.leaks import Secret, find, of_file, of_variables
+from pasture_zygote.leaks import find, of_file, of_variables
+from pasture_zygote.orders import Secret
 
 pytestmark = pytest.mark.once
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zygotes import BIN, STUB, Ended
-
 TIMEOUT_S = 240
+BIN = Path(sys.executable).parent
+STUB = BIN / "pasture-python"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended."""
+
+    status: int
+    out: bytes
+    err: bytes
 
 
 class Images:
@@ -58,11 +69,26 @@ class Images:
         done = self.build(*words)
         assert done.returncode == 0, done.stderr
 
+    def document(self) -> dict[str, Any]:
+        """What `show` says of the image."""
+        path = self.folder / "shown.json"
+        self.pasture("show", str(self.image), "--json", str(path))
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Of a program that starts out of the image."""
+        return {"PASTURE_IMAGE": str(self.image), **self.environ}
+
+    def popen(self, words: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        options.setdefault("env", self.variables)
+        return subprocess.Popen([STUB, *words], **options)
+
     def run(self, *words: str, program: Path = STUB, **options: Any) -> Ended:
-        given = {"PASTURE_IMAGE": str(self.image), **self.environ, **options.pop("environ", {})}
         done = subprocess.run(
             [program, *words],
-            env=given,
+            env={**self.variables, **options.pop("environ", {})},
             capture_output=True,
             timeout=TIMEOUT_S,
             check=False,

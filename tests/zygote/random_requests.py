@@ -1,8 +1,7 @@
 """Random requests, by `pasture-python` and by `python`: status, output and errors must be the same.
 
-`python tests/zygote/random_requests.py --requests 10000`: goes on where it stopped. With `--image`
-programs come out of a file in the place of a server's zygotes. A request is made from its number
-alone, so that one that differs can be looked at again (`--only NUMBER`).
+`python tests/zygote/random_requests.py --requests 10000`: goes on where it stopped. A request is
+made from its number alone, so that one that differs can be looked at again (`--only NUMBER`).
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from images import Images
-from zygotes import BIN, STUB, Zygotes
+from images import BIN, STUB, Images
 
 STATES = Path(__file__).resolve().parent.parent.parent / "var"
 TIMEOUT_S = 120
@@ -73,7 +71,7 @@ VARIABLES: tuple[tuple[str, str], ...] = (
     *(("PYTHONUNBUFFERED", "1"), ("PYTHONHASHSEED", "0"), ("PYTHONPATH", "/x"), ("LC_ALL", "C")),
     *(("PYTHONWARNINGS", "error"), ("PYTHONUTF8", "1"), ("PYTHONDONTWRITEBYTECODE", "1")),
     *(("PYTHONIOENCODING", "latin-1"), ("LANG", "C.UTF-8"), ("NO_COLOR", "1"), ("TERM", "dumb")),
-    *(("PYTHONOPTIMIZE", "1"), ("FORCE_COLOR", "1"), ("COLUMNS", "40"), ("PASTURE_ZYGOTE", "none")),
+    *(("PYTHONOPTIMIZE", "1"), ("FORCE_COLOR", "1"), ("COLUMNS", "40"), ("PASTURE_IMAGE", "0")),
 )
 ARGUMENTS = ("a", "", "-x", "--long=1", "ä", "with space", "-", "--", "*", "'\"", "\n", "-c")
 
@@ -173,35 +171,20 @@ def outcome(program: Path, one: Request, environ: dict[str, str]) -> tuple[int, 
 
 
 def without_run(text: bytes, folder: str) -> bytes:
-    """Output without addresses and the folder, and without what docs/zygote.md says of the end: a
+    """Output without addresses and the folder, and without what docs/image.md says of the end: a
     traceback out of a finalizer may show its source line."""
     text = re.sub(rb"0x[0-9a-f]+", b"0x", text.replace(folder.encode(), b"FOLDER"))
     return re.sub(rb"(, in __del__\n)    .*\n(?:    [ ~^]+\n)?", rb"\1", text)
 
 
-def compare(zygotes: Zygotes | Images, number: int) -> Request:
+def compare(images: Images, number: int) -> Request:
     """Run a request both ways."""
     one = request(number)
-    served = outcome(STUB, one, zygotes.environ)
-    expected = outcome(BIN / "python", one, zygotes.environ)
-    if served != expected:
-        one.differs = f"served {served}\nexpected {expected}"
+    started = outcome(STUB, one, images.environ)
+    expected = outcome(BIN / "python", one, images.environ)
+    if started != expected:
+        one.differs = f"started {started}\nexpected {expected}"
     return one
-
-
-@contextmanager
-def from_server() -> Iterator[Zygotes]:
-    """Zygotes for some of the options; it is shown in the end how many programs they served."""
-    with tempfile.TemporaryDirectory(prefix="zygotes-") as name:
-        zygotes = Zygotes(Path(name))
-        zygotes.pasture("start", "--preload", "json,decimal", "--name", "one")
-        for options in ("-u", "-I", "-X utf8"):
-            zygotes.pasture("start", "--name", f"with {options}", f"--options={options}")
-        try:
-            yield zygotes
-            print(f"served now: {zygotes.served()}")
-        finally:
-            zygotes.pasture("stop", check=False)
 
 
 @contextmanager
@@ -219,13 +202,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--only", type=int)
-    parser.add_argument("--image", action="store_true")
     asked = parser.parse_args()
-    kept = STATES / ("image-requests.json" if asked.image else "zygote-requests.json")
+    kept = STATES / "image-requests.json"
     state = {"next": 0, "differ": []}
     if kept.exists() and asked.only is None:
         state = json.loads(kept.read_text())
-    with (from_file if asked.image else from_server)() as found:
+    with from_file() as found:
         begin = state["next"] if asked.only is None else asked.only
         end = asked.requests if asked.only is None else asked.only + 1
         for number in range(begin, end):

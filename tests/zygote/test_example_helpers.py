@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from images import TIMEOUT_S, Images
-from zygotes import BIN, STUB
+from images import BIN, STUB, TIMEOUT_S, Images
 
 from examples.helpers import conversation, sessions
 
@@ -20,7 +19,7 @@ PACKAGES = Path(sys.prefix) / "helper-packages"
 pytestmark = [
     pytest.mark.once,
     pytest.mark.integration,
-    pytest.mark.skipif(not PACKAGES.exists(), reason="make test-zygote-adapters"),
+    pytest.mark.skipif(not PACKAGES.exists(), reason="make test-image-recipes"),
 ]
 
 

@@ -11,8 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from images import Images
-from zygotes import BIN, STUB, Ended
+from images import BIN, STUB, Ended, Images
 
 from pasture_zygote import auto
 

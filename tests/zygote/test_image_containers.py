@@ -9,8 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from images import Images
-from zygotes import BIN, STUB
+from images import BIN, STUB, Images
 
 from pasture.proc.maps import read_smaps
 from pasture.proc.smaps import total_pss_bytes

@@ -20,8 +20,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from images import BIN, STUB
 from test_image_containers import require_containers
-from zygotes import BIN, STUB
 
 from pasture.launch.ports import free_port
 from pasture.proc import tree

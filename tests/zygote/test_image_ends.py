@@ -21,11 +21,10 @@ from http.client import HTTPException
 from pathlib import Path
 
 import pytest
-from images import Images
+from images import BIN, STUB, Images
 from redis import Redis
 from running import waits_in_select
 from test_image_site import PRELOAD, SITE
-from zygotes import BIN, STUB
 
 from benchmarks.engines.redis_server import redis_server
 from pasture.launch.ports import free_port, listens

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from images import Images
-from zygotes import BIN, STUB
+from images import BIN, STUB, Images
 
 pytestmark = [
     pytest.mark.once,

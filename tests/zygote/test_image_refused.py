@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from images import Images, compiled
-from zygotes import BIN, STUB
+from images import BIN, STUB, Images, compiled
 
 from pasture_zygote import host
 from pasture_zygote.image_file import _HEADER, _Header

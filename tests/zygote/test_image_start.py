@@ -8,8 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from images import TIMEOUT_S, Images
-from zygotes import STUB
+from images import STUB, TIMEOUT_S, Images
 
 from pasture.profile import file
 
@@ -264,6 +263,49 @@ def test_an_image_that_cannot_be_made_is_not_there(
     assert done.returncode not in (0, 1), done.stderr
     assert said in done.stderr
     assert sorted(path.name for path in own_images.folder.iterdir()) == ["lib"]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import socket\nS = socket.socket()", "keeps open"),
+        ("F = open('/tmp/pasture-kept', 'w')", "keeps open"),
+        ("import fcntl\nfcntl.flock(F := open(__file__, 'a'), fcntl.LOCK_EX)", "keeps open"),
+        ("import os\nos._exit(3)", "ended"),
+        ("import mmap\nM = mmap.mmap(-1, 4096)", "shared with other processes"),
+    ],
+)
+def test_a_module_that_no_other_process_can_have_is_reported(
+    own_images: Images, text: str, said: str
+) -> None:
+    own_images.module("difficult", text)
+    done = own_images.build("--preload", "difficult")
+    assert done.returncode == 17
+    assert said in done.stderr
+    assert not own_images.image.exists()
+
+
+LEAVES = """
+import subprocess, sys
+sleeper = [sys.executable, "-c", "import time; time.sleep(1e6)"]
+alone = (
+    "import subprocess as s, sys; "
+    "print(s.Popen(sys.argv[1:], stdout=-3, start_new_session=True).pid)"
+)
+child = subprocess.Popen(sleeper)
+daemon = subprocess.run([sys.executable, "-c", alone, *sleeper], stdout=-1, stderr=-3).stdout
+open(sys.path[0] + "/pids", "w").write(f"{child.pid} {int(daemon)}")
+"""
+
+
+@pytest.mark.once
+def test_processes_that_a_preloaded_module_leaves_end_with_the_build(own_images: Images) -> None:
+    own_images.module("leaves", LEAVES.replace("sys.path[0]", repr(str(own_images.folder))))
+    own_images.build("--preload", "leaves")
+    pids = (own_images.folder / "pids").read_text().split()
+    assert len(pids) == 2
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
 @pytest.mark.once

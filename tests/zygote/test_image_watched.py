@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from images import Images
-from zygotes import STUB, TIMEOUT_S, Zygotes
+from images import STUB, TIMEOUT_S, Images
 
 pytestmark = pytest.mark.integration
 
@@ -74,18 +73,6 @@ def test_a_program_is_compared_with_its_image(images: Images, start, tmp_path: P
     assert causes["unknown"]["bytes"] < causes["file page"]["bytes"] / 4
     assert sum(cause["os_pages"] > 0 for cause in causes.values()) > 5
     assert abs(found["explained_bytes"] - found["private_bytes"]) < 0.02 * found["private_bytes"]
-
-
-@pytest.mark.once
-@pytest.mark.skipif(os.geteuid() != 0, reason="a file in memory has no path: root opens it")
-def test_a_program_out_of_a_server_of_images_is_compared_with_its_image(
-    zygotes: Zygotes, start, tmp_path: Path
-) -> None:
-    program = start(WAITS, zygotes.environ)
-    program.stdout.readline()
-    found, _ = explained(program.pid, tmp_path / "found.json")
-    assert "pasture-zygote" in found["image"]
-    assert found["causes"]["file page"]["bytes"] > 0
 
 
 @pytest.mark.once

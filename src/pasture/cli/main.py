@@ -35,7 +35,6 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "run": "Run a pre-fork server with its heap sealed before each fork.",
         "learn": "Record what workers build that their parent could have built.",
         "profile": "Work on profiles, the files of `pasture learn`.",
-        "zygote": "Start Python in milliseconds, with modules loaded and shared.",
         "image": "Keep an interpreter with its modules in a file to start from.",
         "top": "Watch a server: shared and private memory, growth, faults.",
         "explain": "Say why each private page of a worker is private.",
@@ -52,7 +51,7 @@ HEADINGS: Mapping[str, str] = MappingProxyType(
 """Of the commands in the help, by the first command below it."""
 
 ENTRY_POINTS = "pasture.commands"
-IN_EXTRAS = {"lab": "lab", "zygote": "zygote", "image": "zygote"}
+IN_EXTRAS = {"lab": "lab", "image": "zygote"}
 """Commands that an extra brings, as entry points, by name: the extra."""
 
 

@@ -9,11 +9,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pasture.errors import UsageError
-from pasture.proc.maps import ZYGOTE_IMAGE, Mapping, read_maps
+from pasture.proc.maps import Mapping, read_maps
 
 MAGIC = b"PSIMAGE"
 """With which a file begins that holds an image."""
-_IN_MEMORY = "/memfd:"
 
 
 def find_image(pid: int, mappings: Iterable[Mapping]) -> Mapping | None:
@@ -22,7 +21,7 @@ def find_image(pid: int, mappings: Iterable[Mapping]) -> Mapping | None:
     for mapping in mappings:
         if mapping.is_file and mapping.path not in seen:
             seen.add(mapping.path)
-            if f":{ZYGOTE_IMAGE} " in mapping.path or _begins_as_image(pid, mapping):
+            if _begins_as_image(pid, mapping):
                 return mapping
     return None
 
@@ -66,8 +65,8 @@ def mapping_of(image: Path) -> Mapping:
 
 
 def _is_same(mapping: Mapping, image: Mapping) -> bool:
-    in_memory = (mapping.path.startswith(_IN_MEMORY), image.path.startswith(_IN_MEMORY))
-    return mapping.inode == image.inode and in_memory[0] == in_memory[1] and mapping.is_file
+    is_in_memory = mapping.path.startswith("/memfd:")  # it may have the inode of any file
+    return mapping.inode == image.inode and mapping.is_file and not is_in_memory
 
 
 def _mappings(pid: int) -> tuple[Mapping, ...]:

@@ -24,10 +24,6 @@ _NAMES = tuple(
 """The surest first: a process may have mapped files of other installations too."""
 
 
-ZYGOTE_IMAGE = "pasture-zygote"
-"""Name of the file in memory that a program out of a zygote has mapped."""
-
-
 @dataclass(frozen=True, slots=True)
 class Mapping:
     """One range of an address space."""

@@ -54,11 +54,9 @@ use(const manifest *m)
 {
     const manifest_source *source = manifest_sources(m);
     for (uint64_t i = 0; i < m->sources; i++) {
-        sum += source[i].kind == MANIFEST_IMAGE ? source[i].number
-                                                : strlen(manifest_at(m, source[i].path));
-        const unsigned char *id = manifest_at(m, source[i].id_at);
+        sum += source[i].kind == MANIFEST_IMAGE ? 0 : strlen(manifest_at(m, source[i].path));
         for (uint64_t b = 0; source[i].kind == MANIFEST_BUILD_ID && b < source[i].id_bytes; b++) {
-            sum += id[b];
+            sum += ((const unsigned char *)manifest_at(m, source[i].id_at))[b];
         }
     }
     const manifest_region *region = manifest_regions(m);

@@ -6,11 +6,10 @@ import os
 from random import Random
 
 from pasture.proc.maps import Mapping
-from pasture_zygote import memory
 from pasture_zygote.beside import Name
 from pasture_zygote.build_id import BuildId
 from pasture_zygote.frozen import FACTS
-from pasture_zygote.image import ANONYMOUS, MAP_ANONYMOUS, MAP_PRIVATE, Image, Region, Stack
+from pasture_zygote.image import ANONYMOUS, MAP_ANONYMOUS, MAP_PRIVATE, OWN, Image, Region, Stack
 from pasture_zygote.manifest import LAYOUT, MadeOf, Needs, OpenFile, Searched, write_manifest
 
 OS_PAGE = 4096
@@ -20,27 +19,21 @@ STACK_END = 0x7FFC00000000
 
 def manifest(random: Random) -> bytes:
     """One that is right."""
-    pages = memory.create("pages")
-    try:
-        os.ftruncate(pages, 64 * OS_PAGE)
-        return write_manifest(
-            _image(random),
-            dict.fromkeys(FACTS, 0) | {"entry": AT, "stack_pointer": STACK_END - OS_PAGE}
-            | {"thread_pointer": AT + OS_PAGE, "tid_address": AT + OS_PAGE + 16},
-            dict.fromkeys(LAYOUT, AT),
-            bytes(16 * random.randrange(1, 20)),
-            Needs("/bin/python", ("-u",) * random.randrange(2), {"HOME": "/", "LANG": None},
-                  names=[Name("json", "/usr/lib", False)] * random.randrange(2)),
-            [OpenFile(900, "/dev/null", os.O_RDONLY, 0)] * random.randrange(3),
-            [pages],
-            _made_of(random) if random.randrange(2) else None,
-        )  # fmt: skip
-    finally:
-        os.close(pages)
+    return write_manifest(
+        _image(random),
+        dict.fromkeys(FACTS, 0) | {"entry": AT, "stack_pointer": STACK_END - OS_PAGE}
+        | {"thread_pointer": AT + OS_PAGE, "tid_address": AT + OS_PAGE + 16},
+        dict.fromkeys(LAYOUT, AT),
+        bytes(16 * random.randrange(1, 20)),
+        Needs("/bin/python", ("-u",) * random.randrange(2), {"HOME": "/", "LANG": None},
+              names=[Name("json", "/usr/lib", False)] * random.randrange(2)),
+        [OpenFile(900, "/dev/null", os.O_RDONLY, 0)] * random.randrange(3),
+        64 * OS_PAGE,
+        _made_of(random),
+    )  # fmt: skip
 
 
 def _made_of(random: Random) -> MadeOf:
-    """As an image in a file has it."""
     known = random.choice((BuildId(0x2A8, bytes(20)), 7))
     return MadeOf(
         ((1, 4096),) * random.randrange(12),
@@ -63,4 +56,4 @@ def _image(random: Random) -> Image:
         Mapping(at, at + OS_PAGE, "r-xp", "[vdso]") for at in (0x7FFD00000000, 0x7FFD00010000)
     )
     stack = Stack(STACK_END, 8 << 20, 2 * OS_PAGE, 0, 0)
-    return Image(tuple(regions), stack, (0, "/bin/sh"), kernels, 0, {})
+    return Image(tuple(regions), stack, (OWN, "/bin/sh"), kernels, 0, {})

@@ -14,14 +14,12 @@ from typing import Any, Protocol
 TARGETS = {
     "mold": "a worker or mold to the arbiter of a server that reforks",
     "scoreboard": "words that workers share with their server and with readers of other users",
-    "zygote_server": "requests and orders of clients at the zygotes' server",
-    "zygote_manifest": "descriptions of images at the reader of pasture-python, in C",
-    "zygote_image": "descriptions and files in memory at pasture-python itself",
     "image_document": "what an image in a file says of itself, at `pasture image show` and `check`",
-    "zygote_builder": "what a builder, and so a preloaded module, says to the zygotes' server",
+    "image_manifest": "descriptions of images at the reader of pasture-python, in C",
+    "image_file": "images at pasture-python itself",
 }
 
-SLOW = frozenset(("zygote_image",))
+SLOW = frozenset(("image_file",))
 """Targets that start a program for each message: they get one for a thousand of the others'."""
 
 

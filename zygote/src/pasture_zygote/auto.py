@@ -96,9 +96,9 @@ def read_names(area: bytes) -> list[str]:
 
 def _make(path: Path, program: Program, names: Sequence[str]) -> None:
     from pasture_zygote import leaks, starter
-    from pasture_zygote.command import python
-    from pasture_zygote.image_build import Wanted, build, variables
-    from pasture_zygote.tree import Plan
+    from pasture_zygote.image_build import build, variables
+    from pasture_zygote.options import python
+    from pasture_zygote.orders import Order
 
     own = starter.own()
     environ = variables(own, ())
@@ -108,9 +108,9 @@ def _make(path: Path, program: Program, names: Sequence[str]) -> None:
     problem = ZygoteFailed("the program has imported nothing that can be kept")
     for modules in dict.fromkeys((loadable, tuple(filter(is_of_interpreter, loadable)))):
         if modules:
-            plan = Plan("image", "", modules, python(), program.options, environ, "")
+            order = Order(python(), modules, program.options, environ, secrets=tuple(secrets))
             try:
-                build(path, Wanted(plan, secrets=tuple(secrets)))
+                build(path, order)
             except ZygoteFailed as error:
                 problem = error
             else:

@@ -23,11 +23,10 @@ from pasture.sealing import exit
 from pasture_zygote import end, generators, reread, streams, variables
 
 _python = ""
-_prepared = False
 
 pids: set[int] = set()
-"""Of the processes that this image and those below it were made in. Generators that compare the id
-of their process (OpenSSL, SQLite, tempfile) would take a program under one of them for that one."""
+"""Of the processes that the image was made in. Generators that compare the id of their process
+(OpenSSL, SQLite, tempfile) would take a program under one of them for that one."""
 
 
 def prepare(python: str) -> None:
@@ -36,16 +35,12 @@ def prepare(python: str) -> None:
     Args:
         python: path of the interpreter that this one stands for.
     """
-    global _prepared, _python
+    global _python
     _python = python
     pids.update((os.getpid(), os.getppid()))
     streams.flush()
-    if not _prepared:
-        _prepared = True
-        end.keep_modules()
-        exit.before_leaving(end.finish)
-    else:
-        end.keep_modules()
+    end.keep_modules()
+    exit.before_leaving(end.finish)
 
 
 def begin(
@@ -70,7 +65,7 @@ def begin(
     try:
         _take_environ(environ)
         if os.getpid() in pids:
-            raise RuntimeError("a process that the zygote was made in had this process's id")
+            raise RuntimeError("a process that the image was made in had this process's id")
         _take_signals(ignored)
         streams.open_standard()
         generators.renew()

@@ -36,10 +36,9 @@ class Name(NamedTuple):
 
 
 def keep_start(loaded: Iterable[str]) -> None:
-    """Keep what was loaded at the start of the interpreter. Only the first call counts: a zygote on
-    top of another one is no new start."""
+    """Keep what was loaded at the start of the interpreter."""
     global at_start
-    at_start = at_start or frozenset(loaded)
+    at_start = frozenset(loaded)
 
 
 def names(loaded: Iterable[str], sought: Iterable[str]) -> list[Name]:

@@ -1,9 +1,8 @@
 """The process that an image is made of: it loads modules, seals, and waits to be copied.
 
-Started by `server` with the interpreter, the options and the environment that the image is for;
-for a zygote on top of another one, by `pasture-python` out of that one's image. Two processes: the
-first loads the modules and copies; the second is forked from it, so that threads which libraries
-in C have started end as they do in every fork. It seals, and it is what is copied.
+Started with the interpreter, the options and the environment that the image is for (`builds`). Two
+processes: the first loads the modules and copies; the second is forked from it, so that threads
+which libraries in C have started end as they do in every fork. It seals, and it is what is copied.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ def main(loaded: Iterable[str]) -> None:
     from pasture_zygote.orders import Built, receive, send
 
     end_with_parent(os.getppid())
-    order, [environ, *images] = receive(channel)
+    order, environ = receive(channel)
     _forget_own_start()
-    close = [channel.fileno(), *images]
+    close = [channel.fileno()]
     try:
         data = _load(order, environ, close)
     except ZygoteFailed as error:
@@ -65,13 +64,12 @@ def main(loaded: Iterable[str]) -> None:
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        inherited = [channel.detach(), reader, environ, *images]
-        _wait_for_copy(inherited, writer, order, parent)
+        _wait_for_copy([channel.detach(), reader, environ], writer, order.python, parent)
     os.close(writer)
     from pasture_zygote import copying, starter
 
     # The process that is copied has been forked: from now on all variables may be in memory.
-    copying.copy_and_send(channel, order, images, pid, reader, starter.read(environ), data)
+    copying.copy_and_send(channel, order, pid, reader, starter.read(environ), data)
     os._exit(0)  # what it has loaded need not be taken apart
 
 
@@ -83,8 +81,7 @@ def _forget_own_start() -> None:
     from pasture_zygote import starter, variables
 
     variables.changed.update(starter.coerced())
-    for name in ("LD_BIND_NOW", "PASTURE_ZYGOTE", "PASTURE_PYTHON", "XDG_RUNTIME_DIR"):
-        os.environ.pop(name, None)
+    os.environ.pop("LD_BIND_NOW", None)
     if not sys.flags.safe_path and sys.path and sys.path[0] == "":
         del sys.path[0]
 
@@ -103,7 +100,7 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
     from pasture_zygote.variables import VariablesRead
 
     rehearsed: tuple[str, ...] = ()
-    if order.file is not None and order.file.rehearses_imports:
+    if order.rehearses_imports:
         from pasture_zygote import rehearsal
 
         rehearsed = rehearsal.imported(order.rehearse, order.preload, environ, close)
@@ -118,23 +115,28 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
         for name in rehearsed:
             with suppress(Exception):  # what only the rehearsal can import, it imports
                 importlib.import_module(name)
-        if order.file is not None and order.file.learned:
-            _build_profile(order.file.learned)
-        if order.file is not None and order.file.warm:
+        if order.learned:
+            _build_profile(order.learned)
+        if order.warm:
             from pasture_zygote.warm import warm
 
             native().forget_code_runs()  # what the warm-up runs is what programs will run
             with variables.put_back():
-                warm(order.preload, order.file.application, order.file.warm)
-    if order.file is not None:
-        from pasture_zygote import baseline
-
-        baseline.require_numpy_held(order.file.cpu)
-    for name in order.file.held if order.file is not None else ():
-        os.environ.pop(name, None)
+                warm(order.preload, order.application, order.warm)
+    if order.cpu:
+        _let_go_of_level(order.cpu)
     for number in taken:
         os.close(number)
     return observed.files()
+
+
+def _let_go_of_level(level: str) -> None:
+    """Programs have none of the variables that have held this process to a level."""
+    from pasture_zygote import baseline
+
+    baseline.require_numpy_held(level)
+    for name in baseline.variables(level, {}):
+        os.environ.pop(name, None)
 
 
 def _build_profile(text: str) -> None:
@@ -154,8 +156,7 @@ def _choose_code(order: Order, environ: int, close: list[int]) -> Built | None:
     from pasture_zygote.orders import Built
 
     try:
-        warmed = order.file is not None and bool(order.file.warm)
-        rehearsal.choose_code(order.rehearse, environ, close, warmed=warmed)
+        rehearsal.choose_code(order.rehearse, environ, close, warmed=bool(order.warm))
     except PastureError as error:
         return Built(problem=error.message, hint=error.hint)
     return None
@@ -172,7 +173,7 @@ def _take_low_descriptors() -> list[int]:
     return taken
 
 
-def _wait_for_copy(inherited: list[int], report_to: int, order: Order, parent: int) -> None:
+def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: int) -> None:
     """Seal, and wait to be copied. Returns in no process: what comes to life becomes a program."""
     import pasture
     from pasture.interpreter import native
@@ -184,7 +185,7 @@ def _wait_for_copy(inherited: list[int], report_to: int, order: Order, parent: i
         end_with_parent(parent)
         for number in inherited:
             os.close(number)
-        begin.prepare(order.python)
+        begin.prepare(python)
         # What makes lazy imports loads ctypes, which keeps a file open.
         taken = _take_low_descriptors() if HAS_LAZY_IMPORTS else []
         report = pasture.seal()

@@ -1,8 +1,7 @@
-"""Copies a process that is stopped, and sends the copy to the server. In the builder."""
+"""Copies a process that is stopped, and sends the copy. In the builder."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import site
@@ -14,11 +13,9 @@ from pathlib import Path
 from types import ModuleType
 
 from pasture.errors import PastureError, ZygoteFailed
-from pasture.proc import memory_file
-from pasture.proc.maps import ZYGOTE_IMAGE
 from pasture_zygote import beside, memory, observed, sources, variables
 from pasture_zygote.frozen import Frozen
-from pasture_zygote.image import Copy
+from pasture_zygote.image import OWN, Copy
 from pasture_zygote.made_of import made_of
 from pasture_zygote.manifest import (
     MadeOf,
@@ -32,9 +29,7 @@ from pasture_zygote.orders import Built, Order, send
 from pasture_zygote.start_variables import beginnings
 from pasture_zygote.times import FileTimes, file_times
 
-_SEALS = (
-    memory_file.SEAL_SEAL | memory_file.SEAL_SHRINK | memory_file.SEAL_GROW | memory_file.SEAL_WRITE
-)
+_NAME = "pasture-image"
 _DEVICES = frozenset(("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"))
 _STANDARD = frozenset((0, 1, 2))
 _START_MODULES = ("sitecustomize", "usercustomize")
@@ -43,7 +38,6 @@ _START_MODULES = ("sitecustomize", "usercustomize")
 def copy_and_send(
     channel: socket.socket,
     order: Order,
-    images: list[int],
     pid: int,
     reader: int,
     environ: Mapping[str, str],
@@ -52,8 +46,7 @@ def copy_and_send(
     """Send an image of a process, or why there is none; the process is ended.
 
     Args:
-        channel: to the server.
-        images: descriptors of the images that the process was made of.
+        channel: to the process that wants it.
         pid: of the process, a child of this one.
         reader: of a pipe on which it says that it is stopped.
         environ: that the image is made in.
@@ -67,18 +60,16 @@ def copy_and_send(
         walkers, names = variables.walkers(), beside.names(loaded, observed.sought)
         begin = beginnings(loaded)
         needs = Needs(order.python, order.options, needed, begin, bool(walkers), names)
-        pages = memory.create(ZYGOTE_IMAGE)
-        image = Copy(frozen, pages, images).take()
-        mapped = [source for source in image.sources if isinstance(source, str)]
+        pages = memory.create(_NAME)
+        image = Copy(frozen, pages).take()
+        mapped = [source for source in image.sources if source != OWN]
         files = (*sources.files(mapped), *start_files(), *read)
         folders = sources.folders({*observed.sought, *_START_MODULES})
-        kept = None
-        if order.file is not None:
-            paths = [one.path for one in opened if not is_appended(one.flags)]
-            kept = made_of(order.file, mapped, files, folders, paths, loaded)
+        paths = [one.path for one in opened if not is_appended(one.flags)]
+        kept = made_of(order, mapped, files, folders, paths, loaded)
         text = write_manifest(
             *(image, frozen.facts, frozen.layout(), frozen.auxiliary_vector(), needs),
-            *(opened, [*images, pages], kept),
+            *(opened, os.fstat(pages).st_size, kept),
         )
         frozen.close()
         built = Built(
@@ -92,10 +83,7 @@ def copy_and_send(
             sizes=image.sizes,
             libraries=_shown(kept),
         )
-        data = memory.written(ZYGOTE_IMAGE, text)
-        for number in (data, pages):
-            fcntl.fcntl(number, memory_file.ADD_SEALS, _SEALS)
-        send(channel, built, [data, pages])
+        send(channel, built, [memory.written(_NAME, text), pages])
     except PastureError as error:
         send(channel, Built(problem=error.message, hint=error.hint), [])
     except OSError as error:
@@ -113,7 +101,7 @@ def _wait_until_it_is_stopped(pid: int, reader: int) -> tuple[int, str, tuple[st
     _, status = os.waitpid(pid, os.WUNTRACED)
     if not os.WIFSTOPPED(status) or not address.isdecimal():
         raise ZygoteFailed(
-            "the process ended before it could be copied", hint="the zygote's log says why"
+            "the process ended before it could be copied", hint="see what it said above"
         )
     return int(address), report, tuple(loaded.strip().split(","))
 
@@ -155,11 +143,10 @@ def _can_be_opened_again(path: str, flags: int) -> bool:
     return stat.S_ISREG(status.st_mode) or (is_read and path in _DEVICES)
 
 
-def _shown(kept: MadeOf | None) -> dict[str, str]:
-    libraries = kept.libraries if kept is not None else {}
+def _shown(kept: MadeOf) -> dict[str, str]:
     return {
         path: f"checksum {known:016x}" if isinstance(known, int) else f"build-id {known.data.hex()}"
-        for path, known in libraries.items()
+        for path, known in kept.libraries.items()
     }
 
 

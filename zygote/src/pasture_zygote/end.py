@@ -1,4 +1,4 @@
-"""The end of a process that was served: what its program made is finalized, the image is not.
+"""The end of a program out of an image: what it made is finalized, the image is not.
 
 CPython ends by clearing all modules, which writes to everything that is shared. Here only modules
 that came after the image are cleared, in CPython's order, so that their objects' `__del__` and weak

@@ -1,7 +1,7 @@
 """The copy of a frozen process: which memory comes from which file, and the pages of its own.
 
-Pages that a process shares with a file stay that file's: libraries, and the image that the process
-itself was made of. All others are written into a file in memory (memfd), each at most once.
+Pages that a process shares with a file stay that file's. All others are written into a file in
+memory (memfd), each at most once.
 Invariant: mapping the regions in their order gives the memory of the process, byte for byte, but
 for what the kernel keeps there itself.
 """
@@ -22,6 +22,9 @@ from pasture_zygote.frozen import Frozen
 ANONYMOUS = 0xFFFFFFFF
 """In the place of a source: memory without a file."""
 
+OWN = ""
+"""In the place of a path: the image itself."""
+
 MAP_SHARED, MAP_PRIVATE, MAP_DROPPABLE = 0x01, 0x02, 0x08
 MAP_ANONYMOUS, MAP_NORESERVE = 0x20, 0x4000
 _ADVICE = {"hg": 14, "nh": 15, "dc": 10, "wf": 18, "dd": 16}
@@ -32,9 +35,6 @@ _GUARD = 102
 
 _GAP_OS_PAGES = 16
 """So few pages between two that are written are written too: a mapping less costs less."""
-
-_GAP_IN_IMAGE_OS_PAGES = 8
-"""The same in memory of an image below, where each page between them is in memory twice then."""
 
 _ZERO = bytes(OS_PAGE_BYTES)
 _OF_KERNEL = ("[vvar", "[vdso")
@@ -85,7 +85,7 @@ class Image:
     """All memory of a process.
 
     Attributes:
-        sources: paths of files; a number is a file in memory, counted from the root of the tree.
+        sources: paths of files; `OWN` is the one with the pages that were written.
         kernels: mappings of the kernel's own, in the order of addresses.
         written_bytes: size of the pages that were written.
         sizes: bytes of the regions with such pages, by what they are.
@@ -93,7 +93,7 @@ class Image:
 
     regions: tuple[Region, ...]
     stack: Stack
-    sources: tuple[str | int, ...]
+    sources: tuple[str, ...]
     kernels: tuple[Mapping, ...]
     written_bytes: int
     sizes: dict[str, int]
@@ -101,30 +101,26 @@ class Image:
 
 class _Sources:
     def __init__(self) -> None:
-        self._index: dict[str | int, int] = {}
+        self._index: dict[str, int] = {}
 
-    def of(self, source: str | int) -> int:
+    def of(self, source: str) -> int:
         return self._index.setdefault(source, len(self._index))
 
-    def all(self) -> tuple[str | int, ...]:
+    def all(self) -> tuple[str, ...]:
         return tuple(self._index)
 
 
 class Copy:
     """Writes the pages of a frozen process into a file."""
 
-    def __init__(self, frozen: Frozen, file: int, images: Sequence[int]) -> None:
+    def __init__(self, frozen: Frozen, file: int) -> None:
         """Prepare.
 
         Args:
             frozen: a process with one thread.
             file: descriptor of the new file, which is empty.
-            images: descriptors of the files that it was made of itself, the root first.
         """
         self._frozen, self._file = frozen, file
-        self._images = images
-        self._inodes = {os.fstat(number).st_ino: i for i, number in enumerate(images)}
-        self._own = len(images)
         self._sources = _Sources()
         self._end = OS_PAGE_BYTES  # the header of a file
         self._written_bytes = 0
@@ -167,7 +163,7 @@ class Copy:
             )
         start = stack_pointer & -OS_PAGE_BYTES
         offset = self._write(start, mapping.end - start)
-        source = self._sources.of(self._own)
+        source = self._sources.of(OWN)
         self._sizes["stack"] += mapping.end - start
         return Stack(mapping.end, limit_bytes, mapping.end - start, source, offset)
 
@@ -185,7 +181,7 @@ class Copy:
                 base,
                 start=start,
                 length=length,
-                source=self._sources.of(self._own),
+                source=self._sources.of(OWN),
                 offset=offset,
                 flags=base.flags & ~MAP_ANONYMOUS,
             )
@@ -211,17 +207,12 @@ class Copy:
         return Region(mapping.start, mapping.length, source, offset, protection, flags, advice)
 
     def _file_of(self, mapping: Mapping) -> int:
-        if self._is_of_image(mapping):
-            return self._sources.of(self._inodes[mapping.inode])
         if mapping.path.endswith(" (deleted)"):
             raise ZygoteFailed(
                 f"a file is mapped that is no more: {mapping.path}",
                 hint="start it again; if that does not help, do not preload what maps the file",
             )
         return self._sources.of(mapping.path)
-
-    def _is_of_image(self, mapping: Mapping) -> bool:
-        return mapping.inode in self._inodes and mapping.path.startswith("/memfd:")
 
     def _require_readable_file(self, mapping: Mapping) -> None:
         path = mapping.path
@@ -239,17 +230,13 @@ class Copy:
         if base.flags & (MAP_SHARED | MAP_DROPPABLE) == MAP_SHARED or not _keeps(mapping):
             return []
         os_pages = self._frozen.private_os_pages(mapping)
-        gap_os_pages = _GAP_OS_PAGES
-        if self._is_of_image(mapping):
-            gap_os_pages = _GAP_IN_IMAGE_OS_PAGES
-            os_pages = [i for i in os_pages if not self._is_as_in_image(mapping, i)]
-        elif base.protection & mmap.PROT_EXEC and _is_file(mapping):
+        if base.protection & mmap.PROT_EXEC and _is_file(mapping):
             os_pages = [i for i in os_pages if not self._is_as_in_file(mapping, i)]
         if base.source == ANONYMOUS:
             os_pages = [i for i in os_pages if not self._is_zero(mapping, i, guards)]
         return [
             (OS_PAGE_BYTES * first, OS_PAGE_BYTES * (last + 1 - first))
-            for first, last in _grouped(os_pages, gap_os_pages)
+            for first, last in _grouped(os_pages)
         ]
 
     def _is_zero(self, mapping: Mapping, os_page: int, guards: list[int]) -> bool:
@@ -258,14 +245,6 @@ class Copy:
         except OSError:
             guards.append(os_page)
             return True
-
-    def _is_as_in_image(self, mapping: Mapping, os_page: int) -> bool:
-        """Whether a page was written, and is what it was before: a count that went up and down."""
-        at = os_page * OS_PAGE_BYTES
-        before = self._images[self._inodes[mapping.inode]]
-        return os.pread(before, OS_PAGE_BYTES, mapping.offset + at) == self._read(
-            mapping.start + at, OS_PAGE_BYTES
-        )
 
     def _is_as_in_file(self, mapping: Mapping, os_page: int) -> bool:
         """Whether code that was written is what it was before, as that of getenv(3) is."""

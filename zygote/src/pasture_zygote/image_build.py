@@ -1,6 +1,6 @@
-"""Makes an image in a file: has a builder load modules, writes their memory, and tries the file.
+"""Makes an image: has a builder load modules, writes their memory, and tries the file.
 
-No server runs. The builder is started with the variables that matter to every start, and modules
+The builder is started with the variables that matter to every start, and modules
 find these and the ones that were named: they see no other of the caller's environment.
 """
 
@@ -10,10 +10,9 @@ import os
 import platform
 import select
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO
@@ -23,13 +22,12 @@ from pasture.interpreter import native
 from pasture.proc import processor
 from pasture_zygote import baseline, host, image_file, leaks
 from pasture_zygote.builds import Build, stub_of
-from pasture_zygote.changes import Changes
 from pasture_zygote.image_document import Document, Fact, Remark
 from pasture_zygote.memory import read
-from pasture_zygote.orders import Built, FileOrder
+from pasture_zygote.orders import Built, Order, Secret
 from pasture_zygote.orphans import end_orphans
+from pasture_zygote.search import changed_since
 from pasture_zygote.start_variables import NAMES, always_read
-from pasture_zygote.tree import Plan, Zygote
 
 MAX_BUILD_S = 600.0
 _TRY_TIMEOUT_S = 60.0
@@ -38,35 +36,6 @@ STARTED = "started from the image"
 """As `pasture-python` says it."""
 _ANY_OPTIONS = "_PASTURE_ANY_OPTIONS"
 """As src/stub/main.c reads it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What an image is to be.
-
-    Attributes:
-        plan: interpreter, options, modules, rehearsal, and the variables that modules find.
-        is_checked: whether Python files are compared at each start.
-        application: that `warm` is for; "" for the first that is found.
-        warm: requests that it serves.
-        rehearses_imports: whether modules that the rehearsal imports are loaded.
-        mode: of the file.
-        secrets: that must not be in it.
-        cpu: level of processors that it is for (`baseline`); "" for one like this machine's.
-        trusted: libraries that choose nothing by the processor, by name.
-        learned: text of a profile, built as far as its entries are there.
-    """
-
-    plan: Plan
-    is_checked: bool = True
-    application: str = ""
-    warm: tuple[str, ...] = ()
-    rehearses_imports: bool = False
-    mode: int = 0o600
-    secrets: tuple[leaks.Secret, ...] = ()
-    cpu: str = ""
-    trusted: tuple[str, ...] = ()
-    learned: str = ""
 
 
 def variables(environ: Mapping[str, str], given: Iterable[str]) -> dict[str, str]:
@@ -86,56 +55,43 @@ def variables(environ: Mapping[str, str], given: Iterable[str]) -> dict[str, str
     return found
 
 
-def build(path: Path, wanted: Wanted) -> Document:
+def build(path: Path, order: Order) -> Document:
     """Make an image; returns its document.
 
     Raises:
         ZygoteFailed: it cannot be made, holds a secret, or no program starts out of it.
     """
-    stub = stub_of(wanted.plan.python)
+    stub = stub_of(order.python)
     facts = host.facts(stub)
-    found = tuple((fact.rule, fact.value) for fact in facts)
-    baseline.require_machine(wanted.cpu, found)
-    file = FileOrder(
-        str(stub),
-        found,
-        wanted.is_checked,
-        wanted.application,
-        wanted.warm,
-        baseline.variables(wanted.cpu, wanted.plan.environ),
-        wanted.cpu,
-        wanted.rehearses_imports,
-        wanted.learned,
-    )
-    built, manifest, pages = _settled(wanted.plan, file)
+    order = replace(order, facts=tuple((fact.rule, fact.value) for fact in facts))
+    baseline.require_machine(order.cpu, order.facts)
+    built, manifest, pages = _settled(order)
     try:
-        baseline.require_held(wanted.cpu, built.libraries, wanted.trusted)
-        rules = baseline.rules(wanted.cpu, found, built.modules)
+        baseline.require_held(order.cpu, built.libraries, order.trusted)
+        rules = baseline.rules(order.cpu, order.facts, built.modules)
         needed = [host.Fact(*rule, fact.name) for rule, fact in zip(rules, facts, strict=True)]
-        document = _document(wanted, built, needed)
+        document = _document(order, built, needed)
 
         def inspect(written: BinaryIO) -> None:
             name = f"/proc/{os.getpid()}/fd/{written.fileno()}"
             with Path(name).open("rb") as again:
-                _require_no_secret(again, wanted.secrets)
-            _require_start(stub, name, wanted.plan)
+                _require_no_secret(again, order.secrets)
+            _require_start(stub, name, order)
 
-        image_file.write(path, pages, read(manifest), document, wanted.mode, inspect)
+        image_file.write(path, pages, read(manifest), document, order.mode, inspect)
     finally:
         os.close(manifest)
         os.close(pages)
     return document
 
 
-def _settled(plan: Plan, file: FileOrder) -> tuple[Built, int, int]:
+def _settled(order: Order) -> tuple[Built, int, int]:
     """Build until no file changes meanwhile; one that loading itself writes changes each time."""
     changed: set[str] = set()
     for _ in range(_MAX_BUILDS):
         began_ns = time.time_ns()
-        built, manifest, pages = _made(plan, file)
-        changes = Changes(built.files, built.folders, began_ns)
-        changes.close()
-        before, changed = changed, changes.while_loading
+        built, manifest, pages = _made(order)
+        before, changed = changed, changed_since(began_ns, built.files, built.folders)
         if changed <= before:
             return built, manifest, pages
         os.close(manifest)
@@ -143,16 +99,16 @@ def _settled(plan: Plan, file: FileOrder) -> tuple[Built, int, int]:
     raise ZygoteFailed(f"{min(changed)} changes while it is loaded", hint="build it again")
 
 
-def _made(plan: Plan, file: FileOrder) -> tuple[Built, int, int]:
+def _made(order: Order) -> tuple[Built, int, int]:
     native().adopt_orphans()
-    build = Build(Zygote(plan), None, sys.stderr.fileno(), file)
+    build = Build(order)
     try:
         if not select.select([build.channel], [], [], MAX_BUILD_S)[0]:
             raise ZygoteFailed(f"loading takes more than {MAX_BUILD_S:g} s")
         built, descriptors = build.receive()
     finally:
         build.end()
-        end_orphans(())
+        end_orphans()
     if len(descriptors) != 2:
         for number in descriptors:
             os.close(number)
@@ -163,7 +119,7 @@ def _made(plan: Plan, file: FileOrder) -> tuple[Built, int, int]:
     return built, descriptors[0], descriptors[1]
 
 
-def _require_no_secret(file: BinaryIO, secrets: Iterable[leaks.Secret]) -> None:
+def _require_no_secret(file: BinaryIO, secrets: Iterable[Secret]) -> None:
     found = leaks.find(file, secrets)
     if found:
         raise ZygoteFailed(
@@ -172,8 +128,8 @@ def _require_no_secret(file: BinaryIO, secrets: Iterable[leaks.Secret]) -> None:
         )
 
 
-def _require_start(stub: Path, image: str, plan: Plan) -> None:
-    why = why_not(stub, Path(image), plan.environ, plan.options)
+def _require_start(stub: Path, image: str, order: Order) -> None:
+    why = why_not(stub, Path(image), order.environ, order.options)
     if why is not None:
         raise ZygoteFailed(f"no program starts out of the image: {why}", hint="nothing was written")
 
@@ -212,26 +168,25 @@ def why_not(
     return said[-1].split(": ", 2)[-1]  # behind the program's name and the interpreter's
 
 
-def _document(wanted: Wanted, built: Built, facts: Iterable[host.Fact]) -> Document:
-    plan = wanted.plan
+def _document(order: Order, built: Built, facts: Iterable[host.Fact]) -> Document:
     return Document(
         pasture=version("pasture"),
-        python=plan.python,
+        python=order.python,
         version=platform.python_version(),
-        options=plan.options,
-        preload=plan.preload,
+        options=order.options,
+        preload=order.preload,
         modules=tuple(sorted(built.modules)),
         seal=built.seal,
         bytes=built.bytes,
         sizes=built.sizes,
         libraries=dict(sorted(built.libraries.items())),
-        files=tuple(file[0] for file in built.files) if wanted.is_checked else (),
-        is_checked=wanted.is_checked,
+        files=tuple(file[0] for file in built.files) if order.is_checked else (),
+        is_checked=order.is_checked,
         variables=_shown(built.variables),
-        holds=tuple(sorted(plan.environ)),
+        holds=tuple(sorted(order.environ)),
         notes=tuple(Remark(n.code, n.subject, n.sentence) for n in built.notes),
         kernel=f"{platform.release()} {platform.version()}",
-        cpu=wanted.cpu,
+        cpu=order.cpu,
         processor=processor.model() or platform.machine(),
         processors=os.cpu_count() or 0,
         host=tuple(Fact(int(f.rule), f"{f.value:x}", f.name) for f in facts),

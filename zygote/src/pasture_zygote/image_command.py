@@ -154,10 +154,10 @@ def build(
     from pasture.profile.file import Profile, read
     from pasture.warmup.requests import read_lines
     from pasture_zygote import intact, leaks, starter
-    from pasture_zygote.command import python, split_options
-    from pasture_zygote.image_build import Wanted, variables
     from pasture_zygote.image_build import build as build_image
-    from pasture_zygote.tree import Plan
+    from pasture_zygote.image_build import variables
+    from pasture_zygote.options import python, split_options
+    from pasture_zygote.orders import Order
 
     if rehearse_imports and rehearse is None:
         raise UsageError("--rehearse-imports needs a rehearsal", hint="name it: --rehearse FILE")
@@ -168,28 +168,29 @@ def build(
     for file in secret_file:
         secrets += leaks.of_file(file)
     modules = tuple(word for word in (w.strip() for w in ",".join(preload).split(",")) if word)
-    plan = Plan(
-        "image", "", modules, python(), tuple(split_options(options)), environ, rehearse or ""
-    )
     lines = (*warm, *(line for file in warm_file for line in read_lines(file)))
     learned = read(profile) if profile is not None else Profile()
     for problem in learned.problems:
         _say(f"profile: {problem}")
     if app:
         lines += learned.of("request")
-    wanted = Wanted(
-        plan,
+    order = Order(
+        python(),
+        modules,
+        tuple(split_options(options)),
+        environ,
+        rehearse or "",
+        rehearse_imports,
         is_checked=files == "checked",
         application=app,
         warm=lines,
-        rehearses_imports=rehearse_imports,
         mode=_mode(mode),
         secrets=tuple(secrets),
         cpu=cpu or "",
         trusted=cpu_trust,
-        learned=learned.text,
+        learned=learned.text if profile is not None else "",
     )
-    document = build_image(path, wanted)
+    document = build_image(path, order)
     if verity:
         intact.protect(path)
     _print(path, document)
@@ -299,7 +300,7 @@ def remove(file: Path) -> None:
 
 def _stub() -> Path:
     from pasture_zygote.builds import stub_of
-    from pasture_zygote.command import python
+    from pasture_zygote.options import python
 
     return stub_of(python())
 

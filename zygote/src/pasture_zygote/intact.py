@@ -19,7 +19,6 @@ from pathlib import Path
 
 from pasture.errors import ZygoteFailed
 from pasture.trust import private_files
-from pasture_zygote import place
 
 _ENABLE_VERITY = 0x40806685
 _GET_FLAGS = 0x80086601
@@ -61,7 +60,7 @@ def was_checked(path: Path) -> bool:
     Raises:
         ZygoteFailed: the folder of records is another user's.
     """
-    place.make_folder()
+    _make_folder()
     try:
         return _record_of(path).read_text() == _state(path)
     except OSError:
@@ -73,9 +72,33 @@ def note_checked(path: Path) -> None:
     private_files.write(_record_of(path), _state(path))
 
 
+def _folder() -> Path:
+    """The user's own, until the next boot."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if runtime.startswith("/"):
+        return Path(runtime) / "pasture"
+    return Path(f"/tmp/pasture-{os.geteuid()}")
+
+
+def _make_folder() -> None:
+    path = _folder()
+    try:
+        private_files.make_folder(path)
+        status = path.lstat()
+    except OSError as error:
+        raise ZygoteFailed(
+            f"there is no folder for the record: {error}",
+            hint="set XDG_RUNTIME_DIR to a folder of your own",
+        ) from None
+    if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        raise ZygoteFailed(
+            f"others may look into {path}", hint=f"chmod 700 {path}, if it is your own"
+        )
+
+
 def _record_of(path: Path) -> Path:
     name = hashlib.sha256(os.fsencode(path.absolute())).hexdigest()
-    return place.folder() / f"checked-{name[:32]}"
+    return _folder() / f"checked-{name[:32]}"
 
 
 def _state(path: Path) -> str:

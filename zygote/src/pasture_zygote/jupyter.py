@@ -22,7 +22,7 @@ from pasture_zygote.rehearsal import rehearse
 
 _TIMEOUT_S = 120.0
 _LAUNCHER = "ipykernel_launcher"
-"""What specifications of kernels name. Zygotes are chosen by it."""
+"""What specifications of kernels name."""
 _CELL = """
 import json, re, sys
 with open({!r}, "w") as file:

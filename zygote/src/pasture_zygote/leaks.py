@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from pasture.errors import UsageError
+from pasture_zygote.orders import Secret
 from pasture_zygote.start_variables import LOCALE
 
 MIN_CHARACTERS = 6
@@ -33,18 +34,6 @@ _ENCODINGS = ("utf-8", "latin-1", "utf-16-le", "utf-32-le")
 _PIECE_BYTES = 32 << 20
 _MIN_LINE = 12
 _MAX_FILE_BYTES = 16 << 20
-
-
-class Secret(NamedTuple):
-    """One value.
-
-    Attributes:
-        owner: of it, for people.
-        text: the value.
-    """
-
-    owner: str
-    text: bytes
 
 
 def of_variables(

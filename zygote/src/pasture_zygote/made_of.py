@@ -1,8 +1,8 @@
-"""What an image in a file was made of, as it is compared at each start: src/stub/made_of.c.
+"""What an image was made of, as it is compared at each start: src/stub/made_of.c.
 
-A server compares files by device and inode, and watches them (`changes`). A file is used in other
-containers and after a reboot, where both are others. There libraries are known by their content,
-Python files by size and time as a `.pyc` knows its source, and folders by the modules in them.
+It is used in other containers and after a reboot, where devices and inodes are others. So libraries
+are known by their content, Python files by size and time as a `.pyc` knows its source, and folders
+by the modules in them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from pathlib import Path
 
 from pasture_zygote import baseline, host
 from pasture_zygote.build_id import BuildId, build_id
+from pasture_zygote.builds import stub_of
 from pasture_zygote.manifest import MadeOf, Searched
-from pasture_zygote.orders import FileOrder
+from pasture_zygote.orders import Order
 from pasture_zygote.search import SearchFolder
 from pasture_zygote.times import MISSING, FileTimes, file_times, times_of
 
 
 def made_of(
-    order: FileOrder,
+    order: Order,
     mapped: Iterable[str],
     files: Sequence[FileTimes],
     folders: Mapping[str, Sequence[str]],
@@ -40,7 +41,7 @@ def made_of(
     Raises:
         ZygoteFailed, OSError: a file cannot be read.
     """
-    libraries = _libraries(Path(order.stub), mapped)
+    libraries = _libraries(stub_of(order.python), mapped)
     facts = baseline.rules(order.cpu, order.facts, modules)
     opened = [file_times(path) for path in open_files if Path(path).is_file()]
     if not order.is_checked:

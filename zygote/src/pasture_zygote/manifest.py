@@ -16,22 +16,19 @@ from pathlib import Path
 from pasture_zygote.beside import Name
 from pasture_zygote.build_id import BuildId
 from pasture_zygote.frozen import FACTS
-from pasture_zygote.image import ANONYMOUS, Image
+from pasture_zygote.image import ANONYMOUS, OWN, Image
 from pasture_zygote.start_variables import BEGINNINGS
 from pasture_zygote.times import FileTimes
 
-MAGIC = 0x3454464D475A5350
-"""`PSZGMFT4`: the last digit is the version of the layout."""
+MAGIC = 0x3554464D475A5350
+"""`PSZGMFT5`: the last digit is the version of the layout."""
 
 LAYOUT = ("start_code", "end_code", "start_data", "end_data", "start_brk", "start_stack")
 _MAX_KERNELS = 6
 HEAD_FIELDS = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 8 + 3 + 4 + 6
 _CHECKSUM_AT = 16
-_IMAGE, _IDENTITY, _BUILD_ID, _SUM = range(4)
-_SOURCE = (
-    *("kind", "bytes", "path", "number", "device", "inode", "mtime_ns"),
-    *("id_at", "id_offset", "id_bytes", "sum"),
-)
+_IMAGE, _BUILD_ID, _SUM = range(3)
+_SOURCE = ("kind", "bytes", "path", "id_at", "id_offset", "id_bytes", "sum")
 _MISSING = (1 << 64) - 1
 
 _UNCOUNTED = frozenset((
@@ -131,7 +128,7 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class MadeOf:
-    """What an image in a file was made of, as it is compared at each start (`made_of`).
+    """What an image was made of, as it is compared at each start (`made_of`).
 
     Attributes:
         facts: of the machine: rule and value.
@@ -168,30 +165,29 @@ def write_manifest(
     layout: Mapping[str, int],
     auxiliary_vector: bytes,
     needs: Needs,
-    open_files: Sequence[OpenFile] = (),
-    memory: Sequence[int] = (),
-    made_of: MadeOf | None = None,
+    open_files: Sequence[OpenFile],
+    image_bytes: int,
+    made_of: MadeOf,
 ) -> bytes:
     """All of it, as bytes.
 
     Args:
-        memory: descriptors of the files in memory, the root's first; each is complete.
-        made_of: of an image that goes into a file.
+        image_bytes: up to the end of its pages.
 
     Raises:
         OSError: a file that is mapped is there no more.
     """
     tables = _Tables(8 * HEAD_FIELDS)
-    sources = tables.add(_sources(image.sources, memory, made_of, tables))
+    sources = tables.add(_sources(image.sources, image_bytes, made_of, tables))
     regions = tables.add(_regions(image))
-    files = tables.add(_open_files(open_files, made_of is not None, tables))
+    files = tables.add(_open_files(open_files, tables))
     auxiliary = tables.add(auxiliary_vector)
     rules = tables.add(_texts(needs.rules()))
     python = tables.text(needs.python)
     options = tables.add(_texts(needs.options))
     folder_rows, name_rows = _names(needs.names, tables)
     folders, names = tables.add(folder_rows), tables.add(name_rows)
-    facts_rows, dated_rows, searched_rows = _made_of(made_of or MadeOf(), tables)
+    facts_rows, dated_rows, searched_rows = _made_of(made_of, tables)
     of_host, dated = tables.add(facts_rows), tables.add(dated_rows)
     searched = tables.add(searched_rows)
     stack = image.stack
@@ -247,46 +243,32 @@ def _names(names: Iterable[Name], tables: _Tables) -> tuple[bytes, bytes]:
     return b"".join(struct.pack("<Q", tables.text(folder)) for folder in folders), bytes(rows)
 
 
-def _sources(
-    sources: Sequence[str | int], memory: Sequence[int], made_of: MadeOf | None, tables: _Tables
-) -> bytes:
+def _sources(sources: Sequence[str], image_bytes: int, made_of: MadeOf, tables: _Tables) -> bytes:
     rows = bytearray()
     for source in sources:
-        if isinstance(source, int):
-            status = os.fstat(memory[source])
-            inode = status.st_ino if made_of is None else 0
-            row = {"kind": _IMAGE, "bytes": status.st_size, "number": source, "inode": inode}
+        if source == OWN:
+            row = {"kind": _IMAGE, "bytes": image_bytes}
         else:
-            status = Path(source).stat()
-            row = {"bytes": status.st_size, "path": tables.text(source)}
-            row |= _known_by(source, status, made_of, tables)
-        rows += struct.pack("<11Q", *(row.get(name, 0) for name in _SOURCE))
+            row = {"bytes": Path(source).stat().st_size, "path": tables.text(source)}
+            row |= _known_by(made_of.libraries[source], tables)
+        rows += struct.pack("<7Q", *(row.get(name, 0) for name in _SOURCE))
     return bytes(rows)
 
 
-def _known_by(
-    path: str, status: os.stat_result, made_of: MadeOf | None, tables: _Tables
-) -> dict[str, int]:
-    if made_of is None:
-        times = {"inode": status.st_ino, "mtime_ns": status.st_mtime_ns}
-        return {"kind": _IDENTITY, "device": status.st_dev, **times}
-    known = made_of.libraries[path]
+def _known_by(known: BuildId | int, tables: _Tables) -> dict[str, int]:
     if isinstance(known, int):
         return {"kind": _SUM, "sum": known}
     at = {"id_at": tables.add(known.data), "id_offset": known.offset, "id_bytes": len(known.data)}
     return {"kind": _BUILD_ID, **at}
 
 
-def _open_files(files: Iterable[OpenFile], is_kept: bool, tables: _Tables) -> bytes:
+def _open_files(files: Iterable[OpenFile], tables: _Tables) -> bytes:
     rows = bytearray()
     for file in files:
         status = Path(file.path).stat()
-        place = tables.text(file.path)
-        identity = (0, 0) if is_kept or is_appended(file.flags) else (status.st_dev, status.st_ino)
         special = status.st_rdev if stat.S_ISCHR(status.st_mode) else 0
-        rows += struct.pack(
-            *("<7Q", file.number, file.flags, file.offset, place, *identity, special)
-        )
+        place = tables.text(file.path)
+        rows += struct.pack("<5Q", file.number, file.flags, file.offset, place, special)
     return bytes(rows)
 
 

@@ -1,4 +1,4 @@
-"""What programs out of a zygote get as it was when its modules were loaded, in words."""
+"""What programs out of an image get as it was when its modules were loaded, in words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SENTENCES = {
     "process": "{} looked at the id of its process: programs get that of another one",
     "user": "{} looked at its user: programs get that of the process that loaded it",
     "host": "{} asked for the host's name: programs get that of the machine of then",
-    "processors": "{} looked at the processors that it may use: programs get those of the server",
+    "processors": "{} looked at the processors that it may use: programs get those of the build",
     "random": "{} drew random bytes: all programs have the same ones",
     "file": "{} changed while modules were loaded that read it: later changes are not noticed",
     "startup": "{} was loaded before variables are watched: what it read of them is not compared",

@@ -1,8 +1,8 @@
 """What modules look at while they are loaded, beside variables of the environment.
 
 A program finds what they have seen then, not what it would see itself. Files that were read are
-watched, so that the image is made again. What the process was (its directory, its number) and
-random bytes cannot be watched: a `Note` names the module. Owns finding that out, by an audit hook
+compared at each start. What the process was (its directory, its number) and random bytes cannot be
+compared: a `Note` names the module. Owns finding that out, by an audit hook
 and by functions that stand in for those of `os`; afterwards neither is left in the process.
 """
 
@@ -43,22 +43,22 @@ _FUNCTIONS = {
 }
 """Functions of `posix`, and the code of the note about one that was called."""
 
-_NO_HOOK = "files that modules read cannot be watched: another audit hook refuses one more"
+_NO_HOOK = "files that modules read cannot be noticed: another audit hook refuses one more"
 _NO_HOOK_HINT = "add that hook in programs, not in a start file or a preloaded module"
 
 _NO_DATA = ("/proc/", "/sys/", "/dev/")
 
 used_sqlite = False
-"""Whether modules of this image, or of one below it, have opened a database."""
+"""Whether modules have opened a database."""
 
 sought: set[str] = set()
-"""Top-level names that were imported for this image and those below it, found or not."""
+"""Top-level names that were imported, found or not."""
 
 _notes: set[Note] = set()
 
 
 def notes() -> tuple[Note, ...]:
-    """What programs get as it was when the image, or one below it, was loaded."""
+    """What programs get as it was when modules were loaded."""
     return tuple(sorted(_notes))
 
 

@@ -1,21 +1,22 @@
-"""What a server asks a builder for, and what it gets: messages over a pair of sockets.
+"""What an image is to be, and what a builder has made: messages over a pair of sockets.
 
-A message is JSON in a file in memory, whose descriptor comes with those of images, so one system
-call takes all of it. Modules that are loaded share the builder's end: what the server gets is
-checked.
+A message is JSON in a file in memory, whose descriptor comes with others, so one system call takes
+all of it. Modules that are loaded share the builder's end: what comes from there is checked.
+Invariant: of an `Order` a builder gets no value that must not lie in its memory, and so in images.
 """
 
 from __future__ import annotations
 
+import array
 import dataclasses
 import json
 import os
 import socket
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from pasture.display.records import decoded
-from pasture_zygote import memory, protocol
+from pasture_zygote import memory
 from pasture_zygote.notes import SENTENCES, Note
 from pasture_zygote.times import FileTimes
 
@@ -23,31 +24,16 @@ _MAX_DESCRIPTORS = 64
 _HEAD = b"built"
 
 
-@dataclass(frozen=True, slots=True)
-class FileOrder:
-    """What else an image in a file is to be.
+class Secret(NamedTuple):
+    """A value that must not be in an image.
 
     Attributes:
-        stub: path of the program that will start out of it.
-        facts: of the machine that it is for: rule and value of each (`host`).
-        is_checked: whether Python files are compared at each start.
-        application: `MODULE:NAME` of a WSGI or ASGI application; "" for the first that is found.
-        warm: requests that it serves before the image is taken.
-        held: variables that the builder has and programs do not (`baseline`).
-        cpu: level of processors that it is for; "" for one like the builder's.
-        rehearses_imports: whether modules that the rehearsal imports are loaded.
-        learned: text of a profile, built as far as its entries are there.
+        owner: of it, for people.
+        text: the value.
     """
 
-    stub: str
-    facts: tuple[tuple[int, int], ...]
-    is_checked: bool = True
-    application: str = ""
-    warm: tuple[str, ...] = ()
-    held: dict[str, str] = dataclasses.field(default_factory=dict)
-    cpu: str = ""
-    rehearses_imports: bool = False
-    learned: str = ""
+    owner: str
+    text: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +41,44 @@ class Order:
     """What an image is to be.
 
     Attributes:
-        preload: names of modules, imported in this order.
         python: path of the interpreter that it stands for.
+        preload: names of modules, imported in this order.
         options: of the interpreter.
+        environ: variables that modules find.
         rehearse: path of a program that does what programs will do; "" for none.
-        file: of an image that goes into a file; None of one that a server hands out.
+        rehearses_imports: whether modules that the rehearsal imports are loaded.
+        application: `MODULE:NAME` of the WSGI or ASGI application that serves `warm`; "" for the
+            first that is found.
+        warm: requests that it serves before the image is taken.
+        learned: text of a profile, built as far as its entries are there.
+        is_checked: whether Python files are compared at each start.
+        cpu: level of processors that it is for (`baseline`); "" for one like this machine's.
+        trusted: libraries that choose nothing by the processor, by name.
+        mode: of the file.
+        secrets: that must not be in it.
+        facts: of the machine: rule and value of each (`host`).
     """
 
-    preload: tuple[str, ...]
     python: str
+    preload: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    environ: dict[str, str] = field(default_factory=dict)
     rehearse: str = ""
-    file: FileOrder | None = None
+    rehearses_imports: bool = False
+    application: str = ""
+    warm: tuple[str, ...] = ()
+    learned: str = ""
+    is_checked: bool = True
+    cpu: str = ""
+    trusted: tuple[str, ...] = ()
+    mode: int = 0o600
+    secrets: tuple[Secret, ...] = ()
+    facts: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def for_builder(self) -> Order:
+        """What may lie in the image: variables come as they are read (`variables`)."""
+        return dataclasses.replace(self, environ={}, secrets=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +96,20 @@ class Built:
         notes: what programs get as it was when modules were loaded.
         bytes: of pages that are its own.
         sizes: bytes of all memory, by where it comes from.
-        libraries: how each file that is mapped is known, by path; of an image in a file.
+        libraries: how each file that is mapped is known, by path.
     """
 
     problem: str = ""
     hint: str = ""
     seal: str = ""
     files: tuple[FileTimes, ...] = ()
-    folders: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    folders: dict[str, tuple[str, ...]] = field(default_factory=dict)
     modules: tuple[str, ...] = ()
-    variables: dict[str, str | None] = dataclasses.field(default_factory=dict)
+    variables: dict[str, str | None] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
     bytes: int = 0
-    sizes: dict[str, int] = dataclasses.field(default_factory=dict)
-    libraries: dict[str, str] = dataclasses.field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    libraries: dict[str, str] = field(default_factory=dict)
 
 
 def send(channel: socket.socket, message: Order | Built, descriptors: list[int]) -> None:
@@ -110,12 +122,11 @@ def send(channel: socket.socket, message: Order | Built, descriptors: list[int])
         os.close(number)
 
 
-def receive(channel: socket.socket) -> tuple[Order, list[int]]:
-    """The order, and descriptors: of the environment (`starter`), and of the images that it is on
-    top of, the root first."""
-    fields, descriptors = _receive(channel)
+def receive(channel: socket.socket) -> tuple[Order, int]:
+    """The order, and the descriptor of the environment (`starter`)."""
+    fields, [environ] = _receive(channel)
     order: Order = decoded(Order, fields)
-    return order, descriptors
+    return order, environ
 
 
 def receive_built(channel: socket.socket) -> tuple[Built, list[int]]:
@@ -138,7 +149,7 @@ def _receive(channel: socket.socket) -> tuple[Any, list[int]]:
     head, beside, flags, _ = channel.recvmsg(
         len(_HEAD), socket.CMSG_SPACE(4 * _MAX_DESCRIPTORS), socket.MSG_CMSG_CLOEXEC
     )
-    descriptors = protocol.descriptors(beside)
+    descriptors = _descriptors(beside)
     try:
         if head != _HEAD or flags & socket.MSG_CTRUNC or not descriptors:
             raise EOFError("the other end is gone")
@@ -149,6 +160,14 @@ def _receive(channel: socket.socket) -> tuple[Any, list[int]]:
         raise
     os.close(descriptors[0])
     return fields, descriptors[1:]
+
+
+def _descriptors(beside: list[tuple[int, int, bytes]]) -> list[int]:
+    found = array.array("i")
+    for level, kind, data in beside:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            found.frombytes(data[: len(data) - len(data) % found.itemsize])
+    return list(found)
 
 
 def _built(fields: Any) -> Built:

@@ -1,10 +1,9 @@
-"""Ends what loading a module has started and left: the server adopts it when the builder ends."""
+"""Ends what loading a module has started and left: this process adopts it when the builder ends."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Collection
 from contextlib import suppress
 
 from pasture.proc.tree import children
@@ -12,14 +11,10 @@ from pasture.proc.tree import children
 _MAX_ROUNDS = 1000
 
 
-def end_orphans(spared: Collection[int]) -> None:
-    """End all children of this process, and what comes to it when they end.
-
-    Args:
-        spared: children that go on.
-    """
+def end_orphans() -> None:
+    """End all children of this process, and what comes to it when they end."""
     for _ in range(_MAX_ROUNDS):
-        left = set(children(os.getpid())) - set(spared)
+        left = set(children(os.getpid()))
         if not left:
             return
         for pid in left:

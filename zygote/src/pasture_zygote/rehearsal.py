@@ -6,7 +6,7 @@ rehearsal does what programs will do, in a process forked from the builder that 
 code ran there is known by its address, which is the same in both.
 
 Without a rehearsal all code is gathered that looks as if it ran: what modules ran when they were
-loaded, and the code of the zygote below. That costs the image 2.6 MB, and spares each program 0.3.
+loaded.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _rehearsals: list[Rehearsal] = []
 
 
 def rehearse(function: Rehearsal) -> Rehearsal:
-    """Have a function rehearse what programs of a zygote do; for modules that are preloaded.
+    """Have a function rehearse what programs out of an image do; for modules that are preloaded.
 
     It is called in a process of its own, with all modules loaded, and may end that.
     """
@@ -44,7 +44,7 @@ def rehearse(function: Rehearsal) -> Rehearsal:
 def choose_code(script: str, environ: int, close: Iterable[int], *, warmed: bool = False) -> None:
     """Choose the code that the seal of this process gathers. Rehearses, if there is anything to.
 
-    A rehearsal of a module that fails is left out, and the log says so. Where code cannot be
+    A rehearsal of a module that fails is left out, and standard error says so. Where code cannot be
     gathered nothing is rehearsed.
 
     Args:
@@ -56,13 +56,11 @@ def choose_code(script: str, environ: int, close: Iterable[int], *, warmed: bool
     Raises:
         ZygoteFailed: the program ended with an error, or did not end.
     """
-    rehearsals = [*_rehearsals]
-    _rehearsals.clear()  # those of a zygote on top of this one are its own
-    if not (rehearsals or script) or not _can_gather():
+    if not (_rehearsals or script) or not _can_gather():
         return
     close = list(close)
     seen: bytes = native().code_that_ran() if warmed else b""
-    seen += b"".join(_seen_or_said(rehearsal, environ, close) for rehearsal in rehearsals)
+    seen += b"".join(_seen_or_said(rehearsal, environ, close) for rehearsal in _rehearsals)
     if script:
         seen += _seen(lambda: _code_of(lambda: _run(script)), environ, close)
     native().choose_code(seen)
@@ -156,7 +154,7 @@ def _seen(work: Callable[[], bytes], environ: int, close: Iterable[int]) -> byte
             f"the rehearsal did not end within {TIMEOUT_S:g} s", hint="let it do less"
         )
     if not found:
-        raise ZygoteFailed("the rehearsal ended with an error", hint="the zygote's log says which")
+        raise ZygoteFailed("the rehearsal ended with an error", hint="see what it said above")
     return found
 
 
@@ -177,7 +175,7 @@ def _end(pid: int) -> None:
 def _perform(work: Callable[[], bytes], report_to: int) -> None:
     """In the forked process, which this ends."""
     try:
-        os.dup2(2, 1)  # what a program prints goes to the log
+        os.dup2(2, 1)  # what a program prints goes where the build's messages go
         seen = memoryview(work())
         with suppress(ValueError):  # the program has closed it
             sys.stdout.flush()

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from importlib.machinery import all_suffixes
 
 from pasture_zygote.sources import PATH_FILES
-from pasture_zygote.times import MISSING, Times, changed_ns, times_of
-
-_UNSETTLED_NS = 2_000_000_000
-"""A folder that was changed so lately may change again without another time: FAT counts so."""
+from pasture_zygote.times import MISSING, FileTimes, changed_ns, times_of
 
 _PACKAGE = "package"
 _INITS = tuple(f"__init__{suffix}" for suffix in all_suffixes())
@@ -28,24 +25,10 @@ class SearchFolder:
         self.names = frozenset(names)
         self._has_path_files = PATH_FILES in self.names
         self._no_packages: set[str] = set()
-        self._times: Times | None = None
         self._found = self._list()
 
-    def matters(self, name: str) -> bool:
-        """Whether an entry of that name can make a difference."""
+    def _matters(self, name: str) -> bool:
         return name in self.names or f"{name}/" in self.names or self._is_file(name)
-
-    def differs(self) -> bool:
-        """Whether other modules would be found now; looks into the folder."""
-        return self._list() != self._found
-
-    def has_changed(self) -> bool:
-        """The same, at the price of a system call where nothing happened."""
-        return (self._times is None or times_of(self.path) != self._times) and self.differs()
-
-    def has_new_package(self) -> bool:
-        """Whether a folder that has a name that counts, and was no package, has become one."""
-        return any(_is_package(path) for path in self._no_packages)
 
     def changed_since(self, since_ns: int) -> set[str]:
         """Paths of entries that count and came, or were changed, after a moment."""
@@ -81,14 +64,10 @@ class SearchFolder:
         return bool(dot) and is_importable and module in self.names
 
     def _list(self) -> frozenset[str]:
-        now = time.time_ns()
-        times = times_of(self.path)
-        is_settled = times == MISSING or not 0 <= now - times[0] < _UNSETTLED_NS
-        self._times = times if is_settled else None
         self._no_packages = set()
         try:
             with os.scandir(self.path) as entries:
-                found = {self._entry(entry) for entry in entries if self.matters(entry.name)}
+                found = {self._entry(entry) for entry in entries if self._matters(entry.name)}
         except OSError:
             return frozenset()
         return frozenset(found - {""})
@@ -111,3 +90,20 @@ class SearchFolder:
 
 def _is_package(folder: str) -> bool:
     return any(times_of(f"{folder}/{name}") != MISSING for name in _INITS)
+
+
+def changed_since(
+    since_ns: int, files: Iterable[FileTimes], folders: Mapping[str, Collection[str]]
+) -> set[str]:
+    """Paths of what an image was made of that came, or was changed, after a moment.
+
+    Args:
+        since_ns: by `time.time_ns`.
+        files: that were read.
+        folders: names of modules by the folder where they are looked for.
+    """
+    now = time.time_ns()
+    found = {path for path, *_ in files if since_ns <= changed_ns(path) <= now}
+    return found.union(
+        *(SearchFolder(path, names).changed_since(since_ns) for path, names in folders.items())
+    )

@@ -1,6 +1,6 @@
 """What the memory of an interpreter was made of. In the builder, once modules are loaded.
 
-Owns which files and which names in which folders count: `changes` compares them later. A name
+Owns which files and which names in which folders count: each start compares them. A name
 counts in each folder where its module was, or would have been, looked for.
 """
 

@@ -1,6 +1,6 @@
-"""The environment of a zygote's starter, as a file in memory.
+"""The environment that an image is made in, as a file in memory.
 
-The server hands it to a builder, which takes out of it what modules read (`variables`). The layout
+A builder takes out of it what modules read (`variables`). The layout
 is the kernel's: `NAME=VALUE`, each ended by a zero byte. src/native/zygote/variables.c maps it.
 """
 

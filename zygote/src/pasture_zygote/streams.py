@@ -41,9 +41,8 @@ _streams: list[_Stream | None] = []
 
 
 def remember() -> None:
-    """Keep the streams, before modules are loaded; those of a zygote below are kept already."""
-    if not _streams:
-        _streams.extend(_stream(getattr(sys, f"__{name}__")) for name in _NAMES)
+    """Keep the streams, before modules are loaded."""
+    _streams.extend(_stream(getattr(sys, f"__{name}__")) for name in _NAMES)
 
 
 def _stream(text: io.TextIOWrapper | None) -> _Stream | None:
@@ -58,7 +57,7 @@ def _kind(text: io.TextIOWrapper) -> tuple[Any, ...]:
 
 
 def flush() -> None:
-    """What modules have printed goes to the log, and to no program."""
+    """What modules have printed goes to the build's, and to no program."""
     for stream in _streams:
         for layer in (stream.text, stream.buffer) if stream is not None else ():
             try:

@@ -1,7 +1,7 @@
 """Which variables of the environment modules read while they are loaded.
 
 A process that starts with other values of these would not have become the same one, so it must
-not be served from an image. Nothing of the others may come into the image: they are another
+not come out of an image. Nothing of the others may come into the image: they are another
 user's, and may be secrets. So a builder starts with the variables that matter to every start
 (`start_variables`). All others stand in a file, and come into the process one by one as they are
 read.
@@ -34,14 +34,14 @@ _ON_THE_WAY = frozenset((
 """Modules whose functions only pass on what another one asks for."""
 
 changed: dict[str, str | None] = {}
-"""What loading has set or deleted (None), in this image and those below it."""
+"""What loading has set or deleted (None)."""
 
 _read: set[str] = set()
 _walkers: set[str] = set()
 
 
 def read() -> frozenset[str]:
-    """Names of the variables that were read for this image and those below it."""
+    """Names of the variables that were read."""
     return frozenset(_read)
 
 
@@ -228,7 +228,7 @@ def fill_in(file: int) -> None:
 
 
 def needed(environ: Mapping[str, str], modules: Iterable[str]) -> dict[str, str | None]:
-    """The variables that a process must have as they are in an environment, to be served.
+    """The variables that a process out of an image must have as they are in an environment.
 
     Args:
         environ: that the image is made in.

@@ -1,5 +1,5 @@
-/* Lines that begin with `import` or `from`, wherever they stand: good enough to choose between
- * zygotes, all of which are right. */
+/* Lines that begin with `import` or `from`, wherever they are: good enough to know commands by. A
+ * command that gets another one's image is right all the same. */
 #define _GNU_SOURCE
 #include "imports.h"
 

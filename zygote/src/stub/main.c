@@ -1,8 +1,7 @@
 /* pasture-python: a Python interpreter that starts with its modules loaded, or as usual.
  *
- * Opens the image that PASTURE_IMAGE names or that lies beside this program, or asks the user's
- * zygote for one, and turns this very process into the interpreter in it, which stands right before
- * its program. So process id, parent, session, terminal, descriptors, limits and all else are those
+ * Opens the image that PASTURE_IMAGE names or that lies beside this program, and turns this very
+ * process into the interpreter in it, which stands right before its program. So process id, parent, session, terminal, descriptors, limits and all else are those
  * of the caller's making. Wherever anything stands against that it executes the interpreter beside
  * it: the program never runs otherwise than it would have, at worst later.
  */
@@ -12,11 +11,9 @@
 #include "content.h"
 #include "host.h"
 #include "image_file.h"
-#include "imports.h"
 #include "interpreter.h"
 #include "manifest.h"
 #include "options.h"
-#include "request.h"
 #include "restore.h"
 #include "rules.h"
 
@@ -97,23 +94,13 @@ is_no_script(const command_line *line)
     return NULL;
 }
 
-/* An image to start out of. */
-typedef struct {
-    const manifest *m;
-    const int *files; /* its pages, the root's first */
-    size_t count;
-    const char *by, *name;
-    bool is_file;
-} image;
-
 /* Whether the image that was looked at last is not for this machine, or not of these files. */
 static bool is_stale;
 
 static const char *
-differs(const image *i, const char *python, const command_line *line)
+differs(const manifest *m, int file, const char *python, const command_line *line)
 {
     const char *why;
-    const manifest *m = i->m;
     if (strcmp(python, manifest_at(m, m->python_at)) != 0) {
         return because("the image is of another interpreter", manifest_at(m, m->python_at));
     }
@@ -124,7 +111,7 @@ differs(const image *i, const char *python, const command_line *line)
     if ((why = rules_broken(manifest_at(m, m->rules_at), environ)) != NULL) {
         return because("a variable that matters at the start", why);
     }
-    is_stale = i->is_file && (why = image_file_differs(m, i->files[0])) != NULL;
+    is_stale = (why = image_file_differs(m, file)) != NULL;
     if (is_stale) {
         return why;
     }
@@ -134,29 +121,10 @@ differs(const image *i, const char *python, const command_line *line)
     return NULL;
 }
 
-/* Turns this process into an image; returns if it does not fit. */
-static const char *
-take(const image *i, const char *python, char **argv, command_line *line, answer *a)
-{
-    const char *why = differs(i, python, line);
-    if (why != NULL) {
-        return why;
-    }
-    say(i->by, i->name);
-    restore_request request = {.python = python,
-                               .argv = argv,
-                               .envp = environ,
-                               .line = line,
-                               .answer = a,
-                               .is_verbose = is_verbose(),
-                               .is_stale = &is_stale};
-    return restore(i->m, i->files, i->count, &request);
-}
-
+/* Turns this process into an image; returns if it does not fit, with the reason. */
 static const char *
 start_from_file(const char *path, const char *python, char **argv, command_line *line)
 {
-    static answer unasked;
     const char *why;
     int file;
     const manifest *m = image_file_open(path, &file, &why);
@@ -164,8 +132,16 @@ start_from_file(const char *path, const char *python, char **argv, command_line 
         is_stale = true;
         return why;
     }
-    image i = {m, &file, 1, "started from the image", path, true};
-    why = take(&i, python, argv, line, &unasked);
+    if ((why = differs(m, file, python, line)) == NULL) {
+        say("started from the image", path);
+        restore_request request = {.python = python,
+                                   .argv = argv,
+                                   .envp = environ,
+                                   .line = line,
+                                   .is_verbose = is_verbose(),
+                                   .is_stale = &is_stale};
+        why = restore(m, file, &request);
+    }
     (void)close(file);
     return why;
 }
@@ -188,23 +164,6 @@ start_by_itself(const char *python, char **argv, command_line *line)
         say(path, why);
     }
     return auto_order(path, python, line);
-}
-
-static const char *
-start_from_server(const char *python, char **argv, command_line *line)
-{
-    static answer a;
-    const char *why = request_image(python, line, &a);
-    if (why == NULL) {
-        const manifest *m = manifest_open(a.file[0], &why);
-        (void)close(a.file[0]);
-        if (m != NULL) {
-            image i = {m, a.file + 1, a.files - 1, "served by the zygote", a.text, false};
-            why = take(&i, python, argv, line, &a);
-        }
-    }
-    request_left(&a, why);
-    return why;
 }
 
 /* The environment's own image, beside this program (pasture_zygote/installed.py); NULL for none. */
@@ -239,11 +198,10 @@ become(const char *python, int argc, char **argv)
     if (path != NULL && strcmp(path, "auto") == 0) {
         return start_by_itself(python, argv, &line);
     }
-    if (path == NULL && variable("PASTURE_ZYGOTE") == NULL) {
-        path = own_image();
+    if (path == NULL && (path = own_image()) == NULL) {
+        return "there is no image";
     }
-    return path != NULL ? start_from_file(path, python, argv, &line)
-                        : start_from_server(python, argv, &line);
+    return start_from_file(path, python, argv, &line);
 }
 
 /* For `pasture image build`: what this program knows of the machine, and of files. */

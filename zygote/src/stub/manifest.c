@@ -334,7 +334,7 @@ manifest_flaw(const void *data, uint64_t bytes)
         return nonsense;
     }
     if (m->magic != MANIFEST_MAGIC) {
-        return "the zygote is of another version of pasture";
+        return "the image is of another version of pasture";
     }
     if (m->bytes != bytes || bytes % sizeof(uint64_t)
         || manifest_checksum(data, bytes) != m->checksum) {
@@ -358,12 +358,4 @@ manifest_map(int file, uint64_t offset, uint64_t bytes, const char **why)
     }
     *why = manifest_flaw(m, bytes);
     return *why == NULL ? m : NULL;
-}
-
-const manifest *
-manifest_open(int file, const char **why)
-{
-    struct stat status;
-    bool is_known = fstat(file, &status) == 0 && status.st_size > 0;
-    return manifest_map(file, 0, is_known ? (uint64_t)status.st_size : 0, why);
 }

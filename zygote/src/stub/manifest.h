@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MANIFEST_MAGIC UINT64_C(0x3454464D475A5350)
+#define MANIFEST_MAGIC UINT64_C(0x3554464D475A5350)
 #define MANIFEST_KERNELS 6
 #define MANIFEST_ANONYMOUS UINT32_MAX
 
@@ -15,9 +15,8 @@ typedef struct {
 } manifest_range;
 
 typedef enum {
-    MANIFEST_IMAGE,    /* pages of an image: the number of a file; its inode, 0 if it has a path */
-    MANIFEST_IDENTITY, /* a file that has a path, known by device, inode, size and time */
-    MANIFEST_BUILD_ID, /* the same, by its size and what stands at a place in it */
+    MANIFEST_IMAGE,    /* the image's own pages: its size up to their end */
+    MANIFEST_BUILD_ID, /* a file that has a path, known by its size and what lies at a place in it */
     MANIFEST_SUM,      /* the same, by its size and a checksum of all of it */
 } manifest_kind;
 
@@ -25,8 +24,6 @@ typedef struct {
     uint64_t kind;
     uint64_t bytes;
     uint64_t path;
-    uint64_t number;
-    uint64_t device, inode, mtime_ns;
     uint64_t id_at, id_offset, id_bytes; /* where it stands here, where in the file, its length */
     uint64_t sum;                        /* as content_sum */
 } manifest_source;
@@ -40,8 +37,7 @@ typedef struct {
 typedef struct {
     uint64_t number, flags, offset; /* under which number, as open(2) and lseek(2) make it */
     uint64_t path;
-    uint64_t device, inode; /* 0 if it is known by its path, and compared with others below */
-    uint64_t special;       /* the number of a device; 0 of a plain file */
+    uint64_t special; /* the number of a device; 0 of a plain file */
 } manifest_file;
 
 typedef struct {
@@ -92,23 +88,21 @@ typedef struct {
     uint64_t rules_at, python_at, options_at;
     uint64_t folders, folders_at;
     uint64_t names, names_at;
-    /* What is known of an image in a file: a server compares these itself. */
+    /* What it was made of. */
     uint64_t facts, facts_at;
     uint64_t dated, dated_at;
     uint64_t searched, searched_at;
 } manifest;
 
-/* Map a manifest that is all of a file; NULL, and a reason in `why`, if it makes no sense. */
-const manifest *manifest_open(int file, const char **why);
-
-/* The same of one that is a part of a file, which is long enough. */
+/* Map a manifest, which is a part of a file that is long enough; NULL, and a reason in `why`, if it
+   makes no sense. */
 const manifest *manifest_map(int file, uint64_t offset, uint64_t bytes, const char **why);
 
 /* NULL if all of it can be used as it is: every table, text and number is inside of what it refers
    to. Otherwise why not. `data` is aligned to 8 bytes. */
 const char *manifest_flaw(const void *data, uint64_t bytes);
 
-/* A flipped bit changes it. Against a server that lies there is no help here: see peer.c. */
+/* A flipped bit changes it. Against who can write the file there is no help here. */
 uint64_t manifest_checksum(const void *data, uint64_t bytes);
 
 /* The same sum of any bytes, all of them. */

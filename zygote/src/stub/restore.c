@@ -124,28 +124,12 @@ find_place(const manifest *m, uint64_t length)
 
 /* ---- the files that are mapped ---- */
 
+/* Behind the pages it has other parts. */
 static bool
-is_unchanged(int file, const manifest_source *source)
+holds(int image, uint64_t bytes)
 {
     struct stat s;
-    return fstat(file, &s) == 0 && s.st_dev == source->device && s.st_ino == source->inode
-           && (uint64_t)s.st_size == source->bytes
-           && (uint64_t)s.st_mtim.tv_sec * 1000000000u + (uint64_t)s.st_mtim.tv_nsec
-                  == source->mtime_ns;
-}
-
-/* A file in memory has no time that counts: it is sealed. One that has a path holds other parts of
-   the image behind the pages. */
-static bool
-is_part(int file, const manifest_source *source)
-{
-    struct stat s;
-    if (fstat(file, &s) < 0) {
-        return false;
-    }
-    uint64_t bytes = (uint64_t)s.st_size;
-    return source->inode ? s.st_ino == source->inode && bytes == source->bytes
-                         : bytes >= source->bytes;
+    return fstat(image, &s) == 0 && (uint64_t)s.st_size >= bytes;
 }
 
 static const char *
@@ -158,22 +142,20 @@ open_library(const manifest *m, const manifest_source *source, int *file)
         snprintf(why, sizeof why, "a library cannot be opened: %s: %s", path, strerror(errno));
         return why;
     }
-    bool is_same = source->kind == MANIFEST_IDENTITY ? is_unchanged(*file, source)
-                                                     : content_is(m, source, *file);
     snprintf(why, sizeof why, "a library has changed since the image was made: %s", path);
-    return is_same ? NULL : why;
+    return content_is(m, source, *file) ? NULL : why;
 }
 
 static const char *
-open_sources(const manifest *m, const int *images, size_t count, int *files)
+open_sources(const manifest *m, int image, int *files)
 {
     const manifest_source *source = manifest_sources(m);
     for (uint64_t i = 0; i < m->sources; i++) {
         if (source[i].kind == MANIFEST_IMAGE) {
-            if (source[i].number >= count || !is_part(images[source[i].number], &source[i])) {
-                return "a part of the image is missing, or is another's";
+            if (!holds(image, source[i].bytes)) {
+                return "a part of the image is missing";
             }
-            files[i] = images[source[i].number];
+            files[i] = image;
             continue;
         }
         const char *why = open_library(m, &source[i], &files[i]);
@@ -200,10 +182,8 @@ close_sources(const manifest *m, const int *files)
 static bool
 is_wanted(const struct stat *s, const manifest_file *wanted)
 {
-    bool is_of_kind = wanted->special ? S_ISCHR(s->st_mode) && s->st_rdev == wanted->special
-                                      : S_ISREG(s->st_mode);
-    return is_of_kind
-           && (!wanted->inode || (s->st_dev == wanted->device && s->st_ino == wanted->inode));
+    return wanted->special ? S_ISCHR(s->st_mode) && s->st_rdev == wanted->special
+                           : S_ISREG(s->st_mode);
 }
 
 static bool
@@ -400,7 +380,7 @@ forget_rseq(void)
 }
 
 static const char *
-jump(char *place, const sizes *s, restore_plan *plan, answer *a)
+jump(char *place, const sizes *s, restore_plan *plan)
 {
     char *code = place + s->letter + s->plan;
     memcpy(code, __start_restorer, (size_t)(__stop_restorer - __start_restorer));
@@ -408,7 +388,6 @@ jump(char *place, const sizes *s, restore_plan *plan, answer *a)
     if (mprotect(code, s->code, PROT_READ | PROT_EXEC) < 0) {
         return "the kernel allows no code in new memory";
     }
-    request_taken(a);
     forget_rseq();
     uintptr_t offset = (uintptr_t)restorer_run - (uintptr_t)__start_restorer;
     uintptr_t stack = (uintptr_t)code + s->code + s->stack - 64;
@@ -518,7 +497,7 @@ does_not_fit(const manifest *m)
 }
 
 const char *
-restore(const manifest *m, const int *images, size_t count, const restore_request *request)
+restore(const manifest *m, int image, const restore_request *request)
 {
     const char *why = does_not_fit(m);
     if (why != NULL) {
@@ -534,7 +513,7 @@ restore(const manifest *m, const int *images, size_t count, const restore_reques
     memset(files, -1, (m->sources + 1) * sizeof *files);
     why = open_files(m);
     if (why == NULL) {
-        why = open_sources(m, images, count, files);
+        why = open_sources(m, image, files);
         *request->is_stale = why != NULL;
     }
     if (why == NULL) {
@@ -545,7 +524,7 @@ restore(const manifest *m, const int *images, size_t count, const restore_reques
         }
         else {
             restore_plan *plan = write_plan(m, files, request, place, &s);
-            why = jump(place, &s, plan, request->answer);
+            why = jump(place, &s, plan);
         }
     }
     close_sources(m, files);
@@ -556,9 +535,9 @@ restore(const manifest *m, const int *images, size_t count, const restore_reques
 #else
 
 const char *
-restore(const manifest *m, const int *images, size_t count, const restore_request *request)
+restore(const manifest *m, int image, const restore_request *request)
 {
-    (void)m, (void)images, (void)count, (void)request;
+    (void)m, (void)image, (void)request;
     return "this kind of machine is not supported";
 }
 

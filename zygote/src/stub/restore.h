@@ -4,7 +4,6 @@
 
 #include "manifest.h"
 #include "options.h"
-#include "request.h"
 
 #include <stdbool.h>
 
@@ -13,14 +12,12 @@ typedef struct {
     char **argv;        /* for it, and for the image */
     char **envp;
     const command_line *line;
-    answer *answer;
     bool is_verbose; /* say so if it fails later */
     bool *is_stale;  /* set if a library has changed */
 } restore_request;
 
 /* Returns if it cannot be done, with the reason; the process is then as it was. Later failures
-   execute the interpreter. `images` are descriptors of the files in memory, the root first. */
-const char *restore(const manifest *m, const int *images, size_t count,
-                    const restore_request *request);
+   execute the interpreter. `image` is the descriptor of its file. */
+const char *restore(const manifest *m, int image, const restore_request *request);
 
 #endif

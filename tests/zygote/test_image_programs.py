@@ -1,0 +1,152 @@
+"""The same program gives the same by `pasture-python` as by `python`: output, errors, status."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from images import BIN, Ended, Images
+
+pytestmark = [pytest.mark.once, pytest.mark.integration]
+
+# fmt: off
+PROGRAMS = {
+    "namespace": "print(sorted(globals()), __name__, __spec__, __doc__, __package__)",
+    "sys": (
+        "import sys; print(sys.argv, sys.path[:2], sys.flags, sys.warnoptions, sys.executable, "
+        "sys.prefix, sys.orig_argv[1:])"
+    ),
+    "streams": (
+        "import sys; print([(s.name, s.mode, s.encoding, s.errors, s.line_buffering, "
+        "s.write_through, s.buffer.raw.name) for s in (sys.stdin, sys.stdout, sys.stderr)])"
+    ),
+    "frames": "import sys, traceback; print(sys._getframe().f_back is None)",
+    "recursion": (
+        "def f(n):\n  try: return f(n + 1)\n  except RecursionError: return n\nprint(f(0))"
+    ),
+    "deep": (
+        "import sys; sys.setrecursionlimit(50000)\nf = lambda n: n and f(n - 1)\nprint(f(40000))"
+    ),
+    "exit with text": "import sys; sys.exit('bye')",
+    "exit with a large number": "raise SystemExit(300)",
+    "exit at once": "import os; os._exit(9)",
+    "interrupt": "raise KeyboardInterrupt",
+    "killed": "import os, signal; os.kill(os.getpid(), signal.SIGTERM)",
+    "exception": "def f(): 1/0\nf()",
+    "syntax": "a b",
+    "indentation": "  a = 1",
+    "hook that exits": "import sys\nsys.excepthook = lambda *a: sys.exit(5)\n1/0",
+    "console": "import code; code.InteractiveConsole().runsource('a b'); print(1)",
+    "finalizers": (
+        "import atexit\nclass A:\n  def __del__(self): print('del', self.n)\n"
+        "a = A(); a.n = 1\n_b = A(); _b.n = 2\nc = A(); c.n = 3; c.c = c\n"
+        "atexit.register(print, 'atexit')"
+    ),
+    "environment": "import os; print(sorted(os.environ.items())); os.system('env | grep -c .')",
+    "signals": "import signal as s; print([(n, s.getsignal(n)) for n in s.valid_signals()])",
+    "descriptors": "import os; print([n for n in os.listdir('/proc/self/fd') if int(n) < 900])",
+    "warning": "import warnings; warnings.warn('x')",
+    "input": "print(input())",
+    "threads": "import threading as t; x = t.Thread(target=print, args=(1,)); x.start(); x.join()",
+    "late thread": (
+        "import threading, time\nt = threading.Thread\n"
+        "t(target=lambda: (time.sleep(.1), print(1))).start()"
+    ),
+    "daemon": (
+        "import threading as t, time; t.Thread(target=time.sleep, args=(9,), daemon=1).start()"
+    ),
+    "fork": "import os\nif not os.fork(): os._exit(3)\nprint(os.wait()[1])",
+    "spawn": (
+        "import multiprocessing as m\nif __name__ == '__main__':\n  c = m.get_context('spawn')\n"
+        "  p = c.Process(target=print, args=(1,)); p.start(); p.join(); print(p.exitcode)"
+    ),
+    "left open": "f = open('left', 'w'); f.write('x' * 10)",
+    "no output left": "import os; os.close(1); print('x')",
+    "full output": "import sys, os; os.dup2(os.open('/dev/full', 1), 1); print('x')",
+    "preloaded": "import json, decimal; print(json.dumps([1]), decimal.Decimal(1) / 3)",
+    "process": "print(open('/proc/self/comm').read())",
+    "limits": "import resource as r; print([r.getrlimit(n) for n in range(16)])",
+}
+# fmt: on
+"""None imports what prints addresses. Each runs in a folder of its own."""
+
+WAYS = ("command", "file", "module", "input")
+
+
+def words_for(way: str, source: str, folder: Path) -> tuple[list[str], bytes]:
+    """Arguments that run a program in a certain way, and its standard input."""
+    (folder / "program.py").write_text(source)
+    return {
+        "command": (["-c", source, "a", "-b"], b"line\n"),
+        "file": (["program.py", "a"], b"line\n"),
+        "module": (["-m", "program", "-q"], b"line\n"),
+        "input": (["-", "a"], source.encode()),
+    }[way]
+
+
+def without_addresses(ended: Ended) -> Ended:
+    bare = re.compile(rb"0x[0-9a-f]+")
+    return Ended(ended.status, bare.sub(b"0x", ended.out), bare.sub(b"0x", ended.err))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_gives_the_same_as_by_the_interpreter(
+    images: Images, tmp_path: Path, name: str
+) -> None:
+    way = WAYS[list(PROGRAMS).index(name) % len(WAYS)]
+    if name in ("input", "syntax", "indentation", "namespace", "sys"):
+        way = "file"
+    words, given = words_for(way, PROGRAMS[name], tmp_path)
+    expected = images.python(*words, input=given, cwd=tmp_path)
+    started = images.run(*words, input=given, cwd=tmp_path)
+    assert without_addresses(started) == without_addresses(expected)
+    assert images.why(*words, input=given, cwd=tmp_path) == ""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_to_name_a_program_is_started(images: Images, tmp_path: Path, way: str) -> None:
+    words, given = words_for(way, PROGRAMS["sys"], tmp_path)
+    expected = images.python(*words, input=given, cwd=tmp_path)
+    assert images.run(*words, input=given, cwd=tmp_path) == expected
+    assert images.why(*words, input=given, cwd=tmp_path) == ""
+
+
+def test_a_program_that_does_not_compile_ends_with_status_one_in_every_way(
+    images: Images, tmp_path: Path
+) -> None:
+    for way in WAYS:
+        words, given = words_for(way, "a b", tmp_path)
+        assert images.run(*words, input=given, cwd=tmp_path).status == 1, way
+
+
+def test_a_file_left_open_is_written_at_the_end(images: Images, tmp_path: Path) -> None:
+    images.run("-c", PROGRAMS["left open"], cwd=tmp_path)
+    assert (tmp_path / "left").read_text() == "x" * 10
+
+
+def test_two_processes_draw_other_random_numbers_and_keys(images: Images) -> None:
+    source = "import random, ssl; print(random.random(), ssl.RAND_bytes(8))"
+    assert images.run("-c", source).out != images.run("-c", source).out
+
+
+def test_streams_that_are_closed_are_none(images: Images) -> None:
+    source = "import sys, os; os.write(2, repr((sys.stdin, sys.stdout)).encode())"
+    script = f'exec "$0" -c "{source}" <&- >&-'
+    for program in ("python", "pasture-python"):
+        path = str(BIN / program)
+        ended = images.run("-c", script, path, program=Path("/bin/sh"))
+        assert ended.err == b"(None, None)", program
+
+
+def test_a_handler_for_interrupts_that_a_shell_ignores_is_not_installed(images: Images) -> None:
+    source = "import signal; print(signal.getsignal(signal.SIGINT), signal.getsignal(1))"
+
+    def ignore() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    started = images.run("-c", source, preexec_fn=ignore)
+    assert started == images.python("-c", source, preexec_fn=ignore)
+    assert b"default_int_handler" not in started.out
