@@ -22,7 +22,7 @@ FUZZ_PACKAGES := cryptography greenlet lxml msgpack numpy orjson pydantic-core
 CPYTHON_ALL_MATRIX ?= 3.12 3.13 3.14 3.15
 BINDING_BUILDS ?= $(MATRIX) $(MATRIX:%=%-check)
 ARM_PAGES ?= 4 16
-ARM_IMAGES := $(patsubst %,tests/zygote/test_image_%.py,programs process start)
+ARM_IMAGES := $(patsubst %,tests/image/test_image_%.py,programs process start)
 # The unpacked root has no shell, terminals, compiler, servers or start file of pasture[auto].
 ARM_WITHOUT := streams_that_are_closed or terminal or control_ or celery or gunicorn or says_what_it_holds or is_sealed_if
 BENCH_MATRIX ?= 3.14 3.13 3.15
@@ -30,8 +30,8 @@ CHILD_PYTHON ?= 3.14
 MATRIX_WORDS ?=
 ARGS ?=
 
-NATIVE := $(wildcard src/native/*.[ch] src/native/*/*.[ch] zygote/src/stub/*.[ch])
-BUILT_FROM := pyproject.toml lab/pyproject.toml auto/pyproject.toml zygote/pyproject.toml pytest-pasture/pyproject.toml $(wildcard auto/src/*.pth) $(wildcard requirements/*.txt) CMakeLists.txt zygote/CMakeLists.txt $(NATIVE)
+NATIVE := $(wildcard src/native/*.[ch] src/native/*/*.[ch] image/src/stub/*.[ch])
+BUILT_FROM := pyproject.toml lab/pyproject.toml auto/pyproject.toml image/pyproject.toml pytest-pasture/pyproject.toml $(wildcard auto/src/*.pth) $(wildcard requirements/*.txt) CMakeLists.txt image/CMakeLists.txt $(NATIVE)
 EVERYTHING := test extras demo
 CHECK_BUILD := --config-settings-package pasture:cmake.define.PASTURE_CHECK=ON \
     --config-settings-package pasture:install.strip=false
@@ -122,13 +122,13 @@ lock: ## Pin what pyproject.toml names, in requirements/ (ARGS=--upgrade, ARGS="
 
 .PHONY: build
 build: ## Wheels and sdists of pasture and its companions in dist/
-	@for package in . lab auto zygote pytest-pasture; do \
+	@for package in . lab auto image pytest-pasture; do \
 	    tools/uv build --quiet --python "$$(tools/interpreters best)" --out-dir dist $$package || exit; \
 	done
 	@ls -l dist
 
 .PHONY: wheels
-wheels: ## One wheel a minor version, and one of the zygote, for manylinux_2_28 and musllinux, x86-64 and aarch64 (ARGS="3.13 zygote --target ...")
+wheels: ## One wheel a minor version, and one of pasture-image, for manylinux_2_28 and musllinux, x86-64 and aarch64 (ARGS="3.13 image --target ...")
 	@tools/wheels $(ARGS)
 
 .PHONY: clean
@@ -282,7 +282,7 @@ test-engines: .venvs/3.14/.stamp ## Real clusters and servers that are no requir
 
 .PHONY: test-image-recipes
 test-image-recipes: .venvs/3.14/image-packages.stamp .venvs/3.14/ray-packages.stamp .venvs/3.14/helper-packages.stamp ## Jupyter, Ray, pytest-xdist, a pool and helper processes out of images; needs an index
-	@.venvs/3.14/bin/python -m pytest -q tests/zygote/test_image_examples.py tests/zygote/test_example_helpers.py $(ARGS)
+	@.venvs/3.14/bin/python -m pytest -q tests/image/test_image_examples.py tests/image/test_example_helpers.py $(ARGS)
 
 .PHONY: test-packages
 test-packages: .venv/.stamp ## Other people's tests in a sealed child: numpy, Django, ... (ARGS="NAME... --resume")

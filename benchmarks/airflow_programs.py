@@ -142,7 +142,7 @@ class Airflow:
         own: dict[str, str] = {}
         if way == "image":
             own = {"PASTURE_IMAGE": str(self._image), "PASTURE": "seal"}
-            own |= {"PASTURE_ZYGOTE_VERBOSE": "1"}
+            own |= {"PASTURE_IMAGE_VERBOSE": "1"}
         python = self._bin / ("pasture-python" if way == "image" else "python")
         return Group(
             [str(python), str(self._bin / "airflow"), name, *words],
@@ -159,7 +159,7 @@ def main(seconds: float, rounds: int) -> None:
     """PSS of Airflow's four programs by python and out of one image."""
     ratios = []
     python = python_for("airflow")
-    uv("pip", "install", "--quiet", "--python", python, "-e", "zygote")
+    uv("pip", "install", "--quiet", "--python", python, "-e", "image")
     with TemporaryDirectory(prefix="airflow-") as name:
         airflow = Airflow(python, Path(name))
         airflow.build()

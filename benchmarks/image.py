@@ -94,7 +94,7 @@ def build(environ: Environ, *words: str) -> None:
 
 
 def require_started(environ: Environ) -> None:
-    verbose = {**environ, "PASTURE_ZYGOTE_VERBOSE": "1"}
+    verbose = {**environ, "PASTURE_IMAGE_VERBOSE": "1"}
     done = subprocess.run([STUB, "-c", ""], env=verbose, capture_output=True, text=True, cwd="/")
     if "started from the image" not in done.stderr:
         raise click.ClickException(done.stderr)
@@ -281,7 +281,7 @@ def show_programs(part: str, folder: str, rounds: int, sessions: int, kernels: i
         ["all", "times", "sessions", "kernels", "site", "pandas", "containers", "airflow"]
     ),
     default="all",
-    help="airflow: by an interpreter that has apache-airflow and pasture[zygote].",
+    help="airflow: by an interpreter that has apache-airflow and pasture[image].",
 )
 @click.option("--rounds", default=7, show_default=True)
 @click.option("--containers", default=20, show_default=True)

@@ -92,7 +92,7 @@ def variables_of(variant: str, plan: TrialPlan, workers: int) -> dict[str, str]:
     if variant != "image":
         return environment(given, without=())
     kept = {name: os.environ[name] for name in ("HOME", "LANG", "PATH") if name in os.environ}
-    return {**kept, **given, "PASTURE_IMAGE": str(IMAGE), "PASTURE_ZYGOTE_VERBOSE": "1"}
+    return {**kept, **given, "PASTURE_IMAGE": str(IMAGE), "PASTURE_IMAGE_VERBOSE": "1"}
 
 
 def build_image(plan: TrialPlan) -> None:

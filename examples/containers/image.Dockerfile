@@ -4,7 +4,7 @@
 FROM python:3.14-slim AS build
 RUN python -m venv /app/venv
 COPY requirements.txt /app/
-RUN /app/venv/bin/pip install --no-cache-dir -r /app/requirements.txt 'pasture[auto,zygote]' gunicorn
+RUN /app/venv/bin/pip install --no-cache-dir -r /app/requirements.txt 'pasture[auto,image]' gunicorn
 
 FROM python:3.14-slim
 COPY --from=build /app/venv /app/venv

@@ -57,7 +57,7 @@ static int
 add_methods(PyObject *module)
 {
     PyMethodDef *tables[] = {layout_methods, module_seal_methods, module_gc_methods,
-                             module_process_methods, module_zygote_methods};
+                             module_process_methods, module_image_methods};
     for (size_t i = 0; i < Py_ARRAY_LENGTH(tables); i++) {
         if (PyModule_AddFunctions(module, tables[i]) < 0) {
             return -1;

@@ -12,6 +12,6 @@
 extern PyMethodDef module_seal_methods[];
 extern PyMethodDef module_gc_methods[];
 extern PyMethodDef module_process_methods[];
-extern PyMethodDef module_zygote_methods[];
+extern PyMethodDef module_image_methods[];
 
 #endif

@@ -124,7 +124,7 @@ class MemoryGrew(PastureError):
     exit_code = 19
 
 
-class ZygoteFailed(PastureError):
-    """A zygote cannot be made, or cannot be reached."""
+class ImageFailed(PastureError):
+    """An image cannot be made, or no program starts out of it."""
 
     exit_code = 17

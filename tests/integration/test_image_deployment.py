@@ -93,7 +93,7 @@ supervisord does."""
 @contextmanager
 def supervised(images: Images, folder: Path, bind: str) -> Iterator[tuple[Running, int]]:
     """gunicorn below a supervisor that has a listening socket for it; with the port."""
-    environ = environment({**images.environ, "PASTURE_ZYGOTE_VERBOSE": "1"})
+    environ = environment({**images.environ, "PASTURE_IMAGE_VERBOSE": "1"})
     port = free_port()
     words = (
         "gunicorn",

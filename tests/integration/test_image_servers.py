@@ -39,7 +39,7 @@ def options(images: Images, *more: str) -> dict[str, object]:
     environ = {
         **{name: "" for name in os.environ if name.startswith("LC_")},
         **images.environ,
-        "PASTURE_ZYGOTE_VERBOSE": "1",
+        "PASTURE_IMAGE_VERBOSE": "1",
     }
     return {"options": ("--image", str(images.image), *more), "env": environ}
 
@@ -138,4 +138,4 @@ def test_an_image_that_cannot_be_used_is_a_mistake_of_the_command_line(tmp_path:
     other.symlink_to(sys.executable)
     done = run(other, "auto")
     assert "there is no pasture-python beside" in done.stderr
-    assert "pasture[zygote]" in done.stderr
+    assert "pasture[image]" in done.stderr

@@ -68,7 +68,7 @@ def start(image: str = IMAGE) -> str:
 
     Its process id is none of the build's: one of a machine that was just booted can be.
     """
-    variables = f"PASTURE_IMAGE={image} PASTURE_ZYGOTE_VERBOSE=1"
+    variables = f"PASTURE_IMAGE={image} PASTURE_IMAGE_VERBOSE=1"
     last = "/proc/sys/kernel/ns_last_pid"
     return f"echo 20000 > {last}; {variables} {BIN}/pasture-python {ANSWERS}"
 

@@ -111,7 +111,7 @@ def test_a_command_whose_import_ends_the_process_does_not_end_pasture(tmp_path: 
 
 
 @pytest.mark.once
-@pytest.mark.parametrize(("name", "extra"), [("lab", "lab"), ("image", "zygote")])
+@pytest.mark.parametrize(("name", "extra"), [("lab", "lab"), ("image", "image")])
 def test_a_command_that_is_not_installed_names_its_extra(
     monkeypatch: pytest.MonkeyPatch, name: str, extra: str
 ) -> None:

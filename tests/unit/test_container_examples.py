@@ -14,7 +14,7 @@ from pasture.servers.settings import SETTINGS
 
 yaml = pytest.importorskip("yaml")
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "containers"
-OTHERS = {"PASTURE", "PASTURE_IMAGE", "PASTURE_ZYGOTE_VERBOSE"}
+OTHERS = {"PASTURE", "PASTURE_IMAGE", "PASTURE_IMAGE_VERBOSE"}
 VARIABLES = {setting.variable for setting in SETTINGS.values()} | OTHERS
 pytestmark = pytest.mark.once
 

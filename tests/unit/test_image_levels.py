@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pasture.errors import UsageError, ZygoteFailed
-from pasture_zygote import baseline
+from pasture.errors import ImageFailed, UsageError
+from pasture_image import baseline
 
 pytestmark = pytest.mark.once
 
@@ -63,9 +63,9 @@ def test_a_module_that_keeps_a_feature_asks_for_it_if_the_build_has_it() -> None
 def test_a_machine_below_the_level_builds_no_image_of_it() -> None:
     without = (*FOUND[:7], (HAS, ALL & ~AVX512F), *FOUND[8:])
     baseline.require_machine("x86-64-v3", without)
-    with pytest.raises(ZygoteFailed, match="below x86-64-v4"):
+    with pytest.raises(ImageFailed, match="below x86-64-v4"):
         baseline.require_machine("x86-64-v4", without)
-    with pytest.raises(ZygoteFailed, match="no levels of processors"):
+    with pytest.raises(ImageFailed, match="no levels of processors"):
         baseline.require_machine("native", FOUND[:8])
 
 
@@ -111,5 +111,5 @@ def test_a_library_is_refused_if_its_code_may_ask_for_the_processor(tmp_path: Pa
     ):
         baseline.require_held("native", [path], [])
         baseline.require_held("x86-64-v3", [path], [Path(path).name])
-        with pytest.raises(ZygoteFailed, match=f"above x86-64-v3: {path}"):
+        with pytest.raises(ImageFailed, match=f"above x86-64-v3: {path}"):
             baseline.require_held("x86-64-v3", [*harmless, path], [])

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from pasture.errors import UsageError, ZygoteFailed
-from pasture_zygote import image_file, leaks
-from pasture_zygote.build_id import build_id
-from pasture_zygote.image_build import variables
-from pasture_zygote.image_document import Document, Fact, Remark
-from pasture_zygote.leaks import find, of_file, of_variables
-from pasture_zygote.orders import Secret
+from pasture.errors import ImageFailed, UsageError
+from pasture_image import image_file, leaks
+from pasture_image.build_id import build_id
+from pasture_image.image_build import variables
+from pasture_image.image_document import Document, Fact, Remark
+from pasture_image.leaks import find, of_file, of_variables
+from pasture_image.orders import Secret
 
 pytestmark = pytest.mark.once
 
@@ -151,11 +151,11 @@ def test_each_byte_of_an_image_counts(image: Path) -> None:
     content = image.read_bytes()
     for at in (*range(0, 4096, 61), *range(4096, len(content), 977), len(content) - 1):
         image.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
-        with pytest.raises(ZygoteFailed):
+        with pytest.raises(ImageFailed):
             image_file.read_document(image)
     for other in (content[:-1], content + b"\0", b"", content[:4096]):
         image.write_bytes(other)
-        with pytest.raises(ZygoteFailed):
+        with pytest.raises(ImageFailed):
             image_file.read_document(image)
 
 
@@ -163,11 +163,11 @@ def test_an_image_that_is_not_wanted_takes_no_place(image: Path) -> None:
     before = image.read_bytes()
 
     def refuse(_: object) -> None:
-        raise ZygoteFailed("no")
+        raise ImageFailed("no")
 
     pages = os.memfd_create("pages")
     os.ftruncate(pages, 8192)
-    with pytest.raises(ZygoteFailed):
+    with pytest.raises(ImageFailed):
         image_file.write(image, pages, b"", DOCUMENT, 0o600, refuse)
     os.close(pages)
     assert image.read_bytes() == before

@@ -9,10 +9,10 @@ import pytest
 
 from pasture.errors import UsageError
 from pasture.proc.maps import parse_smaps
-from pasture_zygote.image import ANONYMOUS, Region, _grouped, _joined, filled
-from pasture_zygote.manifest import Needs, is_uncounted
-from pasture_zygote.options import split_options
-from pasture_zygote.start_variables import always_read
+from pasture_image.image import ANONYMOUS, Region, _grouped, _joined, filled
+from pasture_image.manifest import Needs, is_uncounted
+from pasture_image.options import split_options
+from pasture_image.start_variables import always_read
 
 SMAPS = """\
 00400000-00402000 r--p 00001000 fe:00 77                         /usr/bin/a file
@@ -90,12 +90,12 @@ def test_options_are_split_as_the_stub_splits_them() -> None:
             split_options(wrong)
 
 
-@pytest.mark.parametrize("name", ["pasture.zygote.jupyter", "pasture.zygote.rehearsal"])
+@pytest.mark.parametrize("name", ["pasture.image.jupyter", "pasture.image.rehearsal"])
 def test_the_names_for_preloaded_modules_say_what_to_install(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    for known in ("pasture.zygote", name):
+    for known in ("pasture.image", name):
         monkeypatch.delitem(sys.modules, known, raising=False)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'pasture\[zygote\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'pasture\[image\]'"):
         importlib.import_module(name)

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.once
 
 ROOT = Path(pasture.__file__).parent
 REPOSITORY = ROOT.parent.parent
-COMPANIONS = ("zygote/src/pasture_zygote", "pytest-pasture/src/pytest_pasture")
-COMMANDS = frozenset(("trial", "learn", "explain", "top", "doctor", "metrics", "zygote"))
+COMPANIONS = ("image/src/pasture_image", "pytest-pasture/src/pytest_pasture")
+COMMANDS = frozenset(("trial", "learn", "explain", "top", "doctor", "metrics", "image"))
 FLOORS = (
     frozenset(("__main__",)),
     frozenset(("cli",)),

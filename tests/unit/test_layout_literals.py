@@ -20,7 +20,7 @@ ROOT = Path(pasture.__file__).parent
 ROOMS = (
     "explain",
     "doctor",
-    "../../zygote/src/pasture_zygote",
+    "../../image/src/pasture_image",
     "sealing/exit.py",
     "proc/pymalloc.py",
 )

@@ -19,7 +19,7 @@ from backtracking import Counter, TooManySteps, texts
 pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("src/pasture", "zygote/src", "pytest-pasture/src", "auto/src", "lab/src")
+FOLDERS = ("src/pasture", "image/src", "pytest-pasture/src", "auto/src", "lab/src")
 ANCHORED = frozenset(("match", "fullmatch"))
 METHODS = ANCHORED | {"compile", "search", "sub", "subn", "findall", "finditer", "split"}
 REPEATS = 120

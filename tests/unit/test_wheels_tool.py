@@ -106,13 +106,13 @@ def test_a_wheel_that_needs_a_newer_glibc_is_not(
 def test_a_wheel_with_a_program_that_needs_a_newer_glibc_is_not(
     tool: ModuleType, make_wheel: Any
 ) -> None:
-    program = "pasture_zygote-1.0.data/scripts/pasture-python"
+    program = "pasture_image-1.0.data/scripts/pasture-python"
     tool.check_contents(
-        make_wheel("pasture_zygote", **{program: library_that_needs("GLIBC_2.28")}),
+        make_wheel("pasture_image", **{program: library_that_needs("GLIBC_2.28")}),
         "3.13",
         tool.TARGETS[X86],
     )
-    wheel = make_wheel("pasture_zygote", **{program: library_that_needs("GLIBC_2.34")})
+    wheel = make_wheel("pasture_image", **{program: library_that_needs("GLIBC_2.34")})
     with pytest.raises(tool.WheelError, match=r"pasture-python of .* needs symbols of glibc 2\.34"):
         tool.check_contents(wheel, "3.13", tool.TARGETS[X86])
 
@@ -145,18 +145,18 @@ def test_a_wheel_with_the_extension_of_another_target_is_not_taken(
 def test_a_wheel_without_the_licence_of_a_c_library_is_not_taken(
     tool: ModuleType, make_wheel: Any
 ) -> None:
-    wheel = make_wheel("pasture_zygote", licences=("licenses/LGPL-2.1.txt",))
+    wheel = make_wheel("pasture_image", licences=("licenses/LGPL-2.1.txt",))
     with pytest.raises(tool.WheelError, match=r"lacks licenses/musl\.txt, licenses/glibc\.txt"):
         tool.check_contents(wheel, "3.13", tool.TARGETS[X86])
 
 
 def test_the_licences_that_a_wheel_must_hold_are_those_of_the_project(tool: ModuleType) -> None:
     root = SCRIPT.parents[1]
-    texts = {f"licenses/{path.name}" for path in root.glob("zygote/licenses/*.txt")}
-    assert texts == set(tool.LICENCES["pasture_zygote"])
+    texts = {f"licenses/{path.name}" for path in root.glob("image/licenses/*.txt")}
+    assert texts == set(tool.LICENCES["pasture_image"])
     assert 'license-files = ["LICENSE"]' in (root / "pyproject.toml").read_text()
-    zygote = (root / "zygote" / "pyproject.toml").read_text()
-    assert 'license-files = ["licenses/*.txt"]' in zygote
+    image = (root / "image" / "pyproject.toml").read_text()
+    assert 'license-files = ["licenses/*.txt"]' in image
 
 
 def test_a_wheel_that_brings_libraries_along_is_not_taken(

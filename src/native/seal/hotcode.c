@@ -159,7 +159,7 @@ compare_addresses(const void *left, const void *right)
 }
 
 /* An earlier seal may have made what it sealed look as if it ran. A process that is sealed on top of
-   it, as each zygote on another one, would copy all code that there is. */
+   it, as a server out of an image, would copy all code that there is. */
 static bool
 is_hot(PyCodeObject *code)
 {

@@ -51,7 +51,7 @@ HEADINGS: Mapping[str, str] = MappingProxyType(
 """Of the commands in the help, by the first command below it."""
 
 ENTRY_POINTS = "pasture.commands"
-IN_EXTRAS = {"lab": "lab", "image": "zygote"}
+IN_EXTRAS = {"lab": "lab", "image": "image"}
 """Commands that an extra brings, as entry points, by name: the extra."""
 
 

@@ -62,7 +62,7 @@ def _option(row: Setting) -> click.Option:
         click.Option(
             ["--image"],
             metavar="FILE",
-            help="Start the server out of this image of pasture[zygote], or 'auto'.",
+            help="Start the server out of this image of pasture[image], or 'auto'.",
         ),
     ],
 )
@@ -94,7 +94,7 @@ def command(command: tuple[str, ...], image: str | None, **options: Any) -> None
     python = starter(command[0] if is_named else sys.executable, environ)
     if image is not None and Path(python).name != STUB:
         raise MissingExtra(
-            f"there is no {STUB} beside {python}", hint="pip install 'pasture[zygote]'"
+            f"there is no {STUB} beside {python}", hint="pip install 'pasture[image]'"
         )
     if find_policy(given.get("policy")).out_of_image and Path(python).name != STUB:
         raise UsageError("the policy image needs an image", hint="name one with --image FILE")

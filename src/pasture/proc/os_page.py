@@ -1,7 +1,7 @@
 """OS pages: their size, and their entries in `/proc/PID/pagemap`, which nothing else reads.
 
 aarch64 has kernels with pages of 4, 16 and 64 KiB. Standard library alone, without a module that a
-process might see: zygotes read here, too. `proc.address_space` has the entries as arrays.
+process might see: builds of images read here, too. `proc.address_space` has the entries as arrays.
 
 Source: Documentation/admin-guide/mm/pagemap.rst of Linux.
 """

@@ -137,7 +137,7 @@ def _require_stub(python: str) -> None:
     if not Path(python).with_name(STUB).exists():
         raise MissingExtra(
             f"the policy image needs {STUB} beside {python}",
-            hint="pip install 'pasture[zygote]', or leave that policy out",
+            hint="pip install 'pasture[image]', or leave that policy out",
         )
 
 

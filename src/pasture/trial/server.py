@@ -144,7 +144,7 @@ def server_environment(
             **plan.env,
             **_with_packages(plan, packages, image),
             **ours,
-            **({"PASTURE_IMAGE": str(image), "PASTURE_ZYGOTE_VERBOSE": "1"} if image else {}),
+            **({"PASTURE_IMAGE": str(image), "PASTURE_IMAGE_VERBOSE": "1"} if image else {}),
             "PYTHONUNBUFFERED": "1",
         }
     )

@@ -22,9 +22,9 @@ from unittest import mock
 from click.testing import CliRunner
 
 from pasture.errors import PastureError
-from pasture_zygote import image_command, image_file
-from pasture_zygote.image_build import STARTED
-from pasture_zygote.manifest import checksum
+from pasture_image import image_command, image_file
+from pasture_image.image_build import STARTED
+from pasture_image.manifest import checksum
 
 PAGE_BYTES = 4096
 ALLOWED = ["-c pass"]

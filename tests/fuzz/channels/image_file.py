@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
-from pasture_zygote.image_file import _HEADER, _Header
-from pasture_zygote.manifest import checksum
+from pasture_image.image_file import _HEADER, _Header
+from pasture_image.manifest import checksum
 
 BIN = Path(sys.executable).parent
 PYTHON, STUB = str(BIN / "python"), str(BIN / "pasture-python")
@@ -60,7 +60,7 @@ class Files:
         command = [PYTHON, "-m", "pasture", "image", "build", "-o", self._path, "--preload", "json"]
         subprocess.run(command, env=environ, check=True, stdout=subprocess.DEVNULL)
         self._environ = {
-            **environ, "PASTURE_IMAGE": str(self._path), "PASTURE_ZYGOTE_VERBOSE": "1"
+            **environ, "PASTURE_IMAGE": str(self._path), "PASTURE_IMAGE_VERBOSE": "1"
         }  # fmt: skip
         with self._path.open("rb") as file:
             self._header = _Header(*_HEADER.unpack_from(file.read(OS_PAGE)))

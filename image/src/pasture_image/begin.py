@@ -1,0 +1,188 @@
+"""A process that has just come to life out of an image becomes an interpreter at its start.
+
+Owns everything that the interpreter derives from the process when it starts, and everything that
+modules derive from it when they are loaded: arguments, environment, streams, signals. What
+runs the program is the interpreter's own main function.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.machinery import BuiltinImporter
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+from pasture.interpreter import native
+from pasture.sealing import exit
+from pasture_image import end, generators, reread, streams, variables
+
+_python = ""
+
+pids: set[int] = set()
+"""Of the processes that the image was made in. Generators that compare the id of their process
+(OpenSSL, SQLite, tempfile) would take a program under one of them for that one."""
+
+
+def prepare(python: str) -> None:
+    """Keep what a program will need. In the process that will be copied.
+
+    Args:
+        python: path of the interpreter that this one stands for.
+    """
+    global _python
+    _python = python
+    pids.update((os.getpid(), os.getppid()))
+    streams.flush()
+    end.keep_modules()
+    exit.before_leaving(end.finish)
+
+
+def begin(
+    argv: Sequence[bytes],
+    environ: Sequence[bytes],
+    ignored: int,
+    kind: str,
+    text: bytes,
+    rest: int,
+) -> NoReturn:
+    """Run the program that the arguments name, and end as the interpreter does.
+
+    Args:
+        argv: of the process.
+        environ: its variables, as `NAME=VALUE`.
+        ignored: bit N - 1 for each signal N that was ignored before.
+        kind: `c` for a command, `m` a module, `f` a file, `s` standard input.
+        text: the command, or the name.
+        rest: index of the first argument that is the program's own.
+    """
+    words = [os.fsdecode(word) for word in argv]
+    try:
+        _take_environ(environ)
+        if os.getpid() in pids:
+            raise RuntimeError("a process that the image was made in had this process's id")
+        _take_signals(ignored)
+        streams.open_standard()
+        generators.renew()
+        _forget_modules_past()
+        reread.read_again(sys.modules, os.environ)
+        sys.orig_argv[:] = [_python, *words[1:]]
+        sys.argv = [_first(kind, text), *words[rest:]]
+        _make_main()
+        if kind == "m":
+            _forget_loaded(os.fsdecode(text))
+        file = _absolute(os.fsdecode(text)) if kind == "f" else None
+        end.keep_file(file)
+        _switch_on_seal()
+    except Exception as error:
+        _start_over(argv, environ, error)
+    native().run_main(
+        sys.argv,
+        f"{os.fsdecode(text)}\n" if kind == "c" else None,
+        os.fsdecode(text) if kind == "m" else None,
+        file,
+    )
+    raise AssertionError("the interpreter's main function does not return")
+
+
+def _start_over(argv: Sequence[bytes], environ: Sequence[bytes], error: Exception) -> NoReturn:
+    """Nothing of the program has run: the interpreter itself can still do it."""
+    if os.environ.get("PASTURE_IMAGE_VERBOSE"):
+        os.write(2, f"pasture-python: {_python}: {error!r}\n".encode("utf-8", "replace"))
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    given = {n: v for n, _, v in (variable.partition(b"=") for variable in environ)}
+    os.execve(_python, list(argv), given)
+
+
+def _take_environ(environ: Sequence[bytes]) -> None:
+    """As posixmodule.c fills `posix.environ`: the first of two with one name counts."""
+    data: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined]
+    zone = data.get(b"TZ")
+    data.clear()
+    for variable in environ:
+        name, separator, value = variable.partition(b"=")
+        if separator:
+            data.setdefault(name, value)
+    for changed, to in variables.changed.items():
+        if to is None:
+            os.environ.pop(changed, None)
+        else:
+            os.environ[changed] = to
+    if data.get(b"TZ") != zone:
+        time.tzset()
+
+
+def _take_signals(ignored: int) -> None:
+    for number in range(1, 65):
+        if ignored >> (number - 1) & 1 and (
+            number == signal.SIGINT or signal.getsignal(number) == signal.SIG_DFL
+        ):
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _forget_modules_past() -> None:
+    """What modules know of the process that loaded them."""
+    loaded: dict[str, Any] = sys.modules
+    for process in (loaded.get(f"{name}.process") for name in ("multiprocessing", "billiard")):
+        if process is not None:
+            process._current_process = type(process._current_process)()
+            with suppress(FileNotFoundError):
+                process.ORIGINAL_DIR = str(Path.cwd())
+    if "celery.utils.nodenames" in loaded:  # celery 5
+        loaded["celery.utils.nodenames"].gethostname.clear()
+    if "platform" in loaded:
+        loaded["platform"]._uname_cache = None
+    if "logging" in loaded:
+        logging = loaded["logging"]
+        now = time.time_ns() if isinstance(logging._startTime, int) else time.time()
+        logging._startTime = now
+
+
+def _switch_on_seal() -> None:
+    """`PASTURE=seal`: the start file has run, when the variable was not there."""
+    if not os.environ.get("PASTURE") or sys.flags.no_site:
+        return
+    try:
+        import pasture_auto
+    except ImportError:
+        return
+    pasture_auto.start()
+    pasture_auto.catch_up()
+
+
+def _first(kind: str, text: bytes) -> str:
+    if kind in "cm":
+        return f"-{kind}"
+    return os.fsdecode(text)
+
+
+def _make_main() -> None:
+    main = ModuleType("__main__")
+    main.__loader__ = BuiltinImporter
+    main.__builtins__ = sys.modules["builtins"]  # type: ignore[attr-defined]
+    if sys.version_info < (3, 14):
+        main.__annotations__ = {}
+    sys.modules["__main__"] = main
+
+
+def _forget_loaded(name: str) -> None:
+    """`-m` warns of a module in a package that is loaded before it is run: by then it never is."""
+    for one in (name, f"{name}.__main__"):
+        if "." in one and not hasattr(sys.modules.get(one), "__path__"):
+            sys.modules.pop(one, None)
+
+
+def _absolute(path: str) -> str:
+    """As Python/fileutils.c, _Py_abspath."""
+    if path.startswith("/"):
+        return path
+    try:
+        return f"{Path.cwd()}/{path}"
+    except OSError:
+        return path

@@ -1,0 +1,201 @@
+"""The process that an image is made of: it loads modules, seals, and waits to be copied.
+
+Started with the interpreter, the options and the environment that the image is for (`builds`). Two
+processes: the first loads the modules and copies; the second is forked from it, so that threads
+which libraries in C have started end as they do in every fork. It seals, and it is what is copied.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import resource
+import sys
+import traceback
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from pasture.errors import ImageFailed, PastureError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pasture_image.orders import Built, Order
+    from pasture_image.times import FileTimes
+
+_HIGH_DESCRIPTOR = 900
+_ROOM_FOR_DESCRIPTORS = 100
+
+
+def main(loaded: Iterable[str]) -> None:
+    """Do what the process at the other end of a socket asks for.
+
+    The descriptor's number is the only argument of the program.
+
+    Args:
+        loaded: names of the modules that were loaded when the program began.
+    """
+    import socket
+
+    from pasture_image import beside, streams
+
+    beside.keep_start(loaded)
+    streams.remember()
+
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    from pasture.proc.parent import end_with_parent
+    from pasture_image.orders import Built, receive, send
+
+    end_with_parent(os.getppid())
+    order, environ = receive(channel)
+    _forget_own_start()
+    close = [channel.fileno()]
+    try:
+        data = _load(order, environ, close)
+    except ImageFailed as error:
+        send(channel, Built(problem=error.message, hint=error.hint), [])
+        return
+    streams.flush()
+    problem = _choose_code(order, environ, close)
+    if problem is not None:
+        send(channel, problem, [])
+        return
+    reader, writer = os.pipe()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _wait_for_copy([channel.detach(), reader, environ], writer, order.python, parent)
+    os.close(writer)
+    from pasture_image import copying, starter
+
+    # The process that is copied has been forked: from now on all variables may be in memory.
+    copying.copy_and_send(channel, order, pid, reader, starter.read(environ), data)
+    os._exit(0)  # what it has loaded need not be taken apart
+
+
+def _forget_own_start() -> None:
+    """`-c` has put the current directory first, and `builds` has set variables for this process.
+
+    What the interpreter has set of the environment, it would set in each program.
+    """
+    from pasture_image import starter, variables
+
+    variables.changed.update(starter.coerced())
+    os.environ.pop("LD_BIND_NOW", None)
+    if not sys.flags.safe_path and sys.path and sys.path[0] == "":
+        del sys.path[0]
+
+
+def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]:
+    """Import modules, and record what they look at. Returns the data that they have read.
+
+    Those that a rehearsal imports are found out before, by a process that nothing is recorded of.
+
+    Raises:
+        ImageFailed: not all of that can be recorded.
+    """
+    from pasture.fork_safety import generators
+    from pasture.interpreter import native
+    from pasture_image.observed import Observed
+    from pasture_image.variables import VariablesRead
+
+    rehearsed: tuple[str, ...] = ()
+    if order.rehearses_imports:
+        from pasture_image import rehearsal
+
+        rehearsed = rehearsal.imported(order.rehearse, order.preload, environ, close)
+    taken = _take_low_descriptors()
+    with (
+        VariablesRead(environ) as variables,
+        Observed(variables.read_all) as observed,
+        generators.observed(),
+    ):
+        for name in order.preload:
+            importlib.import_module(name)
+        for name in rehearsed:
+            with suppress(Exception):  # what only the rehearsal can import, it imports
+                importlib.import_module(name)
+        if order.learned:
+            _build_profile(order.learned)
+        if order.warm:
+            from pasture_image.warm import warm
+
+            native().forget_code_runs()  # what the warm-up runs is what programs will run
+            with variables.put_back():
+                warm(order.preload, order.application, order.warm)
+    if order.cpu:
+        _let_go_of_level(order.cpu)
+    for number in taken:
+        os.close(number)
+    return observed.files()
+
+
+def _let_go_of_level(level: str) -> None:
+    """Programs have none of the variables that have held this process to a level."""
+    from pasture_image import baseline
+
+    baseline.require_numpy_held(level)
+    for name in baseline.variables(level, {}):
+        os.environ.pop(name, None)
+
+
+def _build_profile(text: str) -> None:
+    """Build the entries of a profile but for its requests; the outcome goes to standard error."""
+    from pasture.profile.build import build_in_image, problems_of, summary_of
+    from pasture.profile.file import parse
+    from pasture.trust.untrusted_text import printable
+
+    built = build_in_image(parse(text))
+    for line in (summary_of(built), *problems_of(built)):
+        print(f"profile: {printable(line)}", file=sys.stderr, flush=True)
+
+
+def _choose_code(order: Order, environ: int, close: list[int]) -> Built | None:
+    """Have the seal gather what programs will run; returns what to say if that was in vain."""
+    from pasture_image import rehearsal
+    from pasture_image.orders import Built
+
+    try:
+        rehearsal.choose_code(order.rehearse, environ, close, warmed=bool(order.warm))
+    except PastureError as error:
+        return Built(problem=error.message, hint=error.hint)
+    return None
+
+
+def _take_low_descriptors() -> list[int]:
+    """So that files which modules keep open get numbers that programs seldom have."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    above = min(_HIGH_DESCRIPTOR, limit - _ROOM_FOR_DESCRIPTORS)
+    taken = []
+    while (number := os.dup(0)) < above:
+        taken.append(number)
+    os.close(number)
+    return taken
+
+
+def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: int) -> None:
+    """Seal, and wait to be copied. Returns in no process: what comes to life becomes a program."""
+    import pasture
+    from pasture.interpreter import native
+    from pasture.proc.parent import end_with_parent
+    from pasture.sealing.seal import HAS_LAZY_IMPORTS
+    from pasture_image import begin
+
+    try:
+        end_with_parent(parent)
+        for number in inherited:
+            os.close(number)
+        begin.prepare(python)
+        # What makes lazy imports loads ctypes, which keeps a file open.
+        taken = _take_low_descriptors() if HAS_LAZY_IMPORTS else []
+        report = pasture.seal()
+        for number in taken:
+            os.close(number)
+        address, _ = native().frozen_facts()
+        loaded = ",".join(sys.modules)
+        os.write(report_to, f"{address} {report}\n{loaded}\n".encode("utf-8", "replace"))
+        os.close(report_to)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    begin.begin(*native().freeze())

@@ -1,0 +1,116 @@
+"""The process that makes an image: started, listened to, and ended.
+
+It has descriptors of a socket and of standard error alone. Of the image's environment it has what
+matters to every start, and asks for the rest (`variables`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from pasture.errors import ImageFailed
+from pasture.proc import memory_file
+from pasture_image import baseline, starter
+from pasture_image.orders import Built, Order, receive_built, send
+from pasture_image.start_variables import always_read
+
+_PROGRAM = "import sys; m = {*sys.modules}; import pasture_image.builder as b; b.main(m)"
+_TIMEOUT_S = 20.0
+STUB = "pasture-python"
+
+
+class Build:
+    """A process that makes an image.
+
+    Attributes:
+        channel: to it; can be read when it has something to say, or has ended.
+    """
+
+    def __init__(self, order: Order) -> None:
+        """Start it; what modules print goes to standard error.
+
+        Raises:
+            ImageFailed: it cannot be started.
+        """
+        self.channel, theirs = socket.socketpair()
+        command = [order.python, *order.options, "-c", _PROGRAM, str(theirs.fileno())]
+        try:
+            self.process = subprocess.Popen(
+                command,
+                env={**_environ(order), **baseline.variables(order.cpu, order.environ)},
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=sys.stderr.fileno(),
+                stderr=sys.stderr.fileno(),
+                cwd="/",
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            self.channel.close()
+            raise ImageFailed(f"{order.python} cannot be started: {error}") from None
+        finally:
+            theirs.close()
+        self._send(order)
+
+    def _send(self, order: Order) -> None:
+        environ = memory_file.create("pasture-environment")
+        try:
+            starter.write(order.environ, environ)
+            send(self.channel, order.for_builder, [environ])
+        except OSError:  # it has ended, or there is no descriptor left
+            with suppress(OSError):
+                self.channel.shutdown(socket.SHUT_WR)  # it then ends, and `receive` says so
+        finally:
+            os.close(environ)
+
+    def receive(self) -> tuple[Built, list[int]]:
+        """What it made, with the descriptors of manifest and pages; the process is gone then."""
+        self.channel.settimeout(_TIMEOUT_S)
+        try:
+            return receive_built(self.channel)
+        except (OSError, EOFError, ValueError, RecursionError):
+            return Built(
+                problem="the process that loads the modules ended",
+                hint="see what it said above; PYTHONPATH names the folders of modules of your own",
+            ), []
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        """End it, whatever it does, with all processes of its group."""
+        self.channel.close()
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+def _environ(order: Order) -> dict[str, str]:
+    """With what the process is started, which is in the memory of each program.
+
+    Functions of libraries are looked up for the image: a look-up at the first call, in each
+    program again, touches pages all over the libraries.
+    """
+    needed = {**always_read(order.environ), "LD_BIND_NOW": "1"}
+    return {name: value for name, value in needed.items() if value is not None}
+
+
+def stub_of(python: str) -> Path:
+    """The stub that stands beside an interpreter.
+
+    Raises:
+        ImageFailed: there is none.
+    """
+    path = Path(python).with_name(STUB)
+    if not os.access(path, os.X_OK):
+        raise ImageFailed(
+            f"there is no {STUB} beside {python}",
+            hint="install pasture[image] into the environment of that interpreter",
+        )
+    return path

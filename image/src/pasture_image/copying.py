@@ -1,0 +1,178 @@
+"""Copies a process that is stopped, and sends the copy. In the builder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import site
+import socket
+import stat
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+
+from pasture.errors import ImageFailed, PastureError
+from pasture_image import beside, memory, observed, sources, variables
+from pasture_image.frozen import Frozen
+from pasture_image.image import OWN, Copy
+from pasture_image.made_of import made_of
+from pasture_image.manifest import (
+    MadeOf,
+    Needs,
+    OpenFile,
+    is_appended,
+    write_manifest,
+)
+from pasture_image.notes import Note
+from pasture_image.orders import Built, Order, send
+from pasture_image.start_variables import beginnings
+from pasture_image.times import FileTimes, file_times
+
+_NAME = "pasture-image"
+_DEVICES = frozenset(("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"))
+_STANDARD = frozenset((0, 1, 2))
+_START_MODULES = ("sitecustomize", "usercustomize")
+
+
+def copy_and_send(
+    channel: socket.socket,
+    order: Order,
+    pid: int,
+    reader: int,
+    environ: Mapping[str, str],
+    read: tuple[FileTimes, ...],
+) -> None:
+    """Send an image of a process, or why there is none; the process is ended.
+
+    Args:
+        channel: to the process that wants it.
+        pid: of the process, a child of this one.
+        reader: of a pipe on which it says that it is stopped.
+        environ: that the image is made in.
+        read: files that modules have read while they were loaded.
+    """
+    try:
+        address, report, loaded = _wait_until_it_is_stopped(pid, reader)
+        frozen = Frozen(pid, address)
+        opened = _open_files(frozen)
+        needed = variables.needed(environ, loaded)
+        walkers, names = variables.walkers(), beside.names(loaded, observed.sought)
+        begin = beginnings(loaded)
+        needs = Needs(order.python, order.options, needed, begin, bool(walkers), names)
+        pages = memory.create(_NAME)
+        image = Copy(frozen, pages).take()
+        mapped = [source for source in image.sources if source != OWN]
+        files = (*sources.files(mapped), *start_files(), *read)
+        folders = sources.folders({*observed.sought, *_START_MODULES})
+        paths = [one.path for one in opened if not is_appended(one.flags)]
+        kept = made_of(order, mapped, files, folders, paths, loaded)
+        text = write_manifest(
+            *(image, frozen.facts, frozen.layout(), frozen.auxiliary_vector(), needs),
+            *(opened, os.fstat(pages).st_size, kept),
+        )
+        frozen.close()
+        built = Built(
+            seal=report,
+            files=files,
+            folders=folders,
+            modules=loaded,
+            variables=needed,
+            notes=_notes(walkers),
+            bytes=image.written_bytes,
+            sizes=image.sizes,
+            libraries=_shown(kept),
+        )
+        send(channel, built, [memory.written(_NAME, text), pages])
+    except PastureError as error:
+        send(channel, Built(problem=error.message, hint=error.hint), [])
+    except OSError as error:
+        send(channel, Built(problem=f"the process cannot be copied: {error}"), [])
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _wait_until_it_is_stopped(pid: int, reader: int) -> tuple[int, str, tuple[str, ...]]:
+    """Where its facts are, the seal's report, and the modules that it has loaded."""
+    with os.fdopen(reader, "rb") as pipe:
+        line, _, loaded = pipe.read().decode("utf-8", "replace").partition("\n")
+    address, _, report = line.partition(" ")
+    _, status = os.waitpid(pid, os.WUNTRACED)
+    if not os.WIFSTOPPED(status) or not address.isdecimal():
+        raise ImageFailed(
+            "the process ended before it could be copied", hint="see what it said above"
+        )
+    return int(address), report, tuple(loaded.strip().split(","))
+
+
+def _open_files(frozen: Frozen) -> list[OpenFile]:
+    """What is open beside the standard streams.
+
+    Raises:
+        ImageFailed: not all of it can be opened again.
+    """
+    if frozen.threads() > 1:
+        raise ImageFailed(
+            "a preloaded module starts a thread in each fork", hint="do not preload it"
+        )
+    found = []
+    for number, path in frozen.descriptors().items():
+        if number not in _STANDARD:
+            flags, offset = frozen.descriptor_state(number)
+            if frozen.is_locked(number) or not _can_be_opened_again(path, flags):
+                raise ImageFailed(
+                    f"a preloaded module keeps open what a copy cannot have: {path}",
+                    hint="do not preload that module, or have it open that later",
+                )
+            found.append(OpenFile(number, path, flags, offset))
+    return found
+
+
+def _can_be_opened_again(path: str, flags: int) -> bool:
+    """Whether opening a path gives the same: only read, or added to, and no program inherits it."""
+    is_read = flags & os.O_ACCMODE == os.O_RDONLY
+    if not (is_read or is_appended(flags)) or not flags & os.O_CLOEXEC:
+        return False
+    try:
+        status = Path(path).stat() if path.startswith("/") else None
+    except OSError:
+        return False
+    if status is None:
+        return False
+    return stat.S_ISREG(status.st_mode) or (is_read and path in _DEVICES)
+
+
+def _shown(kept: MadeOf) -> dict[str, str]:
+    return {
+        path: f"checksum {known:016x}" if isinstance(known, int) else f"build-id {known.data.hex()}"
+        for path, known in kept.libraries.items()
+    }
+
+
+def _notes(walkers: tuple[str, ...]) -> tuple[Note, ...]:
+    started = [name for name in _START_MODULES if _reads_variables(sys.modules.get(name))]
+    return (
+        *(Note("variables", walker) for walker in walkers),
+        *(Note("startup", name) for name in started),
+        *observed.notes(),
+    )
+
+
+def _reads_variables(module: ModuleType | None) -> bool:
+    try:
+        text = Path(getattr(module, "__file__", None) or "").read_bytes()
+    except (OSError, ValueError):
+        return False
+    return b"environ" in text or b"getenv" in text
+
+
+def start_files() -> list[FileTimes]:
+    """What the interpreter reads at its start, or looks for: also what is not there."""
+    beside = Path(sys.executable).parent
+    paths = [str(beside / "pyvenv.cfg"), str(beside.parent / "pyvenv.cfg"), *filter(None, sys.path)]
+    if site.ENABLE_USER_SITE:
+        paths.append(site.getusersitepackages())
+    settings, missing = paths[:2], map(observed.first_missing, paths[2:])
+    found = (*settings, *(path for path in missing if not os.path.lexists(path)))
+    return [file_times(path) for path in found]

@@ -1,0 +1,346 @@
+"""The copy of a frozen process: which memory comes from which file, and the pages of its own.
+
+Pages that a process shares with a file stay that file's. All others are written into a file in
+memory (memfd), each at most once.
+Invariant: mapping the regions in their order gives the memory of the process, byte for byte, but
+for what the kernel keeps there itself.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import resource
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from pasture.errors import ImageFailed
+from pasture.proc.maps import Mapping
+from pasture.proc.os_page import OS_PAGE_BYTES
+from pasture_image.frozen import Frozen
+
+ANONYMOUS = 0xFFFFFFFF
+"""In the place of a source: memory without a file."""
+
+OWN = ""
+"""In the place of a path: the image itself."""
+
+MAP_SHARED, MAP_PRIVATE, MAP_DROPPABLE = 0x01, 0x02, 0x08
+MAP_ANONYMOUS, MAP_NORESERVE = 0x20, 0x4000
+_ADVICE = {"hg": 14, "nh": 15, "dc": 10, "wf": 18, "dd": 16}
+"""Of the kernel's flags of a mapping: the advice that sets them (madvise(2))."""
+
+_GUARD = 102
+"""Advice that makes pages inaccessible without a mapping of their own (Linux 6.13)."""
+
+_GAP_OS_PAGES = 16
+"""So few pages between two that are written are written too: a mapping less costs less."""
+
+_ZERO = bytes(OS_PAGE_BYTES)
+_OF_KERNEL = ("[vvar", "[vdso")
+"""The kernel maps them into each process: the vDSO and its data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Memory to be mapped.
+
+    Attributes:
+        source: index of a file; `ANONYMOUS` without one.
+        protection: of mmap(2).
+        flags: of mmap(2), without `MAP_FIXED`.
+        advice: of madvise(2); 0 for none.
+    """
+
+    start: int
+    length: int
+    source: int
+    offset: int
+    protection: int
+    flags: int
+    advice: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """The stack of the only thread, which must stay one mapping that can grow.
+
+    Attributes:
+        end: address behind its last byte.
+        limit_bytes: that it may grow to.
+        length: bytes in use.
+        source: that holds them.
+        offset: there.
+    """
+
+    end: int
+    limit_bytes: int
+    length: int
+    source: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """All memory of a process.
+
+    Attributes:
+        sources: paths of files; `OWN` is the one with the pages that were written.
+        kernels: mappings of the kernel's own, in the order of addresses.
+        written_bytes: size of the pages that were written.
+        sizes: bytes of the regions with such pages, by what they are.
+    """
+
+    regions: tuple[Region, ...]
+    stack: Stack
+    sources: tuple[str, ...]
+    kernels: tuple[Mapping, ...]
+    written_bytes: int
+    sizes: dict[str, int]
+
+
+class _Sources:
+    def __init__(self) -> None:
+        self._index: dict[str, int] = {}
+
+    def of(self, source: str) -> int:
+        return self._index.setdefault(source, len(self._index))
+
+    def all(self) -> tuple[str, ...]:
+        return tuple(self._index)
+
+
+class Copy:
+    """Writes the pages of a frozen process into a file."""
+
+    def __init__(self, frozen: Frozen, file: int) -> None:
+        """Prepare.
+
+        Args:
+            frozen: a process with one thread.
+            file: descriptor of the new file, which is empty.
+        """
+        self._frozen, self._file = frozen, file
+        self._sources = _Sources()
+        self._end = OS_PAGE_BYTES  # the header of a file
+        self._written_bytes = 0
+        self._sizes = dict.fromkeys(("heap", "other anonymous memory", "libraries", "stack"), 0)
+
+    def take(self) -> Image:
+        """Copy all of it.
+
+        Raises:
+            ImageFailed: it has memory that another process could not have as well.
+        """
+        stack_pointer = self._frozen.facts["stack_pointer"]
+        regions: list[Region] = []
+        kernels: list[Mapping] = []
+        stack = None
+        for mapping in self._frozen.mappings():
+            if mapping.path.startswith(_OF_KERNEL):
+                kernels.append(mapping)
+            elif mapping.start <= stack_pointer < mapping.end:
+                stack = self._stack(mapping, stack_pointer)
+            else:
+                regions += self._regions(mapping)
+        if stack is None:
+            raise ImageFailed("the stack of the process cannot be found")
+        os.ftruncate(self._file, self._end)
+        return Image(
+            tuple(_joined(regions)),
+            stack,
+            self._sources.all(),
+            tuple(kernels),
+            self._written_bytes,
+            self._sizes,
+        )
+
+    def _stack(self, mapping: Mapping, stack_pointer: int) -> Stack:
+        limit_bytes, _ = resource.getrlimit(resource.RLIMIT_STACK)
+        if not 0 < limit_bytes <= 1 << 30:
+            raise ImageFailed(
+                "the stack has no limit, or a large one", hint="set one: ulimit -s 8192"
+            )
+        start = stack_pointer & -OS_PAGE_BYTES
+        offset = self._write(start, mapping.end - start)
+        source = self._sources.of(OWN)
+        self._sizes["stack"] += mapping.end - start
+        return Stack(mapping.end, limit_bytes, mapping.end - start, source, offset)
+
+    def _regions(self, mapping: Mapping) -> Iterator[Region]:
+        base = self._base(mapping)
+        guards: list[int] = []
+        runs = self._runs(mapping, base, guards)
+        if runs != [(0, mapping.length)]:
+            yield base
+        for begin, length in runs:
+            start = mapping.start + begin
+            offset = self._write(start, length)
+            self._sizes[_kind(mapping)] += length
+            yield replace(
+                base,
+                start=start,
+                length=length,
+                source=self._sources.of(OWN),
+                offset=offset,
+                flags=base.flags & ~MAP_ANONYMOUS,
+            )
+        for first, last in _grouped(guards, gap_os_pages=1):
+            start = mapping.start + OS_PAGE_BYTES * first
+            length = OS_PAGE_BYTES * (last + 1 - first)
+            yield replace(base, start=start, length=length, advice=_GUARD)
+
+    def _base(self, mapping: Mapping) -> Region:
+        """The mapping without what the process has written to it."""
+        flags, source, offset = MAP_PRIVATE | MAP_ANONYMOUS, ANONYMOUS, 0
+        if mapping.permissions[3] == "s":
+            self._require_readable_file(mapping)
+        if _is_file(mapping):
+            flags = MAP_SHARED if mapping.permissions[3] == "s" else MAP_PRIVATE
+            source, offset = self._file_of(mapping), mapping.offset
+        if "dp" in mapping.flags:
+            flags = MAP_DROPPABLE | MAP_ANONYMOUS
+        if "nr" in mapping.flags:
+            flags |= MAP_NORESERVE
+        advice = next((number for flag, number in _ADVICE.items() if flag in mapping.flags), 0)
+        protection = _protection(mapping.permissions)
+        return Region(mapping.start, mapping.length, source, offset, protection, flags, advice)
+
+    def _file_of(self, mapping: Mapping) -> int:
+        if mapping.path.endswith(" (deleted)"):
+            raise ImageFailed(
+                f"a file is mapped that is no more: {mapping.path}",
+                hint="start it again; if that does not help, do not preload what maps the file",
+            )
+        return self._sources.of(mapping.path)
+
+    def _require_readable_file(self, mapping: Mapping) -> None:
+        path = mapping.path
+        if "w" in mapping.permissions or not _is_file(mapping) or path.endswith(" (deleted)"):
+            raise ImageFailed(
+                f"memory is shared with other processes: {path or 'without a name'}",
+                hint="a preloaded module has made it; do not preload that one",
+            )
+
+    def _runs(self, mapping: Mapping, base: Region, guards: list[int]) -> list[tuple[int, int]]:
+        """What has to be written: pairs of begin and length, bytes.
+
+        Pages that no code may touch, as below the stacks of threads, are added to `guards`.
+        """
+        if base.flags & (MAP_SHARED | MAP_DROPPABLE) == MAP_SHARED or not _keeps(mapping):
+            return []
+        os_pages = self._frozen.private_os_pages(mapping)
+        if base.protection & mmap.PROT_EXEC and _is_file(mapping):
+            os_pages = [i for i in os_pages if not self._is_as_in_file(mapping, i)]
+        if base.source == ANONYMOUS:
+            os_pages = [i for i in os_pages if not self._is_zero(mapping, i, guards)]
+        return [
+            (OS_PAGE_BYTES * first, OS_PAGE_BYTES * (last + 1 - first))
+            for first, last in _grouped(os_pages)
+        ]
+
+    def _is_zero(self, mapping: Mapping, os_page: int, guards: list[int]) -> bool:
+        try:
+            return self._read(mapping.start + os_page * OS_PAGE_BYTES, OS_PAGE_BYTES) == _ZERO
+        except OSError:
+            guards.append(os_page)
+            return True
+
+    def _is_as_in_file(self, mapping: Mapping, os_page: int) -> bool:
+        """Whether code that was written is what it was before, as that of getenv(3) is."""
+        at = os_page * OS_PAGE_BYTES
+        try:
+            with open(mapping.path, "rb") as file:  # noqa: PTH123
+                file.seek(mapping.offset + at)
+                return file.read(OS_PAGE_BYTES) == self._read(mapping.start + at, OS_PAGE_BYTES)
+        except OSError:
+            return False
+
+    def _read(self, address: int, length: int) -> bytes:
+        return self._frozen.read(address, length)
+
+    def _write(self, address: int, length: int) -> int:
+        """Append memory to the file, without pages that are zero; returns where it begins."""
+        offset = self._end
+        self._end += length
+        for begin in range(0, length, 1 << 20):
+            data = self._read(address + begin, min(1 << 20, length - begin))
+            for at, part in filled(data):
+                os.pwrite(self._file, part, offset + begin + at)
+                self._written_bytes += len(part)
+        return offset
+
+
+def _kind(mapping: Mapping) -> str:
+    if mapping.path == "[heap]":
+        return "heap"
+    is_library = _is_file(mapping) and not mapping.path.startswith("/memfd:")
+    return "libraries" if is_library else "other anonymous memory"
+
+
+def _is_file(mapping: Mapping) -> bool:
+    """Whether a file of a folder, or one in memory, is mapped."""
+    return mapping.is_file and mapping.inode != 0
+
+
+def _keeps(mapping: Mapping) -> bool:
+    """Whether it has content that a fork keeps, and so a copy has to."""
+    return mapping.permissions[:3] != "---" and not mapping.flags & {"wf", "dp"}
+
+
+def _protection(perms: str) -> int:
+    bits = {"r": mmap.PROT_READ, "w": mmap.PROT_WRITE, "x": mmap.PROT_EXEC}
+    return sum(bit for letter, bit in bits.items() if letter in perms[:3])
+
+
+def _grouped(
+    os_pages: Sequence[int], gap_os_pages: int = _GAP_OS_PAGES
+) -> Iterator[tuple[int, int]]:
+    """First and last of pages that stand close together."""
+    first = last = -1
+    for os_page in os_pages:
+        if first >= 0 and os_page - last <= gap_os_pages:
+            last = os_page
+            continue
+        if first >= 0:
+            yield first, last
+        first = last = os_page
+    if first >= 0:
+        yield first, last
+
+
+def filled(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Parts of the data that are not zero, with where they begin."""
+    begin = None
+    for at in range(0, len(data), OS_PAGE_BYTES):
+        if data[at : at + OS_PAGE_BYTES] != _ZERO:
+            begin = at if begin is None else begin
+        elif begin is not None:
+            yield begin, data[begin:at]
+            begin = None
+    if begin is not None:
+        yield begin, data[begin:]
+
+
+def _joined(regions: Iterable[Region]) -> Iterator[Region]:
+    """Neighbours that can be mapped at once are."""
+    before: Region | None = None
+    for region in regions:
+        if before is not None and _follows(before, region):
+            before = replace(before, length=before.length + region.length)
+            continue
+        if before is not None:
+            yield before
+        before = region
+    if before is not None:
+        yield before
+
+
+def _follows(before: Region, region: Region) -> bool:
+    return (
+        before.start + before.length == region.start
+        and before.source == region.source
+        and (region.source == ANONYMOUS or before.offset + before.length == region.offset)
+        and (before.protection, before.flags, before.advice)
+        == (region.protection, region.flags, region.advice)
+    )

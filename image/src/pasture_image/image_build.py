@@ -1,0 +1,198 @@
+"""Makes an image: has a builder load modules, writes their memory, and tries the file.
+
+The builder is started with the variables that matter to every start, and modules
+find these and the ones that were named: they see no other of the caller's environment.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import select
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import BinaryIO
+
+from pasture.errors import ImageFailed
+from pasture.interpreter import native
+from pasture.proc import processor
+from pasture_image import baseline, host, image_file, leaks
+from pasture_image.builds import Build, stub_of
+from pasture_image.image_document import Document, Fact, Remark
+from pasture_image.memory import read
+from pasture_image.orders import Built, Order, Secret
+from pasture_image.orphans import end_orphans
+from pasture_image.search import changed_since
+from pasture_image.start_variables import NAMES, always_read
+
+MAX_BUILD_S = 600.0
+_TRY_TIMEOUT_S = 60.0
+_MAX_BUILDS = 3
+STARTED = "started from the image"
+"""As `pasture-python` says it."""
+_ANY_OPTIONS = "_PASTURE_ANY_OPTIONS"
+"""As src/stub/main.c reads it."""
+
+
+def variables(environ: Mapping[str, str], given: Iterable[str]) -> dict[str, str]:
+    """The environment that an image is made in.
+
+    Args:
+        environ: of the caller: what matters to every start is taken from there.
+        given: `NAME`, to be taken from there, too, or `NAME=VALUE`.
+    """
+    found = {name: value for name, value in always_read(environ).items() if value is not None}
+    for one in given:
+        name, has_value, value = one.partition("=")
+        if has_value:
+            found[name] = value
+        elif name in environ:
+            found[name] = environ[name]
+    return found
+
+
+def build(path: Path, order: Order) -> Document:
+    """Make an image; returns its document.
+
+    Raises:
+        ImageFailed: it cannot be made, holds a secret, or no program starts out of it.
+    """
+    stub = stub_of(order.python)
+    facts = host.facts(stub)
+    order = replace(order, facts=tuple((fact.rule, fact.value) for fact in facts))
+    baseline.require_machine(order.cpu, order.facts)
+    built, manifest, pages = _settled(order)
+    try:
+        baseline.require_held(order.cpu, built.libraries, order.trusted)
+        rules = baseline.rules(order.cpu, order.facts, built.modules)
+        needed = [host.Fact(*rule, fact.name) for rule, fact in zip(rules, facts, strict=True)]
+        document = _document(order, built, needed)
+
+        def inspect(written: BinaryIO) -> None:
+            name = f"/proc/{os.getpid()}/fd/{written.fileno()}"
+            with Path(name).open("rb") as again:
+                _require_no_secret(again, order.secrets)
+            _require_start(stub, name, order)
+
+        image_file.write(path, pages, read(manifest), document, order.mode, inspect)
+    finally:
+        os.close(manifest)
+        os.close(pages)
+    return document
+
+
+def _settled(order: Order) -> tuple[Built, int, int]:
+    """Build until no file changes meanwhile; one that loading itself writes changes each time."""
+    changed: set[str] = set()
+    for _ in range(_MAX_BUILDS):
+        began_ns = time.time_ns()
+        built, manifest, pages = _made(order)
+        before, changed = changed, changed_since(began_ns, built.files, built.folders)
+        if changed <= before:
+            return built, manifest, pages
+        os.close(manifest)
+        os.close(pages)
+    raise ImageFailed(f"{min(changed)} changes while it is loaded", hint="build it again")
+
+
+def _made(order: Order) -> tuple[Built, int, int]:
+    native().adopt_orphans()
+    build = Build(order)
+    try:
+        if not select.select([build.channel], [], [], MAX_BUILD_S)[0]:
+            raise ImageFailed(f"loading takes more than {MAX_BUILD_S:g} s")
+        built, descriptors = build.receive()
+    finally:
+        build.end()
+        end_orphans()
+    if len(descriptors) != 2:
+        for number in descriptors:
+            os.close(number)
+        raise ImageFailed(
+            built.problem or "the image could not be received",
+            hint=built.hint or "see what the process said above",
+        )
+    return built, descriptors[0], descriptors[1]
+
+
+def _require_no_secret(file: BinaryIO, secrets: Iterable[Secret]) -> None:
+    found = leaks.find(file, secrets)
+    if found:
+        raise ImageFailed(
+            f"the image holds {', '.join(found)}",
+            hint="have modules read it when a program runs, or say that it is none: --not-secret",
+        )
+
+
+def _require_start(stub: Path, image: str, order: Order) -> None:
+    why = why_not(stub, Path(image), order.environ, order.options)
+    if why is not None:
+        raise ImageFailed(f"no program starts out of the image: {why}", hint="nothing was written")
+
+
+def why_not(
+    stub: Path, image: Path, environ: Mapping[str, str], options: Iterable[str] | None = None
+) -> str | None:
+    """Why a program that has an environment would not start out of an image; None if it does.
+
+    Args:
+        options: of Python; None for those of the image, whatever they are: no word of a file is put
+            on a command line, where `python` would run it if the image does not fit.
+    """
+    given = {**environ, "PASTURE_IMAGE": str(image), "PASTURE_IMAGE_VERBOSE": "1"}
+    if options is None:
+        given[_ANY_OPTIONS] = "1"
+    try:
+        done = subprocess.run(
+            [stub, *(options or ()), "-c", "pass"],
+            env=given,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TRY_TIMEOUT_S,
+            check=False,
+            text=True,
+            errors="replace",
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    said = [line for line in done.stderr.splitlines() if line.startswith("pasture-python: ")]
+    if done.returncode == 0 and len(said) == 1 and f": {STARTED}: " in said[0]:
+        return None
+    if not said:
+        return f"it ended with status {done.returncode}"
+    return said[-1].split(": ", 2)[-1]  # behind the program's name and the interpreter's
+
+
+def _document(order: Order, built: Built, facts: Iterable[host.Fact]) -> Document:
+    return Document(
+        pasture=version("pasture"),
+        python=order.python,
+        version=platform.python_version(),
+        options=order.options,
+        preload=order.preload,
+        modules=tuple(sorted(built.modules)),
+        seal=built.seal,
+        bytes=built.bytes,
+        sizes=built.sizes,
+        libraries=dict(sorted(built.libraries.items())),
+        files=tuple(file[0] for file in built.files) if order.is_checked else (),
+        is_checked=order.is_checked,
+        variables=_shown(built.variables),
+        holds=tuple(sorted(order.environ)),
+        notes=tuple(Remark(n.code, n.subject, n.sentence) for n in built.notes),
+        kernel=f"{platform.release()} {platform.version()}",
+        cpu=order.cpu,
+        processor=processor.model() or platform.machine(),
+        processors=os.cpu_count() or 0,
+        host=tuple(Fact(int(f.rule), f"{f.value:x}", f.name) for f in facts),
+    )
+
+
+def _shown(variables: Mapping[str, str | None]) -> tuple[str, ...]:
+    """Variables that matter, without those of every start that are not set."""
+    return tuple(sorted(n for n, v in variables.items() if v is not None or n not in NAMES))

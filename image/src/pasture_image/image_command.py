@@ -1,0 +1,395 @@
+"""`pasture image`: interpreters that start from a file, with their modules loaded.
+
+Owns arguments and the tables.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from pasture.display.atomic import write_json
+from pasture.display.sections import OrderedGroup, SectionedCommand
+from pasture.errors import ImageFailed, UsageError
+from pasture_image import baseline
+
+if TYPE_CHECKING:
+    from pasture_image.image_document import Document
+
+_FILE = click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+_SCRIPTS = click.option(
+    "--script",
+    multiple=True,
+    metavar="NAME",
+    help="Script in the environment's bin, or path of one; repeat for more.",
+)
+
+
+@click.group("image", cls=OrderedGroup)
+def command() -> None:
+    """Keep an interpreter with its modules in a file to start from.
+
+    `PASTURE_IMAGE=FILE pasture-python ...` maps the file in the place of loading modules: after a
+    reboot, in a fresh container, on a machine of the same kind. An image that is installed needs no
+    variable. See docs/image.md.
+    """
+
+
+@command.command(
+    "build",
+    cls=SectionedCommand,
+    headings={
+        "path": "Image",
+        "options": "As programs have them",
+        "secret_file": "Secrets",
+        "cpu": "Processors",
+        "files": "File",
+    },
+)
+@click.option(
+    *("-o", "--output", "path"),
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    metavar="FILE",
+    help="The image.",
+)
+@click.option("--preload", multiple=True, metavar="MODULE,...", help="Modules to load.")
+@click.option(
+    "--profile",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    metavar="FILE",
+    help="Of `pasture learn`: its modules, and for --app its requests.",
+)
+@click.option(
+    "--rehearse",
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True),
+    default=None,
+    metavar="FILE",
+    help="Program that does what programs will do: code that it runs lies together.",
+)
+@click.option(
+    "--rehearse-imports", is_flag=True, help="Load the modules that the rehearsal imports, too."
+)
+@click.option(
+    "--warm", multiple=True, metavar="URL", help="Request that the application serves before."
+)
+@click.option(
+    "--warm-file",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="The same from a file, one a line; `Name: value` is a header of each.",
+)
+@click.option("--app", default="", metavar="MODULE:NAME", help="The application of --warm.")
+@click.option(
+    "--options", default="", metavar="OPTIONS", help="Of Python, as in --options='-u -X dev'."
+)
+@click.option(
+    "--env", multiple=True, metavar="NAME[=VALUE]", help="Variable that modules find: no others."
+)
+@click.option(
+    "--secret-file",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Fail if its content is in the image.",
+)
+@click.option(
+    "--not-secret", multiple=True, metavar="NAME", help="Variable whose value may be in the image."
+)
+@click.option(
+    "--cpu",
+    type=click.Choice(baseline.LEVELS),
+    default=None,
+    help="For all processors of a level; without it, for those of this model.",
+)
+@click.option(
+    "--cpu-trust",
+    multiple=True,
+    metavar="LIBRARY",
+    help="File name of a library that chooses no functions by the processor.",
+)
+@click.option(
+    "--files",
+    type=click.Choice(["checked", "unchecked"]),
+    default="checked",
+    show_default=True,
+    help="Whether Python files are compared at each start, by time and size.",
+)
+@click.option(
+    "--verity", is_flag=True, help="Have the kernel compare each page that it reads (fs-verity)."
+)
+@click.option("--mode", default="600", show_default=True, metavar="OCTAL", help="Of the file.")
+def build(
+    path: Path,
+    preload: tuple[str, ...],
+    profile: Path | None,
+    rehearse: str | None,
+    rehearse_imports: bool,
+    warm: tuple[str, ...],
+    warm_file: tuple[Path, ...],
+    app: str,
+    options: str,
+    env: tuple[str, ...],
+    files: str,
+    secret_file: tuple[Path, ...],
+    not_secret: tuple[str, ...],
+    cpu: str | None,
+    verity: bool,
+    cpu_trust: tuple[str, ...],
+    mode: str,
+) -> None:
+    """Load modules in a process, and keep it in a file.
+
+    Modules find the variables that matter to every start of Python, and those that --env names.
+    The finished file is searched for the values of all others.
+    """
+    from pasture.display.atomic import require_writable
+    from pasture.profile.file import Profile, read
+    from pasture.warmup.requests import read_lines
+    from pasture_image import intact, leaks, starter
+    from pasture_image.image_build import build as build_image
+    from pasture_image.image_build import variables
+    from pasture_image.options import python, split_options
+    from pasture_image.orders import Order
+
+    if rehearse_imports and rehearse is None:
+        raise UsageError("--rehearse-imports needs a rehearsal", hint="name it: --rehearse FILE")
+    require_writable(path)
+    own = starter.own()
+    environ = variables(own, env)
+    secrets, too_short = leaks.of_variables(own, {*environ, *not_secret})
+    for file in secret_file:
+        secrets += leaks.of_file(file)
+    modules = tuple(word for word in (w.strip() for w in ",".join(preload).split(",")) if word)
+    lines = (*warm, *(line for file in warm_file for line in read_lines(file)))
+    learned = read(profile) if profile is not None else Profile()
+    for problem in learned.problems:
+        _say(f"profile: {problem}")
+    if app:
+        lines += learned.of("request")
+    order = Order(
+        python(),
+        modules,
+        tuple(split_options(options)),
+        environ,
+        rehearse or "",
+        rehearse_imports,
+        is_checked=files == "checked",
+        application=app,
+        warm=lines,
+        mode=_mode(mode),
+        secrets=tuple(secrets),
+        cpu=cpu or "",
+        trusted=cpu_trust,
+        learned=learned.text if profile is not None else "",
+    )
+    document = build_image(path, order)
+    if verity:
+        intact.protect(path)
+    _print(path, document)
+    if too_short:
+        _say(f"too short to be looked for in the image: {', '.join(too_short)}")
+
+
+@command.command("install")
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE", required=False)
+@_SCRIPTS
+def install(file: Path | None, script: tuple[str, ...]) -> None:
+    """Make FILE the environment's own image, and have scripts start out of it.
+
+    `pasture-python` finds it without any variable. A script gets `pasture-python` for its
+    interpreter; `pasture image uninstall` puts it back byte for byte.
+    """
+    from pasture_image import installed
+
+    if file is None and not script:
+        raise UsageError("nothing to install", hint="name an image, or scripts with --script")
+    stub = _stub()
+    with (
+        _startable(file) if file is not None else nullcontext() as image,
+        installed.locked(stub),
+    ):
+        paths = [installed.find_script(stub, name) for name in script]
+        installed.to_switch(stub, paths)  # all of them, or nothing is changed
+        if image is not None:
+            installed.install_image(stub, image)
+        installed.switch(stub, paths)
+    _print_installed(stub)
+
+
+@command.command("uninstall")
+@_SCRIPTS
+def uninstall(script: tuple[str, ...]) -> None:
+    """Put scripts back as they were, and remove the environment's own image.
+
+    With --script only those scripts are put back.
+    """
+    from pasture_image import installed
+
+    stub = _stub()
+    with installed.locked(stub):
+        if script:
+            paths = [installed.find_script(stub, name) for name in script]
+            left = installed.switch_back(stub, paths)
+        else:
+            left = installed.remove(stub)
+    for one in left:
+        _say(f"{one.path} was written by another hand since: left as it is")
+    _print_installed(stub)
+
+
+@command.command("show")
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE", required=False)
+@click.option(
+    "--json", "json_file", type=click.Path(path_type=Path), metavar="FILE", help="Write as JSON."
+)
+def show(file: Path | None, json_file: Path | None) -> None:
+    """Show what an image holds, and what it depends on.
+
+    Without FILE: the environment's own image, the scripts that start out of it, and the images
+    that PASTURE_IMAGE=auto has made.
+    """
+    from pasture_image.image_file import read_document
+
+    if file is None:
+        _print_made()
+        file = _print_installed(_stub())
+        if file is None:
+            return
+    document = read_document(file)
+    if json_file is not None:
+        write_json(json_file, document.as_json())
+    _print(file, document, in_full=True)
+
+
+@command.command("check")
+@_FILE
+@click.option(
+    "--once", is_flag=True, help="Do not read it where that was done since the last boot."
+)
+def check(file: Path, once: bool) -> None:
+    """Compare all of an image with its checksums, and start a program out of it."""
+    from pasture_image import intact
+
+    if once and intact.was_checked(file):
+        _say(f"{file} was complete when it was read since the last boot, and has not changed")
+        return
+    with _startable(file):
+        if once:
+            intact.note_checked(file)
+    _say(f"{file} is complete, and programs start out of it here")
+    if intact.is_protected(file):
+        _say("fs-verity: the kernel compares each page that it reads")
+
+
+@command.command("remove")
+@_FILE
+def remove(file: Path) -> None:
+    """Remove an image. Programs that run out of it go on."""
+    from pasture_image import image_file
+
+    image_file.remove(file)
+
+
+def _stub() -> Path:
+    from pasture_image.builds import stub_of
+    from pasture_image.options import python
+
+    return stub_of(python())
+
+
+@contextmanager
+def _startable(file: Path) -> Iterator[BinaryIO]:
+    """An open image of this user or root that is complete, and that a program was started from."""
+    from pasture_image import image_file, starter
+    from pasture_image.image_build import why_not
+
+    with image_file.trusted(file) as (image, _):
+        why = why_not(_stub(), Path(f"/proc/{os.getpid()}/fd/{image.fileno()}"), starter.own())
+        if why is not None:
+            raise ImageFailed(f"{file} is complete, but no program starts out of it here: {why}")
+        yield image
+
+
+def _print_made() -> None:
+    """The images of PASTURE_IMAGE=auto."""
+    from pasture_image import auto
+
+    for path, status in auto.images(auto.folder()):
+        _say(f"{path}: {status.st_size / 1e6:.1f} MB, made by itself")
+    for path, why in auto.failures(auto.folder()):
+        _say(f"{path} could not be made: {why}")
+
+
+def _print_installed(stub: Path) -> Path | None:
+    """The environment's own image; None if there is none."""
+    from pasture_image import installed
+
+    for one in installed.scripts(stub):
+        state = {
+            "switched": "starts by pasture-python",
+            "replaced": "was replaced since it was switched; install it again",
+        }.get(one.state, f"is {one.state}; install it again")
+        _say(f"{one.path} {state}")
+    own = installed.image_of(stub)
+    _say(f"{own} is the image of this environment" if own.exists() else "no image is installed")
+    return own if own.exists() else None
+
+
+def _mode(text: str) -> int:
+    try:
+        mode = int(text, 8)
+    except ValueError:
+        mode = -1
+    if mode & ~0o755 or not mode & 0o400:
+        raise UsageError(
+            f"an image cannot have the mode {text}",
+            hint="others must not write to it: 600, 640 or 644",
+        )
+    return mode
+
+
+def _say(text: str) -> None:
+    from pasture.display.terminal import output_terminal
+    from pasture.trust.untrusted_text import printable
+
+    output_terminal().print(printable(text), markup=False, soft_wrap=True)
+
+
+def _print(path: Path, document: Document, *, in_full: bool = False) -> None:
+    megabytes = path.stat().st_size / 1e6
+    _say(f"{path}: {megabytes:.1f} MB, {len(document.modules)} modules")
+    if in_full:
+        for line in _lines(document):
+            _say(line)
+    for note in document.notes:
+        _say(note.text)
+
+
+def _lines(document: Document) -> list[str]:
+    """What an image is made of, and what it depends on."""
+    sizes = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in document.sizes.items())
+    files = f"{len(document.files)}, by size and time" if document.is_checked else "no others"
+    return [
+        f"made by pasture {document.pasture} for {document.python}, {document.version}",
+        f"options of Python: {' '.join(document.options) or 'none'}",
+        f"preloaded: {', '.join(document.preload) or 'nothing'}",
+        f"memory of its own: {sizes}",
+        f"kernel: {document.kernel}",
+        f"processor: {document.processor}, {document.processors} of them",
+        f"for processors: {document.cpu or 'of that model'}",
+        f"libraries that must be the same: {len(document.libraries)}",
+        f"files that must be the same: {files}",
+        f"variables that must be the same: {', '.join(document.variables)}",
+        f"variables that it was made with: {', '.join(document.holds) or 'none'}",
+        f"the seal: {document.seal}",
+        "Programs out of it share the hash seed, addresses and the stack's canary: keep the file"
+        " where only those may read it who may know them.",
+    ]

@@ -1,0 +1,201 @@
+"""An image in a file: written whole or not at all, read, checked.
+
+Owns the layout: a header of one page, the image's pages, the manifest, a document for people
+(JSON). src/stub/image_file.h reads the first three. A program maps the pages as they are, so a
+start reads none but those that it touches. Header and manifest have checksums that each start
+compares; all behind the header has a SHA-256 that `check` compares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from pasture.errors import ImageFailed
+from pasture.proc import images
+from pasture.proc.os_page import OS_PAGE_BYTES
+from pasture.trust import foreign_files, private_files
+from pasture_image import image_document
+from pasture_image.image import filled
+from pasture_image.image_document import Document
+from pasture_image.manifest import checksum
+
+MAGIC = 0x314547414D495350
+"""`images.MAGIC` with a digit: the version of the layout."""
+
+_HEADER = struct.Struct("<8Q32s")
+_CHECKSUM_AT = 16
+_PIECE_BYTES = 1 << 20
+_MAX_FILE_BYTES = 1 << 62
+
+
+class _Header(NamedTuple):
+    magic: int
+    header_bytes: int
+    checksum: int
+    file_bytes: int
+    manifest_at: int
+    manifest_bytes: int
+    document_at: int
+    document_bytes: int
+    sha256: bytes
+
+
+def write(
+    path: Path,
+    pages: int,
+    manifest: bytes,
+    document: Document,
+    mode: int,
+    inspect: Callable[[BinaryIO], None],
+) -> None:
+    """Write an image beside its name, and move it there.
+
+    Args:
+        pages: descriptor of a file whose first page is left free for the header.
+        mode: of the file.
+        inspect: called with the finished file; if it raises, there is none.
+
+    Raises:
+        ImageFailed: it cannot be written there.
+    """
+    try:
+        with private_files.replacing(path) as file:
+            _fill(file.fileno(), pages, manifest, json.dumps(document.as_json()).encode())
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+            inspect(file)
+    except OSError as error:
+        raise ImageFailed(
+            f"{path} cannot be written: {error}", hint="choose a file in a folder of your own"
+        ) from None
+
+
+def _fill(file: int, pages: int, manifest: bytes, document: bytes) -> None:
+    digest = hashlib.sha256()
+    pages_end = os.fstat(pages).st_size
+    for offset in range(OS_PAGE_BYTES, pages_end, _PIECE_BYTES):
+        data = os.pread(pages, min(_PIECE_BYTES, pages_end - offset), offset)
+        digest.update(data)
+        for at, part in filled(data):
+            _write(file, part, offset + at)
+    manifest_at = -(-pages_end // OS_PAGE_BYTES) * OS_PAGE_BYTES
+    tail = bytes(manifest_at - pages_end) + manifest + document
+    digest.update(tail)
+    _write(file, tail, pages_end)
+    document_at = manifest_at + len(manifest)
+    parts = (manifest_at, len(manifest), document_at, len(document))
+    page = bytearray(OS_PAGE_BYTES)
+    head = (MAGIC, OS_PAGE_BYTES, 0, document_at + len(document), *parts, digest.digest())
+    _HEADER.pack_into(page, 0, *head)
+    struct.pack_into("<Q", page, _CHECKSUM_AT, checksum(page))
+    _write(file, page, 0)
+
+
+def _write(file: int, data: bytes | bytearray, offset: int) -> None:
+    left = memoryview(data)
+    while left:
+        written = os.pwrite(file, left, offset)
+        left, offset = left[written:], offset + written
+
+
+@contextmanager
+def trusted(path: Path) -> Iterator[tuple[BinaryIO, Document]]:
+    """An image that may be started from: opened, and each byte compared with its checksums.
+
+    Owner and mode are looked at before a byte is read, as at each start (src/stub/image_file.c).
+    What is done with the image is done with this open file: another one may have its name by then.
+
+    Raises:
+        UsageError: another user owns the file, or may write to it.
+        ImageFailed: it is none, or it is damaged.
+    """
+    number = foreign_files.open_trusted(path, most_bytes=_MAX_FILE_BYTES)
+    with os.fdopen(number, "rb") as file:
+        yield file, _read(path, file)
+
+
+def read_document(path: Path) -> Document:
+    """What is said of an image for people; each byte of the image is compared with its checksums.
+
+    Of any user's image: nothing of it may decide what is run.
+
+    Raises:
+        ImageFailed: it is none, or it is damaged.
+    """
+    with _opened(path) as file:
+        return _read(path, file)
+
+
+def _read(path: Path, file: BufferedReader) -> Document:
+    header = _header(path, file)
+    file.seek(OS_PAGE_BYTES)
+    if hashlib.file_digest(file, "sha256").digest() != header.sha256:
+        raise _damaged(path, "its pages are not those that were written")
+    end = header.document_at + header.document_bytes
+    if end != header.file_bytes or header.document_bytes > image_document.MAX_BYTES:
+        raise _damaged(path, "its header makes no sense")
+    file.seek(header.document_at)
+    try:
+        return image_document.parsed(file.read(header.document_bytes))
+    except ValueError as error:
+        raise _damaged(path, f"what it says of itself makes no sense ({error!s:.80})") from None
+
+
+def remove(path: Path) -> None:
+    """Remove an image, and nothing else.
+
+    Raises:
+        ImageFailed: the file is no image, or cannot be removed.
+    """
+    with _opened(path) as file:
+        if file.read(len(images.MAGIC)) != images.MAGIC:
+            raise ImageFailed(f"{path} is no image", hint="remove it by hand, if you want to")
+    try:
+        path.unlink()
+    except OSError as error:
+        raise ImageFailed(f"{path} cannot be removed: {error.strerror}") from None
+
+
+def _opened(path: Path) -> BufferedReader:
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise _no_file(path) from None
+    except OSError as error:
+        raise ImageFailed(f"{path} cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise _no_file(path)
+    return os.fdopen(number, "rb")
+
+
+def _no_file(path: Path) -> ImageFailed:
+    return ImageFailed(f"{path} is no file", hint="pasture image build -o FILE makes one")
+
+
+def _header(path: Path, file: BufferedReader) -> _Header:
+    """As src/stub/image_file.c, header_flaw."""
+    page = bytearray(file.read(OS_PAGE_BYTES))
+    if len(page) < OS_PAGE_BYTES or not page.startswith(images.MAGIC):
+        raise ImageFailed(f"{path} is no image", hint="pasture image build -o FILE makes one")
+    header = _Header(*_HEADER.unpack_from(page))
+    if header.magic != MAGIC:
+        raise ImageFailed(f"{path} is of another version of pasture", hint="build it again")
+    if checksum(page) != header.checksum:
+        raise _damaged(path, "its header is not the one that was written")
+    if os.fstat(file.fileno()).st_size != header.file_bytes:
+        raise _damaged(path, "it was truncated, or has grown")
+    return header
+
+
+def _damaged(path: Path, how: str) -> ImageFailed:
+    return ImageFailed(f"{path} is damaged: {how}", hint="build it again")

@@ -1,0 +1,110 @@
+"""Whether a finished image holds a secret: the value of a variable, or the content of a file.
+
+Owns which values are looked for, and in which encodings. Only what is there as it stands is found:
+not what a module has decoded, encrypted or taken apart. Values are never shown.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from pasture.errors import UsageError
+from pasture_image.orders import Secret
+from pasture_image.start_variables import LOCALE
+
+MIN_CHARACTERS = 6
+"""A shorter value is in any file by chance."""
+
+KNOWN = frozenset((
+    *("PATH", "PWD", "OLDPWD", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "COLORTERM", "LANG"),
+    *("LANGUAGE", "TZ", "VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "HOSTNAME", "HOST", "_", "SHLVL"),
+    *("EDITOR", "PAGER", "LS_COLORS", "TMPDIR", "DISPLAY", "MAIL", "XDG_RUNTIME_DIR", "MAKEFLAGS"),
+    *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "CONDA_PREFIX", "DEBIAN_FRONTEND"),
+    *("CONDA_DEFAULT_ENV", "PYTEST_CURRENT_TEST", "PYENV_ROOT", "PYENV_VERSION"),
+    *("SSL_CERT_DIR", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT"),
+))  # fmt: skip
+"""Variables that say where and how a program runs, and are no secrets."""
+
+_ENCODINGS = ("utf-8", "latin-1", "utf-16-le", "utf-32-le")
+"""As C has text, and as Python has it, by the widest character of the text."""
+
+_PIECE_BYTES = 32 << 20
+_MIN_LINE = 12
+_MAX_FILE_BYTES = 16 << 20
+
+
+def of_variables(
+    environ: Mapping[str, str], given: Collection[str]
+) -> tuple[list[Secret], list[str]]:
+    """Values to look for, and names of variables whose values are too short for that.
+
+    Args:
+        environ: of the builder.
+        given: names of variables that the image may hold.
+    """
+    left = {n: v for n, v in environ.items()
+            if n not in given and n not in KNOWN and n not in LOCALE and v}  # fmt: skip
+    secrets = [
+        Secret(f"the variable {name}", os.fsencode(value))
+        for name, value in left.items()
+        if len(value) >= MIN_CHARACTERS
+    ]
+    return secrets, sorted(name for name, value in left.items() if len(value) < MIN_CHARACTERS)
+
+
+def of_file(path: Path) -> list[Secret]:
+    """The content of a file, each longer line of it, and what stands behind `=` or `:` in one.
+
+    Raises:
+        UsageError: it cannot be read, or holds nothing to look for.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    found = [Secret(f"the file {path}", content.strip())]
+    for number, line in enumerate(content.splitlines(), 1):
+        found += [Secret(f"line {number} of the file {path}", text) for text in _texts(line)]
+    found = [secret for secret in found if len(secret.text) >= MIN_CHARACTERS]
+    if not found or len(content) > _MAX_FILE_BYTES:
+        raise UsageError(
+            f"{path} is too {'long' if found else 'short'} to be looked for in an image",
+            hint="name a file with a secret of some length in it",
+        )
+    return found
+
+
+def _texts(line: bytes) -> Iterator[bytes]:
+    """A longer line, but for the first and the last of a key; the value in `NAME=VALUE`."""
+    text = line.strip()
+    if len(text) >= _MIN_LINE and not text.startswith(b"-----"):
+        yield text
+    for separator in (b"=", b":"):
+        yield text.partition(separator)[2].strip().strip(b"\"'")
+
+
+def find(file: BinaryIO, secrets: Iterable[Secret]) -> list[str]:
+    """Owners of secrets that stand in a file, sorted."""
+    needles = [(secret.owner, form) for secret in secrets for form in _forms(secret.text)]
+    overlap = max((len(form) for _, form in needles), default=1) - 1
+    found: set[str] = set()
+    before = b""
+    file.seek(0)
+    while piece := file.read(_PIECE_BYTES):
+        text = before + piece
+        found |= {owner for owner, form in needles if owner not in found and form in text}
+        before = text[len(text) - overlap :] if overlap else b""
+    return sorted(found)
+
+
+def _forms(value: bytes) -> list[bytes]:
+    try:
+        text = value.decode("utf-8")
+    except UnicodeDecodeError:
+        return [value]
+    forms = {text.encode(encoding, "ignore") for encoding in _ENCODINGS}
+    return [form for form in forms if len(form) >= len(text)]  # latin-1 lacks wider characters

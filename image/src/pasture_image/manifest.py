@@ -1,0 +1,303 @@
+"""What `pasture-python` has to know of an image, as bytes: src/stub/manifest.h reads them.
+
+Owns the layout. All numbers are 64 bits wide, little-endian; text is UTF-8 and ends with a zero
+byte; the offset of a table counts from the first byte of all.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pasture_image.beside import Name
+from pasture_image.build_id import BuildId
+from pasture_image.frozen import FACTS
+from pasture_image.image import ANONYMOUS, OWN, Image
+from pasture_image.start_variables import BEGINNINGS
+from pasture_image.times import FileTimes
+
+MAGIC = 0x3554464D475A5350
+"""`PSZGMFT5`: the last digit is the version of the layout."""
+
+LAYOUT = ("start_code", "end_code", "start_data", "end_data", "start_brk", "start_stack")
+_MAX_KERNELS = 6
+HEAD_FIELDS = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 8 + 3 + 4 + 6
+_CHECKSUM_AT = 16
+_IMAGE, _BUILD_ID, _SUM = range(3)
+_SOURCE = ("kind", "bytes", "path", "id_at", "id_offset", "id_bytes", "sum")
+_MISSING = (1 << 64) - 1
+
+_UNCOUNTED = frozenset((
+    *("_", "SHLVL", "PWD", "OLDPWD"),  # of a shell, for each program
+    *("SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "XDG_SESSION_ID"),  # of a login
+    "HOSTNAME",  # of a container
+    *("INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID"),  # of systemd, for each start
+    *("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"),
+    *("PASTURE", "JPY_PARENT_PID"),
+))  # fmt: skip
+_UNCOUNTED_BEGINNINGS = ("PASTURE_", "_PASTURE_")
+
+
+def is_uncounted(name: str) -> bool:
+    """Whether a variable differs from start to start, whatever a program is to do.
+
+    A module that goes through all variables depends on all but these, and does not see them. One
+    that asks for one of them by its name depends on it.
+    """
+    return name in _UNCOUNTED or name.startswith(_UNCOUNTED_BEGINNINGS)
+
+
+def is_appended(flags: int) -> bool:
+    """Whether flags of open(2) are those of a log: each program adds to what is there by then."""
+    return flags & (os.O_ACCMODE | os.O_APPEND) == os.O_WRONLY | os.O_APPEND
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A file that is open in the image under a certain number.
+
+    Attributes:
+        flags: of open(2).
+        offset: where in the file it stands.
+    """
+
+    number: int
+    path: str
+    flags: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a request must be like.
+
+    Attributes:
+        python: path of the interpreter that would run otherwise.
+        options: of the interpreter, as given to it.
+        variables: values that variables must have; None: must not be set.
+        beginnings: of variables; no other one that begins so may be set.
+        names: in whose place the program's folder must have no module of its own.
+        all_variables: whether that holds for each variable, but for those that count for nothing.
+    """
+
+    python: str
+    options: tuple[str, ...] = ()
+    variables: Mapping[str, str | None] = field(default_factory=dict)
+    beginnings: tuple[str, ...] = BEGINNINGS
+    all_variables: bool = False
+    names: Sequence[Name] = ()
+
+    def rules(self) -> list[str]:
+        """The variables, as the stub compares them."""
+        values = (f"={name}={v}" if v is not None else f"-{name}" for name, v in self._sorted())
+        if not self.all_variables:
+            return [
+                *values,
+                *(f"^{begin}" for begin in self.beginnings),
+            ]
+        return [
+            *values,
+            "^",
+            *(f"!{name}" for name in _UNCOUNTED),
+            *(f"~{begin}" for begin in _UNCOUNTED_BEGINNINGS),
+        ]
+
+    def _sorted(self) -> list[tuple[str, str | None]]:
+        return sorted(self.variables.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A folder in which modules are looked for.
+
+    Attributes:
+        mtime_ns: when it was changed; 0 if it is not there.
+        names: what counts in it, as `sources.folders` says.
+        found: entries that count; `name/` for a folder.
+    """
+
+    path: str
+    mtime_ns: int
+    names: tuple[str, ...]
+    found: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MadeOf:
+    """What an image was made of, as it is compared at each start (`made_of`).
+
+    Attributes:
+        facts: of the machine: rule and value.
+        libraries: the build-id of each file that is mapped, or its checksum, by path.
+        files: with their times.
+    """
+
+    facts: tuple[tuple[int, int], ...] = ()
+    libraries: Mapping[str, BuildId | int] = field(default_factory=dict)
+    files: tuple[FileTimes, ...] = ()
+    folders: tuple[Searched, ...] = ()
+
+
+class _Tables:
+    """Bytes that are appended behind a head of known length."""
+
+    def __init__(self, head_bytes: int) -> None:
+        self.data = bytearray(head_bytes)
+
+    def add(self, data: bytes) -> int:
+        """Append, aligned to 8 bytes; returns the offset."""
+        self.data += bytes(-len(self.data) % 8)
+        offset = len(self.data)
+        self.data += data
+        return offset
+
+    def text(self, text: str) -> int:
+        return self.add(os.fsencode(text) + b"\0")
+
+
+def write_manifest(
+    image: Image,
+    facts: Mapping[str, int],
+    layout: Mapping[str, int],
+    auxiliary_vector: bytes,
+    needs: Needs,
+    open_files: Sequence[OpenFile],
+    image_bytes: int,
+    made_of: MadeOf,
+) -> bytes:
+    """All of it, as bytes.
+
+    Args:
+        image_bytes: up to the end of its pages.
+
+    Raises:
+        OSError: a file that is mapped is there no more.
+    """
+    tables = _Tables(8 * HEAD_FIELDS)
+    sources = tables.add(_sources(image.sources, image_bytes, made_of, tables))
+    regions = tables.add(_regions(image))
+    files = tables.add(_open_files(open_files, tables))
+    auxiliary = tables.add(auxiliary_vector)
+    rules = tables.add(_texts(needs.rules()))
+    python = tables.text(needs.python)
+    options = tables.add(_texts(needs.options))
+    folder_rows, name_rows = _names(needs.names, tables)
+    folders, names = tables.add(folder_rows), tables.add(name_rows)
+    facts_rows, dated_rows, searched_rows = _made_of(made_of, tables)
+    of_host, dated = tables.add(facts_rows), tables.add(dated_rows)
+    searched = tables.add(searched_rows)
+    stack = image.stack
+    kernels = [number for m in image.kernels for number in (m.start, m.length)]
+    if len(kernels) > 2 * _MAX_KERNELS:
+        raise OSError("the kernel maps more into a process than is known")
+    head = (
+        *(MAGIC, 0, 0),
+        *(facts[name] for name in FACTS),
+        *(layout[name] for name in LAYOUT),
+        *(stack.end, stack.limit_bytes, stack.length, stack.source, stack.offset),
+        len(image.kernels),
+        *kernels,
+        *[0] * (2 * _MAX_KERNELS - len(kernels)),
+        *(len(image.sources), sources, len(image.regions), regions),
+        *(len(open_files), files),
+        *(len(auxiliary_vector), auxiliary),
+        *(rules, python, options),
+        *(len(folder_rows) // 8, folders, len(needs.names), names),
+        *(len(facts_rows) // 16, of_host, len(dated_rows) // 24, dated),
+        *(len(searched_rows) // 32, searched),
+    )
+    struct.pack_into(f"<{HEAD_FIELDS}Q", tables.data, 0, *head)
+    tables.add(b"")
+    struct.pack_into("<Q", tables.data, 8, len(tables.data))
+    struct.pack_into("<Q", tables.data, _CHECKSUM_AT, checksum(tables.data))
+    return bytes(tables.data)
+
+
+def checksum(data: bytes | bytearray) -> int:
+    """As src/stub/manifest.c, manifest_checksum; the length is a multiple of 8."""
+    words = list(struct.unpack(f"<{len(data) // 8}Q", data))
+    words[_CHECKSUM_AT // 8] = 0
+    found = len(data)
+    for word in words:
+        found = (found ^ word) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
+        found ^= found >> 32
+    return found
+
+
+def _texts(texts: Iterable[str]) -> bytes:
+    return b"".join(os.fsencode(text) + b"\0" for text in texts) + b"\0"
+
+
+def _names(names: Iterable[Name], tables: _Tables) -> tuple[bytes, bytes]:
+    """Rows of folders, and rows of names that refer to them."""
+    folders: dict[str, int] = {}
+    rows = bytearray()
+    for name in names:
+        place = tables.text(name.text)
+        index = folders.setdefault(name.folder, len(folders)) if name.folder else ANONYMOUS
+        rows += struct.pack("<Q2I", place, index, name.is_open)
+    return b"".join(struct.pack("<Q", tables.text(folder)) for folder in folders), bytes(rows)
+
+
+def _sources(sources: Sequence[str], image_bytes: int, made_of: MadeOf, tables: _Tables) -> bytes:
+    rows = bytearray()
+    for source in sources:
+        if source == OWN:
+            row = {"kind": _IMAGE, "bytes": image_bytes}
+        else:
+            row = {"bytes": Path(source).stat().st_size, "path": tables.text(source)}
+            row |= _known_by(made_of.libraries[source], tables)
+        rows += struct.pack("<7Q", *(row.get(name, 0) for name in _SOURCE))
+    return bytes(rows)
+
+
+def _known_by(known: BuildId | int, tables: _Tables) -> dict[str, int]:
+    if isinstance(known, int):
+        return {"kind": _SUM, "sum": known}
+    at = {"id_at": tables.add(known.data), "id_offset": known.offset, "id_bytes": len(known.data)}
+    return {"kind": _BUILD_ID, **at}
+
+
+def _open_files(files: Iterable[OpenFile], tables: _Tables) -> bytes:
+    rows = bytearray()
+    for file in files:
+        status = Path(file.path).stat()
+        special = status.st_rdev if stat.S_ISCHR(status.st_mode) else 0
+        place = tables.text(file.path)
+        rows += struct.pack("<5Q", file.number, file.flags, file.offset, place, special)
+    return bytes(rows)
+
+
+def _made_of(made_of: MadeOf, tables: _Tables) -> tuple[bytes, bytes, bytes]:
+    """Rows of facts, of files and of folders."""
+    dated = (
+        (tables.text(path), size if inode else _MISSING, max(changed, 0))
+        for path, changed, size, inode, _ in made_of.files
+    )
+    searched = (
+        (
+            tables.text(f.path),
+            max(f.mtime_ns, 0),
+            tables.add(_texts(f.names)),
+            tables.add(_texts(f.found)),
+        )
+        for f in made_of.folders
+    )
+    return (
+        b"".join(struct.pack("<2Q", *fact) for fact in made_of.facts),
+        b"".join(struct.pack("<3Q", *row) for row in dated),
+        b"".join(struct.pack("<4Q", *row) for row in searched),
+    )
+
+
+def _regions(image: Image) -> bytes:
+    return b"".join(
+        struct.pack(
+            *("<3Q4I", r.start, r.length, r.offset, r.source, r.protection, r.flags, r.advice)
+        )
+        for r in image.regions
+    )

@@ -1,0 +1,206 @@
+"""What modules look at while they are loaded, beside variables of the environment.
+
+A program finds what they have seen then, not what it would see itself. Files that were read are
+compared at each start. What the process was (its directory, its number) and random bytes cannot be
+compared: a `Note` names the module. Owns finding that out, by an audit hook
+and by functions that stand in for those of `os`; afterwards neither is left in the process.
+"""
+
+from __future__ import annotations
+
+import os
+import posix
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from pasture.errors import ImageFailed
+from pasture.interpreter import native
+from pasture_image.notes import Note
+from pasture_image.times import FileTimes, times_of
+
+_ON_THE_WAY = frozenset((
+    *(__name__, "os", "posixpath", "genericpath", "pathlib", "pathlib._os", "pathlib._local", "io"),
+    *("subprocess", "random", "secrets", "uuid", "tempfile", "codecs", "zipfile", "fileinput"),
+    *("kombu.utils.functional", "pasture.fork_safety.seeding"),
+))  # fmt: skip
+"""Modules whose functions only pass on what another one asks for."""
+
+_NOTHING_LEFT = (
+    *("importlib", "_frozen_importlib", "zipimport", "multiprocessing.process", "numpy.random"),
+    *("billiard.process", "celery.utils.nodenames"),
+    *("pasture.", "pasture_image.", "platform", "ctypes.util", "gunicorn.util", "gunicorn.config"),
+)
+"""Beginnings of modules that keep nothing of it, or whose state `begin` renews."""
+
+_FUNCTIONS = {
+    **{name: "directory" for name in ("getcwd", "getcwdb")},
+    **{name: "process" for name in ("getpid", "getppid", "getpgrp", "getsid", "getpgid")},
+    **{name: "processors" for name in ("sched_getaffinity",)},
+    "uname": "host",
+    **{name: "user" for name in ("getuid", "geteuid", "getgid", "getegid", "getgroups")},
+    **{name: "random" for name in ("urandom", "getrandom")},
+}
+"""Functions of `posix`, and the code of the note about one that was called."""
+
+_NO_HOOK = "files that modules read cannot be noticed: another audit hook refuses one more"
+_NO_HOOK_HINT = "add that hook in programs, not in a start file or a preloaded module"
+
+_NO_DATA = ("/proc/", "/sys/", "/dev/")
+
+used_sqlite = False
+"""Whether modules have opened a database."""
+
+sought: set[str] = set()
+"""Top-level names that were imported, found or not."""
+
+_notes: set[Note] = set()
+
+
+def notes() -> tuple[Note, ...]:
+    """What programs get as it was when modules were loaded."""
+    return tuple(sorted(_notes))
+
+
+class Observed:
+    """Observes inside a `with` block. One at a time."""
+
+    def __init__(self, inherit: Callable[[], object]) -> None:
+        """Prepare.
+
+        Args:
+            inherit: called before another program inherits the environment.
+        """
+        self._inherit = inherit
+        self._is_open = False
+        self._hook = self._hear
+        self._read: dict[str, list[int]] = {}
+        self._written: set[str] = set()
+        self._stand_ins = [
+            (getattr(posix, name), self._stand_in(name, code))
+            for name, code in _FUNCTIONS.items() if hasattr(posix, name)
+        ]  # fmt: skip
+        self._events: dict[str, Callable[..., object]] = {
+            "open": self._file_opened,
+            "import": self._imported,
+            "subprocess.Popen": self._program_started,
+            "os.system": self._environment_inherited,
+            "os.fork": self._environment_inherited,
+            "os.forkpty": self._environment_inherited,
+            "sqlite3.connect": self._database_opened,
+            "socket.gethostname": self._host_asked,
+        }
+
+    def __enter__(self) -> Observed:
+        self._add_hook()
+        self._is_open = True
+        for plain, stand_in in self._stand_ins:
+            _replace(plain, stand_in)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_open = False
+        native().drop_audit_hook(self._hook)
+        for plain, stand_in in self._stand_ins:
+            _replace(stand_in, plain)
+
+    def files(self) -> tuple[FileTimes, ...]:
+        """Data that was read, as it was then; what was not there: its first folder that is not.
+
+        A file that changed meanwhile is left out, with a note: the image would be old at once.
+        """
+        found: dict[str, FileTimes] = {}
+        for path, times in self._read.items():
+            if path in self._written or times_of(path) != times:
+                _notes.add(Note("file", path))
+            else:
+                found.setdefault(path, (path, *times))  # type: ignore[arg-type]
+        return tuple(found.values())
+
+    def _add_hook(self) -> None:
+        try:
+            is_there = native().add_audit_hook(self._hook)
+        except Exception as error:  # of any kind: another hook has raised it
+            raise ImageFailed(f"{_NO_HOOK}: {error!r}", hint=_NO_HOOK_HINT) from error
+        if not is_there:
+            raise ImageFailed(_NO_HOOK, hint=_NO_HOOK_HINT)
+
+    # -- what the hook hears
+
+    def _hear(self, event: str, args: tuple[Any, ...]) -> None:
+        work = self._events.get(event) if self._is_open else None
+        if work is not None:
+            work(*args)
+
+    def _file_opened(self, path: object, _mode: object, flags: int) -> None:
+        asker = _asker()
+        if not isinstance(path, (str, bytes, os.PathLike)) or asker.startswith(_NOTHING_LEFT):
+            return
+        name = os.fsdecode(path)
+        if not name.startswith("/"):
+            _notes.add(Note("relative", asker))
+            name = f"/{name}"
+        if flags & os.O_ACCMODE != os.O_RDONLY or flags & (os.O_CREAT | os.O_TRUNC):
+            self._written.add(name)
+        elif not name.startswith(_NO_DATA) and name not in self._read:
+            self._read[first_missing(name)] = times_of(first_missing(name))
+
+    @staticmethod
+    def _imported(name: str, *_: object) -> None:
+        sought.add(name.partition(".")[0])
+
+    def _program_started(self, _path: object, _argv: object, _folder: object, env: object) -> None:
+        if env is None:
+            self._inherit()
+
+    def _environment_inherited(self, *_: object) -> None:
+        self._inherit()
+
+    @staticmethod
+    def _database_opened(*_: object) -> None:
+        global used_sqlite
+        used_sqlite = True
+
+    @staticmethod
+    def _host_asked(*_: object) -> None:
+        asker = _asker()
+        if not asker.startswith(_NOTHING_LEFT):
+            _notes.add(Note("host", asker))
+
+    # -- functions of `posix`
+
+    @staticmethod
+    def _stand_in(name: str, code: str) -> Callable[..., Any]:
+        plain = getattr(posix, name)
+
+        def stand_in(*args: Any, **options: Any) -> Any:
+            asker = _asker()
+            if not asker.startswith(_NOTHING_LEFT):
+                _notes.add(Note(code, asker))
+            return plain(*args, **options)
+
+        return stand_in
+
+
+def _asker() -> str:
+    """The module whose code looks at something."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__") in _ON_THE_WAY:
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__"))
+
+
+def _replace(one: object, other: object) -> None:
+    """In all modules, since many hold functions of others under a name of their own."""
+    for module in list(sys.modules.values()):
+        names = getattr(module, "__dict__", None)
+        for name, value in list(names.items()) if isinstance(names, dict) else ():
+            if value is one:
+                names[name] = other  # type: ignore[index]
+
+
+def first_missing(path: str) -> str:
+    """The path, or the highest folder above it that is not there."""
+    while not os.path.lexists(os.path.dirname(path)):  # noqa: PTH120
+        path = os.path.dirname(path)  # noqa: PTH120
+    return path

@@ -1,0 +1,181 @@
+"""What an image is to be, and what a builder has made: messages over a pair of sockets.
+
+A message is JSON in a file in memory, whose descriptor comes with others, so one system call takes
+all of it. Modules that are loaded share the builder's end: what comes from there is checked.
+Invariant: of an `Order` a builder gets no value that must not lie in its memory, and so in images.
+"""
+
+from __future__ import annotations
+
+import array
+import dataclasses
+import json
+import os
+import socket
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from pasture.display.records import decoded
+from pasture_image import memory
+from pasture_image.notes import SENTENCES, Note
+from pasture_image.times import FileTimes
+
+_MAX_DESCRIPTORS = 64
+_HEAD = b"built"
+
+
+class Secret(NamedTuple):
+    """A value that must not be in an image.
+
+    Attributes:
+        owner: of it, for people.
+        text: the value.
+    """
+
+    owner: str
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What an image is to be.
+
+    Attributes:
+        python: path of the interpreter that it stands for.
+        preload: names of modules, imported in this order.
+        options: of the interpreter.
+        environ: variables that modules find.
+        rehearse: path of a program that does what programs will do; "" for none.
+        rehearses_imports: whether modules that the rehearsal imports are loaded.
+        application: `MODULE:NAME` of the WSGI or ASGI application that serves `warm`; "" for the
+            first that is found.
+        warm: requests that it serves before the image is taken.
+        learned: text of a profile, built as far as its entries are there.
+        is_checked: whether Python files are compared at each start.
+        cpu: level of processors that it is for (`baseline`); "" for one like this machine's.
+        trusted: libraries that choose nothing by the processor, by name.
+        mode: of the file.
+        secrets: that must not be in it.
+        facts: of the machine: rule and value of each (`host`).
+    """
+
+    python: str
+    preload: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    environ: dict[str, str] = field(default_factory=dict)
+    rehearse: str = ""
+    rehearses_imports: bool = False
+    application: str = ""
+    warm: tuple[str, ...] = ()
+    learned: str = ""
+    is_checked: bool = True
+    cpu: str = ""
+    trusted: tuple[str, ...] = ()
+    mode: int = 0o600
+    secrets: tuple[Secret, ...] = ()
+    facts: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def for_builder(self) -> Order:
+        """What may lie in the image: variables come as they are read (`variables`)."""
+        return dataclasses.replace(self, environ={}, secrets=())
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What has been made.
+
+    Attributes:
+        problem: why nothing was; "" if it was.
+        hint: what to do about it.
+        seal: the seal's report, one line.
+        files: that lie in its memory, or that modules in it came from.
+        folders: names of modules by the folder where they are looked for.
+        modules: names of what is loaded.
+        variables: which variables have to have which values; None: must not be set.
+        notes: what programs get as it was when modules were loaded.
+        bytes: of pages that are its own.
+        sizes: bytes of all memory, by where it comes from.
+        libraries: how each file that is mapped is known, by path.
+    """
+
+    problem: str = ""
+    hint: str = ""
+    seal: str = ""
+    files: tuple[FileTimes, ...] = ()
+    folders: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    modules: tuple[str, ...] = ()
+    variables: dict[str, str | None] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
+    bytes: int = 0
+    sizes: dict[str, int] = field(default_factory=dict)
+    libraries: dict[str, str] = field(default_factory=dict)
+
+
+def send(channel: socket.socket, message: Order | Built, descriptors: list[int]) -> None:
+    """Send a message; the other end gets descriptors of its own."""
+    data = json.dumps(dataclasses.asdict(message)).encode()
+    number = memory.written("pasture-order", data)
+    try:
+        socket.send_fds(channel, [_HEAD], [number, *descriptors])
+    finally:
+        os.close(number)
+
+
+def receive(channel: socket.socket) -> tuple[Order, int]:
+    """The order, and the descriptor of the environment (`starter`)."""
+    fields, [environ] = _receive(channel)
+    order: Order = decoded(Order, fields)
+    return order, environ
+
+
+def receive_built(channel: socket.socket) -> tuple[Built, list[int]]:
+    """What has been made, with the descriptors of its manifest and its pages.
+
+    Raises:
+        EOFError: the builder has ended.
+        ValueError: no builder says that.
+    """
+    fields, descriptors = _receive(channel)
+    try:
+        return _built(fields), descriptors
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        for number in descriptors:
+            os.close(number)
+        raise ValueError(f"no builder says that: {error!r}") from None
+
+
+def _receive(channel: socket.socket) -> tuple[Any, list[int]]:
+    head, beside, flags, _ = channel.recvmsg(
+        len(_HEAD), socket.CMSG_SPACE(4 * _MAX_DESCRIPTORS), socket.MSG_CMSG_CLOEXEC
+    )
+    descriptors = _descriptors(beside)
+    try:
+        if head != _HEAD or flags & socket.MSG_CTRUNC or not descriptors:
+            raise EOFError("the other end is gone")
+        fields = json.loads(memory.read(descriptors[0]))
+    except BaseException:
+        for number in descriptors:
+            os.close(number)
+        raise
+    os.close(descriptors[0])
+    return fields, descriptors[1:]
+
+
+def _descriptors(beside: list[tuple[int, int, bytes]]) -> list[int]:
+    found = array.array("i")
+    for level, kind, data in beside:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            found.frombytes(data[: len(data) - len(data) % found.itemsize])
+    return list(found)
+
+
+def _built(fields: Any) -> Built:
+    """The fields, each of its type."""
+    found: Built = decoded(Built, fields)
+    for path in (*found.folders, *(file[0] for file in found.files)):
+        if b"\0" in os.fsencode(path):
+            raise ValueError("a path without end")
+    if any(note.code not in SENTENCES for note in found.notes):
+        raise ValueError("no such note")
+    return found

@@ -1,0 +1,243 @@
+"""Which variables of the environment modules read while they are loaded.
+
+A process that starts with other values of these would not have become the same one, so it must
+not come out of an image. Nothing of the others may come into the image: they are another
+user's, and may be secrets. So a builder starts with the variables that matter to every start
+(`start_variables`). All others stand in a file, and come into the process one by one as they are
+read.
+
+Owns that, and what loading has done to the environment. Python code reads through `posix.environ`,
+code in C through `getenv`: both are watched. Going through all variables reads them all, and so
+does starting a program that inherits them. Reads that `reread` repeats do not count.
+"""
+
+from __future__ import annotations
+
+import os
+import posix
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from typing import Any
+
+from pasture.errors import ImageFailed
+from pasture.interpreter import native
+from pasture_image import starter
+from pasture_image.manifest import is_uncounted
+from pasture_image.reread import ALL_VARIABLES, is_read_again
+from pasture_image.start_variables import always_read, beginnings
+
+_ON_THE_WAY = frozenset((
+    *(__name__, "pasture_image.observed", "os", "collections.abc", "subprocess", "copy", "pty"),
+    *("multiprocessing.popen_fork", "multiprocessing.context", "multiprocessing.process"),
+))  # fmt: skip
+"""Modules whose functions only pass on what another one asks for."""
+
+changed: dict[str, str | None] = {}
+"""What loading has set or deleted (None)."""
+
+_read: set[str] = set()
+_walkers: set[str] = set()
+
+
+def read() -> frozenset[str]:
+    """Names of the variables that were read."""
+    return frozenset(_read)
+
+
+def walkers() -> tuple[str, ...]:
+    """Modules that went through all variables; not empty: each of them matters."""
+    return tuple(sorted(_walkers))
+
+
+class _Variables(dict[bytes, bytes]):
+    """In the place of `posix.environ` for good, since modules keep references to it.
+
+    Has the methods of a plain dictionary but while it is recorded what is read.
+    """
+
+    __slots__ = ()
+
+
+class VariablesRead:
+    """Records inside a `with` block. One at a time."""
+
+    def __init__(self, file: int) -> None:
+        """Prepare.
+
+        Args:
+            file: descriptor of a file that `write_variables` has filled.
+        """
+        self._file = file
+        self._all = _replaced_environ()
+
+    def __enter__(self) -> VariablesRead:
+        is_complete = native().open_variables(self._file)
+        for name in changed:
+            native().hide_variable(os.fsencode(name))
+        for key in self._all:
+            native().hide_variable(key)
+        if not is_complete:
+            self._read_all_in("code in C (getenv cannot be watched here)")
+        for method, function in self._methods().items():
+            setattr(_Variables, method, function)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for method in self._methods():
+            delattr(_Variables, method)
+        try:
+            names, are_all = native().close_variables()
+        except OSError as error:
+            raise ImageFailed(f"getenv cannot be put back: {error}") from error
+        asked = (os.fsdecode(name) for name in names)
+        if not are_all:
+            _walkers.add("code in C (it asks getenv for too many names)")
+        _read.update(name for name in asked if not is_read_again("", name))
+
+    def read_all(self) -> None:
+        """Note that the calling module's code depends on all variables, and set them."""
+        asker = _asker()
+        if is_read_again(asker, ALL_VARIABLES):
+            return
+        self._read_all_in(asker)
+
+    @contextmanager
+    def put_back(self) -> Iterator[None]:
+        """What is set and deleted inside is put back by the code that runs there, a warm-up.
+
+        It finds no variable come to life meanwhile: all that can be asked for are set before.
+        """
+        for key in native().variable_names():
+            if not is_uncounted(os.fsdecode(key)):
+                _read.add(os.fsdecode(key))
+                self._take_over(key)
+        before = dict(changed)
+        yield
+        changed.clear()
+        changed.update(before)
+
+    def _read_all_in(self, asker: str) -> None:
+        _walkers.add(asker)
+        for key in native().variable_names():
+            if not is_uncounted(os.fsdecode(key)):
+                self._take_over(key)
+
+    def _methods(self) -> Mapping[str, Callable[..., Any]]:
+        one = {name: self._after(self._one, name) for name in _READ_ONE}
+        all_of_them = {name: self._after(self._every, name) for name in _READ_ALL}
+        return {
+            **one,
+            **all_of_them,
+            "__setitem__": self._set,
+            "__delitem__": self._delete,
+            "setdefault": MutableMapping.setdefault,
+            "pop": MutableMapping.pop,
+            "popitem": MutableMapping.popitem,
+            "clear": MutableMapping.clear,
+            "update": MutableMapping.update,
+            "__ior__": _updated,
+        }
+
+    @staticmethod
+    def _after(note: Callable[..., object], name: str) -> Callable[..., Any]:
+        plain = getattr(dict, name)
+
+        def method(environ: _Variables, *args: Any) -> Any:
+            note(*args)
+            return plain(environ, *args)
+
+        return method
+
+    def _one(self, key: object, *_: object) -> None:
+        if not isinstance(key, bytes):
+            return
+        name = os.fsdecode(key)
+        if name in changed or is_read_again(_asker(), name):
+            return
+        _read.add(name)
+        self._take_over(key)
+
+    def _every(self, *_: object) -> None:
+        self.read_all()
+
+    @property
+    def _set(self) -> Callable[..., None]:
+        def method(environ: _Variables, key: bytes, value: bytes) -> None:
+            dict.__setitem__(environ, key, value)
+            native().hide_variable(key)
+            changed[os.fsdecode(key)] = os.fsdecode(value)
+
+        return method
+
+    @property
+    def _delete(self) -> Callable[..., None]:
+        def method(environ: _Variables, key: bytes) -> None:
+            self._one(key)  # whether it is there
+            dict.__delitem__(environ, key)
+            changed[os.fsdecode(key)] = None
+
+        return method
+
+    def _take_over(self, key: bytes) -> None:
+        """As if the process had been started with it."""
+        value = native().find_variable(key)
+        if value is not None:
+            native().hide_variable(key)
+            dict.__setitem__(self._all, key, value)
+            posix.putenv(key, value)
+
+
+_READ_ONE = ("__getitem__", "get", "__contains__")
+_READ_ALL = (
+    *("__iter__", "__len__", "__reversed__", "__repr__", "keys", "values", "items", "copy"),
+    *("__or__", "__ror__", "__eq__", "__ne__", "__reduce_ex__"),
+)
+
+
+def _updated(environ: _Variables, other: Any) -> _Variables:
+    environ.update(other)
+    return environ
+
+
+def _replaced_environ() -> _Variables:
+    """The dictionary under `os.environ`, as one that can be watched."""
+    if isinstance(posix.environ, _Variables):
+        return posix.environ
+    environ = _Variables(posix.environ)
+    posix.environ = environ
+    outer: Any
+    for outer in (os.environ, os.environb):
+        outer._data = environ
+    return environ
+
+
+def _asker() -> str:
+    """The module whose code asks for a variable."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__") in _ON_THE_WAY:
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__"))
+
+
+def fill_in(file: int) -> None:
+    """Set all variables, as in a process that was started with them. Nothing is recorded."""
+    for name, value in starter.read(file).items():
+        if name not in changed:
+            os.environ[name] = value
+
+
+def needed(environ: Mapping[str, str], modules: Iterable[str]) -> dict[str, str | None]:
+    """The variables that a process out of an image must have as they are in an environment.
+
+    Args:
+        environ: that the image is made in.
+        modules: names of those that it has loaded.
+
+    Returns:
+        Values by name; None for one that must not be set.
+    """
+    found = always_read(environ, beginnings(modules)) | {name: environ.get(name) for name in _read}
+    if _walkers:
+        found |= {name: v for name, v in environ.items() if not is_uncounted(name)}
+    return found

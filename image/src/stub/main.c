@@ -1,0 +1,248 @@
+/* pasture-python: a Python interpreter that starts with its modules loaded, or as usual.
+ *
+ * Opens the image that PASTURE_IMAGE names or that lies beside this program, and turns this very
+ * process into the interpreter in it, which stands right before its program. So process id, parent, session, terminal, descriptors, limits and all else are those
+ * of the caller's making. Wherever anything stands against that it executes the interpreter beside
+ * it: the program never runs otherwise than it would have, at worst later.
+ */
+#define _GNU_SOURCE
+#include "auto.h"
+#include "beside.h"
+#include "content.h"
+#include "host.h"
+#include "image_file.h"
+#include "interpreter.h"
+#include "manifest.h"
+#include "options.h"
+#include "restore.h"
+#include "rules.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define OWN_IMAGE_END ".img"
+#define ANY_OPTIONS "_PASTURE_ANY_OPTIONS" /* of `pasture image check`: the image's own, unread */
+
+extern char **environ;
+
+static char reason[8192];
+
+static const char *
+because(const char *what, const char *detail)
+{
+    snprintf(reason, sizeof reason, "%s: %.*s", what, (int)strcspn(detail, "="), detail);
+    return reason;
+}
+
+static const char *
+options_differ(const char *wanted, const command_line *line)
+{
+    for (size_t i = 0; i < line->options; i++) {
+        if (strcmp(wanted, line->option[i]) != 0) {
+            return because("an option", line->option[i]);
+        }
+        wanted += strlen(wanted) + 1;
+    }
+    return *wanted ? because("without the option", wanted) : NULL;
+}
+
+/* NULL where it is not set, or empty. */
+static const char *
+variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && *value ? value : NULL;
+}
+
+static bool
+is_verbose(void)
+{
+    return variable("PASTURE_IMAGE_VERBOSE") != NULL;
+}
+
+static void
+say(const char *what, const char *why)
+{
+    if (is_verbose()) {
+        fprintf(stderr, "pasture-python: %s: %s\n", what, why);
+    }
+}
+
+/* Directories, archives that cannot be read, and pipes are for the interpreter: what it says of
+   them, it says before any program runs. */
+static const char *
+is_no_script(const command_line *line)
+{
+    struct stat status;
+    if (line->kind != 'f') {
+        return NULL;
+    }
+    if (stat(line->text, &status) < 0 || !S_ISREG(status.st_mode) || access(line->text, R_OK) < 0) {
+        return "the program is no plain file";
+    }
+    if (beside_is_archive(line->text)) {
+        return "the program is an archive";
+    }
+    return NULL;
+}
+
+/* Whether the image that was looked at last is not for this machine, or not of these files. */
+static bool is_stale;
+
+static const char *
+differs(const manifest *m, int file, const char *python, const command_line *line)
+{
+    const char *why;
+    if (strcmp(python, manifest_at(m, m->python_at)) != 0) {
+        return because("the image is of another interpreter", manifest_at(m, m->python_at));
+    }
+    if (variable(ANY_OPTIONS) == NULL
+        && (why = options_differ(manifest_at(m, m->options_at), line)) != NULL) {
+        return why;
+    }
+    if ((why = rules_broken(manifest_at(m, m->rules_at), environ)) != NULL) {
+        return because("a variable that matters at the start", why);
+    }
+    is_stale = (why = image_file_differs(m, file)) != NULL;
+    if (is_stale) {
+        return why;
+    }
+    if ((why = beside_found(m, line)) != NULL) {
+        return because("the program's folder has a module that the image has another one of", why);
+    }
+    return NULL;
+}
+
+/* Turns this process into an image; returns if it does not fit, with the reason. */
+static const char *
+start_from_file(const char *path, const char *python, char **argv, command_line *line)
+{
+    const char *why;
+    int file;
+    const manifest *m = image_file_open(path, &file, &why);
+    if (m == NULL) {
+        is_stale = true;
+        return why;
+    }
+    if ((why = differs(m, file, python, line)) == NULL) {
+        say("started from the image", path);
+        restore_request request = {.python = python,
+                                   .argv = argv,
+                                   .envp = environ,
+                                   .line = line,
+                                   .is_verbose = is_verbose(),
+                                   .is_stale = &is_stale};
+        why = restore(m, file, &request);
+    }
+    (void)close(file);
+    return why;
+}
+
+/* Out of an image that an earlier start has had made. */
+static const char *
+start_by_itself(const char *python, char **argv, command_line *line)
+{
+    const char *why;
+    const char *path = auto_place(python, line, &why);
+    if (path == NULL) {
+        return why;
+    }
+    if (access(path, F_OK) == 0) {
+        auto_used(path);
+        why = start_from_file(path, python, argv, line);
+        if (!is_stale) {
+            return why;
+        }
+        say(path, why);
+    }
+    return auto_order(path, python, line);
+}
+
+/* The environment's own image, beside this program (pasture_image/installed.py); NULL for none. */
+static const char *
+own_image(void)
+{
+    static char path[PATH_MAX + sizeof OWN_IMAGE_END];
+    ssize_t length = readlink("/proc/self/exe", path, PATH_MAX);
+    if (length <= 0 || length >= PATH_MAX) {
+        return NULL;
+    }
+    strcpy(path + length, OWN_IMAGE_END);
+    return access(path, F_OK) == 0 ? path : NULL;
+}
+
+/* Returns if this process cannot become one, with the reason. */
+static const char *
+become(const char *python, int argc, char **argv)
+{
+    static command_line line;
+    const char *why;
+    if (getauxval(AT_SECURE)) {
+        return "the program has rights that its caller has not";
+    }
+    if (options_parse(argc, argv, &line, &why) < 0 || (why = is_no_script(&line)) != NULL) {
+        return why;
+    }
+    const char *path = variable("PASTURE_IMAGE");
+    if (path != NULL && strcmp(path, "0") == 0) {
+        return "PASTURE_IMAGE is 0";
+    }
+    if (path != NULL && strcmp(path, "auto") == 0) {
+        return start_by_itself(python, argv, &line);
+    }
+    if (path == NULL && (path = own_image()) == NULL) {
+        return "there is no image";
+    }
+    return start_from_file(path, python, argv, &line);
+}
+
+/* For `pasture image build`: what this program knows of the machine, and of files. */
+static int
+show_facts(int files, char **file)
+{
+    host_fact facts[HOST_FACTS];
+    host_find(facts);
+    for (size_t i = 0; i < HOST_FACTS; i++) {
+        printf("%d %016llx %s\n", (int)facts[i].rule, (unsigned long long)facts[i].value,
+               facts[i].name);
+    }
+    for (int i = 0; i < files; i++) {
+        uint64_t sum;
+        int number = open(file[i], O_RDONLY | O_CLOEXEC);
+        if (number < 0 || !content_sum(number, &sum)) {
+            fprintf(stderr, "pasture-python: %s cannot be read\n", file[i]);
+            return 1;
+        }
+        (void)close(number);
+        printf("- %016llx %s\n", (unsigned long long)sum, file[i]);
+    }
+    return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--pasture-facts") == 0) {
+        return show_facts(argc - 2, argv + 2);
+    }
+    const char *python = interpreter_find();
+    if (python == NULL) {
+        fprintf(stderr, "pasture-python: there is no python beside it; PASTURE_PYTHON names one\n");
+        return 127;
+    }
+    if (argc > 0) {
+        argv[0] = (char *)python;
+        say(python, become(python, argc, argv));
+    }
+    execv(python, argv);
+    fprintf(stderr, "pasture-python: %s: %s\n", python, strerror(errno));
+    return errno == ENOENT ? 127 : 126;
+}

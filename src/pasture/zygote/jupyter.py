@@ -1,3 +1,0 @@
-"""`--preload pasture.zygote.jupyter`: has a zygote load what a kernel of Jupyter has loaded."""
-
-import pasture_zygote.jupyter  # noqa: F401

@@ -1,0 +1,135 @@
+"""examples/programs on the bundled site: built, started by honcho, released again, stopped."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from images import make_environment
+
+from benchmarks.engines.redis_server import redis_server
+from pasture.launch.ports import free_port, listens
+from pasture.launch.session import Group
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+EXAMPLE, DEMO = REPOSITORY / "examples" / "programs", REPOSITORY / "demo"
+TIMEOUT_S = 180.0
+
+pytestmark = pytest.mark.once
+
+
+def test_units_of_systemd_are_units(tmp_path: Path) -> None:
+    if (verify := shutil.which("systemd-analyze")) is None:
+        pytest.skip("no systemd-analyze")
+    for unit in (EXAMPLE / "systemd").iterdir():
+        # Its programs are nowhere here: any one does.
+        lines = (
+            "ExecStart=/bin/true" if line.startswith("ExecStart=") else line
+            for line in unit.read_text().splitlines()
+        )
+        (tmp_path / unit.name).write_text("\n".join(lines) + "\n")
+    units = sorted(tmp_path.iterdir())
+    done = subprocess.run([verify, "verify", *units], capture_output=True, text=True, timeout=60)
+    said = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "mysite" in line]
+    assert len(units) == 7 and not said, done.stderr
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """The example with the bundled site for a project, and an environment with its scripts."""
+    folder = tmp_path / "site"
+    shutil.copytree(EXAMPLE, folder)
+    for file in (path for path in folder.rglob("*") if path.is_file()):
+        file.write_text(file.read_text().replace("mysite", "meadow"))
+    shutil.copy(DEMO / "manage.py", folder)
+    make_environment(folder / "venv", DEMO)
+    for name, module in {
+        "gunicorn": "gunicorn.app.wsgiapp:run",
+        "celery": "celery.__main__:main",
+        "pasture": "pasture.cli.main:main",
+    }.items():
+        script = folder / "venv" / "bin" / name
+        of, _, function = module.partition(":")
+        script.write_text(
+            f"#!{folder}/venv/bin/python\nimport sys\nfrom {of} import {function}\n"
+            f"sys.exit({function}())\n"
+        )
+        script.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def environ(site: Path, tmp_path: Path) -> Iterator[dict[str, str]]:
+    with redis_server(tmp_path) as address:
+        with (site / ".env").open("a") as file:
+            file.write(f"MEADOW_BROKER={address}\nMEADOW_DB={tmp_path}/db\n")
+        yield {
+            "PATH": f"{site}/venv/bin:{os.environ['PATH']}",
+            "HOME": str(tmp_path),
+            "LANG": "C.UTF-8",
+            "PORT": str(free_port()),
+        }
+
+
+@pytest.fixture
+def honcho(tmp_path: Path) -> list[str]:
+    """Its command; programs that it starts find no trace of where it lies."""
+    folder = tmp_path / "honcho"
+    words = ("pip", "install", "--quiet", "--target", folder, "--python", sys.executable, "honcho")
+    subprocess.run([REPOSITORY / "tools" / "uv", *words], check=True)
+    source = f"import sys; sys.path.insert(0, {str(folder)!r}); from honcho.command import main"
+    return [sys.executable, "-c", f"{source}; main()", "start"]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(
+    "PASTURE_LONG" not in os.environ, reason="takes a minute: PASTURE_LONG=1 runs it"
+)
+def test_programs_of_a_site_are_one_group_and_outlive_a_release(
+    site: Path, environ: dict[str, str], honcho: list[str], tmp_path: Path
+) -> None:
+    port = int(environ["PORT"])
+
+    def run(*words: object) -> str:
+        command = [str(word) for word in words]
+        done = subprocess.run(command, env=environ, cwd=site, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def page() -> int:
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/", headers={"Host": "localhost"})
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            return answer.status
+
+    run("env", f"MEADOW_DB={tmp_path}/db", site / "venv/bin/python", "manage.py", "fill")
+    run("./build.sh")
+    with Group(honcho, log=tmp_path / "honcho.log", env=environ, cwd=site) as group:
+        group.wait_for(lambda: listens(port), "the site does not listen", timeout_s=TIMEOUT_S)
+        group.wait_for(
+            lambda: group.log.count("policy seal") == 2, "not sealed", timeout_s=TIMEOUT_S
+        )
+        assert page() == 200
+        shown = run("pasture", "top", "--image", "app.img", "--once")
+        assert "4 programs out of one image, 8 workers" in shown, shown
+        run("./build.sh")  # the new file is in place, and the old programs serve
+        assert page() == 200
+        assert "no program runs out of" in subprocess.run(
+            ["pasture", "top", "--image", "app.img", "--once"],
+            env=environ, cwd=site, capture_output=True, text=True,
+        ).stderr  # fmt: skip
+        # A command has the variables of .env, as the others have them by honcho.
+        line = "set -a; . ./.env; PASTURE_IMAGE_VERBOSE=1 exec ./manage.py takings 2>&1"
+        takings = run("sh", "-c", line)
+        assert takings.count(":") > 3 and "started from the image" in takings, takings
+        group.send_signal(signal.SIGTERM)
+        group.wait(TIMEOUT_S)
+        assert "Traceback" not in group.log, group.log
+    run("pasture", "image", "uninstall")
+    assert (site / "venv/bin/gunicorn").read_text().startswith(f"#!{site}/venv/bin/python\n")

@@ -1,0 +1,234 @@
+"""PASTURE_IMAGE=auto: the first start of a program has its image made, the next ones use it."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from images import BIN, STUB, Ended, Images
+
+from pasture_image import auto
+
+pytestmark = pytest.mark.integration
+
+TIMEOUT_S = 60
+PROGRAM = """\
+import json, decimal, its_own, os, sys
+with open(sys.argv[1], "a") as file:
+    file.write("ran\\n")
+print("_pydecimal" in sys.modules or "decimal" in sys.modules, *sorted(os.environ), sys.argv[2:])
+"""
+
+
+class Automatic:
+    """A cache of a test's own, and programs."""
+
+    def __init__(self, images: Images) -> None:
+        self.folder = images.folder
+        self.images = self.folder / "cache" / "pasture" / "images"
+        self.runs = self.folder / "runs"
+        images.module("its_own", "import sys; sys.stdout.write('own ')\n")
+        self.environ = {
+            **images.environ,
+            "PASTURE_IMAGE": "auto",
+            "PASTURE_IMAGE_VERBOSE": "1",
+            "XDG_CACHE_HOME": str(self.folder / "cache"),
+        }
+
+    def program(self, name: str = "program.py", text: str = PROGRAM) -> Path:
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def run(self, path: Path, program: Path = STUB) -> Ended:
+        """Its pipes end with it, so nothing that goes on in the background has them."""
+        words = [program, path, self.runs, "a"]
+        done = subprocess.run(words, env=self.environ, capture_output=True, check=False)
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    def wait(self, end: str = "img") -> Path:
+        """For the image, or for why there is none; nothing is made then."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while time.monotonic() < deadline:
+            found = [*self.images.glob(f"*.{end}")]
+            if found and not self.builders():
+                return found[0]
+            time.sleep(0.1)
+        raise AssertionError([path.name for path in self.images.iterdir()])
+
+    def builders(self) -> list[int]:
+        """Processes that make an image of this cache."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = path.read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"pasture_image.auto" in words and os.fsencode(self.images) in b" ".join(words):
+                found.append(int(path.parent.name))
+        return found
+
+
+@pytest.fixture
+def automatic(own_images: Images) -> Automatic:
+    return Automatic(own_images)
+
+
+@pytest.mark.interpreter
+def test_the_first_start_has_an_image_made_and_the_next_one_uses_it(automatic: Automatic) -> None:
+    program = automatic.program()
+    by_python = automatic.run(program, BIN / "python")
+    running = [
+        subprocess.Popen(
+            [STUB, program, automatic.runs, "a"],
+            env=automatic.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+        for _ in range(3)
+    ]  # fmt: skip
+    said = b""
+    for process in running:
+        out, err = process.communicate(timeout=TIMEOUT_S)
+        assert (process.returncode, out) == (0, by_python.out)
+        said += err
+    assert said.count(b"one is made in the background") == 1
+    assert said.count(b"is being made") == 2
+    assert automatic.wait().stat().st_mode & 0o777 == 0o600
+    assert automatic.images.stat().st_mode & 0o777 == 0o700
+    started = automatic.run(program)
+    assert (started.status, started.out) == (0, by_python.out)
+    assert b"started from the image" in started.err
+    assert automatic.runs.read_text() == "ran\n" * 5, "the program runs for its users alone"
+
+
+@pytest.mark.once
+def test_an_image_that_does_not_fit_any_more_is_made_again(automatic: Automatic) -> None:
+    program = automatic.program()
+    automatic.run(program)
+    image = automatic.wait()
+    whole = image.stat()
+    os.truncate(image, whole.st_size - 4096)
+    again = automatic.run(program)
+    assert b"truncated" in again.err and b"one is made in the background" in again.err
+    deadline = time.monotonic() + TIMEOUT_S
+    while image.stat().st_ino == whole.st_ino and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert b"started from the image" in automatic.run(program).err
+
+
+@pytest.mark.once
+def test_what_could_not_be_made_is_not_tried_at_each_start(
+    automatic: Automatic, own_images: Images
+) -> None:
+    program = automatic.program(text="import its_own\n")
+    assert b"one is made" in automatic.run(program).err
+    why = automatic.wait("failed")
+    assert "nothing that can be kept" in why.read_text()
+    again = automatic.run(program)
+    assert b"no image could be made for this program" in again.err
+    assert (again.out, automatic.builders()) == (b"own ", [])
+    shown = own_images.pasture("show", environ=automatic.environ)
+    assert "nothing that can be kept" in shown.stdout
+    os.utime(why, (1, 1))
+    assert b"one is made" in automatic.run(program).err
+    automatic.wait("failed")
+
+
+@pytest.mark.once
+def test_a_builder_that_was_killed_is_no_obstacle(automatic: Automatic) -> None:
+    program = automatic.program()
+    automatic.run(program)
+    deadline = time.monotonic() + TIMEOUT_S
+    while not (builders := automatic.builders()) and time.monotonic() < deadline:
+        time.sleep(0.01)  # between its fork and its exec it looks like the program
+    assert builders
+    for builder in [os.pidfd_open(pid) for pid in builders]:
+        signal.pidfd_send_signal(builder, signal.SIGKILL)
+        select.select([builder], [], [])  # its lock has gone by then, and its command line before
+        os.close(builder)
+    assert b"one is made" in automatic.run(program).err
+    automatic.wait()
+
+
+@pytest.mark.once
+def test_no_child_and_no_other_interpreter_learns_of_the_first_start(automatic: Automatic) -> None:
+    """The variable is for one start; without start files nothing would take it back."""
+    names = "[name for name in os.environ if 'SEEN' in name], len(os.listdir('/proc/self/fd'))"
+    text = (
+        f"import os, subprocess, sys\nprint({names}, flush=True)\nsubprocess.run([sys.executable, "
+    )
+    program = automatic.program(text=f'{text}"-c", "import os; print({names})"])\n')
+    first = automatic.run(program)
+    assert b"one is made" in first.err
+    if sys.version_info >= (3, 13):
+        assert first.out == automatic.run(program, BIN / "python").out
+    words = [STUB, "-S", program]
+    done = subprocess.run(words, env=automatic.environ, capture_output=True, check=True)
+    assert b"none is made without start files" in done.stderr
+    automatic.wait()
+
+
+@pytest.mark.once
+def test_a_server_of_pasture_run_has_an_image_made(automatic: Automatic) -> None:
+    words = [BIN / "python", "-m", "pasture", "run", "--image", "auto", "--", "python"]
+    environ = {**automatic.environ, "PASTURE_IMAGE": ""}
+    program = automatic.program(text="import json, sys; print('its_own' in sys.modules)\n")
+    for said in (b"one is made in the background", b"started from the image"):
+        done = subprocess.run([*words, program], env=environ, capture_output=True, check=True)
+        assert said in done.stderr, done.stderr
+        assert done.stdout == b"False\n"
+        automatic.wait()
+
+
+@pytest.mark.once
+def test_a_folder_that_others_write_to_is_not_used(automatic: Automatic) -> None:
+    automatic.images.parent.mkdir(parents=True)
+    automatic.images.parent.chmod(0o777)
+    ended = automatic.run(automatic.program())
+    assert b"there is no cache folder of this user alone" in ended.err
+    assert ended.status == 0 and not automatic.images.exists()
+    automatic.images.parent.chmod(0o700)
+    automatic.images.symlink_to(automatic.folder)
+    assert b"there is no cache folder" in automatic.run(automatic.program()).err
+
+
+@pytest.mark.once
+def test_names_of_modules_are_read_as_far_as_they_were_written() -> None:
+    area = b"json\njson.decoder\njson\nno name\n../x\nhalf" + bytes(10)
+    assert auto.read_names(area) == ["json", "json.decoder"]
+    assert auto.read_names(bytes(10)) == []
+
+
+@pytest.mark.once
+def test_only_installed_modules_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "of_a_project.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert auto.is_installed("json.decoder") and auto.is_installed("click.core")
+    assert not auto.is_installed("of_a_project")
+    assert not auto.is_installed("there_is_none")
+    assert not auto.is_installed("tests.image")
+
+
+@pytest.mark.once
+def test_images_that_were_not_used_for_longest_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auto, "MAX_IMAGES", 3)
+    monkeypatch.setattr(auto, "MAX_BYTES", 100_000)
+    for number in range(5):
+        path = tmp_path / f"a{number}.img"
+        path.write_bytes(b"x" * 10_000)
+        os.utime(path, (1000 + number, 1000 + number))
+        path.with_name(f"{path.name}.lock").touch()
+        os.utime(path.with_name(f"{path.name}.lock"), (1, 1))
+    auto.prune(tmp_path)
+    assert sorted(path.name for path in tmp_path.glob("*.img")) == ["a2.img", "a3.img", "a4.img"]
+    assert len([*tmp_path.glob("*.lock")]) == 3
+    (tmp_path / "large.img").write_bytes(b"x" * 200_000)
+    auto.prune(tmp_path)
+    assert [path.name for path in tmp_path.glob("*.img")] == ["large.img"]

@@ -1,0 +1,186 @@
+"""Programs in containers out of one file: each has another root, and all share the file's pages."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from images import BIN, STUB, Images
+
+from pasture.proc.maps import read_smaps
+from pasture.proc.smaps import total_pss_bytes
+from pasture.proc.tree import children
+
+pytestmark = [pytest.mark.once, pytest.mark.integration]
+
+CONTAINERS = 3
+UNSHARE = ("unshare", "-m", "-p", "-i", "-u", "-n", "--fork", "--kill-child", "sh", "-ec")
+ROOT = """\
+mount -t tmpfs none "$0"; cd "$0"; mkdir upper work root
+mount -t overlay overlay -o lowerdir=/,upperdir=upper,workdir=work root
+mount -t proc proc root/proc; mount --bind /dev root/dev
+"""
+READ_ONLY = "mount -o remount,ro,bind root 2>/dev/null || mount -o remount,ro root\n"
+ENTER = 'exec chroot root "$@"\n'
+SOURCE = (
+    "import gc, os, sys, changing, json\n"
+    "print(os.getpid(), os.stat(changing.__file__).st_dev, changing.ANSWER(), flush=True)\n"
+    "input(); gc.collect(); print(json.dumps(sorted(sys.argv)), flush=True); input()\n"
+)
+
+
+def require_containers(folder: Path) -> None:
+    command = [*UNSHARE, f"{ROOT}true", folder]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("no mount namespaces with an overlay here")
+
+
+@contextmanager
+def container(
+    images: Images, folder: Path, program: Path, script: str = ""
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A program in one."""
+    folder.mkdir()
+    command = [*UNSHARE, ROOT + script + ENTER, folder, program, "-c", SOURCE]
+    environ = {**images.environ, "PASTURE_IMAGE": str(images.image), "PASTURE_IMAGE_VERBOSE": "1"}
+    with subprocess.Popen(
+        [str(word) for word in command],
+        env=environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def line(process: subprocess.Popen[bytes]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().decode()
+
+
+def go_on(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+
+
+def test_containers_with_roots_of_their_own_share_one_file(images: Images, tmp_path: Path) -> None:
+    require_containers(tmp_path)
+    found = {}
+    for program in (BIN / "python", STUB):
+        devices = {str(images.lib.stat().st_dev)}
+        with ExitStack() as stack:
+            running = [
+                stack.enter_context(container(images, tmp_path / f"{program.name}{n}", program))
+                for n in range(CONTAINERS)
+            ]
+            for process in running:
+                if program == STUB:
+                    assert process.stderr is not None
+                    assert b": started from the image: " in process.stderr.readline()
+                pid, device, answer = line(process).split()
+                assert (pid, answer) == ("1", "1")
+                devices.add(device)
+                go_on(process)
+                assert line(process) == '["-c"]\n'
+            pids = [children(process.pid)[0] for process in running]
+            if program == STUB:
+                for pid in pids:
+                    assert shares_image(pid, images.image)
+            found[program.name] = total_pss_bytes(pids)
+            assert len(devices) == 1 + CONTAINERS, "each has a device of its own"
+    print(f"PSS of {CONTAINERS}: {found}")
+
+
+def shares_image(pid: int, image: Path) -> bool:
+    """Whether a process in a container has pages of an image that others have as well."""
+    return any(f["Shared_Clean"] for one, f in read_smaps(pid) if one.path.endswith(str(image)))
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        READ_ONLY,
+        "mount --bind /dev/null root/proc/1/mem\n",
+        "mount -t tmpfs none root/sys; mount --bind root/sys root/proc/sys\n",
+        f'{READ_ONLY}exec unshare -U -r chroot root "$@"\n',
+    ],
+    ids=["read-only root", "without /proc/self/mem", "without /proc/sys", "user namespace"],
+)
+def test_a_restricted_container_starts_out_of_a_file(
+    images: Images, tmp_path: Path, script: str
+) -> None:
+    require_containers(tmp_path)
+    with container(images, tmp_path / "c", STUB, script) as process:
+        assert line(process).split()[0] == "1"
+        _, said = process.communicate(b"\n\n")
+        assert (process.returncode, b"started from the image" in said) == (0, True), said
+
+
+def test_a_user_namespace_without_the_files_owner_has_python_run(
+    images: Images, tmp_path: Path
+) -> None:
+    """All who are not mapped look like one user there."""
+    require_containers(tmp_path)
+    images.image.chmod(0o644)
+    script = 'exec unshare -U sh -c \'cd root; exec "$@"\' - "$@"\n'
+    try:
+        with container(images, tmp_path / "c", STUB, script) as process:
+            assert line(process).split()[0] == "1"
+            _, said = process.communicate(b"\n\n")
+    finally:
+        images.image.chmod(0o600)
+    assert (process.returncode, b"belongs to another user" in said) == (0, True), said
+
+
+def test_the_first_process_of_a_container_has_no_image_made(images: Images, tmp_path: Path) -> None:
+    """What it leaves behind would become its child, which it does not know."""
+    require_containers(tmp_path)
+    (tmp_path / "cache").mkdir(mode=0o700)
+    script = f"export PASTURE_IMAGE=auto XDG_CACHE_HOME={tmp_path}/cache\n"
+    with container(images, tmp_path / "c", STUB, script) as process:
+        assert line(process).split()[0] == "1"
+        _, said = process.communicate(b"\n\n")
+    assert b"the first process of a container has none made" in said
+
+
+NOEXEC = """\
+mount -t tmpfs -o noexec none "$0"; cp "$1" "$0/app.img"; chmod 600 "$0/app.img"; shift
+PASTURE_IMAGE="$0/app.img" exec "$@"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", b"started from the image"),
+        (
+            "import mmap; kept = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE, 7); kept[0] = 195\n",
+            b"nothing is run from (noexec)",
+        ),
+    ],
+)
+def test_an_image_on_a_file_system_without_execution_is_used_if_it_holds_no_code(
+    own_images: Images, text: str, said: bytes
+) -> None:
+    folder = own_images.folder / "noexec"
+    folder.mkdir()
+    require_containers(folder)
+    own_images.module("writes_code", text)
+    own_images.built("--preload", "writes_code")
+    words = (*UNSHARE, NOEXEC, folder, own_images.image, STUB, "-c", "print(1)")
+    done = subprocess.run(
+        [os.fspath(word) for word in words],
+        env={**own_images.environ, "PASTURE_IMAGE_VERBOSE": "1"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.stdout == b"1\n", done.stderr
+    assert said in done.stderr

@@ -1,0 +1,306 @@
+"""No variable of an image's builder reaches a program, however a module reads it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from images import TIMEOUT_S, Images
+
+pytestmark = [pytest.mark.once, pytest.mark.integration]
+
+SECRET = "sk-9f86d081884c7d65"
+
+WALKS = {
+    "dict": "dict(os.environ).get('TOKEN')",
+    "union": "(os.environ | {}).get('TOKEN')",
+    "union from the right": "({} | os.environ).get('TOKEN')",
+    "copy": "os.environ.copy().get('TOKEN')",
+    "items": "[v for k, v in os.environ.items() if k.lower() == 'token']",
+    "keys": "[k for k in os.environ.keys() if k.startswith('TOK')]",
+    "values": "[v for v in os.environ.values() if v.startswith('sk-')]",
+    "iteration": "[os.environ[k] for k in os.environ if k == 'TOKEN']",
+    "length": "len(os.environ)",
+    "text": "'TOKEN' in repr(os.environ)",
+    "equal": "os.environ == {}",
+    "removed": "os.environ.clear(), len(os.environ)",
+    "taken": "sorted(os.environ.popitem() for _ in range(3))",
+    "bytes": "dict(os.environb).get(b'TOKEN')",
+    "posix": "dict(posix.environ).get(b'TOKEN')",
+    "posix items": "[v for k, v in posix.environ.items() if k == b'TOKEN']",
+    "posix unpacked": "{**posix.environ}.get(b'TOKEN')",
+    "deep copy": "copy.deepcopy(posix.environ).get(b'TOKEN')",
+    "a program that inherits": "subprocess.run(['sh', '-c', 'echo $TOKEN'], stdout=-1).stdout",
+    "a shell": "os.popen('echo $TOKEN').read()",
+    "system": "os.system('test -n \"$TOKEN\"')",
+    "spawned": "os.waitpid(os.spawnlp(os.P_NOWAIT, 'sh', 'sh', '-c', 'test -n \"$TOKEN\"'), 0)[1]",
+    "too many in C": "ctypes.CDLL(None).getenv(b'N' * 70000)",
+    "posix_spawn": "os.waitpid(os.posix_spawn('/bin/sh', ['sh', '-c', 'test -n \"$TOKEN\"'], "
+    "posix.environ), 0)[1]",
+}
+READS = {
+    "get": "os.environ.get('TOKEN')",
+    "getenv": "os.getenv('TOKEN')",
+    "getenvb": "os.getenvb(b'TOKEN')",
+    "in": "'TOKEN' in os.environ",
+    "one of bytes": "os.environb.get(b'TOKEN')",
+    "one of posix": "posix.environ.get(b'TOKEN')",
+    "default": "os.environ.setdefault('TOKEN', 'none')",
+    "popped": "os.environ.pop('TOKEN', 'none')",
+    "expanded": "os.path.expandvars('$TOKEN')",
+    "in C": "(ctypes.CDLL(None).getenv(b'TOKEN') or 0) != 0",
+    "in C, which deletes it": "[ctypes.CDLL(None)[name](b'TOKEN') != 0 for name in "
+    "('getenv', 'unsetenv', 'getenv')]",
+}
+NO_READS = {
+    "set": "os.environ.update(TOKEN='1', MORE='2')",
+    "read after it was set": "os.environ.__setitem__('TOKEN', '1'), os.environ['TOKEN']",
+    "another program with variables of its own": "subprocess.run(['true'], env={}).returncode",
+    "read again in each program": "exec('os.getenv(\"JPY_PARENT_PID\")', "
+    "{'os': os, '__name__': 'ipykernel.kernelapp'})",
+}
+RECORDER = """
+import copy, ctypes, json, os, posix, subprocess, sys
+from pasture_image import starter, variables
+from pasture_image.observed import Observed
+starts = {"TOKEN": sys.argv[2], "OTHER": "2", "PATH": os.environ["PATH"]}
+names = {**globals(), "__name__": "settings"}
+def by_the_interpreter(expression):
+    os.environ.update(starts)
+    return repr(eval(expression, names))
+def while_loading(expression):
+    file = os.memfd_create("environment")
+    starter.write(starts, file)
+    with variables.VariablesRead(file) as recorded, Observed(recorded.read_all):
+        found = eval(expression, names)
+    return repr(found), sorted(variables.read()), variables.walkers()
+os.environ.clear()
+for name, expression in json.loads(sys.argv[1]).items():
+    found = []
+    for work in by_the_interpreter, while_loading:
+        reader, writer = os.pipe()
+        if os.fork() == 0:
+            os.write(writer, json.dumps(work(expression)).encode())
+            os._exit(0)
+        os.close(writer)
+        os.wait()
+        found.append(json.loads(os.read(reader, 1 << 16)))
+    print(json.dumps([name, [found[0], *found[1]]]), flush=True)
+"""
+Recorded = dict[str, tuple[str, str, list[str], list[str]]]
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Recorded:
+    """For each way to read: what it finds by the interpreter, and while an image is made; which
+    variables were read; which modules walked."""
+    ways = json.dumps({**WALKS, **READS, **NO_READS})
+    done = subprocess.run(
+        [sys.executable, "-c", RECORDER, ways, SECRET], capture_output=True, text=True, check=False
+    )
+    assert not done.returncode, done.stderr
+    return dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+
+
+@pytest.mark.parametrize("way", WALKS)
+def test_going_through_all_variables_reads_them_all(recorded: Recorded, way: str) -> None:
+    expected, found, _, walkers = recorded[way]
+    named = "code in C (it asks getenv for too many names)" if way.endswith("in C") else "settings"
+    assert (found, walkers) == (expected, [named])
+
+
+@pytest.mark.parametrize("way", READS)
+def test_a_variable_that_is_asked_for_is_read(recorded: Recorded, way: str) -> None:
+    expected, found, names, walkers = recorded[way]
+    assert (found, names, walkers) == (expected, ["TOKEN"], [])
+
+
+@pytest.mark.parametrize("way", NO_READS)
+def test_what_a_module_sets_itself_is_not_read(recorded: Recorded, way: str) -> None:
+    expected, found, names, walkers = recorded[way]
+    assert (found, names, walkers) == (expected, [], [])
+
+
+UNWATCHED = """
+import ctypes, os
+from pasture_image import starter, variables
+file = os.memfd_create("environment")
+starter.write({"TOKEN": "1", "PWD": "/"}, file)
+if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0):  # PR_SET_MDWE: no memory is both written and run
+    raise SystemExit(77)
+with variables.VariablesRead(file):
+    getenv = ctypes.CDLL(None).getenv
+    getenv.restype = ctypes.c_char_p
+    print(getenv(b"TOKEN"), getenv(b"PWD"))
+print(*variables.walkers())
+print({"TOKEN", "OTHER"} & set(variables.needed({"TOKEN": "1", "OTHER": "2"}, ())))
+"""
+
+
+def test_all_variables_count_where_getenv_cannot_be_watched() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", UNWATCHED], capture_output=True, text=True, check=False, env={}
+    )
+    if done.returncode == 77:
+        pytest.skip("Linux before 6.3 does not refuse that")
+    assert not done.returncode, done.stderr
+    found, walkers, names = done.stdout.splitlines()
+    assert (found, walkers) == ("b'1' None", "code in C (getenv cannot be watched here)")
+    assert "TOKEN" in names
+    assert "OTHER" in names
+
+
+FORKS = """
+import ctypes, os, threading
+from pasture_image import starter, variables
+file = os.memfd_create("environment")
+starter.write({"TOKEN": "1"}, file)
+getenv = ctypes.CDLL(None).getenv
+ended = threading.Event()
+def ask():
+    while not ended.is_set():
+        getenv(b"LAST")
+with variables.VariablesRead(file):
+    for i in range(6000):
+        getenv(b"NAME_%04d" % i)
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(100):
+        if (pid := os.fork()) == 0:
+            getenv(b"TOKEN")
+            os._exit(0)
+        os.waitpid(pid, 0)
+ended.set()
+"""
+
+
+def test_a_fork_while_a_thread_is_in_getenv_does_not_hang_the_child() -> None:
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS], check=True, timeout=TIMEOUT_S)
+
+
+SETTINGS = {
+    "walk": "dict(os.environ).get('TOKEN')",
+    "read": "os.environ.get('TOKEN')",
+    "shell": "subprocess.run(['sh', '-c', 'echo $TOKEN'], stdout=-1).stdout",
+    "c": "(ctypes.CDLL(None).getenv(b'TOKEN') or 0) != 0",
+}
+
+
+Settings = dict[str, Images]
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """An image for each way to read, of a build that has a token."""
+    folder = tmp_path_factory.mktemp("s")
+    found = {}
+    for name, expression in SETTINGS.items():
+        images = found[name] = Images(folder)
+        images.image = folder / f"{name}.img"
+        text = f"import ctypes, os, subprocess\nFOUND = {expression}\n"
+        images.module(f"by_{name}", text)
+        images.built("--preload", f"by_{name}", "--env", f"TOKEN={SECRET}", "--env", "PATH")
+    return found
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_module_has_the_programs_variables_however_it_reads_them(
+    settings: Settings, name: str
+) -> None:
+    images = settings[name]
+    source = f"import by_{name} as s, os; print(s.FOUND, os.environ.get('TOKEN'))"
+    for token in ({}, {"TOKEN": "mine"}, {"TOKEN": SECRET}):
+        started = images.run("-c", source, environ=token)
+        assert started == images.python("-c", source, environ=token), token
+    assert images.why("-c", source, environ={"TOKEN": SECRET}) == ""
+
+
+def test_a_walk_counts_for_all_variables_but_those_of_shells_and_logins(
+    settings: Settings,
+) -> None:
+    images, same = settings["walk"], {"TOKEN": SECRET}
+    of_a_start = ("SHLVL", "PWD", "_", "SSH_TTY", "INVOCATION_ID", "JPY_PARENT_PID", "PASTURE")
+    for name in (*of_a_start, "PASTURE_POLICY", "PASTURE_OF_A_LATER_VERSION"):
+        assert images.why("-c", "pass", environ={**same, name: "7"}) == "", name
+    assert images.why("-c", "pass", environ={**same, "OTHER": "7"}).endswith(": OTHER")
+    assert images.why("-c", "pass", environ={**same, "PASTURES": "7"}).endswith(": PASTURES")
+
+
+def test_the_document_names_the_module_that_reads_all_variables(settings: Settings) -> None:
+    [note] = settings["walk"].document()["notes"]
+    assert (note["code"], note["subject"]) == ("variables", "by_walk")
+    assert "by_walk reads all variables" in note["text"]
+    found = settings["read"].document()
+    assert (found["notes"], "TOKEN" in found["variables"]) == ([], True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("PYTHONPATH", "PYTHONHASHSEED", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "HOME"),
+        *("OPENSSL_CONF", "NPY_DISABLE_CPU_FEATURES"),
+    ],
+)
+def test_a_variable_that_matters_at_the_start_is_compared(images: Images, name: str) -> None:
+    value = {"LC_ALL": "C"}.get(name, "1")
+    assert images.why(environ={name: value}).endswith(f": {name}")
+
+
+def test_a_variable_that_does_not_matter_is_not_compared(images: Images) -> None:
+    assert images.why(environ={"ANYTHING": "1", "TZ": "Asia/Tokyo"}) == ""
+
+
+def test_a_variable_that_a_library_in_c_reads_unseen_is_compared(own_images: Images) -> None:
+    own_images.module("ray", "")
+    own_images.environ["RAY_SAME"] = "1"
+    own_images.built("--preload", "ray", "--env", "RAY_SAME")
+    assert own_images.why("-c", "import ray") == ""
+    for environ in ({"RAY_JOB_ID": "2"}, {"RAY_SAME": "2"}):
+        found = own_images.why("-c", "import ray", environ=environ)
+        assert found.endswith(next(iter(environ)))
+
+
+def test_no_variable_of_the_build_is_in_the_memory_of_a_program(own_images: Images) -> None:
+    own_images.module("reads", "import os\nMODE = os.environ.get('MODE')\n")
+    rehearsal = own_images.folder / "rehearsal.py"
+    rehearsal.write_text("import os; assert os.environ['API_KEY']\n")
+    own_images.environ["MODE"] = "fast"
+    own_images.built(
+        *("--preload", "reads", "--rehearse", str(rehearsal)),
+        *("--env", "MODE", "--env", f"API_KEY={SECRET}"),
+    )
+    assert SECRET.encode() not in memory_of_a_program(own_images)
+
+
+def memory_of_a_program(images: Images) -> bytes:
+    """All that can be read of a program out of an image."""
+    assert images.why() == ""
+    source = "print(end='.', flush=True); print(input())"
+    process = images.popen(["-c", source], stdin=-1, stdout=-1)
+    assert process.stdout is not None
+    try:
+        assert process.stdout.read(1) == b"."
+        found = readable_memory(process.pid)
+        process.communicate(b"\n", TIMEOUT_S)
+    finally:
+        process.kill()
+        process.wait(TIMEOUT_S)
+    assert source.encode() in found
+    return found
+
+
+def readable_memory(pid: int) -> bytes:
+    found = []
+    with Path(f"/proc/{pid}/mem").open("rb", 0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            start, end = (int(word, 16) for word in line.split()[0].split("-"))
+            try:
+                memory.seek(start)
+                found.append(memory.read(end - start))
+            except (OSError, OverflowError, ValueError):
+                continue  # a guard, or the kernel's own
+    return b"".join(found)

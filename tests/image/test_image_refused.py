@@ -1,0 +1,434 @@
+"""An image that does not fit is not used: the interpreter runs the program, and says why."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import resource
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from images import BIN, STUB, Images, compiled
+
+from pasture_image import host
+from pasture_image.image_file import _HEADER, _Header
+from pasture_image.manifest import HEAD_FIELDS, checksum
+
+pytestmark = [pytest.mark.once, pytest.mark.integration]
+
+BOUNDARY = Path(__file__).parent.parent / "programs" / "behind_boundary.py"
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+@pytest.fixture
+def copied(images: Images, tmp_path: Path) -> Iterator[Path]:
+    """A copy of the image, which programs are started out of."""
+    before, path = images.image, tmp_path / "copy.img"
+    tmp_path.chmod(0o755)
+    shutil.copyfile(before, path)
+    path.chmod(0o600)
+    images.image = path
+    yield path
+    images.image = before
+
+
+def header(path: Path) -> _Header:
+    return _Header(*_HEADER.unpack_from(path.read_bytes()))
+
+
+def flip(path: Path, at: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
+
+
+def truncate(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 1)
+
+
+def grow(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"\0")
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "truncated": (truncate, "was truncated, or has grown"),
+    "cut to nothing": (lambda path: os.truncate(path, 0), "is no image"),
+    "grown": (grow, "was truncated, or has grown"),
+    "another file": (lambda path: path.write_bytes(bytes(9000)), "is no image"),
+    "another version": (lambda path: flip(path, 7), "of another version of pasture"),
+    "a byte of the header": (lambda path: flip(path, 30), "header is damaged"),
+    "the last byte of the header": (lambda path: flip(path, 4095), "header is damaged"),
+    "a byte of the manifest": (
+        lambda path: flip(path, header(path).manifest_at + 300),
+        "description makes no sense",
+    ),
+    "the last byte of the manifest": (
+        lambda path: flip(path, header(path).manifest_at + header(path).manifest_bytes - 1),
+        "description makes no sense",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_image_is_refused_at_each_start(
+    images: Images, copied: Path, damage: str
+) -> None:
+    harm, said = DAMAGES[damage]
+    assert images.why() == ""
+    harm(copied)
+    assert said in images.why()
+    assert images.run("-c", "print(1)").out == b"1\n"
+    assert images.pasture("check", str(copied)).returncode == 17
+
+
+def test_a_byte_of_the_pages_is_found_by_check(images: Images, copied: Path) -> None:
+    done = images.pasture("check", str(copied))
+    assert done.returncode == 0, done.stderr
+    for at in (4096, header(copied).manifest_at - 1, header(copied).document_at + 5):
+        flip(copied, at)
+        done = images.pasture("check", str(copied))
+        assert done.returncode == 17
+        assert "is damaged" in done.stderr
+        flip(copied, at)
+
+
+def test_an_image_is_read_once_a_boot(images: Images, copied: Path, tmp_path: Path) -> None:
+    tmp_path.joinpath("run").mkdir(mode=0o700)
+    environ = {"XDG_RUNTIME_DIR": str(tmp_path / "run")}
+    words = ("check", "--once", str(copied))
+    assert "is complete" in images.pasture(*words, environ=environ).stdout
+    assert "since the last boot" in images.pasture(*words, environ=environ).stdout
+    flip(copied, 4096)  # which changes its times
+    done = images.pasture(*words, environ=environ)
+    assert (done.returncode, "is damaged" in done.stderr) == (17, True)
+    flip(copied, 4096)
+    [record] = tmp_path.glob("run/pasture/checked-*")
+    assert "is complete" in images.pasture(*words, environ=environ).stdout
+    record.write_text(f"another-boot{record.read_text()[36:]}")
+    assert "is complete" in images.pasture(*words, environ=environ).stdout
+
+
+# -- who could write it
+
+
+def test_an_image_that_others_may_write_is_refused(images: Images, copied: Path) -> None:
+    for mode in (0o620, 0o602):
+        copied.chmod(mode)
+        assert "another user may write to the image" in images.why()
+    copied.chmod(0o644)
+    assert images.why() == ""
+
+
+@AS_ROOT
+def test_an_image_of_another_user_is_refused_but_for_one_of_roots(
+    images: Images, copied: Path
+) -> None:
+    """As in a layer of a container, where files are root's."""
+    os.chown(copied, 1234, 1234)
+    assert "belongs to another user" in images.why()
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        path = Path(folder) / "app.img"
+        shutil.copyfile(copied, path)
+        # That user may not be able to run this interpreter.
+        environ = {"PASTURE_IMAGE_VERBOSE": "1", "PASTURE_PYTHON": "/bin/true"}
+        environ["PASTURE_IMAGE"] = str(path)
+        words = [str(BOUNDARY), "user", str(STUB), "-c", "print(1)"]
+        for mode, said in ((0o644, "the image is of another interpreter"), (0o600, "be opened")):
+            path.chmod(mode)
+            ended = images.run(*words, program=Path(sys.executable), environ=environ)
+            assert said in ended.err.decode()
+
+
+def test_what_is_no_plain_file_is_refused_and_never_waited_for(
+    images: Images, copied: Path
+) -> None:
+    copied.unlink()
+    assert "cannot be opened" in images.why()
+    os.mkfifo(copied, 0o600)
+    assert "no plain file" in images.why()
+    copied.unlink()
+    copied.mkdir()
+    assert "no plain file" in images.why()
+    copied.rmdir()
+
+
+# -- what it was made of
+
+
+@contextmanager
+def put_back(*paths: Path) -> Iterator[None]:
+    """Files and folders as they were, with their times, at the end of the block."""
+    times = {path: path.stat() for path in (*paths, *{path.parent for path in paths})}
+    contents = {path: path.read_bytes() for path in paths}
+    yield
+    for path, content in contents.items():
+        path.unlink(missing_ok=True)
+        path.write_bytes(content)
+    for path, status in times.items():
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def test_a_library_of_the_same_size_and_time_is_known_by_its_content(images: Images) -> None:
+    library = images.lib / "answer.so"
+    with put_back(library):
+        before = library.stat()
+        compiled(library, 2)
+        os.utime(library, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert library.stat().st_size == before.st_size
+        assert f"a library has changed since the image was made: {library}" in images.why()
+        assert images.run("-c", "import changing; print(changing.ANSWER())").out == b"2\n"
+        library.unlink()
+        assert "a file has changed since the image was made" in images.why()
+    assert images.why() == ""  # the file has another inode by now
+
+
+def test_a_library_without_a_build_id_is_known_by_all_of_its_bytes(own_images: Images) -> None:
+    library = own_images.lib / "answer.so"
+    compiled(library, 1, "--build-id=none")
+    own_images.module("loads", f"import ctypes\nctypes.CDLL({str(library)!r})\n")
+    own_images.built("--preload", "loads", "--files", "unchecked")
+    assert own_images.why() == ""
+    with put_back(library):
+        flip(library, library.stat().st_size - 1)
+        assert str(library) in own_images.why()
+    assert own_images.why() == ""
+
+
+def test_an_edited_python_file_is_noticed(images: Images) -> None:
+    path = images.lib / "changing.py"
+    with put_back(path):
+        path.write_text(path.read_text().replace("VALUE = 1", "VALUE = 2"))
+        assert f"a file has changed since the image was made: {path}" in images.why()
+        assert images.run("-c", "import changing; print(changing.VALUE)").out == b"2\n"
+    assert images.why() == ""
+
+
+def test_a_time_without_its_fraction_is_the_same_time(images: Images) -> None:
+    """As layers of containers keep it."""
+    path = images.lib / "changing.py"
+    with put_back(path):
+        seconds = path.stat().st_mtime_ns // 10**9
+        os.utime(path, ns=(0, seconds * 10**9))
+        os.utime(images.lib, ns=(0, images.lib.stat().st_mtime_ns // 10**9 * 10**9))
+        assert images.why() == ""
+        os.utime(path, ns=(0, (seconds + 1) * 10**9))
+        assert "has changed" in images.why()
+
+
+@pytest.mark.parametrize("name", ["json.py", "changing/__init__.py", "sitecustomize.py", "a.pth"])
+def test_a_new_file_that_would_be_loaded_is_noticed(images: Images, name: str) -> None:
+    new = images.lib / name
+    with put_back(images.lib / "changing.py"):
+        new.parent.mkdir(exist_ok=True)
+        new.write_text("")
+        why = images.why()
+        new.unlink()
+        if new.parent != images.lib:
+            new.parent.rmdir()
+    assert f"a file has changed since the image was made: {images.lib}" in why
+
+
+def test_a_new_file_that_nothing_would_load_makes_no_difference(images: Images) -> None:
+    names = ("app.log", "site.db", "other.py", "json.txt", "changing.py.swp")
+    with put_back(images.lib / "changing.py"):
+        for name in names:
+            (images.lib / name).write_text("")
+        why = images.why()
+        for name in names:
+            (images.lib / name).unlink()
+    assert why == ""
+
+
+def test_unchecked_files_are_not_looked_at(own_images: Images) -> None:
+    path = own_images.module("changing", "VALUE = 1\n")
+    own_images.built("--preload", "changing", "--files", "unchecked")
+    path.write_text("VALUE = 2\n")
+    assert own_images.run("-c", "import changing; print(changing.VALUE)").out == b"1\n"
+
+
+def test_a_module_in_the_programs_folder_takes_its_place(images: Images, tmp_path: Path) -> None:
+    (tmp_path / "changing.py").write_text("VALUE = 3\n")
+    source = "import changing; print(changing.VALUE)"
+    assert images.run("-c", source, cwd=tmp_path).out == b"3\n"
+    assert images.why("-c", source, cwd=images.lib) == ""
+
+
+# -- the machine
+
+
+def with_fact(path: Path, index: int, change: Callable[[int, int], tuple[int, int]]) -> None:
+    """The same image with another rule and value for a fact of the machine."""
+    data = bytearray(path.read_bytes())
+    head = header(path)
+    body = memoryview(data)[head.manifest_at : head.manifest_at + head.manifest_bytes]
+    (facts_at,) = struct.unpack_from("<Q", body, 8 * (HEAD_FIELDS - 5))
+    at = facts_at + 16 * index
+    struct.pack_into("<2Q", body, at, *change(*struct.unpack_from("<2Q", body, at)))
+    struct.pack_into("<Q", body, 16, checksum(bytearray(body)))
+    path.write_bytes(data)
+
+
+def another(rule: int, value: int) -> tuple[int, int]:
+    """A number that does not fit: another one, one with a bit more, a larger one."""
+    return rule, {1: value ^ 1, 2: value | 1 << 63, 3: value + 1}[rule]
+
+
+@pytest.mark.parametrize("index", range(11))
+def test_an_image_of_another_machine_is_refused(images: Images, copied: Path, index: int) -> None:
+    facts = host.facts(STUB)
+    assert len(facts) == 11
+    if facts[index].rule == 2 and facts[index].value >> 63:
+        pytest.skip("this processor has that feature")
+    with_fact(copied, index, another)
+    assert f"the image was made under another {facts[index].name}" in images.why()
+
+
+def test_a_rule_for_a_fact_of_the_machine_is_obeyed(images: Images, copied: Path) -> None:
+    index, fact = 4, host.facts(STUB)[4]  # registers that programs use: there is one at least
+    for rule, value, is_met in (
+        (0, fact.value + 1, True),
+        (4, fact.value, True),
+        (4, fact.value | 1 << 60, True),
+        (4, fact.value & fact.value - 1, False),
+        (5, fact.value, False),
+    ):
+        with_fact(copied, index, lambda *_, given=(rule, value): given)
+        assert (images.why() == "") is is_met, (rule, value)
+
+
+def test_an_image_of_a_processor_with_fewer_features_is_used(images: Images, copied: Path) -> None:
+    index = next(i for i, fact in enumerate(host.facts(STUB)) if fact.rule == 2)
+    with_fact(copied, index, lambda rule, features: (rule, features & features - 1))
+    assert images.why() == ""
+
+
+CHOOSING = """\
+#include <cpuid.h>
+int answer(void) { unsigned a, b, c, d; return __get_cpuid(7, &a, &b, &c, &d); }
+"""
+
+
+def test_an_image_for_a_level_holds_no_library_that_may_choose_above_it(own_images: Images) -> None:
+    library = own_images.lib / "choosing.so"
+    command = ["cc", "-shared", "-fPIC", "-o", library, "-x", "c", "-"]
+    subprocess.run(command, input=CHOOSING.encode(), check=True)
+    own_images.module("chooses", f"import ctypes\nctypes.CDLL({str(library)!r}).answer()\n")
+    words = ("--preload", "chooses,hashlib", "--cpu", "x86-64-v2")
+    done = own_images.build(*words)
+    assert done.returncode == 17
+    assert f"may have chosen functions above x86-64-v2: {library}" in done.stderr
+    own_images.built(*words, "--cpu-trust", "choosing.so")
+    assert own_images.why() == ""
+    source = "import os, hashlib; print(sorted(os.environ), hashlib.sha512(b'a' * 999).hexdigest())"
+    assert own_images.run("-c", source) == own_images.python("-c", source)
+
+
+def test_what_holds_a_build_to_a_level_is_no_variable_of_its_own(own_images: Images) -> None:
+    done = own_images.build("--cpu", "x86-64-v2", environ={"OPENSSL_ia32cap": "0"})
+    assert done.returncode == 2
+    assert "--cpu sets OPENSSL_ia32cap itself" in done.stderr
+    own_images.built("--preload", "json", "--cpu", "x86-64-v2")
+    assert "OPENSSL_ia32cap" in own_images.why(environ={"OPENSSL_ia32cap": "0"})
+
+
+def limited(limit: int, value: int) -> Callable[[], None]:
+    return lambda: resource.setrlimit(limit, (value, value))
+
+
+LIMITS = {
+    "stack": (limited(resource.RLIMIT_STACK, 4 << 20), "another limit of the stack"),
+    "address space": (limited(resource.RLIMIT_AS, 40 << 20), "limit of the address space"),
+    "data": (limited(resource.RLIMIT_DATA, 12 << 20), "limit of data"),
+    "descriptors": (limited(resource.RLIMIT_NOFILE, 8), "cannot be opened"),
+}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_under_a_limit_that_the_image_exceeds_the_interpreter_runs(
+    images: Images, limit: str
+) -> None:
+    lower, said = LIMITS[limit]
+    assert said in images.why(preexec_fn=lower)
+    by_image = images.run("-c", "print(1)", preexec_fn=lower)
+    assert by_image == images.python("-c", "print(1)", preexec_fn=lower)
+
+
+def test_a_refusal_of_the_kernel_at_the_last_moment_is_reported(images: Images) -> None:
+    words = [str(BOUNDARY), "no-memory-map", str(STUB), "-c", "print(1)"]
+    ended = images.run(*words, program=Path(sys.executable), environ={"PASTURE_IMAGE_VERBOSE": "1"})
+    assert ended.out == b"1\n"
+    assert b"the kernel refuses to map the image: python runs" in ended.err
+
+
+# -- the program
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "said"),
+    [
+        (("-u", "-c", "pass"), {}, "an option: -u"),
+        (("-c", "pass"), {"PYTHONHASHSEED": "7"}, "PYTHONHASHSEED"),
+        (("-c", "pass"), {"HOME": "/elsewhere"}, "HOME"),
+        ((".",), {}, "no plain file"),
+    ],
+)
+def test_what_the_image_is_not_for_is_the_interpreters(
+    images: Images, words: tuple[str, ...], environ: dict[str, str], said: str
+) -> None:
+    assert said in images.why(*words, environ=environ)
+    assert images.run(*words, environ=environ) == images.python(*words, environ=environ)
+
+
+def test_an_image_is_of_one_interpreter(images: Images, tmp_path: Path) -> None:
+    (tmp_path / "python").symlink_to(BIN / "python")
+    shutil.copy(STUB, tmp_path)
+    assert "of another interpreter" in images.why(program=tmp_path / STUB.name)
+
+
+def test_check_runs_no_program_that_an_image_names(images: Images, copied: Path) -> None:
+    """It may be another user's, and its document may say anything."""
+    other = copied.parent / "other"
+    other.mkdir()
+    (other / "pasture-python").write_text(f"#!/bin/sh\ntouch {other}/was-run\n")
+    (other / "pasture-python").chmod(0o755)
+    head, content = header(copied), bytearray(copied.read_bytes())
+    document = json.loads(content[head.document_at :])
+    document["python"] = str(other / "python")
+    document["options"] = ["-c", f"open({str(other / 'was-run')!r}, 'w')"]
+    data = json.dumps(document).encode()
+    content[head.document_at :] = data
+    fields = head._replace(
+        checksum=0,
+        file_bytes=len(content),
+        document_bytes=len(data),
+        sha256=hashlib.sha256(content[4096:]).digest(),
+    )
+    _HEADER.pack_into(content, 0, *fields)
+    struct.pack_into("<Q", content, 16, checksum(content[:4096]))
+    copied.write_bytes(content)
+    done = images.pasture("check", str(copied))
+    assert (done.returncode, (other / "was-run").exists()) == (0, False), done.stderr
+    copied.chmod(0o666)
+    for command in ("check", "install"):
+        done = images.pasture(command, str(copied))
+        assert (done.returncode, (other / "was-run").exists()) == (2, False), done.stderr
+        assert "every user may write to it" in done.stderr
+    copied.chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(copied, 65534, 65534)
+        for command in ("check", "install"):
+            done = images.pasture(command, str(copied))
+            assert (done.returncode, (other / "was-run").exists()) == (2, False), done.stderr
+            assert "belongs to user 65534" in done.stderr

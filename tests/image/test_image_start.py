@@ -1,0 +1,376 @@
+"""A program out of a file is the program that `python` would run, only sooner."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from images import STUB, TIMEOUT_S, Images
+
+from pasture.profile import file
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.interpreter
+def test_programs_out_of_a_file_are_those_that_python_runs(images: Images, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import sys, changing\nprint(sys.argv, changing.ANSWER())\n")
+    programs = [
+        (("-c", "import sys; print(sys.argv, sys.flags, sys.prefix, sys.executable)", "a"), b""),
+        (("-c", "import os; print(sorted(os.environ), os.getcwd()); os.system('echo $HOME')"), b""),
+        (("-m", "json.tool"), b'{"a": [1, 2]}'),
+        ((str(script), "a", "b"), b""),
+        ((), b"print(__name__, 7 * 6)"),
+        (("-c", "raise SystemExit(300)"), b""),
+        (("-c", "def f(): 1/0\nf()"), b""),
+        (("-c", "a b"), b""),
+        (("-c", "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"), b""),
+        (("-c", "class A:\n  def __del__(self): print('del')\na = A(); b = A(); b.b = b"), b""),
+        (("-c", "import os\nif not os.fork(): os._exit(3)\nprint(os.wait()[1])"), b""),
+    ]
+    assert images.why() == ""
+    for words, given in programs:
+        by_image = images.run(*words, input=given)
+        assert by_image == images.python(*words, input=given), words
+    modules = images.run("-c", "import sys; print('changing' in sys.modules)")
+    assert modules.out == b"True\n"
+
+
+@pytest.mark.once
+def test_the_locale_that_the_interpreter_chooses_itself_is_no_variable(own_images: Images) -> None:
+    """In the C locale it sets LC_CTYPE (PEP 538), which programs then have."""
+    del own_images.environ["LANG"]
+    own_images.built("--preload", "json")
+    assert own_images.why() == ""
+    source = "import os, locale; print(os.environ['LC_CTYPE'], locale.getlocale())"
+    assert own_images.run("-c", source) == own_images.python("-c", source)
+    assert "LC_CTYPE" in own_images.why(environ={"LC_CTYPE": "C"})
+
+
+DRAWN = (
+    "import random, uuid, ssl, secrets, tempfile, os, multiprocessing.process as p\n"
+    "from sqlite3 import connect\n"
+    "print(random.random(), uuid.uuid1(), uuid.uuid4(), ssl.RAND_bytes(8), secrets.token_hex(),"
+    " tempfile.mktemp(), p.current_process().authkey.hex(),"
+    " connect(':memory:').execute('select random()').fetchone(), sep='\\n')"
+)
+
+
+@pytest.mark.once
+def test_two_programs_out_of_a_file_draw_nothing_twice(images: Images) -> None:
+    first, second = (images.run("-c", DRAWN).out.splitlines() for _ in range(2))
+    assert len(first) == len(second) == 8
+    assert not set(first) & set(second)
+
+
+BY_CELERY = (
+    "import os, billiard.process as p; from celery.utils.nodenames import gethostname as asked;"
+    "asked(); print(p.current_process().authkey.hex(), p.ORIGINAL_DIR == os.getcwd(), asked.misses)"
+)
+
+
+@pytest.mark.once
+def test_programs_of_celery_have_a_key_a_directory_and_a_host_of_their_own(
+    own_images: Images, tmp_path: Path
+) -> None:
+    own_images.module("asks", "from celery.utils.nodenames import gethostname\ngethostname()\n")
+    done = own_images.build("--preload", "asks,billiard.process")
+    assert done.returncode == 0 and "billiard" not in done.stderr + done.stdout, done
+    assert own_images.why(cwd=tmp_path) == ""
+    first, second = (own_images.run("-c", BY_CELERY, cwd=tmp_path).out.split() for _ in range(2))
+    assert first[0] != second[0]
+    assert first[1:] == [b"True", b"1"]
+
+
+@pytest.mark.once
+def test_an_image_says_what_it_holds_and_depends_on(images: Images, tmp_path: Path) -> None:
+    path = tmp_path / "image.json"
+    shown = images.pasture("show", str(images.image), "--json", str(path))
+    assert shown.returncode == 0, shown.stderr
+    document = json.loads(path.read_text())
+    assert {"json", "changing", "pasture"} <= set(document["modules"])
+    assert str(images.lib / "changing.py") in document["files"]
+    assert document["libraries"][str(images.lib / "answer.so")].startswith("build-id ")
+    assert {"HOME", "PYTHONPATH"} <= set(document["variables"])
+    assert document["holds"] == ["HOME", "LANG", "PYTHONPATH"]
+    assert "changing" in document["preload"] and "hash seed" in shown.stdout
+    assert images.image.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.once
+def test_a_program_goes_on_while_another_image_takes_the_place_of_its_own(
+    own_images: Images, images: Images
+) -> None:
+    """A file is written aside and renamed, so what is mapped stays what it was."""
+    shutil.copyfile(images.image, own_images.image)
+    source = "import json; print(1, flush=True); input(); print(json.dumps([2]), json.__name__)"
+    environ = {**images.environ, "PASTURE_IMAGE": str(own_images.image)}
+    running = subprocess.Popen(
+        [STUB, "-c", source], env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert running.stdout is not None
+    assert running.stdout.readline() == b"1\n"
+    assert str(own_images.image) in Path(f"/proc/{running.pid}/maps").read_text()
+    own_images.built("--preload", "decimal")
+    out, _ = running.communicate(b"\n", timeout=TIMEOUT_S)
+    assert (running.returncode, out) == (0, b"[2] json\n")
+    assert own_images.why() == ""
+    removed = own_images.pasture("remove", str(own_images.image))
+    assert (removed.returncode, own_images.image.exists()) == (0, False)
+
+
+@pytest.mark.once
+def test_only_an_image_is_removed(own_images: Images) -> None:
+    path = own_images.module("precious", "VALUE = 1\n")
+    done = own_images.pasture("remove", str(path))
+    assert (done.returncode, path.exists()) == (17, True)
+    assert "is no image" in done.stderr
+
+
+APPLICATION = """\
+import os
+served = []
+def application(environ, start_response):
+    import wave  # loaded by the first request
+    served.append(environ["PATH_INFO"])
+    start_response("200 OK" if environ["PATH_INFO"] != "/fails" else "500 No", [])
+    return [os.environ.get("READ_IN_A_REQUEST", "-").encode()]
+"""
+
+
+@pytest.mark.once
+def test_an_application_serves_requests_before_it_is_kept(own_images: Images) -> None:
+    own_images.module("warmed_site", APPLICATION)
+    done = own_images.build("--preload", "json,warmed_site", "--warm", "/a", "--warm", "/fails")
+    assert done.returncode == 0, done.stderr
+    assert "/fails" in done.stderr
+    source = "import sys, warmed_site; print(warmed_site.served, 'wave' in sys.modules)"
+    assert own_images.run("-c", source).out == b"['/a', '/fails'] True\n"
+    # A request has read the variable.
+    assert "READ_IN_A_REQUEST" in own_images.why(environ={"READ_IN_A_REQUEST": "1"})
+
+
+RUNS = """\
+import json
+exec("".join(f"def f{n}(a):\\n    b = a + {n}\\n    return b if b else a\\n" for n in range(600)))
+functions = [globals()[f"f{n}"] for n in range(600)]
+warmed, rehearsed, never = functions[::20], functions[7::20], functions[13::20]
+def pages(of): return len({id(f.__code__) // 4096 for f in of})
+def application(environ, start_response):
+    for function in warmed: function(1)
+    start_response("200 OK", [])
+    return [b""]
+"""
+
+
+@pytest.mark.once
+def test_code_of_a_warm_up_and_of_a_rehearsal_lies_together_and_is_gathered_once(
+    own_images: Images,
+) -> None:
+    own_images.module("runs", RUNS)
+    script = own_images.folder / "script.py"
+    script.write_text("import runs\nfor function in runs.rehearsed: function(1)\n")
+    own_images.built("--preload", "runs,pasture", "--warm", "/", "--rehearse", str(script))
+    source = (
+        "import pasture, runs; pages = [runs.pages(f) for f in (runs.warmed, runs.rehearsed,"
+        " runs.never)]; before = runs.f0.__code__, runs.f13.__code__\n"
+        "def late(): pass\nlate()\n"
+        "[step] = [s for s in pasture.seal().steps if s.name == 'gather-code']\n"
+        "print(*pages, step.counts['codes'] < 100, before[0] is runs.f0.__code__,"
+        " before[1] is runs.f13.__code__)"
+    )
+    warmed, rehearsed, never, *rest = own_images.run("-c", source).out.split()
+    assert (int(warmed) <= 5, int(rehearsed) <= 5, int(never) >= 20) == (True, True, True)
+    assert rest == [b"True", b"True", b"True"]
+
+
+REHEARSAL = """\
+import sys
+sys.path.insert(0, "{folder}/hidden")
+import beside_it  # where programs do not look
+import wave
+broken = sys.modules["broken"] = type(sys)("broken")  # as a module that only this program makes
+sys.stdout.close()
+"""
+
+
+@pytest.mark.once
+def test_modules_that_a_rehearsal_imports_are_loaded_and_its_state_is_gone(
+    own_images: Images,
+) -> None:
+    hidden = own_images.folder / "hidden"
+    hidden.mkdir()
+    (hidden / "beside_it.py").write_text("")
+    script = own_images.folder / "script.py"
+    script.write_text(REHEARSAL.format(folder=own_images.folder))
+    words = ("--preload", "json", "--preload", "decimal", "--rehearse", str(script))
+    source = "import sys; print([n in sys.modules for n in ('json', 'decimal', 'wave', {!r})])"
+    own_images.built(*words)
+    found = own_images.run("-c", source.format("beside_it"))
+    assert found.out == b"[True, True, False, False]\n", found
+    own_images.built(*words, "--rehearse-imports")
+    for name in ("beside_it", "broken"):
+        found = own_images.run("-c", source.format(name))
+        assert found.out == b"[True, True, True, False]\n", found
+    assert own_images.pasture("show", str(own_images.image)).stdout.count("json, decimal") == 1
+
+
+@pytest.mark.once
+def test_a_profile_is_built_but_for_what_has_an_effect(
+    own_images: Images,
+) -> None:
+    own_images.module("asking", "import socket\nsocket.create_connection(('127.0.0.1', 9))\n")
+    own_images.module(
+        "rates", "import functools\n@functools.cache\ndef table():\n    return ['built']\n"
+    )
+    profile = own_images.folder / "site.profile"
+    modules = ["wave", "no_such_module", "asking", "colorsys", "rates"]
+    file.write(profile, file.profile_of({"module": modules, "cache": ["rates:table"]}))
+    done = own_images.build("--profile", str(profile))
+    assert "profile: built 4 of 6 entries" in done.stderr
+    assert "profile: module no_such_module: it is no longer there" in done.stderr
+    assert "profile: module asking: refused: it makes a connection" in done.stderr
+    source = (
+        "import sys, rates; names = ('wave', 'colorsys', 'asking')\n"
+        "print([n in sys.modules for n in names], rates.table.cache_info().currsize)"
+    )
+    assert own_images.run("-c", source).out == b"[True, True, False] 1\n"
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--profile", "{lib}/fails.py"), "it is no profile"),
+        (("--preload", "json", "--rehearse-imports"), "needs a rehearsal"),
+        (("--preload", "warmed_site", "--warm", "/fails"), "no request of the warm-up"),
+        (("--preload", "json", "--warm", "/"), "no application"),
+        (("--preload", "there_is_none"), "ended"),
+        (("--preload", "json", "--mode", "666"), "cannot have the mode"),
+        (("--preload", "json", "--rehearse", "{lib}/fails.py"), "rehearsal ended with an error"),
+    ],
+)
+def test_an_image_that_cannot_be_made_is_not_there(
+    own_images: Images, words: tuple[str, ...], said: str
+) -> None:
+    own_images.module("warmed_site", APPLICATION)
+    own_images.module("fails", "1/0\n")
+    done = own_images.build(*(word.format(lib=own_images.lib) for word in words))
+    assert done.returncode not in (0, 1), done.stderr
+    assert said in done.stderr
+    assert sorted(path.name for path in own_images.folder.iterdir()) == ["lib"]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import socket\nS = socket.socket()", "keeps open"),
+        ("F = open('/tmp/pasture-kept', 'w')", "keeps open"),
+        ("import fcntl\nfcntl.flock(F := open(__file__, 'a'), fcntl.LOCK_EX)", "keeps open"),
+        ("import os\nos._exit(3)", "ended"),
+        ("import mmap\nM = mmap.mmap(-1, 4096)", "shared with other processes"),
+    ],
+)
+def test_a_module_that_no_other_process_can_have_is_reported(
+    own_images: Images, text: str, said: str
+) -> None:
+    own_images.module("difficult", text)
+    done = own_images.build("--preload", "difficult")
+    assert done.returncode == 17
+    assert said in done.stderr
+    assert not own_images.image.exists()
+
+
+LEAVES = """
+import subprocess, sys
+sleeper = [sys.executable, "-c", "import time; time.sleep(1e6)"]
+alone = (
+    "import subprocess as s, sys; "
+    "print(s.Popen(sys.argv[1:], stdout=-3, start_new_session=True).pid)"
+)
+child = subprocess.Popen(sleeper)
+daemon = subprocess.run([sys.executable, "-c", alone, *sleeper], stdout=-1, stderr=-3).stdout
+open(sys.path[0] + "/pids", "w").write(f"{child.pid} {int(daemon)}")
+"""
+
+
+@pytest.mark.once
+def test_processes_that_a_preloaded_module_leaves_end_with_the_build(own_images: Images) -> None:
+    own_images.module("leaves", LEAVES.replace("sys.path[0]", repr(str(own_images.folder))))
+    own_images.build("--preload", "leaves")
+    pids = (own_images.folder / "pids").read_text().split()
+    assert len(pids) == 2
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+@pytest.mark.once
+def test_modules_that_ask_for_the_host_are_named(own_images: Images) -> None:
+    own_images.module(
+        "asks", "import platform, socket\nNAMES = socket.gethostname()\nplatform.node()\n"
+    )
+    done = own_images.build("--preload", "asks")
+    assert "asks asked for the host's name" in done.stdout
+    source = "import platform; print(platform._uname_cache, platform.node())"
+    assert own_images.run("-c", source) == own_images.python("-c", source)
+
+
+@pytest.mark.once
+def test_gunicorn_has_the_defaults_of_the_program(own_images: Images, tmp_path: Path) -> None:
+    """It finds them when it is loaded: directory, user, and some variables."""
+    done = own_images.build("--preload", "gunicorn.config,gunicorn.arbiter", environ={"PWD": "/"})
+    assert (done.returncode, "looked at" in done.stdout) == (0, False), done
+    source = (
+        "from gunicorn.config import Config\n"
+        "found = Config(); print(found.chdir, found.uid, found.gid, found.workers, found.bind,"
+        " found.control_socket)"
+    )
+    variables = {"PORT": "81", "WEB_CONCURRENCY": "3", "XDG_RUNTIME_DIR": str(tmp_path)}
+    for environ in ({}, {"PWD": str(tmp_path), **variables}):
+        assert own_images.why("-c", source, environ=environ) == ""
+        by_image = own_images.run("-c", source, cwd=tmp_path, environ=environ)
+        assert by_image.out.startswith(f"{tmp_path} ".encode())
+        assert by_image == own_images.python("-c", source, cwd=tmp_path, environ=environ)
+
+
+POOL = """\
+import multiprocessing.pool
+def square(n): return n * n
+if __name__ == "__main__":
+    with multiprocessing.get_context("fork").Pool(2) as pool: print(pool.map(square, range(4)))
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("preload", ["json,multiprocessing.pool", "json"])
+def test_a_program_is_sealed_if_its_environment_says_so(
+    own_images: Images, tmp_path: Path, preload: str
+) -> None:
+    """The start file of `pasture[auto]` ran when the image was made, without the variable."""
+    script = tmp_path / "pool.py"
+    script.write_text(POOL)
+    own_images.built("--preload", preload)
+    assert own_images.why(str(script), environ={"PASTURE": "seal"}) == ""
+    sealed = own_images.run(str(script), environ={"PASTURE": "seal"})
+    assert (sealed.out, b": sealed, " in sealed.err) == (b"[0, 1, 4, 9]\n", True)
+    assert own_images.run(str(script)).err == b""
+
+
+@pytest.mark.once
+def test_pasture_run_starts_a_server_out_of_an_image(images: Images) -> None:
+    words = (
+        "-m",
+        "pasture",
+        "run",
+        "--",
+        "python",
+        "-c",
+        "import sys; print('changing' in sys.modules)",
+    )
+    ended = images.python(*words, environ={"PASTURE_IMAGE_VERBOSE": "1"})
+    assert b"started from the image" in ended.err
+    assert ended.out == b"True\n"

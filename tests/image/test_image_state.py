@@ -1,0 +1,251 @@
+"""What modules have seen and drawn while they were loaded: compared, drawn anew, or said."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from images import Images
+
+pytestmark = [pytest.mark.once, pytest.mark.integration]
+
+
+# -- files
+
+CHANGES: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "rewritten": ("old", lambda path: path.write_text("new!")),
+    "replaced": ("old", lambda path: path.with_suffix(".tmp").replace(path)),
+    "removed": ("old", lambda path: path.unlink()),
+    "made": ("", lambda path: path.write_text("new!")),
+    "made with its folder": ("-", lambda path: (path.parent.mkdir(), path.write_text("new!"))),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_data_that_a_module_has_read_is_what_it_is_now(own_images: Images, change: str) -> None:
+    before, make = CHANGES[change]
+    data = own_images.folder / "data" / "settings.json"
+    if before != "-":
+        data.parent.mkdir()
+        data.with_suffix(".tmp").write_text("new!")
+    if before == "old":
+        data.write_text(before)
+    own_images.module(
+        "reads",
+        f"try: FOUND = open({str(data)!r}).read()\nexcept OSError: FOUND = 0\n",
+    )
+    own_images.built("--preload", "reads")
+    source = "import reads; print(reads.FOUND)"
+    assert own_images.why("-c", source) == ""
+    make(data)
+    assert "a file has changed" in own_images.why("-c", source)
+    assert own_images.run("-c", source) == own_images.python("-c", source)
+
+
+def test_data_that_a_module_writes_itself_may_change(own_images: Images) -> None:
+    log = own_images.folder / "app.log"
+    log.write_text("")
+    own_images.module("logs", f"old = open({str(log)!r}).read()\nopen({str(log)!r}, 'a').close()\n")
+    own_images.built("--preload", "logs")
+    log.write_text("more")
+    assert own_images.why("-c", "import logs") == ""
+
+
+def test_programs_add_to_a_log_that_a_module_opened(own_images: Images) -> None:
+    log = own_images.folder / "app.log"
+    settings = f"{{'filename': {str(log)!r}, 'level': 'INFO', 'format': '%(message)s'}}"
+    own_images.module("logs", f"import logging\nlogging.basicConfig(**{settings})\n")
+    own_images.built("--preload", "logs")
+    source = "import logs, sys; logs.logging.info(sys.argv[1])"
+
+    def adds(text: str, said: str) -> None:
+        why = own_images.why("-c", source, text)
+        assert said in why and bool(said) == bool(why)
+
+    adds("one", "")
+    adds("two", "")
+    assert log.read_text() == "one\ntwo\n"
+    log.rename(own_images.folder / "older.log")
+    log.write_text("new\n")  # as logrotate's create does: another file of that name
+    adds("three", "")
+    assert log.read_text() == "new\nthree\n"
+    log.unlink()
+    adds("four", "a file cannot be opened that the image has open")
+    assert log.read_text() == "four\n"
+
+
+def test_a_named_pipe_in_the_place_of_a_file_that_is_open_is_not_waited_for(
+    own_images: Images,
+) -> None:
+    data = own_images.folder / "data"
+    data.write_text("found")
+    opened = f"ctypes.CDLL(None).open({bytes(data)!r}, os.O_RDONLY | os.O_CLOEXEC)"  # unseen
+    own_images.module(
+        "opens",
+        f"import ctypes, os, sys\nNUMBER = sys.argv[-1] != 'not' and {opened}\n",
+    )
+    own_images.built("--preload", "opens")
+    source = "import fcntl, opens, os; n = opens.NUMBER; print(os.read(n, 9))\n"
+    source += "print(fcntl.fcntl(n, fcntl.F_GETFL) & os.O_NONBLOCK)"
+    assert own_images.why("-c", source) == ""
+    assert own_images.run("-c", source).out == b"b'found'\n0\n"
+    data.unlink()
+    os.mkfifo(data)
+    assert "a file has changed" in own_images.why("-c", "import opens", "not")
+
+
+# -- what the process was
+
+ASKS = {
+    "directory": "import os; FOUND = os.getcwd()",
+    "relative": "try: open('settings.toml')\nexcept OSError: pass",
+    "process": "from os import getpid\nFOUND = getpid()",
+    "processors": "import os; FOUND = os.sched_getaffinity(0)",
+    "random": "import secrets; FOUND = secrets.token_hex(8)",
+}
+
+
+def test_a_module_that_looks_at_its_process_is_named(own_images: Images) -> None:
+    for name, text in ASKS.items():
+        own_images.module(f"asks_{name}", text)
+    own_images.module("asks_nothing", "import multiprocessing, tempfile, logging, uuid, random")
+    names = ",".join(f"asks_{name}" for name in (*ASKS, "nothing"))
+    done = own_images.build("--preload", names)
+    found = {(note["code"], note["subject"]) for note in own_images.document()["notes"]}
+    assert found == {(name, f"asks_{name}") for name in ASKS}
+    assert "asks_process looked at the id of its process" in done.stdout
+    source = (
+        "import asks_process, json, os, posix, sys; print(os.getcwd is posix.getcwd, "
+        "asks_process.getpid is posix.getpid, type(os.getcwd), os.getcwd() == sys.argv[1])"
+    )
+    here = str(own_images.folder)
+    started = own_images.run("-c", source, here, cwd=here)
+    assert started == own_images.python("-c", source, here, cwd=here)
+
+
+def test_no_audit_hook_is_left_in_a_program(images: Images) -> None:
+    source = (
+        "import sys, pasture_image.observed as o; f = []; o.Observed._hear = "
+        "lambda *a: f.append(a); sys.audit('open', '/a', 'r', 0); print(f)"
+    )
+    assert images.run("-c", source).out == b"[]\n"
+
+
+HEARS = "import sys\nHEARD = []\nsys.addaudithook(lambda event, args: HEARD.append(event))\n"
+REFUSES = """import sys
+def hook(event, args):
+    if event == "sys.addaudithook":
+        raise {}("no more")
+sys.addaudithook(hook)
+"""
+
+
+def test_data_is_watched_beside_an_audit_hook_of_others(own_images: Images) -> None:
+    data = own_images.folder / "settings.json"
+    data.write_text("old")
+    own_images.module("sitecustomize", HEARS)
+    own_images.module("reads", f"FOUND = open({str(data)!r}).read()\n")
+    own_images.built("--preload", "reads")
+    source = (
+        "import reads, sitecustomize, sys, pasture_image.observed as o; f = []; "
+        "o.Observed._hear = lambda *a: f.append(a); n = len(sitecustomize.HEARD); "
+        "sys.audit('mine'); print(reads.FOUND, f, sitecustomize.HEARD[n:])"
+    )
+    assert own_images.why("-c", source) == ""
+    assert own_images.run("-c", source).out == b"old [] ['mine']\n"
+    data.write_text("new!")
+    assert own_images.run("-c", source).out == b"new! [] ['mine']\n"
+
+
+@pytest.mark.parametrize("error", ["RuntimeError", "PermissionError"])
+def test_no_image_is_made_where_its_audit_hook_is_refused(own_images: Images, error: str) -> None:
+    own_images.module("sitecustomize", REFUSES.format(error))
+    done = own_images.build("--preload", "json")
+    assert done.returncode != 0
+    assert "another audit hook refuses one more" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# -- start files
+
+
+def test_a_start_file_that_is_made_later_is_noticed(own_images: Images) -> None:
+    own_images.module("unrelated", "")
+    own_images.built("--preload", "json")
+    source = "import builtins; print(hasattr(builtins, 'CUSTOMIZED'))"
+    words = ["-c", source]
+    assert own_images.why(*words) == ""
+    own_images.module("sitecustomize", "import builtins; builtins.CUSTOMIZED = True\n")
+    assert own_images.run(*words) == own_images.python(*words)
+    assert own_images.run(*words).out == b"True\n"
+
+
+def test_a_folder_of_the_search_path_that_is_made_later_is_noticed(own_images: Images) -> None:
+    own_images.environ["PYTHONPATH"] = str(own_images.folder / "later" / "lib")
+    own_images.built("--preload", "colorsys")
+    words = ["-c", "import colorsys; print(hasattr(colorsys, 'MINE'))"]
+    assert own_images.run(*words).out == b"False\n"
+    (own_images.folder / "later" / "lib").mkdir(parents=True)
+    (own_images.folder / "later" / "lib" / "colorsys.py").write_text("MINE = 1\n")
+    assert own_images.run(*words).out == b"True\n"
+
+
+def test_a_module_that_was_looked_for_in_vain_is_noticed(own_images: Images) -> None:
+    own_images.module("seeks", "try: import fast_variant as v\nexcept ImportError: v = None\n")
+    own_images.built("--preload", "seeks")
+    words = ["-c", "import seeks; print(seeks.v is None)"]
+    assert own_images.run(*words).out == b"True\n"
+    own_images.module("fast_variant", "")
+    assert own_images.run(*words).out == b"False\n"
+
+
+# -- generators
+
+DRAWS = """
+import hashlib, json, os, random, secrets, sqlite3, ssl, tempfile, uuid
+BASE = sqlite3.connect(":memory:")
+def draw():
+    return {
+        "sqlite": BASE.execute("select hex(randomblob(8))").fetchone()[0],
+        "another database": sqlite3.connect(":memory:").execute("select random()").fetchone()[0],
+        "uuid1": uuid.uuid1().clock_seq, "uuid4": str(uuid.uuid4()),
+        "openssl": ssl.RAND_bytes(8).hex(), "random": random.random(),
+        "secrets": secrets.token_hex(8), "temporary file": tempfile.mktemp(),
+        "kernel": os.urandom(8).hex(),
+        "system": random.SystemRandom().random(),
+        **({"numpy": numpy.random.random()} if numpy else {}),
+        **({"uuid7": str(uuid.uuid7())} if hasattr(uuid, "uuid7") else {}),
+    }
+try:
+    import numpy
+except ImportError:
+    numpy = None
+draw()
+"""
+
+
+def test_generators_that_were_used_while_a_module_was_loaded_are_the_programs_own(
+    own_images: Images,
+) -> None:
+    own_images.module("draws", DRAWS)
+    own_images.built("--preload", "draws")
+    source = "import draws, json; print(json.dumps(draws.draw()))"
+    assert own_images.why("-c", source) == ""
+    one, other, third = (json.loads(own_images.run("-c", source).out) for _ in range(3))
+    assert [key for key in one if one[key] == other[key] == third[key]] == []
+
+
+def test_a_program_under_a_pid_that_an_image_had_is_run_by_the_interpreter(
+    own_images: Images,
+) -> None:
+    own_images.module(
+        "any_pid",
+        "from pasture_image import begin\n"
+        "class Any(set):\n    def __contains__(self, pid): return True\n"
+        "begin.pids = Any()\n",
+    )
+    done = own_images.build("--preload", "any_pid")
+    assert "had this process's id" in done.stderr  # of the program that the build starts itself
