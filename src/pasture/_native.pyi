@@ -219,8 +219,23 @@ def field_offsets() -> list[tuple[str, str, int]]:
         RuntimeError: as `check_layout`.
     """
 
-def atexit_run_last(func: Callable[[], object], /) -> None:
-    """Register `func` with atexit so that it runs after all others, whenever they register."""
+def arm_exit(work: Callable[[bool], tuple[int, float]], /) -> None:
+    """Register the last function of atexit. It ends a process without finalization, with the
+    status that the interpreter alone knows.
+
+    Nothing is registered if it is registered already, or while functions of atexit run.
+
+    Args:
+        work: called at the end, with whether the process can be left. It returns what is to be
+            done (`pasture.sealing.exit.Ending`), and for how many seconds locked streams of C may
+            still be waited for.
+
+    Raises:
+        NotImplementedError: atexit keeps its functions in a way that is not known.
+    """
+
+def exit_obstacle() -> str | None:
+    """Why children of this process will be finalized; None if they need not."""
 
 def files(frozen: bool | None = None, /) -> list[object]:
     """The files that the collector knows. Looking for them writes to no other object.
@@ -270,16 +285,6 @@ def exit_process(status: int, lock_limit_s: float, /) -> NoReturn:
     function, no finalization. Streams that other threads keep locked in the middle of writing are
     waited for as long as `lock_limit_s`, all together; one that is left out is named on stderr, and
     makes a status of 0 one of 120."""
-
-def watch_system_exit() -> None:
-    """From now on remember the `code` of a SystemExit that ends the process. Idempotent."""
-
-def system_exit_code() -> object:
-    """The `code` of the SystemExit that is ending the process.
-
-    Raises:
-        LookupError: none is.
-    """
 
 def collect(include_frozen: bool, /) -> int:
     """Run a full collection out of line; return what `gc.collect()` would.

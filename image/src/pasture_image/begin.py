@@ -77,7 +77,6 @@ def begin(
         if kind == "m":
             _forget_loaded(os.fsdecode(text))
         file = _absolute(os.fsdecode(text)) if kind == "f" else None
-        end.keep_file(file)
         _switch_on_seal()
     except Exception as error:
         _start_over(argv, environ, error)

@@ -16,15 +16,8 @@ from typing import Any
 from pasture.interpreter import native
 
 _of_image: frozenset[str] = frozenset()
-_file: str | None = None
 _CLEARED = ("path", "argv", "ps1", "ps2", "path_hooks", "path_importer_cache", "meta_path")
 _EXCEPTIONS = ("last_exc", "last_type", "last_value", "last_traceback")
-
-
-def keep_file(path: str | None) -> None:
-    """The path of the program, under which the interpreter compiles it; None without one."""
-    global _file
-    _file = path
 
 
 def keep_modules() -> None:
@@ -33,23 +26,18 @@ def keep_modules() -> None:
     _of_image = frozenset(sys.modules) - {"__main__"}
 
 
-def finish(status: int) -> int | None:
+def finish() -> bool:
     """Clear what came later. As the last thing before output is flushed and the process ends.
 
-    Args:
-        status: with which the process would end.
-
     Returns:
-        The status with which it shall end; None where the interpreter has to finalize as usual:
-        a daemon thread runs, another interpreter is left, or output cannot be written.
+        Whether that was done. If not, the interpreter has to finalize as usual: a daemon thread
+        runs, another interpreter is left, or output cannot be written.
     """
     if native().python_threads() > 1 or _interpreters() > 1 or not _flushes():
-        return None
-    if status == 0 and _ended_without_traceback():
-        status = 1
+        return False
     native().begin_finalizing()
     _clear_all()
-    return status
+    return True
 
 
 def _flushes() -> bool:
@@ -65,22 +53,6 @@ def _flushes() -> bool:
 def _interpreters() -> int:
     module = sys.modules.get("_interpreters") or sys.modules.get("_xxsubinterpreters")
     return len(module.list_all()) if module is not None else 1
-
-
-def _ended_without_traceback() -> bool:
-    """Whether the program could not be compiled: such an error comes through no frame.
-
-    One that an interactive console has shown names the console as its file.
-    """
-    try:
-        native().system_exit_code()
-        return False
-    except LookupError:
-        pass
-    error = getattr(sys, "last_value", None)
-    if error is None or error.__traceback__ is not None or getattr(sys, "ps1", None) is not None:
-        return False
-    return getattr(error, "filename", None) in (None, "<string>", "<stdin>", _file)
 
 
 def _clear_all() -> None:

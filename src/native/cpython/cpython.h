@@ -23,6 +23,7 @@
 #  include "ends.h"
 #  include "fields.h"
 #  include "filling.h"
+#  include "finalizing.h"
 #  include "gc.h"
 #  include "hashes.h"
 #  include "immortality.h"

@@ -1,11 +1,8 @@
-/* What the end of the interpreter goes through: the exception that ends it, and atexit. */
+/* What the end of the interpreter goes through: the functions of atexit. */
 #ifndef PASTURE_CPYTHON_SHUTDOWN_H
 #define PASTURE_CPYTHON_SHUTDOWN_H
 
 #include "pycore.h"
-
-/* Before 3.12 an exception that meets no handler on its way out never becomes an instance. */
-#define CPY_HAS_BARE_EXCEPTIONS (PY_VERSION_HEX < 0x030C0000)
 
 /* Whether the interpreter ends, and atexit functions have run. */
 static inline bool
@@ -18,20 +15,57 @@ cpy_is_finalizing(void)
 #endif
 }
 
-/* Whether `func` is the callback that was registered last, as far as can be seen. */
-static inline bool
-cpy_atexit_is_last(PyObject *func)
+/* Borrowed: a registered function, 0 being the one that runs first or last; NULL behind the end, and for one that
+   was taken back (before 3.14). */
+static inline PyObject *
+cpy_atexit_function(Py_ssize_t at)
 {
     struct atexit_state *state = &PyInterpreterState_Get()->atexit;
 #if PY_VERSION_HEX >= 0x030E0000
     PyObject *entry =
-        PyList_GET_SIZE(state->callbacks) > 0 ? PyList_GET_ITEM(state->callbacks, 0) : NULL;
-    return entry != NULL && PyTuple_CheckExact(entry) && PyTuple_GET_SIZE(entry) > 0
-           && PyTuple_GET_ITEM(entry, 0) == func;
+        at < PyList_GET_SIZE(state->callbacks) ? PyList_GET_ITEM(state->callbacks, at) : NULL;
+    bool is_known = entry != NULL && PyTuple_CheckExact(entry) && PyTuple_GET_SIZE(entry) > 0;
+    return is_known ? PyTuple_GET_ITEM(entry, 0) : NULL;
 #else
-    return state->ncallbacks > 0 && state->callbacks[state->ncallbacks - 1] != NULL
-           && state->callbacks[state->ncallbacks - 1]->func == func;
+    bool is_known = at >= 0 && at < state->ncallbacks && state->callbacks[at] != NULL;
+    return is_known ? state->callbacks[at]->func : NULL;
 #endif
+}
+
+static inline Py_ssize_t
+cpy_atexit_count(void)
+{
+    struct atexit_state *state = &PyInterpreterState_Get()->atexit;
+#if PY_VERSION_HEX >= 0x030E0000
+    return PyList_GET_SIZE(state->callbacks);
+#else
+    return state->ncallbacks;
+#endif
+}
+
+/* Whether `func` is the callback that was registered last, as far as can be seen. */
+static inline bool
+cpy_atexit_is_last(PyObject *func)
+{
+#if PY_VERSION_HEX >= 0x030E0000
+    return cpy_atexit_function(0) == func;
+#else
+    return cpy_atexit_function(cpy_atexit_count() - 1) == func;
+#endif
+}
+
+/* Whether a callback is a builtin function of this definition. */
+static inline bool
+cpy_atexit_has(PyMethodDef *method)
+{
+    for (Py_ssize_t i = 0; i < cpy_atexit_count(); i++) {
+        PyObject *func = cpy_atexit_function(i);
+        if (func != NULL && PyCFunction_CheckExact(func)
+            && ((PyCFunctionObject *)func)->m_ml == method) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Make the callback that was registered last the one that runs last of all.

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdio_ext.h>
 #include <time.h>
+#include <unistd.h>
 
 #define LOOK_AGAIN_MS 10
 
@@ -24,48 +25,59 @@ extern FILE *_IO_iter_file(FILE *) __attribute__((weak));
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 
-/* Returns whether it need not be looked at again. */
-static int
-flush_if_free(FILE *stream)
+typedef struct {
+    cstreams_locked found;
+    int descriptor; /* of one that is being written to, -1 if it has none */
+} look;
+
+static void
+flush_if_free(FILE *stream, look *at)
 {
     if (ftrylockfile(stream) != 0) {
-        return !__fwriting(stream);
+        at->found.any = true;
+        if (__fwriting(stream)) {
+            at->found.written_to++;
+            at->descriptor = fileno_unlocked(stream);
+        }
+        return;
     }
     if (__fpending(stream)) { /* else the offset of a file that is read would change */
         (void)fflush_unlocked(stream);
     }
     funlockfile(stream);
-    return 1;
 }
 
-static int
-flush_free_ones(int *descriptor)
+static look
+flush_free_ones(void)
 {
-    int locked = 0;
+    look all = {.descriptor = -1};
     _IO_list_lock();
     for (FILE *at = _IO_iter_begin(); at != _IO_iter_end(); at = _IO_iter_next(at)) {
-        FILE *stream = _IO_iter_file(at);
-        if (!flush_if_free(stream)) {
-            locked++;
-            *descriptor = fileno_unlocked(stream);
-        }
+        flush_if_free(_IO_iter_file(at), &all);
     }
     _IO_list_unlock();
-    return locked;
+    return all;
 }
 
-int
-cstreams_flush(double lock_limit_s, int *descriptor)
+cstreams_locked
+cstreams_flush(double lock_limit_s)
 {
     if (_IO_iter_begin == NULL || _IO_iter_end == NULL || _IO_iter_next == NULL
         || _IO_iter_file == NULL || _IO_list_lock == NULL || _IO_list_unlock == NULL) {
         (void)fflush(NULL);
-        return 0;
+        return (cstreams_locked){0};
     }
-    int locked;
-    while ((locked = flush_free_ones(descriptor)) && lock_limit_s > 0) {
+    look last;
+    while ((last = flush_free_ones()).found.written_to && lock_limit_s > 0) {
         (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_AGAIN_MS * 1000000L}, NULL);
         lock_limit_s -= LOOK_AGAIN_MS / 1e3;
     }
-    return locked;
+    if (last.found.written_to) {
+        dprintf(
+            STDERR_FILENO,
+            "pasture: a thread keeps a stream of C (descriptor %d) locked at the exit: it was not "
+            "flushed\n",
+            last.descriptor);
+    }
+    return last.found;
 }

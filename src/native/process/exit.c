@@ -1,121 +1,19 @@
-/* Ends the process, and finds the exit status and the open files that its end needs.
- *
- * The exit status of a process that ends by SystemExit is known to the interpreter alone, in a
- * local variable of Py_Exit, while atexit functions run. The interpreter reads `code` from the
- * exception when no Python frame is left. That read is observed here, through the descriptor of
- * SystemExit.code.
- */
+/* Ends the process, and finds the open files that its end needs. */
 #define _GNU_SOURCE
 #include "exit.h"
 
 #include "cstreams.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 #ifndef CPY_UNSUPPORTED
 
 #define EXIT_STREAM_LOST 120 /* CPython's, if the standard streams cannot be flushed */
 
-static PyObject *exit_code; /* strong, or NULL */
-
-/* In the place of the getter of SystemExit.code: remembers what the interpreter reads, which it
-   does when no Python frame is left. */
-static PyObject *
-get_code(PyObject *self, void *Py_UNUSED(closure))
-{
-    PyObject *code = ((PySystemExitObject *)self)->code;
-    if (code == NULL) {
-        code = Py_None;
-    }
-    PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
-    if (frame == NULL) {
-        Py_XSETREF(exit_code, Py_NewRef(code));
-    }
-    Py_XDECREF(frame);
-    return Py_NewRef(code);
-}
-
-static int
-set_code(PyObject *self, PyObject *value, void *Py_UNUSED(closure))
-{
-    Py_XSETREF(((PySystemExitObject *)self)->code, Py_XNewRef(value));
-    return 0;
-}
-
-static PyGetSetDef code_getset = {"code", get_code, set_code, "exception code", NULL};
-
-#if CPY_HAS_BARE_EXCEPTIONS
-/* The interpreter then finds the code itself where the instance would be and reads no
-   attribute. So sys.exit makes the instance here. It is replaced inside the function object,
-   for those who have imported the name. */
-static PyObject *
-exit_with_instance(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
-{
-    if (nargs > 1) {
-        return PyErr_Format(PyExc_TypeError, "exit expected at most 1 argument, got %zd", nargs);
-    }
-    PyObject *type, *value, *traceback;
-    PyErr_SetObject(PyExc_SystemExit, nargs ? args[0] : Py_None);
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    PyErr_Restore(type, value, traceback);
-    return NULL;
-}
-
-static void
-raise_instances(void)
-{
-    PyObject *function = PySys_GetObject("exit"); /* borrowed */
-    if (function != NULL && PyCFunction_CheckExact(function)
-        && PyCFunction_GET_FLAGS(function) == METH_FASTCALL) {
-        ((PyCFunctionObject *)function)->m_ml->ml_meth =
-            (PyCFunction)(void (*)(void))exit_with_instance;
-    }
-}
-#else
-static void
-raise_instances(void)
-{
-}
-#endif
-
-int
-exit_watch_system_exit(void)
-{
-    raise_instances();
-    PyTypeObject *type = (PyTypeObject *)PyExc_SystemExit;
-    PyObject *dict = cpy_type_dict(type);
-    if (dict == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "SystemExit has no dictionary");
-        return -1;
-    }
-    PyObject *descr = PyDescr_NewGetSet(type, &code_getset);
-    int result = descr == NULL ? -1 : PyDict_SetItemString(dict, "code", descr);
-    /* Not PyType_Modified(): it asserts that builtin types never change. A specialized read
-       of the slot in Python code may go on; the interpreter's own goes through this cache. */
-    PyType_ClearCache();
-    Py_XDECREF(descr);
-    Py_DECREF(dict);
-    return result;
-}
-
-PyObject *
-exit_system_exit_code(void)
-{
-    return Py_XNewRef(exit_code);
-}
-
 void
 exit_now(int status, double lock_limit_s)
 {
-    int descriptor = -1;
-    if (cstreams_flush(lock_limit_s, &descriptor)) {
-        dprintf(
-            STDERR_FILENO,
-            "pasture: a thread keeps a stream of C (descriptor %d) locked at the exit: it was not "
-            "flushed\n",
-            descriptor);
+    if (cstreams_flush(lock_limit_s).written_to) {
         status = status ? status : EXIT_STREAM_LOST;
     }
     _exit(status);
@@ -351,23 +249,6 @@ exit_files(exit_which which)
         Py_CLEAR(found);
     }
     return found;
-}
-
-int
-exit_run_last(PyObject *func)
-{
-    PyObject *atexit = layout_require(LAYOUT_ATEXIT) < 0 ? NULL : PyImport_ImportModule("atexit");
-    PyObject *registered = atexit ? PyObject_CallMethod(atexit, "register", "O", func) : NULL;
-    if (registered != NULL && !cpy_atexit_is_last(func)) {
-        Py_SETREF(registered, PyObject_CallMethod(atexit, "unregister", "O", func));
-        if (registered != NULL) {
-            PyErr_SetString(PyExc_NotImplementedError, "atexit keeps its functions in another way");
-            Py_CLEAR(registered);
-        }
-    }
-    Py_XDECREF(atexit);
-    Py_XDECREF(registered);
-    return registered == NULL ? -1 : cpy_atexit_last_to_bottom();
 }
 
 #endif

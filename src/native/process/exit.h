@@ -1,7 +1,4 @@
-/* How a child ends: with the right exit status, its files flushed, and without finalization.
- *
- * Finalizing the interpreter would write to every object of the heap, shared ones too.
- */
+/* What the end of a process does before it ends: its files are found, and streams of C flushed. */
 #ifndef PASTURE_EXIT_H
 #define PASTURE_EXIT_H
 
@@ -41,15 +38,5 @@ exit_stream_lock exit_find_stream_lock(PyObject *stream);
    reference, and to the ends of the frozen part. Precondition: no collection runs. Returns 0, or
    -1 with an exception set: nothing is remembered then. */
 int exit_note_frozen_files(void);
-
-/* Register `func` with atexit so that it runs last. Returns 0, or -1 with an exception. */
-int exit_run_last(PyObject *func);
-
-/* From now on remember the code of the SystemExit that ends the process: the only one that the
-   interpreter itself reads. Returns 0, or -1 with an exception set. */
-int exit_watch_system_exit(void);
-
-/* New reference to that code, or NULL without an exception where none was read. */
-PyObject *exit_system_exit_code(void);
 
 #endif

@@ -4,6 +4,7 @@
 #ifndef CPY_UNSUPPORTED
 
 #include "exit.h"
+#include "leave.h"
 #include "prctl.h"
 #include "scratch.h"
 #include "signals.h"
@@ -22,25 +23,22 @@ python_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
-atexit_run_last(PyObject *Py_UNUSED(module), PyObject *func)
+arm_exit(PyObject *Py_UNUSED(module), PyObject *work)
 {
-    if (!PyCallable_Check(func)) {
+    if (!PyCallable_Check(work)) {
         PyErr_SetString(PyExc_TypeError, "the function must be callable");
         return NULL;
     }
-    if (exit_run_last(func) < 0) {
+    if (leave_arm(work) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
 }
 
 static PyObject *
-watch_system_exit(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+exit_obstacle(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    if (exit_watch_system_exit() < 0) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
+    return Py_BuildValue("z", leave_obstacle());
 }
 
 static PyObject *
@@ -97,16 +95,6 @@ exit_process(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     exit_now((int)(status & 0xff), lock_limit_s);
-}
-
-static PyObject *
-system_exit_code(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
-{
-    PyObject *code = exit_system_exit_code();
-    if (code == NULL) {
-        PyErr_SetString(PyExc_LookupError, "no SystemExit is ending the process");
-    }
-    return code;
 }
 
 static PyObject *
@@ -191,15 +179,14 @@ fail_scratch_after(PyObject *Py_UNUSED(module), PyObject *successes)
 
 PyMethodDef module_process_methods[] = {
     {"python_threads", python_threads, METH_NOARGS, NULL},
-    {"atexit_run_last", atexit_run_last, METH_O, NULL},
-    {"watch_system_exit", watch_system_exit, METH_NOARGS, NULL},
+    {"arm_exit", arm_exit, METH_O, NULL},
+    {"exit_obstacle", exit_obstacle, METH_NOARGS, NULL},
     {"files", files, METH_VARARGS, NULL},
     {"finalize", finalize, METH_O, NULL},
     {"learn_stream_owner", learn_stream_owner, METH_O, NULL},
     {"stream_lock", stream_lock, METH_O, NULL},
     {"note_frozen_files", note_frozen_files, METH_NOARGS, NULL},
     {"exit_process", exit_process, METH_VARARGS, NULL},
-    {"system_exit_code", system_exit_code, METH_NOARGS, NULL},
     {"adopt_orphans", adopt_orphans, METH_NOARGS, NULL},
     {"die_with_parent", die_with_parent, METH_O, NULL},
     {"signal_action", signal_action, METH_O, NULL},

@@ -1,21 +1,21 @@
 """The exit of a child: it runs its atexit functions, flushes its files and ends.
 
 It skips CPython's finalization. That would write to every object, and so copy every shared page,
-just when all workers stop at once. Owns finding the exit status: CPython decides on it and keeps
-it to itself. docs/internals/child-and-exit.md has the whole order of events.
+just when all workers stop at once. Owns what is done before the end; the extension returns to the
+interpreter, which ends the process with the status that it alone knows.
+docs/internals/child-and-exit.md has the whole order of events.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-import signal
 import sys
 import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
+from enum import IntEnum
 from typing import NoReturn
 
 from pasture.errors import UnsupportedInterpreter
@@ -29,35 +29,41 @@ LOCK_LIMIT_S = 5.0
 """Longest time that other threads may keep files locked at the exit."""
 
 _LOCK_LIMIT_AT_SEAL_S = 0.1
-_C_LONG_MAX = 2**63 - 1
+_GOES_ROUND = sys.version_info >= (3, 15)
+"""Whether the interpreter waits for threads again that a function of atexit has started."""
 
-LastWork = Callable[[int], int | None]
-"""Gets the status with which the process would end and returns the one with which it shall end;
-None: the interpreter shall finalize as usual."""
+LastWork = Callable[[], bool]
+"""Returns whether the process can be left; if not, the interpreter finalizes as usual."""
 
 _installed = False
-_flushes_at_end = False
+_armed = False
 _open_files_too = False
-_traceback_at_fork: TracebackType | None = None
 _last_work: LastWork | None = None
+
+
+class Ending(IntEnum):
+    """What the last function of atexit comes to. The extension has the same numbers."""
+
+    FINALIZE = 0  # the interpreter finalizes
+    AGAIN = 1  # the interpreter comes once more
+    WRITTEN = 2  # leave
+    STREAM_LOST = 3  # leave: a standard stream could not be written
+    FILE_GIVEN_UP = 4  # leave: a thread kept a file locked
 
 
 def watch() -> None:
     """Prepare the exits of parent and children. Call it in the parent, before the seal.
 
-    From now on the interpreter's exit code is kept. Open files are flushed twice: now, so that no
-    child inherits what is still to be written, and at the end of the process, because an object
-    that holds a file may be sealed and never release it. Without an extension for this interpreter
-    nothing is done, here and in `install`.
+    Open files are flushed twice: now, so that no child inherits what is still to be written, and
+    at the end of the process, because an object that holds a file may be sealed and never release
+    it. Without an extension for this interpreter nothing is done, here and in `install`.
     """
-    global _flushes_at_end
+    global _armed
     try:
-        native().watch_system_exit()
         open_files.learn_locks()
         open_files.flush(open_files.LockWait(_LOCK_LIMIT_AT_SEAL_S))
-        if not _flushes_at_end:
-            native().atexit_run_last(_flush_at_end)
-            _flushes_at_end = True
+        native().arm_exit(_at_end)
+        _armed = True
     except (UnsupportedInterpreter, NotImplementedError):
         pass
 
@@ -76,33 +82,42 @@ def note_frozen_files() -> None:
 def install() -> None:
     """Make this process and its children end without finalization. Call it in the child.
 
-    A child finalizes as usual where there is no extension, where that does not know how the
-    interpreter keeps the functions of atexit, and in an interpreter that turns interactive at
-    the end.
+    A child finalizes as usual where there is no extension, or where that does not find its way
+    out of the interpreter's own finalization.
     """
-    global _installed, _traceback_at_fork
-    _traceback_at_fork = _last_traceback()
-    if _installed or sys.flags.inspect or sys.flags.interactive:
-        return
-    try:
-        native().atexit_run_last(_leave)
-    except (UnsupportedInterpreter, NotImplementedError):
-        return
-    # atexit's list is inherited: children of this child leave in the same way.
+    global _installed
     _installed = True
 
 
-def _flush_at_end() -> None:
-    """Write what finalization would write, in a process that will be finalized, and have what its
-    modules hold end as if nothing were sealed."""
-    if not _installed:  # else `_leave` comes next
-        wait = open_files.LockWait(LOCK_LIMIT_S)
+def _at_end(can_leave: bool) -> tuple[Ending, float]:
+    """The work of the last atexit function. Threads have been joined.
+
+    Args:
+        can_leave: whether the process can end without finalization.
+
+    Returns:
+        What is to be done, and the seconds for which locks may still be waited for.
+    """
+    wait = open_files.LockWait(LOCK_LIMIT_S)
+    if not (_installed and can_leave):
         _finish_open_files(wait)
         _all_unlocked(wait)
         _finalize_before_modules()
+        return Ending.FINALIZE, 0.0
+    if _GOES_ROUND and _late_threads():
+        return Ending.AGAIN, 0.0
+    if _last_work is not None and not _last_work():
+        _finalize_before_modules()
+        return Ending.FINALIZE, 0.0
+    return _write_all(wait), wait.left_s
+
+
+def _late_threads() -> bool:
+    return any(not one.daemon for one in threading.enumerate() if one is not threading.main_thread())
 
 
 def _finalize_before_modules() -> None:
+    """Have what modules hold end as if nothing were sealed."""
     with suppress(NotImplementedError):
         native().finalize_before_modules()
 
@@ -114,21 +129,9 @@ def flush_open_files_too() -> None:
 
 
 def before_leaving(work: LastWork) -> None:
-    """Have a function called when a process leaves, once its status is known. The latest counts."""
+    """Have a function called when a process leaves. The latest counts."""
     global _last_work
     _last_work = work
-
-
-def _leave() -> None:
-    """End the process. Runs as the last atexit function, so threads have been joined."""
-    status, interrupted = _exit_status()
-    if _last_work is not None:
-        changed = _last_work(status)
-        if changed is None:
-            _finalize_before_modules()
-            return
-        status = changed
-    _end(status, interrupted=interrupted)
 
 
 def leave(status: int) -> NoReturn:
@@ -140,58 +143,24 @@ def leave(status: int) -> NoReturn:
         for step in (threading._shutdown, atexit._run_exitfuncs):  # type: ignore[attr-defined]
             with suppress(BaseException):
                 step()
-        _end(status)
+        wait = open_files.LockWait(LOCK_LIMIT_S)
+        ending = _write_all(wait)
+        if ending is Ending.STREAM_LOST or (ending is Ending.FILE_GIVEN_UP and status == 0):
+            status = STDOUT_LOST
+        native().exit_process(status, wait.left_s)
     finally:
         os._exit(status)
 
 
-def _end(status: int, *, interrupted: bool = False) -> None:
-    """Write what finalization would write, and end."""
-    wait = open_files.LockWait(LOCK_LIMIT_S)
-    if not _flush_standard_streams(wait):
-        status = STDOUT_LOST
-    if _open_files_too or _flushes_at_end:
+def _write_all(wait: open_files.LockWait) -> Ending:
+    """Write what finalization would write."""
+    written = _flush_standard_streams(wait)
+    if _open_files_too or _armed:
         _finish_open_files(wait)
-    if not _all_unlocked(wait):
-        status = status or STDOUT_LOST
-    if interrupted:
-        # A shell knows an interrupted program by the signal that ended it.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)
-    native().exit_process(status, wait.left_s)
-
-
-def _exit_status() -> tuple[int, bool]:
-    """The status with which CPython would end now; whether by an interrupt.
-
-    Source: CPython 3.14 Python/pythonrun.c, _Py_HandleSystemExitAndKeyboardInterrupt;
-    Modules/main.c, pymain_run_python, exit_sigint.
-    """
-    try:
-        return status_of(native().system_exit_code()), False
-    except LookupError:
-        pass
-    trace = _last_traceback()
-    if trace is None or trace is _traceback_at_fork or trace.tb_frame.f_back is not None:
-        return 0, False
-    # It came through the outermost frame: no code caught it.
-    interrupted = issubclass(sys.last_type or BaseException, KeyboardInterrupt)
-    return (128 + signal.SIGINT if interrupted else 1), interrupted
-
-
-def status_of(code: object) -> int:
-    """The exit status that a `SystemExit.code` stands for, 0 to 255."""
-    if code is None:
-        return 0
-    if isinstance(code, int):
-        return int(code) & 0xFF if -_C_LONG_MAX - 1 <= code <= _C_LONG_MAX else 0xFF
-    return 1  # CPython has printed it
-
-
-def _last_traceback() -> TracebackType | None:
-    """The traceback of the last exception that CPython printed as uncaught."""
-    trace: TracebackType | None = getattr(sys, "last_traceback", None)
-    return trace
+    unlocked = _all_unlocked(wait)
+    if not written:
+        return Ending.STREAM_LOST
+    return Ending.WRITTEN if unlocked else Ending.FILE_GIVEN_UP
 
 
 def flush() -> bool:
