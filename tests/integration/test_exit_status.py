@@ -3,6 +3,7 @@
 The oracle is CPython itself: the same program without pasture.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -17,6 +18,24 @@ STDOUT_LOST = 120
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 FEW_WAYS = ["fail", "exit_at_once", "interrupted", "run_to_the_end"]
+NOT_IN_A_POOL = ("fork", "multiprocessing")
+"""A second process at the same queue: the pool waits for ever."""
+
+BOOT_ERROR = 3
+"""gunicorn's: its arbiter ends with it."""
+
+WORKERS_ENDS = [
+    "exit_by_a_property_code",
+    "exit_by_getattribute",
+    "exit_by_a_code_set_later",
+    "exit_with_text",
+    "exit_in_a_group",
+    "interrupted_by_a_subclass",
+    "run_atexit_functions_and_leave",
+    "clear_the_atexit_functions",
+    "start_a_thread_at_exit",
+    "run_to_the_end",
+]
 
 
 def ways():
@@ -26,14 +45,14 @@ def ways():
     return sorted({*defined, *(f"exit_with_{code}" for code in codes)})
 
 
-def look(policy, file, *, ways=FEW_WAYS, launch=("exit_ways.py",)):
+def look(policy, file, *, ways=FEW_WAYS, host="fork", launch=("exit_ways.py",)):
     """What a child that ends in each of some ways looks like from outside, and its parent's end.
 
     Returns:
         Dict of way, or "parent", to (output, errors); a child's status is in the output.
     """
     done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", *launch, policy, str(file), *ways],
+        [sys.executable, "-W", "ignore::DeprecationWarning", *launch, policy, host, str(file), *ways],
         cwd=PROGRAMS,
         capture_output=True,
         text=True,
@@ -77,6 +96,58 @@ def runs(tmp_path_factory):
 
 def test_a_sealed_child_ends_as_without_pasture_in_each_way(runs):
     assert runs.sealed == runs.plain
+
+
+@pytest.mark.parametrize("host", ["nested", "process", "pool"])
+def test_so_it_does_in_processes_of_multiprocessing(host, tmp_path):
+    some = [way for way in ways() if host != "pool" or not any(w in way for w in NOT_IN_A_POOL)]
+    plain, sealed = (
+        look(policy, tmp_path / policy, ways=some, host=host) for policy in ("plain", "seal")
+    )
+    assert sealed == plain
+
+
+def workers_that_end(tmp_path, sealed, ends, *, command):
+    """Status of gunicorn, and how each worker ended by its log."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", *command],
+        cwd=PROGRAMS,
+        env={
+            **os.environ,
+            "ENDS": " ".join(ends),
+            "CONTROL_SOCKET": str(tmp_path / "control"),
+            "SEALED": "1" * sealed,
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ("objects immortal" in done.stderr) == sealed, done.stderr
+    booted = done.stderr.count("Booting worker")
+    how = re.findall(r"Worker \(pid:\d+\) (?!exiting)(.*)", done.stderr)
+    return done.returncode, booted, how
+
+
+GUNICORN = ("-m", "gunicorn", "-c", "ending_workers.py", "ending_workers:app")
+
+
+@pytest.mark.parametrize("command", [GUNICORN, ("ending_workers.py",)], ids=["alone", "nested"])
+def test_workers_of_gunicorn_end_as_without_pasture(command, tmp_path):
+    plain, sealed = (
+        workers_that_end(tmp_path, sealed, WORKERS_ENDS, command=command) for sealed in (False, True)
+    )
+    assert sealed == plain
+    assert plain[1] >= len(WORKERS_ENDS)
+
+
+@pytest.mark.parametrize("command", [GUNICORN, ("ending_workers.py",)], ids=["alone", "nested"])
+def test_gunicorn_sees_that_a_worker_could_not_boot(command, tmp_path):
+    end = ["exit_by_a_class_with_a_code"]
+    plain, sealed = (
+        workers_that_end(tmp_path, sealed, end, command=command) for sealed in (False, True)
+    )
+    assert sealed == plain
+    assert plain[:2] == (BOOT_ERROR, 1)
 
 
 def test_a_file_left_open_holds_the_same(runs):
