@@ -9,6 +9,7 @@
 #ifndef CPY_UNSUPPORTED
 
 #include "cpython/layout.h"
+#include "process/leave.h"
 
 static PyObject *
 check_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
@@ -22,7 +23,16 @@ check_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 static PyObject *
 left_out(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    return layout_left_out();
+    PyObject *parts = layout_left_out();
+    const char *why = leave_obstacle();
+    PyObject *row = NULL;
+    if (parts != NULL && why != NULL
+        && ((row = Py_BuildValue("(ss)", "exit without finalization", why)) == NULL
+            || PyList_Append(parts, row) < 0)) {
+        Py_CLEAR(parts);
+    }
+    Py_XDECREF(row);
+    return parts;
 }
 
 static PyObject *

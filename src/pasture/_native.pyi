@@ -234,9 +234,6 @@ def arm_exit(work: Callable[[bool], tuple[int, float]], /) -> None:
         NotImplementedError: atexit keeps its functions in a way that is not known.
     """
 
-def exit_obstacle() -> str | None:
-    """Why children of this process will be finalized; None if they need not."""
-
 def files(frozen: bool | None = None, /) -> list[object]:
     """The files that the collector knows. Looking for them writes to no other object.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,9 @@ from images import STUB, TIMEOUT_S, Images
 from pasture.profile import file
 
 pytestmark = pytest.mark.integration
+
+PROGRAMS = Path(__file__).parent.parent / "programs"
+STDOUT_LOST = 120
 
 
 @pytest.mark.interpreter
@@ -38,6 +43,36 @@ def test_programs_out_of_a_file_are_those_that_python_runs(images: Images, tmp_p
         assert by_image == images.python(*words, input=given), words
     modules = images.run("-c", "import sys; print('changing' in sys.modules)")
     assert modules.out == b"True\n"
+
+
+def ways_to_end() -> list[str]:
+    listed = subprocess.run(
+        [sys.executable, "-c", "import exit_ways; print(*exit_ways.WAYS)"],
+        cwd=PROGRAMS,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return listed.stdout.split()
+
+
+@pytest.mark.interpreter
+def test_programs_out_of_a_file_end_in_each_way_as_by_python(images: Images) -> None:
+    script = str(PROGRAMS / "exit_ways.py")
+    file = images.folder / "left"
+    differs = {}
+    for way in ways_to_end():
+        seen = []
+        for run in (images.python, images.run):
+            file.unlink(missing_ok=True)
+            ended = run("-W", "ignore", script, "main", "", str(file), way)
+            left = file.read_text() if file.exists() else None
+            errors = re.sub(b"0x[0-9a-f]+", b"ADDRESS", ended.err)
+            is_lost = ended.status == STDOUT_LOST
+            seen.append((ended.status, ended.out, b"" if is_lost else errors, left))
+        if seen[0] != seen[1]:
+            differs[way] = seen
+    assert differs == {}
 
 
 @pytest.mark.once

@@ -495,6 +495,12 @@ def run_functions_of_c_at_exit():
     sys.exit(32)
 
 
+def end_the_interpreter_in_a_function_of_c():
+    finalize = ctypes.cast(ctypes.pythonapi.Py_FinalizeEx, ctypes.c_void_p)
+    ctypes.CDLL(None).__cxa_atexit(finalize, None, None)
+    sys.exit(33)
+
+
 def turn_interactive_at_the_end():
     os.environ["PYTHONINSPECT"] = "1"
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

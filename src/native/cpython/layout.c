@@ -185,7 +185,7 @@ static const char *const names[LAYOUT_PARTS] = {
     [LAYOUT_KEY_VERSIONS] = "versions of shared key tables",
     [LAYOUT_POOLS] = "plugging of pools",
     [LAYOUT_ARENAS] = "giving free pools back",
-    [LAYOUT_ATEXIT] = "an exit without finalization",
+    [LAYOUT_ATEXIT] = "exit without finalization",
 };
 
 bool

@@ -36,12 +36,6 @@ arm_exit(PyObject *Py_UNUSED(module), PyObject *work)
 }
 
 static PyObject *
-exit_obstacle(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
-{
-    return Py_BuildValue("z", leave_obstacle());
-}
-
-static PyObject *
 files(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *frozen = Py_None;
@@ -180,7 +174,6 @@ fail_scratch_after(PyObject *Py_UNUSED(module), PyObject *successes)
 PyMethodDef module_process_methods[] = {
     {"python_threads", python_threads, METH_NOARGS, NULL},
     {"arm_exit", arm_exit, METH_O, NULL},
-    {"exit_obstacle", exit_obstacle, METH_NOARGS, NULL},
     {"files", files, METH_VARARGS, NULL},
     {"finalize", finalize, METH_O, NULL},
     {"learn_stream_owner", learn_stream_owner, METH_O, NULL},

@@ -180,9 +180,12 @@ unwind_load(void)
     if (!unwinder.looked) {
         void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
         unwinder.looked = true;
-        unwinder.missing = has_shadow_stack()                          ? "the process has a shadow stack"
-                           : library == NULL || !find_symbols(library) ? LIBRARY " is not there"
-                                                                       : NULL;
+        if (has_shadow_stack()) {
+            unwinder.missing = "its threads have shadow stacks, which would miss the returns";
+        }
+        else if (library == NULL || !find_symbols(library)) {
+            unwinder.missing = LIBRARY " is not there; install it: apt install libgcc-s1, apk add libgcc";
+        }
     }
     return unwinder.missing;
 }

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pasture.doctor import exit_trial
 from pasture.doctor.free_memory import free_bytes
 from pasture.doctor.modules import Module, is_stable_abi, read_module
 from pasture.doctor.notes import Notes
@@ -150,4 +151,8 @@ def _by_package(pid: int) -> dict[str, InMemory]:
 
 def _refusals() -> tuple[str, ...]:
     unsupported = current().unsupported
-    return left_out_besides() if unsupported is None else (unsupported,)
+    if unsupported is not None:
+        return (unsupported,)
+    left_out = left_out_besides()
+    why = exit_trial.try_exit() if not left_out else None
+    return left_out if why is None else (why,)

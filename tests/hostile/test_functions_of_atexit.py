@@ -1,0 +1,110 @@
+"""Programs that run the functions of atexit themselves, or seal and fork while these run.
+
+The oracle is the same program without a seal.
+"""
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.interpreter
+
+PROGRAM = """
+import atexit, os, sys
+
+def seal():
+    if sys.argv[1] == "sealed":
+        import pasture
+        pasture.seal()
+
+def say(word):
+    print(word, flush=True)
+
+def fork():
+    pid = os.fork()
+    if pid:
+        print("ended with", os.waitpid(pid, 0)[1], flush=True)
+    return not pid
+
+class Box:
+    pass
+
+box = Box()
+"""
+
+SEALS_AT_EXIT = """
+def work():
+    seal()
+    say("works")
+    try:
+        fork()
+    except RuntimeError as error:
+        print(error)
+
+for each in (1, 2, work, 3):
+    atexit.register(each) if each is work else atexit.register(say, each)
+"""
+
+PROGRAMS = {
+    "sealed in a function of atexit": SEALS_AT_EXIT + "sys.exit(4)",
+    "sealed in one that the program runs": SEALS_AT_EXIT + "atexit._run_exitfuncs(); sys.exit(4)",
+    "functions run by hand before a child": """
+seal()
+atexit.register(say, "by hand")
+atexit._run_exitfuncs()
+atexit.register(say, "at the end")
+if fork():
+    sys.exit(7)
+sys.exit(4)
+""",
+    "functions run by hand, and a file left open after that": """
+seal()
+atexit._run_exitfuncs()
+box.file = open(sys.argv[2], "w")
+box.file.write("written after that")
+""",
+    "functions run by hand in a child, and a file left open": """
+seal()
+if fork():
+    atexit._run_exitfuncs()
+    box.file = open(sys.argv[2], "w")
+    box.file.write("written by the child")
+    sys.exit(5)
+""",
+    "functions forgotten in a child": """
+seal()
+if fork():
+    atexit._clear()
+    sys.exit(6)
+""",
+    "many children, some with threads that go on": """
+import threading
+seal()
+sys.stderr = open(os.devnull, "w")
+for status in range(60):
+    if fork():
+        if status % 3 == 0:
+            spin = lambda: [sum(range(100)) for _ in iter(int, 1)]
+            threading.Thread(target=spin, daemon=True).start()
+        if status % 5 == 0:
+            raise ValueError
+        sys.exit(status)
+""",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_program_ends_as_without_a_seal(name, tmp_path):
+    seen = {}
+    for how in ("plain", "sealed"):
+        file = tmp_path / how
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", PROGRAM + PROGRAMS[name], how, str(file)],
+            capture_output=True,
+            text=True,
+            timeout=150,
+        )
+        left = file.read_text() if file.exists() else None
+        seen[how] = (done.returncode, done.stdout, done.stderr, left)
+    assert seen["sealed"] == seen["plain"]
