@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pasture.fork_safety import generators
 from pasture.profile import effects
 from pasture.profile.build import Built, build, build_in_image, problems_of
 from pasture.profile.file import profile_of
@@ -37,6 +38,7 @@ MODULES = {
     "secretly": "try:\n    print('welcome')\nexcept BaseException:\n    pass",
     "changing": "import os\nos.environ['LEARNED'] = 'after'",
     "reading": "open(__file__).close()",
+    "started": "import time\nSTARTED = time.time()",
     "caches": "import functools\n"
     "@functools.cache\n"
     "def table():\n    return ['built']\n"
@@ -44,6 +46,13 @@ MODULES = {
     "def line():\n    open({there!r}, 'w')\n"
     "@functools.cache\n"
     "def of(number):\n    return [number]\n"
+    "import os, random, uuid\n"
+    "@functools.cache\n"
+    "def name():\n    return f'worker-{os.getpid()}'\n"
+    "@functools.cache\n"
+    "def drawn():\n    return [random.random()]\n"
+    "@functools.cache\n"
+    "def key():\n    return str(uuid.uuid4())\n"
     "table_of_old = table.__wrapped__\n",
 }
 
@@ -177,6 +186,24 @@ def test_caches_of_functions_without_arguments_are_filled(there: Path) -> None:
     assert found["learned_caches:table"].problem is None
     assert "a file" in str(found["learned_caches:line"].problem)
     assert not there.exists()
+
+
+def test_a_cache_that_each_worker_would_fill_otherwise_stays_empty(there: Path) -> None:
+    assert built("module", "learned_caches")["learned_caches"].problem is None
+    caches = sys.modules["learned_caches"]
+    with generators.observed():
+        found = built("cache", *(f"learned_caches:{name}" for name in ("name", "drawn", "key")))
+    assert {one.partition(":")[2]: outcome.problem for one, outcome in found.items()} == {
+        "name": "it holds the id of a process: each worker makes it for itself",
+        "drawn": "it holds a random number: each worker makes it for itself",
+        "key": "it holds a random number: each worker makes it for itself",
+    }
+    assert not any(getattr(caches, name).cache_info().currsize for name in ("name", "drawn", "key"))
+
+
+def test_a_module_that_is_the_parents_own_is_reported(there: Path) -> None:
+    problem = built("module", "learned_started")["learned_started"].problem
+    assert problem == "it holds a time: all workers have the parent's"
 
 
 def test_a_cache_that_is_filled_already_is_left_alone(there: Path) -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from pasture.profile import file, found
+from pasture.fork_safety import caches
+from pasture.profile import file
 from pasture.profile.file import Profile, profile_of
 from pasture.profile.recorder import Recorder
 
@@ -33,6 +34,14 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "import functools\n@functools.cache\ndef table():\n    return {}\n"
         "class Rates:\n    @functools.cache\n    def of(self, number):\n        return number\n"
     )
+    (package / "own.py").write_text(
+        "import functools, os, secrets, uuid\n"
+        "@functools.cache\ndef name():\n    return f'worker-{os.getpid()}'\n"
+        "@functools.lru_cache\ndef drawn():\n    return {'id': uuid.uuid4()}\n"
+        "@functools.lru_cache\ndef same():\n    return {'id': 'same'}\n"
+    )
+    (package / "started.py").write_text("import time\nSTARTED = time.time()\n")
+    (package / "keyed.py").write_text("import secrets\nKEY = secrets.token_bytes(8)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path / "site.profile"
     for name in [name for name in sys.modules if name.partition(".")[0] == "lazily"]:
@@ -43,7 +52,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def recorder(path: Path) -> Iterator[Recorder]:
     recorder = Recorder()
     recorder._path = path
-    recorder._of_parent = found.caches()
+    recorder._of_parent = caches.caches()
     recorder.begin()
     yield recorder
     recorder.stop()
@@ -227,3 +236,39 @@ def test_a_module_that_loads_itself_at_its_first_use_stays_unloaded(
     kind = type(module)
     assert recorded(recorder, path).of("module") == ("lazily.beside",)
     assert type(module) is kind
+
+
+def test_what_names_the_process_is_not_recorded_and_no_longer_in_the_file(
+    recorder: Recorder, path: Path
+) -> None:
+    file.write(path, profile_of({"cache": ["lazily.own:name"], "module": ["lazily.started"]}))
+    own = importlib.import_module("lazily.own")
+    importlib.import_module("lazily.started")
+    own.name(), own.same()
+    profile = recorded(recorder, path)
+    assert profile.of("cache") == ("lazily.own:same",)
+    assert profile.of("module") == ("lazily.own",)
+
+
+def test_what_another_process_has_otherwise_is_not_recorded_and_no_longer_in_the_file(
+    recorder: Recorder, path: Path
+) -> None:
+    def use() -> None:
+        importlib.import_module("lazily.keyed")
+        own = importlib.import_module("lazily.own")
+        own.drawn(), own.same()
+
+    use()
+    profile = recorded(recorder, path)
+    assert profile.of("cache") == ("lazily.own:drawn", "lazily.own:same")
+    assert profile.of("module") == ("lazily.keyed", "lazily.own")
+    for name in ("own", "keyed"):
+        del sys.modules[f"lazily.{name}"]
+    another = Recorder()  # as another process has it
+    another._path, another._of_parent = path, caches.caches()
+    another._compared = recorder._compared
+    another.begin()
+    use()
+    profile = recorded(another, path)
+    assert profile.of("cache") == ("lazily.own:same",)
+    assert profile.of("module") == ("lazily.own",)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
@@ -79,6 +79,11 @@ def settle() -> None:
         _hooked = True
     _owner = os.getpid()
     _hazards = (*_settle_numpy(), *_settle_torch())
+
+
+def drawn() -> Collection[bytes]:
+    """Random bytes that Python code has drawn while it was observed, up to now and from now on."""
+    return _observer.entropy
 
 
 def hazards() -> tuple[Hazard, ...]:

@@ -92,7 +92,8 @@ def find(entropy: Iterable[bytes], before: Found) -> Found:
     """
     bits = sys.modules.get("numpy.random.bit_generator")
     mtrand = sys.modules.get("numpy.random.mtrand")
-    drawn = {*before.entropy, *(int.from_bytes(one, "big") for one in entropy)}
+    ours = (one for one in entropy if len(one) == ENTROPY_BYTES)
+    drawn = {*before.entropy, *(int.from_bytes(one, "big") for one in ours)}
     if bits is None or mtrand is None or not drawn:
         return before
     kinds = (vars(bits)["SeedSequence"], vars(bits)["BitGenerator"], vars(mtrand)["RandomState"])

@@ -9,12 +9,15 @@ What is patched for that is the standard library's, and put back.
 
 from __future__ import annotations
 
+import os
+import posix
 import random
 import sys
 from typing import Any
 from weakref import WeakSet
 
-from pasture.fork_safety import numpy_generators
+_NOTED_BYTES = range(8, 65)
+"""Fewer bytes may be those of anything."""
 
 _MAX_NOTED = 4096
 """Draws of entropy in a process that observes for as long as it lives."""
@@ -41,6 +44,7 @@ class Observer:
             self.had_numpy = "numpy.random.mtrand" in sys.modules
         self._plain = plain
 
+        # A module that is loaded meanwhile may keep one of these for good.
         def noting_seed(self_: random.Random, a: Any = None, version: int = 2) -> None:
             seed(self_, a, version)
             self._note(self_, a is None)
@@ -50,21 +54,23 @@ class Observer:
             self._note(self_, False)
 
         def noting_urandom(size: int) -> bytes:
+            if not self.depth:
+                return posix.urandom(size)
             drawn: bytes = urandom(size)
-            if size == numpy_generators.ENTROPY_BYTES and len(self.entropy) < _MAX_NOTED:
+            if size in _NOTED_BYTES and len(self.entropy) < _MAX_NOTED:
                 self.entropy[drawn] = None
             return drawn
 
         random.Random.seed = noting_seed  # type: ignore[assignment, method-assign]
         random.Random.setstate = noting_setstate  # type: ignore[assignment, method-assign]
-        vars(random)["_urandom"] = noting_urandom
+        vars(random)["_urandom"] = os.urandom = noting_urandom
         sys.meta_path.insert(0, self)
 
     def remove(self) -> None:
         seed, setstate, urandom = self._plain
         random.Random.seed = seed  # type: ignore[method-assign]
         random.Random.setstate = setstate  # type: ignore[method-assign]
-        vars(random)["_urandom"] = urandom
+        vars(random)["_urandom"] = os.urandom = urandom
         if self in sys.meta_path:
             sys.meta_path.remove(self)
         self.entropy.clear()
@@ -75,7 +81,7 @@ class Observer:
             self.torch_seed = seed_of_torch()
 
     def _note(self, generator: random.Random, by_itself: bool) -> None:
-        if by_itself:
+        if by_itself and self.depth:
             self.made.add(generator)
         else:
             self.made.discard(generator)

@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
+import random
 import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from time import perf_counter
 from types import MappingProxyType
 from typing import Any
+from uuid import UUID
 
+from pasture.fork_safety import generators
+from pasture.fork_safety.identity import Identity
 from pasture.proc.own_memory import read_own_memory
 from pasture.profile import effects
 from pasture.profile.file import Profile, pattern_of
@@ -42,6 +48,15 @@ class Built:
 
 class Gone(Exception):
     """The entry is no longer there."""
+
+
+class Own(Exception):
+    """Each process makes for itself what the entry makes."""
+
+
+_MAX_COUNT = 1 << 31
+_SCALARS = frozenset((str, bytes, int, float, tuple, UUID, datetime))
+_PREFIX = re.compile(rf"({Gone.__name__}|{Own.__name__}): ")
 
 
 class Meter:
@@ -87,6 +102,7 @@ def _build(profile: Profile, run: Run, is_over: Callable[[], bool]) -> tuple[Bui
         if not value.endswith("(...)")  # by which arguments is not known
     ]
     meter = Meter()
+    identity = Identity.now(generators.drawn())
     try:
         for kind, value in entries:
             entry = f"{kind} {value}"
@@ -94,8 +110,8 @@ def _build(profile: Profile, run: Run, is_over: Callable[[], bool]) -> tuple[Bui
                 done.append(Built(entry, 0.0, 0, "left out: the time is over"))
                 continue
             with effects.refused() as found:
-                outcome = run(entry, partial(_BUILDERS[kind], value))
-            error = outcome.error and outcome.error.removeprefix(f"{Gone.__name__}: ")
+                outcome = run(entry, partial(_BUILDERS[kind], value, identity))
+            error = outcome.error and _PREFIX.sub("", outcome.error)
             problem = f"refused: it makes {found[0]}" if found else error
             if outcome.changed and problem is None:
                 problem = f"it changed {', '.join(outcome.changed)}: put back"
@@ -157,29 +173,54 @@ def contents_of(thing: Any) -> Mapping[str, Any]:
     return held if isinstance(held, (dict, MappingProxyType)) else {}
 
 
-def _import(name: str) -> None:
+def scalars_of(module: str) -> list[Any]:
+    """Values of a module that may say which process has imported it.
+
+    Numbers that count something, or are a constant, differ or are alike for other reasons.
+    """
+    own = (os.getpid(), os.getppid())
+    return [
+        value
+        for key, value in list(contents_of(sys.modules.get(module)).items())
+        if type(value) in _SCALARS and not key.startswith("__")
+        if type(value) is not int or value in own or value > _MAX_COUNT
+    ]
+
+
+def _import(name: str, identity: Identity) -> None:
+    is_there = name in sys.modules
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
             raise Gone("it is no longer there") from None
         raise
+    own = None if is_there else identity.found_in(scalars_of(name))
+    if own is not None:
+        raise Own(f"it holds {own}: all workers have the parent's")
 
 
-def _fill(name: str) -> None:
+def _fill(name: str, identity: Identity) -> None:
     cached = resolve(name)
     if not isinstance(cached, functools._lru_cache_wrapper):
         raise Gone("it is no longer a cache")
-    if not cached.cache_info().currsize:
-        cached()
+    if cached.cache_info().currsize:
+        return
+    state = random.getstate()
+    own = identity.found_in(cached())
+    if own is None and random.getstate() != state:
+        own = "a random number"
+    if own is not None:
+        cached.cache_clear()
+        raise Own(f"it holds {own}: each worker makes it for itself")
 
 
-def _compile(value: str) -> None:
+def _compile(value: str, _: Identity) -> None:
     pattern, flags = pattern_of(value)
     re.compile(pattern, flags)
 
 
-def _load_template(value: str) -> None:
+def _load_template(value: str, _: Identity) -> None:
     engine, place, name = value.split(" ", 2)
     if engine == "django":
         if "django.template" not in sys.modules:
@@ -189,7 +230,7 @@ def _load_template(value: str) -> None:
         resolve(place).get_template(name)
 
 
-_BUILDERS: Mapping[str, Callable[[str], object]] = {
+_BUILDERS: Mapping[str, Callable[[str, Identity], object]] = {
     "module": _import,
     "template": _load_template,
     "cache": _fill,

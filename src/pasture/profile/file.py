@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -116,6 +116,14 @@ class Profile:
             if self.of(name) or other.of(name)
         }
         return profile_of(merged, (*self.problems, *other.problems))
+
+    def without(self, lines: Collection[str]) -> Profile:
+        """Without these entries, each as its line in the file."""
+        kept = {
+            kind: tuple(value for value in values if f"{kind} {value}" not in lines)
+            for kind, values in self.entries.items()
+        }
+        return profile_of(kept, self.problems)
 
     def __len__(self) -> int:
         return sum(map(len, self.entries.values()))

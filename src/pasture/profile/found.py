@@ -8,7 +8,6 @@ look is safe at any time, in any thread.
 from __future__ import annotations
 
 import _socket
-import functools
 import gc
 import os
 import re
@@ -19,10 +18,9 @@ from contextlib import closing
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from pasture.fork_safety.caches import Cache
 from pasture.fork_safety.open_files import open_files
 from pasture.profile.build import contents_of, resolve
-
-Cache = functools._lru_cache_wrapper
 
 _NO_HOLDERS = frozenset(
     (
@@ -31,11 +29,6 @@ _NO_HOLDERS = frozenset(
     )
 )
 """Types of most of what modules hold: none is an environment of Jinja's, or holds one."""
-
-
-def caches() -> list[Any]:
-    """All caches of this process. Walks the heap: in the parent, before it is frozen."""
-    return [one for one in gc.get_objects() if type(one) is Cache]
 
 
 def caches_of(modules: Iterable[str]) -> Iterator[Any]:

@@ -23,8 +23,11 @@ from time import monotonic, thread_time
 from types import FrameType
 from typing import Any, NoReturn
 
+from pasture.fork_safety import caches
+from pasture.fork_safety.identity import Identity, digest_of
 from pasture.profile import file, found
-from pasture.profile.build import contents_of
+from pasture.profile.build import contents_of, scalars_of
+from pasture.profile.compared import Compared
 from pasture.profile.file import Profile, profile_of, show_pattern
 from pasture.profile.safe import without_secrets
 from pasture.profile.system_threads import original
@@ -112,6 +115,7 @@ class Recorder:
         self._owner = 0
         self._compile: Any = None
         self._exit: Any = None
+        self._compared = Compared()
         self._reset()
 
     def _reset(self) -> None:
@@ -126,6 +130,9 @@ class Recorder:
         self._caches: dict[int, tuple[Any, int]] = {}
         self._other: dict[str, set[str]] = {"template": set(), "connection": set()}
         self._grown: set[str] = set()
+        self._identity = Identity.now()
+        self._digests: dict[str, str] = {}  # by the entry's line
+        self._own: set[str] = set()  # lines of entries that are this process's own
         self._modules_seen = self._modules_at_fork = 0
         self._templates: frozenset[str] = frozenset()
 
@@ -136,7 +143,7 @@ class Recorder:
         if self._path is None:
             os.register_at_fork(after_in_child=self.begin)
         self._path = path.absolute()
-        self._of_parent = found.caches()
+        self._of_parent = caches.caches()
 
     # --- In a child ----------------------------------------------------------------------
 
@@ -249,6 +256,9 @@ class Recorder:
 
     def _found(self) -> Iterator[tuple[str, Iterable[str]]]:
         modules = list(self._imports.modules())
+        for name in modules:
+            if (line := f"module {name}") not in self._digests:
+                self._look_at_value(line, scalars_of(name))
         yield "module", modules
         self._look_at_caches()
         yield "cache", self._grown
@@ -271,6 +281,16 @@ class Recorder:
                 name = found.name_of_cache(cached)
                 if name is not None:
                     self._grown.add(name)
+                    self._look_at_value(f"cache {name}", caches.value_of(cached))
+
+    def _look_at_value(self, line: str, value: Any) -> None:
+        """Whether what an entry makes is this process's own, as far as it says so by itself.
+
+        Once an entry: what is made later may be made of what users do.
+        """
+        self._digests.setdefault(line, digest_of(value))
+        if self._identity.found_in(value) is not None:
+            self._own.add(line)
 
     def _watch_patterns(self) -> None:
         """Note regular expressions that stand in the code that uses them.
@@ -296,7 +316,8 @@ class Recorder:
             locked(self._path.parent.resolve(), _until_timeout(), _LOCK_POLL_S),
         ):
             before = file.read(self._path) if self._path.exists() else Profile()
-            together = before + profile
+            differing = self._compared.differing(self._digests)
+            together = (before + profile).without(differing | self._own)
             if together.entries != before.entries:
                 file.write(self._path, together)
             return True

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pasture.errors import PastureError
-from pasture.fork_safety import generators
+from pasture.fork_safety import caches, generators
 from pasture.log_lines import log
 from pasture.proc.own_memory import read_own_memory
 from pasture.scoreboard.recorder import recorder
@@ -133,7 +133,7 @@ class Sealer:
             with generators.observed():
                 preload.load(self._settings.preload, strict=self._settings.strict)
                 profiled.prepare(self._settings, self._log)
-            observed = warm_up and generators.observed()(warm_up)
+            observed = None if warm_up is None else self._observed(warm_up)
             self._seal_and_prove(observed, play, reaped)
             profiled.write_report()
         elif self.report.sealed and self._freezes and not self._once:
@@ -142,6 +142,19 @@ class Sealer:
                 self._log(logging.INFO, f"{new_objects} new objects since the seal")
                 self._seal(None, strict=False)
         recorder.expect_worker()
+
+    def _observed(self, warm_up: Callable[[], WarmUpReport]) -> Callable[[], WarmUpReport]:
+        """A warm-up that leaves workers what each of them makes for itself."""
+
+        def observed() -> WarmUpReport:
+            with generators.observed():
+                filled = caches.Filled(generators.drawn())
+                report = warm_up()
+                for line in filled.forget_own():
+                    self._log(logging.INFO, f"warm-up: {line}")
+            return report
+
+        return observed
 
     def _seal_and_prove(
         self,

@@ -1,0 +1,63 @@
+"""Caches of functions that a warm-up has filled with what each worker would make for itself.
+
+A `functools.cache` that keeps `PID@HOST` is the parent's in all workers, once a request of the
+warm-up has filled it. Such a cache is emptied: it is then as in a worker that has served nothing.
+Values that a program keeps elsewhere are not known from others.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from pasture.fork_safety.identity import Identity
+
+Cache = functools._lru_cache_wrapper
+
+
+def caches() -> list[Any]:
+    """All caches of this process. Walks the heap: in the parent, before it is frozen."""
+    return [one for one in gc.get_objects() if type(one) is Cache]
+
+
+def value_of(cached: Any) -> Any:
+    """What a call without arguments is answered with; None where none was."""
+    parts = gc.get_referents(cached)
+    for part, following in zip(parts, (*parts[1:], None), strict=True):
+        if type(part) is tuple and not part:
+            return following  # of a limited cache: it refers to key and value, one after the other
+        if type(part) is dict and () in part:
+            return part[()]
+    return None
+
+
+def _values_of(cached: Any) -> list[Any]:
+    """All that it keeps, and keys among it; not the function, nor what is known of that."""
+    parts = gc.get_referents(cached)
+    held = [part for part in parts if part is not cached.__dict__ and not callable(part)]
+    return [list(part.values()) if type(part) is dict else part for part in held]
+
+
+class Filled:
+    """The caches that are filled from now on.
+
+    Args:
+        drawn: random bytes that this process has drawn since; may grow.
+    """
+
+    def __init__(self, drawn: Collection[bytes] = ()) -> None:
+        self._sizes = {id(one): (one, one.cache_info().currsize) for one in caches()}
+        self._identity = Identity.now(drawn)
+
+    def forget_own(self) -> Iterator[str]:
+        """Empty those that hold what is this process's own; yields a sentence for each."""
+        for cached in caches():
+            _, size = self._sizes.get(id(cached), (None, 0))
+            if cached.cache_info().currsize > size:
+                own = self._identity.found_in(_values_of(cached))
+                if own is not None:
+                    cached.cache_clear()
+                    name = f"{cached.__module__}.{cached.__qualname__}"
+                    yield f"the cache of {name} is emptied: it holds {own}"

@@ -1,0 +1,227 @@
+"""Parts of a value that say which process has made it, and when.
+
+The id of a process or of a thread, the host's name, a moment, random bytes, a file in the temporary
+folder: each worker that makes such a value for itself has another one. So a parent must not make it
+for all.
+
+Nothing of the value's own is called. What is exactly of a type of the standard library is read,
+other objects by their dictionaries and slots, functions and classes not at all. A value is looked
+at up to a limit.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+import re
+import sys
+import time
+import uuid
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import PurePath
+from types import MemberDescriptorType
+from typing import Any
+
+_MAX_PARTS = 2000
+_MAX_DEPTH = 6
+_MAX_CHARACTERS = 10_000
+
+_SMALL = 1000
+"""Ids below are numbers that values have for other reasons: in a container they are 1, 7, 8."""
+
+_LONG_NAME = 6
+"""Characters of a host's name that is no word of other texts."""
+
+_MARGIN_S = 1.0
+_UNITS = (1, 1_000, 1_000_000, 1_000_000_000)
+"""Of moments, in a second."""
+
+_FOLDERS = ("/tmp", "/var/tmp")
+
+_NUMBER = re.compile(r"\d{1,10}")
+_HEX = re.compile(r"[0-9a-f]{16,128}")
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class of Python code, for the most part
+_SCALARS = frozenset((str, bytes, int, float, bool, type(None), complex))
+_SEQUENCES = frozenset((list, tuple, set, frozenset))
+_MOMENTS = frozenset((datetime.datetime, datetime.date, datetime.time))
+
+
+def parts_of(value: Any) -> Iterator[Any]:
+    """What a value is made of: numbers, texts and moments; a type in place of what is opaque.
+
+    Objects are opaque inside of others: what they lead to is no longer the value's.
+    """
+    found = [(value, 0, False)]
+    seen: set[int] = set()
+    for _ in range(_MAX_PARTS):
+        if not found:
+            return
+        one, depth, is_in_object = found.pop()
+        is_plain = type(one) in _SCALARS or type(one) in _MOMENTS
+        inner = None if is_plain or depth >= _MAX_DEPTH else _inside(one)
+        if inner is None and not is_plain and not is_in_object:
+            inner, is_in_object = _attributes(one), True
+        if is_plain:
+            yield one
+        elif inner is None or id(one) in seen:
+            yield type(one)
+        else:
+            seen.add(id(one))
+            yield type(one)
+            found.extend((part, depth + 1, is_in_object) for part in inner)
+
+
+def _inside(one: Any) -> list[Any] | None:
+    """The parts of what holds others as the standard library does; None for other objects."""
+    kind = type(one)
+    if kind is uuid.UUID:
+        return [one.int]
+    if kind is dict:
+        return [part for pair in one.items() for part in pair]
+    if kind in _SEQUENCES:
+        return list(one)
+    if type.__subclasscheck__(PurePath, kind):
+        return [os.fspath(one)]
+    return None
+
+
+def _attributes(one: Any) -> list[Any] | None:
+    if callable(one) or _own(type(one), "__module__") in sys.stdlib_module_names:
+        return None
+    held: list[Any] = []
+    try:
+        attributes = object.__getattribute__(one, "__dict__")
+    except AttributeError:
+        attributes = None
+    if type(attributes) is dict:
+        held += [part for pair in attributes.items() for part in pair]
+    for kind in _own(type(one), "__mro__"):
+        if _own(kind, "__flags__") & _HEAP_TYPE:
+            held += _in_slots(one, _own(kind, "__dict__"))
+    return held or None
+
+
+def _in_slots(one: Any, members: Mapping[str, Any]) -> Iterator[Any]:
+    for member in list(members.values()):
+        if type(member) is MemberDescriptorType:
+            with suppress(AttributeError):
+                yield member.__get__(one)
+
+
+def _own(kind: type, name: str) -> Any:
+    """An attribute of a class as `type` has it, whatever its metaclass says."""
+    return type.__getattribute__(kind, name)
+
+
+def digest_of(value: Any) -> str:
+    """Equal for values that are made of the same parts, in whatever order."""
+    parts = sorted(
+        f"{_own(one, '__module__')}.{_own(one, '__qualname__')}"
+        if type.__subclasscheck__(type, type(one))
+        else repr(one)
+        for one in parts_of(value)
+    )
+    return hashlib.blake2b("\0".join(parts).encode(errors="replace"), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What is this process's own, and no other's.
+
+    Attributes:
+        since: when it began, or began to make values; seconds of `time.time()`.
+        drawn: random bytes that it has drawn since.
+    """
+
+    since: float
+    since_monotonic: float
+    drawn: Collection[bytes] = ()
+
+    @classmethod
+    def now(cls, drawn: Collection[bytes] = ()) -> Identity:
+        """That of a process that begins now. `drawn` may grow."""
+        return cls(time.time(), time.monotonic(), drawn)
+
+    def found_in(self, value: Any) -> str | None:
+        """The part of a value that is this process's own, in words; None without one."""
+        look = _Look(self)
+        if type(value) is int and value in look.ids:
+            return "the id of a process"
+        return next(filter(None, map(look.at, parts_of(value))), None)
+
+
+class _Look:
+    """What is this process's own now, for a look at one value."""
+
+    def __init__(self, own: Identity) -> None:
+        self.ids = {os.getpid(), os.getppid()}
+        self._threads = frozenset(sys._current_frames())
+        self._since, self._now = own.since - _MARGIN_S, time.time() + _MARGIN_S
+        self._monotonic = own.since_monotonic, time.monotonic()
+        self._drawn = {one.hex() for one in own.drawn}
+        self._drawn |= {uuid.UUID(bytes=one, version=4).hex for one in own.drawn if len(one) == 16}
+        self._host = os.uname().nodename
+        self._names_host = re.compile(rf"(?<!\w){re.escape(self._host)}(?!\w)")
+        self._moments = frozenset(_as_texts(own.since)) | frozenset(_as_texts(time.time()))
+        self._folders = [f"{one.rstrip('/')}/" for one in (*_named_folders(), *_FOLDERS)]
+
+    def at(self, part: Any) -> str | None:
+        kind = type(part)
+        if kind is int or kind is float:
+            return self._in_number(part)
+        if kind is str or kind is bytes:
+            text = part if kind is str else part.decode("latin-1")
+            return self._in_text(text[:_MAX_CHARACTERS])
+        return "a time" if kind is datetime.datetime and self._is_now(part) else None
+
+    def _in_number(self, number: Any) -> str | None:
+        if type(number) is int:
+            if number >= _SMALL and number in self.ids:
+                return "the id of a process"
+            if number in self._threads:
+                return "the id of a thread"
+            if number.bit_length() > 64 and f"{number:032x}" in self._drawn:
+                return "a random number"
+        if any(self._since * unit <= number <= self._now * unit for unit in _UNITS):
+            return "a time"
+        first, last = self._monotonic
+        return "a time" if type(number) is float and first <= number <= last else None
+
+    def _in_text(self, text: str) -> str | None:
+        names_host = self._names_host.search(text) is not None
+        numbers = {int(one) for one in _NUMBER.findall(text)} & self.ids
+        if any(number >= _SMALL for number in numbers) or (numbers and names_host):
+            return "the id of a process"
+        if names_host and self._host != "localhost":
+            if len(self._host) >= _LONG_NAME or text == self._host:
+                return "the host's name"
+        if any(found in self._drawn for found in _HEX.findall(text.lower().replace("-", ""))):
+            return "a random number"
+        if any(moment in text for moment in self._moments):
+            return "a time"
+        first = text.find("/")
+        in_folder = first >= 0 and any(text.startswith(one, first) for one in self._folders)
+        return "a path in the temporary folder" if in_folder else None
+
+    def _is_now(self, moment: datetime.datetime) -> bool:
+        zones = (None, datetime.UTC) if moment.tzinfo is None else (moment.tzinfo,)
+        seconds = [moment.replace(tzinfo=zone).timestamp() for zone in zones]
+        return any(self._since <= one <= self._now for one in seconds)
+
+
+def _named_folders() -> Iterator[str]:
+    """Temporary folders of this environment; `tempfile` would try whether it can write there."""
+    names = ("TMPDIR", "TEMP", "TMP")
+    return filter(os.path.isabs, (os.environ.get(name, "") for name in names))
+
+
+def _as_texts(second: float) -> Iterator[str]:
+    """Beginnings of a moment's texts: ISO 8601 to the minute, and seconds."""
+    for zone in (None, datetime.UTC):
+        moment = datetime.datetime.fromtimestamp(second, zone)
+        yield f"{moment:%Y-%m-%dT%H:%M}"
+        yield f"{moment:%Y-%m-%d %H:%M}"
+    yield str(int(second))
