@@ -110,6 +110,9 @@ def register_owner(kind: type, sample: object, owned: object, /) -> bool:
     refer to gives something back at its end. Returns whether the field was found in `sample`.
     """
 
+def type_has_end(kind: type, /) -> bool:
+    """Whether `immortalize` leaves all objects of a type mortal, for what the type itself shows."""
+
 def unfreeze_mortal() -> None:
     """Take out of what is frozen all that the last `immortalize` left mortal."""
 

@@ -12,7 +12,8 @@ from pasture._native import HAS_IMMORTALITY
 
 ZOO = """
 import array, asyncio, ctypes, fcntl, io, json, mmap, multiprocessing, os, pickle, queue, re, select
-import selectors, shutil, socket, sqlite3, struct, subprocess, sys, tempfile, weakref, zipfile
+import selectors, shutil, socket, sqlite3, ssl, struct, subprocess, sys, tempfile, threading
+import tokenize, weakref, zipfile
 from multiprocessing import shared_memory
 from contextlib import suppress
 
@@ -32,7 +33,11 @@ def closed(fd):
 def descriptors():
     return len(os.listdir("/proc/self/fd"))
 
-FEWER = object()  # look whether there are fewer descriptors than before the object was dropped
+def semaphores():
+    with open("/proc/self/maps") as lines: return sum("/sem." in line for line in lines)
+
+# Look whether there are fewer of these than before the object was dropped.
+FEWER, FEWER_SEMAPHORES = descriptors, semaphores
 
 def file():
     made = open(path(), "w")
@@ -134,6 +139,23 @@ def shared():
     made = shared_memory.SharedMemory(create=True, size=4096)
     made.unlink()
     return made, FEWER
+
+def lock_between_processes():
+    return multiprocessing.get_context("fork").Lock(), FEWER_SEMAPHORES
+
+def queue_between_processes():
+    return multiprocessing.get_context("fork").SimpleQueue(), FEWER_SEMAPHORES
+
+def key_log():
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    made.keylog_filename = path()
+    return made, FEWER
+
+def tokens():
+    with open(where := path(), "w") as below: below.write("a = 1\\n" * 10)
+    below = open(where, "rb")
+    made = tokenize.tokenize(below.readline); next(made), next(made)
+    return made, closed(below.fileno())
 
 def grows(data):
     def look():
@@ -329,6 +351,12 @@ def multiprocessing_finalizer():
     util.Finalize(made, happened.append, (1,))
     return made, look
 
+def held_for_a_thread():
+    happened, look = ended()
+    made = threading.local()
+    made.held = WithDel(happened)
+    return made, look
+
 def generator():
     happened, look = ended()
     def run():
@@ -352,7 +380,8 @@ def nothing_that_ends():
 
 KINDS = [file, unbuffered_file, written_file, file_with_a_finalizer, locked_file, pipe, end_of_pipe,
     sockets, poll, selector, event_loop, listing, memory_map, database, cursor, archive,
-    temporary_file, temporary_folder, shared, view, view_of_array, view_of_map, view_of_shared,
+    temporary_file, temporary_folder, shared, lock_between_processes, queue_between_processes,
+    key_log, tokens, held_for_a_thread, view, view_of_array, view_of_map, view_of_shared,
     view_of_stream, structure, part_of_a_structure, pickled_buffer, unpacking, matches, finalizer,
     inherited_finalizer, finalizer_that_calls_its_own_clear,
     finalizer_that_clears_a_container_written_in_python, finalizer_that_sets_a_property,
@@ -417,10 +446,11 @@ def drop_all(made):
     found = {}
     for name in list(made):
         held, look = made.pop(name)
-        before = descriptors() if look is FEWER else 0
+        fewer = look in (FEWER, FEWER_SEMAPHORES)
+        before = look() if fewer else 0
         held.clear()
         if name.split()[0] in IN_CYCLES: collect()
-        found[name] = descriptors() < before if look is FEWER else look()
+        found[name] = look() < before if fewer else look()
     return found
 
 if not WORDS: gc.freeze()  # what has been imported is no garbage: each collection would look at it
@@ -498,6 +528,33 @@ print(descriptors() - before)
 """
     )
     assert out == "0\n"
+
+
+THREADS = """
+import threading, time
+def address_mib():
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("VmSize"))
+threading.stack_size(8 << 20)
+SEALS and pasture.seal()
+before = address_mib()
+threads = [threading.Thread(target=int) for _ in range(64)]
+for thread in threads: thread.start()
+while threading.active_count() > 1: time.sleep(0.01)
+SEALS and pasture.seal()
+del thread, threads
+# The system library keeps some 40 MiB of stacks for threads to come.
+print(address_mib() - before < 128)
+"""
+
+
+@pytest.mark.parametrize("seals", [False, True])
+def test_threads_that_were_never_joined_give_back_their_stacks_when_they_are_dropped(
+    run_program, seals
+):
+    program = f"SEALS = {seals}\n{THREADS}"
+    # Else each thread takes addresses for memory of its own, too.
+    assert run_program(program, env={"MALLOC_ARENA_MAX": "1"}) == "True\n"
 
 
 def test_a_seal_that_finds_nothing_new_keeps_little_memory(run_program):

@@ -12,6 +12,7 @@
 #include "plug.h"
 #include "snapshot.h"
 #include "specialize.h"
+#include "type_ends.h"
 #include "types.h"
 
 static PyObject *
@@ -68,6 +69,23 @@ register_owner(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     return PyBool_FromLong(ends_register_owner((PyTypeObject *)type, sample, owned));
+}
+
+static PyObject *
+type_has_end(PyObject *Py_UNUSED(module), PyObject *type)
+{
+    if (!PyType_Check(type)) {
+        return PyErr_Format(PyExc_TypeError, "a type, not %s", Py_TYPE(type)->tp_name);
+    }
+#if CPY_HAS_IMMORTALITY
+    if (type_ends_prepare() < 0) {
+        return NULL;
+    }
+    type_end end = type_ends_look_up((PyTypeObject *)type);
+    return PyBool_FromLong(end.finalizes || end.closes);
+#else
+    Py_RETURN_FALSE;
+#endif
 }
 
 static PyObject *
@@ -234,6 +252,7 @@ PyMethodDef module_seal_methods[] = {
     {"precompute_types", precompute_types, METH_NOARGS, NULL},
     {"register_container", register_container, METH_VARARGS, NULL},
     {"register_owner", register_owner, METH_VARARGS, NULL},
+    {"type_has_end", type_has_end, METH_O, NULL},
     {"unfreeze_mortal", unfreeze_mortal, METH_NOARGS, NULL},
     {"immortalize", immortalize, METH_NOARGS, NULL},
     {"forget_code_runs", forget_code_runs, METH_NOARGS, NULL},

@@ -4,9 +4,25 @@
 #ifndef CPY_UNSUPPORTED
 #if CPY_HAS_IMMORTALITY
 
-/* Types of the standard library whose end counts, and which show it by nothing but their names: one
-   holds a buffer, the other its connection open. */
-static const char *const silent_types[] = {"_sre.SRE_Scanner", "sqlite3.Statement"};
+/* Types of the standard library that hold something, and show it by nothing but their names.
+   tests/hostile/c_types.toml has all types, and what the end of each gives back. */
+static const char *const silent_types[] = {
+    "_sre.SRE_Scanner",                         /* a buffer */
+    "sqlite3.Statement",                        /* its connection open */
+    "_multiprocessing.SemLock",                 /* a mapping, for each semaphore */
+    "_thread._ThreadHandle",                    /* the stack of a thread that was not joined */
+    "_ssl._SSLContext",                         /* the file of its keylog_filename */
+    "_tokenize.TokenizerIter",                  /* its readline, and so a file, out of sight */
+    "_remote_debugging.RemoteUnwinder",         /* the memory of another process */
+    "_remote_debugging.GCMonitor",              /* the same */
+    "_interpreters.CrossInterpreterBufferView", /* a buffer of another interpreter */
+    "_interpchannels.ChannelID",                /* the channel */
+    "_xxinterpchannels.ChannelID",              /* the same, in 3.12 */
+    "InterpreterID",                            /* the interpreter */
+    "_lsprof.Profiler",                         /* the profile of the thread */
+    "_curses_panel.panel",                      /* its place among the others */
+    "_tkinter.tkapp",                           /* windows */
+};
 
 static destructor class_dealloc;
 
@@ -103,6 +119,17 @@ has_closing_method(PyTypeObject *type)
     return closes || is_unknown;
 }
 
+static bool
+is_silent(PyTypeObject *type)
+{
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(silent_types); i++) {
+        if (strcmp(type->tp_name, silent_types[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Looks at the bases that are written in C alone: a method of a class written in Python calls
    something else, and that has an end of its own. */
 type_end
@@ -110,15 +137,12 @@ type_ends_look_up(PyTypeObject *type)
 {
     type_end end = {.type = type};
     end.finalizes = cpy_type_finalizes(type) && !only_lets_go(type, &end.clears);
-    for (size_t i = 0; i < Py_ARRAY_LENGTH(silent_types); i++) {
-        end.closes = end.closes || strcmp(type->tp_name, silent_types[i]) == 0;
-    }
     for (PyTypeObject *base = type; base != NULL; base = base->tp_base) {
         if (is_class(base)) {
             continue;
         }
         end.in_c = end.in_c || !type_ends_is_plain_container(base);
-        end.closes = end.closes || has_closing_method(base);
+        end.closes = end.closes || has_closing_method(base) || is_silent(base);
     }
     return end;
 }
