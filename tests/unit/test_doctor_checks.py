@@ -85,6 +85,7 @@ def test_each_obstacle_is_found_with_its_cost_and_a_remedy(
     assert obstacles(evidence) == {check}
     [finding] = [f for f in diagnose(evidence) if f.is_obstacle]
     assert finding.cost and finding.fix
+    assert "private as a whole" not in finding.cost  # tests/integration/test_huge_pages.py
     assert diagnose(evidence)[0] is not None and diagnose(evidence)[0].is_obstacle
 
 

@@ -82,13 +82,18 @@ def stable_abi(seen: Evidence) -> Iterator[Finding]:
 
 
 def huge_pages(seen: Evidence) -> Iterator[Finding]:
-    """With huge pages one write may copy 2 MB in place of 4 KB."""
+    """New memory comes 2 MB at a time, and khugepaged copies small shared pages together.
+
+    A write to a huge page copies 4 KB of it, and shares the rest as small pages (Linux 5.8,
+    mm/huge_memory.c, do_huge_pmd_wp_page; before it copied all where it could).
+    """
     if "[always]" in seen.huge_pages:
         yield Finding(
             "huge-pages",
             True,
             "transparent huge pages are set to always",
-            cost="a page counts as private as a whole, and memory grows 2 MB at a time",
+            cost="a worker's new memory comes 2 MB at a time, and the kernel may copy small pages "
+            "that it shares into a huge one of its own",
             fix="echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
         )
     else:
