@@ -1,11 +1,14 @@
 """What is open or running and does not survive a fork is found, and nothing else is."""
 
+import _thread
 import asyncio
 import ctypes
+import faulthandler
 import gc
 import os
 import socket
 import sqlite3
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -180,6 +183,65 @@ def test_so_are_threads_that_such_a_library_gives_no_name(
         assert texts() == []
 
 
+@pytest.mark.parametrize("renews", [False, True])
+def test_a_thread_of_sentrys_whose_lock_no_child_renews_is_a_hazard(
+    renews: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 2.57; from 2.59 on each child has a new lock."""
+    members = {"_flush_loop": lambda self: None, "__module__": "sentry_sdk._batcher"}
+    if renews:
+        members["_reset_thread_state"] = members["_flush_loop"]
+    batcher = type("Batcher", (), members)()
+    with running("Thread-1 (_flush_loop)") as thread:
+        monkeypatch.setattr(type(batcher)._flush_loop, "__module__", "sentry_sdk._batcher")
+        monkeypatch.setattr(thread, "_target", batcher._flush_loop)
+        found_now = found()
+    assert [hazard.what for hazard in found_now] == (
+        [] if renews else ["thread Thread-1 (_flush_loop) of sentry_sdk"]
+    )
+    assert all("2.59" in hazard.hint for hazard in found_now)
+
+
+@pytest.mark.parametrize(
+    ("version", "is_known"),
+    [("6.9.3", False), ("7.12.0", False), ("7.15.0", True), ("7.91.1", True), ("", False)],
+)
+def test_threads_start_again_in_the_versions_in_which_their_library_does_so(
+    version: str, is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "posthog.version", SimpleNamespace(VERSION=version))
+    with running("Thread-1") as thread:
+        monkeypatch.setattr(thread, "_target", SimpleNamespace(__module__="posthog.consumer"))
+        found_now = found()
+    assert (found_now == []) is is_known
+    assert all("7.15" in hazard.hint for hazard in found_now)
+
+
+def test_what_rqs_worker_listens_with_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    class BaseWorker:
+        def __init__(self, connection: socket.socket) -> None:
+            self.pubsub = SimpleNamespace(connection=SimpleNamespace(_sock=connection))
+
+        def _pubsub_exception_handler(self) -> None: ...
+
+    with (
+        closing(socket.create_server(("127.0.0.1", 0))) as server,
+        closing(socket.create_connection(server.getsockname())) as connection,
+        running("Thread-1") as thread,
+    ):
+        worker = BaseWorker(connection)
+        monkeypatch.setattr(thread, "_target", SimpleNamespace(__module__="redis.client"))
+        thread.exception_handler = worker._pubsub_exception_handler  # type: ignore[attr-defined]
+        assert len(texts()) == 2
+        monkeypatch.setitem(sys.modules, "rq", SimpleNamespace())
+        monkeypatch.setitem(sys.modules, "rq.worker", SimpleNamespace(BaseWorker=BaseWorker))
+        for version, count in (("2.6.0", 0), ("1.16.0", 1)):
+            monkeypatch.setitem(sys.modules, "rq.version", SimpleNamespace(VERSION=version))
+            assert len(texts()) == count
+        thread.exception_handler = print  # type: ignore[attr-defined]
+        assert "thread Thread-1 of redis" in texts()
+
+
 def test_threads_of_ddtraces_c_code_are_known_by_their_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -215,6 +277,60 @@ def test_a_thread_of_native_code_is_a_hazard_of_its_own_kind() -> None:
     [hazard] = found()
     assert hazard.kind is Reason.NATIVE_THREAD
     assert "native thread" in hazard.what
+
+
+SPINS = """
+#include <pthread.h>
+static volatile int stop;
+static pthread_t thread;
+static void *spin(void *unused) { while (!stop) { } return unused; }
+int start(void) { return pthread_create(&thread, 0, spin, 0); }
+int end(void) { stop = 1; return pthread_join(thread, 0); }
+"""
+
+
+def test_a_native_thread_that_never_waits_is_named_by_what_it_began_with(tmp_path: Path) -> None:
+    """As those of OpenBLAS between two products: the kernel says nothing of one that runs."""
+    path = tmp_path / "libspins.so"
+    command = ["cc", "-shared", "-fPIC", "-O0", "-pthread", "-o", str(path), "-x", "c", "-"]
+    subprocess.run(command, input=SPINS.encode(), check=True)
+    library = ctypes.CDLL(str(path))
+    assert library.start() == 0
+    try:
+        [hazard] = found()
+    finally:
+        library.end()
+    assert hazard.what.endswith(" of libspins.so")
+
+
+def test_the_watchdog_of_faulthandler_is_no_librarys_thread() -> None:
+    """A child would wait for it for ever at its end, with pasture or without."""
+    faulthandler.dump_traceback_later(3600)
+    try:
+        [hazard] = found()
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+    assert hazard.what == "faulthandler's watchdog"
+    assert "cancel_dump_traceback_later" in hazard.hint
+    assert found() == []
+
+
+def test_a_thread_that_threading_does_not_know_is_named_by_its_code() -> None:
+    waits, ended = _thread.allocate_lock(), threading.Event()
+    waits.acquire()
+
+    def wait() -> None:
+        with waits:
+            ended.set()
+
+    _thread.start_new_thread(wait, ())
+    try:
+        [hazard] = found()
+    finally:
+        waits.release()
+        ended.wait()
+    assert hazard.what == f"a thread that {__name__} has started"
+    assert hazard.kind is Reason.THREAD
 
 
 def test_a_thread_of_native_code_that_has_ended_is_none() -> None:

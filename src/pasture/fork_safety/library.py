@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import re
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -20,6 +21,24 @@ from pasture.reasons import Hazard
 
 Version = tuple[int, ...]
 Close = Callable[[Any], Awaitable[object] | None]
+
+
+def version_of(module: str, attribute: str = "__version__") -> Version:
+    """The version that a loaded module gives, in numbers; empty where it is not known."""
+    text = getattr(sys.modules.get(module), attribute, "")
+    return tuple(map(int, re.findall(r"\d+", str(text))))
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """The version of a library from which on something is true; if it is not known, it is not."""
+
+    version: Version
+    module: str  # has the library's version,
+    attribute: str = "__version__"  # as this
+
+    def holds(self) -> bool:
+        return version_of(self.module, self.attribute) >= self.version
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +54,13 @@ class ForkAware:
     # Takes such objects; numbers of the open files that no child will use.
     idle: Callable[[Sequence[Any]], Iterable[int]]
     copes: Callable[[], bool] = lambda: True  # whether it is not configured to leave forks alone
+    # Module and attribute with the version; "" for `module`.
+    versioned: str = ""
+    attribute: str = "__version__"
 
     def is_trusted(self) -> bool:
         """Whether it has been imported, in a version of which it is known that it copes."""
-        version = getattr(sys.modules.get(self.module), "__version__", "")
-        numbers = tuple(map(int, re.findall(r"\d+", str(version))))
+        numbers = version_of(self.versioned or self.module, self.attribute)
         tried = self.oldest <= numbers and numbers[: len(self.newest)] <= self.newest
         return tried and self.copes()
 
@@ -90,6 +111,10 @@ class Library:
     # Begin of the names of threads that it starts again in each worker.
     restarted: tuple[str, ...] = ()
     restarts_all: bool = False  # it does so with all threads of the package
+    # The version from which on it starts them again; None: in all that are in use.
+    since: Since | None = None
+    # Threads that it starts again and whose locks it does not renew: a child may wait for one.
+    locks: Callable[[threading.Thread], bool] = lambda thread: False
     # Identifiers of threads with which it does so.
     restarted_now: Callable[[], Collection[int]] = frozenset
     known_elsewhere: bool = False  # its native threads are no hazard, or one of `hazards`

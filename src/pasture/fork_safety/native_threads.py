@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from pathlib import Path, PurePath
 from pasture.fork_safety.libraries import LIBRARIES
 from pasture.proc import packages
 from pasture.proc.maps import Mapping, parse_maps
-from pasture.proc.packages import files_on_stack, own_code, owner_of
+from pasture.proc.packages import are_interpreters, began_with, files_on_stack, own_code, owner_of
 from pasture.proc.tasks import read_tasks
 from pasture.reasons import Hazard, Reason
 
@@ -33,6 +34,11 @@ _ELSEWHERE = tuple(one.package for one in LIBRARIES if one.known_elsewhere)
 
 _GNU_OPENMP = re.compile(r"^libgomp")
 _OPENMP_HINT = "set OMP_NUM_THREADS=1 for the parent, or compute in workers only"
+_WATCHDOG_HINT = (
+    "call faulthandler.cancel_dump_traceback_later() before the fork, and set it in each worker: a "
+    "worker waits for it for ever at its end"
+)
+START_EACH = "start it in each worker"
 HINT = "use it in workers only: in a child a call may wait for it for ever"
 
 
@@ -45,12 +51,18 @@ class NativeThread:
     # not known.
     package: str
     files: tuple[str, ...]  # of the code on its stack, outermost first, without the system's
+    began: tuple[str, ...]  # file of the function that it began with; none where that is not known
 
 
 def hazards() -> Iterator[Hazard]:
     """One for each package whose native threads run here and do not cope with a fork."""
     found: dict[tuple[str, str], list[str]] = {}
-    for thread in _native_threads():
+    threads = _native_threads()
+    inside = [one for one in threads if _is_of_interpreter(one)]
+    yield from _of_the_interpreter(inside)
+    for thread in threads:
+        if thread in inside:
+            continue
         if not copes(thread.name, thread.package, thread.files):
             outermost = PurePath(thread.files[0]).name if thread.files else ""
             hint = _OPENMP_HINT if _GNU_OPENMP.match(outermost) else HINT
@@ -61,7 +73,31 @@ def hazards() -> Iterator[Hazard]:
         what = f"native thread {distinct}"
         if len(names) > 1:
             what = f"each of {len(names)} native threads ({distinct})"
-        yield Hazard(f"{what} of {package or 'a library'}", hint, Reason.NATIVE_THREAD)
+        owner = package or "a library that its stack does not show"
+        yield Hazard(f"{what} of {owner}", hint, Reason.NATIVE_THREAD)
+
+
+def _of_the_interpreter(threads: Sequence[NativeThread]) -> Iterator[Hazard]:
+    """Threads of the interpreter that `threading` does not know of: started by `_thread`, or in C.
+
+    Those have no Python code to run: `faulthandler` has the only one.
+    """
+    known = {thread.ident for thread in threading.enumerate()} | {threading.get_ident()}
+    modules = [
+        str(frame.f_globals.get("__name__", ""))
+        for ident, frame in sys._current_frames().items()
+        if ident not in known
+    ]
+    for module in dict.fromkeys(modules if threads else ()):
+        yield Hazard(f"a thread that {module or 'code'} has started", START_EACH, Reason.THREAD)
+    if len(threads) > len(modules):
+        yield Hazard("faulthandler's watchdog", _WATCHDOG_HINT, Reason.NATIVE_THREAD)
+
+
+def _is_of_interpreter(thread: NativeThread) -> bool:
+    if not thread.began or copes(thread.name, thread.package, thread.files):
+        return False
+    return are_interpreters((*thread.began, *thread.files[:1]))
 
 
 def copes(name: str, package: str, files: Sequence[str]) -> bool:
@@ -99,4 +135,5 @@ def _numbers() -> set[int]:
 def _look_at(number: int, mappings: Sequence[Mapping]) -> NativeThread:
     name = packages.read_text(str(_TASKS / str(number) / "comm")).strip()
     files = files_on_stack(os.getpid(), number, mappings)
-    return NativeThread(name, owner_of(files)[0], tuple(own_code(files)))
+    began = began_with(os.getpid(), number, mappings)
+    return NativeThread(name, owner_of(files)[0], tuple(own_code(files)), began)

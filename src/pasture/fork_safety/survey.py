@@ -18,7 +18,7 @@ from functools import cache
 
 from pasture.fork_safety import fork_aware, kept, native_threads
 from pasture.fork_safety.libraries import LIBRARIES
-from pasture.fork_safety.library import Named
+from pasture.fork_safety.library import Library, Named
 from pasture.fork_safety.open_files import name_of, open_files, peer
 from pasture.reasons import Hazard, Reason
 
@@ -76,17 +76,23 @@ def _threads() -> Iterator[Hazard]:
 
 
 def starts_again(name: str, package: str) -> bool:
-    """Whether the library of a thread, whose package may be "", starts it again in each worker."""
-    own = _index_name(package)
-    return any(
-        name.startswith(library.restarted) or (library.restarts_all and library.package == own)
-        for library in LIBRARIES
-    )
+    """Whether the library of a thread, whose package may be "", starts it again in each worker.
+
+    In the versions of which a card knows it: which one another process has is not asked.
+    """
+    return any(_names(library, name, package) for library in LIBRARIES)
+
+
+def _names(library: Library, name: str, package: str) -> bool:
+    is_of_package = library.restarts_all and library.package == _index_name(package)
+    return is_of_package or name.startswith(library.restarted)
 
 
 def _is_restarted(thread: threading.Thread) -> bool:
-    if starts_again(thread.name, _package_of(thread)):
-        return True
+    package = _package_of(thread)
+    for library in LIBRARIES:
+        if _names(library, thread.name, package):
+            return (library.since is None or library.since.holds()) and not library.locks(thread)
     return any(thread.ident in library.restarted_now() for library in LIBRARIES)
 
 
@@ -101,16 +107,20 @@ def _whose(thread: threading.Thread) -> tuple[str, str]:
         return known.owner, known.remedy
     package = _package_of(thread)
     is_own = package in ("", "__main__") or package in sys.stdlib_module_names
-    return "" if is_own else package, START_EACH
+    return ("", START_EACH) if is_own else (package, _remedy_of(package))
 
 
 def remedy_for_thread(name: str, package: str) -> str:
     """The remedy for a thread of a parent, by its name and its package, which may be ""."""
     if (known := _named_as(name)) is not None:
         return f"{known.owner}: {known.remedy}"
+    return f"{package or name}: {_remedy_of(package)}"
+
+
+def _remedy_of(package: str) -> str:
     own = _index_name(package)
     remedies = (one.remedy for one in LIBRARIES if own and one.package == own and one.remedy)
-    return f"{package or name}: {next(remedies, START_EACH)}"
+    return next(remedies, START_EACH)
 
 
 def _named_as(name: str) -> Named | None:

@@ -18,6 +18,7 @@ from pathlib import Path, PurePath
 
 from pasture.errors import UsageError
 from pasture.proc.maps import Mapping
+from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.trust.foreign_files import read_foreign
 from pasture.trust.untrusted_text import printable
 
@@ -31,6 +32,9 @@ _SYSTEM = re.compile(
 )
 _PYTHON = re.compile(r"^(libpython3|python(3[\d.]*t?)?$)")
 _MAX_STACK_BYTES = 1 << 18
+_MAX_THREAD_BYTES = 1 << 14
+_MAX_RECORD_BYTES = 2560
+"""What the C library keeps of a thread, with its thread-local variables and without."""
 _WORD = struct.Struct("<Q")
 
 
@@ -94,10 +98,58 @@ def files_on_stack(
 ) -> tuple[str, ...]:
     """Files of the code on the stack of a thread, the outermost first; none of one that runs."""
     words = read_text(str(proc / str(pid) / "task" / str(number) / "syscall")).split()
-    if len(words) < 3 or not words[-2].startswith("0x"):
-        return ()  # it runs, or the kernel does not say
-    stack = _stack_bytes(pid, int(words[-2], 16), mappings, proc)
-    return tuple(_code_on(stack, mappings))
+    if len(words) >= 3 and words[-2].startswith("0x"):
+        return tuple(_code_on(_stack_bytes(pid, int(words[-2], 16), mappings, proc), mappings))
+    began, stack = _outer_end(pid, number, mappings, proc)  # it runs, or the kernel does not say
+    frames = own_code(tuple(_code_on(stack, mappings)))
+    return (*began, *frames)
+
+
+def began_with(
+    pid: int, number: int, mappings: Sequence[Mapping], proc: Path = Path("/proc")
+) -> tuple[str, ...]:
+    """The file of the function that a thread began with; none for the system's, or if not known."""
+    return _outer_end(pid, number, mappings, proc)[0]
+
+
+def _outer_end(
+    pid: int, number: int, mappings: Sequence[Mapping], proc: Path
+) -> tuple[tuple[str, ...], bytes]:
+    """The code that the C library's record of a thread points to, and the stack that it lies on.
+
+    The record lies at the outer end of the stack: a pointer to itself, and behind it the thread's
+    number and the function that the thread began with (glibc 2.17 to 2.42 nptl/descr.h on x86-64,
+    musl pthread_impl.h). On other processors glibc's has no such pointer, and nothing is found.
+    """
+    for mapping in mappings:
+        if mapping.path or not mapping.permissions.startswith("rw-"):
+            continue
+        begin = max(mapping.start, mapping.end - _MAX_THREAD_BYTES)
+        record = _record_of_thread(_read_memory(pid, begin, mapping.end, proc), begin, number)
+        if record:
+            code = dict.fromkeys(_code_on(record, mappings))
+            began = (file for file in code if not _SYSTEM.match(PurePath(file).name))
+            return tuple(began), _stack_bytes(pid, mapping.start, mappings, proc)
+    return (), b""
+
+
+def _record_of_thread(content: bytes, begin: int, number: int) -> bytes:
+    """The C library's record of a thread, if it is in memory that begins at an address."""
+    wanted = struct.pack("<i", number)
+    for at in range(0, len(content) - 7, 8):
+        if _WORD.unpack_from(content, at)[0] == begin + at:
+            record = content[at : at + _MAX_RECORD_BYTES]
+            if any(record[i : i + 4] == wanted for i in range(0, len(record) - 3, 4)):
+                return b"".join(map(_not_a_size, struct.iter_unpack("<Q", record)))
+    return b""
+
+
+def _not_a_size(word: tuple[int]) -> bytes:
+    """A word, or none for one that is a number of OS pages: the size of a stack, say.
+
+    It is as large as addresses of an interpreter that lies at the lowest ones.
+    """
+    return bytes(_WORD.size) if word[0] % OS_PAGE_BYTES == 0 else _WORD.pack(word[0])
 
 
 def owner_of(files: Sequence[str]) -> tuple[str, bool]:
@@ -122,6 +174,11 @@ def own_code(files: Sequence[str]) -> list[str]:
     return [file for file in files[first:] if not _SYSTEM.match(PurePath(file).name)]
 
 
+def are_interpreters(files: Sequence[str]) -> bool:
+    """Whether all of these files are the interpreter's."""
+    return all(map(_is_python, files))
+
+
 def _is_python(file: str) -> bool:
     return bool(_PYTHON.match(PurePath(file).name))
 
@@ -129,12 +186,16 @@ def _is_python(file: str) -> bool:
 def _stack_bytes(pid: int, stack: int, mappings: Sequence[Mapping], proc: Path) -> bytes:
     """The outer end of the stack that holds an address."""
     end = next((m.end for m in mappings if m.start <= stack < m.end), stack)
+    return _read_memory(pid, max(stack, end - _MAX_STACK_BYTES) & -_WORD.size, end, proc)
+
+
+def _read_memory(pid: int, begin: int, end: int, proc: Path) -> bytes:
+    """Memory of a process; nothing where it cannot be read."""
     try:
         memory = os.open(proc / str(pid) / "mem", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""
     try:
-        begin = max(stack, end - _MAX_STACK_BYTES) & -_WORD.size
         return os.pread(memory, end - begin, begin)
     except OSError:
         return b""

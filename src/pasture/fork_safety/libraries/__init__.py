@@ -18,6 +18,7 @@ from pasture.fork_safety.libraries import (
     opentelemetry,
     plain,
     redis,
+    rq,
     sqlalchemy,
     urllib3,
 )
@@ -31,6 +32,7 @@ LIBRARIES: tuple[Library, ...] = (
     django.CARD,
     sqlalchemy.CARD,
     redis.CARD,
+    rq.CARD,
     plain.CLIENTS,
     grpc.CARD,
     *plain.CARDS,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Awaitable, Iterator
 from typing import Any
 
-from pasture.fork_safety.library import Close, Library, LoopOwned, Named
+from pasture.fork_safety.library import Close, Library, LoopOwned, Named, Since
 from pasture.reasons import Hazard
 
 _ONE_THREAD = "set OPENBLAS_NUM_THREADS=1 for the master, or compute in workers only"
@@ -40,6 +41,15 @@ def _hazards_of_torch() -> Iterator[Hazard]:
         yield Hazard("CUDA, which is initialized", "use the GPU in workers only")
 
 
+def _keeps_its_lock(thread: threading.Thread) -> bool:
+    """Whether a thread of Sentry's flushes under a lock that no child renews.
+
+    Source: sentry-sdk 2.57 and 2.59, _batcher.py (`_flush_loop`, `_reset_thread_state`).
+    """
+    batcher = getattr(getattr(thread, "_target", None), "__self__", None)
+    return hasattr(batcher, "_flush_loop") and not hasattr(batcher, "_reset_thread_state")
+
+
 CLIENTS = Library(
     on_loop=(
         _pool_of_httpcore("httpcore"),
@@ -69,7 +79,22 @@ CLIENTS = Library(
 psycopg 3.3, aiosqlite 0.22."""
 
 CARDS = (
-    Library(package="sentry-sdk", restarted=("sentry",), restarts_all=True),
+    # Tried with 2.57, 2.59 and 2.75: its batchers renew their locks in each child from 2.59 on.
+    Library(
+        package="sentry-sdk",
+        restarted=("sentry",),
+        restarts_all=True,
+        locks=_keeps_its_lock,
+        remedy="use sentry-sdk 2.59 or newer, which renews its locks in each child",
+    ),
+    # Tried with 6.9, 7.12, 7.15, 7.20 and 7.91.
+    Library(
+        package="posthog",
+        restarts_all=True,
+        since=Since((7, 15), "posthog.version", "VERSION"),
+        remedy="use posthog 7.15 or newer, which starts it again in each worker; or make the "
+        "client there",
+    ),
     Library(threads=(Named("raven", "the Raven client", "set it up in each worker"),)),
     Library(
         threads=(
