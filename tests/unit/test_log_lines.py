@@ -3,14 +3,13 @@
 import ast
 import logging
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 import pasture
 from pasture import log_lines
 from pasture.log_lines import PREFIX, find
+from pasture.probe.probe import ProbeReport
 from pasture.servers import restart
 from pasture.servers.proving import _write
 
@@ -78,8 +77,7 @@ def test_a_probe_that_failed_is_found_in_what_it_writes() -> None:
         assert level == logging.ERROR
         said.append(text)
 
-    report: Any = SimpleNamespace(differences=["GET /: 500"], doubts=[], incomplete=None)
-    _write(report, log)
+    _write(ProbeReport(differences=("GET /: 500",)), log)
     assert find(log_lines.PROBE, log_of(*said)) == ("GET /: 500",)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from gunicorn import util
 
+from pasture.log_lines import PREFIX, PROBE
 from pasture.servers.gunicorn import asgi
 from pasture.servers.gunicorn.worker_class import is_known_module
 from pasture.servers.proving import loop_factory
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _GEVENT = ("gunicorn.workers.ggevent",)
 _THREADS = ("gunicorn.workers.gthread",)
+_ALONE = "run() of the class %s does not go on in gunicorn's: the application is served alone"
+
 _OWN_EXITS = ("gunicorn.", *asgi.OF_UVICORN)
 """Modules of classes at whose `handle_exit` nothing is ended that outlives the process."""
 
@@ -40,11 +43,8 @@ def play(server: Any, worker: Any, replay: Replay) -> None:
     worker.pid = os.getpid()
     util._setproctitle("probe")
     if not loops:
-        worker.log.info(
-            "pasture: probe: run() of the class %s does not go on in gunicorn's: the application "
-            "is served alone",
-            f"{kind.__module__}.{kind.__qualname__}",
-        )
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        worker.log.info(PREFIX + PROBE, _ALONE % name)
         replay.serve()
         return
     for loop in loops:
@@ -62,7 +62,7 @@ def reaped(server: Any, worker: Any, pid: int) -> None:
     try:
         server.cfg.child_exit(server, worker)
     except Exception:
-        server.log.exception("pasture: probe: child_exit")
+        server.log.exception(PREFIX + PROBE, "child_exit")
     finally:
         worker.pid = before
 
