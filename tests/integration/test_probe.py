@@ -396,3 +396,97 @@ def test_no_socket_is_left_in_the_way_of_the_second_start(tmp_path):
     finally:
         print(server.log)
         server.destroy()
+
+
+LOST = "lost_client_app"
+HUNG = (
+    r"probe: GET /: hung in .*{app} \(.*lost_client_app\.py:\d+\); "
+    r"threads of the parent that no worker has: client\n"
+)
+FOUND = "thread client does not survive a fork: start it in each worker"
+
+
+@pytest.mark.parametrize(
+    ("worker", "app"),
+    [("sync", "app"), ("gthread", "app"), ("uvicorn.workers.UvicornWorker", "asgi")],
+)
+def test_without_a_warm_up_a_client_whose_thread_no_worker_has_is_found(serve, worker, app):
+    """As ZEO's: each request waits for ever in each worker, under --preload alone, too."""
+    server = serve("-k", worker, options=options(), app=f"{LOST}:{app}")
+    assert re.search(HUNG.format(app=app), server.log)
+    assert f"probe: before it, the seal has found: {FOUND}\n" in server.log
+    assert ANEW not in server.log and ANEW_PLAIN in server.log
+    assert re.search(rf"left out, since .*GET /: hung in .*; {FOUND}: no seal\n", server.log)
+    assert int(fetch(server.port)) in server.workers()
+    assert server.stop() == 0
+
+
+def test_what_the_master_lost_is_no_obstacle_where_a_worker_does_without(serve, tmp_path):
+    server = serve(
+        options=options(),
+        app=f"{LOST}:app",
+        env={"LOST_AT": "/elsewhere", "PASTURE_REPORT_FILE": str(tmp_path / "report")},
+    )
+    assert f"hazard: {FOUND}" in server.log
+    assert "[INFO] pasture: probe: GET / answered in a process that was forked as" in server.log
+    assert read_scoreboard(server.pid).seal.probe == "served"
+    probe = json.loads((tmp_path / "report").read_text())["steps"][-1]
+    assert probe["name"] == "probe" and probe["counts"]["requests"] == 1
+
+
+def test_another_request_is_sent_where_one_is_named(serve):
+    server = serve(
+        options=options("/", others=("--probe-request", "/elsewhere")),
+        app=f"{LOST}:app",
+        env={"LOST_AT": "/elsewhere"},
+    )
+    hung = "probe: GET /elsewhere: hung in Condition.wait"
+    assert server.log.count(f"[ERROR] pasture: {hung}") == 2  # without the warm-up, too
+    assert server.log.index(ANEW) < server.log.index(ANEW_PLAIN)
+    assert fetch(server.port, "/elsewhere")
+
+
+def test_an_error_that_the_parent_was_not_asked_for_is_a_warning(serve):
+    server = serve(
+        options=options(others=("--probe-request", "/error")),
+        app=f"{LOST}:app",
+        env={"LOST_AT": "/elsewhere"},
+    )
+    assert "[WARNING] pasture: probe: GET /error: answers 500; whether it would be so" in server.log
+    assert read_scoreboard(server.pid).seal.probe == "erred"
+
+
+def test_a_process_that_dies_counts_without_a_warm_up_too(serve):
+    server = serve(
+        options=options(others=("--probe-request", "/crash", "--probe-failure", "end")),
+        app=f"{LOST}:app",
+        env={"LOST_AT": "/elsewhere"},
+        ready=False,
+    )
+    assert server.wait_for_end() == 18
+    assert f"GET /crash: the process ended by SIGABRT; {FOUND}" in server.log
+
+
+def test_without_a_hazard_or_with_no_probe_nothing_is_sent(serve):
+    healthy = serve(options=options(), app="probed_app:app")
+    assert "probe" not in healthy.log
+    unprobed = serve(options=options(others=("--no-probe",)), app=f"{LOST}:app")
+    assert f"hazard: {FOUND}" in unprobed.log and "probe" not in unprobed.log
+
+
+def test_uvicorn_without_a_warm_up_starts_without_what_its_workers_hang_in(tmp_path):
+    with uvicorn(tmp_path, *options(), app=f"{LOST}:asgi") as server:
+        wait_for_workers(server)
+        assert re.search(HUNG.format(app="asgi"), server.log)
+        assert ANEW_PLAIN in server.log and fetch(server.port)
+
+
+def test_a_slow_first_request_that_works_is_no_hang(serve):
+    server = serve(
+        options=options(others=("--probe-request", "/busy")),
+        app=f"{LOST}:app",
+        env={"LOST_AT": "/elsewhere"},
+    )
+    assert "probe: its time was over in GET /busy, in " in server.log
+    assert ANEW_PLAIN not in server.log
+    assert read_scoreboard(server.pid).seal.probe == "incomplete"

@@ -240,7 +240,16 @@ def test_threads_that_their_libraries_start_again_in_workers_are_said_to_be() ->
     assert "workers do not have" not in both
     assert "the libraries of OtelBatchSpanRecordProcessor" in both and "start their own" in both
     other = what_of(replace(HEALTHY, threads=(exporter, Thread("poller"))), "threads")
-    assert other.endswith("workers do not have poller")
+    assert "workers do not have poller" in other
+
+
+@pytest.mark.parametrize("proved", ["", "served", "passed"])
+def test_a_thread_that_workers_lack_is_said_to_be_unproved_where_there_was_no_probe(
+    proved: str,
+) -> None:
+    seal = replace(SEALED, probe=proved)
+    what = what_of(replace(HEALTHY, seal=seal, threads=(Thread("poller"),)), "threads")
+    assert ("no probe has shown that they can do without" in what) == (not proved)
 
 
 def test_names_of_threads_that_the_kernel_has_cut_or_never_had_are_shown_as_such() -> None:
@@ -405,6 +414,8 @@ def test_an_interpreter_that_the_extension_does_not_fit_comes_with_what_to_do() 
         ("passed", "its probe passed: workers answer"),
         ("incomplete", "its probe passed as far as"),
         ("doubtful", "its probe passed, but for bodies of another structure"),
+        ("served", "its probe passed: a forked process answered before the first worker"),
+        ("erred", "a forked process answered its probe with an error"),
     ],
 )
 def test_a_probe_that_found_nothing_is_no_obstacle(outcome: str, begin: str) -> None:

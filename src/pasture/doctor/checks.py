@@ -24,6 +24,18 @@ _FIX = (
     "docs/probe.md lists the causes"
 )
 
+_NO_OBSTACLES = {
+    "passed": "its probe passed: workers answer as the warm-up did",
+    "incomplete": "its probe passed as far as its time went",
+    "doubtful": "its probe passed, but for bodies of another structure, or statuses that the "
+    "application's start may change: the log names the requests",
+    "served": "its probe passed: a forked process answered before the first worker; there was no "
+    "warm-up to compare with",
+    "erred": "a forked process answered its probe with an error, which the log names; there was no "
+    "warm-up to compare with",
+}
+"""Outcomes of a probe with which a server starts as it should."""
+
 
 def diagnose(evidence: Evidence) -> tuple[Finding, ...]:
     """The findings of all checks, obstacles first."""
@@ -146,16 +158,8 @@ def probe(seen: Evidence) -> Iterator[Finding]:
     if outcome == "failed":
         what = "its probe failed, and it started as it is: the log names the requests"
         yield Finding("probe", True, what, cost="workers fail or hang", fix=_FIX)
-    elif outcome == "doubtful":
-        what = (
-            "its probe passed, but for bodies of another structure, or statuses that the "
-            "application's start may change: the log names the requests"
-        )
-        yield Finding("probe", False, what)
-    elif outcome == "incomplete":
-        yield Finding("probe", False, "its probe passed as far as its time went")
-    elif outcome == "passed":
-        yield Finding("probe", False, "its probe passed: workers answer as the warm-up did")
+    elif outcome in _NO_OBSTACLES:
+        yield Finding("probe", False, _NO_OBSTACLES[outcome])
 
 
 CHECKS: tuple[Check, ...] = (

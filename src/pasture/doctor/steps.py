@@ -121,7 +121,7 @@ def threads(seen: Evidence) -> Iterator[Finding]:
             "threads",
             False,
             f"{_counted(early)} of the master {_verb(early, 'waits', 'wait')}: {_some(early)}; "
-            f"{beside} {_verb(early, 'it', 'them')}, and {_in_workers(early)}",
+            f"{beside} {_verb(early, 'it', 'them')}, and {_in_workers(early, seen)}",
         )
         return
     what = "the master runs a single thread"
@@ -137,13 +137,19 @@ def _seal_names_native_threads(seen: Evidence) -> bool:
     )
 
 
-def _in_workers(early: Sequence[Thread]) -> str:
+def _in_workers(early: Sequence[Thread], seen: Evidence) -> str:
     again = [t for t in early if starts_again(t.name, t.package.partition(" ")[0])]
     gone = [thread for thread in early if thread not in again]
     if not again:
-        return f"workers do not have {_verb(gone, 'it', 'them')}"
+        return f"workers do not have {_verb(gone, 'it', 'them')}{_unproved(seen)}"
     own = f"the libraries of {_some(again)} start their own in workers"
-    return own if not gone else f"{own}; workers do not have {_some(gone)}"
+    return own if not gone else f"{own}; workers do not have {_some(gone)}{_unproved(seen)}"
+
+
+def _unproved(seen: Evidence) -> str:
+    if seen.seal is None or seen.seal.probe:
+        return ""
+    return "; no probe has shown that they can do without: docs/probe.md"
 
 
 def _kept_from_sealing(seen: Evidence, early: Sequence[Thread]) -> Finding:

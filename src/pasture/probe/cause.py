@@ -16,6 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from pasture.proc.tasks import read_tasks
+
 _TEXT_CHARACTERS = 300
 _DEAD_LOOP = ("different event loop", "different loop", "loop is closed")
 _LOST = ("Connection", "OperationalError", "InterfaceError", "Disconnect", "BrokenPipe", "EOFError")
@@ -107,6 +109,26 @@ def of_other_threads() -> list[tuple[Place, ...]]:
     """Where each other thread of Python's is now."""
     own = threading.get_ident()
     return [of_frame(frame) for ident, frame in sys._current_frames().items() if ident != own]
+
+
+def waits_for_ever(frame: FrameType | None) -> bool:
+    """Whether each thread of this process waits for another one, without a limit of time.
+
+    In the main thread, in a handler of a signal; `frame` is what the signal has interrupted. A
+    thread that only the parent has will not come, so nothing here goes on.
+    """
+    frames = {**sys._current_frames(), threading.get_ident(): frame}
+    return len(frames) == len(read_tasks()) and all(map(_waits_for_ever, frames.values()))
+
+
+def _waits_for_ever(frame: FrameType | None) -> bool:
+    if frame is None:
+        return False
+    if frame.f_code is threading.Condition.wait.__code__:
+        return frame.f_locals.get("timeout") is None
+    pools = sys.modules.get("concurrent.futures.thread")
+    worker = getattr(pools, "_worker", None)  # of a pool, which waits for work
+    return worker is not None and frame.f_code is worker.__code__
 
 
 def of_coroutine(coroutine: Any) -> tuple[Place, ...]:

@@ -9,11 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pasture.warmup.requests import Request
+from pasture.warmup.requests import SAFE_METHODS, Request
 from pasture.warmup.warmup import Answer
-
-SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-"""RFC 9110, section 9.2.1. Others change data, and one warm-up is enough of that."""
 
 STATUSES_THAT_VARY = (304, 429)
 """Not modified, and too many requests: a later request may well be answered so."""
@@ -34,6 +31,9 @@ class Expectation:
     # Whether the parent answered more than once, with one skeleton. Of a page that was seen once it
     # is not known whether it follows live data.
     is_steady: bool = False
+    # Whether the parent has answered it, or would have. Else it is known of no answer whether it is
+    # right: only a process that hangs, or ends, is worse.
+    has_reference: bool = True
 
     def differs(self, status: int, skeletons: Iterable[str]) -> str | None:
         """The difference of a child's answers, all of this status, in words; None without one.
@@ -41,6 +41,8 @@ class Expectation:
         Where the skeletons of the answers are several, the page has no one structure.
         """
         reference = 200 if self.status is None else self.status
+        if status >= _SERVER_ERROR and not self.has_reference:
+            return f"answers {status}"
         if status >= _SERVER_ERROR > reference:
             return f"answers {status}" + ("" if self.status is None else f" instead of {reference}")
         if self.status is None or status in STATUSES_THAT_VARY:
@@ -54,12 +56,14 @@ class Expectation:
             return None
         return f"the body is {found.pop()} instead of {min(self.skeletons)}"
 
-    def is_sure(self, status: int, skeletons: Iterable[str]) -> bool:
+    def is_sure(self, status: int, skeletons: Iterable[str], *, has_raised: bool = False) -> bool:
         """Whether answers that differ do so for the fork's sake.
 
         Without skeletons the application was not started for the warm-up. There its start may
         change a status, too.
         """
+        if not self.has_reference or has_raised:
+            return self.has_reference
         if status == self.status:
             return self.is_steady
         return status >= _SERVER_ERROR or any(skeletons)

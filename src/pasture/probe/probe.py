@@ -62,7 +62,9 @@ class ProbeReport:
     differences: tuple[str, ...] = ()
     incomplete: str | None = None  # why not all requests were sent; None if they were
     seconds: float = 0.0
-    doubts: tuple[str, ...] = ()  # bodies that differ, maybe by themselves, a line each
+    # Bodies that differ, maybe by themselves, and failures of what the parent has not answered; a
+    # line each.
+    doubts: tuple[str, ...] = ()
     # Whether it was killed while it did what a worker does at its end.
     was_killed: bool = False
 
@@ -137,7 +139,7 @@ def _listen(
 def _ask_to_end(pid: int) -> None:
     """Have the probe end what it has started, and wait a moment for that."""
     with contextlib.suppress(OSError):
-        os.kill(pid, signal.SIGALRM)
+        os.kill(pid, replay.END_NOW)
     stop_at_s = perf_counter() + _ENDING_S
     while perf_counter() < stop_at_s and not _has_ended(pid):
         time.sleep(_ENDING_LOOK_S)
@@ -208,13 +210,18 @@ class _Listener:
         self._sent += expected is not None
         difference = event.get("error")
         if difference is not None:
-            self._differences.append(f"{self._step}: raises {difference}")
+            known = self._expected.values() if expected is None else (expected,)
+            sure = any(one.has_reference for one in known)
+            found = self._differences if sure else self._doubts
+            found.append(f"{self._step}: raises {difference}")
         elif expected is not None:
             differs = expected.differs(event["status"], event["skeletons"])
             if differs is not None:
                 behind = event.get("behind")
                 because = f", raised {behind}" if behind else ""
-                sure = bool(behind) or expected.is_sure(event["status"], event["skeletons"])
+                sure = expected.is_sure(
+                    event["status"], event["skeletons"], has_raised=bool(behind)
+                )
                 found = self._differences if sure else self._doubts
                 found.append(f"{self._step}: {differs}{because}")
 

@@ -11,6 +11,7 @@ import contextlib
 import contextvars
 import json
 import logging
+import math
 import os
 import signal
 import threading
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
 from pasture.probe import cause, own_end
@@ -35,12 +36,18 @@ BEGIN, END, HUNG, OVER, DONE = "begin", "end", "hung", "over", "done"
 """Events. `HUNG` is a step over its own limit, `OVER` one over the probe's. The last three end what
 counts: what comes after is the worker's end."""
 
+END_NOW = signal.SIGRTMAX - 6
+"""Sent to a probe whose server is asked to end."""
+
 WORKERS_START = "the worker's start"
 
 _MIN_S = 5.0
 _TIMES = 4
 """A step may take so many times what it took in the parent, and `_MIN_S` in any case: or half of
-the probe's time, if that is less."""
+the probe's time, if that is less. After `_MIN_S` a step of which no time is known is looked at."""
+
+_IDLE = 0.05
+"""A request that has had less of a processor, as a fraction of its time, waits for something."""
 
 _ASKED_AGAIN = 3
 """How often more a page is asked for whose answer differs: it may vary by itself."""
@@ -90,6 +97,8 @@ class Replay:
         self._step = WORKERS_START
         self._began_s = perf_counter()
         self._step_ends_s: float | None = None
+        self._began_processor_s = 0.0
+        self._is_request = False
         self._counts = True
         self._hangs = False
         self._least_s = min(_MIN_S, (stop_at_s - self._began_s) / 2)
@@ -98,7 +107,8 @@ class Replay:
         """Have an engine start its worker, serve the requests and end; report all but the end."""
         own_end.forget_the_parents()
         signal.signal(signal.SIGALRM, self._alarm)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM,))
+        signal.signal(END_NOW, self._ended)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM, END_NOW))
         _note_logged_exceptions(self._raised)
         self._begin(WORKERS_START, None)
         try:
@@ -212,14 +222,19 @@ class Replay:
             self.say({"event": DONE})
 
     def _begin(self, name: str, limit_s: float | None) -> None:
-        """Begin a step, which hangs after a limit, or at the end of the probe's time."""
-        self._began_s = perf_counter()
+        """Begin a step, which hangs after a limit; without one after what `_hangs_by_now` says."""
+        self._began_s, self._began_processor_s = perf_counter(), process_time()
         self._step = name
         self._step_ends_s = None if limit_s is None else self._began_s + limit_s
+        self._is_request = False
         self._raised.clear()
         self.say({"event": BEGIN, "step": name})
-        left_s = self._stop_at_s - self._began_s
-        signal.setitimer(signal.ITIMER_REAL, max(min(limit_s or left_s, left_s), 0.01))
+        self._look_in(self._least_s if limit_s is None else limit_s)
+
+    def _look_in(self, seconds: float) -> None:
+        """Have the alarm in so many seconds, at the latest when the probe's time is over."""
+        left_s = self._stop_at_s - perf_counter()
+        signal.setitimer(signal.ITIMER_REAL, max(min(seconds, left_s), 0.01))
 
     def _end(self, event: dict[str, Any]) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -252,17 +267,45 @@ class Replay:
         for expected in self._expected:
             if perf_counter() >= self._stop_at_s:
                 return
-            with self._taken(str(expected.request), self._limit(expected.seconds or 0.0)) as event:
+            known_s = expected.seconds or 0.0 if expected.has_reference else None
+            with self._taken(str(expected.request), self._limit(known_s)) as event:
+                self._is_request = True
                 event |= _ask(expected, partial(call, expected))
 
     def _alarm(self, number: int, frame: Any) -> None:
-        """The step is over its time, or the server is asked to end: say where, and end."""
+        """The step may be over its time: then say where it is, and have the worker end."""
         if not self._counts:
             return
+        over = perf_counter() >= self._stop_at_s
+        hangs = self._hangs_by_now(frame, over=over)
+        if not hangs and not over:
+            self._look_in(math.inf)
+            return
         at = self._where() if self._where is not None else ()
-        hangs = self._step_ends_s is not None and perf_counter() >= self._step_ends_s
         where = cause.where_all(at or cause.of_frame(frame), cause.of_other_threads())
         self.say({"event": HUNG if hangs else OVER, "step": self._step, "where": where})
+        self._stop()
+
+    def _hangs_by_now(self, frame: Any, *, over: bool) -> bool:
+        """Whether the step hangs: a slow one does not.
+
+        A step of which no time is known hangs where nothing will ever go on. A request hangs, too,
+        that has done nothing but wait until the probe's time was over.
+        """
+        if self._step_ends_s is not None:
+            return perf_counter() >= self._step_ends_s
+        if cause.waits_for_ever(frame):
+            return True
+        worked_s = process_time() - self._began_processor_s
+        idle = worked_s < _IDLE * (perf_counter() - self._began_s)
+        return over and self._is_request and idle
+
+    def _ended(self, number: int, frame: Any) -> None:
+        """The server is asked to end."""
+        if self._counts:
+            self._stop()
+
+    def _stop(self) -> None:
         self._counts, self._hangs = False, True
         raise Stopped
 

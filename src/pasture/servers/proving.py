@@ -7,13 +7,15 @@ Owns the decision, by the settings, and which requests are sent. The probe itsel
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from pasture.errors import ProbeFailed
+from pasture.errors import PastureError, ProbeFailed
 from pasture.log_lines import PROBE, STARTING_ANEW, THE_WARM_UP
 from pasture.probe.expectation import Expectation, expectations
 from pasture.probe.probe import Play, ProbeReport, probe
+from pasture.reasons import Hazard
 from pasture.sealing.report import StepReport
 from pasture.servers import restart
 from pasture.servers.restart import LeftOut
@@ -27,6 +29,13 @@ Restart = Callable[[LeftOut], None]
 
 _MAX_LINES = 10
 """Of differences, in the log: where many requests fail, it is often for one reason."""
+
+_MAX_HAZARDS = 2
+
+_NOT_COMPARED = (
+    "whether it would be so without a fork is not known: as a request of the warm-up (--warm) the "
+    "parent answers it, too, and the answers are compared"
+)
 
 _DOUBT = (
     "it may vary by itself, which a request that is listed twice for the warm-up shows, or come of "
@@ -44,46 +53,148 @@ _HINT = (
 )
 
 
-def prove(
-    served: WarmUpReport,
-    settings: ServerSettings,
-    play: Play,
-    begin_anew: Restart,
-    log: Log,
-    reaped: Callable[[int], object] = lambda pid: None,
-) -> StepReport | None:
-    """Probe the sealed process; returns only if the server may go on as it is.
+@dataclass(frozen=True, slots=True)
+class Proving:
+    """A probe of the sealed process, by a server's settings.
 
-    None if there is nothing to send. `reaped` is called with the pid of the probe once it is gone.
-    Raises ProbeFailed if the server shall not start, and KeyboardInterrupt if the process was asked
-    to end.
+    Attributes:
+        play: starts a worker in it.
+        begin_anew: starts the server anew.
+        log: takes a level of `logging` and a line.
+        reaped: called with the pid of the probe once it is gone.
     """
-    expected = _expected(served, settings.warm_up.requests)
-    if not expected or served.application is None:
-        return None
-    report = probe(
-        served,
-        expected,
-        play,
-        limit_s=settings.probe_limit_s,
-        with_lifespan=settings.probe_lifespan,
-        reaped=reaped,
-    )
-    _write(report, log)
-    if report.differences:
-        _go_on(report.differences[0], expected, settings, begin_anew, log)
-    counts = {
-        "requests": report.sent,
-        "differences": len(report.differences),
-        "doubts": len(report.doubts),
-    }
-    problems = (*report.differences, *report.doubts, *filter(None, (report.incomplete,)))
-    problems += (_KILLED,) if report.was_killed else ()
-    return StepReport("probe", report.seconds, counts, problems=problems)
+
+    settings: ServerSettings
+    play: Play
+    begin_anew: Restart
+    log: Log
+    reaped: Callable[[int], object] = lambda pid: None
+
+    def prove(
+        self, warmed_up: Callable[[], WarmUpReport], hazards: Collection[Hazard]
+    ) -> StepReport | None:
+        """Probe the sealed process; returns only if the server may go on as it is.
+
+        None if there is nothing to send. Raises ProbeFailed if the server shall not start, and
+        KeyboardInterrupt if the process was asked to end.
+
+        Args:
+            warmed_up: gives the report of the warm-up, or says what would have been served.
+            hazards: what the seal has found that does not survive a fork.
+        """
+        settings = self.settings
+        if not (settings.serves_before_the_fork or settings.probe_request or hazards):
+            return None
+        try:
+            served = warmed_up()
+        except PastureError as error:
+            self.log(logging.WARNING, PROBE % f"left out: {error}")
+            return None
+        expected = _expected(served, settings, hazards)
+        if not expected or served.application is None:
+            if served.application is None and not settings.serves_before_the_fork:
+                self.log(logging.WARNING, PROBE % served.refused)
+            return None
+        return self._probe(served, expected, hazards)
+
+    def _probe(
+        self,
+        served: WarmUpReport,
+        expected: tuple[Expectation, ...],
+        hazards: Collection[Hazard],
+    ) -> StepReport:
+        report = probe(
+            served,
+            expected,
+            self.play,
+            limit_s=self.settings.probe_limit_s,
+            with_lifespan=self.settings.probe_lifespan,
+            reaped=self.reaped,
+        )
+        compared = any(one.has_reference for one in expected)
+        _write(report, self.log, () if compared else [str(one.request) for one in expected])
+        if report.differences:
+            because = "; ".join(map(str, [*hazards][:_MAX_HAZARDS]))
+            if because:
+                self.log(logging.ERROR, PROBE % f"before it, the seal has found: {because}")
+            difference = "; ".join(filter(None, (report.differences[0], because)))
+            self._go_on(difference, expected)
+        counts = {
+            "requests": report.sent,
+            "differences": len(report.differences),
+            "doubts": len(report.doubts),
+            "compared": int(compared),
+        }
+        problems = (*report.differences, *report.doubts, *filter(None, (report.incomplete,)))
+        problems += (_KILLED,) if report.was_killed else ()
+        return StepReport("probe", report.seconds, counts, problems=problems)
+
+    def _go_on(self, difference: str, expected: Iterable[Expectation]) -> None:
+        """Start in another way, raise ProbeFailed to end, or return to start as it is."""
+        settings, log = self.settings, self.log
+        choice = settings.probe_failure
+        if choice == "report":
+            log(logging.ERROR, PROBE % "it failed, and the server starts as it is")
+            return
+        if choice == "end" or settings.strict:
+            raise ProbeFailed(f"a process forked after the seal fails: {difference}", hint=_HINT)
+        has_warm_up = settings.serves_before_the_fork and restart.earlier is None
+        whole = choice == "unsealed" or not has_warm_up
+        log(logging.ERROR, STARTING_ANEW % ("pasture" if whole else THE_WARM_UP))
+        known = {
+            str(one.request): (200 if one.status is None else one.status, one.seconds or 0.0)
+            for one in expected
+            if one.has_reference
+        }
+        self.begin_anew(LeftOut("pasture" if whole else "warm-up", difference, known))
+        log(logging.ERROR, PROBE % "this program cannot be started anew, and starts as it is")
 
 
-def _expected(served: WarmUpReport, requests: Iterable[Request]) -> tuple[Expectation, ...]:
-    """Requests to send, with their answers in this start's warm-up or in an earlier one's."""
+def _write(report: ProbeReport, log: Log, uncompared: Collection[str] = ()) -> None:
+    """Write what a probe has found; `uncompared` are its requests, if no answer was known."""
+    if report.was_killed:
+        log(logging.WARNING, PROBE % _KILLED)
+    for difference in report.differences[:_MAX_LINES]:
+        log(logging.ERROR, PROBE % difference)
+    if len(report.differences) > _MAX_LINES:
+        log(logging.ERROR, PROBE % f"{len(report.differences) - _MAX_LINES} more differ")
+    for doubt in report.doubts[:_MAX_LINES]:
+        log(logging.WARNING, PROBE % f"{doubt}; {_NOT_COMPARED if uncompared else _DOUBT}")
+    if report.incomplete is not None:
+        log(logging.WARNING, PROBE % f"{report.incomplete}")
+    elif not report.differences and not report.doubts:
+        said = f"{report.sent} request{'' if report.sent == 1 else 's'} answered as they should be"
+        if uncompared:
+            said = f"{', '.join(uncompared)} answered in a process that was forked as a worker is"
+        log(logging.INFO, PROBE % f"{said}, {report.seconds:.3f} s")
+
+
+def outcome(step: StepReport) -> str:
+    """The outcome of a probe, of its step: one of `figures.PROBES`."""
+    if step.counts["differences"]:
+        return "failed"
+    if step.counts["doubts"]:
+        return "doubtful" if step.counts["compared"] else "erred"
+    if step.counts["requests"] and not step.counts["compared"]:
+        return "served"
+    return "incomplete" if step.problems else "passed"
+
+
+def _expected(
+    served: WarmUpReport, settings: ServerSettings, hazards: Collection[Hazard]
+) -> tuple[Expectation, ...]:
+    """Requests to send, and what is known of their answers."""
+    known = _known(served, settings.warm_up.requests)
+    asked = settings.probe_request
+    if asked is not None and all(one.request != asked for one in known):
+        return (*known, Expectation(asked, has_reference=False))
+    if not known and hazards:
+        return (Expectation(Request("GET", "/"), has_reference=False),)
+    return known
+
+
+def _known(served: WarmUpReport, requests: Iterable[Request]) -> tuple[Expectation, ...]:
+    """Requests with their answers in this start's warm-up or in an earlier one's."""
     earlier = restart.earlier
     if earlier is None:
         return expectations(requests, served.answers) if served.answers else ()
@@ -95,46 +206,6 @@ def _expected(served: WarmUpReport, requests: Iterable[Request]) -> tuple[Expect
         for name, (status, seconds) in earlier.answers.items()
         if name in everything
     )
-
-
-def _write(report: ProbeReport, log: Log) -> None:
-    if report.was_killed:
-        log(logging.WARNING, PROBE % _KILLED)
-    for difference in report.differences[:_MAX_LINES]:
-        log(logging.ERROR, PROBE % difference)
-    if len(report.differences) > _MAX_LINES:
-        log(logging.ERROR, PROBE % f"{len(report.differences) - _MAX_LINES} more differ")
-    for doubt in report.doubts[:_MAX_LINES]:
-        log(logging.WARNING, PROBE % f"{doubt}; {_DOUBT}")
-    if report.incomplete is not None:
-        log(logging.WARNING, PROBE % f"{report.incomplete}")
-    elif not report.differences and not report.doubts:
-        requests = f"{report.sent} request{'' if report.sent == 1 else 's'}"
-        log(logging.INFO, PROBE % f"{requests} answered as they should be, {report.seconds:.3f} s")
-
-
-def _go_on(
-    difference: str,
-    expected: Iterable[Expectation],
-    settings: ServerSettings,
-    begin_anew: Restart,
-    log: Log,
-) -> None:
-    """Start in another way, raise ProbeFailed to end, or return to start as it is."""
-    choice = settings.probe_failure
-    if choice == "report":
-        log(logging.ERROR, PROBE % "it failed, and the server starts as it is")
-        return
-    if choice == "end" or settings.strict:
-        raise ProbeFailed(f"a process forked after the seal fails: {difference}", hint=_HINT)
-    whole = choice == "unsealed" or restart.earlier is not None
-    log(logging.ERROR, STARTING_ANEW % ("pasture" if whole else THE_WARM_UP))
-    known = {
-        str(one.request): (200 if one.status is None else one.status, one.seconds or 0.0)
-        for one in expected
-    }
-    begin_anew(LeftOut("pasture" if whole else "warm-up", difference, known))
-    log(logging.ERROR, PROBE % "this program cannot be started anew, and starts as it is")
 
 
 def loop_factory(config: Any) -> Any:

@@ -21,7 +21,7 @@ from pasture.log_lines import log
 from pasture.proc.own_memory import read_own_memory
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.policy import Policy
-from pasture.sealing.report import SealReport, StepReport
+from pasture.sealing.report import SealReport
 from pasture.sealing.seal import seal
 from pasture.servers import fork_hook, preload, profiled
 from pasture.servers.settings import ServerSettings
@@ -162,7 +162,7 @@ class Sealer:
         play: Play,
         reaped: Callable[[int], object],
     ) -> None:
-        if self._begin_anew is None or warm_up is None or not self._warms_up:
+        if self._begin_anew is None or warm_up is None or not self._settings.policy.warms_up:
             self._seal(warm_up, strict=self._settings.strict)
             return
         from pasture.servers import proving  # now: it is sealed in
@@ -170,28 +170,25 @@ class Sealer:
         served: list[WarmUpReport] = []
 
         def noted() -> WarmUpReport:
-            served.append(warm_up())
-            return served[-1]
+            if not served:
+                served.append(warm_up())
+            return served[0]
 
         with Guard(step_s=0, total_s=0):  # a signal that ends the process ends it before a worker
             self._seal(noted, strict=self._settings.strict)
-        if not served or self.report is None:
+        if self.report is None:
             return
         self._is_probing = True
         try:
-            step = proving.prove(
-                served[0], self._settings, play, self._begin_anew, self._log, reaped
+            step = proving.Proving(self._settings, play, self._begin_anew, self._log, reaped).prove(
+                noted, self.report.hazards
             )
         finally:
             self._is_probing = False
         if step is not None:
-            recorder.show_probe(_outcome(step))
+            recorder.show_probe(proving.outcome(step))
             self.report = replace(self.report, steps=(*self.report.steps, step))
             self._write(self.report)
-
-    @property
-    def _warms_up(self) -> bool:
-        return self._settings.policy.warms_up and bool(self._settings.warm_up)
 
     def _seal(self, warm_up: Callable[[], WarmUpReport] | None, strict: bool) -> None:
         policy, is_first = self._settings.policy, self.report is None
@@ -201,7 +198,7 @@ class Sealer:
                 stop_agents=self._stop_agents,
                 keep_connections=self._keeps_connections,
                 strict=strict,
-                warm_up=warm_up if self._warms_up else None,
+                warm_up=warm_up if self._settings.serves_before_the_fork else None,
             )
         self.report = report
         if self._freezes:
@@ -233,14 +230,6 @@ class Sealer:
             private_files.write(path, to_json(report.as_dict()))
         except OSError as error:
             self._log(logging.WARNING, f"the report cannot be written: {error}")
-
-
-def _outcome(probe: StepReport) -> str:
-    if probe.counts["differences"]:
-        return "failed"
-    if probe.counts["doubts"]:
-        return "doubtful"
-    return "incomplete" if probe.problems else "passed"
 
 
 def _shared() -> str:

@@ -29,10 +29,12 @@ from pasture.warmup.guard import STEP_S, TOTAL_S
 from pasture.warmup.lazy_imports import DEFAULT_PATTERNS, parse_patterns
 from pasture.warmup.lazy_imports import VARIABLE as LAZY_IMPORTS
 from pasture.warmup.requests import (
+    Request,
     Requests,
     parse_header,
     parse_lines,
     parse_request,
+    parse_safe_request,
     read_requests,
 )
 
@@ -248,6 +250,15 @@ class ServerSettings:
         takes=bool,
         default=True,
     )
+    probe_request: Request | None = setting(
+        "PASTURE_PROBE_REQUEST",
+        "--probe-request",
+        metavar="[METHOD] URL",
+        help="Request to send there in any case. Without it, and without requests of a warm-up, "
+        "GET / is sent if something was found that does not survive a fork.",
+        parse=parse_safe_request,
+        check=parse_safe_request,
+    )
     probe_lifespan: bool = setting(
         "PASTURE_PROBE_LIFESPAN",
         "--probe-lifespan/--no-probe-lifespan",
@@ -284,6 +295,11 @@ class ServerSettings:
     report_file: Path | None = setting(
         "PASTURE_REPORT_FILE", takes=Path, help="Where the seal's report goes, as JSON."
     )
+
+    @property
+    def serves_before_the_fork(self) -> bool:
+        """Whether there are requests, and a policy that serves them."""
+        return self.policy.warms_up and bool(self.warm_up)
 
 
 _ROWS: Mapping[str, Setting] = MappingProxyType(

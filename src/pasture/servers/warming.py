@@ -36,15 +36,16 @@ def warm_up_as_set(
     shared: SharedLifespan | None = None,
     **named: Any,
 ) -> WarmUpReport:
-    """Serve the settings' requests, within their limits of time.
+    """Serve the settings' requests, if there are any, within their limits of time.
 
     The log has a line before each request, and one at the end. `shared` is the application's
     lifespan, where it has been started once for all workers; `host` and `protocol` are those of
     `pasture.warm_up`.
     """
-    if restart.is_without_warm_up():
+    if restart.is_without_warm_up() or not settings.serves_before_the_fork:
         about = before_any(application, headers=settings.warm_up.headers, **named)
-        return replace(about, refused=str(restart.earlier))
+        why = str(restart.earlier) if restart.earlier is not None else about.refused
+        return replace(about, refused=why)
     report = warm_up(
         application,
         settings.warm_up.requests,

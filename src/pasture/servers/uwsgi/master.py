@@ -44,6 +44,11 @@ _HALF_HOOKS = "py-call-osafterfork"
 _FAILED_APP = 22
 """Exit status of a worker that could not load its application. uWSGI 2.0.31 uwsgi.h."""
 
+_PRELOADS = (
+    "without pasture, too, uWSGI loads the application before it forks: what was found may be so "
+    "there as well, and is not with lazy-apps"
+)
+
 _INTERRUPTED = 128 + signal.SIGINT
 
 
@@ -199,6 +204,8 @@ class Uwsgi(Engine):
     def _begin_anew(self, left_out: LeftOut) -> None:
         """Start uWSGI anew in this process, as at its own reload, with its sockets."""
         restart.went_into_background()  # it may have: this is the master
+        if left_out.what == "pasture":
+            log.error(_PRELOADS)
         arguments = Path("/proc/self/cmdline").read_bytes().split(b"\0")[:-1]
         restart.again(
             left_out,
