@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pasture.cli.run import command
+from pasture.servers import one_process
 from pasture.servers.engines import ENGINES, Row
 from pasture.servers.settings import read_environment
 
@@ -19,6 +20,12 @@ ROWS = pytest.mark.parametrize("row", ENGINES.values(), ids=lambda row: str(row.
 @ROWS
 def test_an_engine_has_its_module(row: Row) -> None:
     assert importlib.util.find_spec(row.module) is not None
+
+
+def test_each_server_that_forks_nothing_has_words_for_what_would_help() -> None:
+    rows = [row.name for row in ENGINES.values() if ".one_process." in row.module]
+    assert rows == list(one_process.INSTEAD)
+    assert set(one_process.PROGRAMS.values()) <= set(rows)
 
 
 @ROWS

@@ -11,6 +11,7 @@ import pytest
 from pasture.cli.main import run
 from pasture.errors import MissingExtra, UnknownPolicy, UsageError
 from pasture.sealing.policy import POLICIES
+from pasture.servers import one_process
 
 
 @dataclass
@@ -112,6 +113,16 @@ def test_a_server_that_is_not_installed_is_named(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert run(["run", server, "app:app"]) == MissingExtra.exit_code
     assert f"pip install '{installed_by}'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("program", one_process.PROGRAMS)
+def test_a_server_that_forks_nothing_is_refused_with_one_that_does(
+    capsys: pytest.CaptureFixture[str], program: str
+) -> None:
+    assert run(["run", f"/opt/site/bin/{program}", "app:app"]) == UsageError.exit_code
+    shown = capsys.readouterr().err
+    assert f"{one_process.PROGRAMS[program]} serves in one process" in shown
+    assert "hint: `pasture run " in shown
 
 
 @pytest.mark.parametrize(

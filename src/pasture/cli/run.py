@@ -18,6 +18,7 @@ import click
 from pasture.display.sections import SectionedCommand
 from pasture.errors import MissingExtra, UsageError
 from pasture.sealing.policy import find_policy
+from pasture.servers import one_process
 from pasture.servers.engines import ENGINES, Row
 from pasture.servers.setting import Setting
 from pasture.servers.settings import SETTINGS, read_environment, to_environment
@@ -158,6 +159,8 @@ def _row_of(program: str) -> Row:
     """The engine that a program is, once it can be started."""
     name = Path(program).name.removesuffix(".py")
     row = ENGINES.get("python" if _PYTHON.fullmatch(name) else name)
+    if (server := one_process.PROGRAMS.get(name)) is not None:
+        raise UsageError(one_process.sentence(server), hint=one_process.INSTEAD[server])
     if row is None or not row.is_program:
         known = ", ".join(one.name for one in ENGINES.values() if one.is_program)
         raise UsageError(

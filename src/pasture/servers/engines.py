@@ -1,5 +1,7 @@
 """The engines that pasture seals: one row each. A new engine is a row here and a module beside it.
 
+The last rows are servers that fork nothing, of which it says so.
+
 Read by `pasture run`, `pasture try`, the start file of `pasture[auto]`, and the tests of layers and
 docs. The start file executes this module in every interpreter that has the variable, so that it
 imports nothing.
@@ -127,6 +129,16 @@ _ROWS = (
         is_program=False,
         seen_by="multiprocessing.forkserver",
         package="",
+    ),
+    # These fork nothing: the log says what would help.
+    *(
+        Row(name, module=f"one_process.{name}", is_program=False, seen_by=seen_by)
+        for name, seen_by in (
+            ("waitress", "waitress.server"),
+            ("cheroot", "cheroot.server"),
+            ("daphne", "daphne.server"),
+            ("aiohttp", "aiohttp.web"),
+        )
     ),
 )
 

@@ -7,18 +7,25 @@ the program starts seals by itself.
 
 from __future__ import annotations
 
+import atexit
+import os
 import runpy
 import sys
 from collections.abc import Sequence
-from multiprocessing.forkserver import ForkServer
+from multiprocessing import forkserver
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
 from pasture.errors import PastureError, UsageError
+from pasture.log_lines import log
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers import import_watch, restart  # noqa: F401  notes how this was started
-from pasture.servers.sealer import seal_before_forks, show_log
+from pasture.servers import (
+    import_watch,
+    one_process,
+    restart,  # noqa: F401  notes how this was started
+)
+from pasture.servers.sealer import has_sealed, seal_before_forks, show_log
 from pasture.servers.settings import read_environment
 from pasture.trust.untrusted_text import complain
 
@@ -35,6 +42,7 @@ def run(arguments: Sequence[str]) -> None:
     begin_loading(settings.policy)
     seal_before_forks(settings, keeps_connections=True, after=settings.after, yields=True)
     seal_forkservers()
+    atexit.register(_complain_if_nothing_was_sealed, os.getpid())
     if not settings.after:  # else the user says when
         import_watch.watch(arguments)
     if not arguments or (arguments[0].startswith("-") and arguments[0] not in ("-m", "-c")):
@@ -53,12 +61,20 @@ def run(arguments: Sequence[str]) -> None:
         _run_script(first, rest)
 
 
+def _complain_if_nothing_was_sealed(pid: int) -> None:
+    """At the exit. A server that fits no engine, and that forks nothing, would be silent."""
+    server: Any = forkserver._forkserver  # its children are forked elsewhere
+    known = has_sealed() or one_process.has_said or server._forkserver_pid is not None
+    if os.getpid() == pid and not known:
+        log.warning("nothing was sealed: the program forked no process")
+
+
 def seal_forkservers() -> None:
     """Have a forkserver that this program starts sealed before it forks, whatever it preloads.
 
     It is multiprocessing's default from CPython 3.14 on.
     """
-    server_class: Any = ForkServer
+    server_class: Any = forkserver.ForkServer
     ensure_running = server_class.ensure_running
 
     def ensure_sealed(server: Any) -> None:

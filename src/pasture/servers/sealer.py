@@ -258,6 +258,11 @@ def without_exit(settings: ServerSettings) -> ServerSettings:
     return replace(settings, policy=replace(settings.policy, at_exit=()))
 
 
+def has_sealed() -> bool:
+    """Whether an engine or a program has come to fork, so that its process was to be sealed."""
+    return _latest is not None and _latest.report is not None
+
+
 def seal_before_forks(
     settings: ServerSettings,
     *,

@@ -1,0 +1,74 @@
+"""Servers that serve in one process: nothing of theirs can be shared, and the log says so once.
+
+A module each, whose import is the switch: `PASTURE=seal` and `pasture run -- python app.py` come
+there as they do to an engine's. Owns the sentence, and what would help.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from pasture.log_lines import log
+
+_GUNICORN = "`pasture run gunicorn MODULE:APP -w 4`"
+
+INSTEAD: Mapping[str, str] = {
+    "waitress": f"{_GUNICORN} does, or `pasture run gunicorn --paste FILE.ini -w 4`",
+    "cheroot": f"{_GUNICORN} does",
+    "daphne": "`pasture run uvicorn MODULE:APP --workers 4` does",
+    "aiohttp": "`pasture run gunicorn -k aiohttp.GunicornWebWorker MODULE:APP -w 4` does",
+}
+"""By the server's package: a command that forks workers."""
+
+PROGRAMS: Mapping[str, str] = {
+    "waitress-serve": "waitress",
+    "pserve": "waitress",
+    "cheroot": "cheroot",
+    "daphne": "daphne",
+}
+"""Programs, and the server that they start. pserve starts another where its file names one."""
+
+_pid = os.getpid()
+has_said = False
+"""Whether this process's log has it."""
+
+
+def sentence(server: str) -> str:
+    return f"{server} serves in one process: it forks no workers that could share memory"
+
+
+def watch(server: str, module: str, *methods: str) -> None:
+    """Have the log say it before one of these functions of a module that is there.
+
+    Args:
+        methods: `NAME` or `CLASS.NAME`.
+    """
+    for method in methods:
+        *classes, name = method.split(".")
+        owner: Any = sys.modules[module]
+        for one in classes:
+            owner = getattr(owner, one)
+        setattr(owner, name, _saying(server, getattr(owner, name)))
+
+
+def _saying(server: str, serve: Any) -> Any:
+    @functools.wraps(serve)
+    def say_and_serve(*arguments: Any, **named: Any) -> Any:
+        _say(server)
+        return serve(*arguments, **named)
+
+    return say_and_serve
+
+
+def _say(server: str) -> None:
+    """Not in a forked process, nor in one that has forked some: they are the program's workers."""
+    from pasture.servers import sealer  # `pasture run` reads the table above without it
+
+    global has_said
+    if not has_said and os.getpid() == _pid and not sealer.has_sealed():
+        has_said = True
+        log.warning("not sealed: %s; %s", sentence(server), INSTEAD[server])

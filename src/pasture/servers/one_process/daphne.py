@@ -1,0 +1,8 @@
+"""daphne, of which nothing is forked. Importing this module is the switch.
+
+Written for daphne 4; leans on `Server.run`.
+"""
+
+from pasture.servers.one_process import watch
+
+watch("daphne", "daphne.server", "Server.run")
