@@ -122,7 +122,7 @@ def workers_that_end(tmp_path, sealed, ends, *, command):
         text=True,
         timeout=120,
     )
-    assert ("objects immortal" in done.stderr) == sealed, done.stderr
+    assert ("pasture: policy seal" in done.stderr) == sealed, done.stderr
     booted = done.stderr.count("Booting worker")
     how = re.findall(r"Worker \(pid:\d+\) (?!exiting)(.*)", done.stderr)
     return done.returncode, booted, how

@@ -5,7 +5,6 @@ multiprocessing, which then is the one that seals and forks.
 """
 
 import os
-import signal
 import sys
 
 from exit_ways import WAYS
@@ -29,7 +28,7 @@ def post_worker_init(worker):
 
 def child_exit(server, worker):
     if worker.age >= len(ENDS):
-        os.kill(os.getpid(), signal.SIGTERM)
+        raise StopIteration  # the arbiter ends by it, too
 
 
 def app(environ, start_response):
