@@ -42,7 +42,7 @@ def service(name: str, python: Path, folder: Path) -> Iterator[Service]:
     """Start what a row of agents.toml needs.
 
     Args:
-        name: "redis", "postgres", "" for nothing, or a module of recipes/.
+        name: "redis", "postgres", "" for nothing, or a module: of recipes/, or by its full name.
         python: of the agent's environment.
 
     Raises:
@@ -71,7 +71,8 @@ def _list(url: str) -> list[bytes]:
 
 @contextmanager
 def _helper(module: str, python: Path, folder: Path) -> Iterator[str]:
-    command = [str(python), "-m", f"benchmarks.agents.recipes.{module}", str(folder)]
+    full_name = module if "." in module else f"benchmarks.agents.recipes.{module}"
+    command = [str(python), "-m", full_name, str(folder)]
     env = environment({"PYTHONPATH": str(REPOSITORY)})
     with Group(command, log=folder / f"{module}.log", env=env, cwd=REPOSITORY) as group:
         address = folder / "address"

@@ -60,6 +60,8 @@ def examine(site: Site, modes: Sequence[Mode], resume: bool) -> bool:
     click.echo(f"{site.name}: {steps} steps, {len(plain.unsteady)} differ plain from plain")
     fine = True
     for mode in modes:
+        if mode.reforks and not site.refork:
+            continue
         run = obtain(site, mode, mode.name, resume)
         fine &= report(site, mode, compare(plain, run), run)
     return fine

@@ -32,6 +32,10 @@ class Site:
         warm: paths that a warm-up requests.
         ready: the path that answers once the server has started.
         command: a command that ends by itself, run in the middle of a session.
+        broken: variables with which the server's boot fails.
+        recycle: a path that is asked until a worker has ended by itself, as it does after the
+            number of requests in `serve`.
+        refork: the generations of the mode `refork`; without them it has no such run.
         prepare: the script that makes its data, from the top of the repository; the default
             is prepare/make_NAME.py, which need not be there.
         session: whose session it has; the default is its own.
@@ -49,6 +53,9 @@ class Site:
     warm: Sequence[str] = ()
     ready: str = "/"
     command: Sequence[str] = ()
+    broken: Mapping[str, str] = field(default_factory=dict)
+    recycle: str = ""
+    refork: str = ""
     prepare: str = ""
     session: str = ""
     reload: bool = True

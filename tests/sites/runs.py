@@ -34,6 +34,8 @@ from tests.sites.modes import Mode
 
 STOP_S = 60.0
 _RELOADED_S = 2.0
+_ASKED_AT_ONCE = 5
+_BROKEN_S = 120.0
 _COMPLAINT = re.compile(r"Traceback|\bERROR\b|\bCRITICAL\b|\w+(Error|Exception)\b(?=:|$)")
 _OWN = "pasture: "
 
@@ -91,6 +93,7 @@ class _Running:
         self.base = f"http://{LOOPBACK}:{self.port}"
         self.env = variables(site, {**offered, "port": str(self.port)})
         self.env |= mode.environment(site.warm)
+        self.server_env = self.env | mode.environment(site.warm, site.refork)
         self.log = site.folder / f"{mode.name}.log"
         self.steps: list[Step] = []
         self.session = _session(site).session
@@ -102,6 +105,8 @@ class _Running:
             with self._beside(), self._started() as server:
                 self._serve(server)
                 code, left = self._stop(server)
+            if self.site.broken:
+                self._boot_broken()
         except PastureError as error:
             failure = f"{error}"
         rows = _rows(self.site.data)
@@ -119,10 +124,13 @@ class _Running:
 
     @contextmanager
     def _started(self) -> Iterator[Group]:
-        words = self._found(self.mode.command(self.site.serve))
-        with Group(words, log=self.log, env=self.env, cwd=self._folder) as server:
+        with Group(self._server, log=self.log, env=self.server_env, cwd=self._folder) as server:
             server.wait_for(self._answers, "it does not answer", timeout_s=self.site.start_s)
             yield server
+
+    @property
+    def _server(self) -> list[str]:
+        return self._found(self.mode.command(self.site.serve))
 
     def _found(self, words: Sequence[str]) -> list[str]:
         """A command with its placeholders replaced, its program out of the site's environment."""
@@ -135,9 +143,9 @@ class _Running:
     def _folder(self) -> Path:
         return self.site.data / self.site.chdir
 
-    def _answers(self) -> bool:
+    def _answers(self, path: str = "") -> bool:
         try:
-            requests.get(self.base + self.site.ready, timeout=10, allow_redirects=False)
+            requests.get(self.base + (path or self.site.ready), timeout=10, allow_redirects=False)
         except requests.RequestException:
             return False
         return True
@@ -146,6 +154,8 @@ class _Running:
         self._act(1)
         if self.site.command:
             self._run_command()
+        if self.site.recycle:
+            self._recycle(server)
         if self.site.reload:
             self._reload(server)
             server.wait_for(self._answers, "not after a reload", timeout_s=self.site.start_s)
@@ -163,6 +173,29 @@ class _Running:
         server.wait_for(replaced, "workers are not replaced", timeout_s=self.site.start_s)
         time.sleep(_RELOADED_S)
 
+    def _recycle(self, server: Group) -> None:
+        """Ask for a page until a process of before has ended and another has come for it."""
+        before = set(server.members())
+
+        def replaced() -> bool:
+            fine = [self._answers(self.site.recycle) for _ in range(_ASKED_AT_ONCE)]
+            now = set(server.members())
+            return all(fine) and bool(before - now) and len(now) >= len(before)
+
+        server.wait_for(replaced, "no worker is recycled", timeout_s=self.site.start_s)
+        self.steps.append(Step("a worker is recycled", 0, "done"))
+
+    def _boot_broken(self) -> None:
+        """Start the server so that its boot fails: the step has how it ended, if it did."""
+        log = self.site.folder / f"{self.mode.name}-broken.log"
+        log.unlink(missing_ok=True)
+        env = self.server_env | {
+            name: self.site.filled(value, self.offered) for name, value in self.site.broken.items()
+        }
+        with Group(self._server, log=log, env=env, cwd=self._folder) as server:
+            code = server.exit_code(_BROKEN_S)
+        self.steps.append(Step("a boot that fails", 0, _end(code)))
+
     def _act(self, round_: int) -> None:
         browser = Browser(self.base, round_, self.offered)
         try:
@@ -177,6 +210,7 @@ class _Running:
             words, env=self.env, cwd=self._folder, capture_output=True, text=True, timeout=PREPARE_S
         )
         printed = "\n".join(line for line in done.stdout.splitlines() if _OWN not in line)
+        (self.site.folder / f"{self.mode.name}-command.log").write_text(done.stderr)
         name = f"command {shlex.join(map(str, self.site.command))}"
         self.steps.append(Step(mask(name), done.returncode, mask(printed)))
 
@@ -201,6 +235,17 @@ class _Running:
                 elif _COMPLAINT.search(line):
                     found[mask(line.strip())[:300]] += 1
         return dict(found), tuple(hazards)
+
+
+def _end(code: int | None) -> str:
+    """How a server ended that could not boot.
+
+    Which of its codes says so is not compared. Where the parent loads the application it is not the
+    code of a worker, and gunicorn ends with 3 or 1, as it happens, where several workers fail.
+    """
+    if code is None:
+        return "it runs on"
+    return "it failed" if code > 0 else f"it ended with {code}"
 
 
 def _session(site: Site) -> ModuleType:

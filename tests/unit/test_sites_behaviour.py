@@ -8,10 +8,10 @@ import pytest
 
 from tests.sites import __main__ as command
 from tests.sites.browser import Step, _Forms, mask
-from tests.sites.catalog import load_sites, load_versions
+from tests.sites.catalog import Site, load_sites, load_versions
 from tests.sites.comparison import Plain, compare
-from tests.sites.modes import MODES
-from tests.sites.runs import Run
+from tests.sites.modes import MODES, Mode
+from tests.sites.runs import Run, _end
 
 RUN = Run(steps=(Step("GET /", 200, "a"), Step("GET /b", 200, "b")), rows={"t": 3}, exit_code=0)
 
@@ -75,3 +75,39 @@ def test_each_site_has_a_session_and_no_mode_changes_the_plain_command() -> None
         assert (site.folder.name, bool(site.serve)) == (site.name, True)
         assert site.session_file.exists()
         assert MODES["seal"].command(site.serve) == list(site.serve)
+
+
+def test_a_program_that_is_no_server_of_pastures_runs_as_a_program_in_python() -> None:
+    run, seal = MODES["run"], MODES["seal"]
+    assert run.command(["gunicorn", "app"]) == ["pasture", "run", "gunicorn", "app"]
+    assert run.command(["netbox", "w"]) == ["pasture", "run", "python", "{bin}/netbox", "w"]
+    assert seal.command(["netbox", "w"]) == ["netbox", "w"]
+
+
+def test_only_a_server_with_generations_reforks() -> None:
+    refork = MODES["refork"]
+    assert refork.environment(["/"], "30") == {"PASTURE": "seal", "PASTURE_REFORK": "30"}
+    assert refork.environment(["/"]) == {"PASTURE": "seal"}
+    assert "PASTURE_REFORK" not in MODES["seal"].environment(["/"], "30")
+
+
+def test_a_site_without_generations_has_no_run_that_reforks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def obtain(site: Site, mode: Mode, name: str, resume: bool) -> Run:
+        asked.append(name)
+        return RUN
+
+    monkeypatch.setattr(command, "make_environment", lambda site: None)
+    monkeypatch.setattr(command, "obtain", obtain)
+    notes = load_sites()["notes"]
+    for site in (notes, replace(notes, refork="30")):
+        assert command.examine(site, [MODES["refork"]], resume=False)
+    assert asked == ["plain", "plain-again"] * 2 + ["refork"]
+
+
+def test_a_boot_that_fails_may_end_with_any_code_but_has_to_fail() -> None:
+    assert _end(3) == _end(1) == _end(5)
+    assert len({_end(code) for code in (3, 0, None, -9)}) == 4
