@@ -52,7 +52,16 @@ def look(policy, file, *, ways=FEW_WAYS, host="fork", launch=("exit_ways.py",)):
         Dict of way, or "parent", to (output, errors); a child's status is in the output.
     """
     done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", *launch, policy, host, str(file), *ways],
+        [
+            sys.executable,
+            "-W",
+            "ignore::DeprecationWarning",
+            *launch,
+            policy,
+            host,
+            str(file),
+            *ways,
+        ],
         cwd=PROGRAMS,
         capture_output=True,
         text=True,
@@ -134,7 +143,8 @@ GUNICORN = ("-m", "gunicorn", "-c", "ending_workers.py", "ending_workers:app")
 @pytest.mark.parametrize("command", [GUNICORN, ("ending_workers.py",)], ids=["alone", "nested"])
 def test_workers_of_gunicorn_end_as_without_pasture(command, tmp_path):
     plain, sealed = (
-        workers_that_end(tmp_path, sealed, WORKERS_ENDS, command=command) for sealed in (False, True)
+        workers_that_end(tmp_path, sealed, WORKERS_ENDS, command=command)
+        for sealed in (False, True)
     )
     assert sealed == plain
     assert plain[1] >= len(WORKERS_ENDS)

@@ -166,6 +166,16 @@ def test_a_response_without_an_end_does_not_keep_a_worker_from_becoming_a_mold(s
     assert_ends_without_a_trace(server)
 
 
+def test_the_thread_of_synchronous_code_ends_with_its_connection_and_starts_again(start):
+    pytest.importorskip("asgiref.sync")
+    server = start(kind="asgi", refork="9,18")
+    for generation in (1, 2):
+        refork(server, generation, path="/synchronous")
+        assert load(server, 6, "/synchronous")
+    assert "failed" not in server.log
+    assert_ends_without_a_trace(server)
+
+
 OBSTACLES = {
     "/thread": "thread exporter does not survive a fork",
     "/connect": "an object of asyncio.streams.StreamReader, which has kept",

@@ -80,6 +80,29 @@ async def busy_executor(query, body):
     return await who(query, body)
 
 
+OF_THREAD = threading.local()
+
+
+class Client:
+    """A connection, and an object that knows its owner: garbage once its thread has ended."""
+
+    def __init__(self):
+        self.socket = socket.create_connection(PEER.getsockname())
+        self.owner = self
+
+
+async def synchronous(query, body):
+    """Code in asgiref's thread, as Channels calls it: without a context of its own."""
+    from asgiref.sync import sync_to_async
+
+    def ask():
+        if not hasattr(OF_THREAD, "client"):
+            OF_THREAD.client = Client()
+
+    await sync_to_async(ask)()
+    return await who(query, body)
+
+
 async def task(query, body):
     """Start what never ends by itself."""
     KEPT.append(asyncio.create_task(asyncio.sleep(3600)))
@@ -125,7 +148,7 @@ PAGES = {
     f"/{page.__name__}": page
     for page in (
         *(who, grow, serve, sleep, lock, executor, busy_executor, task, stubborn_task, thread),
-        *(connect, keep_loop),
+        *(connect, keep_loop, synchronous),
     )
 }
 

@@ -113,7 +113,9 @@ def _at_end(can_leave: bool) -> tuple[Ending, float]:
 
 
 def _late_threads() -> bool:
-    return any(not one.daemon for one in threading.enumerate() if one is not threading.main_thread())
+    return any(
+        not one.daemon for one in threading.enumerate() if one is not threading.main_thread()
+    )
 
 
 def _finalize_before_modules() -> None:

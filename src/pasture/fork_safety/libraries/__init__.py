@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from pasture.fork_safety.libraries import (
+    asgiref,
     ddtrace,
     django,
     gevent,
@@ -29,6 +30,7 @@ LIBRARIES: tuple[Library, ...] = (
     opentelemetry.CARD,
     newrelic.CARD,
     gevent.CARD,
+    asgiref.CARD,
     django.CARD,
     sqlalchemy.CARD,
     redis.CARD,
