@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from pasture.doctor.free_memory import free_bytes
 from pasture.doctor.notes import Notes
 from pasture.doctor.threads import read_threads
 from pasture.errors import UsageError
@@ -83,25 +82,6 @@ def test_threads_of_native_code_are_named_by_the_package_that_started_them():
         pytest.skip("numpy computes without threads here")
     assert {thread.package.split()[0] for thread in threads} == {"numpy"}
     assert not any(thread.is_python for thread in threads)
-
-
-FREES = """
-import sys
-kept = [[(i, i + 0.5) for i in range(1000)] for j in range(400)]
-del kept[:KEPT]
-kept_alive = [object() for _ in range(10)]
-print(flush=True)
-sys.stdin.read()
-"""
-
-
-def test_pools_that_are_free_altogether_are_counted():
-    sizes = {}
-    for kept in (0, 400):
-        with running(FREES.replace("KEPT", str(kept))) as pid:
-            sizes[kept] = free_bytes(pid)
-    assert sizes[0] < 1_000_000
-    assert sizes[400] >= sizes[0]
 
 
 def test_children_that_were_started_anew_are_counted_as_such():

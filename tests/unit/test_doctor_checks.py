@@ -71,7 +71,6 @@ def test_nothing_stands_in_the_way_of_a_healthy_server() -> None:
         ({"seal": NOT_SEALED}, "threads"),
         ({"seal": replace(SEALED, pending_imports=3)}, "lazy-imports"),
         ({"notes": Notes(lazy=("json",))}, "lazy-imports"),
-        ({"free_bytes": 9 * MB}, "free-memory"),
         ({"huge_pages": "[always] madvise never"}, "huge-pages"),
         ({"environ": {"PYTHONMALLOC": "malloc"}}, "allocator"),
         ({"files": ("/usr/bin/python3.11",)}, "interpreter"),
@@ -325,10 +324,6 @@ def test_a_module_and_what_is_wanted_of_it_are_one_lazy_import() -> None:
     assert what_of(evidence, "lazy-imports") == (
         "2 lazy imports were pending at the fork: copy, xml.dom"
     )
-
-
-def test_free_memory_that_the_seal_gave_back_is_no_obstacle() -> None:
-    assert obstacles(replace(HEALTHY, free_bytes=9 * MB, seal=SEALED)) == set()
 
 
 def test_an_interpreter_that_lacks_a_step_is_reported_with_the_first_that_has_it() -> None:

@@ -168,7 +168,6 @@ CHECKS: tuple[Check, ...] = (
     sharing.own_data,
     sharing.late_imports,
     sharing.pending_imports,
-    sharing.free_memory,
     steps.seal,
     steps.warm_up,
     probe,

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pasture.doctor import exit_trial
-from pasture.doctor.free_memory import free_bytes
 from pasture.doctor.modules import Module, is_stable_abi, read_module
 from pasture.doctor.notes import Notes
 from pasture.doctor.seal_report import SealSeen, read_seal
@@ -59,8 +58,6 @@ class Evidence:
     packages: frozenset[str] = frozenset()  # of files that it has mapped
     # pasture's work in the master; None for a server without pasture.
     seal: SealSeen | None = None
-    # Memory of the master that is free altogether; None if that was not looked at.
-    free_bytes: int | None = None
     notes: Notes | None = None  # what a command wrote of itself; None for a server that was running
     # Modules that every worker imported after the fork, as far as notes say.
     imported: tuple[str, ...] = ()
@@ -117,7 +114,6 @@ def gather(
         ksm=read_text("/sys/kernel/mm/ksm/run"),
         packages=frozenset(_by_package(master_pid)),
         seal=read_seal(master_pid, board, environ, report_file),
-        free_bytes=free_bytes(master_pid),
         notes=notes,
         imported=notes.imported_by(workers) if notes is not None else (),
         modules=tuple(map(read_module, filter(is_stable_abi, files))),

@@ -58,17 +58,9 @@ class SealSeen:
     @property
     def freezes(self) -> bool:
         """Whether collections pass over what the master held."""
-        return self._took("freeze")
-
-    @property
-    def gives_back(self) -> bool:
-        """Whether free memory was given back before the fork."""
-        return self._took("give-back")
-
-    def _took(self, step: str) -> bool:
         policy = POLICIES.get(self.policy)
         left = {one.step for one in self.left_out}
-        return policy is not None and step in policy.heap and step not in left
+        return policy is not None and "freeze" in policy.heap and "freeze" not in left
 
 
 def read_seal(

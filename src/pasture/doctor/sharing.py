@@ -14,7 +14,6 @@ from pasture.servers.settings import SETTINGS
 
 _NOT_PRELOADED = 0.6
 _MIN_PRIVATE_BYTES = 8_000_000
-_MIN_FREE_BYTES = 5_000_000
 _MIN_LIBRARIES_BYTES = 100_000
 _MIN_LATE_BYTES = 1_000_000
 """Private memory of libraries in each worker. Less is no obstacle."""
@@ -214,23 +213,4 @@ def pending_imports(seen: Evidence) -> Iterator[Finding]:
         f"{pending} lazy imports were pending at the fork{shown}",
         cost="each worker makes them at their first use, into memory of its own",
         fix=fix,
-    )
-
-
-def free_memory(seen: Evidence) -> Iterator[Finding]:
-    """Free memory of the master, which the fork carries along."""
-    if seen.free_bytes is None:
-        return
-    given_back = seen.seal is not None and seen.seal.gives_back
-    if seen.free_bytes < _MIN_FREE_BYTES or given_back:
-        yield Finding(
-            "free-memory", False, f"{megabytes(seen.free_bytes)} of the master's pools is free"
-        )
-        return
-    yield Finding(
-        "free-memory",
-        True,
-        f"{megabytes(seen.free_bytes)} of the master's pools is free altogether",
-        cost="memory of the master, and of each worker that allocates there",
-        fix="the policy seal gives it back before the fork: `pasture run`",
     )

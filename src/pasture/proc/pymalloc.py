@@ -39,22 +39,6 @@ class PoolLayout:
         """Of a pool with the smallest ones."""
         return (self.pool_bytes - self.header_bytes) // self.step_bytes
 
-    def is_free(self, header: bytes) -> bool:
-        """Whether a header is that of a pool without a block in use."""
-
-        def number(offset: int) -> int:
-            return int.from_bytes(header[offset : offset + 4], "little")
-
-        block = (number(self.size_class) + 1) * self.step_bytes
-        return (
-            len(header) >= self.header_bytes
-            and number(self.used) == 0
-            and block <= self.max_block_bytes
-            and number(self.last) == self.pool_bytes - block
-            and self.header_bytes + block <= number(self.next) <= self.pool_bytes
-            and (number(self.next) - self.header_bytes) % block == 0
-        )
-
 
 def own_pools() -> PoolLayout | None:
     """The layout in this interpreter; None where its extension does not know it."""
