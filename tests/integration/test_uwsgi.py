@@ -447,6 +447,21 @@ def test_a_page_that_hangs_does_not_keep_the_master_from_starting(serve):
 
 
 @pytest.mark.once
+def test_a_client_whose_thread_no_worker_has_is_found_and_said_to_be_uwsgis_own(serve):
+    server = serve(
+        *("--module", "lost_client_app", "--enable-threads"),
+        options=("--probe-timeout", "2"),
+        app=False,
+        ready=False,
+    )
+    server.wait_for(lambda: server.log.count("spawned uWSGI worker") == 2, "a start")
+    assert "pasture: probe: GET /: hung in Condition.wait" in server.log
+    assert "pasture: without pasture, too, uWSGI loads the application before it forks" in server.log
+    assert "pasture: left out, since the probe of an earlier start failed: GET /" in server.log
+    assert server.log.count(SEALED) == 1
+
+
+@pytest.mark.once
 @pytest.mark.parametrize("app", ["application", "app"])
 def test_requests_of_an_application_that_is_no_function_are_recorded(serve, tmp_path, app):
     path = tmp_path / "site.profile"

@@ -116,7 +116,7 @@ class Proving:
         if report.differences:
             because = "; ".join(map(str, [*hazards][:_MAX_HAZARDS]))
             if because:
-                self.log(logging.ERROR, PROBE % f"before it, the seal has found: {because}")
+                self.log(logging.ERROR, PROBE % f"the seal had found: {because}")
             difference = "; ".join(filter(None, (report.differences[0], because)))
             self._go_on(difference, expected)
         counts = {
