@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from images import BIN, STUB, Ended, Images
 
-from pasture_image import auto
+from pasture_image.start import auto
 
 pytestmark = pytest.mark.integration
 
@@ -70,7 +70,8 @@ class Automatic:
                 words = path.read_bytes().split(b"\0")
             except OSError:
                 continue
-            if b"pasture_image.auto" in words and os.fsencode(self.images) in b" ".join(words):
+            is_auto = b"pasture_image.start.auto" in words
+            if is_auto and os.fsencode(self.images) in b" ".join(words):
                 found.append(int(path.parent.name))
         return found
 

@@ -64,8 +64,8 @@ NO_READS = {
 }
 RECORDER = """
 import copy, ctypes, json, os, posix, subprocess, sys
-from pasture_image import starter, variables
-from pasture_image.observed import Observed
+from pasture_image.inside import environment, variables
+from pasture_image.inside.observing import Observed
 starts = {"TOKEN": sys.argv[2], "OTHER": "2", "PATH": os.environ["PATH"]}
 names = {**globals(), "__name__": "settings"}
 def by_the_interpreter(expression):
@@ -73,7 +73,7 @@ def by_the_interpreter(expression):
     return repr(eval(expression, names))
 def while_loading(expression):
     file = os.memfd_create("environment")
-    starter.write(starts, file)
+    environment.write(starts, file)
     with variables.VariablesRead(file) as recorded, Observed(recorded.read_all):
         found = eval(expression, names)
     return repr(found), sorted(variables.read()), variables.walkers()
@@ -126,9 +126,9 @@ def test_what_a_module_sets_itself_is_not_read(recorded: Recorded, way: str) -> 
 
 UNWATCHED = """
 import ctypes, os
-from pasture_image import starter, variables
+from pasture_image.inside import environment, variables
 file = os.memfd_create("environment")
-starter.write({"TOKEN": "1", "PWD": "/"}, file)
+environment.write({"TOKEN": "1", "PWD": "/"}, file)
 if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0):  # PR_SET_MDWE: no memory is both written and run
     raise SystemExit(77)
 with variables.VariablesRead(file):
@@ -155,9 +155,9 @@ def test_all_variables_count_where_getenv_cannot_be_watched() -> None:
 
 FORKS = """
 import ctypes, os, threading
-from pasture_image import starter, variables
+from pasture_image.inside import environment, variables
 file = os.memfd_create("environment")
-starter.write({"TOKEN": "1"}, file)
+environment.write({"TOKEN": "1"}, file)
 getenv = ctypes.CDLL(None).getenv
 ended = threading.Event()
 def ask():

@@ -11,7 +11,7 @@ import pytest
 from images import Images, make_environment
 
 from pasture.errors import ImageFailed
-from pasture_image import installed
+from pasture_image.start import installed
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 

@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 from images import BIN, STUB, Images, compiled
 
-from pasture_image import host
-from pasture_image.image_file import _HEADER, _Header
-from pasture_image.manifest import HEAD_FIELDS, checksum
+from pasture_image.build import host
+from pasture_image.build.image_file import _HEADER, _Header
+from pasture_image.build.manifest import HEAD_FIELDS, checksum
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 

@@ -10,7 +10,7 @@ import pytest
 from images import Images
 
 from pasture.errors import ImageFailed
-from pasture_image import rehearsal
+from pasture_image.inside import rehearsal
 
 pytestmark = pytest.mark.integration
 

@@ -128,7 +128,7 @@ def test_a_module_that_looks_at_its_process_is_named(own_images: Images) -> None
 
 def test_no_audit_hook_is_left_in_a_program(images: Images) -> None:
     source = (
-        "import sys, pasture_image.observed as o; f = []; o.Observed._hear = "
+        "import sys, pasture_image.inside.observing as o; f = []; o.Observed._hear = "
         "lambda *a: f.append(a); sys.audit('open', '/a', 'r', 0); print(f)"
     )
     assert images.run("-c", source).out == b"[]\n"
@@ -150,7 +150,7 @@ def test_data_is_watched_beside_an_audit_hook_of_others(own_images: Images) -> N
     own_images.module("reads", f"FOUND = open({str(data)!r}).read()\n")
     own_images.built("--preload", "reads")
     source = (
-        "import reads, sitecustomize, sys, pasture_image.observed as o; f = []; "
+        "import reads, sitecustomize, sys, pasture_image.inside.observing as o; f = []; "
         "o.Observed._hear = lambda *a: f.append(a); n = len(sitecustomize.HEARD); "
         "sys.audit('mine'); print(reads.FOUND, f, sitecustomize.HEARD[n:])"
     )
@@ -243,7 +243,7 @@ def test_a_program_under_a_pid_that_an_image_had_is_run_by_the_interpreter(
 ) -> None:
     own_images.module(
         "any_pid",
-        "from pasture_image import begin\n"
+        "from pasture_image.inside import begin\n"
         "class Any(set):\n    def __contains__(self, pid): return True\n"
         "begin.pids = Any()\n",
     )

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pasture_image.search import SearchFolder, changed_since
-from pasture_image.times import changed_ns, file_times
+from pasture_image.build.search import SearchFolder, changed_since
+from pasture_image.inside.times import changed_ns, file_times
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from pasture.errors import ImageFailed, UsageError
-from pasture_image import image_file, leaks
-from pasture_image.build_id import build_id
-from pasture_image.image_build import variables
-from pasture_image.image_document import Document, Fact, Remark
-from pasture_image.leaks import find, of_file, of_variables
-from pasture_image.orders import Secret
+from pasture_image.build import image_file, leaks
+from pasture_image.build.build_id import build_id
+from pasture_image.build.document import Document, Fact, Remark
+from pasture_image.build.leaks import find, of_file, of_variables
+from pasture_image.build.making import variables
+from pasture_image.inside.order import Secret
 
 pytestmark = pytest.mark.once
 

@@ -196,7 +196,7 @@ def test_these_distributions_need_no_server_and_no_command(companion: str) -> No
         pytest.skip("the package is installed without its sources")
     found = {
         room(name)
-        for path in folder.glob("*.py")
+        for path in folder.rglob("*.py")
         for name in imported(ast.parse(path.read_text(encoding="utf-8")), folder.name, True)
         if name.partition(".")[0] == "pasture"
     }

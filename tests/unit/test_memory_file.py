@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from pasture.proc import memory_file
-from pasture_image import memory
+from pasture_image.inside import memory
 
 
 @pytest.fixture(params=["by Python", "by number"])

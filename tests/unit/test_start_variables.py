@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pasture_image.leaks import of_variables
-from pasture_image.start_variables import BEGINNINGS, NAMES, always_read
+from pasture_image.build.leaks import of_variables
+from pasture_image.inside.start_variables import BEGINNINGS, NAMES, always_read
 
 _NAME = re.compile(rb"(?<![A-Za-z_0-9])PYTHON[A-Z_0-9]+(?![A-Za-z0-9_])")
 NO_VARIABLES = {"PYTHON_CLASSMETHOD"}

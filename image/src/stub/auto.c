@@ -272,7 +272,7 @@ make(const char *place, const char *python, const command_line *line, pid_t prog
      int names)
 {
     char pid[24], kind[2] = {line->kind, 0};
-    char *fixed[] = {(char *)python, "-P", "-m", "pasture_image.auto",
+    char *fixed[] = {(char *)python, "-P", "-m", "pasture_image.start.auto",
                      (char *)place,  pid,  kind, (char *)line->text};
     size_t count = sizeof fixed / sizeof *fixed;
     char **argv = calloc(count + line->options + 1, sizeof *argv);

@@ -1,5 +1,5 @@
 /* PASTURE_IMAGE=auto: an image for each program, made in the background by its first start.
- * pasture_image/auto.py makes it, pasture_image/seen.py notes what the first start imports. */
+ * pasture_image/start/auto.py makes it, pasture_image/start/seen.py notes what the first start imports. */
 #ifndef STUB_AUTO_H
 #define STUB_AUTO_H
 

@@ -1,5 +1,5 @@
 /* An image in a file: a header of one page, the image's pages, its manifest, a document for people.
- * pasture_image/image_file.py writes it. */
+ * pasture_image/build/image_file.py writes it. */
 #ifndef STUB_IMAGE_FILE_H
 #define STUB_IMAGE_FILE_H
 

@@ -2,7 +2,7 @@
  * containers keep whole seconds, so a time without a fraction is compared by its seconds.
  *
  * A folder that has changed is looked through: what counts in it are modules of names that the image
- * has looked for. The mirror of pasture_image/search.py. */
+ * has looked for. The mirror of pasture_image/build/search.py. */
 #define _GNU_SOURCE
 #include "made_of.h"
 

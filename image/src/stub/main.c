@@ -166,7 +166,7 @@ start_by_itself(const char *python, char **argv, command_line *line)
     return auto_order(path, python, line);
 }
 
-/* The environment's own image, beside this program (pasture_image/installed.py); NULL for none. */
+/* The environment's own image, beside this program (pasture_image/start/installed.py); NULL for none. */
 static const char *
 own_image(void)
 {

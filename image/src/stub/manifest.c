@@ -98,7 +98,8 @@ is_in_region(const manifest *m, uint64_t address, uint64_t length, uint32_t prot
 static bool
 is_advice(uint32_t advice)
 {
-    static const uint32_t known[] = {0, 10, 14, 15, 16, 18, 102}; /* of pasture_image/image.py */
+    /* of pasture_image/build/regions.py */
+    static const uint32_t known[] = {0, 10, 14, 15, 16, 18, 102};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (advice == known[i]) {
             return true;

@@ -1,4 +1,4 @@
-/* What has to be known of an image: the layout of the bytes that pasture_image/manifest.py writes,
+/* What has to be known of an image: the layout of the bytes that pasture_image/build/manifest.py writes,
  * in its order. Offsets count from the first byte. */
 #ifndef STUB_MANIFEST_H
 #define STUB_MANIFEST_H

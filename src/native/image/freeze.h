@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* The state of a process that is not in its memory. Read by the process that copies it (the order of
-   the fields is `FACTS` in pasture_image/frozen.py). */
+   the fields is `FACTS` in pasture_image/build/frozen.py). */
 typedef struct {
     uint64_t entry;         /* of type freeze_entry, to be called with a message */
     uint64_t stack_pointer; /* to call it with: below is nothing of use */

@@ -1,3 +1,3 @@
 """`--preload pasture.image.jupyter`: has an image hold what a kernel of Jupyter has loaded."""
 
-import pasture_image.jupyter  # noqa: F401
+import pasture_image.inside.jupyter  # noqa: F401

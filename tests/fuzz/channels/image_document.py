@@ -22,9 +22,10 @@ from unittest import mock
 from click.testing import CliRunner
 
 from pasture.errors import PastureError
-from pasture_image import image_command, image_file
-from pasture_image.image_build import STARTED
-from pasture_image.manifest import checksum
+from pasture_image import command
+from pasture_image.build import image_file
+from pasture_image.build.making import STARTED
+from pasture_image.build.manifest import checksum
 
 PAGE_BYTES = 4096
 ALLOWED = ["-c pass"]
@@ -78,8 +79,8 @@ class Documents:
             assert given in ([], ALLOWED[: words[0] == "check"]), given
 
     def _run(self, words: list[str]) -> str:
-        with mock.patch.object(image_command, "_stub", lambda: self._stub):
-            done = CliRunner().invoke(image_command.command, words)
+        with mock.patch.object(command, "_stub", lambda: self._stub):
+            done = CliRunner().invoke(command.command, words)
         if done.exception is None:
             return "done"
         if not isinstance(done.exception, PastureError):

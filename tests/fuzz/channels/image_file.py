@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
-from pasture_image.image_file import _HEADER, _Header
-from pasture_image.manifest import checksum
+from pasture_image.build.image_file import _HEADER, _Header
+from pasture_image.build.manifest import checksum
 
 BIN = Path(sys.executable).parent
 PYTHON, STUB = str(BIN / "python"), str(BIN / "pasture-python")

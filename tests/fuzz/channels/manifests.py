@@ -6,11 +6,19 @@ import os
 from random import Random
 
 from pasture.proc.maps import Mapping
-from pasture_image.beside import Name
-from pasture_image.build_id import BuildId
-from pasture_image.frozen import FACTS
-from pasture_image.image import ANONYMOUS, MAP_ANONYMOUS, MAP_PRIVATE, OWN, Image, Region, Stack
-from pasture_image.manifest import LAYOUT, MadeOf, Needs, OpenFile, Searched, write_manifest
+from pasture_image.build.beside import Name
+from pasture_image.build.build_id import BuildId
+from pasture_image.build.frozen import FACTS
+from pasture_image.build.manifest import LAYOUT, MadeOf, Needs, OpenFile, Searched, write_manifest
+from pasture_image.build.regions import (
+    ANONYMOUS,
+    MAP_ANONYMOUS,
+    MAP_PRIVATE,
+    OWN,
+    Image,
+    Region,
+    Stack,
+)
 
 OS_PAGE = 4096
 AT = 0x400000

@@ -11,13 +11,13 @@ import mmap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from pasture_image import baseline, host
-from pasture_image.build_id import BuildId, build_id
-from pasture_image.builds import stub_of
-from pasture_image.manifest import MadeOf, Searched
-from pasture_image.orders import Order
-from pasture_image.search import SearchFolder
-from pasture_image.times import MISSING, FileTimes, file_times, times_of
+from pasture_image.build import host, processors
+from pasture_image.build.build_id import BuildId, build_id
+from pasture_image.build.manifest import MadeOf, Searched
+from pasture_image.build.process import stub_of
+from pasture_image.build.search import SearchFolder
+from pasture_image.inside.order import Order
+from pasture_image.inside.times import MISSING, FileTimes, file_times, times_of
 
 
 def made_of(
@@ -42,7 +42,7 @@ def made_of(
         ImageFailed, OSError: a file cannot be read.
     """
     libraries = _libraries(stub_of(order.python), mapped)
-    facts = baseline.rules(order.cpu, order.facts, modules)
+    facts = processors.rules(order.cpu, order.facts, modules)
     opened = [file_times(path) for path in open_files if Path(path).is_file()]
     if not order.is_checked:
         return MadeOf(facts, libraries, tuple(opened))

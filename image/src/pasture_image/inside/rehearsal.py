@@ -24,7 +24,7 @@ from time import monotonic
 from pasture.errors import ImageFailed, PastureError
 from pasture.interpreter import native
 from pasture.proc.parent import end_with_parent
-from pasture_image import variables
+from pasture_image.inside import variables
 
 Rehearsal = Callable[[], object]
 
@@ -49,7 +49,7 @@ def choose_code(script: str, environ: int, close: Iterable[int], *, warmed: bool
 
     Args:
         script: path of a program that is run, too; "" for none.
-        environ: descriptor of the environment that rehearsals have (`starter`).
+        environ: descriptor of the environment that rehearsals have (`environment`).
         close: descriptors that are not for the rehearsals.
         warmed: whether code that a warm-up has run is chosen, too: runs were forgotten before it.
 
@@ -74,7 +74,7 @@ def imported(
     Args:
         script: its path.
         preload: modules that it finds loaded.
-        environ: descriptor of the environment that it has (`starter`).
+        environ: descriptor of the environment that it has (`environment`).
         close: descriptors that are not for it.
 
     Raises:

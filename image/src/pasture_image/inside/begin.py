@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from pasture.interpreter import native
 from pasture.sealing import exit
-from pasture_image import end, generators, reread, streams, variables
+from pasture_image.inside import end, generators, reread, streams, variables
 
 _python = ""
 

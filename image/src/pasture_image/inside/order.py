@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pasture.display.records import decoded
-from pasture_image import memory
-from pasture_image.notes import SENTENCES, Note
-from pasture_image.times import FileTimes
+from pasture_image.inside import memory
+from pasture_image.inside.notes import SENTENCES, Note
+from pasture_image.inside.times import FileTimes
 
 _MAX_DESCRIPTORS = 64
 _HEAD = b"built"
@@ -52,7 +52,7 @@ class Order:
         warm: requests that it serves before the image is taken.
         learned: text of a profile, built as far as its entries are there.
         is_checked: whether Python files are compared at each start.
-        cpu: level of processors that it is for (`baseline`); "" for one like this machine's.
+        cpu: level of processors that it is for; "" for one like this machine's.
         trusted: libraries that choose nothing by the processor, by name.
         mode: of the file.
         secrets: that must not be in it.
@@ -123,7 +123,7 @@ def send(channel: socket.socket, message: Order | Built, descriptors: list[int])
 
 
 def receive(channel: socket.socket) -> tuple[Order, int]:
-    """The order, and the descriptor of the environment (`starter`)."""
+    """The order, and the descriptor of the environment (`environment`)."""
     fields, [environ] = _receive(channel)
     order: Order = decoded(Order, fields)
     return order, environ

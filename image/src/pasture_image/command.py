@@ -16,10 +16,10 @@ import click
 from pasture.display.atomic import write_json
 from pasture.display.sections import OrderedGroup, SectionedCommand
 from pasture.errors import ImageFailed, UsageError
-from pasture_image import baseline
+from pasture_image.build import processors
 
 if TYPE_CHECKING:
-    from pasture_image.image_document import Document
+    from pasture_image.build.document import Document
 
 _FILE = click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 _SCRIPTS = click.option(
@@ -105,7 +105,7 @@ def command() -> None:
 )
 @click.option(
     "--cpu",
-    type=click.Choice(baseline.LEVELS),
+    type=click.Choice(processors.LEVELS),
     default=None,
     help="For all processors of a level; without it, for those of this model.",
 )
@@ -153,16 +153,18 @@ def build(
     from pasture.display.atomic import require_writable
     from pasture.profile.file import Profile, read
     from pasture.warmup.requests import read_lines
-    from pasture_image import intact, leaks, starter
-    from pasture_image.image_build import build as build_image
-    from pasture_image.image_build import variables
-    from pasture_image.options import python, split_options
-    from pasture_image.orders import Order
+    from pasture_image.build import leaks
+    from pasture_image.build.interpreter import python, split_options
+    from pasture_image.build.making import build as build_image
+    from pasture_image.build.making import variables
+    from pasture_image.inside import environment
+    from pasture_image.inside.order import Order
+    from pasture_image.start import intact
 
     if rehearse_imports and rehearse is None:
         raise UsageError("--rehearse-imports needs a rehearsal", hint="name it: --rehearse FILE")
     require_writable(path)
-    own = starter.own()
+    own = environment.own()
     environ = variables(own, env)
     secrets, too_short = leaks.of_variables(own, {*environ, *not_secret})
     for file in secret_file:
@@ -207,7 +209,7 @@ def install(file: Path | None, script: tuple[str, ...]) -> None:
     `pasture-python` finds it without any variable. A script gets `pasture-python` for its
     interpreter; `pasture image uninstall` puts it back byte for byte.
     """
-    from pasture_image import installed
+    from pasture_image.start import installed
 
     if file is None and not script:
         raise UsageError("nothing to install", hint="name an image, or scripts with --script")
@@ -231,7 +233,7 @@ def uninstall(script: tuple[str, ...]) -> None:
 
     With --script only those scripts are put back.
     """
-    from pasture_image import installed
+    from pasture_image.start import installed
 
     stub = _stub()
     with installed.locked(stub):
@@ -256,7 +258,7 @@ def show(file: Path | None, json_file: Path | None) -> None:
     Without FILE: the environment's own image, the scripts that start out of it, and the images
     that PASTURE_IMAGE=auto has made.
     """
-    from pasture_image.image_file import read_document
+    from pasture_image.build.image_file import read_document
 
     if file is None:
         _print_made()
@@ -276,7 +278,7 @@ def show(file: Path | None, json_file: Path | None) -> None:
 )
 def check(file: Path, once: bool) -> None:
     """Compare all of an image with its checksums, and start a program out of it."""
-    from pasture_image import intact
+    from pasture_image.start import intact
 
     if once and intact.was_checked(file):
         _say(f"{file} was complete when it was read since the last boot, and has not changed")
@@ -293,14 +295,14 @@ def check(file: Path, once: bool) -> None:
 @_FILE
 def remove(file: Path) -> None:
     """Remove an image. Programs that run out of it go on."""
-    from pasture_image import image_file
+    from pasture_image.build import image_file
 
     image_file.remove(file)
 
 
 def _stub() -> Path:
-    from pasture_image.builds import stub_of
-    from pasture_image.options import python
+    from pasture_image.build.interpreter import python
+    from pasture_image.build.process import stub_of
 
     return stub_of(python())
 
@@ -308,11 +310,12 @@ def _stub() -> Path:
 @contextmanager
 def _startable(file: Path) -> Iterator[BinaryIO]:
     """An open image of this user or root that is complete, and that a program was started from."""
-    from pasture_image import image_file, starter
-    from pasture_image.image_build import why_not
+    from pasture_image.build import image_file
+    from pasture_image.build.making import why_not
+    from pasture_image.inside import environment
 
     with image_file.trusted(file) as (image, _):
-        why = why_not(_stub(), Path(f"/proc/{os.getpid()}/fd/{image.fileno()}"), starter.own())
+        why = why_not(_stub(), Path(f"/proc/{os.getpid()}/fd/{image.fileno()}"), environment.own())
         if why is not None:
             raise ImageFailed(f"{file} is complete, but no program starts out of it here: {why}")
         yield image
@@ -320,7 +323,7 @@ def _startable(file: Path) -> Iterator[BinaryIO]:
 
 def _print_made() -> None:
     """The images of PASTURE_IMAGE=auto."""
-    from pasture_image import auto
+    from pasture_image.start import auto
 
     for path, status in auto.images(auto.folder()):
         _say(f"{path}: {status.st_size / 1e6:.1f} MB, made by itself")
@@ -330,7 +333,7 @@ def _print_made() -> None:
 
 def _print_installed(stub: Path) -> Path | None:
     """The environment's own image; None if there is none."""
-    from pasture_image import installed
+    from pasture_image.start import installed
 
     for one in installed.scripts(stub):
         state = {

@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pasture_image.rehearsal import rehearse
+from pasture_image.inside.rehearsal import rehearse
 
 _TIMEOUT_S = 120.0
 _LAUNCHER = "ipykernel_launcher"

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pasture_image.times import FileTimes, file_times, standing
+from pasture_image.inside.times import FileTimes, file_times, standing
 
 PATH_FILES = "*.pth"
 """In the place of a name: files of that kind count."""

@@ -23,10 +23,10 @@ from pasture.errors import ImageFailed
 from pasture.proc import images
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.trust import foreign_files, private_files
-from pasture_image import image_document
-from pasture_image.image import filled
-from pasture_image.image_document import Document
-from pasture_image.manifest import checksum
+from pasture_image.build import document
+from pasture_image.build.document import Document
+from pasture_image.build.manifest import checksum
+from pasture_image.build.regions import filled
 
 MAGIC = 0x314547414D495350
 """`images.MAGIC` with a digit: the version of the layout."""
@@ -141,11 +141,11 @@ def _read(path: Path, file: BufferedReader) -> Document:
     if hashlib.file_digest(file, "sha256").digest() != header.sha256:
         raise _damaged(path, "its pages are not those that were written")
     end = header.document_at + header.document_bytes
-    if end != header.file_bytes or header.document_bytes > image_document.MAX_BYTES:
+    if end != header.file_bytes or header.document_bytes > document.MAX_BYTES:
         raise _damaged(path, "its header makes no sense")
     file.seek(header.document_at)
     try:
-        return image_document.parsed(file.read(header.document_bytes))
+        return document.parsed(file.read(header.document_bytes))
     except ValueError as error:
         raise _damaged(path, f"what it says of itself makes no sense ({error!s:.80})") from None
 

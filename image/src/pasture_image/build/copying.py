@@ -13,21 +13,22 @@ from pathlib import Path
 from types import ModuleType
 
 from pasture.errors import ImageFailed, PastureError
-from pasture_image import beside, memory, observed, sources, variables
-from pasture_image.frozen import Frozen
-from pasture_image.image import OWN, Copy
-from pasture_image.made_of import made_of
-from pasture_image.manifest import (
+from pasture_image.build import beside, sources
+from pasture_image.build.frozen import Frozen
+from pasture_image.build.made_of import made_of
+from pasture_image.build.manifest import (
     MadeOf,
     Needs,
     OpenFile,
     is_appended,
     write_manifest,
 )
-from pasture_image.notes import Note
-from pasture_image.orders import Built, Order, send
-from pasture_image.start_variables import beginnings
-from pasture_image.times import FileTimes, file_times
+from pasture_image.build.regions import OWN, Copy
+from pasture_image.inside import memory, observing, variables
+from pasture_image.inside.notes import Note
+from pasture_image.inside.order import Built, Order, send
+from pasture_image.inside.start_variables import beginnings
+from pasture_image.inside.times import FileTimes, file_times
 
 _NAME = "pasture-image"
 _DEVICES = frozenset(("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"))
@@ -57,14 +58,14 @@ def copy_and_send(
         frozen = Frozen(pid, address)
         opened = _open_files(frozen)
         needed = variables.needed(environ, loaded)
-        walkers, names = variables.walkers(), beside.names(loaded, observed.sought)
+        walkers, names = variables.walkers(), beside.names(loaded, observing.sought)
         begin = beginnings(loaded)
         needs = Needs(order.python, order.options, needed, begin, bool(walkers), names)
         pages = memory.create(_NAME)
         image = Copy(frozen, pages).take()
         mapped = [source for source in image.sources if source != OWN]
         files = (*sources.files(mapped), *start_files(), *read)
-        folders = sources.folders({*observed.sought, *_START_MODULES})
+        folders = sources.folders({*observing.sought, *_START_MODULES})
         paths = [one.path for one in opened if not is_appended(one.flags)]
         kept = made_of(order, mapped, files, folders, paths, loaded)
         text = write_manifest(
@@ -155,7 +156,7 @@ def _notes(walkers: tuple[str, ...]) -> tuple[Note, ...]:
     return (
         *(Note("variables", walker) for walker in walkers),
         *(Note("startup", name) for name in started),
-        *observed.notes(),
+        *observing.notes(),
     )
 
 
@@ -173,6 +174,6 @@ def start_files() -> list[FileTimes]:
     paths = [str(beside / "pyvenv.cfg"), str(beside.parent / "pyvenv.cfg"), *filter(None, sys.path)]
     if site.ENABLE_USER_SITE:
         paths.append(site.getusersitepackages())
-    settings, missing = paths[:2], map(observed.first_missing, paths[2:])
+    settings, missing = paths[:2], map(observing.first_missing, paths[2:])
     found = (*settings, *(path for path in missing if not os.path.lexists(path)))
     return [file_times(path) for path in found]

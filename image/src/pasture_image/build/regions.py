@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pasture.errors import ImageFailed
 from pasture.proc.maps import Mapping
 from pasture.proc.os_page import OS_PAGE_BYTES
-from pasture_image.frozen import Frozen
+from pasture_image.build.frozen import Frozen
 
 ANONYMOUS = 0xFFFFFFFF
 """In the place of a source: memory without a file."""

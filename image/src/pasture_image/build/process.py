@@ -16,11 +16,12 @@ from pathlib import Path
 
 from pasture.errors import ImageFailed
 from pasture.proc import memory_file
-from pasture_image import baseline, starter
-from pasture_image.orders import Built, Order, receive_built, send
-from pasture_image.start_variables import always_read
+from pasture_image.build import processors
+from pasture_image.inside import environment
+from pasture_image.inside.order import Built, Order, receive_built, send
+from pasture_image.inside.start_variables import always_read
 
-_PROGRAM = "import sys; m = {*sys.modules}; import pasture_image.builder as b; b.main(m)"
+_PROGRAM = "import sys; m = {*sys.modules}; import pasture_image.inside.loading as b; b.main(m)"
 _TIMEOUT_S = 20.0
 STUB = "pasture-python"
 
@@ -43,7 +44,7 @@ class Build:
         try:
             self.process = subprocess.Popen(
                 command,
-                env={**_environ(order), **baseline.variables(order.cpu, order.environ)},
+                env={**_environ(order), **processors.variables(order.cpu, order.environ)},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=sys.stderr.fileno(),
@@ -61,7 +62,7 @@ class Build:
     def _send(self, order: Order) -> None:
         environ = memory_file.create("pasture-environment")
         try:
-            starter.write(order.environ, environ)
+            environment.write(order.environ, environ)
             send(self.channel, order.for_builder, [environ])
         except OSError:  # it has ended, or there is no descriptor left
             with suppress(OSError):

@@ -22,14 +22,14 @@ from typing import Any
 
 from pasture.errors import ImageFailed
 from pasture.interpreter import native
-from pasture_image import starter
-from pasture_image.manifest import is_uncounted
-from pasture_image.reread import ALL_VARIABLES, is_read_again
-from pasture_image.start_variables import always_read, beginnings
+from pasture_image.build.manifest import is_uncounted
+from pasture_image.inside import environment
+from pasture_image.inside.reread import ALL_VARIABLES, is_read_again
+from pasture_image.inside.start_variables import always_read, beginnings
 
 _ON_THE_WAY = frozenset((
-    *(__name__, "pasture_image.observed", "os", "collections.abc", "subprocess", "copy", "pty"),
-    *("multiprocessing.popen_fork", "multiprocessing.context", "multiprocessing.process"),
+    *(__name__, "pasture_image.inside.observing", "os", "collections.abc", "subprocess", "copy"),
+    *("pty", "multiprocessing.popen_fork", "multiprocessing.context", "multiprocessing.process"),
 ))  # fmt: skip
 """Modules whose functions only pass on what another one asks for."""
 
@@ -222,7 +222,7 @@ def _asker() -> str:
 
 def fill_in(file: int) -> None:
     """Set all variables, as in a process that was started with them. Nothing is recorded."""
-    for name, value in starter.read(file).items():
+    for name, value in environment.read(file).items():
         if name not in changed:
             os.environ[name] = value
 

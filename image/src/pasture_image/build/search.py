@@ -10,8 +10,8 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from importlib.machinery import all_suffixes
 
-from pasture_image.sources import PATH_FILES
-from pasture_image.times import MISSING, FileTimes, changed_ns, times_of
+from pasture_image.build.sources import PATH_FILES
+from pasture_image.inside.times import MISSING, FileTimes, changed_ns, times_of
 
 _PACKAGE = "package"
 _INITS = tuple(f"__init__{suffix}" for suffix in all_suffixes())

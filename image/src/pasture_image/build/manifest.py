@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pasture_image.beside import Name
-from pasture_image.build_id import BuildId
-from pasture_image.frozen import FACTS
-from pasture_image.image import ANONYMOUS, OWN, Image
-from pasture_image.start_variables import BEGINNINGS
-from pasture_image.times import FileTimes
+from pasture_image.build.beside import Name
+from pasture_image.build.build_id import BuildId
+from pasture_image.build.frozen import FACTS
+from pasture_image.build.regions import ANONYMOUS, OWN, Image
+from pasture_image.inside.start_variables import BEGINNINGS
+from pasture_image.inside.times import FileTimes
 
 MAGIC = 0x3554464D475A5350
 """`PSZGMFT5`: the last digit is the version of the layout."""

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pasture.errors import ImageFailed, UsageError
-from pasture_image.build_id import code
+from pasture_image.build.build_id import code
 
 _ANY, _SAME, _HAS, _AT_LEAST, _WITHIN = range(5)
 """`host_rule` of src/stub/host.h."""

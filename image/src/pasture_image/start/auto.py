@@ -95,12 +95,13 @@ def read_names(area: bytes) -> list[str]:
 
 
 def _make(path: Path, program: Program, names: Sequence[str]) -> None:
-    from pasture_image import leaks, starter
-    from pasture_image.image_build import build, variables
-    from pasture_image.options import python
-    from pasture_image.orders import Order
+    from pasture_image.build import leaks
+    from pasture_image.build.interpreter import python
+    from pasture_image.build.making import build, variables
+    from pasture_image.inside import environment
+    from pasture_image.inside.order import Order
 
-    own = starter.own()
+    own = environment.own()
     environ = variables(own, ())
     secrets, _ = leaks.of_variables(own, environ)
     _wait_for_others(path.parent)
@@ -128,7 +129,7 @@ def _loadable(program: Program, names: Sequence[str], environ: dict[str, str]) -
     """Those that can be imported by themselves: tried in a process that is thrown away."""
     own = program.text if program.kind == "m" else ""
     wanted = [name for name in names if not name.endswith("__main__") and name != own]
-    source = "import pasture_image.auto as auto; auto.try_all()"
+    source = "import pasture_image.start.auto as auto; auto.try_all()"
     command = [sys.executable, *program.options, "-c", source]
     try:
         done = subprocess.run(

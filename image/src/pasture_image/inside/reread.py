@@ -66,8 +66,8 @@ _READERS: Mapping[tuple[str, str], Callable[[ModuleType, Mapping[str, str]], Non
     ("platform", ALL_VARIABLES): _nothing,
     ("ctypes.util", "PATH"): _nothing,  # it looks for compilers and libraries
     ("ctypes.util", ALL_VARIABLES): _nothing,
-    ("pasture_image.jupyter", "PATH"): _nothing,  # it asks a kernel for names of modules
-    ("pasture_image.jupyter", ALL_VARIABLES): _nothing,
+    ("pasture_image.inside.jupyter", "PATH"): _nothing,  # it asks a kernel for names of modules
+    ("pasture_image.inside.jupyter", ALL_VARIABLES): _nothing,
     ("", "TZ"): _nothing,  # the C library's, and `begin` has it read again
 }
 

@@ -1,8 +1,9 @@
 """The process that an image is made of: it loads modules, seals, and waits to be copied.
 
-Started with the interpreter, the options and the environment that the image is for (`builds`). Two
-processes: the first loads the modules and copies; the second is forked from it, so that threads
-which libraries in C have started end as they do in every fork. It seals, and it is what is copied.
+`build.process` starts it with the interpreter, the options and the environment that the image is
+for. Two processes: the first loads the modules and copies; the second is forked from it, so that
+threads which libraries in C have started end as they do in every fork. It seals, and it is what is
+copied.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from pasture.errors import ImageFailed, PastureError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pasture_image.orders import Built, Order
-    from pasture_image.times import FileTimes
+    from pasture_image.inside.order import Built, Order
+    from pasture_image.inside.times import FileTimes
 
 _HIGH_DESCRIPTOR = 900
 _ROOM_FOR_DESCRIPTORS = 100
@@ -37,14 +38,15 @@ def main(loaded: Iterable[str]) -> None:
     """
     import socket
 
-    from pasture_image import beside, streams
+    from pasture_image.build import beside
+    from pasture_image.inside import streams
 
     beside.keep_start(loaded)
     streams.remember()
 
     channel = socket.socket(fileno=int(sys.argv[1]))
     from pasture.proc.parent import end_with_parent
-    from pasture_image.orders import Built, receive, send
+    from pasture_image.inside.order import Built, receive, send
 
     end_with_parent(os.getppid())
     order, environ = receive(channel)
@@ -66,21 +68,22 @@ def main(loaded: Iterable[str]) -> None:
     if pid == 0:
         _wait_for_copy([channel.detach(), reader, environ], writer, order.python, parent)
     os.close(writer)
-    from pasture_image import copying, starter
+    from pasture_image.build import copying
+    from pasture_image.inside import environment
 
     # The process that is copied has been forked: from now on all variables may be in memory.
-    copying.copy_and_send(channel, order, pid, reader, starter.read(environ), data)
+    copying.copy_and_send(channel, order, pid, reader, environment.read(environ), data)
     os._exit(0)  # what it has loaded need not be taken apart
 
 
 def _forget_own_start() -> None:
-    """`-c` has put the current directory first, and `builds` has set variables for this process.
+    """`-c` has put the current directory first, and this process has variables of its own.
 
     What the interpreter has set of the environment, it would set in each program.
     """
-    from pasture_image import starter, variables
+    from pasture_image.inside import environment, variables
 
-    variables.changed.update(starter.coerced())
+    variables.changed.update(environment.coerced())
     os.environ.pop("LD_BIND_NOW", None)
     if not sys.flags.safe_path and sys.path and sys.path[0] == "":
         del sys.path[0]
@@ -96,12 +99,12 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
     """
     from pasture.fork_safety import generators
     from pasture.interpreter import native
-    from pasture_image.observed import Observed
-    from pasture_image.variables import VariablesRead
+    from pasture_image.inside.observing import Observed
+    from pasture_image.inside.variables import VariablesRead
 
     rehearsed: tuple[str, ...] = ()
     if order.rehearses_imports:
-        from pasture_image import rehearsal
+        from pasture_image.inside import rehearsal
 
         rehearsed = rehearsal.imported(order.rehearse, order.preload, environ, close)
     taken = _take_low_descriptors()
@@ -118,7 +121,7 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
         if order.learned:
             _build_profile(order.learned)
         if order.warm:
-            from pasture_image.warm import warm
+            from pasture_image.inside.warm import warm
 
             native().forget_code_runs()  # what the warm-up runs is what programs will run
             with variables.put_back():
@@ -132,10 +135,10 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
 
 def _let_go_of_level(level: str) -> None:
     """Programs have none of the variables that have held this process to a level."""
-    from pasture_image import baseline
+    from pasture_image.build import processors
 
-    baseline.require_numpy_held(level)
-    for name in baseline.variables(level, {}):
+    processors.require_numpy_held(level)
+    for name in processors.variables(level, {}):
         os.environ.pop(name, None)
 
 
@@ -152,8 +155,8 @@ def _build_profile(text: str) -> None:
 
 def _choose_code(order: Order, environ: int, close: list[int]) -> Built | None:
     """Have the seal gather what programs will run; returns what to say if that was in vain."""
-    from pasture_image import rehearsal
-    from pasture_image.orders import Built
+    from pasture_image.inside import rehearsal
+    from pasture_image.inside.order import Built
 
     try:
         rehearsal.choose_code(order.rehearse, environ, close, warmed=bool(order.warm))
@@ -179,7 +182,7 @@ def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: in
     from pasture.interpreter import native
     from pasture.proc.parent import end_with_parent
     from pasture.sealing.seal import HAS_LAZY_IMPORTS
-    from pasture_image import begin
+    from pasture_image.inside import begin
 
     try:
         end_with_parent(parent)

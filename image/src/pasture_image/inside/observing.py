@@ -16,8 +16,8 @@ from typing import Any
 
 from pasture.errors import ImageFailed
 from pasture.interpreter import native
-from pasture_image.notes import Note
-from pasture_image.times import FileTimes, times_of
+from pasture_image.inside.notes import Note
+from pasture_image.inside.times import FileTimes, times_of
 
 _ON_THE_WAY = frozenset((
     *(__name__, "os", "posixpath", "genericpath", "pathlib", "pathlib._os", "pathlib._local", "io"),

@@ -20,14 +20,14 @@ from typing import BinaryIO
 from pasture.errors import ImageFailed
 from pasture.interpreter import native
 from pasture.proc import processor
-from pasture_image import baseline, host, image_file, leaks
-from pasture_image.builds import Build, stub_of
-from pasture_image.image_document import Document, Fact, Remark
-from pasture_image.memory import read
-from pasture_image.orders import Built, Order, Secret
-from pasture_image.orphans import end_orphans
-from pasture_image.search import changed_since
-from pasture_image.start_variables import NAMES, always_read
+from pasture_image.build import host, image_file, leaks, processors
+from pasture_image.build.document import Document, Fact, Remark
+from pasture_image.build.orphans import end_orphans
+from pasture_image.build.process import Build, stub_of
+from pasture_image.build.search import changed_since
+from pasture_image.inside.memory import read
+from pasture_image.inside.order import Built, Order, Secret
+from pasture_image.inside.start_variables import NAMES, always_read
 
 MAX_BUILD_S = 600.0
 _TRY_TIMEOUT_S = 60.0
@@ -64,11 +64,11 @@ def build(path: Path, order: Order) -> Document:
     stub = stub_of(order.python)
     facts = host.facts(stub)
     order = replace(order, facts=tuple((fact.rule, fact.value) for fact in facts))
-    baseline.require_machine(order.cpu, order.facts)
+    processors.require_machine(order.cpu, order.facts)
     built, manifest, pages = _settled(order)
     try:
-        baseline.require_held(order.cpu, built.libraries, order.trusted)
-        rules = baseline.rules(order.cpu, order.facts, built.modules)
+        processors.require_held(order.cpu, built.libraries, order.trusted)
+        rules = processors.rules(order.cpu, order.facts, built.modules)
         needed = [host.Fact(*rule, fact.name) for rule, fact in zip(rules, facts, strict=True)]
         document = _document(order, built, needed)
 

@@ -3,7 +3,7 @@
 A fork hook reseeds `random`; generators that ask the kernel each time need nothing. Those that a
 fork copies, too, are renewed as after a fork (`pasture.fork_safety.generators`). Owns those that
 notice a fork by themselves, and no other copy: OpenSSL's and SQLite's. What a module has drawn for
-itself is its own: a `Note` says so (`observed`).
+itself is its own: a `Note` says so (`observing`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pasture.fork_safety import generators
-from pasture_image import observed
+from pasture_image.inside import observing
 
 
 def renew() -> None:
@@ -33,7 +33,7 @@ def _renew_openssl(ssl: Any) -> None:
 def _renew_sqlite(sqlite: Any) -> None:
     """It forgets its state when it opens a file in another process than before (SQLite 3.50
     os_unix.c, unixOpen); a database in memory is no file."""
-    if observed.used_sqlite:
+    if observing.used_sqlite:
         sqlite.connect("file:/dev/null?mode=ro", uri=True).close()
 
 
