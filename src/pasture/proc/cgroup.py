@@ -123,7 +123,7 @@ def groups(
     mine = os.fsdecode((proc / ("self" if pid is None else str(pid)) / "cgroup").read_bytes())
     mounts = os.fsdecode((proc / "self" / "mountinfo").read_bytes())
     paths = {}
-    for controllers, path in parse_paths(mine):
+    for controllers, path in _parse_paths(mine):
         if not controllers or controller in controllers.split(","):
             paths[_V1 if controllers else _V2] = path
     for root, point, version in _mounts(mounts, controller):
@@ -132,7 +132,7 @@ def groups(
                 yield folder, version
 
 
-def parse_paths(text: str) -> Iterator[tuple[str, str]]:
+def _parse_paths(text: str) -> Iterator[tuple[str, str]]:
     """Controllers ("" for version 2) and path of each group in a text of `/proc/PID/cgroup`.
 
     Names may have any ends of lines in them but the line feed, and any bytes.
