@@ -76,6 +76,23 @@ def test_programs_out_of_a_file_end_in_each_way_as_by_python(images: Images) -> 
 
 
 @pytest.mark.once
+def test_nothing_lies_in_an_image_but_what_is_meant_to(own_images: Images) -> None:
+    """With all that a build can do: a profile, a rehearsal, requests, a level of processors."""
+    own_images.module("warmed_site", APPLICATION)
+    rehearsal = own_images.module("rehearsal", "import json\n")
+    profile = own_images.folder / "profile.json"
+    profile.write_text(file.Profile().text)
+    own_images.built(
+        *("--preload", "warmed_site", "--profile", str(profile), "--warm", "/"),
+        *("--rehearse", str(rehearsal), "--rehearse-imports", "--cpu", "native"),
+    )
+    source = "import sys; print(*(n for n in sys.modules if n.startswith('pasture_image.')))"
+    ended = own_images.run("-c", source)
+    found = {name.split(".")[1] for name in ended.out.decode().split()}
+    assert (own_images.why("-c", source), found) == ("", {"inside"})
+
+
+@pytest.mark.once
 def test_the_locale_that_the_interpreter_chooses_itself_is_no_variable(own_images: Images) -> None:
     """In the C locale it sets LC_CTYPE (PEP 538), which programs then have."""
     del own_images.environ["LANG"]

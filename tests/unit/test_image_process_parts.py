@@ -10,9 +10,9 @@ import pytest
 from pasture.errors import UsageError
 from pasture.proc.maps import parse_smaps
 from pasture_image.build.interpreter import split_options
-from pasture_image.build.manifest import Needs, is_uncounted
+from pasture_image.build.manifest import Needs
 from pasture_image.build.regions import ANONYMOUS, Region, _grouped, _joined, filled
-from pasture_image.inside.start_variables import always_read
+from pasture_image.inside.start_variables import always_read, is_uncounted
 
 SMAPS = """\
 00400000-00402000 r--p 00001000 fe:00 77                         /usr/bin/a file

@@ -22,6 +22,8 @@ pytestmark = pytest.mark.once
 ROOT = Path(pasture.__file__).parent
 REPOSITORY = ROOT.parent.parent
 COMPANIONS = ("image/src/pasture_image", "pytest-pasture/src/pytest_pasture")
+IMAGE_FLOORS = ("command", "start", "build", "inside")
+"""Of `pasture_image`, from the roof to the ground: `inside` is what lies in every image."""
 COMMANDS = frozenset(("trial", "learn", "explain", "top", "doctor", "metrics", "image"))
 FLOORS = (
     frozenset(("__main__",)),
@@ -202,6 +204,47 @@ def test_these_distributions_need_no_server_and_no_command(companion: str) -> No
     }
     assert "proc" in found
     assert found <= GROUND | {"__init__", "display", "errors", "interpreter", "reasons"}
+
+
+@cache
+def imports_of_companion(companion: str) -> Imports:
+    """The modules of a companion that each of its modules imports."""
+    folder = REPOSITORY / companion
+    trees = {}
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder.parent).with_suffix("").parts
+        is_package = parts[-1] == "__init__"
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        trees[".".join(parts[:-1] if is_package else parts)] = (tree, is_package)
+
+    def known(name: str) -> str:
+        while name and name not in trees:
+            name = name.rpartition(".")[0]
+        return name
+
+    return {
+        module: frozenset(map(known, imported(tree, module, is_package))) - {"", module}
+        for module, (tree, is_package) in trees.items()
+    }
+
+
+def test_each_folder_of_an_image_imports_only_those_below_it() -> None:
+    found = imports_of_companion(COMPANIONS[0])
+    if not found:
+        pytest.skip("the package is installed without its sources")
+    upward = [
+        f"{module} imports {other}"
+        for module, others in found.items()
+        for other in others - {"pasture_image"}
+        if module != "pasture_image"
+        if IMAGE_FLOORS.index(room(other)) < IMAGE_FLOORS.index(room(module))
+    ]
+    assert upward == []
+
+
+def test_no_module_of_an_image_comes_back_to_itself() -> None:
+    arrows = {module: set(others) for module, others in imports_of_companion(COMPANIONS[0]).items()}
+    assert rings(arrows) == []
 
 
 def test_every_module_has_a_floor() -> None:

@@ -11,13 +11,10 @@ from __future__ import annotations
 import _imp
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from typing import NamedTuple
-
-at_start: frozenset[str] = frozenset()
-"""Names of modules that the interpreter had loaded before its program."""
 
 
 class Name(NamedTuple):
@@ -35,27 +32,22 @@ class Name(NamedTuple):
     is_open: bool
 
 
-def keep_start(loaded: Iterable[str]) -> None:
-    """Keep what was loaded at the start of the interpreter."""
-    global at_start
-    at_start = frozenset(loaded)
-
-
-def names(loaded: Iterable[str], sought: Iterable[str]) -> list[Name]:
+def names(loaded: Iterable[str], sought: Iterable[str], at_start: Collection[str]) -> list[Name]:
     """The names that count, sorted as the stub looks them up.
 
     Args:
         loaded: names of the modules of an image.
         sought: top-level names that it has looked for, found or not.
+        at_start: names of modules that the interpreter had loaded before its program.
     """
     if sys.flags.safe_path:
         return []  # such a program's folder is not on the search path
     found = {name.partition(".")[0] for name in (*loaded, *sought)}
-    counted = (name for name in found if not _is_before(name))
+    counted = (name for name in found if not _is_before(name, at_start))
     return sorted((_name(text) for text in counted), key=lambda name: os.fsencode(name.text))
 
 
-def _is_before(name: str) -> bool:
+def _is_before(name: str, at_start: Collection[str]) -> bool:
     is_inside = name in sys.builtin_module_names or _imp.is_frozen(name)
     return is_inside or name in at_start or name in ("__main__", "__mp_main__")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import site
-import socket
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
 from pasture.errors import ImageFailed, PastureError
-from pasture_image.build import beside, sources
+from pasture_image.build import beside, processors, sources
 from pasture_image.build.frozen import Frozen
 from pasture_image.build.made_of import made_of
 from pasture_image.build.manifest import (
@@ -24,9 +24,10 @@ from pasture_image.build.manifest import (
     write_manifest,
 )
 from pasture_image.build.regions import OWN, Copy
-from pasture_image.inside import memory, observing, variables
+from pasture_image.inside import environment, memory, observing, variables
+from pasture_image.inside.loading import Stopping
 from pasture_image.inside.notes import Note
-from pasture_image.inside.order import Built, Order, send
+from pasture_image.inside.order import Built, send
 from pasture_image.inside.start_variables import beginnings
 from pasture_image.inside.times import FileTimes, file_times
 
@@ -36,35 +37,28 @@ _STANDARD = frozenset((0, 1, 2))
 _START_MODULES = ("sitecustomize", "usercustomize")
 
 
-def copy_and_send(
-    channel: socket.socket,
-    order: Order,
-    pid: int,
-    reader: int,
-    environ: Mapping[str, str],
-    read: tuple[FileTimes, ...],
-) -> None:
-    """Send an image of a process, or why there is none; the process is ended.
+def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
+    """Send an image of a process, or why there is none; both processes end.
 
     Args:
-        channel: to the process that wants it.
-        pid: of the process, a child of this one.
-        reader: of a pipe on which it says that it is stopped.
-        environ: that the image is made in.
-        read: files that modules have read while they were loaded.
+        stopping: the process, a child of this one.
+        at_start: names of the modules that the interpreter had loaded before its program.
     """
+    channel, order, pid, *_ = stopping
+    # The process that is copied has been forked: from now on all variables may be in memory.
+    environ = environment.read(stopping.environ)
     try:
-        address, report, loaded = _wait_until_it_is_stopped(pid, reader)
+        address, report, loaded = _wait_until_it_is_stopped(pid, stopping.reader)
         frozen = Frozen(pid, address)
         opened = _open_files(frozen)
         needed = variables.needed(environ, loaded)
-        walkers, names = variables.walkers(), beside.names(loaded, observing.sought)
+        walkers, names = variables.walkers(), beside.names(loaded, observing.sought, at_start)
         begin = beginnings(loaded)
         needs = Needs(order.python, order.options, needed, begin, bool(walkers), names)
         pages = memory.create(_NAME)
         image = Copy(frozen, pages).take()
         mapped = [source for source in image.sources if source != OWN]
-        files = (*sources.files(mapped), *start_files(), *read)
+        files = (*sources.files(mapped), *start_files(), *stopping.read)
         folders = sources.folders({*observing.sought, *_START_MODULES})
         paths = [one.path for one in opened if not is_appended(one.flags)]
         kept = made_of(order, mapped, files, folders, paths, loaded)
@@ -80,6 +74,7 @@ def copy_and_send(
             modules=loaded,
             variables=needed,
             notes=_notes(walkers),
+            numpy=processors.numpy_chosen(),
             bytes=image.written_bytes,
             sizes=image.sizes,
             libraries=_shown(kept),
@@ -92,6 +87,7 @@ def copy_and_send(
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+    os._exit(0)  # what it has loaded need not be taken apart
 
 
 def _wait_until_it_is_stopped(pid: int, reader: int) -> tuple[int, str, tuple[str, ...]]:

@@ -65,8 +65,10 @@ def build(path: Path, order: Order) -> Document:
     facts = host.facts(stub)
     order = replace(order, facts=tuple((fact.rule, fact.value) for fact in facts))
     processors.require_machine(order.cpu, order.facts)
+    order = replace(order, held=tuple(processors.variables(order.cpu, order.environ)))
     built, manifest, pages = _settled(order)
     try:
+        processors.require_numpy_held(order.cpu, built.numpy)
         processors.require_held(order.cpu, built.libraries, order.trusted)
         rules = processors.rules(order.cpu, order.facts, built.modules)
         needed = [host.Fact(*rule, fact.name) for rule, fact in zip(rules, facts, strict=True)]

@@ -17,7 +17,7 @@ from pasture_image.build.beside import Name
 from pasture_image.build.build_id import BuildId
 from pasture_image.build.frozen import FACTS
 from pasture_image.build.regions import ANONYMOUS, OWN, Image
-from pasture_image.inside.start_variables import BEGINNINGS
+from pasture_image.inside.start_variables import BEGINNINGS, UNCOUNTED, UNCOUNTED_BEGINNINGS
 from pasture_image.inside.times import FileTimes
 
 MAGIC = 0x3554464D475A5350
@@ -30,25 +30,6 @@ _CHECKSUM_AT = 16
 _IMAGE, _BUILD_ID, _SUM = range(3)
 _SOURCE = ("kind", "bytes", "path", "id_at", "id_offset", "id_bytes", "sum")
 _MISSING = (1 << 64) - 1
-
-_UNCOUNTED = frozenset((
-    *("_", "SHLVL", "PWD", "OLDPWD"),  # of a shell, for each program
-    *("SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "XDG_SESSION_ID"),  # of a login
-    "HOSTNAME",  # of a container
-    *("INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID"),  # of systemd, for each start
-    *("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"),
-    *("PASTURE", "JPY_PARENT_PID"),
-))  # fmt: skip
-_UNCOUNTED_BEGINNINGS = ("PASTURE_", "_PASTURE_")
-
-
-def is_uncounted(name: str) -> bool:
-    """Whether a variable differs from start to start, whatever a program is to do.
-
-    A module that goes through all variables depends on all but these, and does not see them. One
-    that asks for one of them by its name depends on it.
-    """
-    return name in _UNCOUNTED or name.startswith(_UNCOUNTED_BEGINNINGS)
 
 
 def is_appended(flags: int) -> bool:
@@ -102,8 +83,8 @@ class Needs:
         return [
             *values,
             "^",
-            *(f"!{name}" for name in _UNCOUNTED),
-            *(f"~{begin}" for begin in _UNCOUNTED_BEGINNINGS),
+            *(f"!{name}" for name in UNCOUNTED),
+            *(f"~{begin}" for begin in UNCOUNTED_BEGINNINGS),
         ]
 
     def _sorted(self) -> list[tuple[str, str | None]]:

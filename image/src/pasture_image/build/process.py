@@ -21,7 +21,16 @@ from pasture_image.inside import environment
 from pasture_image.inside.order import Built, Order, receive_built, send
 from pasture_image.inside.start_variables import always_read
 
-_PROGRAM = "import sys; m = {*sys.modules}; import pasture_image.inside.loading as b; b.main(m)"
+_PROGRAM = """\
+import sys
+at_start = {*sys.modules}
+import pasture_image.inside.loading
+stopping = pasture_image.inside.loading.main()
+if stopping:
+    import pasture_image.build.copying
+    pasture_image.build.copying.copy_and_send(stopping, at_start)
+"""
+"""What it imports last comes into no image: the process that is copied has been forked by then."""
 _TIMEOUT_S = 20.0
 STUB = "pasture-python"
 

@@ -157,18 +157,25 @@ def require_machine(level: str, found: Sequence[tuple[int, int]]) -> None:
             raise ImageFailed(f"this processor is below {level}", hint="build on another one")
 
 
-def require_numpy_held(level: str) -> None:
-    """Raise ImageFailed if numpy, where it is loaded, has chosen functions above a level."""
+def numpy_chosen() -> tuple[str, ...]:
+    """Features that numpy has chosen functions for, where it is loaded. In the builder."""
     numpy = sys.modules.get("numpy._core._multiarray_umath") or sys.modules.get(
         "numpy.core._multiarray_umath"
     )
-    if level not in _FEATURES or numpy is None:
+    if numpy is None:
+        return ()
+    has: Mapping[str, bool] = numpy.__cpu_features__
+    return tuple(name for name in numpy.__cpu_dispatch__ if has.get(name))
+
+
+def require_numpy_held(level: str, chosen: Iterable[str]) -> None:
+    """Raise ImageFailed if numpy has chosen functions above a level."""
+    if level not in _FEATURES:
         return
     allowed = {name for one in _upto(level) for name in _NUMPY[one]}
-    has: Mapping[str, bool] = numpy.__cpu_features__
-    chosen = [name for name in numpy.__cpu_dispatch__ if has.get(name) and name not in allowed]
-    if chosen:
-        raise ImageFailed(f"numpy uses {', '.join(chosen)}, which is above {level}")
+    above = [name for name in chosen if name not in allowed]
+    if above:
+        raise ImageFailed(f"numpy uses {', '.join(above)}, which is above {level}")
 
 
 def _upto(level: str) -> list[str]:

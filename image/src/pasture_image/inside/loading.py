@@ -14,12 +14,12 @@ import resource
 import sys
 import traceback
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pasture.errors import ImageFailed, PastureError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    import socket
 
     from pasture_image.inside.order import Built, Order
     from pasture_image.inside.times import FileTimes
@@ -28,22 +28,37 @@ _HIGH_DESCRIPTOR = 900
 _ROOM_FOR_DESCRIPTORS = 100
 
 
-def main(loaded: Iterable[str]) -> None:
-    """Do what the process at the other end of a socket asks for.
+class Stopping(NamedTuple):
+    """A process that seals and stops, to be copied; a child of this one.
+
+    Attributes:
+        channel: to the process that has ordered the image.
+        reader: of a pipe on which it says that it stops.
+        environ: descriptor of the environment that the image is made in (`environment`).
+        read: files that modules have read while they were loaded.
+    """
+
+    channel: socket.socket
+    order: Order
+    pid: int
+    reader: int
+    environ: int
+    read: tuple[FileTimes, ...]
+
+
+def main() -> Stopping | None:
+    """Load what the process at the other end of a socket orders.
 
     The descriptor's number is the only argument of the program.
 
-    Args:
-        loaded: names of the modules that were loaded when the program began.
+    Returns:
+        The process to be copied; None if there is none, and the other end knows why.
     """
     import socket
 
-    from pasture_image.build import beside
     from pasture_image.inside import streams
 
-    beside.keep_start(loaded)
     streams.remember()
-
     channel = socket.socket(fileno=int(sys.argv[1]))
     from pasture.proc.parent import end_with_parent
     from pasture_image.inside.order import Built, receive, send
@@ -56,24 +71,19 @@ def main(loaded: Iterable[str]) -> None:
         data = _load(order, environ, close)
     except ImageFailed as error:
         send(channel, Built(problem=error.message, hint=error.hint), [])
-        return
+        return None
     streams.flush()
     problem = _choose_code(order, environ, close)
     if problem is not None:
         send(channel, problem, [])
-        return
+        return None
     reader, writer = os.pipe()
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         _wait_for_copy([channel.detach(), reader, environ], writer, order.python, parent)
     os.close(writer)
-    from pasture_image.build import copying
-    from pasture_image.inside import environment
-
-    # The process that is copied has been forked: from now on all variables may be in memory.
-    copying.copy_and_send(channel, order, pid, reader, environment.read(environ), data)
-    os._exit(0)  # what it has loaded need not be taken apart
+    return Stopping(channel, order, pid, reader, environ, data)
 
 
 def _forget_own_start() -> None:
@@ -126,20 +136,11 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
             native().forget_code_runs()  # what the warm-up runs is what programs will run
             with variables.put_back():
                 warm(order.preload, order.application, order.warm)
-    if order.cpu:
-        _let_go_of_level(order.cpu)
+    for name in order.held:  # programs have none of them
+        os.environ.pop(name, None)
     for number in taken:
         os.close(number)
     return observed.files()
-
-
-def _let_go_of_level(level: str) -> None:
-    """Programs have none of the variables that have held this process to a level."""
-    from pasture_image.build import processors
-
-    processors.require_numpy_held(level)
-    for name in processors.variables(level, {}):
-        os.environ.pop(name, None)
 
 
 def _build_profile(text: str) -> None:

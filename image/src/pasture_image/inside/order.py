@@ -53,6 +53,7 @@ class Order:
         learned: text of a profile, built as far as its entries are there.
         is_checked: whether Python files are compared at each start.
         cpu: level of processors that it is for; "" for one like this machine's.
+        held: variables that hold a builder to that level: programs do not have them.
         trusted: libraries that choose nothing by the processor, by name.
         mode: of the file.
         secrets: that must not be in it.
@@ -70,6 +71,7 @@ class Order:
     learned: str = ""
     is_checked: bool = True
     cpu: str = ""
+    held: tuple[str, ...] = ()
     trusted: tuple[str, ...] = ()
     mode: int = 0o600
     secrets: tuple[Secret, ...] = ()
@@ -94,6 +96,7 @@ class Built:
         modules: names of what is loaded.
         variables: which variables have to have which values; None: must not be set.
         notes: what programs get as it was when modules were loaded.
+        numpy: names of the features of processors that numpy has chosen functions for.
         bytes: of pages that are its own.
         sizes: bytes of all memory, by where it comes from.
         libraries: how each file that is mapped is known, by path.
@@ -107,6 +110,7 @@ class Built:
     modules: tuple[str, ...] = ()
     variables: dict[str, str | None] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
+    numpy: tuple[str, ...] = ()
     bytes: int = 0
     sizes: dict[str, int] = field(default_factory=dict)
     libraries: dict[str, str] = field(default_factory=dict)

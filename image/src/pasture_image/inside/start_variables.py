@@ -1,9 +1,10 @@
 """Variables of the environment that the interpreter and libraries in C read at each start.
 
-Owns their names. The values of these come into every image, so a name is here because the start
-reads it, and not for how it begins: `PYTHON_KEYRING_PASS` and `LC_TOKEN` are a program's own, kept
-out of images and searched for. Where the names of a library's variables are not all known, those
-that begin as its own count, but for names that say that they hold a secret.
+Owns their names, and those of variables that differ from start to start. The values of the former
+come into every image, so a name is here because the start reads it, and not for how it begins:
+`PYTHON_KEYRING_PASS` and `LC_TOKEN` are a program's own, kept out of images and searched for. Where
+the names of a library's variables are not all known, those that begin as its own count, but for
+names that say that they hold a secret.
 
 Sources: CPython 3.11 to 3.15, the names in its binary (tests/unit/test_start_variables.py);
 ld.so(8) and musl's ldso; locale(7).
@@ -76,6 +77,26 @@ READ_LATER = frozenset((
 _SAYS_SECRET = re.compile(
     r"(?:^|_)(?:KEY|TOKEN|SECRET|PASS|PASSWD|PASSWORD|PASSPHRASE|PWD|CREDENTIALS?|AUTH|DSN)(?:_|$)"
 )
+
+UNCOUNTED = frozenset((
+    *("_", "SHLVL", "PWD", "OLDPWD"),  # of a shell, for each program
+    *("SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "XDG_SESSION_ID"),  # of a login
+    "HOSTNAME",  # of a container
+    *("INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID"),  # of systemd, for each start
+    *("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"),
+    *("PASTURE", "JPY_PARENT_PID"),
+))  # fmt: skip
+UNCOUNTED_BEGINNINGS = ("PASTURE_", "_PASTURE_")
+"""Variables that differ from start to start: by their whole names, and how they begin."""
+
+
+def is_uncounted(name: str) -> bool:
+    """Whether a variable differs from start to start, whatever a program is to do.
+
+    A module that goes through all variables depends on all but these, and does not see them. One
+    that asks for one of them by its name depends on it.
+    """
+    return name in UNCOUNTED or name.startswith(UNCOUNTED_BEGINNINGS)
 
 
 def beginnings(modules: Iterable[str]) -> tuple[str, ...]:

@@ -22,10 +22,9 @@ from typing import Any
 
 from pasture.errors import ImageFailed
 from pasture.interpreter import native
-from pasture_image.build.manifest import is_uncounted
 from pasture_image.inside import environment
 from pasture_image.inside.reread import ALL_VARIABLES, is_read_again
-from pasture_image.inside.start_variables import always_read, beginnings
+from pasture_image.inside.start_variables import always_read, beginnings, is_uncounted
 
 _ON_THE_WAY = frozenset((
     *(__name__, "pasture_image.inside.observing", "os", "collections.abc", "subprocess", "copy"),
