@@ -48,14 +48,20 @@ class Filled:
     """
 
     def __init__(self, drawn: Collection[bytes] = ()) -> None:
-        self._sizes = {id(one): (one, one.cache_info().currsize) for one in caches()}
-        self._identity = Identity.now(drawn)
+        self._drawn = drawn
+        self._known = {id(one): one for one in caches()}
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin again, in this process: from now on. No heap is walked."""
+        self._sizes = {key: one.cache_info().currsize for key, one in self._known.items()}
+        self._identity = Identity.now(self._drawn)
 
     def forget_own(self) -> Iterator[str]:
         """Empty those that hold what is this process's own; yields a sentence for each."""
-        for cached in caches():
-            _, size = self._sizes.get(id(cached), (None, 0))
-            if cached.cache_info().currsize > size:
+        self._known |= {id(one): one for one in caches()}
+        for key, cached in self._known.items():
+            if cached.cache_info().currsize > self._sizes.get(key, 0):
                 own = self._identity.found_in(_values_of(cached))
                 if own is not None:
                     cached.cache_clear()

@@ -34,13 +34,20 @@ _of_numpy = numpy_generators.Found()
 _is_torch_renewed = False
 _owner = 0
 _hooked = False
+_modules = 0
+"""That were there before something was loaded."""
+_has_loaded = False
 _hazards: tuple[Hazard, ...] = ()
 
 
 def observe() -> None:
     """Observe from now on, in this process and those that it forks, until `forget`. Calls nest."""
+    global _modules
     if not _observer.depth:
+        _modules = len(sys.modules)
         _observer.install()
+        size = numpy_generators.ENTROPY_BYTES
+        _observer.entropy.update((one.to_bytes(size), None) for one in _of_numpy.entropy)
     _observer.depth += 1
 
 
@@ -73,17 +80,24 @@ def settle() -> None:
 
     Before the objects are frozen.
     """
-    global _owner, _hooked, _hazards
+    global _owner, _hooked, _has_loaded, _hazards
     if not _hooked:
         os.register_at_fork(after_in_child=_in_child)
         _hooked = True
     _owner = os.getpid()
+    _has_loaded = _has_loaded or len(sys.modules) > _modules
     _hazards = (*_settle_numpy(), *_settle_torch())
 
 
 def drawn() -> Collection[bytes]:
     """Random bytes that Python code has drawn while it was observed, up to now and from now on."""
     return _observer.entropy
+
+
+def states() -> tuple[object, ...]:
+    """Another one after each number that a generator has drawn, of those that are known of."""
+    made = tuple(random.Random.getstate(one) for one in list(_observer.made))
+    return _observer.draws, random.getstate(), made, _of_numpy.states()
 
 
 def hazards() -> tuple[Hazard, ...]:
@@ -103,7 +117,7 @@ def renew(*, other_machine: bool = False) -> None:
     _of_numpy = _of_numpy.renew()
     if _is_torch_renewed:
         _observer.torch_seed = torch_generator().seed()
-    if "uuid" in sys.modules:
+    if "uuid" in sys.modules and (_has_loaded or other_machine):  # which may have made one
         _renew_uuid(sys.modules["uuid"], other_machine)
 
 

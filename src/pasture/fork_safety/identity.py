@@ -41,6 +41,11 @@ _UNITS = (1, 1_000, 1_000_000, 1_000_000_000)
 
 _FOLDERS = ("/tmp", "/var/tmp")
 
+_RANDOM_BYTES = 8
+"""Fewer bytes may be those of anything."""
+
+_UUID_DIGITS = 32
+_GREGORIAN_TICKS = 0x01B21DD213814000  # of 100 ns, from 1582 to 1970: RFC 9562
 _NUMBER = re.compile(r"\d{1,10}")
 _HEX = re.compile(r"[0-9a-f]{16,128}")
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class of Python code, for the most part
@@ -161,12 +166,16 @@ class _Look:
         self._threads = frozenset(sys._current_frames())
         self._since, self._now = own.since - _MARGIN_S, time.time() + _MARGIN_S
         self._monotonic = own.since_monotonic, time.monotonic()
-        self._drawn = {one.hex() for one in own.drawn}
+        self._drawn = {one.hex() for one in own.drawn if len(one) >= _RANDOM_BYTES}
+        self._drawn |= {str(int(one, 16)) for one in self._drawn}
         self._drawn |= {uuid.UUID(bytes=one, version=4).hex for one in own.drawn if len(one) == 16}
         self._host = os.uname().nodename
         self._names_host = re.compile(rf"(?<!\w){re.escape(self._host)}(?!\w)")
         self._moments = frozenset(_as_texts(own.since)) | frozenset(_as_texts(time.time()))
         self._folders = [f"{one.rstrip('/')}/" for one in (*_named_folders(), *_FOLDERS)]
+
+        processes = sys.modules.get("multiprocessing.process")
+        self._name = processes.current_process().name if processes is not None else ""
 
     def at(self, part: Any) -> str | None:
         kind = type(part)
@@ -183,8 +192,8 @@ class _Look:
                 return "the id of a process"
             if number in self._threads:
                 return "the id of a thread"
-            if number.bit_length() > 64 and f"{number:032x}" in self._drawn:
-                return "a random number"
+            if number.bit_length() > 64:  # as of a UUID
+                return self._in_text(f"{number:032x}")
         if any(self._since * unit <= number <= self._now * unit for unit in _UNITS):
             return "a time"
         first, last = self._monotonic
@@ -198,13 +207,30 @@ class _Look:
         if names_host and self._host != "localhost":
             if len(self._host) >= _LONG_NAME or text == self._host:
                 return "the host's name"
-        if any(found in self._drawn for found in _HEX.findall(text.lower().replace("-", ""))):
+        if text and text == self._name:
+            return "the name of a process"
+        digits = _HEX.findall(text.lower().replace("-", ""))
+        if any(found in self._drawn for found in digits):
             return "a random number"
+        if any(len(one) == _UUID_DIGITS and self._is_of_now(one) for one in digits):
+            return "a time"
         if any(moment in text for moment in self._moments):
             return "a time"
         first = text.find("/")
         in_folder = first >= 0 and any(text.startswith(one, first) for one in self._folders)
         return "a path in the temporary folder" if in_folder else None
+
+    def _is_of_now(self, digits: str) -> bool:
+        """Whether they are a UUID of a version that has the time in it."""
+        made = uuid.UUID(hex=digits)
+        if made.version == 7:
+            return self._since <= (made.int >> 80) / 1000 <= self._now
+        if made.version not in (1, 6):
+            return False
+        ticks = made.time
+        if made.version == 6 and sys.version_info < (3, 14):  # it takes the order of version 1
+            ticks = made.time_low << 28 | made.time_mid << 12 | (made.time_hi_version & 0xFFF)
+        return self._since <= (ticks - _GREGORIAN_TICKS) / 1e7 <= self._now
 
     def _is_now(self, moment: datetime.datetime) -> bool:
         zones = (None, datetime.UTC) if moment.tzinfo is None else (moment.tzinfo,)

@@ -16,9 +16,7 @@ import sys
 from typing import Any
 from weakref import WeakSet
 
-_NOTED_BYTES = range(8, 65)
-"""Fewer bytes may be those of anything."""
-
+_MAX_BYTES = 64
 _MAX_NOTED = 4096
 """Draws of entropy in a process that observes for as long as it lives."""
 
@@ -30,6 +28,7 @@ class Observer:
         self.depth = 0
         self.made: WeakSet[random.Random] = WeakSet()  # last seeded without a seed
         self.entropy: dict[bytes, None] = {}
+        self.draws = 0  # of entropy, noted or not
         self.torch_seed: int | None = None
         self.had_numpy = False  # before this process observed for the first time
         self._plain: tuple[Any, ...] = ()
@@ -57,7 +56,8 @@ class Observer:
             if not self.depth:
                 return posix.urandom(size)
             drawn: bytes = urandom(size)
-            if size in _NOTED_BYTES and len(self.entropy) < _MAX_NOTED:
+            self.draws += 1
+            if size <= _MAX_BYTES and len(self.entropy) < _MAX_NOTED:
                 self.entropy[drawn] = None
             return drawn
 

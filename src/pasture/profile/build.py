@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-import random
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -206,9 +205,9 @@ def _fill(name: str, identity: Identity) -> None:
         raise Gone("it is no longer a cache")
     if cached.cache_info().currsize:
         return
-    state = random.getstate()
+    states = generators.states()
     own = identity.found_in(cached())
-    if own is None and random.getstate() != state:
+    if own is None and generators.states() != states:
         own = "a random number"
     if own is not None:
         cached.cache_clear()
