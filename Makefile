@@ -292,6 +292,10 @@ test-packages: .venv/.stamp ## Other people's tests in a sealed child: numpy, Dj
 test-sites: .venvs/3.14/.stamp ## Other people's applications, plain and under pasture: every answer, row and error (ARGS="NAME... --resume")
 	@.venvs/3.14/bin/python -m tests.sites $(ARGS)
 
+.PHONY: test-identity
+test-identity: .venvs/3.14/.stamp ## Who workers are and what they draw, plain and under pasture, of 15 engines; writes docs/results/identities.md (ARGS="NAME...")
+	@.venvs/3.14/bin/python -m tests.identity --resume $(ARGS)
+
 .PHONY: test-versions
 test-versions: .venvs/3.14/.stamp ## A small application on old and new versions of libraries; writes docs/results/versions.md (ARGS="NAME... --resume")
 	@.venvs/3.14/bin/python -m tests.sites --versions $(ARGS)

@@ -1,0 +1,5 @@
+"""Imported by the first request."""
+
+import zoo
+
+at_import = zoo.take()
